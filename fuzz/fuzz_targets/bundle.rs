@@ -4,27 +4,28 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::kpack::{
-    Region,
-    bundle::{self, Method},
-};
+use rocwheel::kpack::{ByteRegion, bundle};
+
+#[allow(dead_code)]
+#[path = "../../tests/it/support/bundles.rs"]
+mod bundles;
 
 fuzz_target!(|data: &[u8]| {
     let Some((first, rest)) = data.split_first() else {
         return;
     };
     let raw = [&bundle::RAW[..], rest].concat();
-    let packed = |version, method| bundle::compress(&raw, version, method).expect("a bundle");
+    let packed = |version, method| bundles::compress(&raw, version, method).expect("a bundle");
     let file = match first % 8 {
         0 => rest.to_vec(),
         1 | 2 => raw,
         3 => [&bundle::COMPRESSED[..], rest].concat(),
-        4 => packed(1, Method::Zlib),
-        5 => packed(2, Method::Zstd),
-        6 => packed(3, Method::Zlib),
-        _ => [packed(1, Method::Zstd), vec![0; 9], packed(3, Method::Zstd)].concat(),
+        4 => packed(1, "zlib"),
+        5 => packed(2, "zstd"),
+        6 => packed(3, "zlib"),
+        _ => [packed(1, "zstd"), vec![0; 9], packed(3, "zstd")].concat(),
     };
-    let section = Region::whole(&file);
+    let section = ByteRegion::whole(&file);
     let mut end = 0;
     for one in bundle::find(&section).unwrap_or_default() {
         assert!(one.offset >= end && one.len > 0, "bundles overlap");

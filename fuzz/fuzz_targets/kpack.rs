@@ -12,12 +12,14 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
-    Fat, Marker,
-    archive::{ArchiveWriter, Packed, Scheme},
-    bundle::{self, Method},
+    Marker, SplittableBinary,
+    archive::{ArchiveWriter, KpackScheme, Packed},
     contents,
-    host::{self, Look},
+    host::{self, FatFileKind},
 };
+
+#[path = "../../tests/it/support/bundles.rs"]
+mod bundles;
 
 #[allow(dead_code, unused_imports)]
 #[path = "../../tests/it/support/linker/mod.rs"]
@@ -26,20 +28,20 @@ mod linker;
 use linker::{DeviceRelocations, Executable, SharedObject};
 
 static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let raw = bundle::raw(&[("gfx942", vec![1; 9000]), ("gfx90a:xnack+", vec![2; 100])]);
+    let raw = bundles::raw(&[("gfx942", vec![1; 9000]), ("gfx90a:xnack+", vec![2; 100])]);
     let library = |how| SharedObject::new("x").device_code(&raw, &[0], how);
-    let packed = |version, method| bundle::compress(&raw, version, method).expect("a bundle");
+    let packed = |version, method| bundles::compress(&raw, version, method).expect("a bundle");
     vec![
         library(DeviceRelocations::Rela).build(),
         library(DeviceRelocations::Relr).build(),
         Executable::new()
             .device_code(&raw, &[0], DeviceRelocations::Rela)
             .build(),
-        archive(Scheme::Stored),
-        archive(Scheme::Zstd),
-        packed(1, Method::Zlib),
-        packed(2, Method::Zstd),
-        packed(3, Method::Zstd),
+        archive(KpackScheme::Stored),
+        archive(KpackScheme::Zstd),
+        packed(1, "zlib"),
+        packed(2, "zstd"),
+        packed(3, "zstd"),
         raw.clone(),
     ]
 });
@@ -55,7 +57,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let _ = contents::each(&file, |_, read| read().map(drop));
     let _ = (host::windows(&file), host::imports(&file));
-    let Ok(Look::Fat(fat)) = host::look(&file) else {
+    let Ok(FatFileKind::Fat(fat)) = host::look(&file) else {
         return;
     };
     let markers = vec![Marker::new(1, &["x"], "lib/x"); fat.bundles.len()];
@@ -74,8 +76,8 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Code that comes back is led to as it was, or it is refused.
-fn restored(fat: &Fat, split: &Vec<u8>) {
-    let empty = bundle::raw::<&str, &[u8]>(&[]);
+fn restored(fat: &SplittableBinary, split: &Vec<u8>) {
+    let empty = bundles::raw::<&str, &[u8]>(&[]);
     let lens = vec![empty.len() as u64; fat.bundles.len()];
     let Ok(restored) = host::restore(split, &lens) else {
         return;
@@ -89,14 +91,14 @@ fn restored(fat: &Fat, split: &Vec<u8>) {
         after[start..start + empty.len()].copy_from_slice(&empty);
     }
     // Who writes it reads it again, and refuses what is not found.
-    let Ok(Look::Fat(again)) = host::look(&after) else {
+    let Ok(FatFileKind::Fat(again)) = host::look(&after) else {
         return;
     };
-    let leads = |fat: &Fat| fat.wrappers.iter().map(|w| w.bundle).collect::<Vec<_>>();
+    let leads = |fat: &SplittableBinary| fat.wrappers.iter().map(|w| w.bundle).collect::<Vec<_>>();
     assert_eq!(leads(fat), leads(&again));
 }
 
-fn archive(scheme: Scheme) -> Vec<u8> {
+fn archive(scheme: KpackScheme) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
     let mut writer = ArchiveWriter::new(out, "x", "gfx942", scheme).expect("an archive");
     let target = "gfx942:xnack+".parse().expect("a target");

@@ -8,6 +8,7 @@ use std::{
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use crate::{
@@ -16,9 +17,8 @@ use crate::{
         TreeFile, ensure_fit, is_archive, split::link,
     },
     elf::PatchedReader,
-    error::{Context as _, Hint as _, Result, Stop, bail, ensure},
+    error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
     kpack::{
-        CodeTarget,
         archive::{KpackArchive, StoredCode},
         bundle,
         host::{self, FatFileKind},
@@ -50,7 +50,7 @@ pub fn parts_by_name<'a>(
         let key = (artifact.name.name.as_str(), artifact.name.component);
         parts.entry(key).or_default().push(artifact);
     }
-    let named = parts.into_values().map(|parts| {
+    let named = parts.into_values().filter_map(|parts| {
         let is_generic = parts.iter().all(|it| it.name.scope == Scope::Generic);
         let scope = if is_generic {
             Scope::Generic
@@ -60,7 +60,7 @@ pub fn parts_by_name<'a>(
         let first = parts.first()?.name.clone();
         Some((ArtifactName { scope, ..first }, parts))
     });
-    named.flatten().collect()
+    named.collect()
 }
 
 /// Recombines the parts of one artifact.
@@ -83,12 +83,13 @@ pub fn recombine(
         code_objects: 0,
         size: 0,
     };
-    for file in files.values() {
+    for file in &files {
         stop.check()?;
         if is_archive(&file.path) {
             continue;
         }
-        let to = place.join(file.basedir.join(&file.path).as_str());
+        let name = file.basedir.join(&file.path).to_string();
+        let to = place.join(&name);
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent)?;
         }
@@ -102,7 +103,6 @@ pub fn recombine(
                         "a binary has no code, and no archive has it: `{}`",
                         file.path
                     );
-                    let name = file.basedir.join(&file.path).to_string();
                     let bundles = code.remove(&name).unwrap_or_default();
                     let count = restore(&file.source, &bundles, &to).with_context(|| {
                         format!("failed to recombine `{}`", file.source.display())
@@ -117,8 +117,7 @@ pub fn recombine(
         }
     }
     if let Some(name) = code.keys().next() {
-        let refuse = || -> Result<_> { bail!("no binary for the code of `{name}`") };
-        return refuse().hint(
+        return Err(anyhow!("no binary for the code of `{name}`")).hint(
             "put all artifacts of one `split` into `--artifact-dir`, the generic one too; Windows binaries cannot be recombined",
         );
     }
@@ -128,30 +127,27 @@ pub fn recombine(
 }
 
 /// All files of all parts, by base directory and path. Only directories may be in several parts.
-fn merged<'a>(
-    parts: &[&'a Artifact],
-) -> Result<BTreeMap<(&'a RelPath, &'a RelPath), &'a TreeFile>> {
+fn merged<'a>(parts: &[&'a Artifact]) -> Result<Vec<&'a TreeFile>> {
     let mut files: BTreeMap<(&RelPath, &RelPath), &TreeFile> = BTreeMap::new();
-    for part in parts {
-        for file in &part.files {
-            let before = files.insert((&*file.basedir, &file.path), file);
-            let both = before.is_some_and(|before| {
-                before.content != TreeContent::Directory || file.content != TreeContent::Directory
-            });
-            ensure!(!both, "two parts have `{}`", file.path);
+    for file in parts.iter().flat_map(|part| &part.files) {
+        if let Some(before) = files.insert((&*file.basedir, &file.path), file) {
+            let both = [before, file].map(|it| it.content == TreeContent::Directory);
+            ensure!(both == [true; 2], "two parts have `{}`", file.path);
         }
     }
-    ensure_not_below_links(files.values().copied())?;
+    let files: Vec<&TreeFile> = files.into_values().collect();
+    ensure_not_below_links(&files)?;
     Ok(files)
 }
 
 /// Refuses a file of one part that is below a symlink of another part: it would be written to the
 /// target of that symlink, which may be anywhere.
-fn ensure_not_below_links<'a>(files: impl Iterator<Item = &'a TreeFile> + Clone) -> Result<()> {
-    let place = |file: &TreeFile| file.basedir.join(&file.path);
-    let is_link = |file: &&TreeFile| matches!(file.content, TreeContent::Link { .. });
-    let links: BTreeSet<RelPath> = files.clone().filter(is_link).map(place).collect();
-    for path in files.map(place) {
+fn ensure_not_below_links(files: &[&TreeFile]) -> Result<()> {
+    let place = |file: &&TreeFile| file.basedir.join(&file.path);
+    let links = files.iter();
+    let links = links.filter(|file| matches!(file.content, TreeContent::Link { .. }));
+    let links: BTreeSet<RelPath> = links.map(place).collect();
+    for path in files.iter().map(place) {
         if let Some(link) = path.ancestors().find(|above| links.contains(above)) {
             bail!("`{path}` lies below `{link}`, which is a symlink of another part");
         }
@@ -165,11 +161,9 @@ fn is_split(file: &Path) -> Result<bool> {
     Ok(matches!(look, FatFileKind::Split))
 }
 
-fn archives(
-    files: &BTreeMap<(&RelPath, &RelPath), &TreeFile>,
-) -> Result<Vec<KpackArchive<FileAt>>> {
+fn archives(files: &[&TreeFile]) -> Result<Vec<KpackArchive<FileAt>>> {
     let archives = files
-        .values()
+        .iter()
         .filter(|file| is_archive(&file.path) && matches!(file.content, TreeContent::File(_)));
     let archives = archives.map(|file| {
         let shown = || format!("failed to read `{}`", file.source.display());
@@ -183,21 +177,16 @@ fn index(archives: &[KpackArchive<FileAt>]) -> Result<BTreeMap<String, BinaryCod
     let mut index: BTreeMap<String, BinaryCode<'_>> = BTreeMap::new();
     for archive in archives {
         for code in archive.codes() {
-            let (name, ordinal) = code
-                .key
-                .rsplit_once('#')
-                .context("a key without a number")?;
+            let key = code.key.rsplit_once('#');
+            let (name, ordinal) = key.context("a key without a number")?;
             let ordinal: usize = ordinal
                 .parse()
                 .with_context(|| format!("failed to read the key `{}`", code.key))?;
             ensure!(ordinal < bundle::MOST, "bundle {ordinal} of `{name}`");
             let bundles = index.entry(name.to_owned()).or_default();
-            let before = bundles
-                .entry(ordinal)
-                .or_default()
-                .insert(entry_name(code), (archive, code));
+            let codes = bundles.entry(ordinal).or_default();
             ensure!(
-                before.is_none(),
+                codes.insert(entry_name(code), (archive, code)).is_none(),
                 "two archives have `{}` for `{}`",
                 code.key,
                 code.target
@@ -209,46 +198,37 @@ fn index(archives: &[KpackArchive<FileAt>]) -> Result<BTreeMap<String, BinaryCod
 
 /// The name of the entry in the bundle: as the compiler wrote it, if the archive has recorded it.
 fn entry_name(code: &StoredCode) -> String {
-    let said = code.origin.as_ref().map(|origin| origin.target.as_str());
-    let is_its = |said: &&str| said.ends_with(code.target.as_str());
-    let said = said.filter(is_its).map(str::to_owned);
-    said.unwrap_or_else(|| default_name(&code.target))
-}
-
-fn default_name(target: &CodeTarget) -> String {
-    format!("hipv4-amdgcn-amd-amdhsa--{target}")
+    let said = code.origin.as_ref().map(|origin| &origin.target);
+    let said = said.filter(|said| said.ends_with(code.target.as_str()));
+    said.cloned()
+        .unwrap_or_else(|| format!("hipv4-amdgcn-amd-amdhsa--{}", code.target))
 }
 
 /// Writes a binary with its device code and verifies the result. Returns the number of code
 /// objects.
 fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
     let source = FileAt::open(from)?;
-    let wanted: Vec<u64> = host::references(&source)?
-        .iter()
-        .map(|one| one.index)
-        .collect();
+    let references = host::references(&source)?;
+    let wanted: Vec<u64> = references.iter().map(|one| one.index).collect();
     // A bundle may have a wrapper but no code, or code but no wrapper. Both need a place, or the
     // ordinals of the bundles behind it would change.
-    let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
-    let led_to = usize::try_from(led_to)?;
+    let last = wanted.iter().max().copied();
+    let led_to = usize::try_from(last.map_or(0, |last| last.saturating_add(1)))?;
     ensure!(
         led_to <= bundle::MOST,
         "a wrapper that leads to bundle {}",
         led_to.saturating_sub(1)
     );
     let held = bundles.keys().next_back().map_or(0, |last| last + 1);
-    let count = led_to.max(held);
     let none = BTreeMap::new();
-    let bundles: Vec<_> = (0..count)
+    let bundles: Vec<_> = (0..led_to.max(held))
         .map(|at| bundles.get(&at).unwrap_or(&none))
         .collect();
-    let frames: Vec<bundle::Frame> = bundles
-        .iter()
-        .map(|codes| {
-            let sizes = codes.iter().map(|(name, (_, code))| (name, code.size));
-            bundle::frame(&sizes.collect::<Vec<_>>())
-        })
-        .collect();
+    let frames = bundles.iter().map(|codes| {
+        let sizes = codes.iter().map(|(name, (_, code))| (name, code.size));
+        bundle::frame(&sizes.collect::<Vec<_>>())
+    });
+    let frames: Vec<bundle::Frame> = frames.collect();
     let lens: Vec<u64> = frames.iter().map(|frame| frame.len).collect();
     let restored = host::restore(&source, &lens)?;
     let mut out = fs::File::create(to)?;
@@ -287,14 +267,9 @@ fn accept(file: &FileAt, wanted: &[u64], lens: &[u64]) -> Result<()> {
 
 /// The manifest: the base directories of all parts, each once.
 fn manifest(parts: &[&Artifact]) -> String {
-    let mut basedirs: Vec<String> = Vec::new();
-    for basedir in parts.iter().flat_map(|part| &part.basedirs) {
-        let line = format!("{basedir}\n");
-        if !basedirs.contains(&line) {
-            basedirs.push(line);
-        }
-    }
-    basedirs.concat()
+    let basedirs = parts.iter().flat_map(|part| &part.basedirs);
+    let lines = basedirs.unique().map(|basedir| [basedir.as_str(), "\n"]);
+    lines.flatten().collect()
 }
 
 #[cfg(test)]

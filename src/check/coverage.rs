@@ -162,7 +162,7 @@ fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
         return codes
             .map(|code| {
                 let key = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
-                let bytes = archive.packed(code);
+                let bytes = code.packed;
                 inside(key, &code.target, 1, bytes)
             })
             .collect();

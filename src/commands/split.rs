@@ -51,7 +51,7 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
         for warning in splitting.kept_code() {
             world.console.warn(warning);
         }
-        names.extend(splitting.names()?);
+        names.extend(splitting.names());
     }
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Split)?;
     let output = ArtifactOutput::new(&args.output_dir, names)?;

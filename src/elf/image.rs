@@ -1,19 +1,30 @@
-//! `ElfImage`: the headers of an ELF file, from small reads at their offsets.
+//! `ElfImage`: the headers and the dynamic strings of an ELF file, from small reads at their
+//! offsets.
 //!
 //! goblin parses the single structures. Its `Elf::parse` is not used, because it needs the whole
 //! file and reads all symbols and relocations.
+
+use std::cell::Cell;
 
 use goblin::{
     container::{Container, Ctx, Endian},
     elf::{
         Dynamic, Elf, Header, ProgramHeader, SectionHeader,
+        dynamic::{DT_STRSZ, DT_STRTAB},
         header::{EI_CLASS, EI_DATA, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB},
         program_header::{PT_DYNAMIC, PT_LOAD},
         section_header::{SHF_TLS, SHT_NOBITS},
     },
 };
 
-use crate::elf::{ElfError, ReadAt, source::read_exact_at};
+use crate::{
+    elf::{
+        ReadAt,
+        source::{read_exact_at, text_at},
+        tables::{DynamicEntry, last_value},
+    },
+    error::{Context as _, Result, anyhow, bail, ensure},
+};
 
 /// Limit for damaged files: a dynamic table of 4,096 entries.
 const MAX_DYNAMIC: u64 = 1 << 16;
@@ -21,24 +32,30 @@ const MAX_DYNAMIC: u64 = 1 << 16;
 /// Limit for one string. Only run paths are nearly as long.
 const MAX_TEXT: u64 = 1 << 16;
 
-pub(super) struct ElfImage<'a, R: ?Sized> {
-    source: &'a R,
+/// Limit for all strings that are read of a file. In a damaged file, thousands of entries may refer
+/// to the same long string, and each would become a copy of it.
+const MAX_STRINGS: usize = 1 << 20;
+
+pub(super) struct ElfImage<'a> {
+    pub(super) source: &'a dyn ReadAt,
     pub(super) ctx: Ctx,
     pub(super) header: Header,
     pub(super) segments: Vec<ProgramHeader>,
 }
 
-/// One entry of the dynamic table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DynamicEntry {
-    pub(super) tag: u64,
-    pub(super) value: u64,
+/// The strings of the dynamic string table (`DT_STRTAB`).
+pub(super) struct Strings<'a> {
+    image: &'a ElfImage<'a>,
+    /// Start and end of the table in the file.
+    place: Option<(u64, u64)>,
+    /// How many more bytes may be read.
+    left: Cell<usize>,
 }
 
-impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
+impl<'a> ElfImage<'a> {
     /// Reads the file header and the program headers; `None` if the file does not begin with the
     /// magic number of ELF.
-    pub(super) fn read(source: &'a R) -> Result<Option<Self>, ElfError> {
+    pub(super) fn read(source: &'a dyn ReadAt) -> Result<Option<Self>> {
         let Some((header, ctx)) = read_header(source)? else {
             return Ok(None);
         };
@@ -48,21 +65,35 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
             header,
             segments: Vec::new(),
         };
-        image.segments = image.read_segments()?;
+        let count = usize::from(image.header.e_phnum);
+        ensure!(
+            count != 0xffff,
+            "more than 65,534 program headers, which is not supported"
+        );
+        if count > 0 {
+            let size = ProgramHeader::size(ctx);
+            let stated = image.header.e_phentsize;
+            let bytes = image.table(
+                "program header",
+                image.header.e_phoff,
+                (count, stated),
+                size,
+            )?;
+            image.segments = ProgramHeader::parse(&bytes, 0, count, ctx)
+                .context("a damaged program header table")?;
+        }
         Ok(Some(image))
     }
 
     /// Reads a range of the file. The range is checked before memory is allocated for it, so a
     /// damaged length cannot allocate more than the size of the file.
-    pub(super) fn bytes(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>, ElfError> {
+    pub(super) fn bytes(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>> {
         let size = self.source.len();
         let inside = offset.checked_add(len).is_some_and(|end| end <= size);
-        let (true, Ok(len)) = (inside, usize::try_from(len)) else {
-            return Err(ElfError::damaged(format!(
-                "the {what} lies outside the file: {len} bytes at {offset} of {size}"
-            )));
+        let (true, Ok(count)) = (inside, usize::try_from(len)) else {
+            bail!("the {what} lies outside the file: {len} bytes at {offset} of {size}");
         };
-        let mut bytes = vec![0; len];
+        let mut bytes = vec![0; count];
         read_exact_at(self.source, offset, &mut bytes)?;
         Ok(bytes)
     }
@@ -70,23 +101,17 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
     /// The offset of an address in the file, and the number of bytes from there to the end of its
     /// segment in the file.
     pub(super) fn locate(&self, address: u64) -> Option<(u64, u64)> {
-        self.segments
-            .iter()
-            .filter(|segment| segment.p_type == PT_LOAD)
-            .find_map(|segment| {
-                let inside = address.checked_sub(segment.p_vaddr)?;
-                let rest = segment.p_filesz.checked_sub(inside)?;
-                let offset = segment.p_offset.checked_add(inside)?;
-                (rest > 0).then_some((offset, rest))
-            })
+        let mut loads = self.segments.iter().filter(|it| it.p_type == PT_LOAD);
+        loads.find_map(|segment| {
+            let inside = address.checked_sub(segment.p_vaddr)?;
+            let rest = segment.p_filesz.checked_sub(inside)?;
+            let offset = segment.p_offset.checked_add(inside)?;
+            (rest > 0).then_some((offset, rest))
+        })
     }
 
     pub(super) fn segment(&self, kind: u32) -> Option<&ProgramHeader> {
         self.segments.iter().find(|segment| segment.p_type == kind)
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.source.len()
     }
 
     /// Whether the file has only debug information. Such a file (`objcopy --only-keep-debug`) has
@@ -107,21 +132,17 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
     }
 
     /// The bytes of the dynamic table with its spare entries; empty if there is none.
-    pub(super) fn dynamic_bytes(&self) -> Result<Vec<u8>, ElfError> {
+    pub(super) fn dynamic_bytes(&self) -> Result<Vec<u8>> {
         let Some(place) = self.segment(PT_DYNAMIC) else {
             return Ok(Vec::new());
         };
-        if place.p_filesz > MAX_DYNAMIC {
-            return Err(ElfError::damaged(format!(
-                "a dynamic table of {} bytes",
-                place.p_filesz
-            )));
-        }
-        self.bytes("dynamic table", place.p_offset, place.p_filesz)
+        let len = place.p_filesz;
+        ensure!(len <= MAX_DYNAMIC, "a dynamic table of {len} bytes");
+        self.bytes("dynamic table", place.p_offset, len)
     }
 
     /// The entries of the dynamic table before `DT_NULL`; empty if there is none.
-    pub(super) fn dynamic(&self) -> Result<Vec<DynamicEntry>, ElfError> {
+    pub(super) fn dynamic(&self) -> Result<Vec<DynamicEntry>> {
         let bytes = self.dynamic_bytes()?;
         // goblin finds the table through a program header, so it gets one with offset 0 for the
         // bytes that were read.
@@ -130,11 +151,10 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
             p_filesz: bytes.len() as u64,
             ..ProgramHeader::default()
         };
-        let table = Dynamic::parse(&bytes, &[at_zero], self.ctx)
-            .map_err(|error| ElfError::damaged(format!("the dynamic table: {error}")))?;
-        let entries = table.map(|table| table.dyns).unwrap_or_default();
+        let table = Dynamic::parse(&bytes, &[at_zero], self.ctx);
+        let table = table.context("a damaged dynamic table")?;
+        let entries = table.into_iter().flat_map(|table| table.dyns);
         Ok(entries
-            .iter()
             .map(|entry| DynamicEntry {
                 tag: entry.d_tag,
                 value: entry.d_val,
@@ -143,33 +163,23 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
     }
 
     /// The section headers; empty when the file has none.
-    pub(super) fn sections(&self) -> Result<Vec<SectionHeader>, ElfError> {
+    pub(super) fn sections(&self) -> Result<Vec<SectionHeader>> {
         if self.header.e_shoff == 0 {
             return Ok(Vec::new());
         }
-        if self.header.e_shnum == 0 {
-            return Err(ElfError::Unsupported(
-                "more than 65,279 sections".to_owned(),
-            ));
-        }
-        let size = SectionHeader::size(self.ctx);
-        if usize::from(self.header.e_shentsize) != size {
-            return Err(ElfError::damaged(format!(
-                "section headers of {} bytes instead of {size}",
-                self.header.e_shentsize
-            )));
-        }
         let count = usize::from(self.header.e_shnum);
-        let bytes = self.bytes(
-            "section header table",
-            self.header.e_shoff,
-            count.saturating_mul(size) as u64,
-        )?;
+        ensure!(
+            count > 0,
+            "more than 65,279 sections, which is not supported"
+        );
+        let size = SectionHeader::size(self.ctx);
+        let stated = self.header.e_shentsize;
+        let bytes = self.table("section header", self.header.e_shoff, (count, stated), size)?;
         // The gABI stores the real number of sections in the size of the first header if the number
         // does not fit into `e_shnum`, and goblin follows that size. A damaged file could have any
         // size there, so a null header replaces the first one, which has no other use.
         let rest = SectionHeader::parse_from(&bytes, size, count.saturating_sub(1), self.ctx)
-            .map_err(|error| ElfError::damaged(format!("the section header table: {error}")))?;
+            .context("a damaged section header table")?;
         let mut sections = vec![SectionHeader::default()];
         sections.extend(rest);
         sections.truncate(count);
@@ -177,56 +187,63 @@ impl<'a, R: ReadAt + ?Sized> ElfImage<'a, R> {
     }
 
     /// The string at an offset, without its NUL, which must come before `end`.
-    pub(super) fn text(&self, what: &str, offset: u64, end: u64) -> Result<Vec<u8>, ElfError> {
-        let mut text = Vec::new();
-        let mut at = offset;
-        let end = end.min(offset.saturating_add(MAX_TEXT));
-        while at < end {
-            let chunk = self.bytes(what, at, (end.saturating_sub(at)).min(256))?;
-            if let Some(nul) = chunk.iter().position(|byte| *byte == 0) {
-                text.extend(chunk.iter().take(nul));
-                return Ok(text);
-            }
-            text.extend_from_slice(&chunk);
-            at = at.saturating_add(256);
-        }
-        Err(ElfError::damaged(format!("the {what} has no end")))
+    pub(super) fn text(&self, what: &str, offset: u64, end: u64) -> Result<Vec<u8>> {
+        let limit = offset.saturating_add(MAX_TEXT);
+        let end = end.min(limit).min(self.source.len());
+        let text = text_at(self.source, offset, end)?;
+        text.with_context(|| format!("the {what} has no end"))
     }
 
-    fn read_segments(&self) -> Result<Vec<ProgramHeader>, ElfError> {
-        let count = usize::from(self.header.e_phnum);
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        if count == 0xffff {
-            return Err(ElfError::Unsupported(
-                "more than 65,534 program headers".to_owned(),
-            ));
-        }
-        let size = ProgramHeader::size(self.ctx);
-        if usize::from(self.header.e_phentsize) != size {
-            return Err(ElfError::damaged(format!(
-                "program headers of {} bytes instead of {size}",
-                self.header.e_phentsize
-            )));
-        }
+    /// Reads a table of headers. The size in the file header must be the usual one.
+    fn table(
+        &self,
+        what: &str,
+        offset: u64,
+        (count, stated): (usize, u16),
+        size: usize,
+    ) -> Result<Vec<u8>> {
+        ensure!(
+            usize::from(stated) == size,
+            "{what}s of {stated} bytes instead of {size}"
+        );
         let len = count.saturating_mul(size) as u64;
-        let bytes = self.bytes("program header table", self.header.e_phoff, len)?;
-        ProgramHeader::parse(&bytes, 0, count, self.ctx)
-            .map_err(|error| ElfError::damaged(format!("the program header table: {error}")))
+        self.bytes(&format!("{what} table"), offset, len)
     }
 }
 
-/// The value of a tag. If the tag is repeated, the loader uses the last one.
-pub(super) fn value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
-    dynamic
-        .iter()
-        .rev()
-        .find(|entry| entry.tag == tag)
-        .map(|entry| entry.value)
+impl<'a> Strings<'a> {
+    pub(super) fn find(image: &'a ElfImage<'a>, dynamic: &[DynamicEntry]) -> Self {
+        let place = last_value(dynamic, DT_STRTAB)
+            .and_then(|address| image.locate(address))
+            .map(|(offset, rest)| {
+                let size = last_value(dynamic, DT_STRSZ).unwrap_or(rest).min(rest);
+                (offset, offset.saturating_add(size))
+            });
+        let left = Cell::new(MAX_STRINGS);
+        Self { image, place, left }
+    }
+
+    pub(super) fn text(&self, offset: u64) -> Result<String> {
+        let place = self.place;
+        let (start, end) = place.context("the dynamic string table is in no segment")?;
+        let start = start.saturating_add(offset);
+        let text = self.image.text("dynamic string", start, end)?;
+        let left = self.left.get().checked_sub(text.len());
+        let left =
+            left.with_context(|| format!("dynamic strings of more than {MAX_STRINGS} bytes"))?;
+        self.left.set(left);
+        utf8(text)
+    }
 }
 
-fn read_header<R: ReadAt + ?Sized>(source: &R) -> Result<Option<(Header, Ctx)>, ElfError> {
+pub(super) fn utf8(text: Vec<u8>) -> Result<String> {
+    String::from_utf8(text).map_err(|error| {
+        let text = String::from_utf8_lossy(error.as_bytes());
+        anyhow!("a string that is not UTF-8: {text:?}")
+    })
+}
+
+fn read_header(source: &dyn ReadAt) -> Result<Option<(Header, Ctx)>> {
     let mut bytes = [0; 64];
     let len = usize::try_from(source.len()).unwrap_or(usize::MAX).min(64);
     read_exact_at(source, 0, bytes.get_mut(..len).unwrap_or_default())?;
@@ -236,20 +253,18 @@ fn read_header<R: ReadAt + ?Sized>(source: &R) -> Result<Option<(Header, Ctx)>, 
     let container = match bytes.get(EI_CLASS) {
         Some(&ELFCLASS32) => Container::Little,
         Some(&ELFCLASS64) => Container::Big,
-        _ => return Err(ElfError::damaged("neither a 32-bit nor a 64-bit file")),
+        _ => bail!("neither a 32-bit nor a 64-bit file"),
     };
     let endian = match bytes.get(EI_DATA) {
         Some(&ELFDATA2LSB) => Endian::Little,
         Some(&ELFDATA2MSB) => Endian::Big,
-        _ => return Err(ElfError::damaged("neither little-endian nor big-endian")),
+        _ => bail!("neither little-endian nor big-endian"),
     };
     let ctx = Ctx::new(container, endian);
-    if len < Header::size(ctx) {
-        return Err(ElfError::damaged(format!(
-            "the file ends in its header, after {len} bytes"
-        )));
-    }
-    let header = Elf::parse_header(&bytes)
-        .map_err(|error| ElfError::damaged(format!("the header: {error}")))?;
+    ensure!(
+        len >= Header::size(ctx),
+        "the file ends in its header, after {len} bytes"
+    );
+    let header = Elf::parse_header(&bytes).context("a damaged header")?;
     Ok(Some((header, ctx)))
 }

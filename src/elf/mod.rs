@@ -6,8 +6,6 @@
 //! [gABI](https://www.sco.com/developers/gabi/latest/contents.html).
 
 mod check;
-mod edit;
-mod error;
 mod facts;
 mod image;
 mod launcher;
@@ -15,9 +13,7 @@ pub(crate) mod patch;
 mod plan;
 mod rpath;
 mod source;
-mod strings;
 pub(crate) mod tables;
-mod versions;
 /// Writes ELF files for tests, without a compiler.
 #[cfg(test)]
 #[expect(dead_code, reason = "the integration tests use all of it")]
@@ -25,13 +21,10 @@ mod versions;
 pub(crate) mod write;
 
 pub use check::{broken_rules, faults};
-pub use edit::{EditPlan, Strategy, Untouchable};
-pub use error::ElfError;
-pub use facts::{ElfFacts, ElfKind, Machine, read};
+pub use facts::{ElfFacts, ElfKind, Machine, NeededVersions, read};
 pub use launcher::{InvalidLauncherTarget, launcher};
 pub use patch::{Patch, PatchedReader};
-pub use plan::plan_rpath;
+pub use plan::{EditPlan, Strategy, Untouchable, plan_rpath};
 pub use rpath::{InvalidRpath, Rpath};
 pub use source::ReadAt;
 pub(crate) use source::read_exact_at;
-pub use versions::NeededVersions;

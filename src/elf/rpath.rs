@@ -1,13 +1,14 @@
 //! `Rpath`: the directories in which the dynamic loader searches libraries first.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 /// A run path, such as `$ORIGIN/../lib:$ORIGIN`: ordered entries without duplicates and without
 /// empty ones.
 ///
 /// The loader reads an empty entry as the current directory, so anyone who can write there could
 /// choose the libraries that are loaded. Parsing drops empty entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, derive_more::Display, PartialEq, Eq)]
+#[display("{}", _0.join(":"))]
 pub struct Rpath(Vec<String>);
 
 /// Why a text is not a run path.
@@ -49,12 +50,6 @@ impl FromStr for Rpath {
             rpath.push(entry);
         }
         Ok(rpath)
-    }
-}
-
-impl fmt::Display for Rpath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(":"))
     }
 }
 

@@ -74,11 +74,7 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
 }
 
 /// Fills the whole buffer. It is an error if the file ends before.
-pub(crate) fn read_exact_at(
-    source: &(impl ReadAt + ?Sized),
-    offset: u64,
-    buffer: &mut [u8],
-) -> io::Result<()> {
+pub(crate) fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     while done < buffer.len() {
         let rest = buffer.get_mut(done..).unwrap_or_default();
@@ -98,6 +94,26 @@ pub(crate) fn read_exact_at(
         }
     }
     Ok(())
+}
+
+/// The string at `start` without its NUL; `None` if there is no NUL before `end`.
+pub(super) fn text_at(source: &dyn ReadAt, start: u64, end: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut text = Vec::new();
+    let mut at = start;
+    while at < end {
+        let mut chunk = [0; 256];
+        let count = end.saturating_sub(at).min(256);
+        let chunk = chunk.get_mut(..usize::try_from(count).unwrap_or(256));
+        let chunk = chunk.unwrap_or_default();
+        read_exact_at(source, at, chunk)?;
+        if let Some(nul) = chunk.iter().position(|byte| *byte == 0) {
+            text.extend(chunk.iter().take(nul));
+            return Ok(Some(text));
+        }
+        text.extend_from_slice(chunk);
+        at = at.saturating_add(count);
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -6,30 +6,36 @@
 
 use std::ops::Range;
 
-use crate::elf::{ElfError, ReadAt, source::read_exact_at};
+use goblin::elf::{
+    ProgramHeader, SectionHeader,
+    dynamic::{DF_1_PIE, DT_FLAGS_1, DT_NULL},
+    header::ET_EXEC,
+    program_header::{PT_DYNAMIC, PT_INTERP, PT_LOAD},
+    section_header::{SHT_NOBITS, SHT_NULL},
+};
 
-pub(crate) const LOAD: u32 = 1;
-pub(crate) const DYNAMIC: u32 = 2;
-pub(crate) const INTERP: u32 = 3;
-pub(crate) const NOTE: u32 = 4;
-pub(crate) const PHDR: u32 = 6;
-pub(crate) const TLS: u32 = 7;
-pub(crate) const EH_FRAME: u32 = 0x6474_e550;
-pub(crate) const STACK: u32 = 0x6474_e551;
-pub(crate) const RELRO: u32 = 0x6474_e552;
-pub(crate) const PROPERTY: u32 = 0x6474_e553;
+use crate::{
+    elf::{ReadAt, source::read_exact_at},
+    error::{Result, bail, ensure},
+};
 
-pub(crate) const PROGBITS: u32 = 1;
-pub(crate) const STRTAB: u32 = 3;
-pub(crate) const NOBITS: u32 = 8;
+/// `SHF_ALLOC`: the section is loaded.
 pub(crate) const ALLOC: u64 = 2;
+/// `SHF_EXECINSTR`: the section has machine code.
 pub(crate) const SECTION_EXECUTE: u64 = 4;
-/// `PF_X`: the segment is executable.
-pub(crate) const EXECUTE: u32 = 1;
 
-/// The size of a program header, and of a section header.
+/// The size of a program header, of a section header, and of an entry of the dynamic table.
 pub(crate) const SEGMENT: u64 = 56;
 pub(crate) const SECTION: u64 = 64;
+pub(crate) const ENTRY: usize = 16;
+
+/// The headers of a file.
+pub(crate) struct ElfTables<'a> {
+    pub(crate) source: &'a dyn ReadAt,
+    pub(crate) header: [u8; 64],
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) sections: Vec<Section>,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
@@ -43,15 +49,6 @@ pub(crate) struct Segment {
     pub(crate) align: u64,
 }
 
-/// The headers of a file.
-#[derive(Debug)]
-pub(crate) struct ElfTables {
-    pub(crate) len: u64,
-    pub(crate) header: [u8; 64],
-    pub(crate) segments: Vec<Segment>,
-    pub(crate) sections: Vec<Section>,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Section {
     /// The name; empty unless a reader fills it in.
@@ -63,23 +60,32 @@ pub(crate) struct Section {
     pub(crate) address: u64,
     pub(crate) offset: u64,
     pub(crate) size: u64,
-    /// The last fields as they are in the file: `sh_link`, `sh_info`, `sh_addralign`, `sh_entsize`.
-    pub(crate) rest: [u8; 24],
+    pub(crate) link: u32,
+    pub(crate) info: u32,
+    pub(crate) align: u64,
+    pub(crate) entry_size: u64,
 }
 
-impl ElfTables {
-    pub(crate) fn read(source: &(impl ReadAt + ?Sized)) -> Result<Self, ElfError> {
+/// One entry of the dynamic table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DynamicEntry {
+    pub(crate) tag: u64,
+    pub(crate) value: u64,
+}
+
+impl<'a> ElfTables<'a> {
+    pub(crate) fn read(source: &'a dyn ReadAt) -> Result<Self> {
         let mut header = [0; 64];
         read_exact_at(source, 0, &mut header)?;
         let mut tables = Self {
-            len: source.len(),
+            source,
             header,
             segments: Vec::new(),
             sections: Vec::new(),
         };
         let count = half(&header, 56);
         if count == u16::MAX {
-            return Err(ElfError::damaged("too many program headers"));
+            bail!("too many program headers");
         }
         let bytes = entries(source, tables.table(), (count, half(&header, 54)), SEGMENT)?;
         tables.segments = bytes.chunks_exact(56).map(Segment::parse).collect();
@@ -91,9 +97,21 @@ impl ElfTables {
         Ok(tables)
     }
 
+    /// The length of the file.
+    pub(crate) fn len(&self) -> u64 {
+        self.source.len()
+    }
+
     /// Whether this is a program at a fixed address (`ET_EXEC`).
     pub(crate) fn is_fixed(&self) -> bool {
-        half(&self.header, 16) == 2
+        half(&self.header, 16) == ET_EXEC
+    }
+
+    /// Whether this is a program: at a fixed address, or position-independent.
+    pub(crate) fn is_executable(&self, dynamic: &[DynamicEntry]) -> bool {
+        self.is_fixed()
+            || self.first(PT_INTERP).is_some()
+            || last_value(dynamic, DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0)
     }
 
     /// The address at which a program starts (`e_entry`).
@@ -111,8 +129,16 @@ impl ElfTables {
         long(&self.header, 40)
     }
 
+    pub(crate) fn table_range(&self) -> Range<u64> {
+        range(self.table(), self.segments.len() as u64 * SEGMENT)
+    }
+
+    pub(crate) fn section_table_range(&self) -> Range<u64> {
+        range(self.section_table(), self.sections.len() as u64 * SECTION)
+    }
+
     pub(crate) fn loads(&self) -> impl DoubleEndedIterator<Item = &Segment> {
-        self.segments.iter().filter(|segment| segment.kind == LOAD)
+        self.segments.iter().filter(|it| it.kind == PT_LOAD)
     }
 
     pub(crate) fn first(&self, kind: u32) -> Option<&Segment> {
@@ -128,22 +154,20 @@ impl ElfTables {
         })
     }
 
-    /// The tags and values of the dynamic table before `DT_NULL`; `None` if there is no table, or
-    /// if it is not terminated.
-    pub(crate) fn dynamic(
-        &self,
-        source: &(impl ReadAt + ?Sized),
-    ) -> Result<Option<Vec<(u64, u64)>>, ElfError> {
-        let Some(place) = self.first(DYNAMIC) else {
+    /// The entries of the dynamic table before `DT_NULL`; `None` if there is no table, or if it is
+    /// not terminated.
+    pub(crate) fn dynamic(&self) -> Result<Option<Vec<DynamicEntry>>> {
+        let Some(place) = self.first(PT_DYNAMIC) else {
             return Ok(None);
         };
         let mut entries = Vec::new();
         for index in 0..place.file_size / 16 {
-            let mut entry = [0; 16];
-            read_exact_at(source, place.offset.saturating_add(index * 16), &mut entry)?;
-            match (long(&entry, 0), long(&entry, 8)) {
-                (0, _) => return Ok(Some(entries)),
-                pair => entries.push(pair),
+            let mut bytes = [0; ENTRY];
+            let at = place.offset.saturating_add(index * 16);
+            read_exact_at(self.source, at, &mut bytes)?;
+            match DynamicEntry::parse(&bytes) {
+                entry if entry.tag == DT_NULL => return Ok(Some(entries)),
+                entry => entries.push(entry),
             }
         }
         Ok(None)
@@ -152,23 +176,22 @@ impl ElfTables {
 
 /// Reads a table of `count` entries. The entry size in the file header must be the usual one.
 fn entries(
-    source: &(impl ReadAt + ?Sized),
+    source: &dyn ReadAt,
     start: u64,
     (count, stated): (u16, u16),
     size: u64,
-) -> Result<Vec<u8>, ElfError> {
-    if count > 0 && u64::from(stated) != size {
-        return Err(ElfError::damaged(format!(
-            "headers of {stated} bytes instead of {size}"
-        )));
-    }
+) -> Result<Vec<u8>> {
+    ensure!(
+        count == 0 || u64::from(stated) == size,
+        "headers of {stated} bytes instead of {size}"
+    );
     let mut bytes = vec![0; usize::from(count) * usize::try_from(size).unwrap_or(0)];
     read_exact_at(source, start, &mut bytes)?;
     Ok(bytes)
 }
 
 impl Segment {
-    pub(crate) fn parse(entry: &[u8]) -> Self {
+    fn parse(entry: &[u8]) -> Self {
         Self {
             kind: word(entry, 0),
             flags: word(entry, 4),
@@ -197,11 +220,16 @@ impl Segment {
     }
 
     pub(crate) fn file(&self) -> Range<u64> {
-        self.offset..self.offset.saturating_add(self.file_size)
+        range(self.offset, self.file_size)
     }
 
     pub(crate) fn memory(&self) -> Range<u64> {
-        self.address..self.address.saturating_add(self.memory_size)
+        range(self.address, self.memory_size)
+    }
+
+    /// The address behind the last byte that is loaded from the file.
+    pub(crate) fn file_end(&self) -> u64 {
+        self.address.saturating_add(self.file_size)
     }
 
     /// The distance between the segment's address and its offset in the file.
@@ -215,8 +243,23 @@ impl Segment {
     }
 }
 
+impl From<&ProgramHeader> for Segment {
+    fn from(header: &ProgramHeader) -> Self {
+        Self {
+            kind: header.p_type,
+            flags: header.p_flags,
+            offset: header.p_offset,
+            address: header.p_vaddr,
+            physical: header.p_paddr,
+            file_size: header.p_filesz,
+            memory_size: header.p_memsz,
+            align: header.p_align,
+        }
+    }
+}
+
 impl Section {
-    pub(crate) fn parse(entry: &[u8]) -> Self {
+    fn parse(entry: &[u8]) -> Self {
         Self {
             name: String::new(),
             name_at: word(entry, 0),
@@ -225,7 +268,10 @@ impl Section {
             address: long(entry, 16),
             offset: long(entry, 24),
             size: long(entry, 32),
-            rest: *entry.last_chunk().unwrap_or(&[0; 24]),
+            link: word(entry, 40),
+            info: word(entry, 44),
+            align: long(entry, 48),
+            entry_size: long(entry, 56),
         }
     }
 
@@ -234,23 +280,67 @@ impl Section {
         for number in [self.flags, self.address, self.offset, self.size] {
             bytes.extend(number.to_le_bytes());
         }
-        bytes.extend(self.rest);
+        bytes.extend([self.link.to_le_bytes(), self.info.to_le_bytes()].concat());
+        bytes.extend([self.align.to_le_bytes(), self.entry_size.to_le_bytes()].concat());
         bytes
     }
 
     /// Its bytes in the file; an empty range for `SHT_NOBITS`.
     pub(crate) fn file(&self) -> Range<u64> {
-        let size = if matches!(self.kind, 0 | NOBITS) {
-            0
-        } else {
-            self.size
-        };
-        self.offset..self.offset.saturating_add(size)
+        let has_none = matches!(self.kind, SHT_NULL | SHT_NOBITS);
+        range(self.offset, if has_none { 0 } else { self.size })
     }
 
     pub(crate) fn memory(&self) -> Range<u64> {
-        self.address..self.address.saturating_add(self.size)
+        range(self.address, self.size)
     }
+
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.flags & ALLOC != 0
+    }
+}
+
+impl From<&SectionHeader> for Section {
+    fn from(header: &SectionHeader) -> Self {
+        Self {
+            name: String::new(),
+            name_at: u32::try_from(header.sh_name).unwrap_or(0),
+            kind: header.sh_type,
+            flags: header.sh_flags,
+            address: header.sh_addr,
+            offset: header.sh_offset,
+            size: header.sh_size,
+            link: header.sh_link,
+            info: header.sh_info,
+            align: header.sh_addralign,
+            entry_size: header.sh_entsize,
+        }
+    }
+}
+
+impl DynamicEntry {
+    pub(crate) fn parse(bytes: &[u8; ENTRY]) -> Self {
+        Self {
+            tag: long(bytes, 0),
+            value: long(bytes, 8),
+        }
+    }
+}
+
+/// The value of a tag. If the tag is repeated, the loader uses the last one.
+pub(crate) fn last_value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
+    let mut found = dynamic.iter().rev();
+    found
+        .find(|entry| entry.tag == tag)
+        .map(|entry| entry.value)
+}
+
+pub(crate) fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+pub(crate) fn range(start: u64, len: u64) -> Range<u64> {
+    start..start.saturating_add(len)
 }
 
 /// A little-endian number of at most eight bytes. Bytes behind the end count as 0.
@@ -261,16 +351,13 @@ pub(crate) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
 }
 
 pub(crate) fn half(bytes: &[u8], at: usize) -> u16 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u16::from_le_bytes(bytes.copied().unwrap_or_default())
+    u16::try_from(number(bytes, at, 2)).unwrap_or(0)
 }
 
 pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u32::from_le_bytes(bytes.copied().unwrap_or_default())
+    u32::try_from(number(bytes, at, 4)).unwrap_or(0)
 }
 
 pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
-    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk);
-    u64::from_le_bytes(bytes.copied().unwrap_or_default())
+    number(bytes, at, 8)
 }

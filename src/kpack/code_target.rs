@@ -1,7 +1,9 @@
 //! `CodeTarget`: the target of a code object, as bundles and archives spell it. See
 //! [Target ID](https://llvm.org/docs/AMDGPUUsage.html#target-id) in the AMDGPU ABI.
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::str::FromStr;
+
+use itertools::Itertools as _;
 
 use crate::target::{self, Target};
 
@@ -9,7 +11,9 @@ use crate::target::{self, Target};
 /// (`gfx9-4-generic`), or SPIR-V, which is compiled later (`amdgcnspirv`).
 ///
 /// Parsing sorts the features, because the runtime asks for them in LLVM's order only.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Debug, derive_more::Display, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize,
+)]
 pub struct CodeTarget(Box<str>);
 
 /// Why a text is not a `CodeTarget`.
@@ -45,24 +49,12 @@ impl CodeTarget {
     /// `gfx90a:sramecc+:xnack-` these are itself, `gfx90a:sramecc+`, `gfx90a:xnack-` and `gfx90a`.
     pub fn accepted(&self) -> Vec<Self> {
         let features: Vec<&str> = self.features().collect();
-        let mut accepted = vec![self.processor().to_owned()];
-        for feature in features {
-            let with = accepted.iter().map(|text| format!("{text}:{feature}"));
-            let with: Vec<String> = with.collect();
-            accepted = [accepted, with].concat();
-        }
-        accepted.sort_by_key(|text| std::cmp::Reverse(self.weight(text)));
-        accepted.into_iter().map(|text| Self(text.into())).collect()
-    }
-
-    /// The sort key of a subset of the features: their count, then one bit per feature, the first
-    /// feature of this target being the highest bit. This is the order of the runtime.
-    fn weight(&self, text: &str) -> (usize, u32) {
-        let chosen: Vec<&str> = text.split(':').skip(1).collect();
-        let bits = self.features().fold(0, |bits, feature| {
-            bits * 2 + u32::from(chosen.contains(&feature))
-        });
-        (chosen.len(), bits)
+        let counts = (0..=features.len()).rev();
+        let subsets = counts.flat_map(|count| features.iter().copied().combinations(count));
+        let processor = || std::iter::once(self.processor());
+        subsets
+            .map(|chosen| Self(processor().chain(chosen).join(":").into()))
+            .collect()
     }
 
     fn processor(&self) -> &str {
@@ -93,19 +85,12 @@ impl FromStr for CodeTarget {
             return refuse("not features such as `xnack+`");
         }
         features.sort_unstable();
-        let names: BTreeSet<&str> = features.iter().map(|feature| name(feature)).collect();
-        if names.len() < features.len() {
+        if !features.iter().map(|feature| name(feature)).all_unique() {
             return refuse("a feature is named twice");
         }
         let processor = text.split(':').next().unwrap_or(text);
         let canonical = [&[processor], features.as_slice()].concat().join(":");
         Ok(Self(canonical.into()))
-    }
-}
-
-impl fmt::Display for CodeTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -1,9 +1,7 @@
 //! Lists the code objects of any file that contains some: an archive, bundles or a fat binary. This
 //! is what `kpack ls` prints and `kpack extract` writes.
 
-use std::fmt;
-
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{
     elf::ReadAt,
@@ -17,13 +15,17 @@ use crate::{
 };
 
 /// The kind of a file with device code.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, derive_more::Display, PartialEq, Eq)]
 pub enum CodeFile {
+    #[display("archive")]
     Archive,
+    #[display("bundles")]
     Bundles,
     /// A binary with its device code.
+    #[display("fat binary")]
     Fat,
     /// A binary whose device code was removed, and the references of its wrappers.
+    #[display("split binary")]
     Split(Vec<WrapperReference>),
 }
 
@@ -35,7 +37,6 @@ pub struct FoundCode {
     pub name: String,
     /// The number of the bundle; in an archive, the number in the key.
     pub bundle: usize,
-    #[serde(serialize_with = "as_text")]
     pub target: CodeTarget,
     pub size: u64,
     /// Its size in the file; `None` in a compressed bundle, which is compressed as a whole.
@@ -45,13 +46,9 @@ pub struct FoundCode {
     pub compression: String,
 }
 
-fn as_text<S: Serializer>(target: &CodeTarget, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(target)
-}
-
 /// Calls `each` with every code object of a file, and a function that reads its bytes.
-pub fn each<R: ReadAt>(
-    source: &R,
+pub fn each(
+    source: &dyn ReadAt,
     mut each: impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<CodeFile> {
     let file = ByteRegion::whole(source);
@@ -67,8 +64,7 @@ pub fn each<R: ReadAt>(
     match host::look(source)? {
         FatFileKind::Fat(fat) => in_bundles(&fat.section(source)?, &fat.bundles, &mut each)?,
         FatFileKind::Stuck { code, .. } => {
-            let len = code.end.saturating_sub(code.start);
-            let region = file.part("device code", code.start, len)?;
+            let region = ByteRegion::new(source, "device code", &code)?;
             in_bundles(&region, &bundle::find(&region)?, &mut each)?;
         }
         FatFileKind::Split => return Ok(CodeFile::Split(host::references(source)?)),
@@ -79,8 +75,8 @@ pub fn each<R: ReadAt>(
     Ok(CodeFile::Fat)
 }
 
-fn in_archive<R: ReadAt>(
-    archive: &KpackArchive<&R>,
+fn in_archive(
+    archive: &KpackArchive<&dyn ReadAt>,
     each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {
     for code in archive.codes() {
@@ -92,7 +88,7 @@ fn in_archive<R: ReadAt>(
                 .with_context(|| format!("failed to read the key `{}`", code.key))?,
             target: code.target.clone(),
             size: code.size,
-            packed: Some(archive.packed(code)),
+            packed: Some(code.packed),
             compression: match archive.scheme() {
                 archive::KpackScheme::Stored => "none".to_owned(),
                 archive::KpackScheme::Zstd => "zstd".to_owned(),
@@ -103,8 +99,8 @@ fn in_archive<R: ReadAt>(
     Ok(())
 }
 
-fn in_bundles<R: ReadAt + ?Sized>(
-    section: &ByteRegion<'_, R>,
+fn in_bundles(
+    section: &ByteRegion<'_>,
     bundles: &[Bundle],
     each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {
@@ -124,17 +120,6 @@ fn in_bundles<R: ReadAt + ?Sized>(
         }
     }
     Ok(())
-}
-
-impl fmt::Display for CodeFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Archive => "archive",
-            Self::Bundles => "bundles",
-            Self::Fat => "fat binary",
-            Self::Split(_) => "split binary",
-        })
-    }
 }
 
 /// The names of the kernels in a code object; empty if it cannot be parsed.

@@ -19,7 +19,7 @@ struct DatabaseTable {
 struct DatabaseRule {
     library: String,
     #[serde(default)]
-    below: Option<RelPathText>,
+    below: Option<RelPath>,
     #[serde(default)]
     begins: Vec<String>,
     #[serde(default)]
@@ -37,18 +37,6 @@ enum TargetPlace {
     Name,
     Directory,
     List,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct RelPathText(RelPath);
-
-impl TryFrom<String> for RelPathText {
-    type Error = crate::error::Invalid;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse().map(Self)
-    }
 }
 
 static TABLE: LazyLock<DatabaseTable> = LazyLock::new(|| {
@@ -89,7 +77,7 @@ impl DatabaseRule {
     /// The components of a path below the rule's directories.
     fn rest<'a>(&self, path: &'a RelPath) -> Option<Vec<&'a str>> {
         let components: Vec<&str> = path.components().collect();
-        let Some(RelPathText(below)) = &self.below else {
+        let Some(below) = &self.below else {
             return Some(components);
         };
         let below: Vec<&str> = below.components().collect();

@@ -1,38 +1,35 @@
 //! `ByteRegion`: a range of a file that is read like a file of its own, and a buffered reader over
 //! it.
 
-use std::io::{self, BufRead, Read};
+use std::{
+    io::{self, BufRead, BufReader, Read},
+    ops::Range,
+};
 
 use crate::{
-    elf::{ReadAt, read_exact_at},
+    elf::{ReadAt, read_exact_at, tables::number},
     error::{Context as _, Result, bail},
 };
 
 /// How many bytes are read, and allocated, at once.
 const STEP: usize = 1 << 20;
-/// How many bytes `Through` buffers: first a page, then more.
-const FIRST: usize = 1 << 12;
-const FURTHER: usize = 1 << 16;
+/// How many bytes a reader buffers.
+const BUFFER: usize = 1 << 16;
+/// How many bytes are read at once to skip zeros. Those between bundles are rarely longer than a
+/// page.
+const ZEROS: u64 = 1 << 13;
 
 /// A range of a file, checked to lie within the file.
-#[derive(Debug)]
-pub struct ByteRegion<'a, R: ?Sized> {
-    source: &'a R,
+#[derive(Clone, Copy)]
+pub struct ByteRegion<'a> {
+    source: &'a dyn ReadAt,
     start: u64,
     len: u64,
 }
 
-impl<R: ?Sized> Clone for ByteRegion<'_, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R: ?Sized> Copy for ByteRegion<'_, R> {}
-
-impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
+impl<'a> ByteRegion<'a> {
     /// The whole file.
-    pub fn whole(source: &'a R) -> Self {
+    pub fn whole(source: &'a dyn ReadAt) -> Self {
         Self {
             source,
             start: 0,
@@ -41,8 +38,9 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
     }
 
     /// A range of a file. The error names `what` if the range is not within the file.
-    pub fn new(source: &'a R, what: &str, start: u64, len: u64) -> Result<Self> {
-        Self::whole(source).part(what, start, len)
+    pub fn new(source: &'a dyn ReadAt, what: &str, range: &Range<u64>) -> Result<Self> {
+        let len = range.end.saturating_sub(range.start);
+        Self::whole(source).part(what, range.start, len)
     }
 
     /// A part of this region, relative to its start.
@@ -85,10 +83,7 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
     /// Reads a little-endian number of `size` bytes.
     pub(super) fn number(&self, what: &str, at: u64, size: u64) -> Result<u64> {
         let bytes = self.bytes(what, at, size)?;
-        Ok(bytes
-            .iter()
-            .rev()
-            .fold(0, |number, byte| (number << 8) | u64::from(*byte)))
+        Ok(number(&bytes, 0, bytes.len()))
     }
 
     /// Whether the region has these bytes at `at`.
@@ -102,33 +97,26 @@ impl<'a, R: ReadAt + ?Sized> ByteRegion<'a, R> {
 
     /// The offset of the first byte from `at` on that is not zero; the end if all are zero.
     pub(super) fn skip_zeros(&self, at: u64) -> Result<u64> {
-        let mut through = self.from(at);
-        loop {
-            let chunk = through.fill_buf().context("failed to skip zeros")?;
-            if chunk.is_empty() {
-                return Ok(self.len);
+        let mut at = at.min(self.len);
+        while at < self.len {
+            let count = self.len.saturating_sub(at).min(ZEROS);
+            let bytes = self.bytes("zeros", at, count)?;
+            if let Some(other) = bytes.iter().position(|byte| *byte != 0) {
+                return Ok(at.saturating_add(other as u64));
             }
-            let zeros = chunk.iter().take_while(|byte| **byte == 0).count();
-            let all = zeros == chunk.len();
-            through.consume(zeros);
-            if !all {
-                return Ok(through.position());
-            }
+            at = at.saturating_add(count);
         }
+        Ok(self.len)
     }
 
     /// A reader that begins at an offset.
-    pub(super) fn from(&self, at: u64) -> Through<'a, R> {
-        Through {
-            region: *self,
-            next: at.min(self.len),
-            buffer: Vec::new(),
-            used: 0,
-        }
+    pub(super) fn from(&self, at: u64) -> BufReader<RegionReader<'a>> {
+        let (region, next) = (*self, at.min(self.len));
+        BufReader::with_capacity(BUFFER, RegionReader { region, next })
     }
 }
 
-impl<R: ReadAt + ?Sized> ReadAt for ByteRegion<'_, R> {
+impl ReadAt for ByteRegion<'_> {
     fn len(&self) -> u64 {
         self.len
     }
@@ -144,52 +132,41 @@ impl<R: ReadAt + ?Sized> ReadAt for ByteRegion<'_, R> {
     }
 }
 
-/// A buffered reader that knows its position: `position` is exact although more bytes are buffered.
-/// The end of a compressed stream is found this way.
-pub(super) struct Through<'a, R: ?Sized> {
-    region: ByteRegion<'a, R>,
+/// Reads a region from an offset on.
+pub(super) struct RegionReader<'a> {
+    region: ByteRegion<'a>,
     next: u64,
-    buffer: Vec<u8>,
-    used: usize,
 }
 
-impl<R: ReadAt + ?Sized> Through<'_, R> {
-    /// The offset of the next byte that the caller gets.
-    pub(super) fn position(&self) -> u64 {
-        let unread = self.buffer.len().saturating_sub(self.used);
-        self.next.saturating_sub(unread as u64)
-    }
+/// The offset of the next byte that the caller gets, although more bytes are buffered. The end of a
+/// compressed stream is found this way.
+pub(super) fn position(reader: &BufReader<RegionReader<'_>>) -> u64 {
+    let next = reader.get_ref().next;
+    next.saturating_sub(reader.buffer().len() as u64)
 }
 
-impl<R: ReadAt + ?Sized> BufRead for Through<'_, R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.used >= self.buffer.len() {
-            // Zeros between bundles are rarely longer than a page, so the first read is small.
-            let is_first = self.buffer.capacity() == 0;
-            self.used = 0;
-            self.buffer
-                .resize(if is_first { FIRST } else { FURTHER }, 0);
-            let read = loop {
-                match self.region.read_at(self.next, &mut self.buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    other => break other,
-                }
-            };
-            self.buffer.truncate(*read.as_ref().unwrap_or(&0));
-            self.next = self.next.saturating_add(read? as u64);
-        }
-        Ok(self.buffer.get(self.used..).unwrap_or_default())
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.used = self.used.saturating_add(count).min(self.buffer.len());
-    }
+/// Decompresses a zstd frame of `len` bytes; see [`take`]. Windows may be as large as the frame, as
+/// clang makes them; by default the decoder refuses windows of more than 128 MiB.
+pub(super) fn unzstd(packed: impl BufRead, len: u64) -> io::Result<Vec<u8>> {
+    let mut decoder = zstd::Decoder::with_buffer(packed)?.single_frame();
+    decoder.window_log_max(31)?;
+    take(decoder, len)
 }
 
-impl<R: ReadAt + ?Sized> Read for Through<'_, R> {
+/// Reads at most one byte more than `len`. That byte shows that there is too much data, without
+/// decompressing all of it.
+pub(super) fn take(decoder: impl Read, len: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    decoder
+        .take(len.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Read for RegionReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.fill_buf()?.read(buffer)?;
-        self.consume(count);
+        let count = self.region.read_at(self.next, buffer)?;
+        self.next = self.next.saturating_add(count as u64);
         Ok(count)
     }
 }
@@ -201,19 +178,19 @@ mod tests {
     #[test]
     fn a_region_never_leaves_what_holds_it() {
         let bytes = b"0123456789".to_vec();
-        let region = ByteRegion::new(&bytes, "middle", 2, 5).unwrap();
+        let region = ByteRegion::new(&bytes, "middle", &(2..7)).unwrap();
         assert_eq!(region.bytes("all", 0, 5).unwrap(), b"23456");
         let mut buffer = [0; 9];
         assert_eq!(region.read_at(3, &mut buffer).unwrap(), 2);
         assert_eq!(region.read_at(9, &mut buffer).unwrap(), 0);
         insta::assert_snapshot!(region.bytes("tail", 3, 3).unwrap_err(), @"the tail lies outside of what holds it: 3 bytes at 3 of 5");
-        insta::assert_snapshot!(ByteRegion::new(&bytes, "head", u64::MAX, 2).unwrap_err(), @"the head lies outside of what holds it: 2 bytes at 18446744073709551615 of 10");
+        insta::assert_snapshot!(ByteRegion::new(&bytes, "head", &(9..11)).err().unwrap(), @"the head lies outside of what holds it: 2 bytes at 9 of 10");
     }
 
     #[test]
     fn a_buffer_is_filled_or_nothing_is_read() {
         let bytes = b"0123456789".to_vec();
-        let region = ByteRegion::new(&bytes, "middle", 2, 5).unwrap();
+        let region = ByteRegion::new(&bytes, "middle", &(2..7)).unwrap();
         let mut buffer = [0; 3];
         region.fill("end", 2, &mut buffer).unwrap();
         assert_eq!(&buffer, b"456");
@@ -239,6 +216,6 @@ mod tests {
         let mut through = region.from(10);
         let mut some = vec![0; 70_000];
         through.read_exact(&mut some).unwrap();
-        assert_eq!(through.position(), 70_010);
+        assert_eq!(position(&through), 70_010);
     }
 }

@@ -110,7 +110,7 @@ impl<'a> SplitTree<'a> {
                 world
                     .console
                     .progress("Splitting", &splitting.source, Some(total.sum()));
-            let mut writing = ArchiveSet::new(splitting, |_, at| {
+            let mut writing = ArchiveSet::new(splitting, |at| {
                 let place = place(splitting, at, &self.staging);
                 if let Some(parent) = place.parent() {
                     fs_err::create_dir_all(parent)?;
@@ -120,9 +120,9 @@ impl<'a> SplitTree<'a> {
             writing
                 .fill(jobs, &world.stop, &|bytes| progress.inc(bytes))
                 .with_context(|| format!("failed to split `{}`", splitting.source))?;
-            for written in writing.finish()?.into_values() {
+            for len in writing.finish()?.into_values() {
                 count += 1;
-                bytes += written.len;
+                bytes += len;
             }
         }
         let facts = format!("{} of device code, {}", many(count, "archive"), size(bytes));
@@ -190,8 +190,8 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
     let losing = losing(splitting);
     for (file, fate) in &splitting.files {
         let scope = match fate {
-            SplitAction::Stays | SplitAction::Loses(_) => Scope::Generic,
             SplitAction::Moves(target) => Scope::Target(target.clone()),
+            _ => Scope::Generic,
         };
         let content = content(file, &losing);
         let file = TreeFile {
@@ -200,13 +200,13 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
         };
         parts.entry(scope).or_default().push(file);
     }
-    for (_, at) in splitting.places()? {
+    for at in splitting.places.values() {
         let basedirs = splitting.artifact.basedirs.iter();
         let basedir = basedirs.clone().find(|basedir| ***basedir == at.basedir);
         parts.entry(at.scope.clone()).or_default().push(TreeFile {
             path: at.path.clone(),
             basedir: Arc::clone(basedir.context("no such base directory")?),
-            source: place(splitting, &at, staging),
+            source: place(splitting, at, staging),
             content: TreeContent::File(to_come()),
         });
     }

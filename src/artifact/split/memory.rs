@@ -1,15 +1,11 @@
-//! Compressors and buffers that worker threads reuse. Decoded bundles have hundreds of megabytes,
-//! and getting fresh pages from the system takes as long as decoding into them.
+//! Buffers that worker threads reuse. Decoded bundles have hundreds of megabytes, and getting fresh
+//! pages from the system takes as long as decoding into them.
 
-use std::{
-    ops::Deref,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{
-    error::{Context as _, Result},
-    kpack::archive::Packer,
-};
+use derive_more::Deref;
+
+use crate::error::{Context as _, Result};
 
 /// At most so many bytes are kept while they are unused. They come on top of what is in use.
 const IDLE: usize = 128 << 20;
@@ -17,34 +13,21 @@ const IDLE: usize = 128 << 20;
 const GRAIN: usize = 4 << 20;
 
 #[derive(Default)]
-pub(super) struct MemoryPool {
-    packers: Mutex<Vec<Packer>>,
-    memory: Mutex<Vec<Vec<u8>>>,
-}
+pub(super) struct MemoryPool(Mutex<Vec<Vec<u8>>>);
 
 /// A buffer that returns to the pool when it is dropped.
+#[derive(Deref)]
 pub(super) struct LentMemory<'a> {
-    tools: &'a MemoryPool,
+    pool: &'a MemoryPool,
+    #[deref(forward)]
     bytes: Vec<u8>,
 }
 
 impl MemoryPool {
-    /// Runs `work` with a compressor that no other thread uses meanwhile.
-    pub(super) fn with_packer<T>(&self, work: impl FnOnce(&mut Packer) -> Result<T>) -> Result<T> {
-        let packer = lock(&self.packers).pop();
-        let mut packer = match packer {
-            Some(packer) => packer,
-            None => Packer::new()?,
-        };
-        let done = work(&mut packer);
-        lock(&self.packers).push(packer);
-        done
-    }
-
     /// A buffer of at least `len` bytes, with arbitrary contents.
     pub(super) fn memory(&self, len: u64) -> Result<Vec<u8>> {
         let len = usize::try_from(len)?;
-        let mut idle = lock(&self.memory);
+        let mut idle = self.lock();
         let suits = |one: &&(usize, usize)| one.1 >= len && one.1 / 2 <= len.max(GRAIN);
         let sizes: Vec<(usize, usize)> = idle.iter().map(Vec::capacity).enumerate().collect();
         let best = sizes.iter().filter(suits).min_by_key(|(_, size)| *size);
@@ -60,31 +43,23 @@ impl MemoryPool {
     }
 
     pub(super) fn lend(&self, bytes: Vec<u8>) -> LentMemory<'_> {
-        LentMemory { tools: self, bytes }
+        LentMemory { pool: self, bytes }
     }
-}
 
-impl Deref for LentMemory<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for LentMemory<'_> {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        let mut idle = lock(&self.tools.memory);
+        let mut idle = self.pool.lock();
         let used: usize = idle.iter().map(Vec::capacity).sum();
         if used.saturating_add(bytes.capacity()) <= IDLE {
             idle.push(bytes);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -109,7 +84,7 @@ mod tests {
         drop(tools.lend(tools.memory(100 << 20).unwrap()));
         assert!(tools.memory(10 << 20).unwrap().capacity() < 20 << 20);
         drop(tools.lend(tools.memory(40 << 20).unwrap()));
-        let idle: usize = lock(&tools.memory).iter().map(Vec::capacity).sum();
+        let idle: usize = tools.lock().iter().map(Vec::capacity).sum();
         assert_eq!(idle, 100 << 20);
     }
 

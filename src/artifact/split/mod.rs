@@ -7,7 +7,7 @@ mod observe;
 mod work;
 mod write;
 
-pub use observe::{ArchivePlace, CodeRemoval, SplitAction, SplitPlan, all};
+pub use observe::{ArchiveId, ArchivePlace, CodeRemoval, SplitAction, SplitPlan, all};
 pub use work::ArchiveSet;
 pub(super) use write::link;
 pub use write::{WrittenArtifact, write};

@@ -4,14 +4,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
-    path::Path,
     sync::Arc,
 };
 
 use crate::{
     artifact::{Artifact, ArtifactName, FileAt, FileFacts, FileKind, TreeContent, TreeFile},
     elf::Patch,
-    error::{Context as _, Hint as _, Result, Stop, bail},
+    error::{Context as _, Hint as _, Result, Stop, anyhow},
     kpack::{
         CodeTarget, SplittableBinary, bundle, databases,
         host::{self, FatFileKind},
@@ -29,13 +28,15 @@ pub struct SplitPlan<'a> {
     /// The action for each file, in the order of the artifact.
     pub files: Vec<(&'a TreeFile, SplitAction)>,
     pub archives: ArchiveNames,
-    /// The binaries that keep their device code, each with the reason.
-    pub kept: Vec<(&'a Path, String)>,
+    /// Where each archive goes: beside the first of the binaries that have code in it.
+    pub places: BTreeMap<ArchiveId, ArchivePlace>,
 }
 
 pub enum SplitAction {
     /// The file is copied to the generic artifact.
     Stays,
+    /// So is this binary, with its device code, which cannot be taken out for this reason.
+    Keeps(String),
     /// The file is copied to the artifact of a target.
     Moves(Target),
     /// The binary is written to the generic artifact without its device code.
@@ -46,11 +47,12 @@ pub enum SplitAction {
 pub struct CodeRemoval {
     pub fat: SplittableBinary,
     pub binary: FatBinary,
+    /// Made once the names of all archives are known.
     pub plan: Arc<Patch>,
 }
 
 /// Identifies an archive: its name without the target, and the target without features.
-pub(super) type ArchiveId = (String, CodeTarget);
+pub type ArchiveId = (String, CodeTarget);
 
 /// The artifact and the path that an archive is written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,32 +62,28 @@ pub struct ArchivePlace {
     pub path: RelPath,
 }
 
-/// What a file contains.
-enum CodeFound {
-    Plain,
-    Database(Target),
-    /// Device code that cannot be taken out, with the reason.
-    Stuck(String),
-    Fat(SplittableBinary, FatBinary),
-}
-
 impl<'a> SplitPlan<'a> {
     /// The names of the artifacts that the split creates.
-    pub fn names(&self) -> Result<Vec<String>> {
+    pub fn names(&self) -> Vec<String> {
         let mut scopes = BTreeSet::from([Scope::Generic]);
-        scopes.extend(self.files.iter().filter_map(|(_, fate)| match fate {
+        scopes.extend(self.files.iter().filter_map(|(_, action)| match action {
             SplitAction::Moves(target) => Some(Scope::Target(target.clone())),
             _ => None,
         }));
-        scopes.extend(self.places()?.into_values().map(|place| place.scope));
+        scopes.extend(self.places.values().map(|place| place.scope.clone()));
         let names = scopes.iter().map(|scope| self.name(scope).to_string());
-        Ok(names.collect())
+        names.collect()
     }
 
     /// A warning for each binary that keeps its device code.
     pub fn kept_code(&self) -> impl Iterator<Item = String> {
-        let kept = self.kept.iter();
-        kept.map(|(file, why)| format!("`{}` keeps its device code: {why}", file.display()))
+        self.files.iter().filter_map(|(file, action)| match action {
+            SplitAction::Keeps(why) => {
+                let file = file.source.display();
+                Some(format!("`{file}` keeps its device code: {why}"))
+            }
+            _ => None,
+        })
     }
 
     pub fn name(&self, scope: &Scope) -> ArtifactName {
@@ -102,30 +100,10 @@ impl<'a> SplitPlan<'a> {
 
     /// The binaries that lose their device code, in the order of the artifact.
     pub fn losses(&self) -> impl Iterator<Item = (&'a TreeFile, &CodeRemoval)> {
-        self.files.iter().filter_map(|(file, fate)| match fate {
+        self.files.iter().filter_map(|(file, action)| match action {
             SplitAction::Loses(loss) => Some((*file, &**loss)),
             _ => None,
         })
-    }
-
-    /// All archives. Each is placed beside the first of the binaries that have code in it.
-    pub fn places(&self) -> Result<BTreeMap<ArchiveId, ArchivePlace>> {
-        let mut places = BTreeMap::new();
-        for (_, loss) in self.losses() {
-            for (bundle, set) in loss.binary.bundles.iter().enumerate() {
-                for target in set {
-                    let name = self.archives.name(&loss.binary, bundle, &target.base());
-                    let place = ArchivePlace {
-                        scope: home(target).context("code that no archive is for")?,
-                        basedir: loss.binary.prefix.clone(),
-                        path: archive_path(&name, target)?,
-                    };
-                    let id = (name, target.base());
-                    places.entry(id).or_insert(place);
-                }
-            }
-        }
-        Ok(places)
     }
 }
 
@@ -154,19 +132,25 @@ pub fn all<'a>(
 /// runtime could load code of the wrong binary.
 fn two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
     let generic = format!("{}_generic", prefix(one));
-    let of_split = |name: &&&ArtifactName| matches!(name.scope, Scope::Target(_));
-    if let Some(part) = [one, other].iter().find(of_split)
-        && [one, other].iter().any(|name| name.scope == Scope::Generic)
-    {
-        let refuse = || -> Result<T> { bail!("`{part}` is split already, beside `{generic}`") };
-        return refuse().hint("pass split artifacts to `rocwheel build` as they are");
-    }
-    if [one, other].iter().any(|name| name.scope == Scope::Generic) {
-        let refuse = || -> Result<T> { bail!("only one of `{one}` and `{other}` is split") };
-        return refuse().hint("keep the artifacts of one run in `--artifact-dir`");
-    }
-    let refuse = || -> Result<T> { bail!("`{one}` and `{other}` would both become `{generic}`") };
-    refuse().hint("split one family at a time: keep only its artifacts in `--artifact-dir`")
+    let both = [one, other];
+    let has_generic = both.iter().any(|name| name.scope == Scope::Generic);
+    let mut parts = both.iter();
+    let part = parts.find(|name| matches!(name.scope, Scope::Target(_)));
+    let (error, hint) = match part {
+        Some(part) if has_generic => (
+            anyhow!("`{part}` is split already, beside `{generic}`"),
+            "pass split artifacts to `rocwheel build` as they are",
+        ),
+        _ if has_generic => (
+            anyhow!("only one of `{one}` and `{other}` is split"),
+            "keep the artifacts of one run in `--artifact-dir`",
+        ),
+        _ => (
+            anyhow!("`{one}` and `{other}` would both become `{generic}`"),
+            "split one family at a time: keep only its artifacts in `--artifact-dir`",
+        ),
+    };
+    Err(error).hint(hint)
 }
 
 fn prefix(name: &ArtifactName) -> String {
@@ -174,43 +158,72 @@ fn prefix(name: &ArtifactName) -> String {
 }
 
 fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Result<SplitPlan<'a>> {
-    let seen = if artifact.name.scope == Scope::Generic {
-        artifact.files.iter().map(|_| CodeFound::Plain).collect()
+    let actions = if artifact.name.scope == Scope::Generic {
+        artifact.files.iter().map(|_| SplitAction::Stays).collect()
     } else {
-        parallel::map(&artifact.files, jobs, stop, look)?
+        parallel::map(&artifact.files, jobs, stop, action)?
     };
-    let binaries = seen.iter().filter_map(|seen| match seen {
-        CodeFound::Fat(_, binary) => Some(binary.clone()),
-        _ => None,
-    });
-    let archives = ArchiveNames::new(&prefix(&artifact.name), &binaries.collect::<Vec<_>>());
-    let looks: Vec<(&TreeFile, CodeFound)> = artifact.files.iter().zip(seen).collect();
-    let fates = parallel::map(&looks, jobs, stop, |(file, seen)| {
-        fate(file, seen, &archives)
-    })?;
-    let kept = looks.iter().filter_map(|(file, seen)| match seen {
-        CodeFound::Stuck(why) => Some((file.source.as_path(), why.clone())),
-        _ => None,
-    });
-    let kept = kept.collect();
-    Ok(SplitPlan {
+    let mut plan = SplitPlan {
         source: artifact.name.clone(),
         artifact,
-        files: artifact.files.iter().zip(fates).collect(),
+        files: artifact.files.iter().zip(actions).collect(),
+        archives: ArchiveNames::default(),
+        places: BTreeMap::new(),
+    };
+    let losses: Vec<_> = plan.losses().collect();
+    let binaries: Vec<FatBinary> = losses.iter().map(|(_, it)| it.binary.clone()).collect();
+    let archives = ArchiveNames::new(&prefix(&artifact.name), &binaries);
+    let places = places(&binaries, &archives)?;
+    let patches = parallel::map(&losses, jobs, stop, |(file, loss)| {
+        let source = FileAt::open(&file.source)?;
+        let patch = host::plan(&source, &loss.fat, &archives.markers(&loss.binary));
+        let shown = || format!("failed to take the code out of `{}`", file.source.display());
+        patch.map(Arc::new).with_context(shown)
+    })?;
+    let mut patches = patches.into_iter();
+    for (_, action) in &mut plan.files {
+        if let SplitAction::Loses(loss) = action {
+            loss.plan = patches.next().context("a binary without a plan")?;
+        }
+    }
+    Ok(SplitPlan {
         archives,
-        kept,
+        places,
+        ..plan
     })
 }
 
-fn look(file: &TreeFile) -> Result<CodeFound> {
+/// Places each archive beside the first of the binaries that have code in it.
+fn places(
+    binaries: &[FatBinary],
+    archives: &ArchiveNames,
+) -> Result<BTreeMap<ArchiveId, ArchivePlace>> {
+    let mut places = BTreeMap::new();
+    for binary in binaries {
+        for (bundle, set) in binary.bundles.iter().enumerate() {
+            for target in set {
+                let name = archives.name(binary, bundle, &target.base());
+                let place = ArchivePlace {
+                    scope: home(target).context("code that no archive is for")?,
+                    basedir: binary.prefix.clone(),
+                    path: archive_path(&name, target)?,
+                };
+                places.entry((name, target.base())).or_insert(place);
+            }
+        }
+    }
+    Ok(places)
+}
+
+fn action(file: &TreeFile) -> Result<SplitAction> {
     let TreeContent::File(facts) = &file.content else {
-        return Ok(CodeFound::Plain);
+        return Ok(SplitAction::Stays);
     };
     if let Some((_, target)) = databases::owner(&file.path) {
-        return Ok(CodeFound::Database(target));
+        return Ok(SplitAction::Moves(target));
     }
     if !may_hold_code(file, facts) {
-        return Ok(CodeFound::Plain);
+        return Ok(SplitAction::Stays);
     }
     let source = FileAt::open(&file.source)?;
     look_into(file, &source).with_context(|| format!("failed to read `{}`", file.source.display()))
@@ -227,10 +240,10 @@ fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
         || windows.iter().any(|end| name.ends_with(end))
 }
 
-fn look_into(file: &TreeFile, source: &FileAt) -> Result<CodeFound> {
+fn look_into(file: &TreeFile, source: &FileAt) -> Result<SplitAction> {
     let fat = match host::look(source)? {
-        FatFileKind::Plain | FatFileKind::Split => return Ok(CodeFound::Plain),
-        FatFileKind::Stuck { why, .. } => return Ok(CodeFound::Stuck(why)),
+        FatFileKind::Plain | FatFileKind::Split => return Ok(SplitAction::Stays),
+        FatFileKind::Stuck { why, .. } => return Ok(SplitAction::Keeps(why)),
         FatFileKind::Fat(fat) => fat,
     };
     let section = fat.section(source)?;
@@ -240,31 +253,17 @@ fn look_into(file: &TreeFile, source: &FileAt) -> Result<CodeFound> {
         bundles.push(set.with_context(|| format!("failed to open bundle {ordinal}"))?);
     }
     if let Some(target) = bundles.iter().flatten().find(|one| home(one).is_none()) {
-        return Ok(CodeFound::Stuck(format!(
+        return Ok(SplitAction::Keeps(format!(
             "no runtime looks into an archive for `{target}`"
         )));
     }
     let binary = FatBinary::new((*file.basedir).clone(), file.path.clone(), bundles);
-    Ok(CodeFound::Fat(fat, binary))
-}
-
-fn fate(file: &TreeFile, seen: &CodeFound, archives: &ArchiveNames) -> Result<SplitAction> {
-    Ok(match seen {
-        CodeFound::Plain | CodeFound::Stuck(_) => SplitAction::Stays,
-        CodeFound::Database(target) => SplitAction::Moves(target.clone()),
-        CodeFound::Fat(fat, binary) => {
-            let source = FileAt::open(&file.source)?;
-            let plan = host::plan(&source, fat, &archives.markers(binary));
-            let plan = plan.with_context(|| {
-                format!("failed to take the code out of `{}`", file.source.display())
-            })?;
-            SplitAction::Loses(Box::new(CodeRemoval {
-                fat: fat.clone(),
-                binary: binary.clone(),
-                plan: Arc::new(plan),
-            }))
-        }
-    })
+    let plan = Arc::default();
+    Ok(SplitAction::Loses(Box::new(CodeRemoval {
+        fat,
+        binary,
+        plan,
+    })))
 }
 
 #[cfg(test)]
@@ -283,8 +282,8 @@ mod tests {
             artifact: &artifact,
             files: Vec::new(),
             archives: ArchiveNames::default(),
-            kept: Vec::new(),
+            places: BTreeMap::new(),
         };
-        assert_eq!(splitting.names().unwrap(), ["blas_lib_generic"]);
+        assert_eq!(splitting.names(), ["blas_lib_generic"]);
     }
 }

@@ -13,16 +13,16 @@ use fs_err as fs;
 
 use super::{
     memory::{LentMemory, MemoryPool},
-    observe::{ArchiveId, CodeRemoval, SplitPlan},
+    observe::{ArchiveId, ArchivePlace, CodeRemoval, SplitPlan},
 };
 use crate::{
     artifact::{FileAt, TreeFile},
     elf::{Patch, PatchedReader},
     error::{Context as _, Result, Stop, ensure},
     kpack::{
-        ByteRegion, CodeTarget,
-        archive::{ArchiveWriter, CodeOrigin, KpackScheme, Packed, WrittenArchive, key},
-        bundle::{self, BundleEntry, BundleForm},
+        CodeTarget,
+        archive::{ArchiveWriter, CodeOrigin, KpackScheme, Packed, key},
+        bundle::{self, Bundle, BundleEntry, BundleForm},
     },
     parallel::{Divide, in_parts},
 };
@@ -45,14 +45,13 @@ pub(super) enum SplitTask<'a> {
         plan: Arc<Patch>,
         to: PathBuf,
     },
-    Code(BundleCode<'a>),
-}
-
-/// The device code of one bundle of a binary.
-pub struct BundleCode<'a> {
-    file: &'a TreeFile,
-    loss: &'a CodeRemoval,
-    ordinal: usize,
+    /// The device code of one bundle of a binary.
+    Code {
+        file: &'a TreeFile,
+        loss: &'a CodeRemoval,
+        ordinal: usize,
+        bundle: &'a Bundle,
+    },
 }
 
 /// The archives of one artifact while they are being written.
@@ -61,77 +60,35 @@ pub struct ArchiveSet<'a> {
     open: BTreeMap<ArchiveId, ArchiveWriter<io::BufWriter<fs::File>>>,
 }
 
-/// Runs the tasks, in any order. Only the code is added to the archives in the order of the tasks,
-/// so that archives are the same with any number of threads. `progress` is called with the number
-/// of bytes done since the last call.
-pub(super) fn carry_out(
-    pieces: &[SplitTask<'_>],
-    archives: &mut ArchiveSet<'_>,
-    jobs: NonZeroUsize,
-    stop: &Stop,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<()> {
-    let tools = MemoryPool::default();
-    in_parts(
-        &SplitWork {
-            progress,
-            tools: &tools,
-        },
-        pieces,
-        jobs,
-        ROOM,
-        stop,
-        |index, _, done| match pieces.get(index) {
-            Some(SplitTask::Code(code)) => archives.add(code, done),
-            _ => Ok(()),
-        },
-    )
+/// The code objects of a bundle, and the bundle itself if it was compressed.
+struct OpenBundle<'a> {
+    entries: Vec<(CodeTarget, BundleEntry)>,
+    decoded: Option<LentMemory<'a>>,
 }
 
-impl<'a> SplitPlan<'a> {
-    /// The code of all bundles that are taken out of binaries.
-    pub fn code(&'a self) -> impl Iterator<Item = BundleCode<'a>> {
-        self.losses()
-            .flat_map(|(file, loss)| BundleCode::of(file, loss))
-    }
+struct PackedCode {
+    target: CodeTarget,
+    id: String,
+    packed: Packed,
 }
 
-impl<'a> BundleCode<'a> {
-    /// The code of all bundles of one binary.
-    pub(super) fn of(file: &'a TreeFile, loss: &'a CodeRemoval) -> impl Iterator<Item = Self> {
-        (0..loss.fat.bundles.len()).map(move |ordinal| Self {
+struct SplitWork<'a> {
+    progress: &'a (dyn Fn(u64) + Sync),
+    memory: &'a MemoryPool,
+}
+
+impl<'a> SplitTask<'a> {
+    /// The code of all bundles of a binary.
+    pub(super) fn code(
+        file: &'a TreeFile,
+        loss: &'a CodeRemoval,
+    ) -> impl Iterator<Item = SplitTask<'a>> {
+        let bundles = loss.fat.bundles.iter().enumerate();
+        bundles.map(move |(ordinal, bundle)| Self::Code {
             file,
             loss,
             ordinal,
-        })
-    }
-
-    fn bundle(&self) -> Result<&'a bundle::Bundle> {
-        let bundle = self.loss.fat.bundles.get(self.ordinal);
-        bundle.context("a bundle came up")
-    }
-
-    fn open<'t>(&self, tools: &'t MemoryPool) -> Result<OpenBundle<'t>> {
-        let source = FileAt::open(&self.file.source)?;
-        let section = self.loss.fat.section(&source)?;
-        let bundle = self.bundle()?;
-        let memory = match &bundle.form {
-            BundleForm::Raw => Vec::new(),
-            BundleForm::Compressed(compression) => tools.memory(compression.unpacked)?,
-        };
-        let opened = bundle::open_into(&section, bundle, memory)
-            .with_context(|| format!("failed to open bundle {}", self.ordinal))?;
-        let entries = opened.code();
-        let entries = entries.map(|(target, entry)| (target.clone(), entry.clone()));
-        Ok(OpenBundle {
-            entries: entries.collect(),
-            bytes: match opened.into_decoded() {
-                Some(bytes) => BundleBytes::Decoded(tools.lend(bytes)),
-                None => BundleBytes::There {
-                    start: self.loss.fat.code.start.saturating_add(bundle.offset),
-                    source,
-                },
-            },
+            bundle,
         })
     }
 }
@@ -140,16 +97,18 @@ impl<'a> ArchiveSet<'a> {
     /// Creates an empty file for each archive, at the path that `place` returns.
     pub fn new(
         splitting: &'a SplitPlan<'a>,
-        mut place: impl FnMut(&ArchiveId, &super::observe::ArchivePlace) -> Result<PathBuf>,
+        mut place: impl FnMut(&ArchivePlace) -> Result<PathBuf>,
     ) -> Result<Self> {
-        let mut open = BTreeMap::new();
-        for (id, at) in splitting.places()? {
-            let out = io::BufWriter::new(fs::File::create(place(&id, &at)?)?);
-            let group = splitting.prefix();
+        let group = splitting.prefix();
+        let open = splitting.places.iter().map(|(id, at)| {
+            let out = io::BufWriter::new(fs::File::create(place(at)?)?);
             let writer = ArchiveWriter::new(out, &group, id.1.as_str(), KpackScheme::Zstd)?;
-            open.insert(id, writer);
-        }
-        Ok(Self { splitting, open })
+            Ok((id.clone(), writer))
+        });
+        Ok(Self {
+            splitting,
+            open: open.collect::<Result<_>>()?,
+        })
     }
 
     /// Compresses the code into the archives, without copying files or rewriting binaries.
@@ -159,136 +118,165 @@ impl<'a> ArchiveSet<'a> {
         stop: &Stop,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
-        let pieces: Vec<SplitTask<'_>> = self.splitting.code().map(SplitTask::Code).collect();
-        carry_out(&pieces, self, jobs, stop, progress)
+        let losses = self.splitting.losses();
+        let code = losses.flat_map(|(file, loss)| SplitTask::code(file, loss));
+        self.carry_out(&code.collect::<Vec<_>>(), jobs, stop, progress)
     }
 
-    fn add(&mut self, code: &BundleCode<'_>, done: Option<PackedCode>) -> Result<()> {
-        let PackedCode { target, id, packed } = done.context("a code object without bytes")?;
-        let binary = &code.loss.binary;
+    /// Runs the tasks, in any order. Only the code is added to the archives in the order of the
+    /// tasks, so that archives are the same with any number of threads. `progress` is called with
+    /// the number of bytes done since the last call.
+    pub(super) fn carry_out(
+        &mut self,
+        tasks: &[SplitTask<'_>],
+        jobs: NonZeroUsize,
+        stop: &Stop,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
+        let memory = &MemoryPool::default();
+        let work = SplitWork { progress, memory };
+        in_parts(&work, tasks, jobs, ROOM, stop, |index, _, code| {
+            match (tasks.get(index), code) {
+                (Some(SplitTask::Code { loss, ordinal, .. }), Some(code)) => {
+                    self.add(loss, *ordinal, code)
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn add(&mut self, loss: &CodeRemoval, ordinal: usize, code: PackedCode) -> Result<()> {
+        let PackedCode { target, id, packed } = code;
+        let binary = &loss.binary;
         let origin = CodeOrigin {
             target: id,
             source_prefix: binary.prefix.to_string(),
         };
         let base = target.base();
-        let name = self.splitting.archives.name(binary, code.ordinal, &base);
-        let archive = (name, base);
-        let archive = self.open.get_mut(&archive).context("no archive")?;
-        let key = key(&binary.kernel_name(), code.ordinal);
+        let name = self.splitting.archives.name(binary, ordinal, &base);
+        let archive = self.open.get_mut(&(name, base)).context("no archive")?;
+        let key = key(&binary.kernel_name(), ordinal);
         archive.add(&key, &target, &packed, Some(origin))
     }
 
-    /// Writes the table of contents of every archive.
-    pub fn finish(self) -> Result<BTreeMap<ArchiveId, WrittenArchive>> {
-        let mut all = BTreeMap::new();
-        for (id, writer) in self.open {
-            let (out, written) = writer.finish()?;
+    /// Writes the table of contents of every archive. Returns their lengths.
+    pub fn finish(self) -> Result<BTreeMap<ArchiveId, u64>> {
+        let lens = self.open.into_iter().map(|(id, writer)| {
+            let (out, len) = writer.finish()?;
             out.into_inner().context("failed to write an archive")?;
-            all.insert(id, written);
-        }
-        Ok(all)
+            Ok((id, len))
+        });
+        lens.collect()
     }
-}
-
-struct SplitWork<'a> {
-    progress: &'a (dyn Fn(u64) + Sync),
-    tools: &'a MemoryPool,
-}
-
-/// A bundle, decoded if it was compressed, so that its code objects can be read.
-struct OpenBundle<'a> {
-    entries: Vec<(CodeTarget, BundleEntry)>,
-    bytes: BundleBytes<'a>,
-}
-
-enum BundleBytes<'a> {
-    There { source: FileAt, start: u64 },
-    Decoded(LentMemory<'a>),
-}
-
-struct PackedCode {
-    target: CodeTarget,
-    id: String,
-    packed: Packed,
 }
 
 impl<'a> Divide for SplitWork<'a> {
     type Item = SplitTask<'a>;
-    type Opened = Option<OpenBundle<'a>>;
+    type Opened = OpenBundle<'a>;
     type Done = Option<PackedCode>;
 
     fn cost(&self, item: &SplitTask<'a>) -> u64 {
-        let SplitTask::Code(code) = item else {
+        let SplitTask::Code { bundle, .. } = item else {
             return 0;
         };
-        code.bundle().map_or(0, |bundle| match &bundle.form {
+        match &bundle.form {
             BundleForm::Raw => bundle.len,
             BundleForm::Compressed(compression) => compression.unpacked,
-        })
+        }
     }
 
-    fn open(&self, item: &SplitTask<'a>) -> Result<(Self::Opened, usize)> {
-        match item {
-            SplitTask::Copy { from, to } => {
-                (self.progress)(fs::copy(from, to)?);
-                Ok((None, 0))
-            }
+    fn open(&self, item: &SplitTask<'a>) -> Result<(OpenBundle<'a>, usize)> {
+        let mut opened = OpenBundle {
+            entries: Vec::new(),
+            decoded: None,
+        };
+        let done = match item {
+            SplitTask::Copy { from, to } => fs::copy(from, to)?,
             SplitTask::Host { from, plan, to } => {
                 host(from, plan, to).with_context(|| splitting(from))?;
-                (self.progress)(plan.total_len());
-                Ok((None, 0))
+                plan.total_len()
             }
-            SplitTask::Code(code) => {
-                let opened = code.open(self.tools);
-                let opened = opened.with_context(|| splitting(&code.file.source))?;
-                let count = opened.entries.len();
-                (self.progress)(code.bundle()?.len);
-                Ok((Some(opened), count))
+            SplitTask::Code {
+                file,
+                loss,
+                ordinal,
+                bundle,
+            } => {
+                opened = self
+                    .open_bundle(&file.source, loss, bundle)
+                    .with_context(|| format!("failed to open bundle {ordinal}"))
+                    .with_context(|| splitting(&file.source))?;
+                bundle.len
             }
-        }
+        };
+        (self.progress)(done);
+        let parts = opened.entries.len();
+        Ok((opened, parts))
     }
 
     fn work(
         &self,
         item: &SplitTask<'a>,
-        opened: &Self::Opened,
+        opened: &OpenBundle<'a>,
         part: usize,
     ) -> Result<Option<PackedCode>> {
-        let (SplitTask::Code(code), Some(opened)) = (item, opened) else {
+        let SplitTask::Code {
+            file, loss, bundle, ..
+        } = item
+        else {
             return Ok(None);
         };
-        let done = opened.pack(part, self.tools);
-        done.map(Some).with_context(|| splitting(&code.file.source))
+        let Some((target, entry)) = opened.entries.get(part) else {
+            return Ok(None);
+        };
+        let packed = match &opened.decoded {
+            Some(bytes) => slice(bytes, entry)
+                .context("a code object outside of its bundle")
+                .and_then(|code| Packed::new(code, KpackScheme::Zstd)),
+            None => pack_raw(&file.source, loss, bundle, entry),
+        };
+        Ok(Some(PackedCode {
+            target: target.clone(),
+            id: entry.id.clone(),
+            packed: packed.with_context(|| splitting(&file.source))?,
+        }))
     }
 }
 
-impl OpenBundle<'_> {
-    fn pack(&self, part: usize, tools: &MemoryPool) -> Result<PackedCode> {
-        let (target, entry) = self.entries.get(part).context("a code object came up")?;
-        let pack = |code: &[u8]| tools.with_packer(|packer| packer.pack(code, KpackScheme::Zstd));
-        let packed = match &self.bytes {
-            BundleBytes::Decoded(bytes) => {
-                pack(slice(bytes, entry).context("a code object outside of its bundle")?)?
-            }
-            BundleBytes::There { source, start } => {
-                let start = start.saturating_add(entry.offset);
-                let size = usize::try_from(entry.size)?;
-                let mut memory = tools.memory(entry.size)?;
-                // `memory` may be longer, with old contents, which `fill` overwrites. Only new
-                // bytes have to be zeroed.
-                memory.resize(memory.len().max(size), 0);
-                let code = memory.get_mut(..size).unwrap_or_default();
-                ByteRegion::whole(source).fill("code object", start, code)?;
-                let memory = tools.lend(memory);
-                pack(memory.get(..size).unwrap_or_default())?
-            }
+impl<'a> SplitWork<'a> {
+    fn open_bundle(
+        &self,
+        file: &Path,
+        loss: &CodeRemoval,
+        bundle: &Bundle,
+    ) -> Result<OpenBundle<'a>> {
+        let source = FileAt::open(file)?;
+        let memory = match &bundle.form {
+            BundleForm::Raw => Vec::new(),
+            BundleForm::Compressed(compression) => self.memory.memory(compression.unpacked)?,
         };
-        Ok(PackedCode {
-            target: target.clone(),
-            id: entry.id.clone(),
-            packed,
+        let opened = bundle::open_into(&loss.fat.section(&source)?, bundle, memory)?;
+        let entries = opened.code();
+        let entries = entries.map(|(target, entry)| (target.clone(), entry.clone()));
+        Ok(OpenBundle {
+            entries: entries.collect(),
+            decoded: opened.into_decoded().map(|bytes| self.memory.lend(bytes)),
         })
     }
+}
+
+/// Compresses a code object of a bundle that is not compressed, from the file.
+fn pack_raw(
+    file: &Path,
+    loss: &CodeRemoval,
+    bundle: &Bundle,
+    entry: &BundleEntry,
+) -> Result<Packed> {
+    let source = FileAt::open(file)?;
+    let start = bundle.offset.saturating_add(entry.offset);
+    let section = loss.fat.section(&source)?;
+    let code = section.bytes("code object", start, entry.size)?;
+    Packed::new(&code, KpackScheme::Zstd)
 }
 
 fn slice<'a>(bytes: &'a [u8], entry: &BundleEntry) -> Option<&'a [u8]> {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     observe::{SplitAction, SplitPlan},
-    work::{ArchiveSet, BundleCode, SplitTask, carry_out},
+    work::{ArchiveSet, SplitTask},
 };
 use crate::{
     artifact::{ArtifactManifest, ArtifactOutput, TreeContent, TreeFile},
@@ -33,8 +33,8 @@ pub struct WrittenArtifact {
 struct SplitParts<'a> {
     splitting: &'a SplitPlan<'a>,
     output: &'a ArtifactOutput,
-    counts: BTreeMap<Scope, (usize, u64)>,
-    prefixes: BTreeMap<Scope, BTreeSet<RelPath>>,
+    /// For each scope: the number of files, their size, and the base directories.
+    parts: BTreeMap<Scope, (usize, u64, BTreeSet<RelPath>)>,
 }
 
 /// Writes the parts of an artifact. `progress` gets the number of bytes done since the last call.
@@ -48,14 +48,15 @@ pub fn write(
     let mut parts = SplitParts {
         splitting,
         output,
-        counts: BTreeMap::from([(Scope::Generic, (0, 0))]),
-        prefixes: BTreeMap::new(),
+        parts: BTreeMap::from([(Scope::Generic, (0, 0, BTreeSet::new()))]),
     };
     let mut pieces = Vec::new();
-    for (file, fate) in &splitting.files {
+    for (file, action) in &splitting.files {
         stop.check()?;
-        match fate {
-            SplitAction::Stays => pieces.extend(parts.copy(&Scope::Generic, file)?),
+        match action {
+            SplitAction::Stays | SplitAction::Keeps(_) => {
+                pieces.extend(parts.copy(&Scope::Generic, file)?);
+            }
             SplitAction::Moves(target) => {
                 pieces.extend(parts.copy(&Scope::Target(target.clone()), file)?);
             }
@@ -67,18 +68,17 @@ pub fn write(
                     plan: Arc::clone(&loss.plan),
                     to,
                 });
-                pieces.extend(BundleCode::of(file, loss).map(SplitTask::Code));
+                pieces.extend(SplitTask::code(file, loss));
             }
         }
     }
-    let places = splitting.places()?;
-    let mut archives = ArchiveSet::new(splitting, |_, at| {
+    let mut archives = ArchiveSet::new(splitting, |at| {
         parts.place(&at.scope, &at.basedir, &at.path)
     })?;
-    carry_out(&pieces, &mut archives, jobs, stop, progress)?;
-    for (id, written) in archives.finish()? {
-        if let Some(place) = places.get(&id) {
-            parts.count(&place.scope, written.len);
+    archives.carry_out(&pieces, jobs, stop, progress)?;
+    for (id, len) in archives.finish()? {
+        if let Some(place) = splitting.places.get(&id) {
+            parts.count(&place.scope, len);
         }
     }
     parts.finish()
@@ -87,8 +87,8 @@ pub fn write(
 impl SplitParts<'_> {
     /// The path of a file in the artifact for `scope`. Creates the directories above it.
     fn place(&mut self, scope: &Scope, basedir: &RelPath, path: &RelPath) -> Result<PathBuf> {
-        let prefixes = self.prefixes.entry(scope.clone()).or_default();
-        prefixes.insert(basedir.clone());
+        let part = self.parts.entry(scope.clone()).or_default();
+        part.2.insert(basedir.clone());
         let directory = self.output.place(&self.splitting.name(scope).to_string());
         let place = directory.join(basedir.join(path).as_str());
         if let Some(parent) = place.parent() {
@@ -98,8 +98,9 @@ impl SplitParts<'_> {
     }
 
     fn count(&mut self, scope: &Scope, len: u64) {
-        let count = self.counts.entry(scope.clone()).or_default();
-        *count = (count.0 + 1, count.1 + len);
+        let part = self.parts.entry(scope.clone()).or_default();
+        part.0 += 1;
+        part.1 += len;
     }
 
     /// Creates directories and symlinks at once; returns a task for a file with contents.
@@ -122,25 +123,18 @@ impl SplitParts<'_> {
 
     /// Writes the manifest of every part.
     fn finish(self) -> Result<Vec<WrittenArtifact>> {
-        let mut written = Vec::new();
-        for (scope, (files, size)) in &self.counts {
-            let name = self.splitting.name(scope).to_string();
+        let written = self.parts.into_iter().map(|(scope, (files, size, has))| {
+            let name = self.splitting.name(&scope).to_string();
             let place = self.output.place(&name);
             fs::create_dir_all(&place)?;
-            let has = self.prefixes.get(scope);
             let basedirs = self.splitting.artifact.basedirs.iter();
-            let lines = basedirs
-                .filter(|basedir| has.is_some_and(|has| has.contains(&***basedir)))
-                .map(|basedir| format!("{basedir}\n"));
+            let basedirs = basedirs.filter(|basedir| has.contains(&***basedir));
+            let lines = basedirs.flat_map(|basedir| [basedir.as_str(), "\n"]);
             let manifest = lines.collect::<String>();
             fs::write(place.join(ArtifactManifest::FILE_NAME), manifest)?;
-            written.push(WrittenArtifact {
-                name,
-                files: *files,
-                size: *size,
-            });
-        }
-        Ok(written)
+            Ok(WrittenArtifact { name, files, size })
+        });
+        written.collect()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reads the facts about a file that its name does not tell: its kind, and the headers of ELF
 //! files.
 
-use std::{path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
 use crate::{
     artifact::tree::{FileAt, FileFacts, FileKind, PermissionBits, TreeForm},
-    elf::{self, ElfError, ReadAt},
+    elf::{self, ReadAt},
     error::Result,
     relpath::RelPath,
 };
@@ -85,8 +85,8 @@ fn read_elf(file: &impl ReadAt) -> Result<FileNature> {
             });
         }
         Ok(None) => None,
-        Err(ElfError::Io(error)) => return Err(error.into()),
-        Err(error) => Some(error.to_string()),
+        Err(error) if error.is::<io::Error>() => return Err(error),
+        Err(error) => Some(format!("a damaged ELF file: {error:#}")),
     };
     Ok(FileNature {
         damage,

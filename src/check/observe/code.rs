@@ -55,7 +55,7 @@ pub(super) fn read(begin: &[u8], source: &mut impl Read) -> io::Result<Option<De
 }
 
 /// The target of an ELF file that is a code object itself.
-pub(super) fn of_elf(source: &(impl ReadAt + ?Sized)) -> Option<DeviceCodeFacts> {
+pub(super) fn of_elf(source: &dyn ReadAt) -> Option<DeviceCodeFacts> {
     let header = ByteRegion::whole(source).bytes("header", 0, 64).ok()?;
     let machine = header.get(18..20)?.try_into().ok()?;
     if u16::from_le_bytes(machine) != EM_AMDGPU {
@@ -88,7 +88,7 @@ fn target(flags: u32, version: u8) -> Option<CodeTarget> {
 }
 
 /// The device code of a host ELF file. `is_split` says that it has a marker.
-pub(super) fn of_host(file: &impl ReadAt, is_split: bool) -> HostCode {
+pub(super) fn of_host(file: &dyn ReadAt, is_split: bool) -> HostCode {
     let found = if is_split {
         host::references(file).map(HostCode::Split)
     } else {
@@ -98,7 +98,7 @@ pub(super) fn of_host(file: &impl ReadAt, is_split: bool) -> HostCode {
 }
 
 /// Reads a Windows file, and the names of the libraries that it imports.
-pub(super) fn of_windows(file: &impl ReadAt) -> WindowsFile {
+pub(super) fn of_windows(file: &dyn ReadAt) -> WindowsFile {
     let code = match host::windows(file) {
         Ok(host::Windows::Plain) => Ok(HostCode::None),
         Ok(host::Windows::Split(references)) => Ok(HostCode::Split(references)),
@@ -116,7 +116,7 @@ pub(super) fn of_windows(file: &impl ReadAt) -> WindowsFile {
     }
 }
 
-fn fat(file: &impl ReadAt) -> Result<HostCode> {
+fn fat(file: &dyn ReadAt) -> Result<HostCode> {
     let code = match host::look(file)? {
         FatFileKind::Plain | FatFileKind::Split => return Ok(HostCode::None),
         FatFileKind::Fat(fat) => fat.code,
@@ -124,13 +124,13 @@ fn fat(file: &impl ReadAt) -> Result<HostCode> {
         FatFileKind::Stuck { code, .. } if !code.is_empty() => code,
         FatFileKind::Stuck { why, .. } => bail!("{why}"),
     };
-    let section = section(file, &code)?;
+    let section = ByteRegion::new(file, "device code", &code)?;
     carried(&section, &bundle::find(&section)?)
 }
 
 /// The code of a file, whose wrappers must all lead to a bundle.
-fn wrapped_code(file: &impl ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Result<HostCode> {
-    let section = section(file, code)?;
+fn wrapped_code(file: &dyn ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Result<HostCode> {
+    let section = ByteRegion::new(file, "device code", code)?;
     let found = bundle::find(&section)?;
     let is_lost = |place: &&u64| !found.iter().any(|bundle| bundle.offset == **place);
     let lost = wrapped.iter().find(is_lost);
@@ -142,12 +142,7 @@ fn wrapped_code(file: &impl ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Resul
     carried(&section, &found)
 }
 
-fn section<'a, R: ReadAt>(file: &'a R, code: &Range<u64>) -> Result<ByteRegion<'a, R>> {
-    let len = code.end.saturating_sub(code.start);
-    ByteRegion::new(file, "device code", code.start, len)
-}
-
-fn carried<R: ReadAt>(section: &ByteRegion<'_, R>, bundles: &[Bundle]) -> Result<HostCode> {
+fn carried(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<HostCode> {
     let mut carried: BTreeMap<CodeTarget, Cell> = BTreeMap::new();
     for bundle in bundles {
         for (target, bytes) in bundle::parts(section, bundle)? {
@@ -215,7 +210,10 @@ const PROCESSORS: &[(u32, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{kpack::bundle::BundleMethod, target::TargetTable};
+    use crate::{
+        kpack::bundle::write::{compress, raw},
+        target::TargetTable,
+    };
 
     fn object(flags: u32, version: u8) -> Vec<u8> {
         let mut bytes = vec![0; 64];
@@ -246,7 +244,7 @@ mod tests {
         assert_eq!(said(0xe3f, 1), "gfx90a");
         assert_eq!(said(0x5f, 4), "gfx9-4-generic");
         assert_eq!(said(0x21, 3), "");
-        assert_eq!(shown(of_elf(&b"\x7fELF"[..])), "none");
+        assert_eq!(shown(of_elf(&&b"\x7fELF"[..])), "none");
     }
 
     #[test]
@@ -264,8 +262,8 @@ mod tests {
 
     #[test]
     fn a_bundle_says_what_it_holds_whatever_its_form() {
-        let raw = bundle::raw(&[("gfx90a:xnack+", vec![1; 9000]), ("gfx942", vec![2; 9000])]);
-        let compressed = bundle::compress(&raw, 2, BundleMethod::Zstd).unwrap();
+        let raw = raw(&[("gfx90a:xnack+", vec![1; 9000]), ("gfx942", vec![2; 9000])]);
+        let compressed = compress(&raw, 2, "zstd").unwrap();
         for bytes in [raw, compressed] {
             assert_eq!(shown(looked(&bytes)), "gfx90a:xnack+ gfx942");
             let cut = bytes.get(..34).unwrap();

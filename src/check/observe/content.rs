@@ -179,7 +179,7 @@ fn examine(held: &Spool) -> Elf {
     if file.has_refused.get() {
         return Elf::TooLarge;
     }
-    examined.unwrap_or_else(|error| Elf::Damaged(error.to_string()))
+    examined.unwrap_or_else(|error| Elf::Damaged(format!("a damaged ELF file: {error:#}")))
 }
 
 fn launches(bytes: &[u8]) -> Option<String> {

@@ -1,50 +1,75 @@
 //! Compares a file before and after an edit: everything but the run path must be the same, except
 //! that tables may have moved.
 
-use std::ops::Range;
+use std::{io, ops::Range};
 
-use crate::elf::{
-    ElfError, ReadAt,
-    check::{
-        raw::{RawElf, same_bytes},
-        rules::{is_executable, string_place},
+use goblin::elf::{
+    dynamic::{
+        DT_FINI, DT_FINI_ARRAY, DT_GNU_HASH, DT_HASH, DT_INIT, DT_INIT_ARRAY, DT_JMPREL, DT_PLTGOT,
+        DT_PREINIT_ARRAY, DT_REL, DT_RELA, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, DT_SYMTAB,
+        DT_TLSDESC_PLT, DT_VERDEF, DT_VERNEED, DT_VERSYM,
     },
-    patch::Patch,
-    tables::{
-        ALLOC, DYNAMIC, EH_FRAME, INTERP, LOAD, NOBITS, NOTE, PHDR, PROPERTY, RELRO, STACK, STRTAB,
-        Section, Segment, TLS,
+    program_header::{
+        PF_W, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_GNU_PROPERTY, PT_GNU_RELRO, PT_GNU_STACK, PT_INTERP,
+        PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR, PT_TLS,
+    },
+    section_header::{
+        SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM,
+        SHT_HASH, SHT_NOBITS, SHT_STRTAB,
     },
 };
 
-const WRITE: u32 = 2;
-const SECTION_DYNAMIC: u32 = 6;
-const STRING_TABLE: u64 = 5;
-const STRING_SIZE: u64 = 10;
-const RPATH: u64 = 15;
-const RUNPATH: u64 = 29;
-/// `DT_HASH`, `DT_GNU_HASH`, `DT_SYMTAB`, `DT_VERSYM`, `DT_VERNEED`, `DT_VERDEF`. The loader finds
-/// these tables through the tags alone, so they may move if the new address has the same bytes.
-const MOVABLE: [u64; 6] = [4, 0x6fff_fef5, 6, 0x6fff_fff0, 0x6fff_fffe, 0x6fff_fffc];
-/// All other tags that hold an address: `DT_PLTGOT`, `DT_RELA`, `DT_INIT`, `DT_FINI`, `DT_REL`,
-/// `DT_JMPREL`, `DT_INIT_ARRAY`, `DT_FINI_ARRAY`, `DT_PREINIT_ARRAY`, `DT_RELR` and
-/// `DT_TLSDESC_PLT`.
-const OTHER_ADDRESSES: [u64; 11] = [3, 7, 12, 13, 17, 23, 25, 26, 32, 36, 0x6fff_fef6];
+use crate::{
+    elf::{
+        check::{RawElf, rules::string_place},
+        patch::Patch,
+        source::read_exact_at,
+        tables::{DynamicEntry, Section, Segment, overlaps},
+    },
+    error::Result,
+};
+
+/// The loader finds these tables through the tags alone, so they may move if the new address has
+/// the same bytes.
+const MOVABLE: [u64; 6] = [
+    DT_HASH,
+    DT_GNU_HASH,
+    DT_SYMTAB,
+    DT_VERSYM,
+    DT_VERNEED,
+    DT_VERDEF,
+];
+const DT_RELR: u64 = 36;
+/// All other tags that hold an address, except `DT_STRTAB`.
+const OTHER_ADDRESSES: [u64; 11] = [
+    DT_PLTGOT,
+    DT_RELA,
+    DT_INIT,
+    DT_FINI,
+    DT_REL,
+    DT_JMPREL,
+    DT_INIT_ARRAY,
+    DT_FINI_ARRAY,
+    DT_PREINIT_ARRAY,
+    DT_RELR,
+    DT_TLSDESC_PLT,
+];
 /// The section types of the strings and of the tables of `MOVABLE`.
 const TABLES: [u32; 7] = [
-    STRTAB,
-    5,
-    11,
-    0x6fff_fff6,
-    0x6fff_ffff,
-    0x6fff_fffe,
-    0x6fff_fffd,
+    SHT_STRTAB,
+    SHT_HASH,
+    SHT_DYNSYM,
+    SHT_GNU_HASH,
+    SHT_GNU_VERSYM,
+    SHT_GNU_VERNEED,
+    SHT_GNU_VERDEF,
 ];
 
 /// Every `PT_LOAD` is the same, except that the last one may have grown, and at most one is new.
 /// The stack, TLS, RELRO and exception segments are the same.
-pub(super) fn segments(old: &RawElf, new: &RawElf) -> Vec<String> {
+pub(super) fn segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Vec<String> {
     let mut broken = Vec::new();
-    if old.header_but_table() != new.header_but_table() {
+    if header_but_table(old) != header_but_table(new) {
         broken.push("the file header changed".to_owned());
     }
     let (before, after): (Vec<_>, Vec<_>) = (old.loads().collect(), new.loads().collect());
@@ -56,61 +81,54 @@ pub(super) fn segments(old: &RawElf, new: &RawElf) -> Vec<String> {
             broken.push(format!("a loaded segment changed: {:#x}", one.address));
         }
     }
-    let fixed = [STACK, TLS, RELRO, EH_FRAME];
-    let of = |raw: &RawElf, kinds: &[u32]| -> Vec<Segment> {
-        let segments = raw.segments.iter();
-        segments
-            .filter(|s| kinds.contains(&s.kind))
-            .copied()
-            .collect()
-    };
-    if of(old, &fixed) != of(new, &fixed) {
+    let fixed = [PT_GNU_STACK, PT_TLS, PT_GNU_RELRO, PT_GNU_EH_FRAME];
+    if !of_kinds(old, &fixed).eq(of_kinds(new, &fixed)) {
         broken.push("a segment changed that must not".to_owned());
     }
-    if is_executable(old) && old.first(PHDR).is_some() && new.first(PHDR).is_none() {
+    let is_named = |raw: &RawElf<'_>| raw.first(PT_PHDR).is_some();
+    if old.is_executable(old.entries()) && is_named(old) && !is_named(new) {
         broken.push("an executable lost `PT_PHDR`".to_owned());
     }
     broken
 }
 
+/// The file header with zeros for the offset and the number of the program headers, which an edit
+/// may change.
+fn header_but_table(raw: &RawElf<'_>) -> [u8; 64] {
+    let mut header = raw.header;
+    for place in [32..40, 56..58] {
+        header.get_mut(place).unwrap_or_default().fill(0);
+    }
+    header
+}
+
+fn of_kinds<'a>(raw: &'a RawElf<'_>, kinds: &[u32]) -> impl Iterator<Item = &'a Segment> {
+    raw.segments.iter().filter(|it| kinds.contains(&it.kind))
+}
+
 /// The interpreter and the notes have the same bytes. They may have moved.
-pub(super) fn small_segments<R: ReadAt + ?Sized>(
-    old: &RawElf,
-    new: &RawElf,
-    before: &R,
-    after: &(impl ReadAt + ?Sized),
-) -> Result<Vec<String>, ElfError> {
-    let small = |segment: &&Segment| matches!(segment.kind, INTERP | NOTE | PROPERTY);
-    let one: Vec<&Segment> = old.segments.iter().filter(small).collect();
-    let other: Vec<&Segment> = new.segments.iter().filter(small).collect();
-    let mut same = one.len() == other.len();
-    for (one, other) in one.iter().zip(&other) {
+pub(super) fn small_segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Option<String>> {
+    let small = [PT_INTERP, PT_NOTE, PT_GNU_PROPERTY];
+    let mut same = of_kinds(old, &small).count() == of_kinds(new, &small).count();
+    for (one, other) in of_kinds(old, &small).zip(of_kinds(new, &small)) {
         let moved = Segment {
             offset: one.offset,
             address: one.address,
             physical: one.physical,
-            ..**other
+            ..*other
         };
         same = same
-            && moved == **one
-            && same_bytes((before, one.offset), (after, other.offset), one.file_size)?;
+            && moved == *one
+            && same_bytes((old, one.offset), (new, other.offset), one.file_size)?;
     }
-    if same {
-        Ok(Vec::new())
-    } else {
-        Ok(vec!["a note or the interpreter changed".to_owned()])
-    }
+    Ok((!same).then(|| "a note or the interpreter changed".to_owned()))
 }
 
 /// Whether a segment grew in the allowed way: it is the last one, ended with the file, has no
 /// `.bss`, and at most became writable.
-fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf) -> bool {
+fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf<'_>) -> bool {
     let is_last = old.loads().next_back() == Some(one);
-    let flags = if index == 0 {
-        one.flags
-    } else {
-        one.flags | WRITE
-    };
+    let writable = if index == 0 { 0 } else { PF_W };
     let same_begin = Segment {
         flags: one.flags,
         file_size: one.file_size,
@@ -119,8 +137,8 @@ fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf) -> bool {
     } == *one;
     is_last
         && same_begin
-        && (other.flags == one.flags || other.flags == flags)
-        && one.file().end == old.len
+        && (other.flags == one.flags || other.flags == one.flags | writable)
+        && one.file().end == old.len()
         && one.file_size == one.memory_size
         && other.file_size == other.memory_size
         && other.file_size > one.file_size
@@ -128,14 +146,9 @@ fn grew(one: &Segment, other: &Segment, index: usize, old: &RawElf) -> bool {
 
 /// Every section has the same header and bytes. The strings may have grown, and loaded tables may
 /// have moved.
-pub(super) fn sections<R: ReadAt + ?Sized>(
-    old: &RawElf,
-    new: &RawElf,
-    before: &R,
-    after: &(impl ReadAt + ?Sized),
-) -> Result<Vec<String>, ElfError> {
+pub(super) fn sections(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    if old.sections.len() != new.sections.len() || old.section_table() != new.section_table() {
+    if old.section_table_range() != new.section_table_range() {
         broken.push("the section table changed".to_owned());
     }
     for (index, (one, other)) in old.sections.iter().zip(&new.sections).enumerate() {
@@ -148,18 +161,17 @@ pub(super) fn sections<R: ReadAt + ?Sized>(
             size: one.size,
             ..other.clone()
         } == *one;
-        let is_loaded = one.flags & ALLOC != 0 && one.kind != NOBITS;
-        let size = one.size.min(other.size);
         let sized = match one.kind {
-            STRTAB => other.size > one.size,
-            SECTION_DYNAMIC => true,
+            SHT_STRTAB => other.size > one.size,
+            SHT_DYNAMIC => true,
             _ => other.size == one.size,
         };
-        let bytes = one.kind == SECTION_DYNAMIC
-            || same_bytes((before, one.offset), (after, other.offset), size)?;
-        let aligned = one.rest.get(8..16).and_then(<[u8]>::first_chunk);
-        let align = u64::from_le_bytes(aligned.copied().unwrap_or_default()).max(1);
+        let size = one.size.min(other.size);
+        let bytes =
+            one.kind == SHT_DYNAMIC || same_bytes((old, one.offset), (new, other.offset), size)?;
+        let align = one.align.max(1);
         let aligned = other.address % align == one.address % align;
+        let is_loaded = one.is_loaded() && one.kind != SHT_NOBITS;
         if !(is_same && is_loaded && sized && bytes && aligned) {
             broken.push(format!("section {index} changed"));
         }
@@ -169,28 +181,22 @@ pub(super) fn sections<R: ReadAt + ?Sized>(
 
 /// The dynamic table has the same entries in the same order, except for the run path and the
 /// strings. Addresses may differ only if they lead to the same bytes.
-pub(super) fn dynamic<R: ReadAt + ?Sized>(
-    old: &RawElf,
-    new: &RawElf,
-    before: &R,
-    after: &(impl ReadAt + ?Sized),
-) -> Result<Vec<String>, ElfError> {
+pub(super) fn dynamic(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    let changing = [STRING_TABLE, STRING_SIZE, RPATH, RUNPATH];
-    let rest = |raw: &RawElf| -> Vec<(u64, u64)> {
-        let entries = raw.dynamic.as_deref().unwrap_or_default().iter();
+    let rest = |raw: &RawElf<'_>| -> Vec<DynamicEntry> {
+        let changing = [DT_STRTAB, DT_STRSZ, DT_RPATH, DT_RUNPATH];
+        let mut entries = raw.entries().to_vec();
+        entries.retain(|entry| !changing.contains(&entry.tag));
         entries
-            .filter(|(tag, _)| !changing.contains(tag))
-            .copied()
-            .collect()
     };
     let (one, other) = (rest(old), rest(new));
     if one.len() != other.len() {
         broken.push("the dynamic table lost or gained an entry".to_owned());
     }
-    for ((tag, value), (new_tag, new_value)) in one.iter().zip(&other) {
-        let moved = MOVABLE.contains(tag) && is_same_table(old, new, *value, *new_value);
-        if tag != new_tag || (value != new_value && !moved) {
+    for (one, other) in one.iter().zip(&other) {
+        let (tag, value) = (one.tag, one.value);
+        let moved = MOVABLE.contains(&tag) && is_same_table(old, new, value, other.value);
+        if tag != other.tag || (value != other.value && !moved) {
             broken.push(format!("a dynamic entry changed: {tag:#x}"));
         }
     }
@@ -204,7 +210,7 @@ pub(super) fn dynamic<R: ReadAt + ?Sized>(
     let compared = pairs.any(|(before, after)| {
         before.file() == (one.0..one.1) && after.file() == (other.0..other.1)
     });
-    if !grew || !(compared || same_bytes((before, one.0), (after, other.0), len)?) {
+    if !grew || !(compared || same_bytes((old, one.0), (new, other.0), len)?) {
         broken.push("a dynamic string changed".to_owned());
     }
     Ok(broken)
@@ -212,72 +218,89 @@ pub(super) fn dynamic<R: ReadAt + ?Sized>(
 
 /// Whether both addresses are the start of the same section, before and after. `sections` compares
 /// its bytes.
-fn is_same_table(old: &RawElf, new: &RawElf, before: u64, after: u64) -> bool {
+fn is_same_table(old: &RawElf<'_>, new: &RawElf<'_>, before: u64, after: u64) -> bool {
     let mut pairs = old.sections.iter().zip(&new.sections);
     pairs.any(|(one, other)| {
-        one.flags & ALLOC != 0
-            && one.address == before
-            && other.address == after
-            && !one.file().is_empty()
+        one.is_loaded() && one.address == before && other.address == after && !one.file().is_empty()
     })
 }
 
 /// The old places of moved tables to which no section, segment or dynamic entry refers any more.
 /// Their bytes may change.
-fn left(old: &RawElf, new: &RawElf) -> Vec<Range<u64>> {
+fn left<'a>(old: &'a RawElf<'_>, new: &'a RawElf<'_>) -> impl Iterator<Item = Range<u64>> {
     let pairs = old.sections.iter().zip(&new.sections);
     let moved = pairs.filter(|(one, other)| {
-        one.offset != other.offset && one.flags & ALLOC != 0 && TABLES.contains(&one.kind)
+        one.offset != other.offset && one.is_loaded() && TABLES.contains(&one.kind)
     });
-    let meets =
-        |one: &Range<u64>, other: &Range<u64>| one.start < other.end && other.start < one.end;
     let is_left = |section: &&Section| {
         let place = section.file();
-        let memory = section.address..section.address.saturating_add(section.size);
-        let segments = new.segments.iter();
-        let mut segments = segments.filter(|segment| !matches!(segment.kind, LOAD | PHDR | 0));
-        let mut entries = new.dynamic.as_deref().unwrap_or_default().iter();
-        !new.sections
-            .iter()
-            .any(|other| meets(&other.file(), &place))
-            && !segments.any(|segment| meets(&segment.file(), &place))
-            && !entries.any(|(tag, value)| is_address(*tag) && memory.contains(value))
+        let memory = section.memory();
+        let mut sections = new.sections.iter();
+        let mut entries = new.entries().iter();
+        !sections.any(|other| overlaps(&other.file(), &place))
+            && !is_in_other_segment(new, &place)
+            && !entries.any(|it| is_address(it.tag) && memory.contains(&it.value))
     };
     let moved = moved.map(|(one, _)| one);
-    moved.filter(is_left).map(Section::file).collect()
+    moved.filter(is_left).map(Section::file)
+}
+
+/// Whether a segment that is neither loaded nor the program headers refers to a part of the range.
+fn is_in_other_segment(raw: &RawElf<'_>, range: &Range<u64>) -> bool {
+    raw.segments.iter().any(|segment| {
+        !matches!(segment.kind, PT_LOAD | PT_PHDR | PT_NULL) && overlaps(&segment.file(), range)
+    })
 }
 
 fn is_address(tag: u64) -> bool {
-    tag == STRING_TABLE || MOVABLE.contains(&tag) || OTHER_ADDRESSES.contains(&tag)
+    tag == DT_STRTAB || MOVABLE.contains(&tag) || OTHER_ADDRESSES.contains(&tag)
 }
 
 /// No byte changes except in headers, in the dynamic table, and in the old places of moved tables.
-pub(super) fn loaded_bytes(old: &RawElf, new: &RawElf, patch: &Patch) -> Vec<String> {
-    let dynamic = |raw: &RawElf| raw.first(DYNAMIC).map_or(0..0, Segment::file);
+pub(super) fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Vec<String> {
     let file_header = 0..64;
     let mut allowed: Vec<Range<u64>> = vec![
         file_header,
         new.table_range(),
-        dynamic(old),
+        old.first(PT_DYNAMIC).map_or(0..0, Segment::file),
         old.section_table_range(),
     ];
     allowed.extend(left(old, new));
-    let mut broken = Vec::new();
-    for range in patch.overlays() {
-        let inside = |place: &Range<u64>| place.start <= range.start && range.end <= place.end;
-        if !allowed.iter().any(inside) {
-            broken.push(format!("bytes change that must not: at {:#x}", range.start));
-        }
-    }
+    let outside = patch.overlays().filter(|range| {
+        let mut allowed = allowed.iter();
+        !allowed.any(|place| place.start <= range.start && range.end <= place.end)
+    });
+    let mut broken: Vec<String> = outside
+        .map(|range| format!("bytes change that must not: at {:#x}", range.start))
+        .collect();
     // The program header table may have grown over a note or `.interp`. `rules::sections` finds
     // this in files with section headers; the check here covers files without them.
-    let table = new.table_range();
-    let hit = new.segments.iter().any(|segment| {
-        let file = segment.file();
-        !matches!(segment.kind, LOAD | PHDR | 0) && file.start < table.end && table.start < file.end
-    });
-    if hit {
+    if is_in_other_segment(new, &new.table_range()) {
         broken.push("the program headers lie in a segment of another kind".to_owned());
     }
     broken
+}
+
+/// Whether two ranges have the same bytes. Compares 64 KiB at a time.
+fn same_bytes(
+    (old, one): (&RawElf<'_>, u64),
+    (new, other): (&RawElf<'_>, u64),
+    len: u64,
+) -> io::Result<bool> {
+    let mut buffers = [vec![0; 1 << 16], vec![0; 1 << 16]];
+    let mut done = 0_u64;
+    while done < len {
+        let rest = usize::try_from(len.saturating_sub(done)).unwrap_or(usize::MAX);
+        let [left, right] = buffers.each_mut().map(|buffer| {
+            let count = buffer.len().min(rest);
+            buffer.get_mut(..count).unwrap_or_default()
+        });
+        read_exact_at(old.source, one.saturating_add(done), left)?;
+        read_exact_at(new.source, other.saturating_add(done), right)?;
+        if left != right {
+            return Ok(false);
+        }
+        done = done.saturating_add(left.len() as u64);
+    }
+    Ok(true)
 }

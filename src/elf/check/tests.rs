@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use goblin::elf::program_header::{PT_DYNAMIC, PT_GNU_STACK, PT_LOAD, PT_NOTE, PT_PHDR};
+
 use super::*;
 use crate::elf::{
     patch::{PatchPiece, Replacement},
-    plan_rpath, tables,
+    plan_rpath,
     write::{Executable, SharedObject, TableAt},
 };
 
@@ -51,7 +53,7 @@ impl Case {
     fn spoilt(mut self, spoil: impl FnOnce(&mut Vec<u8>)) -> String {
         spoil(&mut self.after);
         let plan = difference(&self.before, &self.after);
-        match accept(self.before.as_slice(), &plan, GOAL) {
+        match accept(&self.before.as_slice(), &plan, GOAL) {
             Ok(()) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         }
@@ -106,12 +108,12 @@ fn segment(file: &[u8], kind: u32) -> usize {
 }
 
 fn last_load(file: &[u8]) -> usize {
-    *segments(file, tables::LOAD).last().unwrap()
+    *segments(file, PT_LOAD).last().unwrap()
 }
 
 /// Where an entry of the dynamic table stands.
 fn entry(file: &[u8], tag: usize) -> usize {
-    let start = number(file, segment(file, tables::DYNAMIC) + OFFSET);
+    let start = number(file, segment(file, PT_DYNAMIC) + OFFSET);
     let mut places = (0..).map(|index| start + index * 16);
     places.find(|at| number(file, *at) == tag).unwrap()
 }
@@ -148,21 +150,21 @@ fn a_segment_that_no_loader_takes_is_refused() {
         add(f, |f| last_load(f) + FILE_SIZE, 1);
     });
     spoilt("on the page of the one before", |f| {
-        let at = segments(f, tables::LOAD);
+        let at = segments(f, PT_LOAD);
         let end = number(f, at[2] + ADDRESS) + number(f, at[2] + MEMORY_SIZE);
         let offset = number(f, at[3] + OFFSET);
         put(f, |_| at[3] + ADDRESS, (end & !0xfff) + (offset & 0xfff));
     });
     spoilt("the first one is larger", |f| {
-        let first = segment(f, tables::LOAD);
+        let first = segment(f, PT_LOAD);
         add(f, |_| first + MEMORY_SIZE, 8);
     });
     spoilt("the first one is writable", |f| {
-        let first = segment(f, tables::LOAD);
+        let first = segment(f, PT_LOAD);
         f[first + FLAGS] |= 2;
     });
     spoilt("the stack is executable", |f| {
-        let stack = segment(f, tables::STACK);
+        let stack = segment(f, PT_GNU_STACK);
         f[stack + FLAGS] |= 1;
     });
     spoilt("one is gone", |f| {
@@ -190,20 +192,20 @@ fn program_headers_that_are_not_found_are_refused() {
         writeln!(seen, "{name}: {}", Case::program().spoilt(spoil)).unwrap();
     };
     spoilt("named too small", |f| {
-        let named = segment(f, tables::PHDR);
+        let named = segment(f, PT_PHDR);
         put(f, |_| named + FILE_SIZE, PHDR);
     });
     spoilt("named elsewhere", |f| {
-        let named = segment(f, tables::PHDR);
+        let named = segment(f, PT_PHDR);
         add(f, |_| named + ADDRESS, 8);
     });
     spoilt("named no more", |f| {
-        let named = segment(f, tables::PHDR);
+        let named = segment(f, PT_PHDR);
         f[named] = 0;
     });
     spoilt("named too late", |f| {
-        let first = segment(f, tables::LOAD);
-        let named = segment(f, tables::PHDR);
+        let first = segment(f, PT_LOAD);
+        let named = segment(f, PT_PHDR);
         let entry = f[named..named + PHDR].to_vec();
         f.copy_within(first..first + PHDR, named);
         f[first..first + PHDR].copy_from_slice(&entry);
@@ -241,7 +243,7 @@ fn an_executable_keeps_its_headers_where_old_kernels_look() {
     );
     let seen = case.spoilt(|f| {
         let own = last_load(f);
-        let named = segment(f, tables::PHDR);
+        let named = segment(f, PT_PHDR);
         add(f, |_| own + ADDRESS, 0x1000);
         add(f, |_| named + ADDRESS, 0x1000);
     });
@@ -279,12 +281,12 @@ fn strings_and_tables_that_changed_are_refused() {
     spoilt("a needed library", |f| add(f, |f| entry(f, 1) + 8, 1));
     spoilt("the symbols", |f| add(f, |f| entry(f, 6) + 8, 24));
     spoilt("no end of the table", |f| {
-        let table = segment(f, tables::DYNAMIC);
+        let table = segment(f, PT_DYNAMIC);
         let used = entry(f, 0) - number(f, table + OFFSET);
         put(f, |_| table + FILE_SIZE, used);
     });
     spoilt("the table elsewhere", |f| {
-        let table = segment(f, tables::DYNAMIC);
+        let table = segment(f, PT_DYNAMIC);
         add(f, |_| table + ADDRESS, 16);
     });
     insta::assert_snapshot!(seen, @r"
@@ -333,11 +335,11 @@ fn what_is_not_part_of_the_change_stays() {
         f[kind] ^= 8;
     });
     spoilt("a note that moved", |f| {
-        let note = number(f, segment(f, tables::NOTE) + OFFSET);
+        let note = number(f, segment(f, PT_NOTE) + OFFSET);
         f[note + 20] ^= 1;
     });
     spoilt("a note elsewhere", |f| {
-        let note = segment(f, tables::NOTE);
+        let note = segment(f, PT_NOTE);
         add(f, |_| note + ADDRESS, 0x1000);
     });
     spoilt("a table that moved", |f| {

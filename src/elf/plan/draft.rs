@@ -1,58 +1,92 @@
 //! Drafts the edit of a file: appends the new run path to the file, and changes every header that
 //! has to refer to an appended part.
 
+use std::ops::Range;
+
 use goblin::elf::{
-    ProgramHeader, SectionHeader,
     dynamic::{DT_STRSZ, DT_STRTAB},
     program_header::{PF_R, PF_W, PT_DYNAMIC, PT_LOAD, PT_NULL, PT_PHDR},
-    section_header::SHT_DYNAMIC,
-};
-
-use crate::elf::{
-    ElfError, ReadAt,
-    edit::{EditPlan, Strategy},
-    image::DynamicEntry,
-    patch::{PatchPiece, Replacement},
-    plan::{
-        block::MovableBlock,
-        headers::{section_bytes, segment_bytes},
-        moved_tables::Leavings,
-        parts::{ElfParts, SHDR, file_range, segment_range},
-        segment_placement::{self, PAGE, SegmentRoom},
-        table::to_bytes,
-        tail::{Tail, TailPlace},
+    section_header::{
+        SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM,
+        SHT_HASH, SHT_STRTAB,
     },
 };
 
+use crate::{
+    elf::{
+        Patch,
+        patch::{PatchPiece, Replacement},
+        plan::{
+            EditPlan, Strategy,
+            block::{MOVING, MovableBlock, STAYING},
+            parts::{ElfParts, to_bytes},
+            room::{self, PAGE, SegmentRoom},
+        },
+        tables::{DynamicEntry, ENTRY, SECTION, Section, Segment, overlaps},
+    },
+    error::Result,
+};
+
+/// Types of tables to which only the dynamic table and the section headers refer. Notes and the
+/// dynamic table are not among them, because symbols such as `_DYNAMIC` may keep their old address.
+const TABLES: [u32; 7] = [
+    SHT_STRTAB,
+    SHT_DYNSYM,
+    SHT_HASH,
+    SHT_GNU_HASH,
+    SHT_GNU_VERSYM,
+    SHT_GNU_VERNEED,
+    SHT_GNU_VERDEF,
+];
+
+/// Smaller places of moved tables stay as they are: they would not make a wheel noticeably smaller.
+const LEAST: u64 = 4096;
+
 /// A plan in the making. `parts` is the file as it was; `entries`, `segments` and `sections` are
 /// its headers after the edit, and change step by step.
-pub(super) struct PlanDraft<'a, R: ?Sized> {
-    parts: ElfParts<'a, R>,
+pub(super) struct PlanDraft<'a> {
+    parts: &'a ElfParts<'a>,
     room: SegmentRoom,
     entries: Vec<DynamicEntry>,
     /// The dynamic table has no spare entry for `DT_RPATH`, and moves to the tail.
     moves_table: bool,
-    segments: Vec<ProgramHeader>,
-    sections: Vec<SectionHeader>,
+    segments: Vec<Segment>,
+    sections: Vec<Section>,
     tail: Tail,
     overlays: Vec<Replacement>,
 }
 
-impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
-    pub(super) fn new(parts: ElfParts<'a, R>, goal: &str) -> Result<Self, ElfError> {
+/// The pieces that are appended to the file, and the offset of the next one.
+struct Tail {
+    pieces: Vec<PatchPiece>,
+    offset: u64,
+    /// Address minus offset, for every byte of the tail.
+    bias: u64,
+    /// Offset of the new segment, if there is one. Padding precedes it.
+    start: u64,
+}
+
+/// Where a piece of the tail is in the file and in memory.
+#[derive(Clone, Copy)]
+struct TailPlace {
+    offset: u64,
+    address: u64,
+}
+
+impl<'a> PlanDraft<'a> {
+    pub(super) fn new(parts: &'a ElfParts<'a>, goal: &str) -> Result<Self> {
         let old = parts.strings.end - parts.strings.start;
-        let entries = parts.table.with_run_path(Some(old));
-        let moves_table = !parts.table.fits(&entries);
-        let room = segment_placement::find(&parts)?;
+        let entries = parts.with_run_path(Some(old));
+        let room = room::find(parts)?;
         let mut draft = Self {
-            tail: Tail::new(&parts, &room),
-            segments: parts.image.segments.clone(),
+            tail: Tail::new(parts, &room),
+            segments: parts.segments.clone(),
             sections: parts.sections.clone(),
             overlays: Vec::new(),
-            parts,
             room,
+            moves_table: !parts.fits(&entries),
             entries,
-            moves_table,
+            parts,
         };
         draft.append_strings(goal)?;
         Ok(draft)
@@ -63,7 +97,7 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
     /// The order of the steps matters. Each step appends its part to the tail and records the new
     /// offset and address in the headers, so the headers are written last. No byte that code,
     /// relocations or debug information refer to changes its address, so none of them is read.
-    pub(super) fn finish(mut self) -> Result<EditPlan, ElfError> {
+    pub(super) fn finish(mut self) -> Result<EditPlan> {
         if let SegmentRoom::Evict(block) = &self.room {
             let block = block.clone();
             self.append_block(&block);
@@ -71,25 +105,20 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         if self.moves_table {
             self.append_table();
         } else {
-            self.overlays.push(self.parts.table.overlay(&self.entries));
+            self.overlays.push(self.parts.overlay(&self.entries));
         }
         self.write_segments();
         self.write_sections();
-        let leavings = Leavings {
-            parts: &self.parts,
-            sections: &self.sections,
-            segments: &self.segments,
-            entries: &self.entries,
-        };
-        let blanks = leavings.blanks(&self.overlays);
-        self.overlays.extend(blanks);
+        self.blank_moved_tables();
         let strategy = match self.room {
             SegmentRoom::Extend { .. } => Strategy::Extend,
             SegmentRoom::Slot => Strategy::Slot,
             SegmentRoom::Evict(_) => Strategy::Evict,
             SegmentRoom::Relocate { .. } => Strategy::Relocate,
         };
-        EditPlan::new(self.parts.len, self.overlays, self.tail.pieces, strategy)
+        let len = self.parts.len();
+        let patch = Patch::new(len, len, self.overlays, self.tail.pieces)?;
+        Ok(EditPlan { patch, strategy })
     }
 
     /// Appends a copy of the dynamic strings, followed by the run path.
@@ -98,21 +127,25 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
     /// strings are the first part of the tail because of `llvm-strip`: with `.interp` first, it
     /// takes `PT_INTERP`, whose alignment is 1, for the parent of the new segment, and gives that
     /// an offset that no longer agrees with its address.
-    fn append_strings(&mut self, goal: &str) -> Result<(), ElfError> {
+    fn append_strings(&mut self, goal: &str) -> Result<()> {
         let old = self.parts.strings.clone();
         let place = self.tail.push(PatchPiece::Copy(old.clone()));
-        let mut text = goal.as_bytes().to_vec();
-        text.push(0);
+        let text = [goal.as_bytes(), b"\0"].concat();
         let len = old.end - old.start + text.len() as u64;
         self.tail.push(PatchPiece::Bytes(text));
-        self.point(DT_STRTAB, place.address);
-        self.point(DT_STRSZ, len);
+        for entry in &mut self.entries {
+            match entry.tag {
+                DT_STRTAB => entry.value = place.address,
+                DT_STRSZ => entry.value = len,
+                _ => {}
+            }
+        }
         if let Some(index) = self.parts.string_section()?
             && let Some(section) = self.sections.get_mut(index)
         {
-            section.sh_addr = place.address;
-            section.sh_offset = place.offset;
-            section.sh_size = len;
+            section.address = place.address;
+            section.offset = place.offset;
+            section.size = len;
         }
         Ok(())
     }
@@ -127,21 +160,22 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         let by_offset = place.offset - block.range.start;
         let by_address = place.address - block.address;
         for section in &mut self.sections {
-            if file_range(section).is_some_and(|range| block.holds(&range)) {
-                section.sh_offset += by_offset;
-                section.sh_addr += by_address;
+            let file = section.file();
+            if !file.is_empty() && block.holds(&file) {
+                section.offset += by_offset;
+                section.address += by_address;
             }
         }
         for segment in &mut self.segments {
-            let moves = !matches!(segment.p_type, PT_LOAD | PT_PHDR | PT_NULL);
-            if moves && segment.p_filesz > 0 && block.holds(&segment_range(segment)) {
-                segment.p_offset += by_offset;
-                segment.p_vaddr += by_address;
-                segment.p_paddr = segment.p_vaddr;
+            let moves = !matches!(segment.kind, PT_LOAD | PT_PHDR | PT_NULL);
+            if moves && segment.file_size > 0 && block.holds(&segment.file()) {
+                segment.offset += by_offset;
+                segment.address += by_address;
+                segment.physical = segment.address;
             }
         }
         for entry in &mut self.entries {
-            if MovableBlock::moves_tag(entry.tag) && block.holds_address(entry.value) {
+            if MOVING.contains(&entry.tag) && block.holds_address(entry.value) {
                 entry.value += by_address;
             }
         }
@@ -152,26 +186,17 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
         let place = self.tail.align_to(16, 0);
         let mut bytes = to_bytes(&self.entries);
         // The terminating `DT_NULL`.
-        bytes.resize(bytes.len() + 16, 0);
+        bytes.resize(bytes.len() + ENTRY, 0);
         let len = bytes.len() as u64;
         self.tail.push(PatchPiece::Bytes(bytes));
         // readelf 2.30 reports a table as damaged if it ends where the file ends.
         self.tail.push(PatchPiece::Zeros(16));
-        let old = self.parts.table.offset;
-        for segment in &mut self.segments {
-            if segment.p_type == PT_DYNAMIC {
-                segment.p_offset = place.offset;
-                segment.p_vaddr = place.address;
-                segment.p_paddr = place.address;
-                segment.p_filesz = len;
-                segment.p_memsz = len;
-            }
-        }
+        self.point_segments(PT_DYNAMIC, place, len);
         for section in &mut self.sections {
-            if section.sh_type == SHT_DYNAMIC && section.sh_offset == old {
-                section.sh_offset = place.offset;
-                section.sh_addr = place.address;
-                section.sh_size = len;
+            if section.kind == SHT_DYNAMIC && section.offset == self.parts.dynamic {
+                section.offset = place.offset;
+                section.address = place.address;
+                section.size = len;
             }
         }
     }
@@ -182,50 +207,46 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
     /// segment has to hold the final size of the tail. So the size of the table is added to the
     /// tail's offset first, and its bytes are rendered afterwards.
     fn write_segments(&mut self) {
-        let more =
-            u64::from(!matches!(self.room, SegmentRoom::Extend { .. }) && !self.reuses_slot());
-        let mut table = self.parts.headers(more);
-        if matches!(self.room, SegmentRoom::Relocate { .. }) {
-            let place = self.tail.align_to(8, 0);
-            table = place.offset..place.offset + (table.end - table.start);
-            self.tail.offset = table.end;
-            self.write_header(place.offset, more);
-            self.place_headers(place, table.end - table.start);
-            self.add_load();
-            self.tail
-                .pieces
-                .push(PatchPiece::Bytes(self.segment_bytes()));
-            return;
-        }
         if let SegmentRoom::Extend { load } = self.room {
             self.extend(load);
-        } else {
-            self.write_header(table.start, more);
-            let headers = self.segments.iter_mut().find(|s| s.p_type == PT_PHDR);
-            if let Some(headers) = headers {
-                headers.p_filesz = headers.p_filesz.max(table.end - table.start);
-                headers.p_memsz = headers.p_memsz.max(headers.p_filesz);
-            }
-            self.add_load();
+            let table = self.parts.table();
+            let bytes = self.segment_bytes();
+            return self.overlays.push(Replacement::bytes(table, bytes));
         }
-        self.overlays
-            .push(Replacement::bytes(table.start, self.segment_bytes()));
+        let more = u64::from(!self.reuses_slot());
+        let table = self.parts.headers(more);
+        let len = table.end - table.start;
+        if matches!(self.room, SegmentRoom::Relocate { .. }) {
+            let place = self.tail.align_to(8, 0);
+            self.tail.offset = place.offset + len;
+            self.write_header(place.offset, more);
+            self.point_segments(PT_PHDR, place, len);
+            self.add_load();
+            let bytes = self.segment_bytes();
+            return self.tail.pieces.push(PatchPiece::Bytes(bytes));
+        }
+        self.write_header(table.start, more);
+        if let Some(headers) = self.segments.iter_mut().find(|s| s.kind == PT_PHDR) {
+            headers.file_size = headers.file_size.max(len);
+            headers.memory_size = headers.memory_size.max(headers.file_size);
+        }
+        self.add_load();
+        let bytes = self.segment_bytes();
+        self.overlays.push(Replacement::bytes(table.start, bytes));
     }
 
     /// Whether the new segment replaces a `PT_NULL` entry, so that the table does not grow.
     fn reuses_slot(&self) -> bool {
-        matches!(self.room, SegmentRoom::Slot) && self.parts.image.segment(PT_NULL).is_some()
+        matches!(self.room, SegmentRoom::Slot) && self.parts.first(PT_NULL).is_some()
     }
 
     /// Grows a segment to the end of the tail. The dynamic table must be writable, because the
     /// loader stores the address of its debug structure in `DT_DEBUG`.
     fn extend(&mut self, load: usize) {
-        let end = self.tail.offset;
-        let writable = if self.moves_table { PF_W } else { 0 };
         if let Some(load) = self.segments.get_mut(load) {
-            load.p_filesz = end - load.p_offset;
-            load.p_memsz = load.p_filesz;
-            load.p_flags |= writable;
+            load.file_size = self.tail.offset - load.offset;
+            load.memory_size = load.file_size;
+            load.flags |= if self.moves_table { PF_W } else { 0 };
         }
     }
 
@@ -235,38 +256,36 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
     /// A `PT_NULL` entry is removed rather than overwritten, because it may precede other
     /// `PT_LOAD`s.
     fn add_load(&mut self) {
-        if self.reuses_slot() {
-            let slot = self.segments.iter().position(|s| s.p_type == PT_NULL);
-            if let Some(slot) = slot {
-                self.segments.remove(slot);
-            }
+        if self.reuses_slot()
+            && let Some(slot) = self.segments.iter().position(|s| s.kind == PT_NULL)
+        {
+            self.segments.remove(slot);
         }
         let size = self.tail.offset - self.tail.start;
         let address = self.tail.start.wrapping_add(self.tail.bias);
-        let load = ProgramHeader {
-            p_type: PT_LOAD,
-            p_flags: if self.moves_table { PF_R | PF_W } else { PF_R },
-            p_offset: self.tail.start,
-            p_vaddr: address,
-            p_paddr: address,
-            p_filesz: size,
-            p_memsz: size,
-            p_align: PAGE,
+        let load = Segment {
+            kind: PT_LOAD,
+            flags: if self.moves_table { PF_R | PF_W } else { PF_R },
+            offset: self.tail.start,
+            address,
+            physical: address,
+            file_size: size,
+            memory_size: size,
+            align: PAGE,
         };
-        let last = self.segments.iter().rposition(|s| s.p_type == PT_LOAD);
+        let last = self.segments.iter().rposition(|s| s.kind == PT_LOAD);
         let place = last.map_or(self.segments.len(), |last| last + 1);
         self.segments.insert(place, load);
     }
 
-    /// Points `PT_PHDR` to the moved program headers.
-    fn place_headers(&mut self, place: TailPlace, len: u64) {
-        let headers = self.segments.iter_mut().find(|s| s.p_type == PT_PHDR);
-        if let Some(headers) = headers {
-            headers.p_offset = place.offset;
-            headers.p_vaddr = place.address;
-            headers.p_paddr = place.address;
-            headers.p_filesz = len;
-            headers.p_memsz = len;
+    /// Points the segments of a kind to a part of the tail.
+    fn point_segments(&mut self, kind: u32, place: TailPlace, len: u64) {
+        for segment in self.segments.iter_mut().filter(|it| it.kind == kind) {
+            segment.offset = place.offset;
+            segment.address = place.address;
+            segment.physical = place.address;
+            segment.file_size = len;
+            segment.memory_size = len;
         }
     }
 
@@ -274,39 +293,136 @@ impl<'a, R: ReadAt + ?Sized> PlanDraft<'a, R> {
     fn write_header(&mut self, table: u64, more: u64) {
         const E_PHOFF: u64 = 32;
         const E_PHNUM: u64 = 56;
-        let count = self.parts.image.segments.len() as u64 + more;
+        let count = self.parts.segments.len() as u64 + more;
         let count = u16::try_from(count).unwrap_or(u16::MAX);
-        self.overlays
-            .push(Replacement::bytes(E_PHOFF, table.to_le_bytes().to_vec()));
-        self.overlays
-            .push(Replacement::bytes(E_PHNUM, count.to_le_bytes().to_vec()));
+        self.overlays.extend([
+            Replacement::bytes(E_PHOFF, table.to_le_bytes().to_vec()),
+            Replacement::bytes(E_PHNUM, count.to_le_bytes().to_vec()),
+        ]);
     }
 
     /// Overwrites the section headers that changed. No section is added, so section indexes in
     /// symbols (`st_shndx`) stay valid.
     fn write_sections(&mut self) {
-        let start = self.parts.image.header.e_shoff;
+        let start = self.parts.section_table();
         let pairs = self.sections.iter().zip(&self.parts.sections);
         for (index, (new, old)) in pairs.enumerate() {
             if new != old {
-                self.overlays.push(Replacement::bytes(
-                    start + index as u64 * SHDR,
-                    section_bytes(new),
-                ));
+                let place = start + index as u64 * SECTION;
+                self.overlays.push(Replacement::bytes(place, new.render()));
             }
         }
     }
 
     fn segment_bytes(&self) -> Vec<u8> {
-        self.segments.iter().flat_map(segment_bytes).collect()
+        self.segments.iter().flat_map(Segment::render).collect()
     }
 
-    /// Sets the value of every entry with this tag.
-    fn point(&mut self, tag: u64, value: u64) {
-        for entry in &mut self.entries {
-            if entry.tag == tag {
-                entry.value = value;
-            }
+    /// Overwrites the old places of moved tables with zeros, except the bytes that the plan has
+    /// written there: the program header table may have grown into one. Otherwise a wheel would
+    /// contain the same strings and symbols twice, and zeros compress to almost nothing.
+    fn blank_moved_tables(&mut self) {
+        let pairs = self.parts.sections.iter().zip(&self.sections);
+        let left = pairs.filter(|(old, new)| old.offset != new.offset && self.is_left(old));
+        let mut free: Vec<Range<u64>> = left.map(|(old, _)| old.file()).collect();
+        for overlay in &self.overlays {
+            let parts = free.iter().flat_map(|range| without(range, &overlay.old));
+            free = parts.collect();
         }
+        free.retain(|range| range.end - range.start >= LEAST);
+        self.overlays
+            .extend(free.into_iter().map(Replacement::zeros));
+    }
+
+    /// Whether no section, segment or dynamic entry refers to the old place of a table any more.
+    fn is_left(&self, old: &Section) -> bool {
+        let (file, memory) = (old.file(), old.memory());
+        let is_used = |other: Range<u64>| overlaps(&other, &file);
+        let mut sections = self.sections.iter().map(Section::file);
+        let segments = self.segments.iter();
+        let mut segments = segments.filter(|it| !matches!(it.kind, PT_LOAD | PT_PHDR | PT_NULL));
+        let is_address = |tag| tag == DT_STRTAB || MOVING.contains(&tag) || STAYING.contains(&tag);
+        let mut entries = self.entries.iter();
+        TABLES.contains(&old.kind)
+            && old.is_loaded()
+            && !is_used(self.parts.section_table_range())
+            && !sections.any(|other| !other.is_empty() && is_used(other))
+            && !segments.any(|segment| is_used(segment.file()))
+            && !entries.any(|entry| is_address(entry.tag) && memory.contains(&entry.value))
+    }
+}
+
+/// The parts of `range` that are not in `taken`.
+fn without(range: &Range<u64>, taken: &Range<u64>) -> Vec<Range<u64>> {
+    if !overlaps(range, taken) {
+        return vec![range.clone()];
+    }
+    let mut left = vec![range.start..taken.start, taken.end..range.end];
+    left.retain(|part| part.start < part.end);
+    left
+}
+
+impl Tail {
+    /// Chooses offset and address of the tail.
+    ///
+    /// They agree modulo the page size, as `mmap` requires. An extended segment keeps its bias, a
+    /// pinned one has that of the first segment, and any other goes to the first page above all
+    /// segments, so that it shares no page with them.
+    fn new(parts: &ElfParts<'_>, room: &SegmentRoom) -> Self {
+        let (start, load) = match room {
+            SegmentRoom::Extend { load } => (parts.len(), parts.segments.get(*load)),
+            SegmentRoom::Relocate {
+                not_before: Some(start),
+            } => (*start, parts.loads().next()),
+            _ => (parts.len().next_multiple_of(16), None),
+        };
+        let above = parts.address_end().next_multiple_of(PAGE) + start % PAGE;
+        let pad = start - parts.len();
+        Self {
+            pieces: Vec::from_iter((pad > 0).then_some(PatchPiece::Zeros(pad))),
+            offset: start,
+            bias: load.map_or(above.wrapping_sub(start), Segment::bias),
+            start,
+        }
+    }
+
+    /// Appends a piece, and returns its place.
+    fn push(&mut self, piece: PatchPiece) -> TailPlace {
+        let place = self.place();
+        self.offset += piece.len();
+        self.pieces.push(piece);
+        place
+    }
+
+    /// Appends zeros until the offset is `rest` modulo `align`.
+    fn align_to(&mut self, align: u64, rest: u64) -> TailPlace {
+        let pad = (align + rest - self.offset % align) % align;
+        if pad > 0 {
+            self.push(PatchPiece::Zeros(pad));
+        }
+        self.place()
+    }
+
+    fn place(&self) -> TailPlace {
+        TailPlace {
+            offset: self.offset,
+            address: self.offset.wrapping_add(self.bias),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_of_a_range_is_cut_out() {
+        let cut = |taken: Range<u64>| format!("{:?}", without(&(10..20), &taken));
+        assert_eq!(cut(0..10), "[10..20]");
+        assert_eq!(cut(0..12), "[12..20]");
+        assert_eq!(cut(12..15), "[10..12, 15..20]");
+        assert_eq!(cut(18..30), "[10..18]");
+        assert_eq!(cut(20..30), "[10..20]");
+        assert_eq!(cut(5..30), "[]");
     }
 }

@@ -3,180 +3,189 @@
 
 use std::ops::Range;
 
+use derive_more::Deref;
 use goblin::elf::{
-    Header, ProgramHeader, SectionHeader,
-    dynamic::{DF_1_PIE, DT_FLAGS_1, DT_STRSZ, DT_STRTAB},
-    header::ET_EXEC,
-    program_header::{PT_INTERP, PT_LOAD},
-    section_header::{SHF_ALLOC, SHT_NOBITS, SHT_NULL, SHT_STRTAB},
+    SectionHeader,
+    dynamic::{DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB},
+    program_header::PT_DYNAMIC,
+    section_header::SHT_STRTAB,
 };
 
-use crate::elf::{ElfError, ReadAt, image::ElfImage, plan::table::DynamicTable};
+use crate::{
+    elf::{
+        image::ElfImage,
+        patch::Replacement,
+        source::{read_exact_at, text_at},
+        tables::{DynamicEntry, ENTRY, ElfTables, SEGMENT, Section, Segment, last_value},
+    },
+    error::{Context as _, Result, bail, ensure},
+};
 
 /// The end of the user addresses of x86-64. Sums of several addresses below it do not overflow.
 const CEILING: u64 = 1 << 47;
 /// The kernel refuses a program header table of more than 64 KiB, which is 1170 entries.
 const MAX_SEGMENTS: usize = 1170;
-/// Size of a program header.
-pub(super) const PHDR: u64 = 56;
-/// Size of a section header.
-pub(super) const SHDR: u64 = 64;
 
-pub(super) struct ElfParts<'a, R: ?Sized> {
-    pub(super) image: ElfImage<'a, R>,
-    pub(super) sections: Vec<SectionHeader>,
-    pub(super) table: DynamicTable,
-    pub(super) len: u64,
+#[derive(Deref)]
+pub(super) struct ElfParts<'a> {
+    #[deref]
+    tables: ElfTables<'a>,
+    /// The offset of the dynamic table in the file.
+    pub(super) dynamic: u64,
+    /// All entries of the dynamic table before the terminating `DT_NULL`.
+    pub(super) entries: Vec<DynamicEntry>,
+    /// Number of unused entries behind the terminating one. GNU ld reserves some; lld does not.
+    spare: usize,
     /// The range of the dynamic strings in the file.
     pub(super) strings: Range<u64>,
 }
 
-impl<'a, R: ReadAt + ?Sized> ElfParts<'a, R> {
-    pub(super) fn new(
-        image: ElfImage<'a, R>,
-        sections: Vec<SectionHeader>,
-        table: DynamicTable,
-    ) -> Result<Self, ElfError> {
-        let len = image.len();
-        bounded(&image.header, &image.segments, &sections, len)?;
-        let strings = strings(&image, &table)?;
+impl<'a> ElfParts<'a> {
+    pub(super) fn new(image: &ElfImage<'a>, sections: &[SectionHeader]) -> Result<Self> {
+        let mut header = [0; 64];
+        read_exact_at(image.source, 0, &mut header)?;
+        let tables = ElfTables {
+            source: image.source,
+            header,
+            segments: image.segments.iter().map(Segment::from).collect(),
+            sections: sections.iter().map(Section::from).collect(),
+        };
+        let bytes = image.dynamic_bytes()?;
+        let (slots, _) = bytes.as_chunks::<ENTRY>();
+        let slots: Vec<DynamicEntry> = slots.iter().map(DynamicEntry::parse).collect();
+        let used = slots.iter().position(|entry| entry.tag == DT_NULL);
+        let used = used.context("the dynamic table has no end")?;
+        let (entries, end) = slots.split_at_checked(used).unwrap_or_default();
+        let spare = end.iter().skip(1);
+        ensure_bounded(&tables)?;
         Ok(Self {
-            image,
-            sections,
-            table,
-            len,
-            strings,
+            dynamic: tables.first(PT_DYNAMIC).map_or(0, |place| place.offset),
+            spare: spare
+                .take_while(|it| it.tag == DT_NULL && it.value == 0)
+                .count(),
+            entries: entries.to_vec(),
+            strings: strings(&tables, entries)?,
+            tables,
         })
     }
 
     /// The dynamic string at an offset in the string table.
-    pub(super) fn string(&self, offset: u64) -> Result<Vec<u8>, ElfError> {
+    pub(super) fn string(&self, offset: u64) -> Result<Vec<u8>> {
         let start = self.strings.start.saturating_add(offset);
-        self.image.text("dynamic string", start, self.strings.end)
+        let text = text_at(self.source, start, self.strings.end)?;
+        text.context("the dynamic string has no end")
     }
 
-    /// The string offset of an existing run path with the wanted text, if there is one.
-    pub(super) fn run_path_that_is(&self, wanted: &str) -> Result<Option<u64>, ElfError> {
-        for entry in self.table.run_paths() {
-            if self.string(entry.value)? == wanted.as_bytes() {
-                return Ok(Some(entry.value));
-            }
+    pub(super) fn run_paths(&self) -> impl Iterator<Item = DynamicEntry> {
+        self.entries.iter().copied().filter(is_run_path)
+    }
+
+    /// The entries with one `DT_RPATH` instead of all run paths, or with no run path for `None`.
+    ///
+    /// There is never a `DT_RUNPATH` beside it: glibc ignores `DT_RPATH` if a file has both.
+    pub(super) fn with_run_path(&self, place: Option<u64>) -> Vec<DynamicEntry> {
+        let first = self.entries.iter().position(is_run_path);
+        let mut entries = self.entries.clone();
+        entries.retain(|entry| !is_run_path(entry));
+        if let Some(value) = place {
+            let tag = DT_RPATH;
+            entries.insert(first.unwrap_or(entries.len()), DynamicEntry { tag, value });
         }
-        Ok(None)
+        entries
     }
 
-    /// Whether this is a program. `e_type` alone does not decide it: position-independent programs
-    /// are `ET_DYN`, like shared objects. `PT_INTERP` or `DF_1_PIE` tells them apart.
-    pub(super) fn is_executable(&self) -> bool {
-        let flags = self.table.last(DT_FLAGS_1).unwrap_or(0);
-        self.image.header.e_type == ET_EXEC
-            || flags & DF_1_PIE != 0
-            || self.image.segment(PT_INTERP).is_some()
+    /// Whether these entries fit into the dynamic table.
+    pub(super) fn fits(&self, entries: &[DynamicEntry]) -> bool {
+        entries.len() <= self.entries.len() + self.spare
     }
 
-    pub(super) fn loads(&self) -> impl Iterator<Item = &ProgramHeader> {
-        let segments = self.image.segments.iter();
-        segments.filter(|segment| segment.p_type == PT_LOAD)
+    /// Overwrites the dynamic table in place. Unused entries become zeros, which is `DT_NULL`.
+    pub(super) fn overlay(&self, entries: &[DynamicEntry]) -> Replacement {
+        let mut bytes = to_bytes(entries);
+        let used = self.entries.len().max(entries.len()) + 1;
+        bytes.resize(used * ENTRY, 0);
+        Replacement::bytes(self.dynamic, bytes)
     }
 
     /// The highest address of all loaded segments, with their `.bss`.
     pub(super) fn address_end(&self) -> u64 {
-        self.loads()
-            .map(|load| load.p_vaddr + load.p_memsz)
-            .max()
-            .unwrap_or(0)
+        let ends = self.loads().map(|load| load.memory().end);
+        ends.max().unwrap_or(0)
     }
 
     /// The program header table, with room for `more` entries.
     pub(super) fn headers(&self, more: u64) -> Range<u64> {
-        let start = self.image.header.e_phoff;
-        start..start + (self.image.segments.len() as u64 + more) * PHDR
+        let table = self.table_range();
+        table.start..table.end + more * SEGMENT
     }
 
     /// The loaded segment that contains a whole range of the file.
-    pub(super) fn load_of(&self, range: &Range<u64>) -> Option<&ProgramHeader> {
-        self.loads()
-            .find(|load| load.p_offset <= range.start && range.end <= load.p_offset + load.p_filesz)
+    pub(super) fn load_of(&self, range: &Range<u64>) -> Option<&Segment> {
+        self.loads().find(|load| load.covers(range))
+    }
+
+    /// The ranges of the file that belong to sections.
+    pub(super) fn section_files(&self) -> impl Iterator<Item = Range<u64>> {
+        let files = self.sections.iter().map(Section::file);
+        files.filter(|file| !file.is_empty())
     }
 
     /// The index of the section of the dynamic strings; `None` if the file has no section headers.
-    pub(super) fn string_section(&self) -> Result<Option<usize>, ElfError> {
+    pub(super) fn string_section(&self) -> Result<Option<usize>> {
         if self.sections.is_empty() {
             return Ok(None);
         }
-        let address = self.table.last(DT_STRTAB);
-        let found = self.sections.iter().position(|section| {
-            section.sh_type == SHT_STRTAB
-                && section.sh_flags & u64::from(SHF_ALLOC) != 0
-                && Some(section.sh_addr) == address
-        });
-        match found {
-            Some(index) => Ok(Some(index)),
-            None => Err(ElfError::damaged("no section holds the dynamic strings")),
-        }
+        let address = last_value(&self.entries, DT_STRTAB);
+        let found = self
+            .sections
+            .iter()
+            .position(|it| it.kind == SHT_STRTAB && it.is_loaded() && Some(it.address) == address);
+        let index = found.context("no section holds the dynamic strings")?;
+        Ok(Some(index))
     }
-}
-
-pub(super) fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {
-    one.start < other.end && other.start < one.end
 }
 
 /// Whether bytes outside of all sections are unused: only zeros, or only `X`, with which patchelf
 /// overwrites the old place of a section that it has moved.
 pub(super) fn is_filler(bytes: &[u8]) -> bool {
-    [0, b'X']
-        .iter()
-        .any(|filler| bytes.iter().all(|byte| byte == filler))
+    let mut fillers = [0, b'X'].iter();
+    fillers.any(|filler| bytes.iter().all(|byte| byte == filler))
 }
 
-/// The bytes of a section in the file; `None` if it has none there, like `.bss`.
-pub(super) fn file_range(section: &SectionHeader) -> Option<Range<u64>> {
-    has_bytes(section).then(|| section.sh_offset..section.sh_offset + section.sh_size)
+pub(super) fn to_bytes(entries: &[DynamicEntry]) -> Vec<u8> {
+    let pairs = entries.iter().flat_map(|entry| [entry.tag, entry.value]);
+    pairs.flat_map(u64::to_le_bytes).collect()
 }
 
-fn has_bytes(section: &SectionHeader) -> bool {
-    !matches!(section.sh_type, SHT_NOBITS | SHT_NULL) && section.sh_size > 0
-}
-
-pub(super) fn segment_range(segment: &ProgramHeader) -> Range<u64> {
-    segment.p_offset..segment.p_offset + segment.p_filesz
+fn is_run_path(entry: &DynamicEntry) -> bool {
+    matches!(entry.tag, DT_RPATH | DT_RUNPATH)
 }
 
 /// Refuses headers whose ranges the planner could not add and compare safely.
-fn bounded(
-    header: &Header,
-    segments: &[ProgramHeader],
-    sections: &[SectionHeader],
-    len: u64,
-) -> Result<(), ElfError> {
-    let inside = |offset: u64, size: u64| offset.checked_add(size).is_some_and(|end| end <= len);
-    let in_memory =
-        |start: u64, size: u64| start.checked_add(size).is_some_and(|end| end <= CEILING);
-    if segments.len() > MAX_SEGMENTS {
-        return Err(ElfError::Unsupported(format!(
-            "{} program headers, which is more than the kernel takes",
-            segments.len()
-        )));
+fn ensure_bounded(tables: &ElfTables<'_>) -> Result<()> {
+    let len = tables.len();
+    let is_within = |range: &Range<u64>, end: u64| range.start <= range.end && range.end <= end;
+    ensure!(
+        tables.segments.len() <= MAX_SEGMENTS,
+        "{} program headers, which is more than the kernel takes",
+        tables.segments.len()
+    );
+    ensure!(
+        len <= CEILING && tables.table() <= len && tables.section_table() <= len,
+        "a table lies outside the file"
+    );
+    for (index, segment) in tables.segments.iter().enumerate() {
+        ensure!(
+            is_within(&segment.file(), len) && is_within(&segment.memory(), CEILING),
+            "a segment lies outside the file or memory: number {index}"
+        );
     }
-    if len > CEILING || header.e_phoff > len || header.e_shoff > len {
-        return Err(ElfError::damaged("a table lies outside the file"));
-    }
-    for (index, segment) in segments.iter().enumerate() {
-        let sound = inside(segment.p_offset, segment.p_filesz)
-            && in_memory(segment.p_vaddr, segment.p_memsz);
-        if !sound {
-            return Err(ElfError::damaged(format!(
-                "a segment lies outside the file or memory: number {index}"
-            )));
-        }
-    }
-    for (index, section) in sections.iter().enumerate() {
-        let sound = !has_bytes(section) || inside(section.sh_offset, section.sh_size);
-        if !sound || !in_memory(section.sh_addr, section.sh_size) {
-            return Err(ElfError::damaged(format!(
-                "a section lies outside the file or memory: number {index}"
-            )));
-        }
+    for (index, section) in tables.sections.iter().enumerate() {
+        let file = section.file();
+        ensure!(
+            (file.is_empty() || is_within(&file, len)) && is_within(&section.memory(), CEILING),
+            "a section lies outside the file or memory: number {index}"
+        );
     }
     Ok(())
 }
@@ -185,35 +194,21 @@ fn bounded(
 ///
 /// The last byte must be NUL. Otherwise the loader would read the last string beyond the table, and
 /// get another string once the table is copied.
-fn strings<R: ReadAt + ?Sized>(
-    image: &ElfImage<'_, R>,
-    table: &DynamicTable,
-) -> Result<Range<u64>, ElfError> {
-    let count = |tag| {
-        table
-            .entries
-            .iter()
-            .filter(|entry| entry.tag == tag)
-            .count()
+fn strings(tables: &ElfTables<'_>, entries: &[DynamicEntry]) -> Result<Range<u64>> {
+    let [address, size] = [DT_STRTAB, DT_STRSZ].map(|tag| {
+        let values = entries.iter().filter(|entry| entry.tag == tag);
+        values.map(|entry| entry.value).collect::<Vec<u64>>()
+    });
+    let (address, size) = match (address.as_slice(), size.as_slice()) {
+        ([address], [size]) => (*address, *size),
+        ([], _) | (_, []) => bail!("the dynamic table names no strings"),
+        _ => bail!("the dynamic table names its strings twice"),
     };
-    let (Some(address), Some(size)) = (table.last(DT_STRTAB), table.last(DT_STRSZ)) else {
-        return Err(ElfError::damaged("the dynamic table names no strings"));
-    };
-    if count(DT_STRTAB) > 1 || count(DT_STRSZ) > 1 {
-        return Err(ElfError::damaged(
-            "the dynamic table names its strings twice",
-        ));
-    }
-    let place = image.locate(address).filter(|(_, rest)| *rest >= size);
-    let Some((start, _)) = place.filter(|_| size > 0) else {
-        return Err(ElfError::damaged(
-            "the dynamic string table is in no segment",
-        ));
-    };
+    let start = tables.place(address, size).filter(|_| size > 0);
+    let start = start.context("the dynamic string table is in no segment")?;
     let end = start.saturating_add(size);
-    let last = image.bytes("dynamic string table", end.saturating_sub(1), 1)?;
-    if last != [0] {
-        return Err(ElfError::damaged("the dynamic string table has no end"));
-    }
+    let mut last = [0];
+    read_exact_at(tables.source, end.saturating_sub(1), &mut last)?;
+    ensure!(last == [0], "the dynamic string table has no end");
     Ok(start..end)
 }

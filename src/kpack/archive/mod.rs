@@ -15,11 +15,11 @@ mod tests;
 mod toc;
 mod write;
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
 pub use read::KpackArchive;
 pub use toc::{CodeOrigin, StoredCode};
-pub use write::{ArchiveWriter, Packed, Packer, WrittenArchive};
+pub use write::{ArchiveWriter, Packed};
 
 /// The magic number of an archive.
 pub const MAGIC: &[u8; 4] = b"KPAK";
@@ -29,21 +29,15 @@ const VERSION: u64 = 1;
 const BLOBS: u64 = 64;
 
 /// How an archive stores its code objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum KpackScheme {
     /// Uncompressed.
+    #[default]
+    #[serde(rename = "none")]
     Stored,
     /// Each in a zstd frame of its own.
+    #[serde(rename = "zstd-per-kernel")]
     Zstd,
-}
-
-impl fmt::Display for KpackScheme {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Stored => "none",
-            Self::Zstd => "zstd-per-kernel",
-        })
-    }
 }
 
 /// The key of a code object, such as `lib/libfoo.so#0`: the name in the binary's marker, and the

@@ -1,17 +1,16 @@
 //! Reads an archive. The table of contents is read when it is opened, and each code object when it
 //! is needed.
 
-use std::io::Read as _;
-
 use crate::{
     elf::ReadAt,
-    error::{Context as _, Result, bail, ensure},
+    error::{Context as _, Result, ensure},
     kpack::{
         ByteRegion, CodeTarget,
         archive::{
             BLOBS, KpackScheme, MAGIC, StoredCode, VERSION,
             toc::{BlobPlace, Toc},
         },
+        region::unzstd,
     },
 };
 
@@ -29,43 +28,16 @@ const MAX_CODE: u64 = 1 << 32;
 pub struct KpackArchive<R> {
     source: R,
     toc: Toc,
-    scheme: KpackScheme,
     codes: Vec<StoredCode>,
-    /// The place of each code object, by ordinal.
-    places: Vec<BlobPlace>,
 }
 
 impl<R: ReadAt> KpackArchive<R> {
     pub fn open(source: R) -> Result<Self> {
-        let (toc, scheme, places) = read(&ByteRegion::whole(&source))?;
-        let codes = toc.codes()?;
-        for code in &codes {
-            let place = usize::try_from(code.ordinal).ok();
-            let place = place.and_then(|ordinal| places.get(ordinal));
-            let Some(place) = place else {
-                bail!(
-                    "code object {} of {}: `{}` for `{}`",
-                    code.ordinal,
-                    places.len(),
-                    code.key,
-                    code.target
-                );
-            };
-            ensure!(
-                scheme == KpackScheme::Zstd || place.size == code.size,
-                "code of two sizes, {} and {}: `{}` for `{}`",
-                place.size,
-                code.size,
-                code.key,
-                code.target
-            );
-        }
+        let (toc, places) = read(&ByteRegion::whole(&source))?;
         Ok(Self {
+            codes: toc.codes(&places)?,
             source,
             toc,
-            scheme,
-            codes,
-            places,
         })
     }
 
@@ -80,7 +52,7 @@ impl<R: ReadAt> KpackArchive<R> {
     }
 
     pub fn scheme(&self) -> KpackScheme {
-        self.scheme
+        self.toc.compression_scheme
     }
 
     /// All entries of the table of contents, sorted by key and target.
@@ -95,35 +67,19 @@ impl<R: ReadAt> KpackArchive<R> {
         found.ok().and_then(|at| self.codes.get(at))
     }
 
-    /// The size of a code object in the archive.
-    pub fn packed(&self, code: &StoredCode) -> u64 {
-        let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
-        self.places.get(ordinal).map_or(0, |place| place.size)
-    }
-
     /// Reads, and decompresses, a code object of this archive.
     pub fn read(&self, code: &StoredCode) -> Result<Vec<u8>> {
         let what = "code object";
-        let ordinal = usize::try_from(code.ordinal).unwrap_or(usize::MAX);
-        let place = self.places.get(ordinal).context("no such code object")?;
-        let region = ByteRegion::new(&self.source, what, place.offset, place.size)?;
-        if self.scheme == KpackScheme::Stored {
-            return region.bytes(what, 0, place.size);
+        let region = ByteRegion::whole(&self.source).part(what, code.offset, code.packed)?;
+        if self.scheme() == KpackScheme::Stored {
+            return region.bytes(what, 0, code.packed);
         }
         ensure!(
             code.size <= MAX_CODE,
             "a code object of {} bytes",
             code.size
         );
-        let mut bytes = Vec::new();
-        let decoder = zstd::Decoder::with_buffer(region.from(0)).map(zstd::Decoder::single_frame);
-        decoder
-            .and_then(|mut decoder| {
-                decoder.window_log_max(31)?;
-                decoder
-                    .take(code.size.saturating_add(1))
-                    .read_to_end(&mut bytes)
-            })
+        let bytes = unzstd(region.from(0), code.size)
             .with_context(|| format!("failed to decode `{}` for `{}`", code.key, code.target))?;
         ensure!(
             bytes.len() as u64 == code.size,
@@ -136,7 +92,7 @@ impl<R: ReadAt> KpackArchive<R> {
     }
 }
 
-fn read(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<(Toc, KpackScheme, Vec<BlobPlace>)> {
+fn read(file: &ByteRegion<'_>) -> Result<(Toc, Vec<BlobPlace>)> {
     ensure!(file.has(0, MAGIC)?, "not an archive of device code");
     let version = file.number("header", 4, 4)?;
     ensure!(
@@ -150,20 +106,15 @@ fn read(file: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<(Toc, KpackScheme
         "contents of {len} bytes at {start}"
     );
     let toc = Toc::parse(&file.bytes("contents", start, len)?)?;
-    let scheme = match toc.compression_scheme.as_str() {
-        "none" => KpackScheme::Stored,
-        "zstd-per-kernel" => KpackScheme::Zstd,
-        other => bail!("an unknown compression: `{other}`"),
-    };
     let code = file.part("code", 0, start)?;
-    let places = match scheme {
+    let places = match toc.compression_scheme {
         KpackScheme::Stored => stored(&code, &toc)?,
         KpackScheme::Zstd => frames(&code, &toc)?,
     };
-    Ok((toc, scheme, places))
+    Ok((toc, places))
 }
 
-fn stored(code: &ByteRegion<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
+fn stored(code: &ByteRegion<'_>, toc: &Toc) -> Result<Vec<BlobPlace>> {
     let places = toc.blobs.clone().context("no places of code objects")?;
     for place in &places {
         code.part("code object", place.offset, place.size)?;
@@ -174,7 +125,7 @@ fn stored(code: &ByteRegion<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<
 
 /// The places of zstd frames. The archive has no index of them, so this reads the length of each
 /// frame and skips its contents.
-fn frames(code: &ByteRegion<'_, impl ReadAt + ?Sized>, toc: &Toc) -> Result<Vec<BlobPlace>> {
+fn frames(code: &ByteRegion<'_>, toc: &Toc) -> Result<Vec<BlobPlace>> {
     let offset = toc.zstd_offset.context("no place of the frames")?;
     let size = toc.zstd_size.context("no length of the frames")?;
     ensure!(

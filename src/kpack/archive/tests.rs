@@ -104,9 +104,9 @@ fn the_example_of_the_reference_is_written() {
         let code = Packed::new(&read[range], KpackScheme::Stored).unwrap();
         writer.add(key, &target(name), &code, None).unwrap();
     }
-    let (written, facts) = writer.finish().unwrap();
+    let (written, len) = writer.finish().unwrap();
     assert_eq!(written.into_inner(), read);
-    assert_eq!((facts.len, facts.codes, facts.distinct), (903, 3, 3));
+    assert_eq!(len, 903);
 }
 
 #[test]
@@ -251,11 +251,11 @@ fn code_is_packed_to_the_same_whatever_came_before() {
             (0..len / 3).flat_map(word).collect()
         })
         .collect();
-    let mut packer = Packer::new().unwrap();
     for code in codes.iter().chain(codes.iter().rev()) {
         for scheme in [KpackScheme::Zstd, KpackScheme::Stored] {
-            let (used, fresh) = (packer.pack(code, scheme), Packed::new(code, scheme));
-            assert_eq!(used.unwrap(), fresh.unwrap());
+            let pack = || Packed::new(code, scheme).unwrap();
+            let fresh = std::thread::scope(|scope| scope.spawn(pack).join());
+            assert_eq!(pack(), fresh.unwrap());
         }
     }
 }

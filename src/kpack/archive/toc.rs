@@ -14,7 +14,10 @@ use serde::{
 
 use crate::{
     error::{Context as _, Result, bail, ensure},
-    kpack::{CodeTarget, archive::VERSION},
+    kpack::{
+        CodeTarget,
+        archive::{KpackScheme, VERSION},
+    },
 };
 
 /// Limit for targets, which is more than all targets with all combinations of their features.
@@ -34,8 +37,8 @@ pub(super) struct Toc {
     pub(super) gfx_arches: Vec<String>,
     #[serde(rename = "toc", deserialize_with = "unique_twice")]
     pub(super) index: Index,
-    #[serde(default = "stored")]
-    pub(super) compression_scheme: String,
+    #[serde(default)]
+    pub(super) compression_scheme: KpackScheme,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) blobs: Option<Vec<BlobPlace>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,20 +81,23 @@ pub struct StoredCode {
     pub key: String,
     pub target: CodeTarget,
     pub size: u64,
+    /// Its size in the archive.
+    pub packed: u64,
     pub origin: Option<CodeOrigin>,
-    pub(super) ordinal: u32,
+    /// Its offset in the archive.
+    pub(super) offset: u64,
 }
 
 impl Toc {
     /// An empty table of contents.
-    pub(super) fn new(group: &str, family: &str, scheme: super::KpackScheme) -> Self {
+    pub(super) fn new(group: &str, family: &str, scheme: KpackScheme) -> Self {
         Self {
             format_version: VERSION,
             group_name: group.to_owned(),
             gfx_arch_family: family.to_owned(),
             gfx_arches: Vec::new(),
             index: Index::new(),
-            compression_scheme: scheme.to_string(),
+            compression_scheme: scheme,
             blobs: None,
             zstd_offset: None,
             zstd_size: None,
@@ -119,25 +125,47 @@ impl Toc {
         rmp_serde::to_vec_named(self).context("failed to write the table of contents")
     }
 
-    /// All entries. It is an error if `gfx_arches` does not list the target of an entry, because
-    /// the runtime would never find that code.
-    pub(super) fn codes(&self) -> Result<Vec<StoredCode>> {
+    /// All entries, sorted by key and target. `places` has the place of each code object, by
+    /// ordinal. It is an error if `gfx_arches` does not list the target of an entry, because the
+    /// runtime would never find that code.
+    pub(super) fn codes(&self, places: &[BlobPlace]) -> Result<Vec<StoredCode>> {
         let named: BTreeSet<&String> = self.gfx_arches.iter().collect();
-        let mut codes = Vec::new();
-        for (key, targets) in &self.index {
-            for (target, entry) in targets {
-                if !named.contains(target) {
-                    bail!(
-                        "code for a target that the archive does not name: `{key}` for `{target}`"
-                    );
-                }
-                codes.push(self.code(key, target, entry)?);
-            }
-        }
-        Ok(codes)
+        let entries = self.index.iter().flat_map(|(key, targets)| {
+            let entries = targets.iter();
+            entries.map(move |(target, entry)| (key, target, entry))
+        });
+        let codes = entries.map(|(key, target, entry)| {
+            ensure!(
+                named.contains(target),
+                "code for a target that the archive does not name: `{key}` for `{target}`"
+            );
+            let place = usize::try_from(entry.ordinal).ok();
+            let place = place.and_then(|ordinal| places.get(ordinal));
+            let Some(place) = place else {
+                let (ordinal, count) = (entry.ordinal, places.len());
+                bail!("code object {ordinal} of {count}: `{key}` for `{target}`");
+            };
+            let code = StoredCode::new(key, target, entry, self.blobs.is_some(), *place)?;
+            ensure!(
+                self.compression_scheme == KpackScheme::Zstd || place.size == code.size,
+                "code of two sizes, {} and {}: `{key}` for `{target}`",
+                place.size,
+                code.size
+            );
+            Ok(code)
+        });
+        codes.collect()
     }
+}
 
-    fn code(&self, key: &str, target: &str, entry: &TocEntry) -> Result<StoredCode> {
+impl StoredCode {
+    fn new(
+        key: &str,
+        target: &str,
+        entry: &TocEntry,
+        is_stored: bool,
+        place: BlobPlace,
+    ) -> Result<Self> {
         let parsed: CodeTarget = target.parse()?;
         ensure!(
             parsed.as_str() == target,
@@ -148,20 +176,16 @@ impl Toc {
             "code of an unknown kind: `{}` in `{key}`",
             entry.kind
         );
-        let stored = || {
-            let places = self.blobs.as_ref()?;
-            let place = places.get(usize::try_from(entry.ordinal).ok()?)?;
-            Some(place.size)
-        };
-        let Some(size) = entry.original_size.or_else(stored) else {
-            bail!("code of an unknown size: `{key}` for `{target}`");
-        };
-        Ok(StoredCode {
+        let stored = is_stored.then_some(place.size);
+        let size = entry.original_size.or(stored);
+        Ok(Self {
             key: key.to_owned(),
             target: parsed,
-            size,
+            size: size
+                .with_context(|| format!("code of an unknown size: `{key}` for `{target}`"))?,
+            packed: place.size,
             origin: entry.metadata.clone(),
-            ordinal: entry.ordinal,
+            offset: place.offset,
         })
     }
 }
@@ -175,10 +199,6 @@ impl TocEntry {
             metadata: origin,
         }
     }
-}
-
-fn stored() -> String {
-    super::KpackScheme::Stored.to_string()
 }
 
 /// A map without duplicate keys. serde would keep the last of two values, while other readers may

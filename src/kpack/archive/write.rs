@@ -1,6 +1,7 @@
 //! Writes an archive, one code object at a time. The same calls give the same bytes.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     io::{Seek, SeekFrom, Write},
 };
@@ -32,10 +33,14 @@ pub struct Packed {
     sha256: Sha256,
 }
 
-/// Compresses code objects, and reuses its buffer for the next one.
-pub struct Packer {
+/// A compressor, and its buffer for the next code object.
+struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
     packed: Vec<u8>,
+}
+
+thread_local! {
+    static PACKER: RefCell<Option<Packer>> = const { RefCell::new(None) };
 }
 
 /// An archive while it is written. Equal code objects are stored once.
@@ -43,60 +48,40 @@ pub struct ArchiveWriter<W> {
     out: W,
     at: u64,
     toc: Toc,
-    scheme: KpackScheme,
     known: BTreeMap<Sha256, u32>,
     places: Vec<BlobPlace>,
 }
 
-/// Statistics of a finished archive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WrittenArchive {
-    pub len: u64,
-    /// The number of entries in the table of contents.
-    pub codes: usize,
-    /// The number of stored code objects.
-    pub distinct: usize,
-}
-
 impl Packed {
-    pub fn new(code: &[u8], scheme: KpackScheme) -> Result<Self> {
-        Packer::new()?.pack(code, scheme)
-    }
-}
-
-impl Packer {
-    pub fn new() -> Result<Self> {
-        let compressor =
-            zstd::bulk::Compressor::new(LEVEL).context("failed to start the compressor")?;
-        Ok(Self {
-            compressor,
-            packed: Vec::new(),
-        })
-    }
-
     /// Compresses a code object. The result depends only on the code, not on previous calls.
-    pub fn pack(&mut self, code: &[u8], scheme: KpackScheme) -> Result<Packed> {
+    pub fn new(code: &[u8], scheme: KpackScheme) -> Result<Self> {
         let bytes = match scheme {
             KpackScheme::Stored => code.to_vec(),
-            KpackScheme::Zstd => self
-                .compress(code)
+            KpackScheme::Zstd => PACKER
+                .with_borrow_mut(|packer| compress(code, packer))
                 .context("failed to compress a code object")?,
         };
-        Ok(Packed {
+        Ok(Self {
             scheme,
             size: code.len() as u64,
             sha256: Sha256::of(&bytes),
             bytes,
         })
     }
+}
 
-    fn compress(&mut self, code: &[u8]) -> Result<Vec<u8>> {
-        self.packed.clear();
-        let most = zstd::zstd_safe::compress_bound(code.len());
-        self.packed.try_reserve_exact(most)?;
-        self.compressor.compress_to_buffer(code, &mut self.packed)?;
-        Ok(self.packed.as_slice().to_vec())
-    }
+fn compress(code: &[u8], packer: &mut Option<Packer>) -> Result<Vec<u8>> {
+    let Packer { compressor, packed } = match packer {
+        Some(packer) => packer,
+        None => packer.insert(Packer {
+            compressor: zstd::bulk::Compressor::new(LEVEL)?,
+            packed: Vec::new(),
+        }),
+    };
+    packed.clear();
+    packed.try_reserve_exact(zstd::zstd_safe::compress_bound(code.len()))?;
+    compressor.compress_to_buffer(code, packed)?;
+    Ok(packed.as_slice().to_vec())
 }
 
 impl<W: Write + Seek> ArchiveWriter<W> {
@@ -118,7 +103,6 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             out,
             at,
             toc: Toc::new(group, family, scheme),
-            scheme,
             known: BTreeMap::new(),
             places: Vec::new(),
         })
@@ -133,7 +117,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         origin: Option<CodeOrigin>,
     ) -> Result<()> {
         ensure!(
-            code.scheme == self.scheme,
+            code.scheme == self.toc.compression_scheme,
             "a code object that is compressed otherwise: `{key}` for `{target}`"
         );
         let ordinal = match self.known.get(&code.sha256) {
@@ -147,22 +131,18 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             before.is_none(),
             "two code objects for the same: `{key}` for `{target}`"
         );
-        if !self
-            .toc
-            .gfx_arches
-            .iter()
-            .any(|known| known == target.as_str())
-        {
-            self.toc.gfx_arches.push(target.to_string());
+        let named = &mut self.toc.gfx_arches;
+        if !named.iter().any(|known| known == target.as_str()) {
+            named.push(target.to_string());
         }
         Ok(())
     }
 
-    /// Writes the table of contents and the header.
-    pub fn finish(mut self) -> Result<(W, WrittenArchive)> {
+    /// Writes the table of contents and the header. Returns the length of the archive as well.
+    pub fn finish(mut self) -> Result<(W, u64)> {
         self.toc.gfx_arches.sort();
         let start = self.at;
-        match self.scheme {
+        match self.toc.compression_scheme {
             KpackScheme::Stored => self.toc.blobs = Some(self.places.clone()),
             KpackScheme::Zstd => {
                 self.toc.zstd_offset = Some(BLOBS);
@@ -175,21 +155,16 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         let version = u32::try_from(VERSION).unwrap_or(1).to_le_bytes();
         let header = [&MAGIC[..], &version, &start.to_le_bytes()].concat();
         self.patch(0, &header)?;
-        if self.scheme == KpackScheme::Zstd {
+        if self.toc.compression_scheme == KpackScheme::Zstd {
             self.patch(BLOBS, &count.to_le_bytes())?;
         }
-        let written = WrittenArchive {
-            len: self.at,
-            codes: self.toc.index.values().map(BTreeMap::len).sum(),
-            distinct: self.places.len(),
-        };
-        Ok((self.out, written))
+        Ok((self.out, self.at))
     }
 
     /// Stores a new code object, and returns its ordinal.
     fn put(&mut self, code: &Packed) -> Result<u32> {
         let ordinal = u32::try_from(self.places.len()).context("too many code objects")?;
-        if self.scheme == KpackScheme::Zstd {
+        if self.toc.compression_scheme == KpackScheme::Zstd {
             let len = u32::try_from(code.bytes.len()).context("a code object of 4 GiB")?;
             self.write(&len.to_le_bytes())?;
         }

@@ -7,17 +7,18 @@
 //! | 2 | version, method (2 each), total size, uncompressed size (4 each), hash (8) |
 //! | 3 | version, method (2 each), total size, uncompressed size (8 each), hash (8) |
 
-use std::{
-    fmt,
-    io::{self, Read},
-};
+use std::io::BufRead;
 
 use md5::{Digest as _, Md5};
 
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
-    kpack::{ByteRegion, bundle::MAX_UNPACKED},
+    kpack::{
+        ByteRegion,
+        bundle::MAX_UNPACKED,
+        region::{position, take, unzstd},
+    },
 };
 
 /// Limit for decompressing into one allocation of the size that the header claims. The largest
@@ -25,7 +26,8 @@ use crate::{
 /// only with the real contents.
 const AT_ONCE: u64 = 1 << 30;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
+#[display("CCOB v{version} {method}")]
 pub struct BundleCompression {
     pub version: u16,
     pub method: BundleMethod,
@@ -35,53 +37,17 @@ pub struct BundleCompression {
     hash: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
 pub enum BundleMethod {
+    #[display("zlib")]
     Zlib,
+    #[display("zstd")]
     Zstd,
-}
-
-impl BundleCompression {
-    pub(super) fn of(bytes: &[u8], version: u16, method: BundleMethod) -> Self {
-        Self {
-            version,
-            method,
-            unpacked: bytes.len() as u64,
-            hash: hash(bytes),
-        }
-    }
-
-    /// The header for `packed` bytes of compressed data.
-    pub(super) fn render(&self, packed: u64) -> Vec<u8> {
-        let mut header = super::COMPRESSED.to_vec();
-        header.extend(self.version.to_le_bytes());
-        header.extend((self.method as u16).to_le_bytes());
-        let total = packed.saturating_add(header_len(self.version));
-        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
-        match self.version {
-            1 => header.extend(narrow(self.unpacked)),
-            2 => header.extend([narrow(total), narrow(self.unpacked)].concat()),
-            _ => header.extend([total.to_le_bytes(), self.unpacked.to_le_bytes()].concat()),
-        }
-        header.extend(self.hash.to_le_bytes());
-        header
-    }
-}
-
-impl fmt::Display for BundleMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Zlib => "zlib",
-            Self::Zstd => "zstd",
-        })
-    }
 }
 
 /// Reads the header of the compressed bundle at the start of a region. Also returns the size of the
 /// compressed bundle.
-pub(super) fn header(
-    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
-) -> Result<(u64, BundleCompression)> {
+pub(super) fn header(region: &ByteRegion<'_>) -> Result<(u64, BundleCompression)> {
     let number = |at, size| region.number("header of a compressed bundle", at, size);
     let version = u16::try_from(number(4, 2)?).unwrap_or(0);
     let method = match number(6, 2)? {
@@ -107,7 +73,8 @@ pub(super) fn header(
     };
     let len = match total {
         Some(total) => total,
-        None => measure(region, &compression)?,
+        // Version 1 has no total size: decompress the bundle to find the end of its stream.
+        None => unpack(region, &compression)?.1,
     };
     ensure!(
         len > header_len(version),
@@ -117,28 +84,25 @@ pub(super) fn header(
     Ok((len, compression))
 }
 
-/// Decompresses the raw bundle, reusing `memory` if possible. It is an error if its size is not the
-/// one in the header.
+/// Decompresses the raw bundle, reusing `memory` if possible. It is an error if its size or its hash
+/// is not the one in the header.
 pub(super) fn decode(
-    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    region: &ByteRegion<'_>,
     compression: &BundleCompression,
     memory: Vec<u8>,
 ) -> Result<Vec<u8>> {
-    match at_once(region, compression, memory)? {
-        Some(bytes) => Ok(bytes),
-        None => Ok(unpack(region, compression)?.0),
-    }
-}
-
-/// An error unless the raw bundle has the hash in the header.
-pub(super) fn verify(bytes: &[u8], compression: &BundleCompression) -> Result<()> {
-    let found = hash(bytes);
+    let bytes = match at_once(region, compression, memory)? {
+        Some(bytes) => bytes,
+        None => unpack(region, compression)?.0,
+    };
+    let digest = Md5::digest(&bytes);
+    let found = u64::from_le_bytes(digest.first_chunk().copied().unwrap_or_default());
     ensure!(
         found == compression.hash,
         "the content of a compressed bundle does not have its hash: {found:016x} instead of {:016x}",
         compression.hash
     );
-    Ok(())
+    Ok(bytes)
 }
 
 /// Decompresses into one buffer; `None` if the bundle is not zstd, is too large, or fails.
@@ -147,7 +111,7 @@ pub(super) fn verify(bytes: &[u8], compression: &BundleCompression) -> Result<()
 /// call uses the result itself as the window. After a failure, the caller tries the stream decoder,
 /// whose error is more precise.
 fn at_once(
-    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    region: &ByteRegion<'_>,
     compression: &BundleCompression,
     mut memory: Vec<u8>,
 ) -> Result<Option<Vec<u8>>> {
@@ -179,73 +143,32 @@ fn header_len(version: u16) -> u64 {
     }
 }
 
-/// The size of a bundle of version 1, whose header has no total size: decompresses it to find the
-/// end of its stream.
-fn measure(
-    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
-    compression: &BundleCompression,
-) -> Result<u64> {
-    unpack(region, compression).map(|(_, len)| len)
-}
-
 /// Decompresses the first bytes of the raw bundle, at most `limit`. Verifies neither size nor hash.
 pub(super) fn begin(
-    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
+    region: &ByteRegion<'_>,
     compression: &BundleCompression,
     limit: u64,
 ) -> Result<Vec<u8>> {
-    let mut packed = region.from(header_len(compression.version));
-    let part = BundleCompression {
-        unpacked: limit.min(compression.unpacked),
-        ..*compression
-    };
-    stream(&mut packed, &part)
+    let packed = region.from(header_len(compression.version));
+    stream(packed, compression.method, limit.min(compression.unpacked))
 }
 
 /// Decompresses the whole stream. Also returns its end, as an offset in the region.
-fn unpack(
-    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
-    compression: &BundleCompression,
-) -> Result<(Vec<u8>, u64)> {
+fn unpack(region: &ByteRegion<'_>, compression: &BundleCompression) -> Result<(Vec<u8>, u64)> {
     let mut packed = region.from(header_len(compression.version));
-    let bytes = stream(&mut packed, compression)?;
+    let bytes = stream(&mut packed, compression.method, compression.unpacked)?;
     ensure!(
         bytes.len() as u64 == compression.unpacked,
         "a compressed bundle of another length than it says: not {} bytes",
         compression.unpacked
     );
-    Ok((bytes, packed.position()))
+    Ok((bytes, position(&packed)))
 }
 
-fn stream(mut packed: impl io::BufRead, compression: &BundleCompression) -> Result<Vec<u8>> {
-    let bytes = match compression.method {
-        BundleMethod::Zlib => take(flate2::bufread::ZlibDecoder::new(&mut packed), compression),
-        BundleMethod::Zstd => {
-            zstd_decoder(&mut packed).and_then(|decoder| take(decoder, compression))
-        }
+fn stream(packed: impl BufRead, method: BundleMethod, len: u64) -> Result<Vec<u8>> {
+    let bytes = match method {
+        BundleMethod::Zlib => take(flate2::bufread::ZlibDecoder::new(packed), len),
+        BundleMethod::Zstd => unzstd(packed, len),
     };
     bytes.context("failed to decode a compressed bundle")
-}
-
-/// A zstd decoder for large windows. clang compresses with a window as large as the bundle, and by
-/// default the decoder refuses windows of more than 128 MiB.
-fn zstd_decoder<R: io::BufRead>(packed: R) -> io::Result<zstd::Decoder<'static, R>> {
-    let mut decoder = zstd::Decoder::with_buffer(packed)?.single_frame();
-    decoder.window_log_max(31)?;
-    Ok(decoder)
-}
-
-/// Reads at most one byte more than the header says. That byte shows that there is too much data,
-/// without decompressing all of it.
-fn take(decoder: impl Read, compression: &BundleCompression) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let limit = compression.unpacked.saturating_add(1);
-    decoder.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn hash(bytes: &[u8]) -> u64 {
-    let digest = Md5::digest(bytes);
-    let half = digest.first_chunk().copied().unwrap_or_default();
-    u64::from_le_bytes(half)
 }

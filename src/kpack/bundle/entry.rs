@@ -1,18 +1,21 @@
-//! Reads the header of a raw bundle: its entries, each with the id of a target and the range of a
+//! Reads and writes the header of a raw bundle: its entries, each with the id of a target and the range of a
 //! code object. See the
 //! [Clang Offload Bundler](https://clang.llvm.org/docs/ClangOffloadBundler.html).
 
 use std::collections::BTreeSet;
 
 use crate::{
-    elf::ReadAt,
     error::{Context as _, Result, anyhow, bail, ensure},
-    kpack::{ByteRegion, CodeTarget},
+    kpack::{ByteRegion, CodeTarget, bundle::RAW},
 };
 
 /// Limits for damaged bundles. Real bundles have some dozens of entries.
 const MAX_ENTRIES: u64 = 4096;
 const MAX_ID: u64 = 4096;
+/// Code objects are aligned to pages.
+const ALIGN: u64 = 4096;
+/// The id of the entry for the host, as clang writes it.
+const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 /// The offload kinds of HIP: <https://clang.llvm.org/docs/ClangOffloadBundler.html>.
 const KINDS: [&str; 2] = ["hip", "hipv4"];
 
@@ -20,17 +23,11 @@ const KINDS: [&str; 2] = ["hip", "hipv4"];
 pub struct BundleEntry {
     /// `hipv4-amdgcn-amd-amdhsa--gfx942`, as the compiler spells it.
     pub id: String,
-    pub owner: Owner,
+    /// `None` for the entry of the host, which is always empty.
+    pub target: Option<CodeTarget>,
     /// Relative to the start of the bundle; 0 if the entry is empty.
     pub offset: u64,
     pub size: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// The entry for the host, which is always empty.
-    Host,
-    Device(CodeTarget),
 }
 
 /// The parsed header of a raw bundle; `len` is its own size.
@@ -44,10 +41,7 @@ pub(super) struct BundleHeader {
 ///
 /// `len` is the size of the bundle, within which all entries must lie. The region may be shorter,
 /// as for a compressed bundle of which only the start was decompressed.
-pub(super) fn header(
-    region: &ByteRegion<'_, impl ReadAt + ?Sized>,
-    len: u64,
-) -> Result<BundleHeader> {
+pub(super) fn header(region: &ByteRegion<'_>, len: u64) -> Result<BundleHeader> {
     let count = region.number("number of entries", 24, 8)?;
     ensure!(
         count <= MAX_ENTRIES,
@@ -58,8 +52,9 @@ pub(super) fn header(
     let mut at = 32_u64;
     for _ in 0..count {
         let entry = entry(region, &mut at)?;
+        let target = entry.target.as_ref().map(CodeTarget::to_string);
         ensure!(
-            seen.insert(key(&entry)),
+            seen.insert(target.unwrap_or_else(|| entry.id.clone())),
             "two entries for the same: `{}`",
             entry.id
         );
@@ -80,10 +75,9 @@ pub(super) fn header(
             entry.id
         );
     }
+    let mut hosts = entries.iter().filter(|entry| entry.target.is_none());
     ensure!(
-        entries
-            .iter()
-            .all(|entry| entry.owner != Owner::Host || entry.size == 0),
+        hosts.all(|entry| entry.size == 0),
         "a bundle with code for the host"
     );
     apart(&entries)?;
@@ -120,14 +114,7 @@ impl BundleHeader {
     }
 }
 
-fn key(entry: &BundleEntry) -> String {
-    match &entry.owner {
-        Owner::Host => entry.id.clone(),
-        Owner::Device(target) => target.to_string(),
-    }
-}
-
-fn entry(region: &ByteRegion<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<BundleEntry> {
+fn entry(region: &ByteRegion<'_>, at: &mut u64) -> Result<BundleEntry> {
     let offset = region.number("entry", *at, 8)?;
     let size = region.number("entry", at.saturating_add(8), 8)?;
     let len = region.number("entry", at.saturating_add(16), 8)?;
@@ -137,7 +124,7 @@ fn entry(region: &ByteRegion<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<
     let id = String::from_utf8(id).map_err(|_| anyhow!("an entry with a name that is no text"))?;
     *at = name.saturating_add(len);
     Ok(BundleEntry {
-        owner: owner(&id)?,
+        target: target(&id)?,
         id,
         // The offset of an empty entry has no meaning: clang writes 4096 for the host.
         offset: if size == 0 { 0 } else { offset },
@@ -149,9 +136,9 @@ fn entry(region: &ByteRegion<'_, impl ReadAt + ?Sized>, at: &mut u64) -> Result<
 ///
 /// An id of an unknown kind is an error. If it was ignored, its code would be lost when the section
 /// is removed.
-fn owner(id: &str) -> Result<Owner> {
+fn target(id: &str) -> Result<Option<CodeTarget>> {
     if id.starts_with("host") {
-        return Ok(Owner::Host);
+        return Ok(None);
     }
     let parts = id.split_once('-');
     let triple = parts.and_then(|(kind, triple)| KINDS.contains(&kind).then_some(triple));
@@ -167,7 +154,49 @@ fn owner(id: &str) -> Result<Owner> {
         bail!("an entry for an unknown kind of device: `{id}`");
     };
     let target = target.parse();
-    Ok(Owner::Device(target.with_context(|| {
-        format!("failed to read the target of the entry `{id}`")
-    })?))
+    target
+        .map(Some)
+        .with_context(|| format!("failed to read the target of the entry `{id}`"))
+}
+
+/// A raw bundle without its code objects: the header, and the offset of each code object.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The first bytes of the bundle.
+    pub header: Vec<u8>,
+    /// The offset of each code object, relative to the start of the bundle.
+    pub starts: Vec<u64>,
+    /// The size of the bundle with all code objects.
+    pub len: u64,
+}
+
+/// The frame for code objects with these entry ids (`hipv4-amdgcn-amd-amdhsa--gfx942`) and sizes.
+/// Like clang, aligns each to a page.
+pub fn frame(code: &[(&String, u64)]) -> Frame {
+    let ids = code.iter().map(|(id, _)| id.as_str());
+    let ids: Vec<&str> = std::iter::once(HOST).chain(ids).collect();
+    let len = ids.iter().fold(32, |len, id| len + 24 + id.len() as u64);
+    let mut at = len.next_multiple_of(ALIGN);
+    let mut header = RAW.to_vec();
+    header.extend((ids.len() as u64).to_le_bytes());
+    let mut starts = Vec::new();
+    let mut end = len;
+    let sizes = std::iter::once(0).chain(code.iter().map(|(_, size)| *size));
+    for (id, size) in ids.iter().zip(sizes) {
+        for number in [at, size, id.len() as u64] {
+            header.extend(number.to_le_bytes());
+        }
+        header.extend(id.as_bytes());
+        starts.push(at);
+        if size > 0 {
+            end = at.saturating_add(size);
+        }
+        at = at.saturating_add(size).next_multiple_of(ALIGN);
+    }
+    starts.remove(0);
+    Frame {
+        header,
+        starts,
+        len: end,
+    }
 }

@@ -9,13 +9,14 @@
 
 mod compressed;
 mod entry;
-mod write;
+#[cfg(test)]
+#[path = "../../../tests/it/support/bundles.rs"]
+pub(crate) mod write;
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 pub use compressed::{BundleCompression, BundleMethod};
-pub use entry::{BundleEntry, Owner};
-pub use write::{Frame, compress, frame, raw};
+pub use entry::{BundleEntry, Frame, frame};
 
 use crate::{
     elf::ReadAt,
@@ -47,39 +48,25 @@ pub struct Bundle {
     pub form: BundleForm,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, derive_more::Display, PartialEq, Eq)]
 pub enum BundleForm {
+    #[display("none")]
     Raw,
     Compressed(BundleCompression),
 }
 
-impl fmt::Display for BundleForm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Raw => f.write_str("none"),
-            Self::Compressed(compression) => {
-                write!(f, "CCOB v{} {}", compression.version, compression.method)
-            }
-        }
-    }
-}
-
 /// A bundle whose entries can be read. A compressed one has been decompressed.
-pub struct OpenedBundle<'a, R: ?Sized> {
-    content: BundleContent<'a, R>,
+pub struct OpenedBundle<'a> {
+    region: ByteRegion<'a>,
+    decoded: Option<Vec<u8>>,
     entries: Vec<BundleEntry>,
-}
-
-enum BundleContent<'a, R: ?Sized> {
-    There(ByteRegion<'a, R>),
-    Decoded(Vec<u8>),
 }
 
 /// All bundles of a section in order. The index in this list is the number of the bundle, which
 /// wrappers and the keys of archives use.
 ///
 /// Bytes other than zeros between bundles are an error: they could be code that would get lost.
-pub fn find(section: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle>> {
+pub fn find(section: &ByteRegion<'_>) -> Result<Vec<Bundle>> {
     let mut found = Vec::new();
     let mut at = section.skip_zeros(0)?;
     while at < section.len() {
@@ -93,42 +80,28 @@ pub fn find(section: &ByteRegion<'_, impl ReadAt + ?Sized>) -> Result<Vec<Bundle
 }
 
 /// The bundle at an offset in the section.
-pub fn bundle_at(section: &ByteRegion<'_, impl ReadAt + ?Sized>, offset: u64) -> Result<Bundle> {
+pub fn bundle_at(section: &ByteRegion<'_>, offset: u64) -> Result<Bundle> {
     let rest = section.part("bundle", offset, section.len().saturating_sub(offset))?;
-    if rest.has(0, RAW)? {
-        let len = entry::header(&rest, rest.len())?.end();
-        return Ok(Bundle {
-            offset,
-            len,
-            form: BundleForm::Raw,
-        });
-    }
-    if rest.has(0, COMPRESSED)? {
+    let (len, form) = if rest.has(0, RAW)? {
+        (entry::header(&rest, rest.len())?.end(), BundleForm::Raw)
+    } else if rest.has(0, COMPRESSED)? {
         let (len, compression) = compressed::header(&rest)?;
-        return Ok(Bundle {
-            offset,
-            len,
-            form: BundleForm::Compressed(compression),
-        });
-    }
-    bail!("neither a bundle nor zeros");
+        (len, BundleForm::Compressed(compression))
+    } else {
+        bail!("neither a bundle nor zeros");
+    };
+    Ok(Bundle { offset, len, form })
 }
 
 /// The targets for which a bundle has code.
-pub fn targets<R: ReadAt + ?Sized>(
-    section: &ByteRegion<'_, R>,
-    bundle: &Bundle,
-) -> Result<BTreeSet<CodeTarget>> {
+pub fn targets(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<BTreeSet<CodeTarget>> {
     let parts = parts(section, bundle)?.into_iter();
     Ok(parts.map(|(target, _)| target).collect())
 }
 
 /// The targets for which a bundle has code, with the decompressed size of each code object. Only
 /// the start of a compressed bundle is decompressed.
-pub fn parts<R: ReadAt + ?Sized>(
-    section: &ByteRegion<'_, R>,
-    bundle: &Bundle,
-) -> Result<Vec<(CodeTarget, u64)>> {
+pub fn parts(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<Vec<(CodeTarget, u64)>> {
     let there = section.part("bundle", bundle.offset, bundle.len)?;
     let header = match &bundle.form {
         BundleForm::Raw => entry::header(&there, there.len())?,
@@ -141,77 +114,61 @@ pub fn parts<R: ReadAt + ?Sized>(
     };
     let entries = header.entries.into_iter();
     Ok(entries
-        .filter_map(|entry| match entry.owner {
-            Owner::Device(target) => Some((target, entry.size)),
-            Owner::Host => None,
-        })
+        .filter_map(|entry| Some((entry.target?, entry.size)))
         .collect())
 }
 
 /// Opens a bundle of a section. Decompresses a compressed one, and verifies its hash.
-pub fn open<'a, R: ReadAt + ?Sized>(
-    section: &ByteRegion<'a, R>,
-    bundle: &Bundle,
-) -> Result<OpenedBundle<'a, R>> {
+pub fn open<'a>(section: &ByteRegion<'a>, bundle: &Bundle) -> Result<OpenedBundle<'a>> {
     open_into(section, bundle, Vec::new())
 }
 
 /// Like [`open`], but decompresses into `memory`, so that a buffer can be reused.
-pub fn open_into<'a, R: ReadAt + ?Sized>(
-    section: &ByteRegion<'a, R>,
+pub fn open_into<'a>(
+    section: &ByteRegion<'a>,
     bundle: &Bundle,
     memory: Vec<u8>,
-) -> Result<OpenedBundle<'a, R>> {
-    let there = section.part("bundle", bundle.offset, bundle.len)?;
-    let content = match &bundle.form {
-        BundleForm::Raw => BundleContent::There(there),
+) -> Result<OpenedBundle<'a>> {
+    let region = section.part("bundle", bundle.offset, bundle.len)?;
+    let decoded = match &bundle.form {
+        BundleForm::Raw => None,
         BundleForm::Compressed(compression) => {
-            let bytes = compressed::decode(&there, compression, memory)?;
-            compressed::verify(&bytes, compression)?;
-            BundleContent::Decoded(bytes)
+            Some(compressed::decode(&region, compression, memory)?)
         }
     };
-    let entries = match &content {
-        BundleContent::There(region) => entry::header(region, region.len())?.entries,
-        BundleContent::Decoded(bytes) => {
-            let region = ByteRegion::whole(bytes);
-            ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
-            entry::header(&region, region.len())?.entries
-        }
+    let mut opened = OpenedBundle {
+        region,
+        decoded,
+        entries: Vec::new(),
     };
-    Ok(OpenedBundle { content, entries })
+    let content = opened.content();
+    ensure!(content.has(0, RAW)?, "no bundle in a compressed bundle");
+    opened.entries = entry::header(&content, content.len())?.entries;
+    Ok(opened)
 }
 
-impl<R: ReadAt + ?Sized> OpenedBundle<'_, R> {
-    /// All entries in the order of the header, with that of the host.
-    pub fn entries(&self) -> &[BundleEntry] {
-        &self.entries
-    }
-
+impl OpenedBundle<'_> {
     /// The entries with device code, with their targets.
     pub fn code(&self) -> impl Iterator<Item = (&CodeTarget, &BundleEntry)> {
-        self.entries.iter().filter_map(|entry| match &entry.owner {
-            Owner::Device(target) => Some((target, entry)),
-            Owner::Host => None,
-        })
+        let entries = self.entries.iter();
+        entries.filter_map(|entry| Some((entry.target.as_ref()?, entry)))
     }
 
     /// The decompressed bundle, if it was compressed. The offsets of the entries refer to it.
     pub fn into_decoded(self) -> Option<Vec<u8>> {
-        match self.content {
-            BundleContent::There(_) => None,
-            BundleContent::Decoded(bytes) => Some(bytes),
-        }
+        self.decoded
     }
 
     /// Reads the code object of an entry.
     pub fn read(&self, entry: &BundleEntry) -> Result<Vec<u8>> {
-        let what = "code object";
-        match &self.content {
-            BundleContent::There(region) => region.bytes(what, entry.offset, entry.size),
-            BundleContent::Decoded(bytes) => {
-                ByteRegion::whole(bytes).bytes(what, entry.offset, entry.size)
-            }
+        self.content()
+            .bytes("code object", entry.offset, entry.size)
+    }
+
+    fn content(&self) -> ByteRegion<'_> {
+        match &self.decoded {
+            Some(bytes) => ByteRegion::whole(bytes),
+            None => self.region,
         }
     }
 }

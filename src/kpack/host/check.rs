@@ -3,36 +3,35 @@
 
 use std::ops::Range;
 
+use goblin::elf::{
+    program_header::{PF_X, PT_LOAD, PT_PHDR},
+    section_header::SHT_NOBITS,
+};
+use itertools::Itertools as _;
+
 use crate::{
     elf::{
         self, Patch, PatchedReader, ReadAt,
-        tables::{ALLOC, EXECUTE, LOAD, NOBITS, PHDR, Section, Segment},
+        tables::{Section, Segment},
     },
     error::{Result, bail, ensure},
     kpack::{
         Marker, SplittableBinary,
-        host::{
-            CODE,
-            image::{HostFile, HostImage},
-            references::references,
-            symbols,
-        },
+        host::{CODE, fat::references, image::HostImage, symbols},
     },
 };
 
 /// An error unless the changed binary loads as before, has everything but its code, and its
 /// wrappers lead to the markers.
-pub(super) fn accept<R: ReadAt + ?Sized>(
-    source: &R,
-    old: &HostImage<'_, R>,
+pub(super) fn accept(
+    source: &dyn ReadAt,
+    old: &HostImage<'_>,
     fat: &SplittableBinary,
     markers: &[Marker],
     plan: &Patch,
 ) -> Result<()> {
     let view = PatchedReader::new(source, plan.clone());
-    let HostFile::Host(new) = HostImage::see(&view)? else {
-        bail!("it is no binary any more");
-    };
+    let new = HostImage::of_host(&view)?;
     let known = elf::broken_rules(source)?;
     let mut broken = elf::broken_rules(&view)?.into_iter();
     // Defects that the binary had before the split are accepted.
@@ -51,17 +50,14 @@ pub(super) fn accept<R: ReadAt + ?Sized>(
 
 /// All memory of the old segments is still mapped with its permissions. Only memory without machine
 /// code may have lost the permission to execute.
-fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &HostImage<'_, A>,
-    new: &HostImage<'_, B>,
-) -> Result<()> {
+fn mapped(old: &HostImage<'_>, new: &HostImage<'_>) -> Result<()> {
     for load in old.loads() {
         let wanted = load.memory();
         let mut at = wanted.start;
         for piece in new.loads() {
             let memory = piece.memory();
             let is_allowed = piece.flags == load.flags
-                || (piece.flags | EXECUTE == load.flags && !old.runs_in(&memory));
+                || (piece.flags | PF_X == load.flags && !old.runs_in(&memory));
             if is_allowed && memory.contains(&at) {
                 at = memory.end;
             }
@@ -72,11 +68,7 @@ fn mapped<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 }
 
 /// Every copied byte that was loaded is still loaded at its old address.
-fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &HostImage<'_, A>,
-    new: &HostImage<'_, B>,
-    plan: &Patch,
-) -> Result<()> {
+fn copied(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> {
     for (range, start) in plan.copies() {
         for load in old.loads() {
             let part = common(&range, &load.file());
@@ -102,24 +94,19 @@ fn copied<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 
 /// All segments but `PT_LOAD` and `PT_PHDR` are the same, except for their offset, which follows
 /// the copied bytes.
-fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &HostImage<'_, A>,
-    new: &HostImage<'_, B>,
-    plan: &Patch,
-) -> Result<()> {
-    let other = |segments: &[Segment]| -> Vec<Segment> {
-        let kept = segments.iter().filter(|s| !matches!(s.kind, LOAD | PHDR));
-        kept.copied().collect()
-    };
-    let (before, after) = (other(&old.segments), other(&new.segments));
-    let same = before.len() == after.len()
-        && before.iter().zip(&after).all(|(one, other)| {
+fn other_segments(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> {
+    let is_other = |it: &&Segment| !matches!(it.kind, PT_LOAD | PT_PHDR);
+    let before = old.segments.iter().filter(is_other);
+    let after = new.segments.iter().filter(is_other);
+    let same = before.zip_longest(after).all(|pair| {
+        pair.both().is_some_and(|(one, other)| {
             let offset = moved(plan, one.offset, one.file_size).unwrap_or(other.offset);
             Segment { offset, ..*one } == *other
-        });
+        })
+    });
     ensure!(same, "a segment changed that is not loaded");
     ensure!(
-        old.first(PHDR).is_some() == new.first(PHDR).is_some(),
+        old.first(PT_PHDR).is_some() == new.first(PT_PHDR).is_some(),
         "`PT_PHDR` came or went"
     );
     Ok(())
@@ -127,11 +114,7 @@ fn other_segments<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 
 /// Every section has its old header, except for its offset, which follows the copied bytes. Only
 /// the section of the code and the section names differ, and one section is new.
-fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &HostImage<'_, A>,
-    new: &HostImage<'_, B>,
-    plan: &Patch,
-) -> Result<()> {
+fn sections(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> {
     ensure!(
         new.sections.len() == old.sections.len().saturating_add(1),
         "sections are missing"
@@ -156,14 +139,10 @@ fn sections<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
 ///
 /// The section of the code has bytes before the split and none afterwards. If nothing was removed,
 /// its zeros are still in the file, which linters accept.
-fn inside_by_offset<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
-    old: &HostImage<'_, A>,
-    new: &HostImage<'_, B>,
-) -> Result<()> {
+fn inside_by_offset(old: &HostImage<'_>, new: &HostImage<'_>) -> Result<()> {
     for (before, after) in old.sections.iter().zip(&new.sections) {
-        let is_loaded = after.flags & ALLOC != 0;
         ensure!(
-            !is_loaded || ends_inside(new, after) || !ends_inside(old, before),
+            !after.is_loaded() || ends_inside(new, after) || !ends_inside(old, before),
             "`{}` ends outside of its segment by its offset",
             after.name
         );
@@ -171,9 +150,9 @@ fn inside_by_offset<A: ReadAt + ?Sized, B: ReadAt + ?Sized>(
     Ok(())
 }
 
-fn ends_inside<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, section: &Section) -> bool {
+fn ends_inside(image: &HostImage<'_>, section: &Section) -> bool {
     let owner = image.loads().find(|load| {
-        let size = if section.kind == NOBITS {
+        let size = if section.kind == SHT_NOBITS {
             load.memory_size
         } else {
             load.file_size
@@ -185,13 +164,13 @@ fn ends_inside<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, section: &Section) 
         let end = load.offset.saturating_add(load.memory_size);
         // mold gives all sections without bytes the offset 0, where other bytes are.
         let is_misplaced =
-            section.name != CODE && section.kind == NOBITS && section.offset < load.file().end;
+            section.name != CODE && section.kind == SHT_NOBITS && section.offset < load.file().end;
         !is_misplaced && section.offset.saturating_add(section.size) <= end
     })
 }
 
 /// No segment without bytes shares its offset with another one: tools confuse the two.
-fn no_twins<R: ReadAt + ?Sized>(new: &HostImage<'_, R>) -> Result<()> {
+fn no_twins(new: &HostImage<'_>) -> Result<()> {
     for empty in new
         .loads()
         .filter(|load| load.file_size == 0 && load.align > 1)
@@ -207,11 +186,7 @@ fn no_twins<R: ReadAt + ?Sized>(new: &HostImage<'_, R>) -> Result<()> {
 }
 
 /// Every wrapper leads to the marker of its bundle, and has the number of the bundle.
-fn wrappers(
-    view: &(impl ReadAt + ?Sized),
-    fat: &SplittableBinary,
-    markers: &[Marker],
-) -> Result<()> {
+fn wrappers(view: &dyn ReadAt, fat: &SplittableBinary, markers: &[Marker]) -> Result<()> {
     let found = references(view)?;
     ensure!(found.len() == fat.wrappers.len(), "wrappers are missing");
     for (wrapper, reference) in fat.wrappers.iter().zip(&found) {

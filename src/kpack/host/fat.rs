@@ -1,25 +1,26 @@
-//! Finds the device code of a binary, and the wrappers that lead to it.
+//! Finds the device code of a binary, and the wrappers that lead to it or to its markers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
 };
 
+use goblin::elf::section_header::SHT_NOBITS;
+
 use crate::{
-    elf::{
-        ReadAt,
-        tables::{NOBITS, number},
-    },
-    error::{Result, bail, ensure},
+    elf::ReadAt,
+    error::{Context as _, Result, bail, ensure},
     kpack::{
         ByteRegion,
         bundle::{self, Bundle},
         host::{
-            CODE, MARKERS, WRAPPERS, coff,
-            image::{HostFile, HostImage},
-            relocations::{self, How, Pointer},
-            wrapper::{FAT, WRAPPER},
+            CODE, MARKERS, WRAPPERS,
+            image::HostImage,
+            relocations::{self, Pointer},
+            windows,
+            wrapper::{self, FAT, WRAPPER, Wrapper, WrapperReference},
         },
+        marker::MAX_LEN,
     },
 };
 
@@ -53,41 +54,24 @@ pub struct SplittableBinary {
     pub wrappers: Vec<Wrapper>,
 }
 
-/// A wrapper, which registers the code of one translation unit with the runtime.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrapper {
-    /// Its offset in the file.
-    pub offset: u64,
-    pub address: u64,
-    /// The number of the bundle that it leads to. With `-fgpu-rdc` several wrappers lead to one
-    /// bundle, so this is not the number of the wrapper.
-    pub bundle: usize,
-    pub(super) how: How,
-}
-
 impl SplittableBinary {
     /// The section with the bundles.
-    pub fn section<'a, R: ReadAt + ?Sized>(&self, source: &'a R) -> Result<ByteRegion<'a, R>> {
-        let len = self.code.end.saturating_sub(self.code.start);
-        ByteRegion::new(source, "device code", self.code.start, len)
+    pub fn section<'a>(&self, source: &'a dyn ReadAt) -> Result<ByteRegion<'a>> {
+        ByteRegion::new(source, "device code", &self.code)
     }
 }
 
 /// Finds the device code of any file. It is an error if a file has device code and is inconsistent.
-pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<FatFileKind> {
+pub fn look(source: &dyn ReadAt) -> Result<FatFileKind> {
     let stuck = |why: &str, code| {
         let why = why.to_owned();
         Ok(FatFileKind::Stuck { why, code })
     };
-    let (image, is_host) = match HostImage::see(source)? {
-        HostFile::NotElf => {
-            return match coff::code(&ByteRegion::whole(source))? {
-                Some(code) => stuck("Windows binaries are not split", code),
-                None => Ok(FatFileKind::Plain),
-            };
-        }
-        HostFile::Other(image) => (image, false),
-        HostFile::Host(image) => (image, true),
+    let Some(image) = HostImage::read(source)? else {
+        return match windows::code(ByteRegion::whole(source))? {
+            Some(code) => stuck("Windows binaries are not split", code),
+            None => Ok(FatFileKind::Plain),
+        };
     };
     let Some(section) = image.section(CODE) else {
         return Ok(FatFileKind::Plain);
@@ -96,10 +80,10 @@ pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<FatFileKind> {
         return Ok(FatFileKind::Split);
     }
     let code = section.file();
-    if !is_host {
+    if !image.is_host {
         return stuck("neither an executable nor a shared object for x86-64", code);
     }
-    if section.kind == NOBITS || section.size == 0 {
+    if section.kind == SHT_NOBITS || section.size == 0 {
         return stuck("the code was removed, and no marker was left", code);
     }
     if image.section(WRAPPERS).is_none() {
@@ -108,81 +92,75 @@ pub fn look<R: ReadAt + ?Sized>(source: &R) -> Result<FatFileKind> {
     fat(&image).map(FatFileKind::Fat)
 }
 
-/// The address and the bytes of every wrapper of a binary.
-pub(super) fn wrappers<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
-) -> Result<Vec<(u64, Vec<u8>)>> {
-    let Some(section) = image.section(WRAPPERS) else {
-        return Ok(Vec::new());
-    };
-    ensure!(
-        section.kind != NOBITS && section.size % WRAPPER == 0,
-        "`{WRAPPERS}` holds no whole number of wrappers: {} bytes",
-        section.size
-    );
-    let count = section.size / WRAPPER;
-    ensure!(count <= MAX_WRAPPERS, "{count} wrappers");
-    let bytes = image.at("wrappers", section.address, section.size)?;
-    ensure!(
-        image.place(section.address, section.size) == Some(section.offset),
-        "`{WRAPPERS}` is not loaded from where it lies"
-    );
-    let address = |index: usize| section.address.saturating_add(index as u64 * WRAPPER);
-    let wrappers = bytes.chunks_exact(24).enumerate();
-    Ok(wrappers
-        .map(|(index, bytes)| (address(index), bytes.to_vec()))
-        .collect())
+/// The marker and the bundle number of each wrapper of a split binary, once the loader has
+/// relocated the binary.
+pub fn references(source: &dyn ReadAt) -> Result<Vec<WrapperReference>> {
+    let image = HostImage::of_host(source)?;
+    let wrappers = wrappers(&image, |_| Ok(()))?;
+    wrapper::references(&wrappers, |_, target| {
+        let mut loads = image.loads();
+        let load = loads.find(|load| (load.address..load.file_end()).contains(&target));
+        let load =
+            load.with_context(|| format!("a wrapper that leads to no bytes: to {target:#x}"))?;
+        // A marker has no length field, so the parser finds its end.
+        let rest = load.file_end().saturating_sub(target).min(MAX_LEN as u64);
+        image.at("marker", target, rest)
+    })
 }
 
-/// The pointer in each wrapper after relocation, by the address of the wrapper. Calls `each` for
+/// The wrappers of a binary, with the pointers that they have after relocation. Calls `others` for
 /// all other pointers of the binary.
 ///
 /// Without a relocation the word in the file is the pointer, but only in a program at a fixed
 /// address. Elsewhere the binary is refused, as the loader would leave the pointer wrong.
-pub(super) fn pointers<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
-    wrappers: &[(u64, Vec<u8>)],
-    mut each: impl FnMut(Pointer) -> Result<()>,
-) -> Result<BTreeMap<u64, Pointer>> {
-    let known: BTreeSet<u64> = wrappers.iter().map(|(address, _)| *address).collect();
-    let mut found = BTreeMap::new();
+pub(super) fn wrappers(
+    image: &HostImage<'_>,
+    mut others: impl FnMut(&Pointer) -> Result<()>,
+) -> Result<Vec<Wrapper>> {
+    let Some(section) = image.section(WRAPPERS) else {
+        return Ok(Vec::new());
+    };
+    let (address, size) = (section.address, section.size);
+    ensure!(
+        section.kind != SHT_NOBITS && size / WRAPPER <= MAX_WRAPPERS,
+        "`{WRAPPERS}` of {size} bytes"
+    );
+    ensure!(
+        image.place(address, size) == Some(section.offset),
+        "`{WRAPPERS}` is not loaded from where it lies"
+    );
+    let bytes = image.file.bytes("wrappers", section.offset, size)?;
+    let mut wrappers = wrapper::parse(WRAPPERS, &bytes, address, section.offset)?;
+    let mut relocated = BTreeSet::new();
     relocations::each(image, |pointer| {
-        let wrapper = pointer.address.wrapping_sub(8);
-        if !known.contains(&wrapper) {
-            return each(pointer);
-        }
-        let before = found.insert(wrapper, pointer);
+        let inside = pointer.address.wrapping_sub(8).wrapping_sub(address);
+        let index = usize::try_from(inside / WRAPPER)?;
+        let wrapper = wrappers.get_mut(index);
+        let Some(wrapper) = wrapper.filter(|_| inside % WRAPPER == 0) else {
+            return others(pointer);
+        };
         ensure!(
-            before.is_none(),
-            "a wrapper that is relocated twice: at {wrapper:#x}"
+            relocated.insert(wrapper.address),
+            "a wrapper that is relocated twice: at {:#x}",
+            wrapper.address
         );
+        wrapper.target = pointer.target;
+        wrapper.relocation = pointer.relocation;
         Ok(())
     })?;
-    for (address, bytes) in wrappers {
-        if found.contains_key(address) {
-            continue;
-        }
+    for Wrapper { address, .. } in &wrappers {
         ensure!(
-            image.is_fixed(),
+            image.is_fixed() || relocated.contains(address),
             "a wrapper that is not relocated: at {address:#x}"
         );
-        let fixed = Pointer {
-            address: address.wrapping_add(8),
-            how: How::Fixed,
-            target: Some(number(bytes, 8, 8)),
-        };
-        found.insert(*address, fixed);
     }
-    Ok(found)
+    Ok(wrappers)
 }
 
 /// Reads bundles and wrappers, and refuses what the split could not preserve: a pointer into the
 /// code that is not in a wrapper would lead to zeros afterwards.
-fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<SplittableBinary> {
-    let Some(section) = image.section(CODE) else {
-        bail!("no `{CODE}`");
-    };
-    let code = section.file();
+fn fat(image: &HostImage<'_>) -> Result<SplittableBinary> {
+    let section = image.code()?;
     for load in image.loads() {
         ensure!(
             load.file_size <= load.memory_size,
@@ -194,47 +172,36 @@ fn fat<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<SplittableBinary>
         image.place(section.address, section.size) == Some(section.offset),
         "`{CODE}` is not loaded from where it lies"
     );
-    let range = section.memory();
+    let memory = section.memory();
     let bundles = bundle::find(&image.file.part(CODE, section.offset, section.size)?)?;
-    let starts: BTreeMap<u64, usize> = bundles
-        .iter()
-        .enumerate()
+    let starts = bundles.iter().enumerate();
+    let starts: BTreeMap<u64, usize> = starts
         .map(|(ordinal, bundle)| (section.address.saturating_add(bundle.offset), ordinal))
         .collect();
-    let raw = wrappers(image)?;
-    ensure!(!raw.is_empty(), "`{WRAPPERS}` is empty");
-    let pointers = pointers(image, &raw, |pointer| {
-        let leads_in = pointer.target.is_some_and(|target| range.contains(&target));
+    let mut wrappers = wrappers(image, |pointer| {
         ensure!(
-            !leads_in,
+            pointer
+                .target
+                .is_none_or(|target| !memory.contains(&target)),
             "a pointer into the code that is no wrapper's: at {:#x}",
             pointer.address
         );
         Ok(())
     })?;
-    let mut wrappers = Vec::new();
-    for (address, bytes) in raw {
-        let magic = number(&bytes, 0, 4);
+    ensure!(!wrappers.is_empty(), "`{WRAPPERS}` is empty");
+    for wrapper in &mut wrappers {
+        let (magic, address) = (wrapper.magic, wrapper.address);
         ensure!(
-            magic == FAT && number(&bytes, 4, 4) == 1,
+            magic == FAT,
             "a wrapper of an unknown kind: {magic:#x} at {address:#x}"
         );
-        let pointer = pointers.get(&address);
-        let bundle = pointer
-            .and_then(|pointer| pointer.target)
-            .and_then(|target| starts.get(&target));
-        let (Some(pointer), Some(bundle)) = (pointer, bundle) else {
+        let Some(bundle) = wrapper.target.and_then(|target| starts.get(&target)) else {
             bail!("a wrapper that leads to no bundle: at {address:#x}");
         };
-        wrappers.push(Wrapper {
-            offset: image.place(address, WRAPPER).unwrap_or(0),
-            address,
-            bundle: *bundle,
-            how: pointer.how,
-        });
+        wrapper.bundle = *bundle;
     }
     Ok(SplittableBinary {
-        code,
+        code: section.file(),
         bundles,
         wrappers,
     })

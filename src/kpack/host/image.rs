@@ -1,16 +1,19 @@
 //! A host binary as the split reads it: its headers with the names of the sections, and its bytes
 //! by offset or by address.
 
-use std::ops::{Deref, Range};
+use std::ops::Range;
+
+use derive_more::Deref;
+use goblin::elf::header::{EM_X86_64, ET_DYN, ET_EXEC};
 
 use crate::{
     elf::{
-        ReadAt,
-        patch::Replacement,
-        tables::{ElfTables, SECTION, SECTION_EXECUTE, SEGMENT, Section, half},
+        Patch, ReadAt,
+        patch::{PatchPiece, Replacement},
+        tables::{ElfTables, SECTION_EXECUTE, Section, half, overlaps},
     },
     error::{Context as _, Result, ensure},
-    kpack::ByteRegion,
+    kpack::{ByteRegion, host::CODE},
 };
 
 /// Names of sections are cut to this length, which is longer than all names that we look for.
@@ -19,58 +22,47 @@ use crate::{
 /// then keep a copy of it as its name.
 const LONGEST_NAME: usize = 64;
 
-const EXECUTABLE: u16 = 2;
-const SHARED: u16 = 3;
-const X86_64: u16 = 62;
-
-#[derive(Debug)]
-pub(super) struct HostImage<'a, R: ?Sized> {
-    pub(super) file: ByteRegion<'a, R>,
-    tables: ElfTables,
+#[derive(Deref)]
+pub(super) struct HostImage<'a> {
+    pub(super) file: ByteRegion<'a>,
+    #[deref]
+    tables: ElfTables<'a>,
     /// The index of the section with the names (`e_shstrndx`).
     pub(super) names: usize,
+    /// Whether this is an executable or a shared object for x86-64. Any other file is an object
+    /// file, a core dump, or for another machine.
+    pub(super) is_host: bool,
 }
 
-impl<R: ?Sized> Deref for HostImage<'_, R> {
-    type Target = ElfTables;
-
-    fn deref(&self) -> &ElfTables {
-        &self.tables
-    }
-}
-
-/// Any file, classified by whether its device code can be read or changed.
-pub(super) enum HostFile<'a, R: ?Sized> {
-    NotElf,
-    /// An object file, a core dump, or a file for another machine.
-    Other(HostImage<'a, R>),
-    /// An executable or a shared object for x86-64.
-    Host(HostImage<'a, R>),
-}
-
-impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
-    /// Classifies a file by its header, and reads its program and section headers.
-    pub(super) fn see(source: &'a R) -> Result<HostFile<'a, R>> {
+impl<'a> HostImage<'a> {
+    /// Reads the program and section headers of a file; `None` if it is not a 64-bit little-endian
+    /// ELF file.
+    pub(super) fn read(source: &'a dyn ReadAt) -> Result<Option<Self>> {
         let file = ByteRegion::whole(source);
-        let is_elf = file.has(0, b"\x7fELF\x02\x01")?;
-        if !is_elf || file.len() < 64 {
-            return Ok(HostFile::NotElf);
+        if !file.has(0, b"\x7fELF\x02\x01")? || file.len() < 64 {
+            return Ok(None);
         }
         let mut tables = ElfTables::read(source)?;
         let [kind, machine, names] = [16, 18, 62].map(|at| half(&tables.header, at));
-        let is_host = matches!(kind, EXECUTABLE | SHARED) && machine == X86_64;
         let names = usize::from(names);
         name(&mut tables.sections, names, &file)?;
-        let image = Self {
+        Ok(Some(Self {
             file,
             tables,
             names,
-        };
-        Ok(if is_host {
-            HostFile::Host(image)
-        } else {
-            HostFile::Other(image)
-        })
+            is_host: matches!(kind, ET_EXEC | ET_DYN) && machine == EM_X86_64,
+        }))
+    }
+
+    /// Like [`Self::read`], but refuses any other file.
+    pub(super) fn of_host(source: &'a dyn ReadAt) -> Result<Self> {
+        let image = Self::read(source)?.filter(|image| image.is_host);
+        image.context("not a binary for x86-64")
+    }
+
+    /// The section of the code.
+    pub(super) fn code(&self) -> Result<&Section> {
+        self.section(CODE).with_context(|| format!("no `{CODE}`"))
     }
 
     pub(super) fn section(&self, name: &str) -> Option<&Section> {
@@ -80,86 +72,62 @@ impl<'a, R: ReadAt + ?Sized> HostImage<'a, R> {
     /// Whether a section with machine code overlaps a range of addresses.
     pub(super) fn runs_in(&self, memory: &Range<u64>) -> bool {
         self.sections.iter().any(|section| {
-            let own = section.memory();
-            section.flags & SECTION_EXECUTE != 0 && own.start < memory.end && memory.start < own.end
+            section.flags & SECTION_EXECUTE != 0 && overlaps(&section.memory(), memory)
         })
-    }
-
-    /// The name, offset and length of the file header, the program headers and the section headers.
-    pub(super) fn tables(&self) -> [(&'static str, u64, u64); 3] {
-        let segments = self.segments.len() as u64;
-        let sections = self.sections.len() as u64;
-        [
-            ("header", 0, 64),
-            (
-                "program header table",
-                self.table(),
-                segments.saturating_mul(SEGMENT),
-            ),
-            (
-                "section header table",
-                self.section_table(),
-                sections.saturating_mul(SECTION),
-            ),
-        ]
     }
 
     /// The end of the contents: the start of the section headers if they are last, otherwise the
     /// end of the file. A new section header table replaces one that is last.
     pub(super) fn end_of_content(&self) -> u64 {
-        let [_, _, (_, start, len)] = self.tables();
-        let is_last = start.saturating_add(len) == self.file.len();
-        if is_last { start } else { self.file.len() }
+        let table = self.section_table_range();
+        if table.end == self.len() {
+            table.start
+        } else {
+            self.len()
+        }
     }
 
-    /// Replaces the file header by one with these offsets and counts of the program headers and the
-    /// section headers.
-    pub(super) fn header_with(
+    /// The changed file: the old contents with the replacements, which remove so many bytes, then
+    /// the tail, the section headers, and a file header with the offset and the number of the
+    /// program headers and of the section headers.
+    pub(super) fn patch(
         &self,
+        mut replacements: Vec<Replacement>,
+        removed: u64,
+        mut tail: Vec<PatchPiece>,
         (table, segments): (u64, usize),
-        (section_table, sections): (u64, usize),
-    ) -> Result<Replacement> {
+        sections: &[Section],
+    ) -> Result<Patch> {
+        let old_end = self.end_of_content();
+        let len = tail.iter().map(PatchPiece::len).sum();
+        let end = old_end.saturating_sub(removed).saturating_add(len);
+        let section_table = end.next_multiple_of(8);
+        let rendered = sections.iter().flat_map(Section::render);
+        tail.push(PatchPiece::Zeros(section_table.saturating_sub(end)));
+        tail.push(PatchPiece::Bytes(rendered.collect()));
         let segments = u16::try_from(segments).context("too many segments")?;
-        let sections = u16::try_from(sections).context("too many sections")?;
+        let sections = u16::try_from(sections.len()).context("too many sections")?;
         ensure!(sections < 0xff00, "too many sections");
-        let mut header = self.header.to_vec();
-        put(&mut header, 32, &table.to_le_bytes());
-        put(&mut header, 40, &section_table.to_le_bytes());
-        put(&mut header, 56, &segments.to_le_bytes());
-        put(&mut header, 60, &sections.to_le_bytes());
-        Ok(Replacement::bytes(0, header))
+        let mut header = self.header;
+        header[32..40].copy_from_slice(&table.to_le_bytes());
+        header[40..48].copy_from_slice(&section_table.to_le_bytes());
+        header[56..58].copy_from_slice(&segments.to_le_bytes());
+        header[60..62].copy_from_slice(&sections.to_le_bytes());
+        replacements.push(Replacement::bytes(0, header.to_vec()));
+        Patch::new(self.len(), old_end, replacements, tail)
     }
 
     /// The bytes at an address.
     pub(super) fn at(&self, what: &str, address: u64, len: u64) -> Result<Vec<u8>> {
         let offset = self.place(address, len);
-        ensure!(
-            offset.is_some(),
-            "the {what} is not in the file: {address:#x}"
-        );
-        self.file.bytes(what, offset.unwrap_or(0), len)
-    }
-
-    /// The tags and values of the dynamic table; empty if there is no table, or if it is not
-    /// terminated.
-    pub(super) fn dynamic(&self) -> Result<Vec<(u64, u64)>> {
-        Ok(self.tables.dynamic(&self.file)?.unwrap_or_default())
-    }
-}
-
-/// Overwrites the bytes at an index.
-pub(super) fn put(bytes: &mut [u8], at: usize, number: &[u8]) {
-    if let Some(place) = bytes.get_mut(at..at.saturating_add(number.len())) {
-        place.copy_from_slice(number);
+        let offset =
+            offset.with_context(|| format!("the {what} is not in the file: {address:#x}"))?;
+        self.file.bytes(what, offset, len)
     }
 }
 
 /// Fills in the names of all sections.
-fn name<R: ReadAt + ?Sized>(
-    sections: &mut [Section],
-    names: usize,
-    file: &ByteRegion<'_, R>,
-) -> Result<()> {
+fn name(sections: &mut [Section], names: usize, file: &ByteRegion<'_>) -> Result<()> {
     let Some(names) = sections.get(names) else {
         return Ok(());
     };
@@ -194,9 +162,7 @@ mod tests {
         file[header + 24..header + 32].copy_from_slice(&end.to_le_bytes());
         file[header + 32..header + 40].copy_from_slice(&100_000_u64.to_le_bytes());
         file.resize(file.len() + 100_000, b'x');
-        let HostFile::Host(image) = HostImage::see(&file).unwrap() else {
-            panic!("not a host binary")
-        };
+        let image = HostImage::of_host(&file).unwrap();
         assert!(image.sections.len() > 3);
         assert!(
             image

@@ -16,11 +16,10 @@
 
 use std::ops::Range;
 
+use goblin::elf::program_header::{PF_X, PT_LOAD, PT_PHDR};
+
 use crate::{
-    elf::{
-        ReadAt,
-        tables::{ALLOC, EXECUTE, INTERP, LOAD, PHDR, SEGMENT, Section, Segment},
-    },
+    elf::tables::{SEGMENT, Section, Segment, overlaps},
     error::{Result, bail, ensure},
     kpack::host::{CODE, image::HostImage},
 };
@@ -31,8 +30,6 @@ const PAGE: u64 = 4096;
 const SPARE: u64 = 4;
 /// The most zeros that the file gets for the sake of linters; see `hole_offset`.
 const MOST_PADDING: u64 = 1 << 20;
-const FLAGS_1: u64 = 0x6fff_fffb;
-const PIE: u64 = 0x0800_0000;
 
 /// The layout of the new file. Unless a field says otherwise, places are addresses in memory,
 /// because these never change.
@@ -58,22 +55,18 @@ pub(super) struct HostLayout {
 
 impl HostLayout {
     /// Plans a layout with room for `markers` bytes of markers.
-    pub(super) fn new<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, markers: u64) -> Result<Self> {
-        let Some(code) = image.section(CODE) else {
-            bail!("no `{CODE}`");
-        };
+    pub(super) fn new(image: &HostImage<'_>, markers: u64) -> Result<Self> {
+        let code = image.code()?;
         // Below this limit, sums of an address and a few pages cannot overflow.
         ensure!(
             code.memory().end <= u64::MAX / 2 && code.file().end <= u64::MAX / 2,
             "`{CODE}` at an address that no program has: {:#x}",
             code.address
         );
-        let covering = covering(image, code)?;
-        let shrunk = shrunk(image, code, covering, markers)?;
-        Ok(match shrunk {
-            Some(layout) => layout,
-            None => whole(image, code, markers)?,
-        })
+        match shrunk(image, code, covering(image, code)?, markers)? {
+            Some(layout) => Ok(layout),
+            None => whole(image, code, markers),
+        }
     }
 
     /// The part of the code section that is left: memory that reads as zeros and has no other use.
@@ -86,7 +79,7 @@ impl HostLayout {
         } else {
             self.code.memory().end
         };
-        let mut owners = self.segments.iter().filter(|it| it.kind == LOAD);
+        let mut owners = self.segments.iter().filter(|it| it.kind == PT_LOAD);
         let seeming = owners.find_map(|load| {
             let inside = self.hole_offset.checked_sub(load.offset)?;
             load.memory_size
@@ -116,15 +109,13 @@ impl HostLayout {
 }
 
 /// The only segment that loads the code, with its index.
-fn covering<'a, R: ReadAt + ?Sized>(
-    image: &'a HostImage<'_, R>,
-    code: &Section,
-) -> Result<(usize, &'a Segment)> {
+fn covering<'a>(image: &'a HostImage<'_>, code: &Section) -> Result<(usize, &'a Segment)> {
     let range = code.memory();
-    let mut touching = image.segments.iter().enumerate().filter(|(_, segment)| {
-        let memory = segment.memory();
-        segment.kind == LOAD && memory.start < range.end && range.start < memory.end
-    });
+    let mut touching = image
+        .segments
+        .iter()
+        .enumerate()
+        .filter(|(_, segment)| segment.kind == PT_LOAD && overlaps(&segment.memory(), &range));
     let (Some(first), None) = (touching.next(), touching.next()) else {
         bail!("`{CODE}` is not in one segment");
     };
@@ -138,11 +129,7 @@ fn covering<'a, R: ReadAt + ?Sized>(
 
 /// The layout that removes nothing: the markers replace the start of the code, and the rest of it
 /// becomes zeros. The program headers stay unchanged.
-fn whole<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
-    code: &Section,
-    markers: u64,
-) -> Result<HostLayout> {
+fn whole(image: &HostImage<'_>, code: &Section, markers: u64) -> Result<HostLayout> {
     let start = code.address.next_multiple_of(8);
     let end = start.saturating_add(markers);
     ensure!(
@@ -167,8 +154,8 @@ fn whole<R: ReadAt + ?Sized>(
 
 /// The layout that removes the hole; `None` if nothing can be removed: too little code, a large
 /// alignment, or an executable whose program headers would be where old kernels do not find them.
-fn shrunk<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
+fn shrunk(
+    image: &HostImage<'_>,
     code: &Section,
     (index, covering): (usize, &Segment),
     markers: u64,
@@ -202,13 +189,13 @@ fn shrunk<R: ReadAt + ?Sized>(
     };
     ensure_alone(image, &layout)?;
     layout.hole_offset = hole_offset(image, &layout);
-    segments(image, index, &mut layout, count);
+    segments(image, index, &mut layout);
     Ok(Some(layout))
 }
 
 /// The largest alignment of the segments whose offsets change. If the number of removed bytes was
 /// no multiple of it, the offset and the address of a segment would no longer agree.
-fn largest_alignment<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, covering: &Segment) -> u64 {
+fn largest_alignment(image: &HostImage<'_>, covering: &Segment) -> u64 {
     let behind = image
         .segments
         .iter()
@@ -222,44 +209,37 @@ fn largest_alignment<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, covering: &Se
 /// Whether kernels before 5.18 find the program headers in the segment of the code. They compute
 /// the address from the first segment: the same distance in memory as in the file. Only executables
 /// are concerned; libraries are loaded by the C library, which reads the headers from the file.
-fn is_where_kernels_look<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
-    covering: &Segment,
-) -> Result<bool> {
-    let dynamic = image.dynamic()?;
-    let flags = dynamic.iter().find(|(tag, _)| *tag == FLAGS_1);
-    let is_pie = flags.is_some_and(|(_, flags)| flags & PIE != 0);
-    let is_executable = image.is_fixed() || image.first(INTERP).is_some() || is_pie;
+fn is_where_kernels_look(image: &HostImage<'_>, covering: &Segment) -> Result<bool> {
+    let is_executable = image.is_executable(&image.dynamic()?.unwrap_or_default());
     let first = image.loads().next();
     Ok(!is_executable || first.is_some_and(|first| first.bias() == covering.bias()))
 }
 
 /// Refuses a binary in which another section, segment or table shares bytes with the code, because
 /// they would be removed or overwritten.
-fn ensure_alone<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> Result<()> {
+fn ensure_alone(image: &HostImage<'_>, layout: &HostLayout) -> Result<()> {
     let code = layout.code.file();
-    let touches = |start: u64, end: u64| start < code.end && code.start < end;
-    for section in &image.sections {
-        let file = section.file();
+    let touches = |file: &Range<u64>| !file.is_empty() && overlaps(file, &code);
+    for section in image.sections.iter().filter(|it| it.name != CODE) {
         ensure!(
-            section.name == CODE || file.is_empty() || !touches(file.start, file.end),
+            !touches(&section.file()),
             "`{}` lies in `{CODE}`",
             section.name
         );
     }
-    for segment in image.segments.iter().filter(|s| s.kind != LOAD) {
-        let file = segment.file();
+    for segment in image.segments.iter().filter(|s| s.kind != PT_LOAD) {
         ensure!(
-            file.is_empty() || !touches(file.start, file.end),
+            !touches(&segment.file()),
             "a segment of kind {:#x} lies in `{CODE}`",
             segment.kind
         );
     }
-    for (what, start, len) in image.tables() {
-        ensure!(
-            len == 0 || !touches(start, start.saturating_add(len)),
-            "the {what} lies in `{CODE}`"
-        );
+    for (what, range) in [
+        ("header", 0..64),
+        ("program header table", image.table_range()),
+        ("section header table", image.section_table_range()),
+    ] {
+        ensure!(!touches(&range), "the {what} lies in `{CODE}`");
     }
     Ok(())
 }
@@ -269,58 +249,37 @@ fn ensure_alone<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayou
 /// An older hole has no bytes in the file, so its offset is free to choose. Each gets a page of its
 /// own behind the others, because tools confuse two segments at the same offset if one of them is
 /// empty.
-fn segments<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
-    covering: usize,
-    layout: &mut HostLayout,
-    count: u64,
-) {
+fn segments(image: &HostImage<'_>, covering: usize, layout: &mut HostLayout) {
     let mut segments = Vec::new();
     layout.least_len = layout.hole_offset;
     for (index, segment) in image.segments.iter().enumerate() {
-        let moved = Segment {
-            offset: layout.moved(segment.offset),
-            ..*segment
-        };
         if index == covering {
             let mut pieces = split(segment, layout);
             for piece in pieces.iter_mut().filter(|it| !image.runs_in(&it.memory())) {
-                piece.flags &= !EXECUTE;
+                piece.flags &= !PF_X;
             }
             segments.extend(pieces);
-        } else if segment.kind == LOAD && is_hole(image, segment) {
-            layout.least_len = layout.least_len.saturating_add(PAGE);
-            segments.push(Segment {
-                offset: layout.least_len,
-                ..*segment
-            });
-        } else if segment.kind == PHDR {
-            segments.push(table(segment, layout, count));
-        } else {
-            segments.push(moved);
+            continue;
         }
+        let mut moved = *segment;
+        moved.offset = layout.moved(segment.offset);
+        if segment.kind == PT_LOAD && is_hole(image, segment) {
+            layout.least_len = layout.least_len.saturating_add(PAGE);
+            moved.offset = layout.least_len;
+        } else if segment.kind == PT_PHDR {
+            let physical = segment.physical.wrapping_sub(segment.address);
+            moved.address = layout.table.unwrap_or(segment.address);
+            moved.offset = layout.offset(moved.address);
+            moved.physical = moved.address.wrapping_add(physical);
+        }
+        segments.push(moved);
     }
-    // There may be one entry less than was counted: `split` omits the last part if it is empty.
     let size = segments.len() as u64 * SEGMENT;
-    for segment in segments.iter_mut().filter(|s| s.kind == PHDR) {
+    for segment in segments.iter_mut().filter(|s| s.kind == PT_PHDR) {
         segment.file_size = size;
         segment.memory_size = size;
     }
     layout.segments = segments;
-}
-
-/// `PT_PHDR` for the new place of the program headers.
-fn table(old: &Segment, layout: &HostLayout, count: u64) -> Segment {
-    let address = layout.table.unwrap_or(old.address);
-    let physical = old.physical.wrapping_sub(old.address);
-    Segment {
-        offset: layout.offset(address),
-        address,
-        physical: address.wrapping_add(physical),
-        file_size: count.saturating_mul(SEGMENT),
-        memory_size: count.saturating_mul(SEGMENT),
-        ..*old
-    }
 }
 
 /// Splits the segment of the code: up to the hole, the hole, and the rest, if there is any.
@@ -332,10 +291,7 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
     };
     let head = layout.hole.saturating_sub(old.address);
     let end = layout.hole.saturating_add(layout.removed);
-    let rest_file = old
-        .address
-        .saturating_add(old.file_size)
-        .saturating_sub(end);
+    let rest_file = old.file_end().saturating_sub(end);
     let rest_memory = old.memory().end.saturating_sub(end);
     // If only `.bss` is behind the hole, it becomes part of the hole: both read as zeros.
     let hole_size = if rest_file == 0 {
@@ -379,13 +335,13 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
 /// segments before it, which would otherwise appear to contain the hole. The file may grow for this
 /// by at most `MOST_PADDING` or a sixteenth of the removed bytes, whichever is less. Where that is
 /// not enough, the section of the code is made shorter: see `code_left`.
-fn hole_offset<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout) -> u64 {
+fn hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
     let loads = || image.loads().filter(|load| !is_hole(image, load));
     let files = loads().map(|load| layout.moved(load.file().end));
-    let sections = image.sections.iter().filter(|it| it.flags & ALLOC != 0);
+    let sections = image.sections.iter().filter(|it| it.is_loaded());
     let sections = sections.map(|it| layout.moved(it.offset).saturating_add(1));
     let end = files.chain(sections).max().unwrap_or(0);
-    let end = end.min(image.file.len()).next_multiple_of(PAGE);
+    let end = end.min(image.len()).next_multiple_of(PAGE);
     let before = loads().filter(|load| load.address < layout.code.address);
     let zeros = before.map(|load| {
         let start = layout.moved(load.offset);
@@ -402,11 +358,11 @@ fn hole_offset<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, layout: &HostLayout
 
 /// Whether a segment is the hole of an earlier split, after `restore` has put the code elsewhere:
 /// no bytes in the file and no section.
-fn is_hole<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, load: &Segment) -> bool {
+fn is_hole(image: &HostImage<'_>, load: &Segment) -> bool {
     let memory = load.memory();
     let mut sections = image.sections.iter();
     load.file_size == 0
         && load.align <= PAGE
         && load.address.is_multiple_of(PAGE)
-        && !sections.any(|it| it.flags & ALLOC != 0 && memory.contains(&it.address))
+        && !sections.any(|it| it.is_loaded() && memory.contains(&it.address))
 }

@@ -1,24 +1,22 @@
 //! Plans a binary with its device code again: the inverse of `change`. The code gets another
 //! address if it was removed from the file.
 
+use goblin::elf::{
+    program_header::{PF_R, PT_LOAD, PT_PHDR},
+    section_header::{SHT_NULL, SHT_PROGBITS},
+};
+
 use crate::{
     elf::{
         Patch, ReadAt,
         patch::{PatchPiece, Replacement},
-        tables::{LOAD, PHDR, PROGBITS, SEGMENT, Section, Segment, number},
+        tables::{SEGMENT, Section, Segment, overlaps},
     },
-    error::{Context as _, Result, bail, ensure},
-    kpack::host::{
-        CODE, MARKERS,
-        change::lead,
-        fat::{Wrapper, pointers, wrappers},
-        image::{HostFile, HostImage, put},
-        wrapper::FAT,
-    },
+    error::{Context as _, Result, ensure},
+    kpack::host::{CODE, MARKERS, fat::wrappers, image::HostImage, wrapper::FAT},
 };
 
 const PAGE: u64 = 4096;
-const READ: u32 = 4;
 /// Spare entries behind program headers that move.
 const SPARE: u64 = 4;
 
@@ -47,19 +45,17 @@ struct CodeSpace {
 ///
 /// The bundles go behind everything else, in the file and in memory. If the split removed nothing
 /// from the file and they fit, they go to their old place.
-pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restored> {
-    let HostFile::Host(image) = HostImage::see(source)? else {
-        bail!("not a binary for x86-64");
-    };
+pub fn restore(source: &dyn ReadAt, bundles: &[u64]) -> Result<Restored> {
+    let image = HostImage::of_host(source)?;
     let (starts, len) = starts(bundles)?;
     let end = image.end_of_content();
     let place = in_place(&image, len).map_or_else(|| behind(&image, end, len), Ok)?;
     let mut replacements = Vec::new();
-    for wrapper in found(&image)? {
+    for wrapper in wrappers(&image, |_| Ok(()))? {
         let start = starts.get(wrapper.bundle);
         let start = start.context("a wrapper that leads to no bundle")?;
         let address = place.address.saturating_add(*start);
-        replacements.extend(lead(&wrapper, FAT, address, 0));
+        replacements.extend(wrapper.led_to(FAT, address, 0));
     }
     let segments = segments(&image, &place);
     let headers: Vec<u8> = segments.iter().flat_map(Segment::render).collect();
@@ -77,26 +73,23 @@ pub fn restore<R: ReadAt + ?Sized>(source: &R, bundles: &[u64]) -> Result<Restor
             place.offset..place.offset.saturating_add(place.len),
         ));
     }
-    let so_far = end.saturating_add(tail.iter().map(PatchPiece::len).sum());
-    let table = so_far.next_multiple_of(8);
-    tail.push(PatchPiece::Zeros(table.saturating_sub(so_far)));
-    let sections = sections(&image, &place);
-    let rendered = sections.iter().flat_map(Section::render);
-    tail.push(PatchPiece::Bytes(rendered.collect()));
     let mut program_headers = image.table();
     if place.moves {
         program_headers = place.segment.map_or(0, |segment| segment.offset);
     } else {
         replacements.push(Replacement::bytes(program_headers, headers));
     }
-    replacements
-        .push(image.header_with((program_headers, segments.len()), (table, sections.len()))?);
-    let starts = starts
-        .iter()
-        .map(|start| place.offset.saturating_add(*start));
+    let starts = starts.iter();
+    let starts = starts.map(|start| place.offset.saturating_add(*start));
     Ok(Restored {
         starts: starts.collect(),
-        plan: Patch::new(image.file.len(), end, replacements, tail)?,
+        plan: image.patch(
+            replacements,
+            0,
+            tail,
+            (program_headers, segments.len()),
+            &sections(&image, &place),
+        )?,
     })
 }
 
@@ -113,28 +106,8 @@ fn starts(bundles: &[u64]) -> Result<(Vec<u64>, u64)> {
     Ok((starts, at))
 }
 
-/// The wrappers of the split binary. Each has the number of its bundle.
-fn found<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<Vec<Wrapper>> {
-    let raw = wrappers(image)?;
-    let pointers = pointers(image, &raw, |_| Ok(()))?;
-    let found = raw.iter().map(|(address, bytes)| {
-        let pointer = pointers
-            .get(address)
-            .context("a wrapper without a pointer")?;
-        Ok(Wrapper {
-            offset: image
-                .place(*address, 24)
-                .context("a wrapper outside of the file")?,
-            address: *address,
-            bundle: usize::try_from(number(bytes, 16, 4))?,
-            how: pointer.how,
-        })
-    });
-    found.collect()
-}
-
 /// The old place of the code, from the markers on, if it is still in the file and large enough.
-fn in_place<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, len: u64) -> Option<CodeSpace> {
+fn in_place(image: &HostImage<'_>, len: u64) -> Option<CodeSpace> {
     let markers = image.section(MARKERS)?;
     let code = image.section(CODE)?;
     let room = code.memory().end.checked_sub(markers.address)?;
@@ -150,7 +123,7 @@ fn in_place<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, len: u64) -> Option<Co
 }
 
 /// A new place for the code, behind everything in the file and in memory.
-fn behind<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, end: u64, len: u64) -> Result<CodeSpace> {
+fn behind(image: &HostImage<'_>, end: u64, len: u64) -> Result<CodeSpace> {
     let align = image.loads().map(|load| load.align);
     let align = align
         .filter(|align| align.is_power_of_two())
@@ -177,8 +150,8 @@ fn behind<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, end: u64, len: u64) -> R
         offset = address.saturating_sub(bias);
     }
     let segment = Segment {
-        kind: LOAD,
-        flags: READ,
+        kind: PT_LOAD,
+        flags: PF_R,
         offset,
         address,
         physical: address,
@@ -197,21 +170,21 @@ fn behind<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, end: u64, len: u64) -> R
 
 /// Whether the program headers are followed by zeros for one more, in the same segment and in no
 /// section.
-fn has_spare<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<bool> {
-    let [_, (what, start, len), _] = image.tables();
-    let from = start.saturating_add(len);
-    let to = from.saturating_add(SEGMENT);
-    let is_free = image
-        .loads()
-        .any(|load| load.offset <= start && to <= load.file().end)
-        && image.sections.iter().all(|section| {
-            let file = section.file();
-            file.is_empty() || file.end <= from || to <= file.start
-        });
+fn has_spare(image: &HostImage<'_>) -> Result<bool> {
+    let table = image.table_range();
+    let spare = table.end..table.end.saturating_add(SEGMENT);
+    let is_used = |section: &Section| {
+        let file = section.file();
+        !file.is_empty() && overlaps(&file, &spare)
+    };
+    let is_free = !image.sections.iter().any(is_used)
+        && image
+            .loads()
+            .any(|load| load.covers(&(table.start..spare.end)));
     Ok(is_free
         && image
             .file
-            .bytes(what, from, SEGMENT)?
+            .bytes("program header table", spare.start, SEGMENT)?
             .iter()
             .all(|byte| *byte == 0))
 }
@@ -219,34 +192,34 @@ fn has_spare<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<bool> {
 /// The new section headers. The section of the code is at the new place. The section of the markers
 /// is removed, because no wrapper leads to it; its header becomes empty unless it is the last one,
 /// so that the indexes of other sections stay valid.
-fn sections<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<Section> {
+fn sections(image: &HostImage<'_>, place: &CodeSpace) -> Vec<Section> {
     let mut sections = image.sections.clone();
     for section in &mut sections {
         if section.name == CODE {
-            section.kind = PROGBITS;
+            section.kind = SHT_PROGBITS;
             section.offset = place.offset;
             section.address = place.address;
             section.size = place.len;
-            put(&mut section.rest, 8, &PAGE.to_le_bytes());
+            section.align = PAGE;
         } else if section.name == MARKERS {
             *section = Section::default();
         }
     }
-    if sections.last().is_some_and(|last| last.kind == 0) {
+    if sections.last().is_some_and(|last| last.kind == SHT_NULL) {
         sections.pop();
     }
     sections
 }
 
 /// The new program headers. The new segment follows the last `PT_LOAD`, as addresses must ascend.
-fn segments<R: ReadAt + ?Sized>(image: &HostImage<'_, R>, place: &CodeSpace) -> Vec<Segment> {
+fn segments(image: &HostImage<'_>, place: &CodeSpace) -> Vec<Segment> {
     let mut segments = image.segments.clone();
-    let last = segments.iter().rposition(|segment| segment.kind == LOAD);
+    let last = segments.iter().rposition(|segment| segment.kind == PT_LOAD);
     if let (Some(segment), Some(last)) = (place.segment, last) {
         segments.insert(last.saturating_add(1), segment);
     }
     let size = segments.len() as u64 * SEGMENT;
-    for table in segments.iter_mut().filter(|s| s.kind == PHDR) {
+    for table in segments.iter_mut().filter(|s| s.kind == PT_PHDR) {
         table.file_size = size;
         table.memory_size = size;
         if let Some(segment) = place.segment.filter(|_| place.moves) {

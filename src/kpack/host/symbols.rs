@@ -5,86 +5,66 @@
 //! addresses from it. See
 //! [Symbol Table](https://www.sco.com/developers/gabi/latest/ch4.symtab.html) in the gABI.
 
+use std::ops::Range;
+
+use goblin::elf::section_header::{SHT_DYNSYM, SHT_SYMTAB};
+
 use crate::{
-    elf::{ReadAt, patch::Replacement, tables::number},
+    elf::{patch::Replacement, tables::number},
     error::{Result, bail},
-    kpack::host::{CODE, image::HostImage, layout::HostLayout},
+    kpack::host::{CODE, image::HostImage},
 };
 
-/// `SHT_SYMTAB` and `SHT_DYNSYM`.
-const TABLES: [u32; 2] = [2, 11];
 const SYMBOL: u64 = 24;
 /// How many bytes of a symbol table are read at once, so that a large `.symtab` is never in memory
 /// as a whole.
 const AT_ONCE: u64 = SYMBOL << 12;
 
 /// Changes the symbols that would lie outside of what is left of the code section.
-pub(super) fn moved<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
-    layout: &HostLayout,
-) -> Result<Vec<Replacement>> {
-    let left = layout.code_left();
-    let mut replacements = Vec::new();
-    each(image, |place, value, size| {
-        if !is_outside((left.start, left.end), value, size) {
-            return;
-        }
+pub(super) fn moved(image: &HostImage<'_>, left: &Range<u64>) -> Result<Vec<Replacement>> {
+    let outside = outside(image, left)?.into_iter();
+    let moved = outside.map(|(place, value, size)| {
         // A symbol keeps the part of its range that is left. If no part is left, it becomes an
         // empty symbol at the nearest end of the section.
         let end = value.saturating_add(size).clamp(left.start, left.end);
         let value = value.clamp(left.start, left.end);
         let size = end.saturating_sub(value);
-        let bytes = [value.to_le_bytes(), size.to_le_bytes()].concat();
-        replacements.push(Replacement::bytes(place, bytes));
-    })?;
-    Ok(replacements)
+        Replacement::bytes(place, [value.to_le_bytes(), size.to_le_bytes()].concat())
+    });
+    Ok(moved.collect())
 }
 
 /// An error if a symbol of the code section lies outside of it.
-pub(super) fn ensure_inside<R: ReadAt + ?Sized>(image: &HostImage<'_, R>) -> Result<()> {
-    let Some(code) = image.section(CODE) else {
-        bail!("no `{CODE}`");
-    };
-    let memory = code.memory();
-    let mut outside = None;
-    each(image, |_, value, size| {
-        if is_outside((memory.start, memory.end), value, size) {
-            outside = Some(value);
-        }
-    })?;
-    match outside {
-        Some(value) => bail!("a symbol of `{CODE}` lies outside of it: {value:#x}"),
+pub(super) fn ensure_inside(image: &HostImage<'_>) -> Result<()> {
+    match outside(image, &image.code()?.memory())?.first() {
+        Some((_, value, _)) => bail!("a symbol of `{CODE}` lies outside of it: {value:#x}"),
         None => Ok(()),
     }
 }
 
-fn is_outside((start, end): (u64, u64), value: u64, size: u64) -> bool {
-    value < start || value > end || value.saturating_add(size) > end
-}
-
-/// Calls `found` for every symbol of the code section with the offset of its value in the file, its
-/// value, and its size. The size follows the value in the file.
-fn each<R: ReadAt + ?Sized>(
-    image: &HostImage<'_, R>,
-    mut found: impl FnMut(u64, u64, u64),
-) -> Result<()> {
-    let Some(code) = image.sections.iter().position(|it| it.name == CODE) else {
-        return Ok(());
-    };
-    for section in image.sections.iter().filter(|it| TABLES.contains(&it.kind)) {
-        let mut at = section.offset;
-        let end = section.file().end;
+/// The symbols of the code section that do not lie in a range of memory: the offset of the value in
+/// the file, the value, and the size. The size follows the value in the file.
+fn outside(image: &HostImage<'_>, memory: &Range<u64>) -> Result<Vec<(u64, u64, u64)>> {
+    let code = image.sections.iter().position(|it| it.name == CODE);
+    let tables = image.sections.iter();
+    let tables = tables.filter(|it| matches!(it.kind, SHT_SYMTAB | SHT_DYNSYM));
+    let mut found = Vec::new();
+    for section in tables {
+        let Range { start, end } = section.file();
+        let mut at = start;
         while at < end {
             let step = end.saturating_sub(at).min(AT_ONCE);
             let bytes = image.file.bytes("symbol table", at, step)?;
             for (index, symbol) in bytes.chunks_exact(24).enumerate() {
-                if number(symbol, 6, 2) == code as u64 {
+                let (value, size) = (number(symbol, 8, 8), number(symbol, 16, 8));
+                let is_inside = memory.start <= value && value.saturating_add(size) <= memory.end;
+                if code.is_some_and(|code| number(symbol, 6, 2) == code as u64) && !is_inside {
                     let place = at.saturating_add(index as u64 * SYMBOL).saturating_add(8);
-                    found(place, number(symbol, 8, 8), number(symbol, 16, 8));
+                    found.push((place, value, size));
                 }
             }
             at = at.saturating_add(step);
         }
     }
-    Ok(())
+    Ok(found)
 }

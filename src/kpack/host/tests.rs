@@ -13,11 +13,11 @@ use crate::{
 
 /// Two bundles, and where they begin.
 fn code() -> (Vec<u8>, Vec<u64>) {
-    let one = bundle::raw(&[("gfx1100", vec![1; 30_000]), ("gfx942", vec![2; 9000])]);
+    let one = bundle::write::raw(&[("gfx1100", vec![1; 30_000]), ("gfx942", vec![2; 9000])]);
     let mut bytes = one.clone();
     bytes.resize(one.len().next_multiple_of(4096), 0);
     let second = bytes.len() as u64;
-    bytes.extend(bundle::raw(&[("gfx942", vec![3; 50_000])]));
+    bytes.extend(bundle::write::raw(&[("gfx942", vec![3; 50_000])]));
     (bytes, vec![0, second])
 }
 
@@ -31,15 +31,15 @@ fn library() -> SharedObject {
         .unloaded_section(".comment", b"a compiler")
 }
 
-fn fat(file: &Vec<u8>) -> SplittableBinary {
-    match look(file).unwrap() {
+fn fat(file: &[u8]) -> SplittableBinary {
+    match look(&file).unwrap() {
         FatFileKind::Fat(fat) => fat,
         other => panic!("{other:?}"),
     }
 }
 
-fn stuck(file: &Vec<u8>) -> String {
-    match look(file) {
+fn stuck(file: &[u8]) -> String {
+    match look(&file) {
         Ok(FatFileKind::Stuck { why, .. }) => why,
         Ok(other) => panic!("{other:?}"),
         Err(error) => format!("error: {error:#}"),
@@ -134,11 +134,7 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
     // Sections and their headers are added, nothing is taken away.
     let file = library().page_size(0x20_0000).build();
     assert_eq!(split(&file).len().saturating_sub(file.len()) / 1024, 0);
-    let small = bundle::compress(
-        &bundle::raw(&[("gfx942", [1; 2000])]),
-        2,
-        bundle::BundleMethod::Zlib,
-    );
+    let small = bundle::write::compress(&bundle::write::raw(&[("gfx942", [1; 2000])]), 2, "zlib");
     let small = [small.unwrap(), vec![0; 1000]].concat();
     let file = library()
         .device_code(&small, &[0], DeviceRelocations::Rela)
@@ -149,15 +145,13 @@ fn where_nothing_can_leave_the_code_is_zeroed() {
 
 #[test]
 fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
-    let section = |file: &Vec<u8>| match image::HostImage::see(file).unwrap() {
-        image::HostFile::Host(image) => {
-            let code = image.sections.iter().position(|it| it.name == CODE);
-            let symbols = image.sections.iter().position(|it| it.name == ".dynsym");
-            let [code, symbols] = [code, symbols].map(Option::unwrap);
-            let [own, table] = [code, symbols].map(|at| image.sections[at].clone());
-            (code, own, usize::try_from(table.offset).unwrap() + 24)
-        }
-        _ => panic!("not a host binary"),
+    let section = |file: &Vec<u8>| {
+        let image = image::HostImage::of_host(file).unwrap();
+        let code = image.sections.iter().position(|it| it.name == CODE);
+        let symbols = image.sections.iter().position(|it| it.name == ".dynsym");
+        let [code, symbols] = [code, symbols].map(Option::unwrap);
+        let [own, table] = [code, symbols].map(|at| image.sections[at].clone());
+        (code, own, usize::try_from(table.offset).unwrap() + 24)
     };
     for page in [0x1000, 0x20_0000] {
         let mut file = library().page_size(page).build();
@@ -168,7 +162,11 @@ fn symbols_of_the_code_lie_in_what_is_left_of_its_section() {
         file[symbol + 16..symbol + 24].copy_from_slice(&before.size.to_le_bytes());
         let split = split(&file);
         let (_, after, symbol) = section(&split);
-        assert_eq!(after.kind, elf::tables::NOBITS, "{page:#x}");
+        assert_eq!(
+            after.kind,
+            goblin::elf::section_header::SHT_NOBITS,
+            "{page:#x}"
+        );
         assert!(after.address > before.address, "{page:#x}");
         let value = after.address.to_le_bytes();
         assert_eq!(split[symbol + 8..symbol + 16], value, "{page:#x}");
@@ -296,7 +294,7 @@ fn windows(code: &[u8]) -> Vec<u8> {
 #[test]
 fn damaged_binaries_are_answered_and_a_plan_always_holds() {
     let (bytes, wrappers) = code();
-    let small = bundle::raw(&[("gfx942", vec![3; 9000])]);
+    let small = bundle::write::raw(&[("gfx942", vec![3; 9000])]);
     let files = [
         SharedObject::new("x")
             .device_code(&small, &[0], DeviceRelocations::Rela)

@@ -15,7 +15,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    error::{Result, ensure},
+    elf::{patch::Replacement, tables::number},
+    error::{Context as _, Result, ensure},
     kpack::Marker,
 };
 
@@ -27,10 +28,28 @@ pub(super) const FAT: u64 = 0x4849_5046;
 pub(super) const SPLIT: u64 = 0x4b50_4948;
 /// Size of a wrapper.
 pub(super) const WRAPPER: u64 = 24;
+/// The `r_info` of an `R_X86_64_RELATIVE` relocation: its type, and symbol 0.
+const RELATIVE: u64 = 8;
 
 /// Limit for all markers of a binary together. A marker has some hundred bytes, and there are few
 /// of them; without the limit, a damaged binary could make us keep 64 KiB for every wrapper.
 const MOST_BYTES: usize = 16 << 20;
+
+/// A wrapper, which registers the code of one translation unit with the runtime.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrapper {
+    /// Its offset in the file.
+    pub offset: u64,
+    pub address: u64,
+    /// The number of the bundle that it leads to. With `-fgpu-rdc` several wrappers lead to one
+    /// bundle, so this is not the number of the wrapper.
+    pub bundle: usize,
+    pub(super) magic: u64,
+    /// The address to which it leads once it is loaded; `None` if that is in another file.
+    pub(super) target: Option<u64>,
+    /// The offset in the file of the relocation (`Elf64_Rela`) of its pointer, if it has one.
+    pub(super) relocation: Option<u64>,
+}
 
 /// What the runtime gets from a wrapper of a split binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,49 +59,120 @@ pub struct WrapperReference {
     pub index: u64,
 }
 
-/// A cache of the markers of a binary. Most wrappers share a few markers, so each is parsed once.
-#[derive(Default)]
-pub(super) struct KnownMarkers {
-    known: BTreeMap<u64, Arc<Marker>>,
-    bytes: usize,
+/// The wrappers of a section that begins at this address and at this offset in the file. They are
+/// as they are in the file, before relocation.
+pub(super) fn parse(name: &str, bytes: &[u8], address: u64, offset: u64) -> Result<Vec<Wrapper>> {
+    ensure!(
+        bytes.len().is_multiple_of(24),
+        "`{name}` holds no whole number of wrappers: {} bytes",
+        bytes.len()
+    );
+    let wrappers = bytes.chunks_exact(24).enumerate().map(|(index, bytes)| {
+        let inside = index as u64 * WRAPPER;
+        let address = address.saturating_add(inside);
+        ensure!(
+            number(bytes, 4, 4) == 1,
+            "a wrapper of an unknown kind: at {address:#x}"
+        );
+        Ok(Wrapper {
+            offset: offset.saturating_add(inside),
+            address,
+            // The runtime uses only the lower 32 bits.
+            bundle: usize::try_from(number(bytes, 16, 4))?,
+            magic: number(bytes, 0, 4),
+            target: Some(number(bytes, 8, 8)),
+            relocation: None,
+        })
+    });
+    wrappers.collect()
 }
 
-impl KnownMarkers {
-    /// The marker at a place. Calls `read` only if the marker is not in the cache.
-    pub(super) fn at(
-        &mut self,
-        place: u64,
-        read: impl FnOnce() -> Result<Vec<u8>>,
-    ) -> Result<Arc<Marker>> {
-        if let Some(known) = self.known.get(&place) {
-            return Ok(Arc::clone(known));
-        }
-        let (marker, len) = Marker::parse(&read()?)?;
-        self.bytes = self.bytes.saturating_add(len);
+/// The marker and the bundle number of each wrapper. `read` gets a wrapper and the address to which
+/// it leads, and reads the bytes from there on. Most wrappers share a few markers, so each marker is
+/// read once.
+pub(super) fn references(
+    wrappers: &[Wrapper],
+    read: impl Fn(&Wrapper, u64) -> Result<Vec<u8>>,
+) -> Result<Vec<WrapperReference>> {
+    let mut markers: BTreeMap<u64, Arc<Marker>> = BTreeMap::new();
+    let mut total = 0_usize;
+    let references = wrappers.iter().map(|wrapper| {
         ensure!(
-            self.bytes <= MOST_BYTES,
-            "markers of more than {MOST_BYTES} bytes"
+            wrapper.magic == SPLIT,
+            "a wrapper that leads to no marker: at {:#x}",
+            wrapper.address
         );
-        let marker = Arc::new(marker);
-        self.known.insert(place, Arc::clone(&marker));
-        Ok(marker)
+        let target = wrapper.target;
+        let target = target.context("a wrapper that leads into another file")?;
+        let marker = if let Some(known) = markers.get(&target) {
+            Arc::clone(known)
+        } else {
+            let (marker, len) = Marker::parse(&read(wrapper, target)?)?;
+            total = total.saturating_add(len);
+            ensure!(
+                total <= MOST_BYTES,
+                "markers of more than {MOST_BYTES} bytes"
+            );
+            let marker = Arc::new(marker);
+            markers.insert(target, Arc::clone(&marker));
+            marker
+        };
+        let index = wrapper.bundle as u64;
+        Ok(WrapperReference { marker, index })
+    });
+    references.collect()
+}
+
+impl Wrapper {
+    /// Points the wrapper to another address, with this magic number and bundle number.
+    ///
+    /// The address is written to the wrapper in the file *and* to its relocation. In a program at a
+    /// fixed address there is no relocation, and with `DT_RELR` the loader adds the load address to
+    /// the word in the file: zeros there would be a null pointer. A symbolic relocation becomes a
+    /// relative one, as its symbol has moved.
+    pub(super) fn led_to(&self, magic: u64, target: u64, bundle: u64) -> Vec<Replacement> {
+        // The magic number, and version 1.
+        let words = [magic | 1 << 32, target, bundle];
+        let bytes = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        let mut replacements = vec![Replacement::bytes(self.offset, bytes)];
+        if let Some(at) = self.relocation {
+            let entry = [RELATIVE.to_le_bytes(), target.to_le_bytes()].concat();
+            replacements.push(Replacement::bytes(at.saturating_add(8), entry));
+        }
+        replacements
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
     fn a_marker_is_read_once_and_all_of_them_are_not_too_long() {
         let one = Marker::new(1, &["blas_lib"], &"x".repeat(4000));
-        let bytes = one.render().unwrap();
-        let mut markers = KnownMarkers::default();
-        let first = markers.at(0, || Ok(bytes.clone())).unwrap();
-        let again = markers.at(0, || panic!("read again")).unwrap();
-        assert!(Arc::ptr_eq(&first, &again) && *first == one);
-        let mut all = (1..10_000).map(|place| markers.at(place, || Ok(bytes.clone())));
-        let refused = all.find_map(Result::err).unwrap();
+        let reads = Cell::new(0);
+        let wrapper = |target: u64| Wrapper {
+            offset: 0,
+            address: 0,
+            bundle: 7,
+            magic: SPLIT,
+            target: Some(target),
+            relocation: None,
+        };
+        let read = |_: &Wrapper, _| {
+            reads.set(reads.get() + 1);
+            one.render()
+        };
+        let found = references(&[wrapper(5), wrapper(5)], read).unwrap();
+        assert!(Arc::ptr_eq(&found[0].marker, &found[1].marker));
+        assert_eq!(
+            (&*found[0].marker, found[1].index, reads.get()),
+            (&one, 7, 1)
+        );
+        let many: Vec<Wrapper> = (1..10_000).map(wrapper).collect();
+        let refused = references(&many, read).unwrap_err();
         insta::assert_snapshot!(refused, @"markers of more than 16777216 bytes");
     }
 }

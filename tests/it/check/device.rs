@@ -6,11 +6,11 @@ use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
     CodeTarget, Marker,
     archive::{ArchiveWriter, KpackArchive, KpackScheme, Packed, key},
-    bundle,
     host::{self, FatFileKind},
 };
 
 use super::{Members, Set, add, member};
+use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
 
 const LIBRARIES: &str = "rocm_sdk_libraries";
@@ -81,7 +81,7 @@ fn add_file(members: &mut Members, path: &str, bytes: Vec<u8>) {
 
 /// A library of `fft_lib` with its code taken out, and the archive of it for a target.
 fn split_library(needed: &str) -> Vec<u8> {
-    let code = bundle::raw(&[("gfx1100", vec![1; 20_000]), ("gfx942", vec![2; 20_000])]);
+    let code = bundles::raw(&[("gfx1100", vec![1; 20_000]), ("gfx942", vec![2; 20_000])]);
     let fat = SharedObject::new("libfft.so.1")
         .needs(needed)
         .rpath("$ORIGIN")
@@ -306,8 +306,8 @@ fn code_of_another_target_is_found_whatever_its_file_is_called() {
         member(members, "Kernels.so-000-gfx942.hsaco").2[48] = 0x3f;
         let archive = &mut member(members, "rccl_lib_gfx942.kpack").2;
         *archive = rebuilt(archive, |_| true, "gfx90a");
-        let raw = bundle::raw(&[("gfx942", [1; 100]), ("gfx950", [1; 100])]);
-        let packed = bundle::compress(&raw, 3, bundle::BundleMethod::Zstd).unwrap();
+        let raw = bundles::raw(&[("gfx942", [1; 100]), ("gfx950", [1; 100])]);
+        let packed = bundles::compress(&raw, 3, "zstd").unwrap();
         member(members, "TensileLibrary_gfx942.co").2 = packed;
     })]), @"
     exit 1
@@ -334,7 +334,7 @@ fn code_for_a_generic_target_is_code_for_its_targets() {
 
 #[test]
 fn a_library_with_its_code_still_in_it_is_found() {
-    let code = bundle::raw(&[("gfx942", vec![1; 9000]), ("gfx90a", vec![1; 9000])]);
+    let code = bundles::raw(&[("gfx942", vec![1; 9000]), ("gfx90a", vec![1; 9000])]);
     let fat = SharedObject::new("libfat.so.1")
         .function("fat", 1)
         .device_code(&code, &[0], DeviceRelocations::Rela)

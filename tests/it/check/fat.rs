@@ -1,8 +1,7 @@
 //! Sets without device wheels: the code is in the libraries, and packages are called for families.
 
-use rocwheel::kpack::bundle;
-
 use super::{Members, Set, add, record, unzip, zipped};
+use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
 
 const TOP: &str = "_rocm_sdk_libraries_gfx110X_all";
@@ -15,7 +14,7 @@ fn fat(soname: &str, needed: &str, targets: &[&str]) -> Vec<u8> {
         "" => object,
         needed => object.needs(needed),
     };
-    let code = bundle::compress(&bundle::raw(&codes), 3, bundle::BundleMethod::Zstd).unwrap();
+    let code = bundles::compress(&bundles::raw(&codes), 3, "zstd").unwrap();
     object
         .device_code(&code, &[0], DeviceRelocations::Rela)
         .build()

@@ -5,10 +5,10 @@ use std::io::Cursor;
 use rocwheel::kpack::{
     Marker,
     archive::{ArchiveWriter, KpackScheme, Packed, key},
-    bundle,
 };
 
 use super::{Members, Set, add, library, record, unzip, zipped};
+use crate::support::bundles;
 
 const BASE: u64 = 0x1_8000_0000;
 
@@ -89,7 +89,7 @@ fn fat(targets: &[&str], needed: &[&str]) -> Vec<u8> {
     let codes: Vec<(&str, Vec<u8>)> = targets.iter().map(|it| (*it, vec![1; 5000])).collect();
     dll(
         &[
-            (b".hip_fat", 0x1000, &bundle::raw(&codes)),
+            (b".hip_fat", 0x1000, &bundles::raw(&codes)),
             (b".hipFatB", 0x9_0000, &wrapper(0x4849_5046, 0x1000)),
         ],
         needed,

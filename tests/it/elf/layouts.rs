@@ -286,7 +286,7 @@ fn a_spare_slot_of_the_program_headers_is_used() {
 
 /// One `DT_RPATH`, a second pass that changes nothing, and five other goals one after the other.
 fn assert_end_state(file: &[u8], goal: &str, name: &str) {
-    let facts = rocwheel::elf::read(file).unwrap().unwrap();
+    let facts = rocwheel::elf::read(&file).unwrap().unwrap();
     assert_eq!(
         (facts.rpath.as_deref(), facts.runpath),
         (Some(goal), None),

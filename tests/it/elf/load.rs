@@ -9,7 +9,10 @@ use std::{
 };
 
 use crate::support::linker::Executable;
-use rocwheel::elf::{EditPlan, ElfError, PatchedReader, plan_rpath};
+use rocwheel::{
+    elf::{EditPlan, PatchedReader, plan_rpath},
+    error::Result,
+};
 use tempfile::TempDir;
 
 /// A directory of libraries and programs.
@@ -101,8 +104,8 @@ fn last_line(output: &Output, path: &Path) -> String {
 }
 
 /// The plan for a run path, and the file after it.
-pub(super) fn with_rpath(file: &[u8], goal: &str) -> Result<(EditPlan, Vec<u8>), ElfError> {
-    let plan = plan_rpath(file, &goal.parse().unwrap())?;
+pub(super) fn with_rpath(file: &[u8], goal: &str) -> Result<(EditPlan, Vec<u8>)> {
+    let plan = plan_rpath(&file, &goal.parse().unwrap())?;
     let mut changed = Vec::new();
     let mut reader = PatchedReader::new(file.to_vec(), plan.clone());
     reader.read_to_end(&mut changed).unwrap();

@@ -1,7 +1,7 @@
 //! Fat binaries without a compiler.
 
+use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
-use rocwheel::kpack::bundle;
 
 /// A code object with kernels of these names, and some bytes of its own.
 pub(super) fn code_object(kernels: &[&str], payload: usize) -> Vec<u8> {
@@ -26,13 +26,13 @@ pub(super) fn concatenated(bundles: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
 
 /// A library of two translation units, the second one compressed and with fewer targets.
 pub(super) fn library() -> Vec<u8> {
-    let first = bundle::raw(&[
+    let first = bundles::raw(&[
         ("gfx1100", code_object(&["add", "scale"], 10_000)),
         ("gfx90a:xnack+", code_object(&["add", "scale"], 9_000)),
         ("gfx90a:xnack-", code_object(&["add", "scale"], 8_000)),
     ]);
-    let second = bundle::raw(&[("gfx90a", code_object(&["a", "b", "c", "d", "e"], 7_000))]);
-    let second = bundle::compress(&second, 3, bundle::BundleMethod::Zstd).unwrap();
+    let second = bundles::raw(&[("gfx90a", code_object(&["a", "b", "c", "d", "e"], 7_000))]);
+    let second = bundles::compress(&second, 3, "zstd").unwrap();
     let (code, starts) = concatenated(&[first, second]);
     SharedObject::new("libfat.so.1")
         .function("answer", 42)

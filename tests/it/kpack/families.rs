@@ -2,8 +2,6 @@
 
 use std::{path::Path, process::Command};
 
-use rocwheel::kpack::bundle;
-
 use crate::support::{
     linker::{DeviceRelocations, SharedObject},
     program::ROCWHEEL,
@@ -14,6 +12,7 @@ use super::{
     runtime::compare_for,
     splitting::{STAGE, files, flattened, put, split},
 };
+use crate::support::bundles;
 
 const LIBRARY: &str = "lib/libfam.so.1";
 const FIRST: [&[&str]; 2] = [&["gfx942"], &["gfx942"]];
@@ -26,7 +25,7 @@ fn library(units: &[&[&str]]) -> Vec<u8> {
             let kernel = format!("unit{unit}");
             (*target, code_object(&[&kernel], 4000 + at * 100))
         });
-        bundle::raw(&code.collect::<Vec<_>>())
+        bundles::raw(&code.collect::<Vec<_>>())
     });
     let (code, starts) = concatenated(&bundles.collect::<Vec<_>>());
     SharedObject::new("libfam.so.1")

@@ -3,8 +3,6 @@
 
 use std::{path::Path, process::Command};
 
-use rocwheel::kpack::bundle;
-
 use super::{
     binaries::{code_object, concatenated},
     linter::complaints,
@@ -12,6 +10,7 @@ use super::{
     splitting::{flattened, put, split},
 };
 use crate::elf::compiled::{Linker, linkers};
+use crate::support::bundles;
 
 /// Counts wrappers that lead to a marker by hundreds, and adds up their numbers.
 const RUNTIME: &str = r"
@@ -98,11 +97,11 @@ const PROGRAMS: [(&str, &[&str]); 3] = [
 
 /// The code of two translation units, and where the second begins.
 fn code() -> (Vec<u8>, u64) {
-    let one = bundle::raw(&[
+    let one = bundles::raw(&[
         ("gfx1100", code_object(&["add"], 90_000)),
         ("gfx90a:xnack-", code_object(&["add"], 50_000)),
     ]);
-    let two = bundle::raw(&[("gfx90a", code_object(&["other"], 40_000))]);
+    let two = bundles::raw(&[("gfx90a", code_object(&["other"], 40_000))]);
     let (bytes, starts) = concatenated(&[one, two]);
     (bytes, starts[1])
 }

@@ -80,10 +80,7 @@ fn compare_devices(
 }
 
 /// The entry of a bundle that a device gets while the code is still in the binary.
-fn choose<'a>(
-    opened: &'a OpenedBundle<'_, Vec<u8>>,
-    device: &CodeTarget,
-) -> Option<&'a BundleEntry> {
+fn choose<'a>(opened: &'a OpenedBundle<'_>, device: &CodeTarget) -> Option<&'a BundleEntry> {
     let wanted = wanted(device);
     let mut wanted = wanted.iter();
     wanted.find_map(|target| {

@@ -6,8 +6,8 @@ use std::{
     process::Command,
 };
 
+use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
-use rocwheel::kpack::bundle;
 
 use super::{
     binaries::{code_object, concatenated, library},
@@ -25,7 +25,7 @@ pub(super) fn put(root: &Path, name: &str, bytes: &[u8]) {
 
 /// A second library, for fewer targets: the archives of the first one lack its code.
 fn smaller() -> Vec<u8> {
-    let code = bundle::raw(&[("gfx90a", code_object(&["only"], 3000))]);
+    let code = bundles::raw(&[("gfx90a", code_object(&["only"], 3000))]);
     let (code, starts) = concatenated(&[code]);
     SharedObject::new("libsmall.so.1")
         .device_code(&code, &starts, DeviceRelocations::Relr)

@@ -2,20 +2,19 @@
 
 use std::path::Path;
 
-use rocwheel::kpack::bundle;
-
 use super::{
     binaries::{code_object, concatenated},
     runtime::compare,
     splitting::{STAGE, files, flattened, put, split},
 };
+use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
 
 fn library(targets: &[&[&str]]) -> Vec<u8> {
     let bundles = targets.iter().map(|targets| {
         let code = targets.iter().enumerate();
         let code = code.map(|(at, target)| (*target, code_object(&["k"], 4000 + at * 100)));
-        bundle::raw(&code.collect::<Vec<_>>())
+        bundles::raw(&code.collect::<Vec<_>>())
     });
     let (code, starts) = concatenated(&bundles.collect::<Vec<_>>());
     SharedObject::new("libx.so.1")
@@ -106,7 +105,7 @@ fn a_generic_target_that_no_runtime_knows_keeps_its_binary_whole() {
 
 /// A library for Windows, as far as anyone looks: one section with code.
 fn windows() -> Vec<u8> {
-    let code = bundle::raw(&[("gfx1100", code_object(&["k"], 3000))]);
+    let code = bundles::raw(&[("gfx1100", code_object(&["k"], 3000))]);
     let mut file = b"MZ".to_vec();
     file.resize(0x3c, 0);
     file.extend(64_u32.to_le_bytes());

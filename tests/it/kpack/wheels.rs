@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use rocwheel::{artifact::sample, kpack::bundle};
+use rocwheel::artifact::sample;
 
 use super::{
     binaries::{code_object, concatenated},
@@ -14,6 +14,7 @@ use super::{
     splitting::{files, put, split},
 };
 use crate::judges::tool;
+use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
 use crate::support::program::ROCWHEEL;
 
@@ -22,16 +23,16 @@ const STAGE: &str = "math-libs/BLAS/rocBLAS/stage";
 
 /// A library of two translation units, for targets that a generic one is beside.
 pub(super) fn rocblas() -> Vec<u8> {
-    let first = bundle::raw(&[
+    let first = bundles::raw(&[
         ("gfx1100", code_object(&["add", "scale"], 30_000)),
         ("gfx942:xnack+", code_object(&["add", "scale"], 19_000)),
         ("gfx942:xnack-", code_object(&["add", "scale"], 28_000)),
     ]);
-    let second = bundle::raw(&[
+    let second = bundles::raw(&[
         ("gfx942", code_object(&["b"], 17_000)),
         ("gfx11-generic", code_object(&["b"], 27_000)),
     ]);
-    let second = bundle::compress(&second, 3, bundle::BundleMethod::Zstd).unwrap();
+    let second = bundles::compress(&second, 3, "zstd").unwrap();
     let (code, starts) = concatenated(&[first, second]);
     SharedObject::new("librocblas.so.5")
         .needs("libamdhip64.so.7")

@@ -12,6 +12,7 @@
 //! | `families` | its device code, of families that were split one by one |
 //! | `published` | both sets, and their packages, built once for all tests |
 
+pub(crate) mod bundles;
 mod digests;
 mod families;
 pub(crate) mod linker;

@@ -104,8 +104,9 @@ fn a_file_whose_tables_are_too_large_to_hold_is_not_examined() {
 
 /// A library with bundles before a gap, and how many bytes they have for each target.
 fn fat(gap: usize, is_page: bool) -> Vec<u8> {
-    let code =
-        |target, len| bundle::raw(&[(target, vec![1; len]), ("gfx90a:xnack+", vec![2; 100])]);
+    let code = |target, len| {
+        bundle::write::raw(&[(target, vec![1; len]), ("gfx90a:xnack+", vec![2; 100])])
+    };
     let mut bundles = code("gfx942", 5000);
     bundles.resize(bundles.len().next_multiple_of(4096), 0);
     let second = if is_page {
@@ -169,7 +170,7 @@ fn what_is_wrong_with_a_large_library_is_told_as_of_a_small_one() {
 
 /// A library for Windows with code, linked with another, whose name stands so far behind the table.
 fn for_windows(gap: usize, name_at: u32) -> Vec<u8> {
-    let code = bundle::raw(&[("gfx942", vec![1; 5000])]);
+    let code = bundle::write::raw(&[("gfx942", vec![1; 5000])]);
     let pointer = (windows::BASE + 0x1000).to_le_bytes();
     let wrapper = [b"FPIH\x01\0\0\0", &pointer[..], &[0; 8]].concat();
     let mut imports = vec![0; 40];

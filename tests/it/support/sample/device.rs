@@ -9,11 +9,11 @@ use rocwheel::{
     kpack::{
         Marker,
         archive::{ArchiveWriter, KpackScheme, Packed, key},
-        bundle,
         host::{self, FatFileKind},
     },
 };
 
+use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
 
 /// The device code of a library.
@@ -45,7 +45,7 @@ fn try_split(library: SharedObject, kernels: &Kernels) -> Result<Vec<u8>> {
         let objects: Vec<(&str, Vec<u8>)> = targets
             .map(|target| (*target, kernels.object(unit, target)))
             .collect();
-        code.extend(bundle::raw(&objects));
+        code.extend(bundles::raw(&objects));
     }
     let fat = library
         .device_code(&code, &wrappers, DeviceRelocations::Rela)
@@ -86,8 +86,8 @@ fn try_archive(libraries: &[Kernels], target: &str) -> Result<Vec<u8>> {
 
 /// A bundle with code for a target alone, compressed.
 pub(super) fn bundled(name: &str, target: &str, len: usize) -> Vec<u8> {
-    let raw = bundle::raw(&[(target, object(name, target, len))]);
-    bundle::compress(&raw, 3, bundle::BundleMethod::Zstd).expect(POSSIBLE)
+    let raw = bundles::raw(&[(target, object(name, target, len))]);
+    bundles::compress(&raw, 3, "zstd").expect(POSSIBLE)
 }
 
 /// A code object: the header of an AMD GPU ELF file, and then bytes that do not compress, as code

@@ -1,0 +1,386 @@
+//! `kpack`: lists and extracts device code, and recombines split artifacts.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use serde::Serialize;
+
+use super::{World, args::Jobs};
+use crate::{
+    artifact::{
+        ArtifactOutput, ArtifactTree, FileAt, RecombinedArtifact, parts_by_name, recombine,
+    },
+    atomic::lock::{Lock, LockPurpose},
+    console::{many, size},
+    error::{Context as _, Hint as _, Result, anyhow},
+    kpack::{
+        CodeTarget,
+        contents::{self, CodeFile, FoundCode},
+        host::WrapperReference,
+    },
+    relpath::RelPath,
+    target::Family,
+};
+
+/// Inspect device code, and recombine split artifacts
+///
+/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel kpack ls lib/librocblas.so.5
+  rocwheel kpack extract blas_lib_gfx942.kpack --output-dir code --target gfx942
+  rocwheel kpack recombine --artifact-dir artifacts --output-dir fat --family gfx94X-dcgpu")]
+pub struct KpackArgs {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Ls(ListArgs),
+    Extract(ExtractArgs),
+    Recombine(RecombineArgs),
+}
+
+/// List the code objects of a file: target, size, compression, kernels
+///
+/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel kpack ls lib/librocblas.so.5
+  rocwheel kpack ls .kpack/blas_lib_gfx942.kpack --target gfx942:xnack+")]
+struct ListArgs {
+    /// Binary, bundle or archive
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    selection: TargetSelection,
+}
+
+/// Write the code objects of a file to a directory
+///
+/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive. Each code object
+/// becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for every colon. Code objects of an archive keep
+/// the directories of their keys.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel kpack extract lib/librocblas.so.5 --output-dir code
+  rocwheel kpack extract .kpack/blas_lib_gfx942.kpack --output-dir code --target gfx942")]
+struct ExtractArgs {
+    /// Binary, bundle or archive
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Directory to write to
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    output_dir: PathBuf,
+    #[command(flatten)]
+    selection: TargetSelection,
+}
+
+/// Merge split artifacts into fat ones: the inverse of `split`
+///
+/// Merges the generic part of an artifact and the parts for its targets into one fat artifact for a
+/// family. Every code object comes back byte for byte, uncompressed. It goes to the end of its
+/// binary; nothing else in the binary moves.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel kpack recombine --artifact-dir artifacts --output-dir fat --family gfx94X-dcgpu")]
+struct RecombineArgs {
+    /// Directory with the artifacts that `split` wrote
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
+    artifact_dir: PathBuf,
+    /// Directory for the fat artifacts, none of which may exist yet
+    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    output_dir: PathBuf,
+    /// Family in the names of the fat artifacts: `gfx94X-dcgpu`
+    #[arg(long, value_name = "FAMILY", env = "ROCWHEEL_KPACK_FAMILY")]
+    family: Family,
+    #[command(flatten)]
+    jobs: Jobs,
+}
+
+/// Which code objects are meant.
+#[derive(Debug, clap::Args)]
+struct TargetSelection {
+    /// Only code for this target, and for its variants if it names no features; can be repeated
+    #[arg(
+        long = "target",
+        value_name = "TARGET",
+        value_delimiter = ',',
+        env = "ROCWHEEL_KPACK_TARGET"
+    )]
+    targets: Vec<CodeTarget>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListAnswer {
+    schema: &'static str,
+    file: String,
+    kind: String,
+    code_objects: Vec<CodeRow>,
+    /// The references of a split binary to the archives with its code.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    references: Vec<Lead>,
+}
+
+#[derive(Debug, Serialize)]
+struct CodeRow {
+    #[serde(flatten)]
+    code: FoundCode,
+    kernels: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Lead {
+    kernel_name: String,
+    index: u64,
+    search_paths: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ExtractAnswer {
+    schema: &'static str,
+    files: Vec<ExtractedCode>,
+}
+
+#[derive(Debug, Serialize)]
+struct ExtractedCode {
+    path: String,
+    target: String,
+    size: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct RecombineAnswer {
+    schema: &'static str,
+    artifacts: Vec<RecombinedArtifact>,
+}
+
+pub fn run(args: &KpackArgs, world: &World) -> Result<()> {
+    match &args.verb {
+        Verb::Ls(args) => list(args, world),
+        Verb::Extract(args) => extract(args, world),
+        Verb::Recombine(args) => recombine_all(args, world),
+    }
+}
+
+fn list(args: &ListArgs, world: &World) -> Result<()> {
+    let source = open(&args.file)?;
+    let mut rows = Vec::new();
+    let kind = contents::each(&source, |found, read| {
+        world.stop.check()?;
+        if args.selection.has(&found.target) {
+            let kernels = contents::kernels(&read()?);
+            let code = found.clone();
+            rows.push(CodeRow { code, kernels });
+        }
+        Ok(())
+    })
+    .with_context(|| reading(&args.file))?;
+    let references = match &kind {
+        CodeFile::Split(references) => references.iter().map(Lead::from).collect(),
+        _ => Vec::new(),
+    };
+    world.console.answer(&ListAnswer {
+        schema: "rocwheel-kpack-v1",
+        file: args.file.display().to_string(),
+        kind: kind.to_string(),
+        code_objects: rows,
+        references,
+    })
+}
+
+fn extract(args: &ExtractArgs, world: &World) -> Result<()> {
+    let source = open(&args.file)?;
+    let mut files = Vec::new();
+    let mut seen = 0_usize;
+    let kind = contents::each(&source, |found, read| {
+        world.stop.check()?;
+        seen += 1;
+        if args.selection.has(&found.target) {
+            files.push(write(args, found, &read()?)?);
+        }
+        Ok(())
+    })
+    .with_context(|| reading(&args.file))?;
+    if let (true, CodeFile::Split(_)) = (files.is_empty(), kind) {
+        return Err(anyhow!("no code left in `{}`", args.file.display()))
+            .hint("extract the archives that `rocwheel kpack ls` names");
+    }
+    if files.is_empty() {
+        let seen = many(seen, "code object");
+        return Err(anyhow!("none of {seen} is for a wanted target"))
+            .hint("`rocwheel kpack ls` lists the targets");
+    }
+    let total = files.iter().map(|file| file.size).sum();
+    let count = many(files.len(), "code object");
+    world
+        .console
+        .status("Extracted", format!("{count}, {}", size(total)));
+    world.console.answer(&ExtractAnswer {
+        schema: "rocwheel-kpack-extract-v1",
+        files,
+    })
+}
+
+fn write(args: &ExtractArgs, found: &FoundCode, code: &[u8]) -> Result<ExtractedCode> {
+    let name = if found.name.is_empty() {
+        let name = args.file.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    } else {
+        found.name.clone()
+    };
+    // The name comes from the archive, so it must not lead out of the directory. `RelPath` rejects
+    // `..` and absolute paths; a colon could begin a drive letter on Windows.
+    let path: RelPath = format!("{name}.{}.{}.hsaco", found.bundle, found.target)
+        .replace(':', "-")
+        .parse()
+        .context("failed to make a file name of a code object")?;
+    let place = args.output_dir.join(path.as_str());
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(&place, code)?;
+    Ok(ExtractedCode {
+        path: place.display().to_string(),
+        target: found.target.to_string(),
+        size: found.size,
+    })
+}
+
+fn recombine_all(args: &RecombineArgs, world: &World) -> Result<()> {
+    let jobs = args.jobs.count();
+    let tree = ArtifactTree::scan(&args.artifact_dir, jobs, &world.stop)?;
+    let parts = parts_by_name(&tree.artifacts, &args.family);
+    let _lock = Lock::to_write(&args.output_dir, LockPurpose::Recombine)?;
+    let names = parts.iter().map(|(name, _)| name.to_string());
+    let output = ArtifactOutput::new(&args.output_dir, names.collect())?;
+    let mut artifacts = Vec::new();
+    for (name, parts) in &parts {
+        let made = recombine(name, parts, &output, jobs, &world.stop);
+        let made = made.with_context(|| format!("failed to recombine `{name}`"))?;
+        let count = many(made.code_objects, "code object");
+        let facts = format!("{name}: {count}, {}", size(made.size));
+        world.console.status("Recombined", facts);
+        artifacts.push(made);
+    }
+    output.finish()?;
+    world.console.answer(&RecombineAnswer {
+        schema: "rocwheel-kpack-recombine-v1",
+        artifacts,
+    })
+}
+
+impl TargetSelection {
+    fn has(&self, target: &CodeTarget) -> bool {
+        let mut wanted = self.targets.iter();
+        self.targets.is_empty() || wanted.any(|wanted| wanted == target || *wanted == target.base())
+    }
+}
+
+fn open(file: &Path) -> Result<FileAt> {
+    if file.is_dir() {
+        return Err(anyhow!("a directory: `{}`", file.display()))
+            .hint("pass a file: a binary, a bundle or a `.kpack` archive");
+    }
+    Ok(FileAt::open(file)?)
+}
+
+fn reading(file: &Path) -> String {
+    format!("failed to read `{}`", file.display())
+}
+
+impl From<&WrapperReference> for Lead {
+    fn from(reference: &WrapperReference) -> Self {
+        Self {
+            kernel_name: reference.marker.kernel_name.clone(),
+            index: reference.index,
+            search_paths: reference.marker.kpack_search_paths.clone(),
+        }
+    }
+}
+
+impl fmt::Display for ListAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.code_objects.iter().map(|row| row.code.size).sum();
+        let many = many(self.code_objects.len(), "code object");
+        writeln!(f, "{}: {}, {many}, {}", self.file, self.kind, size(total))?;
+        let head = [
+            "BUNDLE",
+            "TARGET",
+            "SIZE",
+            "STORED",
+            "COMPRESSION",
+            "KERNELS",
+        ];
+        let mut table = vec![head.map(str::to_owned).to_vec()];
+        table.extend(self.code_objects.iter().map(CodeRow::cells));
+        if table.len() > 1 {
+            f.write_str(&aligned(&table))?;
+        }
+        for lead in &self.references {
+            let paths = lead.search_paths.join(" ");
+            writeln!(f, "{}#{} in {paths}", lead.kernel_name, lead.index)?;
+        }
+        Ok(())
+    }
+}
+
+impl CodeRow {
+    fn cells(&self) -> Vec<String> {
+        let code = &self.code;
+        let shown = self.kernels.iter().take(3).map(String::as_str);
+        let mut kernels: Vec<&str> = shown.collect();
+        let more = self.kernels.len().saturating_sub(kernels.len());
+        let rest = format!("and {more} more");
+        if more > 0 {
+            kernels.push(&rest);
+        }
+        vec![
+            format!("{}#{}", code.name, code.bundle),
+            code.target.to_string(),
+            code.size.to_string(),
+            code.packed
+                .map_or("-".to_owned(), |stored| stored.to_string()),
+            code.compression.clone(),
+            kernels.join(", "),
+        ]
+    }
+}
+
+impl fmt::Display for ExtractAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.files
+            .iter()
+            .try_for_each(|file| writeln!(f, "{}", file.path))
+    }
+}
+
+impl fmt::Display for RecombineAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.artifacts.iter().try_for_each(|made| {
+            let (binaries, code) = (many(made.binaries, "binary"), made.code_objects);
+            let code = many(code, "code object");
+            writeln!(f, "{}: {binaries}, {code}, {}", made.name, size(made.size))
+        })
+    }
+}
+
+/// Pads each column to its widest cell, except the last column.
+fn aligned(table: &[Vec<String>]) -> String {
+    let columns = table.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = table.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let lines = table.iter().map(|row| {
+        let cells = row.iter().zip(&widths);
+        let cells = cells.map(|(cell, width)| format!("{cell:width$}  "));
+        format!("{}\n", cells.collect::<String>().trim_end())
+    });
+    lines.collect()
+}
