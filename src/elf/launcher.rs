@@ -7,6 +7,8 @@
 //! source is `tests/it/launcher/source/program.rs`; the tests beside it compile the source and
 //! compare.
 
+use crate::error::{Result, ensure};
+
 /// The longest path that the kernel accepts: `PATH_MAX` without the NUL.
 const MAX_TARGET: usize = 4095;
 const MARK: &[u8] = b"rocwheel launcher runs: ";
@@ -14,34 +16,26 @@ const TEMPLATE: &[u8] = include_bytes!("launcher.elf");
 /// The offset of the room for the path, computed at compile time.
 const SLOT: usize = slot(TEMPLATE);
 
-/// Why there is no launcher for a path.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidLauncherTarget {
-    #[error("launcher target is empty")]
-    Empty,
-    #[error("launcher target is absolute: `{}`", .0.escape_ascii())]
-    Absolute(Vec<u8>),
-    #[error("launcher target contains a NUL byte: `{}`", .0.escape_ascii())]
-    Nul(Vec<u8>),
-    #[error("launcher target is longer than {MAX_TARGET} bytes: {0}")]
-    TooLong(usize),
-}
-
 /// The bytes of a static executable for x86-64 Linux that runs the program at `relative_target`,
 /// with its own arguments and environment. The path is relative to the directory of the launcher.
-pub fn launcher(relative_target: &[u8]) -> Result<Vec<u8>, InvalidLauncherTarget> {
-    use InvalidLauncherTarget as Invalid;
-    match relative_target {
-        [] => Err(Invalid::Empty),
-        long if long.len() > MAX_TARGET => Err(Invalid::TooLong(long.len())),
-        nul if nul.contains(&0) => Err(Invalid::Nul(nul.to_vec())),
-        [b'/', ..] => Err(Invalid::Absolute(relative_target.to_vec())),
-        target => {
-            let (before, room) = TEMPLATE.split_at(SLOT);
-            let (_, after) = room.split_at(target.len());
-            Ok([before, target, after].concat())
-        }
-    }
+pub fn launcher(relative_target: &[u8]) -> Result<Vec<u8>> {
+    let (len, shown) = (relative_target.len(), relative_target.escape_ascii());
+    ensure!(len > 0, "launcher target is empty");
+    ensure!(
+        len <= MAX_TARGET,
+        "launcher target is longer than {MAX_TARGET} bytes: {len}"
+    );
+    ensure!(
+        !relative_target.contains(&0),
+        "launcher target contains a NUL byte: `{shown}`"
+    );
+    ensure!(
+        !relative_target.starts_with(b"/"),
+        "launcher target is absolute: `{shown}`"
+    );
+    let (before, room) = TEMPLATE.split_at(SLOT);
+    let (_, after) = room.split_at(len);
+    Ok([before, relative_target, after].concat())
 }
 
 /// The end of the mark in the template. The template must contain one mark only, followed by zeros

@@ -22,9 +22,9 @@ pub(crate) mod write;
 
 pub use check::{broken_rules, faults};
 pub use facts::{ElfFacts, ElfKind, Machine, NeededVersions, read};
-pub use launcher::{InvalidLauncherTarget, launcher};
+pub use launcher::launcher;
 pub use patch::{Patch, PatchedReader};
 pub use plan::{EditPlan, Strategy, Untouchable, plan_rpath};
-pub use rpath::{InvalidRpath, Rpath};
+pub use rpath::Rpath;
 pub use source::ReadAt;
 pub(crate) use source::read_exact_at;

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::error::Invalid;
+
 /// A run path, such as `$ORIGIN/../lib:$ORIGIN`: ordered entries without duplicates and without
 /// empty ones.
 ///
@@ -10,11 +12,6 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, derive_more::Display, PartialEq, Eq)]
 #[display("{}", _0.join(":"))]
 pub struct Rpath(Vec<String>);
-
-/// Why a text is not a run path.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a NUL in a run path: {0:?}")]
-pub struct InvalidRpath(String);
 
 impl Rpath {
     pub fn entries(&self) -> &[String] {
@@ -39,11 +36,11 @@ impl Rpath {
 }
 
 impl FromStr for Rpath {
-    type Err = InvalidRpath;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.contains('\0') {
-            return Err(InvalidRpath(text.to_owned()));
+            return Err(Invalid::new("a NUL in a run path", text));
         }
         let mut rpath = Self::default();
         for entry in text.split(':') {

@@ -227,6 +227,12 @@ impl Segment {
         range(self.address, self.memory_size)
     }
 
+    /// Gives it a size, all of which is in the file.
+    pub(crate) fn resize(&mut self, size: u64) {
+        self.file_size = size;
+        self.memory_size = size;
+    }
+
     /// The address behind the last byte that is loaded from the file.
     pub(crate) fn file_end(&self) -> u64 {
         self.address.saturating_add(self.file_size)

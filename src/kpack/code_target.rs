@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use itertools::Itertools as _;
 
-use crate::target::{self, Target};
+use crate::{
+    error::Invalid,
+    target::{self, Target},
+};
 
 /// A target with its features in LLVM's order (`gfx90a:sramecc+:xnack-`), a generic target
 /// (`gfx9-4-generic`), or SPIR-V, which is compiled later (`amdgcnspirv`).
@@ -15,14 +18,6 @@ use crate::target::{self, Target};
     Clone, Debug, derive_more::Display, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize,
 )]
 pub struct CodeTarget(Box<str>);
-
-/// Why a text is not a `CodeTarget`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidCodeTarget {
-    text: String,
-    reason: &'static str,
-}
 
 impl CodeTarget {
     pub fn as_str(&self) -> &str {
@@ -67,14 +62,14 @@ impl CodeTarget {
 }
 
 impl FromStr for CodeTarget {
-    type Err = InvalidCodeTarget;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = |reason| {
-            Err(InvalidCodeTarget {
-                text: text.chars().take(80).collect(),
+            Err(Invalid::new(
                 reason,
-            })
+                text.chars().take(80).collect::<String>(),
+            ))
         };
         let mut parts = text.split(':');
         if !parts.next().is_some_and(is_processor) {

@@ -16,7 +16,7 @@ mod marker;
 mod region;
 pub mod split;
 
-pub use code_target::{CodeTarget, InvalidCodeTarget, generic};
+pub use code_target::{CodeTarget, generic};
 pub use host::SplittableBinary;
 pub use marker::{Marker, PLACEHOLDER};
 pub use region::ByteRegion;

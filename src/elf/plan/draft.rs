@@ -244,8 +244,7 @@ impl<'a> PlanDraft<'a> {
     /// loader stores the address of its debug structure in `DT_DEBUG`.
     fn extend(&mut self, load: usize) {
         if let Some(load) = self.segments.get_mut(load) {
-            load.file_size = self.tail.offset - load.offset;
-            load.memory_size = load.file_size;
+            load.resize(self.tail.offset - load.offset);
             load.flags |= if self.moves_table { PF_W } else { 0 };
         }
     }
@@ -284,8 +283,7 @@ impl<'a> PlanDraft<'a> {
             segment.offset = place.offset;
             segment.address = place.address;
             segment.physical = place.address;
-            segment.file_size = len;
-            segment.memory_size = len;
+            segment.resize(len);
         }
     }
 

@@ -205,7 +205,7 @@ fn a_contradicting_archive_is_refused() {
     1 bytes behind the contents
     failed to read the table of contents: IO error while reading data: unexpected end of file: unexpected end of file
     contents of an unknown version: 2
-    an unknown compression: `zstd`
+    failed to read the table of contents: unknown variant `zstd`, expected `none` or `zstd-per-kernel`
     code of an unknown kind: `spirv` in `bin/testapp#0`
     code object 3 of 3: `bin/testapp#0` for `gfx900`
     a code object in the header

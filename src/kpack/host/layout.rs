@@ -24,10 +24,10 @@ use crate::{
     kpack::host::{CODE, image::HostImage},
 };
 
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 /// Spare entries behind the program headers, so that a later edit of the run path can add a segment
 /// without moving the table.
-const SPARE: u64 = 4;
+pub(super) const SPARE: u64 = 4;
 /// The most zeros that the file gets for the sake of linters; see `hole_offset`.
 const MOST_PADDING: u64 = 1 << 20;
 
@@ -166,7 +166,7 @@ fn shrunk(
     let room = count.saturating_add(SPARE).saturating_mul(SEGMENT);
     let start = table.saturating_add(room);
     let hole = start.saturating_add(markers).next_multiple_of(PAGE);
-    let align = largest_alignment(image, covering);
+    let align = moved_alignment(image, covering);
     let behind = code.memory().end.saturating_sub(hole);
     let removed = behind.saturating_sub(behind % align);
     let is_possible = removed > 0
@@ -195,15 +195,16 @@ fn shrunk(
 
 /// The largest alignment of the segments whose offsets change. If the number of removed bytes was
 /// no multiple of it, the offset and the address of a segment would no longer agree.
-fn largest_alignment(image: &HostImage<'_>, covering: &Segment) -> u64 {
-    let behind = image
-        .segments
-        .iter()
-        .filter(|s| s.offset >= covering.offset);
-    behind
-        .map(|segment| segment.align)
-        .filter(|align| align.is_power_of_two())
-        .fold(PAGE, u64::max)
+fn moved_alignment(image: &HostImage<'_>, covering: &Segment) -> u64 {
+    let segments = image.segments.iter();
+    largest_alignment(segments.filter(|it| it.offset >= covering.offset))
+}
+
+/// The largest alignment of some segments, at least a page.
+pub(super) fn largest_alignment<'a>(segments: impl Iterator<Item = &'a Segment>) -> u64 {
+    let aligns = segments.map(|segment| segment.align);
+    let aligns = aligns.filter(|align| align.is_power_of_two());
+    aligns.fold(PAGE, u64::max)
 }
 
 /// Whether kernels before 5.18 find the program headers in the segment of the code. They compute
@@ -219,27 +220,21 @@ fn is_where_kernels_look(image: &HostImage<'_>, covering: &Segment) -> Result<bo
 /// they would be removed or overwritten.
 fn ensure_alone(image: &HostImage<'_>, layout: &HostLayout) -> Result<()> {
     let code = layout.code.file();
-    let touches = |file: &Range<u64>| !file.is_empty() && overlaps(file, &code);
-    for section in image.sections.iter().filter(|it| it.name != CODE) {
+    let sections = image.sections.iter().filter(|it| it.name != CODE);
+    let sections = sections.map(|it| (format!("`{}`", it.name), it.file()));
+    let segments = image.segments.iter().filter(|it| it.kind != PT_LOAD);
+    let segments = segments.map(|it| (format!("a segment of kind {:#x}", it.kind), it.file()));
+    let tables = [
+        ("the header", 0..64),
+        ("the program header table", image.table_range()),
+        ("the section header table", image.section_table_range()),
+    ];
+    let tables = tables.map(|(what, file)| (what.to_owned(), file));
+    for (what, file) in sections.chain(segments).chain(tables) {
         ensure!(
-            !touches(&section.file()),
-            "`{}` lies in `{CODE}`",
-            section.name
+            file.is_empty() || !overlaps(&file, &code),
+            "{what} lies in `{CODE}`"
         );
-    }
-    for segment in image.segments.iter().filter(|s| s.kind != PT_LOAD) {
-        ensure!(
-            !touches(&segment.file()),
-            "a segment of kind {:#x} lies in `{CODE}`",
-            segment.kind
-        );
-    }
-    for (what, range) in [
-        ("header", 0..64),
-        ("program header table", image.table_range()),
-        ("section header table", image.section_table_range()),
-    ] {
-        ensure!(!touches(&range), "the {what} lies in `{CODE}`");
     }
     Ok(())
 }
@@ -275,9 +270,8 @@ fn segments(image: &HostImage<'_>, covering: usize, layout: &mut HostLayout) {
         segments.push(moved);
     }
     let size = segments.len() as u64 * SEGMENT;
-    for segment in segments.iter_mut().filter(|s| s.kind == PT_PHDR) {
-        segment.file_size = size;
-        segment.memory_size = size;
+    for table in segments.iter_mut().filter(|s| s.kind == PT_PHDR) {
+        table.resize(size);
     }
     layout.segments = segments;
 }

@@ -13,12 +13,14 @@ use crate::{
         tables::{SEGMENT, Section, Segment, overlaps},
     },
     error::{Context as _, Result, ensure},
-    kpack::host::{CODE, MARKERS, fat::wrappers, image::HostImage, wrapper::FAT},
+    kpack::host::{
+        CODE, MARKERS,
+        fat::wrappers,
+        image::HostImage,
+        layout::{PAGE, SPARE, largest_alignment},
+        wrapper::FAT,
+    },
 };
-
-const PAGE: u64 = 4096;
-/// Spare entries behind program headers that move.
-const SPARE: u64 = 4;
 
 /// A binary with room for its bundles. The plan has zeros there, which the caller overwrites.
 #[derive(Clone, Debug)]
@@ -124,10 +126,7 @@ fn in_place(image: &HostImage<'_>, len: u64) -> Option<CodeSpace> {
 
 /// A new place for the code, behind everything in the file and in memory.
 fn behind(image: &HostImage<'_>, end: u64, len: u64) -> Result<CodeSpace> {
-    let align = image.loads().map(|load| load.align);
-    let align = align
-        .filter(|align| align.is_power_of_two())
-        .fold(PAGE, u64::max);
+    let align = largest_alignment(image.loads());
     let top = image.loads().map(|load| load.memory().end).max();
     let top = top.filter(|top| *top <= u64::MAX / 4 && end <= u64::MAX / 4);
     let mut address = top.context("no room in memory")?.next_multiple_of(align);
@@ -220,8 +219,7 @@ fn segments(image: &HostImage<'_>, place: &CodeSpace) -> Vec<Segment> {
     }
     let size = segments.len() as u64 * SEGMENT;
     for table in segments.iter_mut().filter(|s| s.kind == PT_PHDR) {
-        table.file_size = size;
-        table.memory_size = size;
+        table.resize(size);
         if let Some(segment) = place.segment.filter(|_| place.moves) {
             table.offset = segment.offset;
             table.address = segment.address;

@@ -117,7 +117,7 @@ fn wrappers_that_lead_nowhere_are_found() {
     })]), @"
     exit 1
     rocm_sdk_libraries.whl
-      error   RW308 broken-kpack-reference: `_rocm_sdk_libraries/lib/librccl.so.1`: a wrapper that leads to no marker: at 0x130c8
+      error   RW308 broken-kpack-reference: `_rocm_sdk_libraries/lib/librccl.so.1`: a wrapper of an unknown kind: at 0x130c8
     ");
 }
 

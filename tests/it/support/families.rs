@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use rocwheel::kpack::bundle;
-
 use super::{
+    bundles,
     linker::{DeviceRelocations, SharedObject},
     program::{command, succeed},
     sample::{self, sketch::Sketch},
@@ -67,7 +66,7 @@ fn library(units: Units) -> Vec<u8> {
             (*target, object)
         };
         let objects: Vec<_> = targets.iter().map(object).collect();
-        code.extend(bundle::raw(&objects));
+        code.extend(bundles::raw(&objects));
     }
     SharedObject::new(LIBRARY)
         .needs("libamdhip64.so.7")
