@@ -1,12 +1,11 @@
 //! [`Catalog`]: the contents of `packages.toml`, which says which packages a set has, and which
 //! artifacts and files each package takes.
 
-mod check;
-mod promised;
 mod without;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use serde::Deserialize;
 
 use crate::{
@@ -15,11 +14,12 @@ use crate::{
     glob::{Filter, Glob},
     package::{
         naming::{DistributionMode, NameTemplate},
-        promise::{FileSpec, LibrarySpec, ScriptSpec},
+        promise::{self, ArtifactPart, FileSpec, LibrarySpec, Promise, PromiseKind, ScriptSpec},
     },
     relpath::RelPath,
     run::Platform,
     target::Scope,
+    wheel::{self, HeaderLine},
 };
 
 const BUILT_IN: &str = include_str!("packages.toml");
@@ -138,6 +138,16 @@ struct Take {
     include: Vec<Glob>,
 }
 
+impl Take {
+    fn is_for(&self, mode: DistributionMode) -> bool {
+        self.only.is_none_or(|only| only == mode)
+    }
+
+    fn names(&self, artifact: &ArtifactName) -> bool {
+        self.components.contains(&artifact.component) && self.artifacts.contains(&artifact.name)
+    }
+}
+
 impl Catalog {
     /// The `packages.toml` that is compiled into rocwheel.
     pub fn built_in() -> Result<Self> {
@@ -153,23 +163,52 @@ impl Catalog {
             "`schema` is {}, and this program reads {SCHEMA}",
             document.schema
         );
-        let lines: Vec<usize> = document
-            .package
-            .iter()
-            .map(|package| line(text, package.span().start))
-            .collect();
-        let packages = document
-            .package
-            .into_iter()
-            .map(toml::Spanned::into_inner)
-            .collect();
+        // The number of the line, counted from 1, on which a package begins.
+        let line = |package: &toml::Spanned<_>| text[..package.span().start].lines().count() + 1;
+        let lines: Vec<usize> = document.package.iter().map(line).collect();
+        let packages = document.package.into_iter();
         let catalog = Self {
             metadata: document.metadata,
-            packages,
+            packages: packages.map(toml::Spanned::into_inner).collect(),
             without: BTreeSet::new(),
         };
         catalog.check(&lines)?;
         catalog.without(&document.without).context("`without`")
+    }
+
+    /// Validates what the types cannot express. `lines` are the lines where the packages begin, for
+    /// error messages.
+    fn check(&self, lines: &[usize]) -> Result<()> {
+        let common = &self.metadata;
+        let urls = common.urls.iter();
+        let urls = urls.map(|(label, url)| format!("{label}, {url}"));
+        let texts = [common.license.clone(), common.requires_python.clone()];
+        for text in urls.chain(texts) {
+            text.parse::<HeaderLine>().context("`[metadata]`")?;
+        }
+        let (mut names, mut dists) = (BTreeMap::new(), BTreeMap::new());
+        for (package, line) in self.packages.iter().zip(lines) {
+            if let Some(first) = names.insert(&package.name, line) {
+                bail!(
+                    "lines {first} and {line}: two packages are called `{}`",
+                    package.name
+                );
+            }
+            let at = || format!("line {line}: package `{}`", package.name);
+            package.check(self).with_context(at)?;
+            for dist in [Some(&package.dist), package.legacy_dist.as_ref()] {
+                let Some(dist) = dist else { continue };
+                let other = dists.insert(dist.python_template(), &package.name);
+                if let Some(other) = other.filter(|other| **other != package.name) {
+                    return Err(anyhow!("package `{other}` has the same `dist`")).with_context(at);
+                }
+            }
+        }
+        self.only(PackageKind::Selector)?;
+        self.only(PackageKind::Device)?;
+        self.only(PackageKind::Devel)?;
+        self.core()?;
+        Ok(())
     }
 
     pub fn packages(&self) -> &[PackageSpec] {
@@ -182,23 +221,18 @@ impl Catalog {
 
     /// The only package of a kind.
     pub fn only(&self, kind: PackageKind) -> Result<&PackageSpec> {
-        let mut of_kind = self.packages.iter().filter(|package| package.kind == kind);
-        match (of_kind.next(), of_kind.next()) {
-            (Some(package), None) => Ok(package),
-            (None, _) => bail!("no package of kind `{kind:?}` in `packages.toml`"),
-            (Some(_), Some(second)) => {
-                bail!(
-                    "two packages of kind `{kind:?}` in `packages.toml`: the second is `{}`",
-                    second.name
-                )
-            }
-        }
+        let of_kind = self.packages.iter().filter(|package| package.kind == kind);
+        let count = of_kind.clone().count();
+        let only = of_kind.exactly_one();
+        only.map_err(|_| {
+            anyhow!("one package of kind `{kind:?}` expected in `packages.toml`, not {count}")
+        })
     }
 
     /// The package whose libraries the other packages are linked with.
     pub fn core(&self) -> Result<&PackageSpec> {
-        self.packages
-            .iter()
+        let mut packages = self.packages.iter();
+        packages
             .find(|package| package.kind == PackageKind::Runtime && package.required)
             .context("no required runtime package in `packages.toml`: the others find their libraries there")
     }
@@ -213,17 +247,59 @@ impl Catalog {
 
     /// The package into whose directory device packages are installed.
     pub fn overlaid(&self) -> Result<&PackageSpec> {
-        let name = self
-            .only(PackageKind::Device)?
-            .overlay
-            .as_deref()
-            .unwrap_or_default();
+        let device = self.only(PackageKind::Device)?;
+        let name = device.overlay.as_deref().unwrap_or_default();
         self.get(name)
             .with_context(|| format!("no package `{name}` in `packages.toml`"))
     }
 }
 
 impl PackageSpec {
+    fn check(&self, catalog: &Catalog) -> Result<()> {
+        for script in &self.scripts {
+            wheel::entry_point(&script.name, &script.call(&self.python))?;
+            ensure!(
+                !script.only_asks || self.name == "core",
+                "script `{}`: only those of `core` unpack anything, so `only-asks` says nothing here",
+                script.name
+            );
+        }
+        self.summary.parse::<HeaderLine>().context("`summary`")?;
+        ensure!(
+            self.kind == PackageKind::Runtime
+                || self.take.iter().all(|take| take.include.is_empty()),
+            "`include` in a `[[package.take]]` row is for runtime packages"
+        );
+        for artifact in self.artifacts() {
+            format!("{artifact}_lib_generic")
+                .parse::<ArtifactName>()
+                .with_context(|| format!("`artifacts` names `{artifact}`"))?;
+        }
+        match self.kind {
+            PackageKind::Selector => ensure!(self.take.is_empty(), "a selector takes no artifacts"),
+            PackageKind::Device => {
+                let overlay = self.overlay.as_deref().unwrap_or_default();
+                ensure!(
+                    catalog
+                        .get(overlay)
+                        .is_some_and(|below| below.kind == PackageKind::Runtime),
+                    "`overlay` names no runtime package: `{overlay}`"
+                );
+                ensure!(
+                    self.dist.is_for_one_scope(),
+                    "`dist` has no place for the target: `{{target}}`"
+                );
+            }
+            PackageKind::Runtime | PackageKind::Devel => {
+                ensure!(
+                    !self.take.is_empty(),
+                    "it takes no artifacts: add a `[[package.take]]` row"
+                );
+            }
+        }
+        Ok(())
+    }
+
     pub fn ships_on(&self, platform: Platform) -> bool {
         self.platforms.contains(&platform)
     }
@@ -242,22 +318,18 @@ impl PackageSpec {
     }
 
     pub fn dist_template(&self, mode: DistributionMode) -> &NameTemplate {
-        match mode {
-            DistributionMode::Split => &self.dist,
-            DistributionMode::Legacy => self.legacy_dist.as_ref().unwrap_or(&self.dist),
-        }
+        let legacy = self.legacy_dist.as_ref();
+        let legacy = legacy.filter(|_| mode == DistributionMode::Legacy);
+        legacy.unwrap_or(&self.dist)
     }
 
     /// The name of the distribution: `rocm-sdk-device-gfx942`.
     pub fn dist_name(&self, mode: DistributionMode, scope: Option<&Scope>) -> String {
-        self.dist_template(mode).fill(scope)
+        self.dist_template(mode).fill(&base(scope))
     }
 
     pub fn summary(&self, scope: Option<&Scope>) -> String {
-        let scope = scope
-            .map(|scope| scope.base().to_string())
-            .unwrap_or_default();
-        self.summary.replace("{target}", &scope)
+        self.summary.replace("{target}", &base(scope))
     }
 
     /// Whether this package, built for `scope`, takes files of an artifact.
@@ -277,54 +349,45 @@ impl PackageSpec {
         mode: DistributionMode,
         scope: Option<&Scope>,
     ) -> bool {
-        let rule = match mode {
-            DistributionMode::Legacy => self.legacy_scope.or(self.scope),
-            DistributionMode::Split => self.scope,
-        };
-        let same = || scope.is_some_and(|scope| artifact.scope.base() == scope.base());
-        match rule.unwrap_or(ScopeRule::Any) {
+        let legacy = self.legacy_scope;
+        let legacy = legacy.filter(|_| mode == DistributionMode::Legacy);
+        let is_generic = artifact.scope == Scope::Generic;
+        let is_same = scope.is_some_and(|scope| artifact.scope.base() == scope.base());
+        match legacy.or(self.scope).unwrap_or(ScopeRule::Any) {
             ScopeRule::Any => true,
-            ScopeRule::Generic => artifact.scope == Scope::Generic,
-            ScopeRule::FamilyOrGeneric => artifact.scope == Scope::Generic || same(),
-            ScopeRule::Target => artifact.scope != Scope::Generic && same(),
+            ScopeRule::Generic => is_generic,
+            ScopeRule::FamilyOrGeneric => is_generic || is_same,
+            ScopeRule::Target => !is_generic && is_same,
         }
     }
 
     /// Whether a `take` row names an artifact of this name and component.
     pub fn takes_kind(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
-        self.take.iter().any(|take| {
-            take.only.is_none_or(|only| only == mode)
-                && take.components.contains(&artifact.component)
-                && take.artifacts.contains(&artifact.name)
-        })
+        let mut rows = self.take.iter();
+        rows.any(|take| take.is_for(mode) && take.names(artifact))
     }
 
     /// Whether a `take` row takes this file of an artifact.
     pub fn takes_file(&self, artifact: &ArtifactName, path: &RelPath) -> bool {
-        let mut rows = self.take.iter().filter(|take| {
-            take.components.contains(&artifact.component) && take.artifacts.contains(&artifact.name)
-        });
         let path = path.as_str();
-        rows.any(|take| take.include.is_empty() || take.include.iter().any(|it| it.matches(path)))
+        self.take.iter().any(|take| {
+            take.names(artifact)
+                && (take.include.is_empty() || take.include.iter().any(|it| it.matches(path)))
+        })
     }
 
     /// Whether a devel package names the artifact itself. It also takes the artifacts that runtime
     /// packages take.
     pub fn takes_besides(&self, name: &str, mode: DistributionMode) -> bool {
-        self.take
-            .iter()
-            .any(|take| take.only.is_none_or(|only| only == mode) && take.artifacts.contains(name))
+        let mut rows = self.take.iter();
+        rows.any(|take| take.is_for(mode) && take.artifacts.contains(name))
     }
 
     /// Whether a devel package leaves out an artifact that a runtime package takes.
     pub fn leaves_out(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
-        let components = match mode {
-            DistributionMode::Legacy => self
-                .legacy_without_components
-                .as_ref()
-                .unwrap_or(&self.without_components),
-            DistributionMode::Split => &self.without_components,
-        };
+        let legacy = self.legacy_without_components.as_ref();
+        let legacy = legacy.filter(|_| mode == DistributionMode::Legacy);
+        let components = legacy.unwrap_or(&self.without_components);
         components.contains(&artifact.component) || self.without_artifacts.contains(&artifact.name)
     }
 
@@ -336,38 +399,68 @@ impl PackageSpec {
         }
     }
 
-    /// Console scripts for a platform, by name, with the functions that they call. Scripts with
-    /// `if-present` are in it only if the package has their program.
-    pub fn scripts(
-        &self,
-        platform: Platform,
-        has: impl Fn(&str) -> bool,
-    ) -> BTreeMap<&str, String> {
-        let scripts = self.scripts.iter().filter(|script| script.is_on(platform));
-        let is_there = |script: &&ScriptSpec| {
-            !script.if_present
-                || script
+    /// The console scripts for a platform, as lines of `entry_points.txt`, sorted by name. Scripts
+    /// with `if-present` are among them only if the package has their program.
+    pub fn scripts(&self, platform: Platform, has: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        let scripts = self.scripts.iter().filter(|script| {
+            let is_there = || {
+                script
                     .program(platform)
                     .is_some_and(|program| has(&program))
-        };
-        let scripts = scripts.filter(is_there);
-        scripts
+            };
+            script.is_on(platform) && (!script.if_present || is_there())
+        });
+        let calls: BTreeMap<&str, String> = scripts
             .map(|script| (script.name.as_str(), script.call(&self.python)))
+            .collect();
+        let lines = calls.iter();
+        lines
+            .map(|(name, call)| wheel::entry_point(name, call))
             .collect()
+    }
+
+    /// What the package must contain on a platform.
+    pub fn promises(&self, platform: Platform) -> Vec<Promise> {
+        let promise = |kind, pattern, artifact: &Option<ArtifactPart>| Promise {
+            package: self.name.clone(),
+            kind,
+            pattern,
+            artifact: artifact.clone(),
+        };
+        let required = self.libraries.iter().filter(|library| !library.optional);
+        let libraries = required.filter_map(|library| {
+            let kind = PromiseKind::Library(library.name.clone());
+            let names = [&*library.linux, &*library.windows];
+            let pattern = promise::library(platform, &library.directory, names)?;
+            Some(promise(kind, pattern, &library.artifact))
+        });
+        let scripts = self.scripts.iter();
+        let scripts = scripts.filter(|script| !script.if_present && script.is_on(platform));
+        let scripts = scripts.filter_map(|script| {
+            let kind = PromiseKind::Command(script.name.clone());
+            let program = Glob::new(script.program(platform)?);
+            Some(promise(kind, program, &script.artifact))
+        });
+        let files = self.files.iter();
+        let files = files.filter(|file| file.platform.is_none_or(|only| only == platform));
+        let files = files.map(|file| {
+            let pattern = Glob::new(file.path.as_str());
+            promise(PromiseKind::File, pattern, &file.artifact)
+        });
+        libraries.chain(scripts).chain(files).collect()
     }
 
     /// The names of all artifacts in `take` rows.
     pub fn artifacts(&self) -> impl Iterator<Item = &str> {
-        self.take
-            .iter()
-            .flat_map(|take| &take.artifacts)
-            .map(String::as_str)
+        let artifacts = self.take.iter().flat_map(|take| &take.artifacts);
+        artifacts.map(String::as_str)
     }
 }
 
-/// The number of the line, counted from 1, that contains the byte at offset `at`.
-fn line(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+/// The name of a target or family. Names have no features such as `xnack+`, only the base of a
+/// target.
+fn base(scope: Option<&Scope>) -> String {
+    scope.map_or(String::new(), |scope| scope.base().to_string())
 }
 
 #[cfg(test)]

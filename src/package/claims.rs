@@ -11,137 +11,69 @@ use crate::{
     },
     relpath::RelPath,
     target::Scope,
-    wheel,
 };
 
 /// The files of one runtime or device package, with their paths in the artifacts.
 #[derive(Debug)]
-pub struct Claim {
-    /// `core`, `libraries`, …
-    pub package: String,
-    pub kind: PackageKind,
+pub(super) struct Claim<'a> {
+    pub(super) spec: &'a PackageSpec,
     /// The target or family that the package is built for.
-    pub scope: Option<Scope>,
+    pub(super) scope: Option<Scope>,
     /// The import name of the directory with its files: `_rocm_sdk_core`.
-    pub directory: String,
-    pub members: Members,
+    pub(super) directory: String,
+    pub(super) members: Members,
     /// Names of libraries that do not ship because they are not the SONAME, each with the path that
     /// ships: `lib/libx.so` with `lib/libx.so.1`.
-    pub aliases: BTreeMap<RelPath, RelPath>,
+    pub(super) aliases: BTreeMap<RelPath, RelPath>,
     /// The names of the artifacts that were selected for it, even if its globs accept no file.
-    pub artifacts: BTreeSet<String>,
-    pub notes: Vec<String>,
-}
-
-/// How the devel tree refers to a path that a package ships.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ClaimReference<'a> {
-    /// Another name of the library that ships at this path.
-    Alias(&'a RelPath),
-    /// The file ships in the directory of this package.
-    Shipped { directory: &'a str },
+    pub(super) artifacts: BTreeSet<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// All claims, in the order in which the packages were planned.
 #[derive(Debug, Default)]
-pub struct Claims(pub(super) Vec<Claim>);
+pub(super) struct Claims<'a>(pub(super) Vec<Claim<'a>>);
 
-impl Claim {
-    /// A claim without files.
-    pub fn new(spec: &PackageSpec, directory: &str, scope: Option<&Scope>) -> Self {
-        Self {
-            package: spec.name.clone(),
-            kind: spec.kind,
-            scope: scope.cloned(),
-            directory: directory.to_owned(),
-            members: Members::default(),
-            aliases: BTreeMap::new(),
-            artifacts: BTreeSet::new(),
-            notes: Vec::new(),
-        }
-    }
-
+impl Claim<'_> {
     /// Whether the devel tree for `scope` links to the files of this package.
-    fn is_seen(&self, scope: Option<&Scope>) -> bool {
-        let is_for = match (scope, &self.scope) {
-            (Some(tree), Some(package)) => tree == package,
-            _ => true,
-        };
-        is_for && self.kind == PackageKind::Runtime
-    }
-
-    /// Adds an empty `__init__.py`, which makes the directory a Python package, unless the
-    /// artifacts have one.
-    pub fn add_empty_module(&mut self) -> Result<()> {
-        let path: RelPath = "__init__.py".parse()?;
-        if self.members.contains(&path) {
-            return Ok(());
-        }
-        let source = MemberSource::Text(String::new());
-        self.members.insert(
-            path,
-            WheelMemberPlan {
-                mode: wheel::FileMode::Regular,
-                source,
-            },
-        )
-    }
-}
-
-impl Claims {
-    /// Names of the artifacts that were selected for runtime packages.
-    pub fn runtime_artifacts(&self) -> BTreeSet<&str> {
-        self.0
-            .iter()
-            .flat_map(|claim| &claim.artifacts)
-            .map(String::as_str)
-            .collect()
-    }
-
-    /// Finds the package that ships a path, for the devel tree of `scope`. Aliases take precedence.
     ///
     /// The tree of one family ignores packages of other families, which may ship the same path. All
     /// trees ignore device packages: users install and uninstall them later, and their files are
     /// linked into the tree then.
-    pub fn find(&self, path: &RelPath, scope: Option<&Scope>) -> Option<ClaimReference<'_>> {
-        let mut eligible = self.eligible(scope);
-        let alias = eligible.find_map(|claim| claim.aliases.get(path).map(ClaimReference::Alias));
-        let shipped = || {
-            let directory = &self.owner(path, scope)?.directory;
-            Some(ClaimReference::Shipped { directory })
-        };
-        alias.or_else(shipped)
+    fn is_seen(&self, scope: Option<&Scope>) -> bool {
+        let is_of_another = scope.is_some() && self.scope.is_some() && scope != self.scope.as_ref();
+        !is_of_another && self.spec.kind == PackageKind::Runtime
     }
 
-    /// The packages that ship any of `paths`, or the libraries that these are aliases of, for the
-    /// devel tree of `scope`.
-    pub fn owners<'a>(
-        &self,
-        paths: impl Iterator<Item = &'a RelPath>,
+    /// Adds an empty `__init__.py`, which makes the directory a Python package, unless the
+    /// artifacts have one.
+    pub(super) fn add_empty_module(&mut self) -> Result<()> {
+        let path: RelPath = "__init__.py".parse()?;
+        if self.members.contains_key(&path) {
+            return Ok(());
+        }
+        let empty = MemberSource::Text(String::new());
+        self.members.insert(path, WheelMemberPlan::regular(empty))
+    }
+}
+
+impl Claims<'_> {
+    /// Finds what ships for a path, for the devel tree of `scope`: the index of the claim, and the
+    /// path in it. That is another path if the first one is an alias.
+    pub(super) fn find<'b>(
+        &'b self,
+        path: &'b RelPath,
         scope: Option<&Scope>,
-    ) -> Vec<&Claim> {
-        let directories: BTreeSet<&str> = paths
-            .filter_map(|path| match self.find(path, scope)? {
-                ClaimReference::Alias(library) => Some(&*self.owner(library, scope)?.directory),
-                ClaimReference::Shipped { directory } => Some(directory),
-            })
-            .collect();
-        let mut owners: Vec<&Claim> = self.eligible(scope).collect();
-        owners.retain(|claim| directories.contains(&*claim.directory));
-        owners
+    ) -> Option<(usize, &'b RelPath)> {
+        let mut seen = self.0.iter().filter(|claim| claim.is_seen(scope));
+        let alias = seen.find_map(|claim| claim.aliases.get(path));
+        let shipped = alias.unwrap_or(path);
+        Some((self.owner(shipped, scope)?, shipped))
     }
 
     /// The index of the claim that ships a path, for the devel tree of `scope`.
-    pub fn owner_index(&self, path: &RelPath, scope: Option<&Scope>) -> Option<usize> {
-        let is_owner = |claim: &Claim| claim.is_seen(scope) && claim.members.contains(path);
+    pub(super) fn owner(&self, path: &RelPath, scope: Option<&Scope>) -> Option<usize> {
+        let is_owner = |claim: &Claim<'_>| claim.is_seen(scope) && claim.members.contains_key(path);
         self.0.iter().position(is_owner)
-    }
-
-    fn owner(&self, path: &RelPath, scope: Option<&Scope>) -> Option<&Claim> {
-        self.0.get(self.owner_index(path, scope)?)
-    }
-
-    fn eligible(&self, scope: Option<&Scope>) -> impl Iterator<Item = &Claim> {
-        self.0.iter().filter(move |claim| claim.is_seen(scope))
     }
 }

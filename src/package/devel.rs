@@ -1,11 +1,16 @@
 //! Plans the SDK tree of the devel package: symlinks to the files that other packages ship, and
 //! copies of all others. Reads and writes no files.
 
+use std::fmt::Write as _;
+
+use serde_json::json;
+
 use crate::{
     artifact::{LinkEnd, Owned, TreeContent},
     error::{Result, bail},
     package::{
-        claims::{ClaimReference, Claims},
+        claims::{Claim, Claims},
+        plan::{MemberSource, WheelMemberPlan},
         runtime::{Files, RuntimeFile, escaping_link},
         sdk_tree::{SdkEntry, SdkTree, way},
         search,
@@ -13,13 +18,14 @@ use crate::{
     relpath::RelPath,
     run::Platform,
     target::Scope,
+    version::Version,
 };
 
 /// Decides for each path of the tree whether it is a file, a symlink or an empty file.
 pub(super) fn tree(
     top: RelPath,
     files: &Files<'_>,
-    claims: &Claims,
+    claims: &Claims<'_>,
     scope: Option<&Scope>,
     platform: Platform,
 ) -> Result<SdkTree> {
@@ -27,13 +33,23 @@ pub(super) fn tree(
     tree.add("__init__.py".parse()?, SdkEntry::Empty);
     for (path, owned) in files {
         let path = *path;
-        let entry = match claims.find(path, scope) {
+        let found = claims.find(path, scope);
+        let entry = match found.and_then(|(index, at)| Some((claims.0.get(index)?, at))) {
             _ if owned.file.content == TreeContent::Directory => SdkEntry::Directory,
-            Some(ClaimReference::Alias(library)) => {
-                add_library(library, claims, scope, &mut tree);
-                SdkEntry::Link(way(path, library))
+            Some((claim, at)) => {
+                // A symlink to a file of another package, whose directory is beside the one of the
+                // tree.
+                let up = "../".repeat(at.depth());
+                let shipped = SdkEntry::Shipped(format!("{up}{}/{at}", claim.directory));
+                if at == path {
+                    shipped
+                } else {
+                    // Without this the tree may lack the library that an alias leads to, because
+                    // the artifacts need not have a file of that name.
+                    tree.add(at.clone(), shipped);
+                    SdkEntry::Link(way(path, at))
+                }
             }
-            Some(ClaimReference::Shipped { directory }) => shipped(path, directory),
             None => own(path, owned, platform)?,
         };
         tree.add(path.clone(), entry);
@@ -49,46 +65,25 @@ pub(super) fn tree(
     Ok(tree)
 }
 
-/// Adds the library that an alias leads to. Without this the tree may lack it, because the
-/// artifacts need not have a file of that name.
-fn add_library(library: &RelPath, claims: &Claims, scope: Option<&Scope>, tree: &mut SdkTree) {
-    if let Some(ClaimReference::Shipped { directory }) = claims.find(library, scope) {
-        tree.add(library.clone(), shipped(library, directory));
-    }
-}
-
-/// A symlink to a file of another package, whose directory is beside the one of the tree.
-fn shipped(path: &RelPath, directory: &str) -> SdkEntry {
-    let up = "../".repeat(path.depth());
-    SdkEntry::Shipped(format!("{up}{directory}/{path}"))
-}
-
 /// The entry for a path that no other package ships: a file, or the symlink as it is.
+///
+/// A file keeps its run path, but as `DT_RPATH`: the dynamic loader searches `LD_LIBRARY_PATH`
+/// before `DT_RUNPATH`, but after `DT_RPATH`.
 fn own(path: &RelPath, owned: &Owned<'_>, platform: Platform) -> Result<SdkEntry> {
-    let source = &owned.file.source;
-    match &owned.file.content {
-        TreeContent::Directory => Ok(SdkEntry::Directory),
-        TreeContent::File(facts) => own_file(
-            path,
-            &RuntimeFile {
-                owned,
-                source,
-                facts,
-            },
-            platform,
-        ),
+    let facts = match &owned.file.content {
+        TreeContent::Directory => return Ok(SdkEntry::Directory),
+        TreeContent::File(facts) => facts,
         TreeContent::Link { text, end } => match end {
-            LinkEnd::Escapes => Err(escaping_link(path, text, owned)),
-            LinkEnd::Dangling | LinkEnd::Directory | LinkEnd::File { .. } => {
-                Ok(SdkEntry::Link(text.clone()))
-            }
+            LinkEnd::Escapes => return Err(escaping_link(path, text, owned)),
+            _ => return Ok(SdkEntry::Link(text.clone())),
         },
-    }
-}
-
-/// A file that only the tree has. It keeps its run path, but as `DT_RPATH`: the dynamic loader
-/// searches `LD_LIBRARY_PATH` before `DT_RUNPATH`, but after `DT_RPATH`.
-fn own_file(path: &RelPath, found: &RuntimeFile<'_>, platform: Platform) -> Result<SdkEntry> {
+    };
+    let found = RuntimeFile {
+        owned,
+        at: path,
+        source: &owned.file.source,
+        facts,
+    };
     let searched = found.loaded().filter(|elf| {
         platform == Platform::Linux && elf.run_path().is_some() && search::is_searched(elf)
     });
@@ -98,4 +93,48 @@ fn own_file(path: &RelPath, found: &RuntimeFile<'_>, platform: Platform) -> Resu
         mode: found.mode(),
         rpath,
     })
+}
+
+/// `.devel_links/gfx942.json`: the symlinks that the devel tree needs for the files of this
+/// package.
+///
+/// The text of a symlink is relative to its directory, so it begins with one `../` for each
+/// component of the symlink's path. Names of libraries that the wheel leaves out are symlinks to
+/// the name that it ships.
+pub(super) fn device_links(
+    claim: &Claim<'_>,
+    version: &Version,
+) -> Result<(RelPath, WheelMemberPlan)> {
+    let shipped = claim.members.keys().map(|path| (path, path));
+    let mut all: Vec<(&RelPath, &RelPath)> = shipped.chain(&claim.aliases).collect();
+    all.sort_unstable();
+    let links: Vec<_> = all
+        .into_iter()
+        .map(|(path, file)| {
+            let up = "../".repeat(path.depth());
+            json!({ "relpath": path.as_str(), "target": format!("{up}{}/{file}", claim.directory) })
+        })
+        .collect();
+    let document = json!({ "version": version.to_string(), "links": links });
+    let text = serde_json::to_string_pretty(&document)?;
+    let target = claim.scope.iter().map(|scope| scope.base().to_string());
+    let path = format!(".devel_links/{}.json", target.collect::<String>()).parse()?;
+    let text = MemberSource::Text(escaped(&text));
+    Ok((path, WheelMemberPlan::regular(text)))
+}
+
+/// Escapes non-ASCII characters of JSON. Its readers have always been given plain ASCII.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii() && c != '\x7f' {
+            out.push(c);
+        } else {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out
 }

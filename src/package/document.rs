@@ -1,5 +1,5 @@
 //! The JSON documents `rocwheel-plan-v1` (a plan) and `rocwheel-build-v1` (the packages that were
-//! built).
+//! built), and the same as text.
 
 use std::fmt;
 
@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::{
     artifact::TreeForm,
     digest::Sha256,
+    elf::Rpath,
     error::{Context as _, Hint as _, Result, ensure},
     package::{
-        self,
+        DistributionMode,
         assemble::MadePackage,
-        origin::BuildOrigin,
-        plan::{BuildPlan, Label, MemberSource},
-        sdk_tree::{SdkEntry, SdkTree},
+        plan::{BuildPlan, MemberSource, PackageContent, PackagePlan},
+        sdk_tree::{BuildOrigin, SdkEntry, SdkTree},
     },
+    relpath::RelPath,
     wheel::FileMode,
 };
 
@@ -27,7 +28,7 @@ const SCHEMA: &str = "rocwheel-plan-v1";
 pub struct PlanDocument {
     schema: String,
     version: String,
-    mode: package::DistributionMode,
+    mode: DistributionMode,
     platform: String,
     targets: Vec<String>,
     pub packages: Vec<PlannedPackage>,
@@ -113,28 +114,13 @@ impl PlanDocument {
 
 impl From<&BuildPlan> for PlanDocument {
     fn from(plan: &BuildPlan) -> Self {
-        let wheels = plan.wheels.iter().map(|wheel| {
-            let members = wheel.members.iter().map(|(path, member)| PlannedMember {
-                path: path.to_string(),
-                executable: member.mode == FileMode::Executable,
-                source: source(&member.source),
-            });
-            let texts = wheel.dist_info.iter();
-            let texts = texts.map(|(path, text)| self::text(path.as_str(), text.as_bytes()));
-            planned(&wheel.label, wheel.path(), members.chain(texts).collect())
-        });
-        let sdists = plan.sdists.iter().map(|sdist| {
-            let files = sdist.files.iter();
-            let files = files.map(|(path, bytes)| text(path.as_str(), bytes));
-            planned(&sdist.label, sdist.path(), files.collect())
-        });
         Self {
             schema: SCHEMA.to_owned(),
             version: plan.version.to_string(),
             mode: plan.mode,
             platform: plan.platform.to_string(),
             targets: plan.targets.iter().map(ToString::to_string).collect(),
-            packages: wheels.chain(sdists).collect(),
+            packages: plan.packages.iter().map(planned).collect(),
             without: plan.without.clone(),
             notes: plan.notes.clone(),
         }
@@ -147,25 +133,42 @@ impl Serialize for BuildPlan {
     }
 }
 
-fn planned(label: &Label, path: String, members: Vec<PlannedMember>) -> PlannedPackage {
+fn planned(package: &PackagePlan) -> PlannedPackage {
+    let members = package.members();
+    let mut members: Vec<PlannedMember> = members
+        .map(|(path, it)| member(path, it.mode, source(&it.source)))
+        .collect();
+    let mut add = |path, bytes| members.push(member(path, FileMode::Regular, text(bytes)));
+    match &package.content {
+        PackageContent::Wheel { dist_info, .. } => {
+            for (path, text) in dist_info {
+                add(path, text.as_bytes());
+            }
+        }
+        PackageContent::Sdist { files, .. } => {
+            for (path, bytes) in files {
+                add(path, bytes);
+            }
+        }
+    }
     PlannedPackage {
-        path,
-        package: label.package.clone(),
-        name: label.dist.clone(),
-        target: label.scope.as_ref().map(ToString::to_string),
+        path: package.path(),
+        package: package.label.package.clone(),
+        name: package.label.dist.clone(),
+        target: package.label.scope.as_ref().map(ToString::to_string),
         members,
     }
 }
 
-fn text(path: &str, bytes: &[u8]) -> PlannedMember {
+fn member(path: &RelPath, mode: FileMode, source: PlannedSource) -> PlannedMember {
     PlannedMember {
-        path: path.to_owned(),
-        executable: false,
-        source: written(bytes),
+        path: path.to_string(),
+        executable: mode == FileMode::Executable,
+        source,
     }
 }
 
-fn written(bytes: &[u8]) -> PlannedSource {
+fn text(bytes: &[u8]) -> PlannedSource {
     PlannedSource::Text {
         size: bytes.len() as u64,
         sha256: Some(Sha256::of(bytes)),
@@ -175,41 +178,40 @@ fn written(bytes: &[u8]) -> PlannedSource {
 fn source(source: &MemberSource) -> PlannedSource {
     match source {
         MemberSource::Copy(origin) => file(origin, None),
-        MemberSource::Relink(origin, rpath) => file(origin, Some(rpath.to_string())),
+        MemberSource::Relink(origin, rpath) => file(origin, Some(rpath)),
         MemberSource::Launcher(target) => PlannedSource::Launcher {
             target: target.clone(),
         },
-        MemberSource::Text(text) => written(text.as_bytes()),
+        MemberSource::Text(it) => text(it.as_bytes()),
         MemberSource::Sdk(tree, _) => tree_of(tree),
         MemberSource::SdkManifest(_) => PlannedSource::TreeManifest,
     }
 }
 
 fn tree_of(tree: &SdkTree) -> PlannedSource {
-    let members = tree
-        .ordered()
-        .into_iter()
-        .map(|(path, entry)| PlannedMember {
-            path: path.to_string(),
-            executable: matches!(entry, SdkEntry::File { mode, .. } if *mode == FileMode::Executable),
-            source: match entry {
-                SdkEntry::Directory => PlannedSource::Directory,
-                SdkEntry::Empty => written(&[]),
-                SdkEntry::File { origin, rpath, .. } => {
-                    file(origin, rpath.as_ref().map(ToString::to_string))
-                }
-                SdkEntry::Shipped(target) | SdkEntry::Link(target) => PlannedSource::Link {
-                    target: target.clone(),
-                },
-            },
-        });
+    let members = tree.ordered().into_iter().map(|(path, entry)| {
+        let (mode, source) = match entry {
+            SdkEntry::Directory => (FileMode::Regular, PlannedSource::Directory),
+            SdkEntry::Empty => (FileMode::Regular, text(&[])),
+            SdkEntry::File {
+                origin,
+                mode,
+                rpath,
+            } => (*mode, file(origin, rpath.as_ref())),
+            SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
+                let target = target.clone();
+                (FileMode::Regular, PlannedSource::Link { target })
+            }
+        };
+        member(path, mode, source)
+    });
     PlannedSource::Tree {
         top: tree.top.to_string(),
         members: members.collect(),
     }
 }
 
-fn file(origin: &BuildOrigin, rpath: Option<String>) -> PlannedSource {
+fn file(origin: &BuildOrigin, rpath: Option<&Rpath>) -> PlannedSource {
     let artifact = origin.artifact.to_string();
     let (file, size) = (origin.path.to_string_lossy().into_owned(), origin.len);
     match rpath {
@@ -222,8 +224,72 @@ fn file(origin: &BuildOrigin, rpath: Option<String>) -> PlannedSource {
             artifact,
             file,
             size,
-            rpath,
+            rpath: rpath.to_string(),
         },
+    }
+}
+
+/// Each package with its members, one on a line, and then the notes.
+impl fmt::Display for PlanDocument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for package in &self.packages {
+            write!(f, "{package}\n\n")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for BuildPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        PlanDocument::from(self).fmt(f)
+    }
+}
+
+impl fmt::Display for PlannedPackage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
+        let mut members = self.members.iter();
+        members.try_for_each(|member| write!(f, "\n  {}", line(member, false)))
+    }
+}
+
+/// A member on one line, and the members of the tree that it packs on lines of their own.
+fn line(member: &PlannedMember, is_in_tree: bool) -> String {
+    let mark = if member.executable && !is_in_tree {
+        "*"
+    } else {
+        ""
+    };
+    let path = format!("{}{mark}", on_one_line(&member.path));
+    match &member.source {
+        PlannedSource::Copy { artifact, .. } => format!("copy   {path} < {artifact}"),
+        PlannedSource::Relink {
+            artifact, rpath, ..
+        } => format!("relink {path} < {artifact} [{rpath}]"),
+        PlannedSource::Launcher { target } => format!("launch {path} -> {}", on_one_line(target)),
+        PlannedSource::Link { target } => format!("link   {path} -> {}", on_one_line(target)),
+        PlannedSource::Directory => format!("mkdir  {path}"),
+        PlannedSource::Text { .. } if is_in_tree => format!("empty  {path}"),
+        PlannedSource::Text { size, .. } => format!("text   {path} ({size} bytes)"),
+        PlannedSource::Tree { members, .. } => {
+            let members = members.iter();
+            let members = members.map(|member| format!("\n    {}", line(member, true)));
+            format!("pack   {path}{}", members.collect::<String>())
+        }
+        PlannedSource::TreeManifest => format!("count  {path}"),
+        PlannedSource::Other => format!("other  {path}"),
+    }
+}
+
+/// A name with line breaks and other control characters escaped.
+fn on_one_line(name: &str) -> String {
+    if name.contains(char::is_control) {
+        format!("{name:?}")
+    } else {
+        name.to_owned()
     }
 }
 
@@ -245,10 +311,8 @@ impl<'a> BuildAnswer<'a> {
 
 impl fmt::Display for BuildAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for package in self.packages {
-            writeln!(f, "{}", package.path)?;
-        }
-        Ok(())
+        let mut packages = self.packages.iter();
+        packages.try_for_each(|package| writeln!(f, "{}", package.path))
     }
 }
 

@@ -5,11 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     artifact::ArtifactName,
     error::Result,
-    package::{
-        BuildPlan, DistributionMode, Request,
-        catalog::{Catalog, PackageKind, PackageSpec},
-        plan::Label,
-    },
+    package::{BuildPlan, DistributionMode, Request, catalog::PackageKind, plan::PackageContent},
     target::Scope,
     version::Version,
     wheel::{SdistFilename, WheelFilename},
@@ -30,12 +26,9 @@ pub struct Expected {
 ///
 /// The names do not tell whether an artifact has the files that a package takes. So the list may
 /// have a package that the build leaves out later, because no files are left for it.
-pub fn expected(
-    catalog: &Catalog,
-    request: &Request,
-    artifacts: &[ArtifactName],
-) -> Result<Vec<Expected>> {
-    let mode = request.mode;
+pub fn expected(request: &Request<'_>, artifacts: &[ArtifactName]) -> Result<Vec<Expected>> {
+    let catalog = &request.options.catalog;
+    let (mode, version) = (request.mode, &request.release.version);
     let holder = catalog.holder(mode)?;
     let with_code = artifacts
         .iter()
@@ -47,64 +40,52 @@ pub fn expected(
     }
     let mut all = Vec::new();
     for spec in catalog.packages() {
-        if !spec.ships_on(request.platform)
-            || (spec.kind == PackageKind::Device && mode == DistributionMode::Legacy)
-        {
+        if !spec.ships_on(request.options.platform) {
             continue;
         }
-        let of_each = match spec.kind {
-            PackageKind::Device => scopes.iter().map(Some).collect(),
-            PackageKind::Runtime if !spec.dist_template(mode).is_for_one_scope() => vec![None],
+        let of_each = match (spec.kind, mode) {
+            (PackageKind::Device, DistributionMode::Legacy) => continue,
+            (PackageKind::Device, _) => scopes.iter().map(Some).collect(),
+            (PackageKind::Runtime, _) if !spec.dist_template(mode).is_for_one_scope() => {
+                vec![None]
+            }
             _ => families.clone(),
         };
+        let is_apart =
+            families.len() > 1 && matches!(spec.kind, PackageKind::Devel | PackageKind::Selector);
         for scope in of_each {
             let takes = |name| spec.takes(name, mode, scope);
-            if spec.kind != PackageKind::Runtime || artifacts.iter().any(takes) {
-                all.push(one(spec, request, scope, families.len() > 1)?);
+            if spec.kind == PackageKind::Runtime && !artifacts.iter().any(takes) {
+                continue;
             }
+            let dist = spec.dist_name(mode, scope);
+            let (name, is_wheel) = (dist.parse()?, spec.kind != PackageKind::Selector);
+            all.push(Expected {
+                filename: if is_wheel {
+                    WheelFilename::new(&name, version, &request.options.tag).to_string()
+                } else {
+                    SdistFilename::new(&name, version).to_string()
+                },
+                dist,
+                version: version.clone(),
+                is_wheel,
+                directory: scope.filter(|_| is_apart).map(Scope::to_string),
+            });
         }
     }
     Ok(all)
 }
 
-fn one(
-    spec: &PackageSpec,
-    request: &Request,
-    scope: Option<&Scope>,
-    has_directories: bool,
-) -> Result<Expected> {
-    let dist = spec.dist_name(request.mode, scope);
-    let (name, version) = (dist.parse()?, &request.release.version);
-    let is_apart =
-        has_directories && matches!(spec.kind, PackageKind::Devel | PackageKind::Selector);
-    Ok(Expected {
-        filename: match spec.kind {
-            PackageKind::Selector => SdistFilename::new(&name, version).as_str().to_owned(),
-            _ => WheelFilename::new(&name, version, &request.tag)
-                .as_str()
-                .to_owned(),
-        },
-        is_wheel: spec.kind != PackageKind::Selector,
-        dist,
-        version: version.clone(),
-        directory: scope.filter(|_| is_apart).map(Scope::to_string),
-    })
-}
-
 impl BuildPlan {
     /// The packages of the plan.
     pub fn expected(&self) -> Vec<Expected> {
-        let one = |label: &Label, filename: &str, is_wheel| Expected {
-            is_wheel,
-            dist: label.dist.clone(),
+        let packages = self.packages.iter().map(|package| Expected {
+            dist: package.label.dist.clone(),
             version: self.version.clone(),
-            filename: filename.to_owned(),
-            directory: label.directory.clone(),
-        };
-        let wheels = self.wheels.iter();
-        let wheels = wheels.map(|wheel| one(&wheel.label, wheel.filename.as_str(), true));
-        let sdists = self.sdists.iter();
-        let sdists = sdists.map(|sdist| one(&sdist.label, sdist.filename.as_str(), false));
-        wheels.chain(sdists).collect()
+            filename: package.file_name.clone(),
+            is_wheel: matches!(package.content, PackageContent::Wheel { .. }),
+            directory: package.label.directory.clone(),
+        });
+        packages.collect()
     }
 }

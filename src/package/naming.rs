@@ -1,8 +1,13 @@
 //! Names of packages: distribution names for pip, and import names for Python.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
-use crate::{target::Scope, version::Version};
+use derive_more::Display;
+
+use crate::{
+    error::{Error, Result, ensure},
+    version::Version,
+};
 
 /// Whether device code ships in packages of its own, or in the libraries packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -25,30 +30,18 @@ pub struct PublicationName {
 /// by side: `_rocm_sdk_core` and a suffix.
 ///
 /// Only letters, digits and `_`, because it ends a Python identifier and the name of a directory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Display, PartialEq, Eq)]
 pub struct ImportSuffix(String);
 
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a version suffix ends a Python module name, so it holds only letters, digits and `_`: {0:?}"
-)]
-pub struct InvalidImportSuffix(String);
-
 impl FromStr for ImportSuffix {
-    type Err = InvalidImportSuffix;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidImportSuffix(text.to_owned()))
-        }
-    }
-}
-
-impl fmt::Display for ImportSuffix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+    fn from_str(text: &str) -> Result<Self> {
+        ensure!(
+            text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'),
+            "a version suffix ends a Python module name, so it holds only letters, digits and `_`: {text:?}"
+        );
+        Ok(Self(text.to_owned()))
     }
 }
 
@@ -64,25 +57,15 @@ impl NameTemplate {
         PLACES.iter().any(|place| self.0.contains(place))
     }
 
-    /// Replaces the placeholder. Names have no features such as `xnack+`, only the base of a
-    /// target.
-    pub fn fill(&self, scope: Option<&Scope>) -> String {
-        let name = scope.map(|scope| scope.base().to_string());
-        self.fill_text(&name.unwrap_or_default())
-    }
-
     /// Replaces the placeholder with a text.
-    pub fn fill_text(&self, name: &str) -> String {
-        PLACES
-            .iter()
-            .fold(self.0.clone(), |text, place| text.replace(place, name))
+    pub fn fill(&self, name: &str) -> String {
+        let places = PLACES.iter();
+        places.fold(self.0.clone(), |text, place| text.replace(place, name))
     }
 
     /// The template for `_dist_info.py`, which has the same placeholder for targets and families.
     pub fn python_template(&self) -> String {
-        PLACES.iter().fold(self.0.clone(), |text, place| {
-            text.replace(place, "{target_family}")
-        })
+        self.fill("{target_family}")
     }
 }
 
@@ -90,17 +73,16 @@ impl TryFrom<String> for NameTemplate {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let bare = PLACES
-            .iter()
-            .fold(text.clone(), |text, place| text.replace(place, ""));
         let lawful = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if text.is_empty() || !bare.chars().all(lawful) {
+        let template = Self(text);
+        if template.0.is_empty() || !template.fill("").chars().all(lawful) {
             return Err(format!(
                 "a distribution name is lower-case letters, digits, `-` and at most `{{target}}` or \
-                 `{{family}}`: {text:?}"
+                 `{{family}}`: {:?}",
+                template.0
             ));
         }
-        Ok(Self(text))
+        Ok(template)
     }
 }
 
@@ -119,15 +101,13 @@ mod tests {
 
     #[test]
     fn a_name_is_filled_with_the_base_target() {
-        let scope: Scope = "gfx942:xnack+".parse().unwrap();
         assert_eq!(
-            template("rocm-sdk-device-{target}").fill(Some(&scope)),
+            template("rocm-sdk-device-{target}").fill("gfx942"),
             "rocm-sdk-device-gfx942"
         );
-        let family: Scope = "gfx94X-dcgpu".parse().unwrap();
         let libraries = template("rocm-sdk-libraries-{family}");
         assert_eq!(
-            libraries.fill(Some(&family)),
+            libraries.fill("gfx94X-dcgpu"),
             "rocm-sdk-libraries-gfx94X-dcgpu"
         );
         assert_eq!(

@@ -7,75 +7,32 @@ mod check;
 #[cfg(test)]
 mod fixture;
 mod overlay;
-mod platform;
 mod reached;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     artifact::{self, Artifact, ArtifactName, ArtifactTree, Merged, TreeContent, TreeFile},
-    error::{Context as _, Result, anyhow, hinted},
+    error::{Context as _, Result, anyhow, ensure, hinted},
     package::{
         catalog::{Catalog, PackageKind, PackageSpec},
         claims::{Claim, Claims},
-        describe::{Describer, Devel, Share},
-        devel, device,
-        naming::{DistributionMode, PublicationName, platform_package},
-        plan::{BuildPlan, SdkTreePacking},
-        runtime::{self, LinkPolicy, Placing},
-        search::SearchPath,
+        describe::{Describer, Devel},
+        devel,
+        dist_info::DistInfo,
+        naming::{DistributionMode, platform_package},
+        options::{OnCollision, Request},
+        plan::{BuildPlan, Members},
+        runtime::Placing,
         subset::Subset,
     },
     relpath::RelPath,
-    run::Platform,
-    target::{PlatformView, Scope, Target},
-    wheel::Tag,
+    target::{PlatformView, Scope},
 };
 use overlay::Overlay;
 
-/// What to build, as far as the artifacts do not say it.
-#[derive(Clone, Debug)]
-pub struct Request {
-    pub release: PublicationName,
-    pub mode: DistributionMode,
-    pub platform: Platform,
-    /// The targets whose extras `rocm` offers on Linux; `None` if they were not given.
-    pub linux: Option<Vec<Target>>,
-    /// The targets whose extras `rocm` offers on Windows; `None` if they were not given.
-    pub windows: Option<Vec<Target>>,
-    /// The tag of the wheels: `py3-none-linux_x86_64`.
-    pub tag: Tag,
-    pub on_collision: OnCollision,
-    /// How the devel package packs its tree.
-    pub devel_packing: SdkTreePacking,
-    /// The packages to build if the artifacts are only some of those of the run.
-    pub subset: Option<Subset>,
-}
-
-/// What to do when two artifacts differ about one path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum OnCollision {
-    /// Stop with an error that names both
-    #[default]
-    Refuse,
-    /// Use the artifact whose name sorts last, and print a note
-    Last,
-}
-
 /// Compares the contents of two files. The planner calls it only for files with the same path.
 pub type Same<'a> = &'a dyn Fn(&TreeFile, &TreeFile) -> Result<bool>;
-
-/// Plans the packages of a set.
-pub fn plan(
-    catalog: &Catalog,
-    tree: &ArtifactTree,
-    request: &Request,
-    same: Same<'_>,
-) -> Result<BuildPlan> {
-    platform::check(tree, request.platform)?;
-    let planner = Planner::new(catalog, tree, request, same)?;
-    planner.whole()
-}
 
 const NO_LISTS: &str = "the lists of families are for sets with split device code, and this one has it \
     inside: they are ignored";
@@ -83,7 +40,7 @@ const NO_LISTS: &str = "the lists of families are for sets with split device cod
 struct Planner<'a> {
     catalog: &'a Catalog,
     tree: &'a ArtifactTree,
-    request: &'a Request,
+    request: &'a Request<'a>,
     same: Same<'a>,
     /// The import name of the directory with the files of the core package: `_rocm_sdk_core`.
     core: String,
@@ -93,130 +50,134 @@ struct Planner<'a> {
     devices: BTreeSet<Scope>,
     /// The `DT_NEEDED` entries of all ELF files of the artifacts.
     needed: BTreeSet<&'a str>,
-    plan: BuildPlan,
+    /// Packages that the set does not have.
+    absent: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// Plans the packages of a set.
+pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Result<BuildPlan> {
+    let catalog = &request.options.catalog;
+    check::platform(tree, request.options.platform)?;
+    let core = catalog.core()?.dist_name(request.mode, None);
+    let mut scopes = check::scopes_with_code(catalog, tree, request.mode)?;
+    let mut devices = scopes.clone();
+    if let Some(subset) = &request.subset {
+        check::subset(subset, &scopes, request.mode)?;
+        devices = subset.devices().cloned().collect();
+        scopes.clone_from(subset.targets());
+    }
+    let planner = Planner {
+        catalog,
+        tree,
+        request,
+        same,
+        core: platform_package(&core, &request.release),
+        scopes,
+        devices,
+        needed: needed(tree),
+        absent: Vec::new(),
+        notes: check::untaken(catalog, tree).into_iter().collect(),
+    };
+    planner.whole()
 }
 
 impl<'a> Planner<'a> {
-    fn new(
-        catalog: &'a Catalog,
-        tree: &'a ArtifactTree,
-        request: &'a Request,
-        same: Same<'a>,
-    ) -> Result<Self> {
-        let core = catalog.core()?.dist_name(request.mode, None);
-        let mut scopes = check::scopes_with_code(catalog, tree, request.mode)?;
-        let mut devices = scopes.clone();
-        if let Some(subset) = &request.subset {
-            check::subset(subset, &scopes, request.mode)?;
-            devices = subset.devices().cloned().collect();
-            scopes.clone_from(subset.targets());
-        }
-        let mut plan = BuildPlan::new(&request.release.version, request.mode, request.platform);
-        plan.targets = scopes.iter().cloned().collect();
-        plan.without = catalog.omitted().iter().cloned().collect();
-        plan.notes = check::untaken(catalog, tree).into_iter().collect();
-        Ok(Self {
-            catalog,
-            tree,
-            request,
-            same,
-            core: platform_package(&core, &request.release),
-            scopes,
-            devices,
-            needed: needed(tree),
-            plan,
-        })
-    }
-
     /// Plans which files each package takes, then the metadata, in which packages name each other.
     fn whole(mut self) -> Result<BuildPlan> {
-        let mut families: Vec<Option<Scope>> = match self.request.mode {
-            DistributionMode::Split => Vec::new(),
-            // Each family has its own selector and its own devel package.
-            DistributionMode::Legacy => self.scopes.iter().cloned().map(Some).collect(),
-        };
-        let several = families.len() > 1;
-        if families.is_empty() {
-            families.push(None);
-        }
-        let (mut claims, absent) = match self.request.mode {
+        let mut claims = match self.request.mode {
             DistributionMode::Split => self.claims_of_targets()?,
             DistributionMode::Legacy => self.claims_of_families()?,
         };
-        let describer = self.describer(absent);
         let is_made = |kind| -> Result<bool> {
             let package = self.catalog.only(kind)?;
             Ok(!package.is_omitted && self.is_made(|subset| subset.has(package)))
         };
-        let (has_devel, has_selector) = (
-            is_made(PackageKind::Devel)?,
-            is_made(PackageKind::Selector)?,
-        );
+        let has_devel = is_made(PackageKind::Devel)?;
+        let has_selector = is_made(PackageKind::Selector)?;
         // Symlinks of the devel tree extend run paths of libraries in other packages. So the tree
         // is planned even if the devel package is not built: those packages must have the same
         // bytes either way. Notes about the tree are dropped then.
-        let notes = self.plan.notes.len();
+        let notes = self.notes.len();
         let mut devels = Vec::new();
-        for family in families {
-            let devel = self.devel(&claims, family.as_ref())?;
-            devels.push((family, devel));
+        for family in self.families() {
+            devels.push(self.devel(&claims, family)?);
         }
         if !has_devel {
-            self.plan.notes.truncate(notes);
+            self.notes.truncate(notes);
         }
         reached::extend(self.tree, &mut claims, &mut devels)?;
+        let describer = self.describer(devels.len() > 1);
+        let (mut packages, mut sdists) = (Vec::new(), Vec::new());
         for mut claim in claims.0 {
-            self.plan.notes.append(&mut claim.notes);
-            self.plan.wheels.push(describer.wheel(claim)?);
+            self.notes.append(&mut claim.notes);
+            packages.push(describer.wheel(claim)?);
         }
-        for (family, devel) in devels {
-            let share = Share {
-                family: family.as_ref(),
-                directory: family.as_ref().filter(|_| several).map(Scope::as_str),
-            };
-            if has_devel {
-                self.plan.wheels.push(describer.devel(devel, share)?);
-            }
+        for devel in devels {
             if has_selector {
-                self.plan.sdists.push(describer.selector(share)?);
+                sdists.push(describer.selector(devel.family.as_ref())?);
+            }
+            if has_devel {
+                packages.push(describer.devel(devel)?);
             }
         }
-        Ok(self.plan)
+        packages.extend(sdists);
+        Ok(BuildPlan {
+            version: self.request.release.version.clone(),
+            mode: self.request.mode,
+            platform: self.request.options.platform,
+            targets: self.scopes.into_iter().collect(),
+            packages,
+            without: self.catalog.omitted().iter().cloned().collect(),
+            notes: self.notes,
+        })
+    }
+
+    /// The families that have a selector and a devel package each; one `None` if there is one of
+    /// each for the whole set.
+    fn families(&self) -> Vec<Option<Scope>> {
+        if self.request.mode == DistributionMode::Split || self.scopes.is_empty() {
+            return vec![None];
+        }
+        self.scopes.iter().cloned().map(Some).collect()
     }
 
     /// Claims of a set for all targets, in which device packages have the device code.
-    ///
-    /// Also returns the names of the packages that the artifacts have no files for.
-    fn claims_of_targets(&mut self) -> Result<(Claims, Vec<String>)> {
+    fn claims_of_targets(&mut self) -> Result<Claims<'a>> {
         check::is_apart(self.catalog, self.tree, &self.scopes)?;
-        let extra = check::targets(self.request, &self.scopes)?;
-        self.plan.notes.extend(extra);
-        let (mut claims, mut absent) = (Claims::default(), Vec::new());
-        let mut overlay = Overlay::new(self.request.on_collision, self.same);
+        self.notes
+            .extend(check::targets(self.request, &self.scopes)?);
+        let mut claims = Claims::default();
+        let mut overlay = Overlay::new(self.request.options.on_collision, self.same);
         let below = &self.catalog.overlaid()?.name;
-        for spec in self.specs(PackageKind::Runtime) {
+        for spec in self.runtime_specs() {
             if !self.is_made(|subset| subset.looks_at(spec)) {
                 continue;
             }
             let Some((claim, merged)) = self.runtime(spec, None)? else {
-                absent.push(spec.name.clone());
+                self.absent.push(spec.name.clone());
                 continue;
             };
             if spec.name == *below {
-                overlay.add(&claim, &merged, &mut self.plan.notes)?;
+                overlay.add(&claim, &merged, &mut self.notes)?;
             }
             claims.0.push(claim);
         }
-        if !self.scopes.is_empty() && absent.contains(below) {
+        if !self.scopes.is_empty() && self.absent.contains(below) {
             return Err(check::nothing_below(below, &self.scopes));
         }
         let device = self.catalog.only(PackageKind::Device)?;
         for scope in self.devices.clone() {
-            let (claim, merged) = self.device(device, &scope)?;
-            overlay.add(&claim, &merged, &mut self.plan.notes)?;
+            let (claim, merged) = self.claim(device, Some(&scope))?;
+            ensure!(
+                !claim.members.is_empty(),
+                "failed to plan `{}`: its artifacts hold no files",
+                device.dist_name(self.request.mode, Some(&scope))
+            );
+            overlay.add(&claim, &merged, &mut self.notes)?;
             claims.0.push(claim);
         }
-        Ok((claims, absent))
+        Ok(claims)
     }
 
     /// Whether the request includes something. Without a subset it includes everything.
@@ -225,118 +186,94 @@ impl<'a> Planner<'a> {
     }
 
     /// Claims of a legacy set: one libraries package for each family, with its device code inside.
-    ///
-    /// Also returns the names of the packages that the artifacts have no files for.
-    fn claims_of_families(&mut self) -> Result<(Claims, Vec<String>)> {
+    fn claims_of_families(&mut self) -> Result<Claims<'a>> {
         check::is_legacy(self.catalog, self.tree, &self.scopes)?;
-        if self.request.linux.is_some() || self.request.windows.is_some() {
+        if self.request.options.linux.is_some() || self.request.options.windows.is_some() {
             self.note(NO_LISTS.to_owned());
         }
         let device = self.catalog.only(PackageKind::Device)?.name.clone();
-        let (mut claims, mut absent) = (Claims::default(), vec![device]);
-        for spec in self.specs(PackageKind::Runtime) {
+        self.absent.push(device);
+        let mut claims = Claims::default();
+        for spec in self.runtime_specs() {
+            let mut families = vec![None];
+            let template = spec.dist_template(DistributionMode::Legacy);
+            if template.is_for_one_scope() {
+                families = self.scopes.iter().cloned().map(Some).collect();
+            }
+            if families.is_empty() {
+                self.notes.push(format!(
+                    "no artifact is for a GPU family: package `{}`, which there is one of for each \
+                     family, is left out",
+                    spec.name
+                ));
+            }
             let before = claims.0.len();
-            for family in self.families_of(spec) {
+            for family in families {
                 let claim = self.runtime(spec, family.as_ref())?;
                 claims.0.extend(claim.map(|(claim, _)| claim));
             }
             if claims.0.len() == before {
-                absent.push(spec.name.clone());
+                self.absent.push(spec.name.clone());
             }
         }
-        Ok((claims, absent))
+        Ok(claims)
     }
 
-    /// The families that a package is built for; one `None` if it is built once for all of them.
-    fn families_of(&mut self, spec: &PackageSpec) -> Vec<Option<Scope>> {
-        if !spec
-            .dist_template(DistributionMode::Legacy)
-            .is_for_one_scope()
-        {
-            return vec![None];
+    fn describer(&self, has_directories: bool) -> Describer<'a> {
+        let (mut linux, mut windows) = (&self.request.options.linux, &self.request.options.windows);
+        if self.request.mode == DistributionMode::Legacy {
+            (linux, windows) = (&None, &None);
         }
-        if self.scopes.is_empty() {
-            self.plan.notes.push(format!(
-                "no artifact is for a GPU family: package `{}`, which there is one of for each \
-                 family, is left out",
-                spec.name
-            ));
-        }
-        self.scopes.iter().cloned().map(Some).collect()
-    }
-
-    fn describer(&self, mut absent: Vec<String>) -> Describer<'a> {
-        let view = self.view();
-        let packages = self.catalog.packages().iter();
-        let omitted = packages.filter(|package| package.is_omitted);
-        absent.extend(omitted.map(|package| package.name.clone()));
+        let (linux, windows) = (linux.as_deref(), windows.as_deref());
+        let view = PlatformView::new(linux, windows, self.scopes.iter().cloned());
         // Without targets there are no device packages. The mode alone does not say this: a split
         // release may have device code for one platform only.
-        if self.request.mode == DistributionMode::Split
-            && view.available.is_empty()
-            && let Ok(device) = self.catalog.only(PackageKind::Device)
-        {
-            absent.push(device.name.clone());
-        }
+        let has_no_device =
+            self.request.mode == DistributionMode::Split && view.available.is_empty();
+        let is_lacking =
+            |it: &&PackageSpec| it.is_omitted || (has_no_device && it.kind == PackageKind::Device);
+        let mut absent = self.absent.clone();
+        let lacking = self.catalog.packages().iter().filter(is_lacking);
+        absent.extend(lacking.map(|package| package.name.clone()));
         Describer {
-            catalog: self.catalog,
+            info: DistInfo {
+                catalog: self.catalog,
+                mode: self.request.mode,
+                version: self.request.release.version.to_string(),
+                suffix: self.request.release.suffix.to_string(),
+                view,
+                absent,
+                only: None,
+            },
             release: &self.request.release,
-            mode: self.request.mode,
-            platform: self.request.platform,
-            tag: self.request.tag.clone(),
-            view,
-            absent,
+            platform: self.request.options.platform,
+            tag: &self.request.options.tag,
+            has_directories,
         }
     }
 
-    fn specs(&self, kind: PackageKind) -> Vec<&'a PackageSpec> {
-        let on_platform =
-            |spec: &&PackageSpec| spec.kind == kind && spec.is_made_for(self.request.platform);
-        self.catalog.packages().iter().filter(on_platform).collect()
-    }
-
-    /// The targets that the packages offer to users, on each platform.
-    ///
-    /// Legacy sets ignore the lists of the request.
-    fn view(&self) -> PlatformView {
-        let (linux, windows) = match self.request.mode {
-            DistributionMode::Split => (
-                self.request.linux.as_deref(),
-                self.request.windows.as_deref(),
-            ),
-            DistributionMode::Legacy => (None, None),
-        };
-        PlatformView::new(linux, windows, self.scopes.iter().cloned())
+    fn runtime_specs(&self) -> Vec<&'a PackageSpec> {
+        let packages = self.catalog.packages().iter();
+        packages
+            .filter(|spec| {
+                spec.kind == PackageKind::Runtime && spec.is_made_for(self.request.options.platform)
+            })
+            .collect()
     }
 
     /// Plans a runtime package; `None` if the artifacts have no files for it.
     fn runtime(
         &mut self,
-        spec: &PackageSpec,
+        spec: &'a PackageSpec,
         scope: Option<&Scope>,
-    ) -> Result<Option<(Claim, Merged<'a>)>> {
-        let dist = spec.dist_name(self.request.mode, scope);
-        let selected = self.select(|name| spec.takes(name, self.request.mode, scope));
-        let filter = spec.filter();
-        let merged = self.merge(&selected, |path| filter.accepts(path.as_str()))?;
-        let mut claim = self.claim(spec, &dist, scope);
-        claim.artifacts = selected
-            .iter()
-            .map(|artifact| artifact.name.name.clone())
-            .collect();
-        let search = SearchPath::new(&self.core, &spec.rpath);
-        runtime::claim(
-            spec,
-            self.placing(&search, LinkPolicy::Drop),
-            &merged.files,
-            &mut claim,
-        )
-        .with_context(|| format!("failed to plan `{dist}`"))?;
+    ) -> Result<Option<(Claim<'a>, Merged<'a>)>> {
+        let (mut claim, merged) = self.claim(spec, scope)?;
         if !claim.members.is_empty() {
             claim.add_empty_module()?;
             return Ok(Some((claim, merged)));
         }
-        let why = if selected.is_empty() {
+        let dist = spec.dist_name(self.request.mode, scope);
+        let why = if claim.artifacts.is_empty() {
             "no artifacts"
         } else {
             "no files"
@@ -347,90 +284,91 @@ impl<'a> Planner<'a> {
                 format!("look at what `{}` holds", self.tree.directory.display()),
             ));
         }
-        self.plan
-            .notes
+        self.notes
             .push(format!("{why} for `{dist}`: it is left out"));
         Ok(None)
     }
 
-    fn device(&mut self, spec: &PackageSpec, scope: &Scope) -> Result<(Claim, Merged<'a>)> {
-        let selected = self.select(|name| spec.takes(name, self.request.mode, Some(scope)));
-        let merged = self.merge(&selected, |_| true)?;
-        let below = self.catalog.overlaid()?.dist_name(self.request.mode, None);
-        let mut claim = self.claim(spec, &below, Some(scope));
-        let search = SearchPath::new(&self.core, &spec.rpath);
-        device::claim(
-            self.placing(&search, LinkPolicy::Refuse),
-            &merged.files,
-            &mut claim,
-        )
-        .with_context(|| {
-            format!(
-                "failed to plan `{}`",
-                spec.dist_name(self.request.mode, Some(scope))
-            )
-        })?;
+    /// Plans the files of a runtime or device package.
+    fn claim(
+        &mut self,
+        spec: &'a PackageSpec,
+        scope: Option<&Scope>,
+    ) -> Result<(Claim<'a>, Merged<'a>)> {
+        let mode = self.request.mode;
+        let selected = self.select(|name| spec.takes(name, mode, scope));
+        let filter = spec.filter();
+        let merged = self.merge(&selected, |path| filter.accepts(path.as_str()))?;
+        let dist = spec.dist_name(mode, scope);
+        // Device code is installed into the directory of the libraries.
+        let directory = match spec.kind {
+            PackageKind::Device => self.catalog.overlaid()?.dist_name(mode, None),
+            _ => dist.clone(),
+        };
+        let artifacts = selected.iter().map(|artifact| artifact.name.name.clone());
+        let mut claim = Claim {
+            spec,
+            scope: scope.cloned(),
+            directory: platform_package(&directory, &self.request.release),
+            members: Members::default(),
+            aliases: BTreeMap::new(),
+            artifacts: artifacts.collect(),
+            notes: Vec::new(),
+        };
+        let placing = Placing {
+            platform: self.request.options.platform,
+            core: &self.core,
+        };
+        placing
+            .claim(&merged.files, &mut claim)
+            .with_context(|| format!("failed to plan `{dist}`"))?;
         Ok((claim, merged))
     }
 
-    fn devel(&mut self, claims: &Claims, scope: Option<&Scope>) -> Result<Devel> {
+    fn devel(&mut self, claims: &Claims<'_>, family: Option<Scope>) -> Result<Devel> {
         let spec = self.catalog.only(PackageKind::Devel)?;
-        let mode = self.request.mode;
-        let runtime = claims.runtime_artifacts();
+        let (mode, scope) = (self.request.mode, family.as_ref());
+        let runtime: BTreeSet<&String> = claims.0.iter().flat_map(|it| &it.artifacts).collect();
         let selected = self.select(|name| {
-            let named =
-                runtime.contains(name.name.as_str()) || spec.takes_besides(&name.name, mode);
-            named && !spec.leaves_out(name, mode) && spec.reaches(name, mode, scope)
+            let is_named = runtime.contains(&name.name) || spec.takes_besides(&name.name, mode);
+            is_named && !spec.leaves_out(name, mode) && spec.reaches(name, mode, scope)
         });
         let merged = self.merge(&selected, |_| true)?;
+        let mut owners = BTreeSet::new();
         for (path, owned) in &merged.files {
+            let owner = claims.find(path, scope);
+            owners.extend(owner.map(|(index, _)| index));
             if let TreeContent::File(facts) = &owned.file.content
                 && let Some(damage) = &facts.damage
-                && claims.find(path, scope).is_none()
+                && owner.is_none()
             {
                 let artifact = &owned.artifact.name;
                 let note = format!("`{path}` of artifact `{artifact}` ships as it is: {damage}");
                 self.note(note);
             }
         }
+        let owners = owners.into_iter().filter_map(|index| claims.0.get(index));
+        let requires = owners.map(|claim| claim.spec.dist_name(mode, claim.scope.as_ref()));
         let dist = spec.dist_name(mode, scope);
         let top = platform_package(&dist, &self.request.release).parse()?;
-        let tree = devel::tree(top, &merged.files, claims, scope, self.request.platform)
-            .with_context(|| format!("failed to plan `{dist}`"))?;
-        let mut requires = Vec::new();
-        for claim in claims.owners(merged.files.keys().copied(), scope) {
-            let owner = self
-                .catalog
-                .get(&claim.package)
-                .context("a claimed package")?;
-            requires.push(owner.dist_name(mode, claim.scope.as_ref()));
-        }
+        let tree = devel::tree(
+            top,
+            &merged.files,
+            claims,
+            scope,
+            self.request.options.platform,
+        );
         Ok(Devel {
-            tree,
-            packing: self.request.devel_packing,
-            requires,
+            tree: tree.with_context(|| format!("failed to plan `{dist}`"))?,
+            packing: self.request.options.devel_packing,
+            requires: requires.collect(),
+            family,
         })
     }
 
-    fn placing<'b>(&self, search: &'b SearchPath, links: LinkPolicy) -> Placing<'b> {
-        Placing {
-            platform: self.request.platform,
-            search,
-            links,
-        }
-    }
-
-    /// An empty claim of a package whose files go into the directory of the distribution `dist`.
-    /// For a device package that is the distribution of the libraries.
-    fn claim(&self, spec: &PackageSpec, dist: &str, scope: Option<&Scope>) -> Claim {
-        let directory = platform_package(dist, &self.request.release);
-        Claim::new(spec, &directory, scope)
-    }
-
     fn select(&self, wanted: impl Fn(&ArtifactName) -> bool) -> Vec<&'a Artifact> {
-        self.tree
-            .artifacts
-            .iter()
+        let artifacts = self.tree.artifacts.iter();
+        artifacts
             .filter(|artifact| wanted(&artifact.name))
             .collect()
     }
@@ -461,7 +399,7 @@ impl<'a> Planner<'a> {
             if !counts(collision.path) {
                 continue;
             }
-            match self.request.on_collision {
+            match self.request.options.on_collision {
                 OnCollision::Refuse => return Err(check::collision(collision)),
                 OnCollision::Last => self.note(format!("{collision}: used the last")),
             }
@@ -471,8 +409,8 @@ impl<'a> Planner<'a> {
 
     /// Adds a note, unless another package has added the same one.
     fn note(&mut self, note: String) {
-        if !self.plan.notes.contains(&note) {
-            self.plan.notes.push(note);
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
         }
     }
 }

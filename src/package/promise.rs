@@ -5,8 +5,7 @@
 //! complete only if it has all these files: `build` compares the promises with its plan, `check`
 //! reads them from a finished wheel with [`read`], and `rocm-sdk test` opens the files.
 
-use std::fmt;
-
+use derive_more::Display;
 use serde::Deserialize;
 
 use crate::{
@@ -69,7 +68,8 @@ pub struct FileSpec {
 }
 
 /// A component of an artifact, for any target: `core-hip_lib`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[display("{name}_{component}")]
 #[serde(try_from = "String")]
 pub struct ArtifactPart {
     pub name: String,
@@ -77,7 +77,8 @@ pub struct ArtifactPart {
 }
 
 /// A file that the Python code of a package finds by name, on one platform.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
+#[display("`{}`{kind}", pattern.as_str())]
 pub struct Promise {
     /// `core`, `libraries`, …
     pub package: String,
@@ -89,10 +90,13 @@ pub struct Promise {
     pub artifact: Option<ArtifactPart>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub enum PromiseKind {
+    #[display(" (library `{_0}`)")]
     Library(String),
+    #[display(" (command `{_0}`)")]
     Command(String),
+    #[display("")]
     File,
 }
 
@@ -106,58 +110,34 @@ impl Promise {
     }
 }
 
-impl fmt::Display for Promise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pattern = self.pattern.as_str();
-        match &self.kind {
-            PromiseKind::Library(name) => write!(f, "`{pattern}` (library `{name}`)"),
-            PromiseKind::Command(name) => write!(f, "`{pattern}` (command `{name}`)"),
-            PromiseKind::File => write!(f, "`{pattern}`"),
-        }
-    }
-}
-
 impl ScriptSpec {
     /// The function in the form of entry points: `rocm_sdk_core._cli:amdclangpp`.
     pub fn call(&self, python: &str) -> String {
-        let module = self.module.clone();
-        let module = module.unwrap_or_else(|| format!("{python}._cli"));
-        format!("{module}:{}", self.function())
+        let own = format!("{python}._cli");
+        format!(
+            "{}:{}",
+            self.module.as_ref().unwrap_or(&own),
+            self.function()
+        )
     }
 
     pub fn function(&self) -> String {
-        let identifier = || {
-            let letter = |c: char| match c {
-                '+' => 'p',
-                c if c.is_ascii_alphanumeric() => c,
-                _ => '_',
-            };
-            self.name.chars().map(letter).collect()
+        let letter = |c: char| match c {
+            '+' => 'p',
+            c if c.is_ascii_alphanumeric() => c,
+            _ => '_',
         };
-        self.function.clone().unwrap_or_else(identifier)
+        let function = self.function.clone();
+        function.unwrap_or_else(|| self.name.chars().map(letter).collect())
     }
 
     /// The path of the program on a platform, with the `.exe` of Windows.
     pub fn program(&self, platform: Platform) -> Option<String> {
-        self.runs
-            .as_ref()
-            .map(|runs| program(runs.as_str(), platform))
+        Some(program(self.runs.as_ref()?.as_str(), platform))
     }
 
     pub fn is_on(&self, platform: Platform) -> bool {
         self.platform.is_none_or(|only| only == platform)
-    }
-}
-
-impl LibrarySpec {
-    /// The path of the library on a platform, as a pattern; `None` if the platform does not have
-    /// it.
-    pub fn pattern(&self, platform: Platform) -> Option<Glob> {
-        library(
-            platform,
-            &self.directory,
-            [&self.linux, &self.windows].map(String::as_str),
-        )
     }
 }
 
@@ -218,7 +198,12 @@ fn read_file(call: &Call<'_>, platform: Platform) -> Result<Option<Promise>> {
     }))
 }
 
-fn library(platform: Platform, directory: &str, [linux, windows]: [&str; 2]) -> Option<Glob> {
+/// The path of a library on a platform, as a pattern; `None` if the platform does not have it.
+pub(super) fn library(
+    platform: Platform,
+    directory: &str,
+    [linux, windows]: [&str; 2],
+) -> Option<Glob> {
     let (directory, name) = match platform {
         Platform::Linux => (directory, linux),
         Platform::Windows => ("bin", windows),
@@ -246,11 +231,5 @@ impl TryFrom<String> for ArtifactPart {
             name: artifact.name,
             component: artifact.component,
         })
-    }
-}
-
-impl fmt::Display for ArtifactPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}_{}", self.name, self.component)
     }
 }

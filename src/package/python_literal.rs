@@ -15,44 +15,30 @@ pub(super) fn literal(value: &str) -> String {
     };
     let mut out = String::from(quote);
     for c in value.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c == quote => {
-                out.push('\\');
-                out.push(c);
-            }
-            ' '..='~' => out.push(c),
-            c if !c.is_ascii() && c.is_alphanumeric() => out.push(c),
-            c => escape(&mut out, u32::from(c)),
-        }
+        let _ = match (c, u32::from(c)) {
+            ('\n', _) => write!(out, "\\n"),
+            ('\r', _) => write!(out, "\\r"),
+            ('\t', _) => write!(out, "\\t"),
+            (c, _) if c == quote || c == '\\' => write!(out, "\\{c}"),
+            (' '..='~', _) => write!(out, "{c}"),
+            (c, _) if !c.is_ascii() && c.is_alphanumeric() => write!(out, "{c}"),
+            (_, code @ 0..=0xff) => write!(out, "\\x{code:02x}"),
+            (_, code @ 0x100..=0xffff) => write!(out, "\\u{code:04x}"),
+            (_, code) => write!(out, "\\U{code:08x}"),
+        };
     }
     out.push(quote);
     out
 }
 
-fn escape(out: &mut String, code: u32) {
-    let _ = match code {
-        0..=0xff => write!(out, "\\x{code:02x}"),
-        0x100..=0xffff => write!(out, "\\u{code:04x}"),
-        _ => write!(out, "\\U{code:08x}"),
-    };
-}
-
 /// A call on one line: `Name('a', 'b', key='c', flag=True)`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Call<'a> {
     pub(super) function: &'a str,
     pub(super) arguments: Vec<String>,
-    named: Vec<(&'a str, Value)>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Value {
-    Text(String),
-    Flag(bool),
+    named: Vec<(&'a str, String)>,
+    /// The named arguments that are `True`.
+    flags: Vec<&'a str>,
 }
 
 impl<'a> Call<'a> {
@@ -60,21 +46,32 @@ impl<'a> Call<'a> {
     pub(super) fn parse(line: &'a str) -> Option<Self> {
         let (function, mut rest) = line.strip_suffix(')')?.split_once('(')?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut call = Self {
+            function,
+            ..Self::default()
+        };
         if function.is_empty() || !function.chars().all(is_name) {
             return None;
         }
-        let (mut arguments, mut named) = (Vec::new(), Vec::new());
         while !rest.is_empty() {
             let name = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
             let (name, after) = rest.split_at(name);
-            rest = if let Some(after) = after.strip_prefix('=') {
-                let (value, left) = read_value(after)?;
-                named.push((name, value));
-                left
-            } else {
-                let (value, left) = read_text(rest)?;
-                arguments.push(value);
-                left
+            rest = match after.strip_prefix('=') {
+                Some(value) if value.starts_with(['T', 'F']) => {
+                    call.flags.extend(value.starts_with("True").then_some(name));
+                    let left = value.strip_prefix("True");
+                    left.or_else(|| value.strip_prefix("False"))?
+                }
+                Some(value) => {
+                    let (value, left) = read_text(value)?;
+                    call.named.push((name, value));
+                    left
+                }
+                None => {
+                    let (value, left) = read_text(rest)?;
+                    call.arguments.push(value);
+                    left
+                }
             };
             rest = match rest.strip_prefix(", ") {
                 Some(more) => more,
@@ -82,32 +79,17 @@ impl<'a> Call<'a> {
                 None => return None,
             };
         }
-        Some(Self {
-            function,
-            arguments,
-            named,
-        })
+        Some(call)
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.named.iter().find_map(|(known, value)| match value {
-            Value::Text(text) if *known == name => Some(text.as_str()),
-            _ => None,
-        })
+        let found = self.named.iter().find(|(known, _)| *known == name);
+        found.map(|(_, text)| text.as_str())
     }
 
     pub(super) fn is_set(&self, name: &str) -> bool {
-        self.named.contains(&(name, Value::Flag(true)))
+        self.flags.contains(&name)
     }
-}
-
-fn read_value(text: &str) -> Option<(Value, &str)> {
-    for (word, flag) in [("True", true), ("False", false)] {
-        if let Some(rest) = text.strip_prefix(word) {
-            return Some((Value::Flag(flag), rest));
-        }
-    }
-    read_text(text).map(|(text, rest)| (Value::Text(text), rest))
 }
 
 /// Reads the literal at the start of a text. Returns its value, and the rest of the text.
@@ -116,31 +98,28 @@ fn read_text(text: &str) -> Option<(String, &str)> {
     let mut chars = text[1..].chars();
     let mut out = String::new();
     loop {
-        let c = chars.next()?;
-        if c == quote {
-            return Some((out, chars.as_str()));
-        }
-        if c == '\n' || c == '\r' {
-            return None;
-        }
-        let digits = match c {
-            '\\' => match chars.next()? {
-                'n' => Err('\n'),
-                'r' => Err('\r'),
-                't' => Err('\t'),
-                'x' => Ok(2),
-                'u' => Ok(4),
-                'U' => Ok(8),
-                c => Err(c),
-            },
-            c => Err(c),
-        };
-        out.push(match digits {
-            Err(c) => c,
-            Ok(digits) => {
-                let hex: String = chars.by_ref().take(digits).collect();
-                char::from_u32(u32::from_str_radix(&hex, 16).ok()?)?
+        out.push(match chars.next()? {
+            c if c == quote => return Some((out, chars.as_str())),
+            '\n' | '\r' => return None,
+            '\\' => {
+                let digits = match chars.next()? {
+                    'n' => Err('\n'),
+                    'r' => Err('\r'),
+                    't' => Err('\t'),
+                    'x' => Ok(2),
+                    'u' => Ok(4),
+                    'U' => Ok(8),
+                    c => Err(c),
+                };
+                match digits {
+                    Err(c) => c,
+                    Ok(digits) => {
+                        let hex: String = chars.by_ref().take(digits).collect();
+                        char::from_u32(u32::from_str_radix(&hex, 16).ok()?)?
+                    }
+                }
             }
+            c => c,
         });
     }
 }

@@ -1,11 +1,26 @@
 //! [`SdkTree`]: the development files that a devel package unpacks, and their order in its archive.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, path::PathBuf};
 
-use crate::{elf::Rpath, package::origin::BuildOrigin, relpath::RelPath, wheel};
+use crate::{
+    artifact::{ArtifactName, TreeForm},
+    elf::Rpath,
+    relpath::RelPath,
+    wheel,
+};
 
 /// The most symlinks in one path, as on Linux. A path with more is taken for a loop.
 const MOST_LINKS: usize = 40;
+
+/// A file of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildOrigin {
+    pub artifact: ArtifactName,
+    pub path: PathBuf,
+    /// The length; 0 for a file that is not written yet.
+    pub len: u64,
+    pub form: TreeForm,
+}
 
 /// The tree. Paths are relative to its top directory.
 #[derive(Clone, Debug)]
@@ -162,41 +177,6 @@ impl SdkEntry {
             Self::File { .. } | Self::Shipped(_) => 1,
             Self::Link(_) => 2,
             Self::Directory => 3,
-        }
-    }
-}
-
-impl fmt::Display for SdkTree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (path, entry) in self.ordered() {
-            let path = NameLine(path.as_str());
-            match entry {
-                SdkEntry::Directory => writeln!(f, "    mkdir  {path}")?,
-                SdkEntry::Empty => writeln!(f, "    empty  {path}")?,
-                SdkEntry::File { origin, rpath, .. } => match rpath {
-                    None => writeln!(f, "    copy   {path} < {}", origin.artifact)?,
-                    Some(rpath) => {
-                        writeln!(f, "    relink {path} < {} [{rpath}]", origin.artifact)?;
-                    }
-                },
-                SdkEntry::Shipped(text) | SdkEntry::Link(text) => {
-                    writeln!(f, "    link   {path} -> {}", NameLine(text))?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Displays a name on one line: line breaks and other control characters are escaped.
-pub(super) struct NameLine<'a>(pub(super) &'a str);
-
-impl fmt::Display for NameLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.chars().any(char::is_control) {
-            write!(f, "{:?}", self.0)
-        } else {
-            f.write_str(self.0)
         }
     }
 }

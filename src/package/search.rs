@@ -6,36 +6,22 @@ use crate::{
     relpath::RelPath,
 };
 
-/// The directories of the core package that are added to run paths, in order.
-#[derive(Clone, Debug)]
-pub(super) struct SearchPath {
-    core: String,
-    directories: Vec<RelPath>,
-}
-
-impl SearchPath {
-    /// `core` is the import name of the core package's directory: `_rocm_sdk_core`.
-    pub(super) fn new(core: &str, directories: &[RelPath]) -> Self {
-        Self {
-            core: core.to_owned(),
-            directories: directories.to_vec(),
-        }
-    }
-
-    /// The run path for a file: its own entries, then one entry for each directory.
-    ///
-    /// The new entries go up to `site-packages` and down into the core package, even for files of
-    /// the core package itself. So they are also right for the same path below `_rocm_sdk_devel`.
-    pub(super) fn extend(&self, path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
-        let up = "../".repeat(path.depth());
-        let added: Vec<String> = self
-            .directories
-            .iter()
-            .map(|directory| format!("$ORIGIN/{up}{}/{directory}", self.core))
-            .collect();
-        let added: Rpath = added.join(":").parse()?;
-        Ok(own(path, facts)?.join(&added))
-    }
+/// The run path for a file: its own entries, then one entry for each of `directories` of the core
+/// package, whose import name is `core`.
+///
+/// The new entries go up to `site-packages` and down into the core package, even for files of the
+/// core package itself. So they are also right for the same path below `_rocm_sdk_devel`.
+pub(super) fn extend(
+    core: &str,
+    directories: &[RelPath],
+    path: &RelPath,
+    facts: &ElfFacts,
+) -> Result<Rpath> {
+    let up = "../".repeat(path.depth());
+    let added = directories.iter();
+    let added = added.map(|directory| format!("$ORIGIN/{up}{core}/{directory}"));
+    let added: Rpath = added.collect::<Vec<_>>().join(":").parse()?;
+    Ok(own(path, facts)?.join(&added))
 }
 
 /// The run path that the file has in the artifact.
@@ -91,17 +77,10 @@ mod tests {
     }
 
     fn way(path: &str, library: &SharedObject) -> String {
-        let search = SearchPath::new(
-            "_rocm_sdk_core",
-            &[
-                "lib".parse().unwrap(),
-                "lib/rocm_sysdeps/lib".parse().unwrap(),
-            ],
-        );
-        search
-            .extend(&path.parse().unwrap(), &facts(library))
-            .unwrap()
-            .to_string()
+        let directories = ["lib", "lib/rocm_sysdeps/lib"].map(|it| it.parse().unwrap());
+        let path = path.parse().unwrap();
+        let rpath = extend("_rocm_sdk_core", &directories, &path, &facts(library));
+        rpath.unwrap().to_string()
     }
 
     #[test]

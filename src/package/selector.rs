@@ -4,92 +4,92 @@
 //! The contents do not depend on the machine that builds them. The extras are the same as those
 //! that `build_extras(None)` of `_dist_info.py` computes; a test compares the two.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::{cmp::Ordering, collections::BTreeMap, fmt::Write as _};
+
+use itertools::Itertools as _;
 
 use crate::{
-    error::Invalid,
+    error::Result,
     package::{
         catalog::{PackageKind, PackageSpec},
-        dist_info::{self, DeviceCodeForm, DistInfo},
-        naming::{DistributionMode, NameTemplate},
+        dist_info::{self, DistInfo},
+        naming::DistributionMode,
         templates,
     },
     relpath::RelPath,
     run::Platform,
+    target::Scope,
 };
 
-const EGG_INFO: &str = "src/rocm.egg-info";
-const ENTRY_POINTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
-
-/// A requirement, and the environment marker under which it applies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SelectorRequirement {
-    pub pin: String,
-    pub marker: Option<&'static str>,
-}
-
-/// The name of an extra, and the requirements that it installs.
-pub type Extra = (String, Vec<SelectorRequirement>);
+/// The name of an extra, and the requirements that it installs: each with the environment marker
+/// under which it applies.
+type Extra = (String, Vec<(String, Option<String>)>);
 
 /// The files of the sdist, relative to its top directory, in the order of the archive.
-pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>, Invalid> {
-    let info = DistInfo {
-        this_package: "meta",
-        libraries_py_package: None,
-        ..*info
-    };
-    let mut texts: Vec<(String, String)> = templates::sdist_top()
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>> {
+    let package = info.catalog.only(PackageKind::Selector)?;
+    let dist_info = dist_info::render(info, &package.name, None);
+    let mut python = vec![("_dist_info.py", dist_info)];
+    python.extend(templates::pure_package(package));
+    let python = python.into_iter();
+    let mut texts: Vec<(String, String)> = python
+        .map(|(name, text)| (format!("src/rocm_sdk/{name}"), text))
         .collect();
-    texts.push(("README.md".into(), readme(&info)));
-    texts.push((
-        "src/rocm_sdk/_dist_info.py".into(),
-        dist_info::render(&info),
-    ));
-    let python = selector(&info).map(templates::pure_package);
-    for (name, text) in python.unwrap_or_default() {
-        texts.push((format!("src/rocm_sdk/{name}"), text));
+    for (name, text) in templates::ROCM_TOP {
+        texts.push(((*name).into(), (*text).into()));
     }
-    texts.extend(egg_info(&info, &texts));
-    texts.push(("PKG-INFO".into(), pkg_info(&info)));
+    texts.push(("README.md".into(), readme(info, package)));
+    // The `.egg-info` files that setuptools would write, for tools that read them.
+    let egg_info = [
+        ("PKG-INFO", pkg_info(info, package)),
+        ("dependency_links.txt", "\n".to_owned()),
+        (
+            "entry_points.txt",
+            "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n".to_owned(),
+        ),
+        ("requires.txt", requires_txt(info)),
+        ("top_level.txt", "rocm_sdk\n".to_owned()),
+        ("SOURCES.txt", String::new()),
+    ];
+    let egg_info = egg_info.into_iter();
+    texts.extend(egg_info.map(|(name, text)| (format!("src/rocm.egg-info/{name}"), text)));
+    let sources = texts.iter().map(|(path, _)| path.as_str()).sorted();
+    let sources = sources.collect::<Vec<_>>().join("\n");
+    if let Some((_, text)) = texts.last_mut() {
+        *text = sources;
+    }
+    texts.push(("PKG-INFO".into(), pkg_info(info, package)));
     texts.push((
         "setup.cfg".into(),
         "[egg_info]\ntag_build = \ntag_date = 0\n\n".into(),
     ));
     texts.sort_by(|a, b| files_first(&a.0, &b.0));
+    let texts = texts.into_iter();
     texts
-        .into_iter()
         .map(|(path, text)| Ok((path.parse()?, text.into_bytes())))
         .collect()
 }
 
 /// PKG-INFO of the sdist. Fields that depend on the machine that installs it are declared dynamic
 /// ([PEP 643](https://peps.python.org/pep-0643/)).
-pub fn pkg_info(info: &DistInfo<'_>) -> String {
+fn pkg_info(info: &DistInfo<'_>, package: &PackageSpec) -> String {
     let common = &info.catalog.metadata;
-    let (name, summary) = selector(info).map_or_else(Default::default, |package| {
-        let dist = package.dist_template(info.form.mode()).fill_text("");
-        (dist, package.summary(None))
-    });
     let urls = common.urls.iter();
     let urls = urls.map(|(label, url)| format!("Project-URL: {label}, {url}\n"));
     let mut text = format!(
         "Metadata-Version: 2.4\n\
-         Name: {name}\n\
+         Name: {}\n\
          Version: {}\n\
-         Summary: {summary}\n\
+         Summary: {}\n\
          {}\
          License-Expression: {}\n\
          Requires-Python: {}\n\
          Description-Content-Type: text/markdown\n\
          Dynamic: Provides-Extra\n\
          Dynamic: Requires-Dist\n",
+        package.dist_name(info.mode, None),
         info.version,
+        package.summary(None),
         urls.collect::<String>(),
         common.license,
         common.requires_python,
@@ -99,189 +99,105 @@ pub fn pkg_info(info: &DistInfo<'_>) -> String {
     }
     for (extra, requirements) in extras(info) {
         let _ = writeln!(text, "Provides-Extra: {extra}");
-        for SelectorRequirement { pin, marker } in requirements {
+        for (pin, marker) in requirements {
             let marker = marker.map_or(String::new(), |marker| format!("{marker} and "));
             let _ = writeln!(text, "Requires-Dist: {pin}; {marker}extra == \"{extra}\"");
         }
     }
-    text.push('\n');
-    text.push_str(&readme(info));
-    text
+    text + "\n" + &readme(info, package)
 }
 
-fn readme(info: &DistInfo<'_>) -> String {
-    let dist = selector(info).map(|package| package.dist_template(info.form.mode()).fill_text(""));
-    templates::readme(&dist.unwrap_or_default(), info.version)
+/// The description of the package, with a command that installs exactly this version.
+fn readme(info: &DistInfo<'_>, package: &PackageSpec) -> String {
+    let text = templates::README.replace("{name}", &package.dist_name(info.mode, None));
+    text.replace("{version}", &info.version)
 }
 
-fn selector<'a>(info: &DistInfo<'a>) -> Option<&'a PackageSpec> {
-    let mut packages = info.catalog.packages().iter();
-    packages.find(|package| package.kind == PackageKind::Selector)
+fn pin(info: &DistInfo<'_>, package: &PackageSpec, target: &str) -> String {
+    let dist = package.dist_template(info.mode).fill(target);
+    format!("{dist}=={}", info.version)
 }
 
 /// The requirements of `rocm` without extras.
-pub fn requires(info: &DistInfo<'_>) -> Vec<String> {
+fn requires(info: &DistInfo<'_>) -> Vec<String> {
     let packages = info.catalog.packages().iter();
-    let required =
-        packages.filter(|package| package.required && package.kind != PackageKind::Selector);
-    required
-        .map(|package| {
-            let dist = package.dist_template(info.form.mode()).fill_text("");
-            format!("{dist}=={}", info.version)
-        })
+    packages
+        .filter(|package| package.required && package.kind != PackageKind::Selector)
+        .map(|package| pin(info, package, ""))
         .collect()
 }
 
 /// All extras: first one per package, then one per package and target.
-pub fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
-    let targets = base_targets(info);
-    let only = (targets.len() == 1).then(|| targets.first()).flatten();
-    let packages = extra_packages(info);
+fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
+    let available = info.only.as_ref().map(std::slice::from_ref);
+    let available = available.unwrap_or(&info.view.available).iter();
+    let targets: BTreeMap<String, &Scope> = available
+        .map(|scope| (scope.base().to_string(), scope))
+        .collect();
+    let packages: Vec<&PackageSpec> = info
+        .catalog
+        .packages()
+        .iter()
+        .filter(|package| {
+            // In a legacy set, the libraries packages contain all device code.
+            let is_inside =
+                info.mode == DistributionMode::Legacy && package.kind == PackageKind::Device;
+            !package.required && !info.absent.contains(&package.name) && !is_inside
+        })
+        .collect();
+    let is_per_target = |it: &PackageSpec| it.dist_template(info.mode).is_for_one_scope();
+    let on = |platform: &str| format!("sys_platform == \"{platform}\"");
     let mut extras: Vec<Extra> = Vec::new();
     for package in &packages {
-        let requirements = match (package.is_per_target(), only) {
+        let requirements = match (is_per_target(package), targets.keys().exactly_one()) {
+            (true, Ok(only)) => vec![(pin(info, package, only), None)],
             // `setup.py` chooses the target on the machine that installs the sdist.
-            (true, None) => Vec::new(),
-            (true, Some(target)) => vec![package.requirement(info, Some(target), None)],
-            (false, _) => vec![package.requirement(info, None, package.marker)],
+            (true, Err(_)) => Vec::new(),
+            (false, _) => {
+                let platform = package.only_platform().map(Platform::sys_platform);
+                vec![(pin(info, package, ""), platform.map(on))]
+            }
         };
-        extras.push((package.logical.to_owned(), requirements));
+        extras.push((package.name.clone(), requirements));
     }
-    // Device packages have such extras even for a single target, so that the same install command
-    // works for every set.
-    let several = |p: &&ExtraPackage| targets.len() > 1 || p.kind == PackageKind::Device;
-    let each = packages
-        .iter()
-        .filter(|p| p.is_per_target() && !targets.is_empty());
-    for package in each.filter(several) {
-        let all: Vec<SelectorRequirement> = targets
-            .iter()
-            .map(|target| package.requirement(info, Some(target), marker(info, target)))
-            .collect();
-        for (target, requirement) in targets.iter().zip(&all) {
-            let extra = format!("{}-{target}", package.logical);
-            extras.push((extra, vec![requirement.clone()]));
+    for package in packages.into_iter().filter(|it| is_per_target(it)) {
+        // Device packages have such extras even for a single target, so that the same install
+        // command works for every set.
+        let fewest = if package.kind == PackageKind::Device {
+            1
+        } else {
+            2
+        };
+        if targets.len() < fewest {
+            continue;
         }
-        extras.push((format!("{}-all", package.logical), all));
+        let mut all = Vec::new();
+        for (target, scope) in &targets {
+            let requirement = (pin(info, package, target), info.view.marker(scope).map(on));
+            extras.push((
+                format!("{}-{target}", package.name),
+                vec![requirement.clone()],
+            ));
+            all.push(requirement);
+        }
+        extras.push((format!("{}-all", package.name), all));
     }
     extras
-}
-
-/// A package that has an extra.
-struct ExtraPackage<'a> {
-    logical: &'a str,
-    dist: &'a NameTemplate,
-    kind: PackageKind,
-    marker: Option<&'static str>,
-}
-
-impl ExtraPackage<'_> {
-    fn is_per_target(&self) -> bool {
-        self.dist.is_for_one_scope()
-    }
-
-    fn requirement(
-        &self,
-        info: &DistInfo<'_>,
-        target: Option<&String>,
-        marker: Option<&'static str>,
-    ) -> SelectorRequirement {
-        let dist = self.dist.fill_text(target.map_or("", String::as_str));
-        SelectorRequirement {
-            pin: format!("{dist}=={}", info.version),
-            marker,
-        }
-    }
-}
-
-fn extra_packages<'a>(info: &DistInfo<'a>) -> Vec<ExtraPackage<'a>> {
-    let mode = info.form.mode();
-    let packages = info.catalog.packages().iter();
-    let has_extra = |package: &&PackageSpec| {
-        let is_absent = info.absent.contains(&package.name);
-        // In a legacy set, the libraries packages contain all device code.
-        let is_inside = mode == DistributionMode::Legacy && package.kind == PackageKind::Device;
-        !package.required && !is_absent && !is_inside
-    };
-    let extras = packages.filter(has_extra).map(|package| ExtraPackage {
-        logical: &package.name,
-        dist: package.dist_template(mode),
-        kind: package.kind,
-        marker: package.only_platform().map(only_on),
-    });
-    extras.collect()
-}
-
-fn only_on(platform: Platform) -> &'static str {
-    match platform {
-        Platform::Linux => "sys_platform == \"linux\"",
-        Platform::Windows => "sys_platform == \"win32\"",
-    }
-}
-
-fn base(target: &str) -> &str {
-    target.split(':').next().unwrap_or(target)
-}
-
-fn base_targets(info: &DistInfo<'_>) -> Vec<String> {
-    let own = info
-        .this_target
-        .filter(|_| info.form == DeviceCodeForm::Restricted);
-    let names: BTreeSet<&str> = match own {
-        Some(own) => BTreeSet::from([base(own)]),
-        None => info.available.iter().map(|name| base(name)).collect(),
-    };
-    names.into_iter().map(str::to_owned).collect()
-}
-
-/// The environment marker for a target that only one of the two platforms has.
-fn marker(info: &DistInfo<'_>, target: &str) -> Option<&'static str> {
-    if info.linux.is_empty() || info.windows.is_empty() {
-        return None;
-    }
-    let within = |list: &[String]| list.iter().any(|name| base(name) == target);
-    match (within(info.linux), within(info.windows)) {
-        (true, false) => Some(only_on(Platform::Linux)),
-        (false, true) => Some(only_on(Platform::Windows)),
-        _ => None,
-    }
-}
-
-/// The `.egg-info` files that setuptools would write, for tools that read them.
-fn egg_info(info: &DistInfo<'_>, others: &[(String, String)]) -> Vec<(String, String)> {
-    let mut files = vec![
-        ("PKG-INFO", pkg_info(info)),
-        ("dependency_links.txt", "\n".to_owned()),
-        ("entry_points.txt", ENTRY_POINTS.to_owned()),
-        ("requires.txt", requires_txt(info)),
-        ("top_level.txt", "rocm_sdk\n".to_owned()),
-    ];
-    let mut sources: Vec<String> = others.iter().map(|(path, _)| path.clone()).collect();
-    sources.extend(files.iter().map(|(name, _)| format!("{EGG_INFO}/{name}")));
-    sources.push(format!("{EGG_INFO}/SOURCES.txt"));
-    sources.sort();
-    files.push(("SOURCES.txt", sources.join("\n")));
-    files
-        .into_iter()
-        .map(|(name, text)| (format!("{EGG_INFO}/{name}"), text))
-        .collect()
 }
 
 fn requires_txt(info: &DistInfo<'_>) -> String {
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (extra, requirements) in extras(info) {
         sections.entry(extra.clone()).or_default();
-        for SelectorRequirement { pin, marker } in requirements {
+        for (pin, marker) in requirements {
             let section = marker.map_or(extra.clone(), |marker| format!("{extra}:{marker}"));
             sections.entry(section).or_default().push(pin);
         }
     }
     let mut text = requires(info).join("\n") + "\n";
     for (name, pins) in sections {
-        let _ = writeln!(text, "\n[{name}]");
-        for pin in pins {
-            let _ = writeln!(text, "{pin}");
-        }
+        let pins = pins.iter().map(|pin| format!("{pin}\n"));
+        let _ = write!(text, "\n[{name}]\n{}", pins.collect::<String>());
     }
     text
 }

@@ -71,11 +71,10 @@ impl Subset {
     /// If the plan lacks only some packages of the subset, because the artifacts have no files for
     /// them, it has a note about each.
     pub fn keep(&self, plan: &mut BuildPlan) -> Result<()> {
-        plan.wheels.retain(|wheel| self.makes(&wheel.label));
-        plan.sdists.retain(|sdist| self.makes(&sdist.label));
+        plan.packages.retain(|package| self.makes(&package.label));
         let names = self.labels.iter().map(|label| format!("`{}`", label.dist));
         ensure!(
-            !plan.wheels.is_empty() || !plan.sdists.is_empty(),
+            !plan.packages.is_empty(),
             "none of these packages is in this set: {}",
             names.collect::<Vec<_>>().join(", ")
         );

@@ -10,7 +10,7 @@ use crate::package::{
 };
 
 /// A file of a package: its name and its text.
-pub type Text = (&'static str, &'static str);
+type Text = (&'static str, &'static str);
 
 macro_rules! texts {
     ($root:literal: $($name:literal),* $(,)?) => {
@@ -19,7 +19,7 @@ macro_rules! texts {
 }
 
 /// The static part of `_dist_info.py`; `dist_info::render` adds the rest.
-pub const DIST_INFO: &str = include_str!("python/_dist_info.py");
+pub(super) const DIST_INFO: &str = include_str!("python/_dist_info.py");
 
 /// The start of `_cli.py`, which runs programs. `console_scripts` adds one function per script.
 const CLI: &str = include_str!("python/_cli.py");
@@ -27,7 +27,7 @@ const CORE_CLI: &str = include_str!("python/rocm_sdk_core/_cli.py");
 const PROFILER_CLI: &str = include_str!("python/rocm_profiler/_cli.py");
 
 /// The description of the `rocm` package, with placeholders for name and version.
-const README: &str = include_str!("python/rocm/README.md");
+pub(super) const README: &str = include_str!("python/rocm/README.md");
 
 const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
     "__init__.py",
@@ -58,7 +58,8 @@ const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
     "tests/utils.py",
 );
 
-const ROCM_TOP: &[Text] = texts!("rocm":
+/// The files at the top of the `rocm` sdist, without its description.
+pub(super) const ROCM_TOP: &[Text] = texts!("rocm":
     "MANIFEST.in",
     "pyproject.toml",
     "rocm_build.py",
@@ -123,16 +124,6 @@ fn console_scripts(package: &PackageSpec) -> Option<String> {
     Some(text)
 }
 
-/// The description of the `rocm` package, with a command that installs exactly this version.
-pub fn readme(dist: &str, version: &str) -> String {
-    README.replace("{name}", dist).replace("{version}", version)
-}
-
-/// The files at the top of the `rocm` sdist, without its description.
-pub fn sdist_top() -> &'static [Text] {
-    ROCM_TOP
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +170,7 @@ mod tests {
         let python = catalog.packages().iter().flat_map(pure_package);
         let top = ROCM_TOP.iter().map(|(_, text)| (*text).to_owned());
         let mut texts: Vec<String> = python.map(|(_, text)| text).chain(top).collect();
-        texts.extend([DIST_INFO.to_owned(), readme("rocm", "7.13.0")]);
+        texts.extend([DIST_INFO.to_owned(), README.replace("{version}", "7.13.0")]);
         let lines = texts.iter().flat_map(|text| text.lines());
         let found: Vec<_> = lines.filter(|it| it.contains("pip install")).collect();
         assert_eq!(found.len(), 2, "{found:?}");

@@ -27,7 +27,7 @@ use crate::{
     parallel,
     store::{Ranged, Span},
     version::Version,
-    wheel::{DistName, Metadata, SdistFilename, WheelFilename, WheelReader},
+    wheel::{self, DistName, Metadata, SdistFilename, WheelFilename},
 };
 
 /// A file up to this size is read in one request: digest and metadata come from the same bytes.
@@ -270,7 +270,8 @@ impl PackageFacts {
     fn read(file: impl Read + Seek, name: &str) -> Result<(Self, Option<Vec<u8>>)> {
         if is_wheel(name) {
             let name: WheelFilename = name.parse()?;
-            let text = wheel_metadata(file).context("failed to read METADATA")?;
+            let text =
+                wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")?;
             Ok((Self::of(&text, name.name(), name.version())?, Some(text)))
         } else {
             let name: SdistFilename = name.parse()?;
@@ -299,12 +300,6 @@ impl PackageFacts {
             requires_python: inside.requires_python.map(|line| line.as_str().to_owned()),
         })
     }
-}
-
-fn wheel_metadata(file: impl Read + Seek) -> Result<Vec<u8>> {
-    let mut wheel = WheelReader::from_directory(file)?;
-    let path = wheel.dist_info().join(&"METADATA".parse()?);
-    Ok(wheel.read(&path, LONGEST_METADATA)?)
 }
 
 fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {

@@ -6,10 +6,12 @@
 //!
 //! [RFC 1951]: https://www.rfc-editor.org/rfc/rfc1951
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
+use derive_more::Display;
 use libdeflater::{CompressionLvl, Compressor};
 
+use crate::error::{Context as _, Error, Result, anyhow};
 use last_block::{Ending, Finder};
 
 mod blocks;
@@ -18,15 +20,8 @@ mod last_block;
 mod tests;
 
 /// Compression level: 1 is the fastest, 12 gives the smallest wheels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub struct CompressionLevel(u8);
-
-/// Error of parsing a [`CompressionLevel`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a level is a number from 1 to 12, not {text:?}")]
-pub struct InvalidLevel {
-    text: String,
-}
 
 impl Default for CompressionLevel {
     /// The measurements are in docs/performance.md.
@@ -36,38 +31,21 @@ impl Default for CompressionLevel {
 }
 
 impl FromStr for CompressionLevel {
-    type Err = InvalidLevel;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let plain = !text.starts_with(['+', '0']);
-        text.parse()
-            .ok()
-            .filter(|level| plain && (1..=12).contains(level))
-            .map(Self)
-            .ok_or_else(|| InvalidLevel {
-                text: text.to_owned(),
-            })
-    }
-}
-
-impl fmt::Display for CompressionLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+    fn from_str(text: &str) -> Result<Self> {
+        let level = text.parse().ok().filter(|level| (1..=12).contains(level));
+        let level = level.filter(|_| !text.starts_with(['+', '0'])).map(Self);
+        level.with_context(|| format!("a level is a number from 1 to 12, not {text:?}"))
     }
 }
 
 /// Whether the members of a wheel are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub enum WheelCompression {
+    #[display("store")]
     Store,
     Deflate(CompressionLevel),
-}
-
-/// Error of parsing a [`WheelCompression`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a compression is `store` or a level from 1 to 12, not {text:?}")]
-pub struct InvalidCompression {
-    text: String,
 }
 
 impl Default for WheelCompression {
@@ -77,24 +55,23 @@ impl Default for WheelCompression {
 }
 
 impl FromStr for WheelCompression {
-    type Err = InvalidCompression;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "store" => Ok(Self::Store),
-            level => level
-                .parse()
-                .map(Self::Deflate)
-                .map_err(|InvalidLevel { text }| InvalidCompression { text }),
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "store" {
+            return Ok(Self::Store);
         }
+        let level = text.parse().map(Self::Deflate);
+        level.map_err(|_| anyhow!("a compression is `store` or a level from 1 to 12, not {text:?}"))
     }
 }
 
-impl fmt::Display for WheelCompression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl WheelCompression {
+    /// A compressor; `None` if nothing is compressed.
+    pub fn deflater(self) -> Option<Deflater> {
         match self {
-            Self::Store => f.pad("store"),
-            Self::Deflate(level) => level.fmt(f),
+            Self::Store => None,
+            Self::Deflate(level) => Some(Deflater::new(level)),
         }
     }
 }

@@ -1,15 +1,163 @@
-//! The small files of a `.dist-info` directory besides METADATA and RECORD: WHEEL
-//! ([PEP 427](https://peps.python.org/pep-0427/)), `entry_points.txt` and `top_level.txt`.
+//! The small files of a `.dist-info` directory besides RECORD: METADATA, WHEEL ([PEP
+//! 427](https://peps.python.org/pep-0427/)), `entry_points.txt` and `top_level.txt`.
+//!
+//! METADATA (PKG-INFO in sdists) and WHEEL are `Name: value` lines, an empty line and a text. The
+//! syntax is that of email ([core
+//! metadata](https://packaging.python.org/en/latest/specifications/core-metadata/)).
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::{collections::BTreeSet, str::FromStr};
+
+use derive_more::Display;
 
 use crate::{
+    error::{Context as _, Error, Result, anyhow, ensure},
     relpath::RelPath,
-    wheel::{
-        headers::{self, InvalidHeader, InvalidLine},
-        tag::{InvalidTag, Tag},
-    },
+    version::Version,
+    wheel::name::{DistName, Tag},
 };
+
+/// A value that fits on one line: not empty, no control characters, no space around it.
+///
+/// Because it cannot contain a line break, a value can never add a header of its own.
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
+pub struct HeaderLine(Box<str>);
+
+impl HeaderLine {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for HeaderLine {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        // Python's `splitlines` breaks lines at U+2028 and U+2029 too.
+        let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        ensure!(!text.is_empty(), "an empty value: {text:?}");
+        ensure!(
+            !text.contains(breaks),
+            "a control character in a value: {text:?}"
+        );
+        ensure!(text.trim() == text, "a space around a value: {text:?}");
+        Ok(Self(text.into()))
+    }
+}
+
+/// The headers of one file: their names and values. The lines of a folded value are joined by
+/// spaces.
+struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    fn parse(text: &str) -> Result<Self> {
+        let mut headers: Vec<(String, String)> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            if line.is_empty() {
+                break;
+            }
+            let invalid = || anyhow!("line {} is no `Name: value`: {line:?}", index + 1);
+            if line.starts_with([' ', '\t']) {
+                let (_, folded) = headers.last_mut().ok_or_else(invalid)?;
+                let separator = if folded.is_empty() { "" } else { " " };
+                *folded = format!("{folded}{separator}{}", line.trim());
+                continue;
+            }
+            let (name, value) = line.split_once(':').ok_or_else(invalid)?;
+            if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') || name.is_empty() {
+                return Err(invalid());
+            }
+            headers.push((name.to_owned(), value.trim().to_owned()));
+        }
+        Ok(Self(headers))
+    }
+
+    /// The values of a field that are not empty.
+    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.0.iter().filter(|it| it.0.eq_ignore_ascii_case(name));
+        let values = named.map(|(_, value)| value.as_str());
+        values.filter(|value| !value.is_empty())
+    }
+
+    fn required<'a>(&'a self, file: &str, name: &'a str) -> Result<&'a str> {
+        let value = self.all(name).next();
+        value.with_context(|| format!("{file} without `{name}`"))
+    }
+}
+
+/// What rocwheel needs of the metadata of a distribution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    pub name: DistName,
+    pub version: Version,
+    pub requires_python: Option<HeaderLine>,
+    /// Requirements, `a>=1; extra == "x"` ([PEP 508](https://peps.python.org/pep-0508/)).
+    pub requires_dist: Vec<HeaderLine>,
+}
+
+/// Fields that metadata has at most once, and those that it may have several times.
+const ONCE: [&str; 10] = [
+    "Metadata-Version",
+    "Name",
+    "Version",
+    "Summary",
+    "Author",
+    "Author-email",
+    "License-Expression",
+    "Requires-Python",
+    "Description-Content-Type",
+    "Description",
+];
+const SEVERAL: [&str; 6] = [
+    "License-File",
+    "Project-URL",
+    "Classifier",
+    "Requires-Dist",
+    "Provides-Extra",
+    "Dynamic",
+];
+
+impl Metadata {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let text = str::from_utf8(bytes).map_err(|_| anyhow!("metadata that is not UTF-8"))?;
+        let headers = Headers::parse(text)?;
+        // Metadata 1.x and 2.x: a newer minor version only adds fields, but a newer major one may
+        // change their meaning.
+        let version = headers.required("metadata", "Metadata-Version")?;
+        ensure!(
+            matches!(version.split_once('.'), Some(("1" | "2", minor)) if minor.bytes().all(|byte| byte.is_ascii_digit())),
+            "metadata of a version that is not known: {version}"
+        );
+        for field in ONCE {
+            let count = headers
+                .0
+                .iter()
+                .filter(|it| it.0.eq_ignore_ascii_case(field));
+            ensure!(count.count() <= 1, "metadata with a second `{field}`");
+        }
+        // The lines of a description are joined here, and may have any characters.
+        let fields = ONCE.into_iter().chain(SEVERAL);
+        for field in fields.filter(|field| *field != "Description") {
+            for value in headers.all(field) {
+                read::<HeaderLine>(field, value)?;
+            }
+        }
+        for extra in headers.all("Provides-Extra") {
+            read::<DistName>("Provides-Extra", extra)?;
+        }
+        let lines = |field| headers.all(field).map(str::parse::<HeaderLine>);
+        Ok(Self {
+            name: read("Name", headers.required("metadata", "Name")?)?,
+            version: read("Version", headers.required("metadata", "Version")?)?,
+            requires_python: lines("Requires-Python").next().transpose()?,
+            requires_dist: lines("Requires-Dist").collect::<Result<_>>()?,
+        })
+    }
+}
+
+fn read<T: FromStr<Err: Into<Error>>>(field: &str, value: &str) -> Result<T> {
+    let value = value.parse().map_err(Into::into);
+    value.with_context(|| format!("`{field}` of metadata"))
+}
 
 /// The contents of WHEEL.
 ///
@@ -33,149 +181,47 @@ pub struct WheelFacts {
     pub root_is_purelib: bool,
 }
 
-/// Error of parsing WHEEL.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidWheelText {
-    #[error(transparent)]
-    Header(#[from] InvalidHeader),
-    #[error(transparent)]
-    Line(#[from] InvalidLine),
-    #[error(transparent)]
-    Tag(#[from] InvalidTag),
-    #[error("WHEEL without `{0}`")]
-    Missing(&'static str),
-    #[error("WHEEL of a version that is not known: {0:?}")]
-    Version(String),
-}
-
 impl FromStr for WheelFacts {
-    type Err = InvalidWheelText;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (headers, _) = headers::parse(text)?;
-        let values = |name: &'static str| {
-            headers
-                .iter()
-                .filter(move |header| header.name.eq_ignore_ascii_case(name))
-                .map(|header| header.value.as_str())
-        };
-        let first = |name| values(name).next().ok_or(InvalidWheelText::Missing(name));
-        let version = first("Wheel-Version")?;
-        if !version.starts_with("1.") {
-            return Err(InvalidWheelText::Version(version.to_owned()));
-        }
-        let tags: Vec<Tag> = values("Tag").map(str::parse).collect::<Result<_, _>>()?;
-        if tags.is_empty() {
-            return Err(InvalidWheelText::Missing("Tag"));
-        }
+    fn from_str(text: &str) -> Result<Self> {
+        let headers = Headers::parse(text)?;
+        let version = headers.required("WHEEL", "Wheel-Version")?;
+        ensure!(
+            version.starts_with("1."),
+            "WHEEL of a version that is not known: {version:?}"
+        );
+        headers.required("WHEEL", "Tag")?;
+        let purelib = headers.required("WHEEL", "Root-Is-Purelib");
         Ok(Self {
-            tags,
-            root_is_purelib: first("Root-Is-Purelib")?.eq_ignore_ascii_case("true"),
+            tags: headers.all("Tag").map(str::parse).collect::<Result<_>>()?,
+            root_is_purelib: purelib?.eq_ignore_ascii_case("true"),
         })
     }
 }
 
-/// A console script, `hipcc = rocm_sdk_core._cli:hipcc`. Installers create an executable for it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EntryPoint {
-    name: Box<str>,
-    module: Box<str>,
-    function: Box<str>,
-}
-
-/// Error of parsing an [`EntryPoint`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidEntryPoint {
-    text: String,
-    reason: &'static str,
-}
-
-impl EntryPoint {
-    /// The name of the executable, `hipcc`.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The module to import, `rocm_sdk_core._cli`.
-    pub fn module(&self) -> &str {
-        &self.module
-    }
-
-    /// The function to call, `hipcc`.
-    pub fn function(&self) -> &str {
-        &self.function
-    }
-}
-
-impl FromStr for EntryPoint {
-    type Err = InvalidEntryPoint;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = |reason| InvalidEntryPoint {
-            text: text.to_owned(),
-            reason,
-        };
-        let (name, target) = text
-            .split_once('=')
-            .ok_or_else(|| invalid("an entry point is `name = module:function`"))?;
-        let (module, function) = target
-            .split_once(':')
-            .ok_or_else(|| invalid("an entry point is `name = module:function`"))?;
-        let (name, module, function) = (name.trim(), module.trim(), function.trim());
-        // The name becomes a file name, so nothing else may be in it.
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+');
-        if name.is_empty() || !name.chars().all(is_plain) || name.starts_with('.') {
-            return Err(invalid(
-                "the name of a command has ASCII letters, digits, `_`, `-`, `.` and `+` only",
-            ));
-        }
-        if !is_dotted(module) || !is_dotted(function) {
-            return Err(invalid("not a module and a function of Python"));
-        }
-        Ok(Self {
-            name: name.into(),
-            module: module.into(),
-            function: function.into(),
+/// A console script of `entry_points.txt`: `hipcc = rocm_sdk_core._cli:hipcc`. Installers create an
+/// executable for it.
+pub fn entry_point(name: &str, call: &str) -> Result<String> {
+    let line = format!("{name} = {call}");
+    let is_dotted = |text: &str| {
+        text.split('.').all(|word| {
+            word.starts_with(|c: char| c.is_alphabetic() || c == '_')
+                && word.chars().all(|c| c.is_alphanumeric() || c == '_')
         })
-    }
-}
-
-impl fmt::Display for EntryPoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}:{}", self.name, self.module, self.function)
-    }
-}
-
-/// Whether a text consists of identifiers separated by dots.
-fn is_dotted(text: &str) -> bool {
-    text.split('.').all(|word| {
-        word.starts_with(|c: char| c.is_alphabetic() || c == '_')
-            && word.chars().all(|c| c.is_alphanumeric() || c == '_')
-    })
-}
-
-const CONSOLE_SCRIPTS: &str = "[console_scripts]";
-
-/// The contents of `entry_points.txt`, sorted by name; `None` if there are no commands.
-pub fn entry_points_text(commands: &[EntryPoint]) -> Option<String> {
-    let sorted: BTreeSet<&EntryPoint> = commands.iter().collect();
-    let lines = sorted.iter().map(|command| format!("{command}\n"));
-    (!commands.is_empty()).then(|| format!("{CONSOLE_SCRIPTS}\n{}", lines.collect::<String>()))
-}
-
-/// Parses the console scripts of `entry_points.txt`. Other groups are ignored.
-pub fn parse_entry_points(text: &str) -> Result<Vec<EntryPoint>, InvalidEntryPoint> {
-    let mut group = "";
-    let mut commands = Vec::new();
-    for line in text.lines().map(str::trim) {
-        if line.starts_with('[') {
-            group = line;
-        } else if group == CONSOLE_SCRIPTS && !line.is_empty() && !line.starts_with(['#', ';']) {
-            commands.push(line.parse()?);
-        }
-    }
-    Ok(commands)
+    };
+    // The name becomes a file name, so nothing else may be in it.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+');
+    ensure!(
+        !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('.'),
+        "the name of a command has ASCII letters, digits, `_`, `-`, `.` and `+` only: {line:?}"
+    );
+    let (module, function) = call.split_once(':').unwrap_or_default();
+    ensure!(
+        is_dotted(module) && is_dotted(function),
+        "not a module and a function of Python: {line:?}"
+    );
+    Ok(line)
 }
 
 /// The contents of `top_level.txt`: the names that `import` can find in the wheel, sorted.
@@ -197,8 +243,106 @@ pub fn top_level_text<'a>(members: impl IntoIterator<Item = &'a RelPath>) -> Str
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::error::Error;
+
+    #[test]
+    fn a_line_that_is_no_header_is_refused_in_words() {
+        let messages = [
+            " folded\n",
+            "A: 1\nplain text\n",
+            "A: 1\n: x",
+            "A b: 1",
+            "A: 1\nÄ: 1",
+        ]
+        .map(|text| Headers::parse(text).err().unwrap().to_string());
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        line 1 is no `Name: value`: " folded"
+        line 2 is no `Name: value`: "plain text"
+        line 2 is no `Name: value`: ": x"
+        line 1 is no `Name: value`: "A b: 1"
+        line 2 is no `Name: value`: "Ä: 1"
+        "#);
+    }
+
+    #[test]
+    fn a_value_of_more_than_one_line_is_refused_in_words() {
+        let messages = [
+            "",
+            "x\nRequires-Dist: evil",
+            "x\r",
+            "x\u{2028}y",
+            "\x1b[31m",
+            " x",
+            "x\u{a0}",
+        ]
+        .map(|text| text.parse::<HeaderLine>().unwrap_err().to_string());
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        an empty value: ""
+        a control character in a value: "x\nRequires-Dist: evil"
+        a control character in a value: "x\r"
+        a control character in a value: "x\u{2028}y"
+        a control character in a value: "\u{1b}[31m"
+        a space around a value: " x"
+        a space around a value: "x\u{a0}"
+        "#);
+    }
+
+    #[test]
+    fn bytes_that_are_no_metadata_are_refused_in_words() {
+        let whole = "Metadata-Version: 2.4\nName: a\nVersion: 1\n";
+        let refused = [
+            String::new(),
+            "\n".to_owned() + whole,
+            whole.replace("2.4", "3.0"),
+            whole.replace("2.4", "2.x"),
+            whole.replace("Name: a", "Name:"),
+            whole.replace("Name: a", "Name: ../a"),
+            whole.replace("Version: 1", "Version: one"),
+            whole.replace("Version: 1", "Version 1"),
+            format!("{whole}NAME: b\n"),
+            format!("{whole}Summary: a\x1b[31m\n"),
+            format!("{whole}Provides-Extra: a b\n"),
+        ];
+        let mut messages: Vec<String> = refused
+            .iter()
+            .map(|text| format!("{:#}", Metadata::parse(text.as_bytes()).unwrap_err()))
+            .collect();
+        messages.push(Metadata::parse(b"Name: \xFF").unwrap_err().to_string());
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        metadata without `Metadata-Version`
+        metadata without `Metadata-Version`
+        metadata of a version that is not known: 3.0
+        metadata of a version that is not known: 2.x
+        metadata without `Name`
+        `Name` of metadata: a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "../a"
+        `Version` of metadata: not a PEP 440 version: "one": expected version to start with a number, but no leading ASCII digits were found
+        line 3 is no `Name: value`: "Version 1"
+        metadata with a second `Name`
+        `Summary` of metadata: a control character in a value: "a\u{1b}[31m"
+        `Provides-Extra` of metadata: a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "a b"
+        metadata that is not UTF-8
+        "#);
+    }
+
+    #[test]
+    fn what_other_tools_write_is_understood() {
+        let text = "Metadata-Version: 2.1\r\nName: Foo.Bar\r\nVersion: 1.0-1\r\nSummary: two\r\n\
+            \x20       lines\r\nHome-page: https://example.com\r\nLicense: \r\nKeywords:\r\n\
+            requires-dist: a\r\nRequires-Dist: b;\r\n  extra == \"x\"\r\nDescription: first\r\n\
+            \x20       second\r\n       |\r\n       |\tthird\r\n\r\nRequires-Dist: c\r\n";
+        let metadata = Metadata::parse(text.as_bytes()).unwrap();
+        let requires: Vec<&str> = metadata
+            .requires_dist
+            .iter()
+            .map(HeaderLine::as_str)
+            .collect();
+        assert_eq!(requires, ["a", "b; extra == \"x\""]);
+        assert_eq!(metadata.name.to_string(), "foo-bar");
+        assert_eq!(metadata.version.to_string(), "1.0.post1");
+        assert_eq!(metadata.requires_python, None);
+    }
 
     #[test]
     fn wheel_names_every_single_tag_and_reads_back() {
@@ -228,7 +372,7 @@ mod tests {
             whole.replace("Root-Is-Purelib: ", "Root "),
             whole.replace("Root-Is-Purelib: false\n", ""),
         ]
-        .map(|text| format!("{:#}", Error::from(text.parse::<WheelFacts>().unwrap_err())));
+        .map(|text| format!("{:#}", text.parse::<WheelFacts>().unwrap_err()));
         insta::assert_snapshot!(messages.join("\n"), @r#"
         WHEEL without `Wheel-Version`
         WHEEL of a version that is not known: "2.0"
@@ -240,44 +384,24 @@ mod tests {
     }
 
     #[test]
-    fn entry_points_are_sorted_and_read_back() {
-        let commands: Vec<EntryPoint> = [
-            "rocminfo=rocm_sdk_core._cli:rocm_info",
-            "amdclang++ = rocm_sdk_core._cli:amdclangpp",
-        ]
-        .map(|text| text.parse().unwrap())
-        .to_vec();
-        let text = entry_points_text(&commands).unwrap();
-        insta::assert_snapshot!(text, @"
-        [console_scripts]
-        amdclang++ = rocm_sdk_core._cli:amdclangpp
-        rocminfo = rocm_sdk_core._cli:rocm_info
-        ");
-        let other = format!("[x]\nno = script\n# {text}\n{text}\n[y]\n\n");
-        let read = parse_entry_points(&other).unwrap();
-        assert_eq!(read, [commands[1].clone(), commands[0].clone()]);
-        assert_eq!(entry_points_text(&[]), None);
-    }
-
-    #[test]
     fn a_text_that_is_no_entry_point_is_refused_in_words() {
+        let line = entry_point("amdclang++", "rocm_sdk_core._cli:amdclangpp").unwrap();
+        assert_eq!(line, "amdclang++ = rocm_sdk_core._cli:amdclangpp");
         let messages = [
-            "hipcc",
-            "hipcc = a",
-            "= a:b",
-            "../x = a:b",
-            ".x = a:b",
-            "x = a:",
-            "x = a..b:c",
-            "x = 1a:b",
-            "x = a:b\n[evil]",
-            "x = a b:c",
+            ("hipcc", "a"),
+            ("", "a:b"),
+            ("../x", "a:b"),
+            (".x", "a:b"),
+            ("x", "a:"),
+            ("x", "a..b:c"),
+            ("x", "1a:b"),
+            ("x", "a:b\n[evil]"),
+            ("x", "a b:c"),
         ]
-        .map(|text| text.parse::<EntryPoint>().unwrap_err().to_string());
+        .map(|(name, call)| entry_point(name, call).unwrap_err().to_string());
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        an entry point is `name = module:function`: "hipcc"
-        an entry point is `name = module:function`: "hipcc = a"
-        the name of a command has ASCII letters, digits, `_`, `-`, `.` and `+` only: "= a:b"
+        not a module and a function of Python: "hipcc = a"
+        the name of a command has ASCII letters, digits, `_`, `-`, `.` and `+` only: " = a:b"
         the name of a command has ASCII letters, digits, `_`, `-`, `.` and `+` only: "../x = a:b"
         the name of a command has ASCII letters, digits, `_`, `-`, `.` and `+` only: ".x = a:b"
         not a module and a function of Python: "x = a:"
@@ -306,5 +430,22 @@ mod tests {
         core
         single
         ");
+    }
+
+    proptest! {
+        #[test]
+        fn every_line_reads_back_from_a_header(text in "\\PC{1,20}") {
+            if let Ok(line) = text.parse::<HeaderLine>() {
+                let text = format!("A: {line}\nB: x\n");
+                let headers = Headers::parse(&text).unwrap();
+                prop_assert_eq!(headers.0.len(), 2);
+                prop_assert_eq!(&headers.0[0].1, line.as_str());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_metadata_or_an_error(text in "(Metadata-Version: 2.4\nName: a\nVersion: 1\n)?([\\PC\r\n:]{0,40}|(A: ?|[ \t\r\n:]|\\PC){0,20})") {
+            let _ = Metadata::parse(text.as_bytes());
+        }
     }
 }

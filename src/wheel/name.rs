@@ -1,111 +1,239 @@
-//! `DistName`: the name of a distribution, `rocm-sdk-core`.
-//!
-//! It is displayed as it was written, but compared in its normalized form
-//! ([PEP 503](https://peps.python.org/pep-0503/)): `ROCm_SDK.core` is the same name.
+//! Names: of distributions ([PEP 503](https://peps.python.org/pep-0503/)), of what a wheel runs on
+//! ([PEP 425](https://peps.python.org/pep-0425/)), and the file names made of both ([PEP
+//! 427](https://peps.python.org/pep-0427/), [PEP 625](https://peps.python.org/pep-0625/)).
 
-use std::{
-    cmp::Ordering,
-    fmt,
-    hash::{Hash, Hasher},
-    str::FromStr,
+use std::str::FromStr;
+
+use derive_more::Display;
+use itertools::Itertools as _;
+
+use crate::{
+    error::{Context as _, Error, Result, bail, ensure},
+    version::Version,
 };
 
-#[derive(Clone, Debug)]
-pub struct DistName {
-    written: Box<str>,
-    normal: Box<str>,
-}
-
-/// Error of parsing a [`DistName`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}: {text:?}")]
-pub struct InvalidDistName {
-    text: String,
-    reason: &'static str,
-}
+/// The name of a distribution in its normalized form, `rocm-sdk-core`: lower case, each run of `-`,
+/// `_` and `.` replaced by `-`.
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DistName(String);
 
 impl DistName {
-    /// The name of the project on an index: lower case, each run of `-`, `_` and `.` replaced by
-    /// `-`.
+    /// The name of the project on an index.
     pub fn normalized(&self) -> &str {
-        &self.normal
+        &self.0
     }
 
     /// The name in file names, `rocm_sdk_core`: `-` separates the parts of a file name, so it is
     /// replaced by `_` ([PEP 625](https://peps.python.org/pep-0625/)).
     pub fn filename_form(&self) -> String {
-        self.normal.replace('-', "_")
+        self.0.replace('-', "_")
     }
 }
 
 impl FromStr for DistName {
-    type Err = InvalidDistName;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self> {
+        let is_separator = |c: char| matches!(c, '-' | '_' | '.');
         let is_inner = |c: char| c.is_ascii_alphanumeric() || is_separator(c);
-        let reason = if text.is_empty() {
-            "an empty distribution name"
-        } else if !text.chars().all(is_inner) {
-            "a distribution name has ASCII letters, digits, `-`, `_` and `.` only"
-        } else if text.starts_with(is_separator) || text.ends_with(is_separator) {
-            "a distribution name begins and ends with a letter or digit"
-        } else {
-            return Ok(Self {
-                written: text.into(),
-                normal: normalize(text),
-            });
+        ensure!(!text.is_empty(), "an empty distribution name: {text:?}");
+        ensure!(
+            text.chars().all(is_inner),
+            "a distribution name has ASCII letters, digits, `-`, `_` and `.` only: {text:?}"
+        );
+        ensure!(
+            !text.starts_with(is_separator) && !text.ends_with(is_separator),
+            "a distribution name begins and ends with a letter or digit: {text:?}"
+        );
+        let lower = text.to_ascii_lowercase();
+        let mut words = lower.split(is_separator).filter(|word| !word.is_empty());
+        Ok(Self(words.join("-")))
+    }
+}
+
+/// Interpreter, ABI and platform, `py3-none-linux_x86_64`. Each may be a set of several, separated
+/// by `.`: `py2.py3-none-any`.
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(String);
+
+impl Tag {
+    /// The platform part: `linux_x86_64` of `py3-none-linux_x86_64`.
+    pub fn platform(&self) -> &str {
+        self.0.rsplit('-').next().unwrap_or_default()
+    }
+
+    /// All simple tags of a compressed set: `py2.py3-none-any` gives `py2-none-any` and
+    /// `py3-none-any`.
+    pub fn expand(&self) -> Vec<Self> {
+        let parts = self.0.split('-').map(|part| part.split('.'));
+        let tags = parts.multi_cartesian_product();
+        tags.map(|tag| Self(tag.join("-"))).collect()
+    }
+}
+
+impl FromStr for Tag {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        ensure!(
+            text.split('-').count() == 3,
+            "a tag has three parts between hyphens: {text:?}"
+        );
+        ensure!(
+            !text.split(['-', '.']).any(str::is_empty),
+            "an empty part in a tag: {text:?}"
+        );
+        ensure!(
+            text.chars().all(is_plain),
+            "a tag has ASCII letters, digits, `_` and `.` only: {text:?}"
+        );
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The file name of a wheel, `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl`.
+///
+/// A parsed name is displayed exactly as it was, even if it is not normalized: it names a file that
+/// exists.
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[display("{text}")]
+pub struct WheelFilename {
+    text: String,
+    name: DistName,
+    version: Version,
+    tag: Tag,
+}
+
+/// The file name of an sdist, `rocm-7.13.0.tar.gz`; displayed as it was, like that of a wheel.
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[display("{text}")]
+pub struct SdistFilename {
+    text: String,
+    name: DistName,
+    version: Version,
+}
+
+impl WheelFilename {
+    /// The normalized file name for a name, a version and a tag.
+    pub fn new(name: &DistName, version: &Version, tag: &Tag) -> Self {
+        Self {
+            text: format!("{}-{tag}.whl", stem(name, version)),
+            name: name.clone(),
+            version: version.clone(),
+            tag: tag.clone(),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn name(&self) -> &DistName {
+        &self.name
+    }
+
+    pub fn version(&self) -> &Version {
+        &self.version
+    }
+
+    pub fn tag(&self) -> &Tag {
+        &self.tag
+    }
+
+    /// The directory of the wheel's metadata, `rocm_sdk_core-7.13.0.dist-info`.
+    pub fn dist_info(&self) -> String {
+        format!("{}.dist-info", stem(&self.name, &self.version))
+    }
+}
+
+impl SdistFilename {
+    /// The normalized file name for a name and a version.
+    pub fn new(name: &DistName, version: &Version) -> Self {
+        Self {
+            text: format!("{}.tar.gz", stem(name, version)),
+            name: name.clone(),
+            version: version.clone(),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn name(&self) -> &DistName {
+        &self.name
+    }
+
+    pub fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// The top directory of the archive, `rocm-7.13.0`.
+    pub fn top(&self) -> &str {
+        self.text.strip_suffix(".tar.gz").unwrap_or(&self.text)
+    }
+}
+
+/// The part that the file names and the `.dist-info` directory have in common:
+/// `rocm_sdk_core-7.13.0`.
+fn stem(name: &DistName, version: &Version) -> String {
+    format!("{}-{}", name.filename_form(), version.filename_form())
+}
+
+impl FromStr for WheelFilename {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parse = || -> Result<Self> {
+            let stem = text.strip_suffix(".whl").context("no `.whl` at its end")?;
+            let parts: Vec<&str> = stem.split('-').collect();
+            let (name, version, tag) = match parts[..] {
+                [name, version, _, _, _] => (name, version, &parts[2..]),
+                [name, version, build, _, _, _] => {
+                    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+                    ensure!(
+                        build.starts_with(|c: char| c.is_ascii_digit())
+                            && build.chars().all(is_inner),
+                        "a build number is a digit, then letters, digits, `_` and `.`: {build:?}"
+                    );
+                    (name, version, &parts[3..])
+                }
+                _ => bail!(
+                    "five or six parts between hyphens expected, not {}",
+                    parts.len()
+                ),
+            };
+            Ok(Self {
+                text: text.to_owned(),
+                name: name.parse()?,
+                version: version.parse()?,
+                tag: tag.join("-").parse()?,
+            })
         };
-        Err(InvalidDistName {
-            text: text.to_owned(),
-            reason,
-        })
+        parse().with_context(|| format!("not the file name of a wheel: {text:?}"))
     }
 }
 
-/// Displays the name as it was written.
-impl fmt::Display for DistName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.written)
+impl FromStr for SdistFilename {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parse = || -> Result<Self> {
+            let stem = text.strip_suffix(".tar.gz");
+            let stem = stem.context("no `.tar.gz` at its end")?;
+            // Names of older sdists may contain hyphens, but versions never do: split at the last
+            // one.
+            let parts = stem.rsplit_once('-');
+            let (name, version) = parts.context("no hyphen before a version")?;
+            Ok(Self {
+                text: text.to_owned(),
+                name: name.parse()?,
+                version: version.parse()?,
+            })
+        };
+        parse().with_context(|| format!("not the file name of an sdist: {text:?}"))
     }
-}
-
-impl PartialEq for DistName {
-    fn eq(&self, other: &Self) -> bool {
-        self.normal == other.normal
-    }
-}
-
-impl Eq for DistName {}
-
-impl Hash for DistName {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.normal.hash(state);
-    }
-}
-
-impl Ord for DistName {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.normal.cmp(&other.normal)
-    }
-}
-
-impl PartialOrd for DistName {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-fn is_separator(c: char) -> bool {
-    matches!(c, '-' | '_' | '.')
-}
-
-fn normalize(text: &str) -> Box<str> {
-    let words: Vec<String> = text
-        .split(is_separator)
-        .filter(|word| !word.is_empty())
-        .map(str::to_ascii_lowercase)
-        .collect();
-    words.join("-").into()
 }
 
 #[cfg(test)]
@@ -119,9 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_keeps_its_spelling_and_compares_by_its_normal_form() {
+    fn names_compare_by_their_normal_form() {
         let legacy = name("rocm-sdk-libraries-gfx94X-dcgpu");
-        assert_eq!(legacy.to_string(), "rocm-sdk-libraries-gfx94X-dcgpu");
         assert_eq!(legacy.normalized(), "rocm-sdk-libraries-gfx94x-dcgpu");
         assert_eq!(legacy.filename_form(), "rocm_sdk_libraries_gfx94x_dcgpu");
         assert_eq!(name("Rocm.__SDK-.core"), name("rocm-sdk-core"));
@@ -150,6 +277,145 @@ mod tests {
         "#);
     }
 
+    #[test]
+    fn a_compressed_tag_stands_for_every_combination() {
+        let tag: Tag = "py2.py3-none-linux_x86_64.win_amd64".parse().unwrap();
+        let singles: Vec<String> = tag.expand().iter().map(Tag::to_string).collect();
+        insta::assert_snapshot!(singles.join("\n"), @"
+        py2-none-linux_x86_64
+        py2-none-win_amd64
+        py3-none-linux_x86_64
+        py3-none-win_amd64
+        ");
+        assert_eq!(tag.to_string(), "py2.py3-none-linux_x86_64.win_amd64");
+    }
+
+    #[test]
+    fn a_text_that_is_no_tag_is_refused_in_words() {
+        let refused = [
+            "",
+            "py3-none",
+            "py3-none-a-b",
+            "py3--any",
+            "py3-none-a..b",
+            "py3-none-a b",
+            "py3-none-é",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| text.parse::<Tag>().unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        a tag has three parts between hyphens: ""
+        a tag has three parts between hyphens: "py3-none"
+        a tag has three parts between hyphens: "py3-none-a-b"
+        an empty part in a tag: "py3--any"
+        an empty part in a tag: "py3-none-a..b"
+        a tag has ASCII letters, digits, `_` and `.` only: "py3-none-a b"
+        a tag has ASCII letters, digits, `_` and `.` only: "py3-none-é"
+        "#);
+    }
+
+    fn wheel(text: &str) -> WheelFilename {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_name_made_from_parts_is_in_normal_form() {
+        let name: DistName = "rocm-sdk-libraries-gfx94X-dcgpu".parse().unwrap();
+        let version: Version = "10.1.0.dev0+ABC-def".parse().unwrap();
+        let tag: Tag = "py3-none-linux_x86_64".parse().unwrap();
+        let filename = WheelFilename::new(&name, &version, &tag);
+        assert_eq!(
+            filename.to_string(),
+            "rocm_sdk_libraries_gfx94x_dcgpu-10.1.0.dev0+abc.def-py3-none-linux_x86_64.whl"
+        );
+        assert_eq!(wheel(filename.as_str()), filename);
+        assert_eq!(
+            filename.dist_info(),
+            "rocm_sdk_libraries_gfx94x_dcgpu-10.1.0.dev0+abc.def.dist-info"
+        );
+        let sdist = SdistFilename::new(&"ROCm".parse().unwrap(), &version);
+        assert_eq!(sdist.to_string(), "rocm-10.1.0.dev0+abc.def.tar.gz");
+        assert_eq!(sdist.top(), "rocm-10.1.0.dev0+abc.def");
+        assert_eq!(sdist.to_string().parse::<SdistFilename>().unwrap(), sdist);
+    }
+
+    #[test]
+    fn a_parsed_name_prints_as_it_was_and_tells_its_parts() {
+        let filename = wheel(
+            "Ruamel.Yaml-1.0+x_2-1a-cp39.cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
+        );
+        assert_eq!(filename.name().normalized(), "ruamel-yaml");
+        assert_eq!(filename.version().to_string(), "1.0+x.2");
+        assert_eq!(filename.tag().expand().len(), 4);
+        assert!(filename.to_string().starts_with("Ruamel.Yaml-"));
+        let sdist: SdistFilename = "rocm-sdk-1.0.tar.gz".parse().unwrap();
+        assert_eq!(sdist.name().normalized(), "rocm-sdk");
+    }
+
+    #[test]
+    fn a_file_name_that_is_no_wheels_is_refused_in_words() {
+        let refused = [
+            "rocm-1.0.tar.gz",
+            ".whl",
+            "rocm-1.0-py3-none.whl",
+            "rocm-sdk-core-1.0-py3-none-any-x.whl",
+            "rocm-sdk-1.0-py3-none-any.whl",
+            "rocm-1.0-x1-py3-none-any.whl",
+            "rocm-1.0-1/2-py3-none-any.whl",
+            "-1.0-py3-none-any.whl",
+            "../rocm-1.0-py3-none-any.whl",
+            "rocm-seven-py3-none-any.whl",
+            "rocm-1.0-py3-none-.whl",
+            "rocm-1.0-py3-none-a/b.whl",
+            "rocm-1.0-py3-none-any.WHL",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| format!("{:#}", text.parse::<WheelFilename>().unwrap_err()))
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not the file name of a wheel: "rocm-1.0.tar.gz": no `.whl` at its end
+        not the file name of a wheel: ".whl": five or six parts between hyphens expected, not 1
+        not the file name of a wheel: "rocm-1.0-py3-none.whl": five or six parts between hyphens expected, not 4
+        not the file name of a wheel: "rocm-sdk-core-1.0-py3-none-any-x.whl": five or six parts between hyphens expected, not 8
+        not the file name of a wheel: "rocm-sdk-1.0-py3-none-any.whl": not a PEP 440 version: "sdk": expected version to start with a number, but no leading ASCII digits were found
+        not the file name of a wheel: "rocm-1.0-x1-py3-none-any.whl": a build number is a digit, then letters, digits, `_` and `.`: "x1"
+        not the file name of a wheel: "rocm-1.0-1/2-py3-none-any.whl": a build number is a digit, then letters, digits, `_` and `.`: "1/2"
+        not the file name of a wheel: "-1.0-py3-none-any.whl": an empty distribution name: ""
+        not the file name of a wheel: "../rocm-1.0-py3-none-any.whl": a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "../rocm"
+        not the file name of a wheel: "rocm-seven-py3-none-any.whl": not a PEP 440 version: "seven": expected version to start with a number, but no leading ASCII digits were found
+        not the file name of a wheel: "rocm-1.0-py3-none-.whl": an empty part in a tag: "py3-none-"
+        not the file name of a wheel: "rocm-1.0-py3-none-a/b.whl": a tag has ASCII letters, digits, `_` and `.` only: "py3-none-a/b"
+        not the file name of a wheel: "rocm-1.0-py3-none-any.WHL": no `.whl` at its end
+        "#);
+    }
+
+    #[test]
+    fn a_file_name_that_is_no_sdists_is_refused_in_words() {
+        let refused = [
+            "rocm-1.0.zip",
+            "rocm.tar.gz",
+            "-1.0.tar.gz",
+            "rocm-.tar.gz",
+            "a/rocm-1.0.tar.gz",
+            "rocm-x.tar.gz",
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| format!("{:#}", text.parse::<SdistFilename>().unwrap_err()))
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not the file name of an sdist: "rocm-1.0.zip": no `.tar.gz` at its end
+        not the file name of an sdist: "rocm.tar.gz": no hyphen before a version
+        not the file name of an sdist: "-1.0.tar.gz": an empty distribution name: ""
+        not the file name of an sdist: "rocm-.tar.gz": not a PEP 440 version: "": expected version to start with a number, but no leading ASCII digits were found
+        not the file name of an sdist: "a/rocm-1.0.tar.gz": a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "a/rocm"
+        not the file name of an sdist: "rocm-x.tar.gz": not a PEP 440 version: "x": expected version to start with a number, but no leading ASCII digits were found
+        "#);
+    }
+
     proptest! {
         #[test]
         fn a_normal_form_is_its_own_normal_form(text in "[A-Za-z0-9]([A-Za-z0-9._-]{0,12}[A-Za-z0-9])?") {
@@ -163,7 +429,18 @@ mod tests {
         #[test]
         fn any_text_is_a_name_or_an_error(text in ".*") {
             if let Ok(name) = text.parse::<DistName>() {
-                prop_assert_eq!(name.to_string(), text);
+                let again: DistName = name.normalized().parse().unwrap();
+                prop_assert_eq!(again, name);
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_file_name_or_an_error(text in "(\\PC{0,8}|rocm-1)(-[a-z0-9._]{0,4}){0,6}(\\.whl|\\.tar\\.gz)?") {
+            if let Ok(filename) = text.parse::<WheelFilename>() {
+                prop_assert_eq!(filename.to_string(), &*text);
+            }
+            if let Ok(filename) = text.parse::<SdistFilename>() {
+                prop_assert_eq!(filename.to_string(), &*text);
             }
         }
     }

@@ -1,310 +1,284 @@
-//! `WheelReader` reads a wheel and verifies it against its RECORD
-//! ([PEP 427](https://peps.python.org/pep-0427/)).
+//! Reads METADATA of a wheel ([PEP 427](https://peps.python.org/pep-0427/)).
 //!
-//! A wheel is untrusted input: sizes are not believed, names are validated, and everything that is
-//! kept in memory has a limit.
+//! A wheel is untrusted input: sizes are not believed, names are validated, and what is kept in
+//! memory has a limit.
 
 use std::{
     collections::HashMap,
-    io::{self, Read, Seek, SeekFrom, Write as _},
+    io::{Read, Seek, SeekFrom},
 };
 
-use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry, result::ZipError};
+use zip::{CompressionMethod, ZipArchive};
 
 use crate::{
-    digest::{Hasher, Sha256},
-    error::Invalid,
+    error::{Context as _, Result, bail, ensure},
     relpath::RelPath,
-    wheel::{
-        metadata::{InvalidMetadata, Metadata},
-        record::{InvalidRecord, Mismatch, Record},
-        writer::{FileMode, WheelMember},
-    },
 };
 
-#[cfg(test)]
-mod tests;
-
-/// A wheel whose central directory was read and is valid.
-#[derive(Debug)]
-pub struct WheelReader<R> {
-    archive: ZipArchive<R>,
-    members: Vec<WheelMember>,
-    /// The index of each file in the archive. It differs from that in `members`, because archives
-    /// also have entries for directories.
-    places: HashMap<RelPath, usize>,
-    dist_info: RelPath,
-}
-
-/// Why a file is not a valid wheel.
-#[derive(Debug, thiserror::Error)]
-pub enum WheelError {
-    #[error("not a zip archive that can be trusted")]
-    Archive(#[from] ZipError),
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("an archive that does not begin with the first byte of the file")]
-    Before,
-    #[error("an archive that does not end with the last byte of the file")]
-    Behind,
-    #[error("two members of one name")]
-    Twice,
-    #[error("a member that must not be extracted")]
-    Name(#[from] Invalid),
-    #[error("a member that an installer cannot read: `{path}` is {what}")]
-    Unsupported { path: RelPath, what: &'static str },
-    #[error("a wheel has one `.dist-info` directory: found {}", list(.0))]
-    DistInfo(Vec<String>),
-    #[error("no `{0}` in the wheel")]
-    Missing(RelPath),
-    #[error("`{path}` has more than {limit} bytes")]
-    TooLong { path: RelPath, limit: u64 },
-    #[error(transparent)]
-    Metadata(#[from] InvalidMetadata),
-    #[error(transparent)]
-    Record(#[from] InvalidRecord),
-}
-
-/// A difference between a wheel and its RECORD.
-#[derive(Debug, thiserror::Error)]
-pub enum Fault {
-    #[error("`{0}` is in RECORD, but not in the wheel")]
-    Missing(RelPath),
-    #[error("`{0}` is in the wheel, but not in RECORD")]
-    Unlisted(RelPath),
-    #[error(transparent)]
-    Mismatch(#[from] Mismatch),
-    #[error("`{path}` cannot be read to its end")]
-    Unreadable {
-        path: RelPath,
-        #[source]
-        reason: io::Error,
-    },
-}
-
-/// Size limit for the text files of a wheel. RECORD is the largest, with about 100 bytes per file.
-const TEXT: u64 = 64 << 20;
-
-impl<R: Read + Seek> WheelReader<R> {
-    /// Reads the central directory and compares it with the local header of each member.
-    pub fn new(reader: R) -> Result<Self, WheelError> {
-        let mut archive = archive(reader)?;
-        archive.validate_header_consistency()?;
-        Self::of(archive)
-    }
-
-    /// Reads the central directory only. It is at the end of the file, so a remote wheel needs only
-    /// a few requests before its metadata can be read.
-    pub fn from_directory(reader: R) -> Result<Self, WheelError> {
-        Self::of(archive(reader)?)
-    }
-
-    fn of(archive: ZipArchive<R>) -> Result<Self, WheelError> {
-        let mut members = Vec::new();
-        let mut places = HashMap::new();
-        for index in 0..archive.len() {
-            let entry = archive.by_index_data(index)?;
-            if entry.is_dir() {
-                continue;
-            }
-            let member = member(&entry)?;
-            // The check for duplicates in `archive` compares bytes. Here, two encodings of one name
-            // are the same name.
-            if places.insert(member.path.clone(), index).is_some() {
-                return Err(WheelError::Twice);
-            }
-            members.push(member);
-        }
-        Ok(Self {
-            dist_info: dist_info(&members)?,
-            archive,
-            members,
-            places,
-        })
-    }
-
-    /// The files in the order of the archive, without directories.
-    pub fn members(&self) -> &[WheelMember] {
-        &self.members
-    }
-
-    /// The `.dist-info` directory.
-    pub fn dist_info(&self) -> &RelPath {
-        &self.dist_info
-    }
-
-    /// Reads a member. Fails if it is longer than `limit`.
-    pub fn read(&mut self, path: &RelPath, limit: u64) -> Result<Vec<u8>, WheelError> {
-        let mut bytes = Vec::new();
-        // The length in the central directory may be false, so count what is really read.
-        self.open(path)?
-            .take(limit.saturating_add(1))
-            .read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > limit {
-            return Err(WheelError::TooLong {
-                path: path.clone(),
-                limit,
-            });
-        }
-        Ok(bytes)
-    }
-
-    /// Reads a file of the `.dist-info` directory.
-    pub fn read_dist_info(&mut self, name: &str) -> Result<Vec<u8>, WheelError> {
-        let path = self.own(name)?;
-        self.read(&path, TEXT)
-    }
-
-    /// Reads METADATA as it is; an index serves the same bytes beside the wheel
-    /// ([PEP 658](https://peps.python.org/pep-0658/)).
-    pub fn metadata_bytes(&mut self) -> Result<Vec<u8>, WheelError> {
-        self.read_dist_info("METADATA")
-    }
-
-    pub fn metadata(&mut self) -> Result<Metadata, WheelError> {
-        Ok(Metadata::parse(&self.metadata_bytes()?)?)
-    }
-
-    pub fn record(&mut self) -> Result<Record, WheelError> {
-        Ok(Record::parse(&self.read_dist_info("RECORD")?)?)
-    }
-
-    /// SHA-256 and length of a member. It reads at most one byte more than the stated length.
-    pub fn digest(&mut self, member: &WheelMember) -> Result<(Sha256, u64), WheelError> {
-        let mut source = self.open(&member.path)?.take(member.len.saturating_add(1));
-        let mut hasher = Hasher::default();
-        io::copy(&mut source, &mut hasher)?;
-        hasher.flush()?;
-        Ok(hasher.finish())
-    }
-
-    /// Compares every member with RECORD and returns all differences, not only the first.
-    pub fn verify(&mut self) -> Result<Vec<Fault>, WheelError> {
-        let record = self.record()?;
-        let own = self.own("RECORD")?;
-        let mut faults = Vec::new();
-        let mut rows: HashMap<&RelPath, _> =
-            record.rows().iter().map(|row| (&row.path, row)).collect();
-        for member in self.members.clone() {
-            let Some(row) = rows.remove(&member.path) else {
-                faults.extend(
-                    (!is_signature(&member.path, &own)).then_some(Fault::Unlisted(member.path)),
-                );
-                continue;
-            };
-            if member.path == own {
-                continue;
-            }
-            match self.digest(&member) {
-                Ok((digest, len)) => faults.extend(row.verify(digest, len).err().map(Fault::from)),
-                Err(WheelError::Io(reason)) => faults.push(Fault::Unreadable {
-                    path: member.path,
-                    reason,
-                }),
-                Err(error) => return Err(error),
-            }
-        }
-        let missing = record
-            .rows()
-            .iter()
-            .filter(|row| rows.contains_key(&row.path));
-        faults.extend(missing.map(|row| Fault::Missing(row.path.clone())));
-        Ok(faults)
-    }
-
-    fn open(&mut self, path: &RelPath) -> Result<impl Read, WheelError> {
-        let index = self
-            .places
-            .get(path)
-            .ok_or_else(|| WheelError::Missing(path.clone()))?;
-        Ok(self.archive.by_index(*index)?)
-    }
-
-    fn own(&self, name: &str) -> Result<RelPath, WheelError> {
-        Ok(self.dist_info.join(&name.parse()?))
-    }
-}
-
-fn archive<R: Read + Seek>(mut reader: R) -> Result<ZipArchive<R>, WheelError> {
+/// Reads METADATA as it is; an index serves the same bytes beside the wheel
+/// ([PEP 658](https://peps.python.org/pep-0658/)). Fails if it is longer than `limit`.
+///
+/// Reads the central directory and METADATA only. The directory is at the end of the file, so a
+/// remote wheel needs only a few requests.
+pub fn read_metadata(mut reader: impl Read + Seek, limit: u64) -> Result<Vec<u8>> {
     check_end(&mut reader)?;
-    let archive = ZipArchive::new(reader)?;
-    if archive.offset() != 0 {
-        return Err(WheelError::Before);
+    let archive = ZipArchive::new(reader);
+    let mut archive = archive.context("not a zip archive that can be trusted")?;
+    ensure!(
+        archive.offset() == 0,
+        "an archive that does not begin with the first byte of the file"
+    );
+    ensure!(!archive.has_duplicate_names(), "two members of one name");
+    let (mut places, mut found) = (HashMap::new(), Vec::new());
+    for index in 0..archive.len() {
+        let entry = archive.by_index_data(index)?;
+        if entry.is_dir() {
+            continue;
+        }
+        let path: RelPath = entry
+            .name()?
+            .parse()
+            .context("a member that must not be extracted")?;
+        let is_packed = !matches!(
+            entry.compression(),
+            CompressionMethod::Stored | CompressionMethod::Deflated
+        );
+        ensure!(
+            !is_packed && !entry.encrypted() && !entry.is_symlink(),
+            "a member that an installer cannot read: `{path}`"
+        );
+        let top = path.ancestors().next();
+        found.extend(top.filter(|top| top.as_str().ends_with(".dist-info")));
+        // The archive compares the bytes of names. Here, two encodings of one name are the same.
+        ensure!(
+            places.insert(path, index).is_none(),
+            "two members of one name"
+        );
     }
-    if archive.has_duplicate_names() {
-        return Err(WheelError::Twice);
-    }
-    Ok(archive)
+    found.sort_unstable();
+    found.dedup();
+    let [dist_info] = &found[..] else {
+        bail!(
+            "a wheel has one `.dist-info` directory: found {}",
+            found.len()
+        );
+    };
+    let path = dist_info.join(&"METADATA".parse()?);
+    let index = places.get(&path).copied();
+    let index = index.with_context(|| format!("no `{path}` in the wheel"))?;
+    let mut bytes = Vec::new();
+    // The length in the central directory may be false, so count what is really read.
+    let entry = archive.by_index(index)?;
+    entry
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    ensure!(
+        bytes.len() as u64 <= limit,
+        "`{path}` has more than {limit} bytes"
+    );
+    Ok(bytes)
 }
 
 /// Checks that the end of central directory record, without a comment, is the end of the file.
 /// Installers search for this record in different ways: with data or a comment behind it, two of
 /// them could find different records, and so install different files.
-fn check_end(reader: &mut (impl Read + Seek)) -> Result<(), WheelError> {
+fn check_end(reader: &mut (impl Read + Seek)) -> Result<()> {
     let mut end = [0; 22];
     let found = reader
         .seek(SeekFrom::End(-22))
         .and_then(|_| reader.read_exact(&mut end));
     // A file that is too short for the record is not an error here: opening the archive fails and
     // has the better message.
-    if found.is_ok() && !(end.starts_with(b"PK\x05\x06") && end.ends_with(&[0, 0])) {
-        return Err(WheelError::Behind);
-    }
+    ensure!(
+        found.is_err() || (end.starts_with(b"PK\x05\x06") && end.ends_with(&[0, 0])),
+        "an archive that does not end with the last byte of the file"
+    );
     Ok(())
 }
 
-fn member(entry: &ZipFileEntry) -> Result<WheelMember, WheelError> {
-    let path: RelPath = entry.name()?.parse()?;
-    let what = if entry.encrypted() {
-        "encrypted"
-    } else if entry.is_symlink() {
-        "a link"
-    } else if !matches!(
-        entry.compression(),
-        CompressionMethod::Stored | CompressionMethod::Deflated
-    ) {
-        "neither stored nor deflated"
-    } else {
-        let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
-        return Ok(WheelMember {
-            path,
-            mode: if executable {
-                FileMode::Executable
-            } else {
-                FileMode::Regular
-            },
-            len: entry.size(),
-        });
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wheel::{
+        FileMode, StorageMethod, Timestamp, WheelMember, ZipWriter, test_bytes::prose,
     };
-    Err(WheelError::Unsupported { path, what })
-}
 
-fn dist_info(members: &[WheelMember]) -> Result<RelPath, WheelError> {
-    let mut found: Vec<RelPath> = members
-        .iter()
-        .filter_map(|member| member.path.ancestors().next())
-        .filter(|top| matches!(top.as_str().rsplit_once('.'), Some((_, "dist-info"))))
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    match found.pop() {
-        Some(one) if found.is_empty() => Ok(one),
-        last => Err(WheelError::DistInfo(
-            found.iter().chain(&last).map(RelPath::to_string).collect(),
-        )),
+    const METADATA: &str = "Metadata-Version: 2.4\nName: x\nVersion: 1\n";
+
+    /// What is in the wheel of the tests.
+    fn files() -> Vec<(&'static str, Vec<u8>)> {
+        vec![
+            ("x/__init__.py", Vec::new()),
+            ("x/lib.so", prose(3_000, 1)),
+            ("x/é, \"q\"", b"odd".to_vec()),
+            ("x-1.dist-info/METADATA", METADATA.into()),
+        ]
     }
-}
 
-fn list(names: &[String]) -> String {
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
+    fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+        let mut writer = ZipWriter::new(Cursor::default(), Timestamp::FIRST);
+        for (name, content) in files {
+            let member = WheelMember {
+                path: name.parse().unwrap(),
+                mode: FileMode::Regular,
+                len: content.len() as u64,
+            };
+            let crc = crc32fast::hash(content);
+            let written = writer.add(&member, StorageMethod::Stored, crc, content);
+            written.unwrap();
+        }
+        writer.finish().unwrap().into_inner()
     }
-}
 
-/// Whether a file is a signature of RECORD (`RECORD.jws`, `RECORD.p7s`), which RECORD cannot list.
-fn is_signature(path: &RelPath, record: &RelPath) -> bool {
-    let rest = path.as_str().strip_prefix(record.as_str());
-    matches!(rest, Some(".jws" | ".p7s"))
+    fn good() -> Vec<u8> {
+        archive(&files())
+    }
+
+    fn read(bytes: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+        read_metadata(Cursor::new(bytes.as_ref()), 1_000)
+    }
+
+    fn refusal(bytes: impl AsRef<[u8]>) -> String {
+        format!("{:#}", read(bytes).unwrap_err())
+    }
+
+    /// The bytes with every occurrence of some of them replaced by as many others.
+    fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+        assert_eq!(from.len(), to.len());
+        let mut bytes = bytes.to_vec();
+        let places: Vec<usize> = (0..bytes.len())
+            .filter(|at| bytes[*at..].starts_with(from))
+            .collect();
+        assert!(!places.is_empty());
+        for at in places {
+            bytes[at..at + to.len()].copy_from_slice(to);
+        }
+        bytes
+    }
+
+    /// The bytes with a number changed in each header of one kind: the local ones or the central ones.
+    fn patched(bytes: &[u8], signature: [u8; 4], at: usize, value: &[u8]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        for place in 0..bytes.len() {
+            if bytes[place..].starts_with(&signature) {
+                bytes[place + at..][..value.len()].copy_from_slice(value);
+            }
+        }
+        bytes
+    }
+
+    const LOCAL: [u8; 4] = *b"PK\x03\x04";
+    const CENTRAL: [u8; 4] = *b"PK\x01\x02";
+
+    #[test]
+    fn metadata_is_read_as_it_is_up_to_a_limit() {
+        assert_eq!(read(good()).unwrap(), METADATA.as_bytes());
+        let short = read_metadata(Cursor::new(good()), 40).unwrap_err();
+        let none = archive(&[("x-1.dist-info/RECORD", Vec::new())]);
+        insta::assert_snapshot!(format!("{short}\n{}", refusal(none)), @"
+        `x-1.dist-info/METADATA` has more than 40 bytes
+        no `x-1.dist-info/METADATA` in the wheel
+        ");
+    }
+
+    #[test]
+    fn an_archive_that_readers_could_understand_in_two_ways_is_refused() {
+        let good = good();
+        let twice = archive(&[files(), files()[..1].to_vec()].concat());
+        let mut comment = good.clone();
+        let len = comment.len();
+        comment[len - 2] = 3;
+        comment.extend(b"PK!");
+        let messages = [
+            refusal([b"#!/bin/sh\n", &good[..]].concat()),
+            refusal([&good[..], b"\0"].concat()),
+            refusal([&good[..], &good[..]].concat()),
+            refusal(comment),
+            refusal(twice),
+        ];
+        insta::assert_snapshot!(messages.join("\n"), @"
+        an archive that does not begin with the first byte of the file
+        an archive that does not end with the last byte of the file
+        an archive that does not begin with the first byte of the file
+        an archive that does not end with the last byte of the file
+        two members of one name
+        ");
+    }
+
+    #[test]
+    fn a_member_that_an_installer_must_not_extract_is_refused() {
+        let good = good();
+        let both =
+            |at, value: &[u8]| patched(&patched(&good, LOCAL, at, value), CENTRAL, at + 2, value);
+        let messages = [
+            refusal(replaced(&good, b"x/lib.so", b"../ib.so")),
+            refusal(replaced(&good, b"x/lib.so", b"/etc/pwd")),
+            refusal(replaced(&good, b"x/lib.so", b"x\\lib.so")),
+            refusal(replaced(&good, b"x/lib.so", b"C:lib.\0o")),
+            refusal(both(8, &[12, 0])),
+            refusal(both(6, &[1, 0])),
+            refusal(patched(
+                &good,
+                CENTRAL,
+                38,
+                &(0o120_777_u32 << 16).to_le_bytes(),
+            )),
+        ];
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        a member that must not be extracted: a path with `..`: "../ib.so"
+        a member that must not be extracted: an absolute path: "/etc/pwd"
+        a member that must not be extracted: a backslash in a path: "x\\lib.so"
+        a member that must not be extracted: a NUL in a path: "C:lib.\0o"
+        a member that an installer cannot read: `x/__init__.py`
+        a member that an installer cannot read: `x/__init__.py`
+        a member that an installer cannot read: `x/__init__.py`
+        "#);
+    }
+
+    #[test]
+    fn what_is_no_wheel_is_refused_in_words() {
+        let messages = [
+            refusal(b""),
+            refusal(b"not a zip"),
+            refusal(vec![0; 1_000]),
+            refusal(archive(&[])),
+            refusal(archive(&[("x/a", Vec::new()), ("a.dist-info", Vec::new())])),
+            refusal(archive(&[
+                ("a.dist-info/METADATA", Vec::new()),
+                ("b.dist-info/METADATA", Vec::new()),
+            ])),
+        ];
+        insta::assert_snapshot!(messages.join("\n"), @"
+        not a zip archive that can be trusted: invalid Zip archive: Could not find EOCD
+        not a zip archive that can be trusted: invalid Zip archive: Could not find EOCD
+        an archive that does not end with the last byte of the file
+        a wheel has one `.dist-info` directory: found 0
+        a wheel has one `.dist-info` directory: found 0
+        a wheel has one `.dist-info` directory: found 2
+        ");
+    }
+
+    #[test]
+    fn a_wheel_cut_short_anywhere_is_refused() {
+        let good = good();
+        for len in 0..good.len() {
+            assert!(read(&good[..len]).is_err(), "{len}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_wheel_or_an_error(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..30)) {
+            let mut bytes = good();
+            for (place, value) in changes {
+                let place = place.index(bytes.len());
+                bytes[place] = value;
+            }
+            let _ = read(bytes);
+        }
+    }
 }

@@ -3,18 +3,17 @@
 
 use std::{collections::HashSet, fmt, io::Read};
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+
 use crate::{
     digest::Sha256,
-    error::Invalid,
+    error::{Context as _, Result, anyhow, bail},
     relpath::RelPath,
-    wheel::base64::{self, InvalidBase64},
 };
 
 /// The rows of RECORD in their order. No path occurs twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Record {
-    rows: Vec<RecordRow>,
-}
+pub struct Record(Vec<RecordRow>);
 
 /// The row of one file. The row of RECORD itself has neither hash nor size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,77 +23,46 @@ pub struct RecordRow {
     pub len: Option<u64>,
 }
 
-/// Error of parsing a [`Record`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("row {row} of RECORD")]
-pub struct InvalidRecord {
-    row: usize,
-    #[source]
-    reason: RecordErrorReason,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum RecordErrorReason {
-    #[error("not CSV in UTF-8")]
-    Csv,
-    #[error("three columns expected, not {0}")]
-    Columns(usize),
-    #[error(transparent)]
-    Path(#[from] Invalid),
-    #[error("a second row for `{0}`")]
-    Twice(RelPath),
-    #[error("not a `sha256=` hash: {0:?}")]
-    Algorithm(String),
-    #[error(transparent)]
-    Digest(#[from] InvalidBase64),
-    #[error("not a size: {0:?}")]
-    Len(String),
-}
-
-/// A difference between a file and its row.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Mismatch {
-    #[error("`{path}` has no hash in RECORD")]
-    Unhashed { path: RelPath },
-    #[error("`{path}` has {found} bytes, but {expected} in RECORD")]
-    Len {
-        path: RelPath,
-        expected: u64,
-        found: u64,
-    },
-    #[error("`{path}` has SHA-256 {found}, but {expected} in RECORD")]
-    Digest {
-        path: RelPath,
-        expected: Sha256,
-        found: Sha256,
-    },
-}
-
 impl RecordRow {
-    /// Checks the hash and the size of a file.
-    pub fn verify(&self, digest: Sha256, len: u64) -> Result<(), Mismatch> {
-        let path = || self.path.clone();
+    /// What differs between a file and its row; `None` if nothing.
+    pub fn mismatch(&self, digest: Sha256, len: u64) -> Option<String> {
         match (self.digest, self.len) {
-            (_, Some(expected)) if expected != len => Err(Mismatch::Len {
-                path: path(),
-                expected,
-                found: len,
-            }),
-            (Some(expected), _) if expected != digest => Err(Mismatch::Digest {
-                path: path(),
-                expected,
-                found: digest,
-            }),
-            (None, _) => Err(Mismatch::Unhashed { path: path() }),
-            (Some(_), _) => Ok(()),
+            (_, Some(expected)) if expected != len => {
+                Some(format!("has {len} bytes, but {expected} in RECORD"))
+            }
+            (Some(expected), _) if expected != digest => {
+                Some(format!("has SHA-256 {digest}, but {expected} in RECORD"))
+            }
+            (None, _) => Some("has no hash in RECORD".to_owned()),
+            (Some(_), _) => None,
         }
+    }
+
+    fn parse(row: &csv::StringRecord) -> Result<Self> {
+        let [path, hash, len] = row.iter().collect::<Vec<_>>()[..] else {
+            bail!("three columns expected, not {}", row.len());
+        };
+        let digest = || {
+            let digest = hash.strip_prefix("sha256=");
+            decode_sha256(digest.with_context(|| format!("not a `sha256=` hash: {hash:?}"))?)
+        };
+        let size = || {
+            let is_number = len.bytes().all(|byte| byte.is_ascii_digit());
+            let size = len.parse().ok().filter(|_| is_number);
+            size.with_context(|| format!("not a size: {len:?}"))
+        };
+        Ok(Self {
+            path: path.parse()?,
+            digest: (!hash.is_empty()).then(digest).transpose()?,
+            len: (!len.is_empty()).then(size).transpose()?,
+        })
     }
 }
 
 impl Record {
     /// Adds a file. The caller must not add a path twice.
     pub fn push(&mut self, path: RelPath, digest: Sha256, len: u64) {
-        self.rows.push(RecordRow {
+        self.0.push(RecordRow {
             path,
             digest: Some(digest),
             len: Some(len),
@@ -103,7 +71,7 @@ impl Record {
 
     /// Adds the row of RECORD itself, without a hash: a file cannot contain its own.
     pub fn push_self(&mut self, path: RelPath) {
-        self.rows.push(RecordRow {
+        self.0.push(RecordRow {
             path,
             digest: None,
             len: None,
@@ -111,64 +79,29 @@ impl Record {
     }
 
     pub fn rows(&self) -> &[RecordRow] {
-        &self.rows
+        &self.0
     }
 
-    pub fn parse(bytes: &[u8]) -> Result<Self, InvalidRecord> {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             // The CSV reader drops a byte order mark at the beginning, but a path may begin with
             // the same character. With an empty line before it, the character is kept.
             .from_reader(b"\n".chain(bytes));
-        let mut seen = HashSet::new();
-        let mut rows = Vec::new();
+        let (mut rows, mut seen) = (Vec::new(), HashSet::new());
         for (index, row) in reader.records().enumerate() {
-            let row = row
-                .map_err(|_| RecordErrorReason::Csv)
-                .and_then(|row| parse_row(&row))
-                .and_then(|row| {
-                    if seen.insert(row.path.clone()) {
-                        Ok(row)
-                    } else {
-                        Err(RecordErrorReason::Twice(row.path))
-                    }
-                })
-                .map_err(|reason| InvalidRecord {
-                    row: index + 1,
-                    reason,
-                })?;
-            rows.push(row);
+            let row = row.map_err(|_| anyhow!("not CSV in UTF-8"));
+            let mut row = row.and_then(|row| RecordRow::parse(&row));
+            if let Ok(found) = &row
+                && !seen.insert(found.path.clone())
+            {
+                row = Err(anyhow!("a second row for `{}`", found.path));
+            }
+            rows.push(row.with_context(|| format!("row {} of RECORD", index + 1))?);
         }
-        Ok(Self { rows })
+        Ok(Self(rows))
     }
-}
-
-fn parse_row(row: &csv::StringRecord) -> Result<RecordRow, RecordErrorReason> {
-    let columns: Vec<&str> = row.iter().collect();
-    let [path, hash, len] = columns[..] else {
-        return Err(RecordErrorReason::Columns(columns.len()));
-    };
-    Ok(RecordRow {
-        path: path.parse()?,
-        digest: (!hash.is_empty()).then(|| parse_hash(hash)).transpose()?,
-        len: (!len.is_empty()).then(|| parse_len(len)).transpose()?,
-    })
-}
-
-fn parse_hash(text: &str) -> Result<Sha256, RecordErrorReason> {
-    let digest = text
-        .strip_prefix("sha256=")
-        .ok_or_else(|| RecordErrorReason::Algorithm(text.to_owned()))?;
-    Ok(base64::decode(digest)?)
-}
-
-fn parse_len(text: &str) -> Result<u64, RecordErrorReason> {
-    let invalid = || RecordErrorReason::Len(text.to_owned());
-    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(invalid());
-    }
-    text.parse().map_err(|_| invalid())
 }
 
 /// Writes the file: CSV with quotes only where they are needed, and LF.
@@ -177,22 +110,29 @@ impl fmt::Display for Record {
         let mut writer = csv::WriterBuilder::new()
             .terminator(csv::Terminator::Any(b'\n'))
             .from_writer(Vec::new());
-        for row in &self.rows {
+        for row in &self.0 {
             let hash = row
                 .digest
-                .map(|digest| format!("sha256={}", base64::encode(&digest)));
-            let len = row.len.map(|len| len.to_string());
-            writer
-                .write_record([
-                    row.path.as_str(),
-                    &hash.unwrap_or_default(),
-                    &len.unwrap_or_default(),
-                ])
-                .map_err(|_| fmt::Error)?;
+                .map(|digest| URL_SAFE_NO_PAD.encode(digest.bytes()));
+            let hash = hash.map(|hash| format!("sha256={hash}"));
+            let written = writer.serialize((row.path.as_str(), hash, row.len));
+            written.map_err(|_| fmt::Error)?;
         }
         let bytes = writer.into_inner().map_err(|_| fmt::Error)?;
         f.write_str(str::from_utf8(&bytes).map_err(|_| fmt::Error)?)
     }
+}
+
+/// Decodes text in the URL-safe alphabet. `None` if it has other characters.
+pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
+
+/// Decodes a SHA-256 in the form of RECORD: base64 with the URL-safe alphabet, without padding.
+pub fn decode_sha256(text: &str) -> Result<Sha256> {
+    let bytes = decode_base64(text).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    let bytes = bytes.with_context(|| format!("not the URL-safe base64 of 32 bytes: {text:?}"));
+    Ok(bytes?.into())
 }
 
 #[cfg(test)]
@@ -200,7 +140,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::error::Error;
 
     fn path(text: &str) -> RelPath {
         text.parse().unwrap()
@@ -230,7 +169,10 @@ mod tests {
         "a/cr<CR>",sha256=Wv5WM9GcLJXFytutEcHssLOCNn6fwc_et4ac3TXCkzQ,5
         x-1.dist-info/RECORD,,
         "#);
-        assert_eq!(Record::parse(record.to_string().as_bytes()), Ok(record));
+        assert_eq!(
+            Record::parse(record.to_string().as_bytes()).unwrap(),
+            record
+        );
     }
 
     #[test]
@@ -252,7 +194,7 @@ mod tests {
         ];
         let messages: Vec<String> = refused
             .iter()
-            .map(|bytes| format!("{:#}", Error::from(Record::parse(bytes).unwrap_err())))
+            .map(|bytes| format!("{:#}", Record::parse(bytes).unwrap_err()))
             .collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         row 1 of RECORD: three columns expected, not 2
@@ -278,18 +220,45 @@ mod tests {
         let [row, own] = record.rows() else {
             panic!("two rows")
         };
-        assert_eq!(row.verify(Sha256::of(b"x"), 1), Ok(()));
+        assert_eq!(row.mismatch(Sha256::of(b"x"), 1), None);
         let messages = [
-            row.verify(Sha256::of(b"x"), 2),
-            row.verify(Sha256::of(b"y"), 1),
-            own.verify(Sha256::of(b"x"), 1),
+            row.mismatch(Sha256::of(b"x"), 2),
+            row.mismatch(Sha256::of(b"y"), 1),
+            own.mismatch(Sha256::of(b"x"), 1),
         ]
-        .map(|result| result.unwrap_err().to_string());
+        .map(Option::unwrap);
         insta::assert_snapshot!(messages.join("\n"), @"
-        `a` has 2 bytes, but 1 in RECORD
-        `a` has SHA-256 a1fce4363854ff888cff4b8e7875d600c2682390412a8cf79b37d0b11148b0fa, but 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 in RECORD
-        `RECORD` has no hash in RECORD
+        has 2 bytes, but 1 in RECORD
+        has SHA-256 a1fce4363854ff888cff4b8e7875d600c2682390412a8cf79b37d0b11148b0fa, but 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881 in RECORD
+        has no hash in RECORD
         ");
+    }
+
+    #[test]
+    fn a_text_that_is_no_digest_is_refused_in_words() {
+        let nothing = URL_SAFE_NO_PAD.encode(Sha256::of(b"").bytes());
+        let refused = [
+            String::new(),
+            nothing[1..].to_owned(),
+            format!("{nothing}="),
+            format!("{nothing}A"),
+            nothing.replace('-', "+"),
+            nothing.replace("SuFU", "SuFV"),
+            "é".to_owned(),
+        ];
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|text| decode_sha256(text).unwrap_err().to_string())
+            .collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        not the URL-safe base64 of 32 bytes: ""
+        not the URL-safe base64 of 32 bytes: "7DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
+        not the URL-safe base64 of 32 bytes: "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU="
+        not the URL-safe base64 of 32 bytes: "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFUA"
+        not the URL-safe base64 of 32 bytes: "47DEQpj8HBSa+_TImW+5JCeuQeRkm5NMpJWZG3hSuFU"
+        not the URL-safe base64 of 32 bytes: "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFV"
+        not the URL-safe base64 of 32 bytes: "é"
+        "#);
     }
 
     proptest! {
@@ -299,7 +268,7 @@ mod tests {
             for name in names {
                 record.push(path(&name), Sha256::of(name.as_bytes()), name.len() as u64);
             }
-            prop_assert_eq!(Record::parse(record.to_string().as_bytes()), Ok(record));
+            prop_assert_eq!(Record::parse(record.to_string().as_bytes()).unwrap(), record);
         }
 
         #[test]

@@ -1,21 +1,18 @@
-//! Source distributions, `.tar.gz` ([PEP 625](https://peps.python.org/pep-0625/)): writes them with
-//! the same bytes on every machine, and reads untrusted ones.
+//! Source distributions, `.tar.gz` ([PEP 625](https://peps.python.org/pep-0625/)), written with the
+//! same bytes on every machine.
 
 use std::{
     collections::HashSet,
-    io::{self, BufReader, Read, Write},
+    io::{self, Write},
 };
 
-use flate2::{Compression, GzBuilder, bufread::GzDecoder};
-use tar::{Archive, Builder, EntryType, Header};
+use flate2::{Compression, GzBuilder};
+use tar::{Builder, EntryType, Header};
 
 use crate::{
-    error::{Context as _, Invalid, Result, ensure},
+    error::{Context as _, Result, ensure},
     relpath::RelPath,
 };
-
-#[cfg(test)]
-mod tests;
 
 /// Writes files below directory `top`, in their order. Each directory is listed before its
 /// contents.
@@ -44,34 +41,37 @@ pub fn write_sdist(
         );
         for directory in path.ancestors() {
             if made.insert(directory.clone()) {
-                append(
-                    &mut tar,
-                    &format!("{directory}/"),
-                    header(DIRECTORY, 0o755, &[], epoch),
-                    &[],
-                )
-                .with_context(|| format!("failed to write `{directory}`"))?;
+                append(&mut tar, &format!("{directory}/"), None, epoch)
+                    .with_context(|| format!("failed to write `{directory}`"))?;
             }
         }
         ensure!(
             made.insert(path.clone()),
             "two members of one name: `{path}`"
         );
-        append(
-            &mut tar,
-            path.as_str(),
-            header(EntryType::Regular, 0o644, content, epoch),
-            content,
-        )
-        .with_context(|| format!("failed to write `{path}`"))?;
+        append(&mut tar, path.as_str(), Some(content), epoch)
+            .with_context(|| format!("failed to write `{path}`"))?;
     }
     tar.into_inner()?.finish()?.flush()?;
     Ok(())
 }
 
-const DIRECTORY: EntryType = EntryType::Directory;
-
-fn header(kind: EntryType, mode: u32, content: &[u8], epoch: u64) -> Header {
+/// Appends a file, or a directory without content.
+///
+/// A name that is too long for the ustar header, or that is not ASCII, gets a
+/// [pax header](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html) with the
+/// name in UTF-8.
+fn append(
+    tar: &mut Builder<impl Write>,
+    path: &str,
+    content: Option<&[u8]>,
+    epoch: u64,
+) -> io::Result<()> {
+    let (kind, mode) = match content {
+        Some(_) => (EntryType::Regular, 0o644),
+        None => (EntryType::Directory, 0o755),
+    };
+    let content = content.unwrap_or_default();
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);
     header.set_mode(mode);
@@ -79,26 +79,14 @@ fn header(kind: EntryType, mode: u32, content: &[u8], epoch: u64) -> Header {
     header.set_mtime(epoch);
     header.set_uid(0);
     header.set_gid(0);
-    header
-}
-
-/// Appends a member. A name that is too long for the ustar header, or that is not ASCII, gets a
-/// [pax header](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html) with the
-/// name in UTF-8.
-fn append(
-    tar: &mut Builder<impl Write>,
-    path: &str,
-    header: Header,
-    content: &[u8],
-) -> io::Result<()> {
-    let mut named = header.clone();
-    if !path.is_ascii() || named.set_path(path).is_err() {
+    let unnamed = header.clone();
+    if !path.is_ascii() || header.set_path(path).is_err() {
         tar.append_pax_extensions([("path", path.as_bytes())])?;
-        named = header;
-        named.set_path(stand_in(path))?;
+        header = unnamed;
+        header.set_path(stand_in(path))?;
     }
-    named.set_cksum();
-    tar.append(&named, content)
+    header.set_cksum();
+    tar.append(&header, content)
 }
 
 /// The name in the ustar header of a member that has a pax header: only readers that do not know
@@ -111,95 +99,135 @@ fn stand_in(path: &str) -> String {
         .collect()
 }
 
-/// The facts of an sdist that `check` needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SdistContents {
-    /// The only top directory, `rocm-7.13.0`.
-    pub top: RelPath,
-    /// The files in `top`, in the order of the archive.
-    pub files: Vec<RelPath>,
-    /// The contents of PKG-INFO.
-    pub pkg_info: Vec<u8>,
-}
+#[cfg(test)]
+mod tests {
+    use flate2::bufread::GzDecoder;
+    use proptest::prelude::*;
+    use tar::Archive;
 
-/// Error of reading an sdist.
-#[derive(Debug, thiserror::Error)]
-pub enum SdistError {
-    #[error("not a `.tar.gz` that can be read to its end")]
-    Io(#[from] io::Error),
-    #[error("more than {0} bytes when unpacked")]
-    TooLong(u64),
-    #[error("a member that must not be extracted")]
-    Name(#[from] Invalid),
-    #[error("a member that is neither a file nor a directory: `{0}`")]
-    Kind(RelPath),
-    #[error("two members of one name: `{0}`")]
-    Twice(RelPath),
-    #[error("an sdist has one directory at its top, and nothing beside it: `{0}`")]
-    Top(RelPath),
-    #[error("no `PKG-INFO` in the directory at the top")]
-    NoPkgInfo,
-}
+    use super::*;
 
-/// Reads a whole sdist, but keeps only PKG-INFO in memory. Fails if the unpacked archive is longer
-/// than `limit`.
-pub fn read_sdist(reader: impl Read, limit: u64) -> Result<SdistContents, SdistError> {
-    let mut tar = GzDecoder::new(BufReader::new(reader)).take(limit);
-    let read = read_tar(&mut tar);
-    // Test the limit first: an archive cut off by it fails with an error about a broken archive.
-    if tar.limit() == 0 {
-        return Err(SdistError::TooLong(limit));
+    fn path(text: &str) -> RelPath {
+        text.parse().unwrap()
     }
-    read
-}
 
-fn read_tar(tar: &mut impl Read) -> Result<SdistContents, SdistError> {
-    let mut top: Option<RelPath> = None;
-    let mut files = Vec::new();
-    let mut seen = HashSet::new();
-    let mut pkg_info = None;
-    let mut archive = Archive::new(tar.by_ref());
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        let is_directory = match entry.header().entry_type() {
-            EntryType::XGlobalHeader => continue,
-            kind => kind.is_dir(),
-        };
-        let path = entry_path(&entry.path_bytes())?;
-        if !is_directory && !entry.header().entry_type().is_file() {
-            return Err(SdistError::Kind(path));
-        }
-        let own = path.ancestors().next().unwrap_or_else(|| path.clone());
-        let is_beside = top.as_ref().is_some_and(|top| *top != own);
-        if is_beside || (!is_directory && own == path) {
-            return Err(SdistError::Top(path));
-        }
-        let below = path.strip_prefix(&own);
-        top = Some(own);
-        let Some(below) = below.filter(|_| !is_directory) else {
-            continue;
-        };
-        if !seen.insert(below.clone()) {
-            return Err(SdistError::Twice(path));
-        }
-        if below.as_str() == "PKG-INFO" {
-            let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes)?;
-            pkg_info = Some(bytes);
-        }
-        files.push(below);
+    fn files() -> Vec<(RelPath, Vec<u8>)> {
+        [
+            ("PKG-INFO", "Name: rocm\n"),
+            ("setup.py", "import setuptools\n"),
+            ("src/rocm.egg-info/PKG-INFO", "another\n"),
+            ("src/rocm_sdk/__init__.py", ""),
+            ("src/rocm_sdk/tests/é.py", "odd\n"),
+        ]
+        .map(|(name, content)| (path(name), content.as_bytes().to_vec()))
+        .to_vec()
     }
-    // Read on to the end of the gzip stream, where its checksum is verified.
-    io::copy(tar, &mut io::sink())?;
-    Ok(SdistContents {
-        top: top.ok_or(SdistError::NoPkgInfo)?,
-        files,
-        pkg_info: pkg_info.ok_or(SdistError::NoPkgInfo)?,
-    })
-}
 
-fn entry_path(bytes: &[u8]) -> Result<RelPath, SdistError> {
-    let text = str::from_utf8(bytes).map_err(io::Error::other)?;
-    let text = text.strip_suffix('/').unwrap_or(text);
-    Ok(text.strip_prefix("./").unwrap_or(text).parse()?)
+    fn sdist(files: &[(RelPath, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_sdist(&mut bytes, &path("rocm-1.0"), files, 1_700_000_000).unwrap();
+        bytes
+    }
+
+    /// The paths of the files in an archive, below its top directory.
+    fn names(bytes: &[u8]) -> Vec<RelPath> {
+        let mut archive = Archive::new(GzDecoder::new(bytes));
+        let entries = archive.entries().unwrap().map(Result::unwrap);
+        let files = entries.filter(|entry| entry.header().entry_type().is_file());
+        files
+            .map(|entry| {
+                let name = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+                path(&name).strip_prefix(&path("rocm-1.0")).unwrap()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn directories_come_before_their_files_and_nothing_depends_on_the_machine() {
+        let bytes = sdist(&files());
+        // No flags, no time, the best level, an unknown system.
+        assert_eq!(bytes[..10], [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 2, 255]);
+        let mut archive = Archive::new(GzDecoder::new(&bytes[..]));
+        let lines: Vec<String> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let header = entry.header();
+                format!(
+                    "{:o} {} {} {} {:?}{:?} {} {}",
+                    header.mode().unwrap(),
+                    header.uid().unwrap(),
+                    header.gid().unwrap(),
+                    header.mtime().unwrap(),
+                    header.username().unwrap().unwrap(),
+                    header.groupname().unwrap().unwrap(),
+                    entry.size(),
+                    entry.path().unwrap().display(),
+                )
+            })
+            .collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        755 0 0 1700000000 """" 0 rocm-1.0/
+        644 0 0 1700000000 """" 11 rocm-1.0/PKG-INFO
+        644 0 0 1700000000 """" 18 rocm-1.0/setup.py
+        755 0 0 1700000000 """" 0 rocm-1.0/src/
+        755 0 0 1700000000 """" 0 rocm-1.0/src/rocm.egg-info/
+        644 0 0 1700000000 """" 8 rocm-1.0/src/rocm.egg-info/PKG-INFO
+        755 0 0 1700000000 """" 0 rocm-1.0/src/rocm_sdk/
+        644 0 0 1700000000 """" 0 rocm-1.0/src/rocm_sdk/__init__.py
+        755 0 0 1700000000 """" 0 rocm-1.0/src/rocm_sdk/tests/
+        644 0 0 1700000000 """" 4 rocm-1.0/src/rocm_sdk/tests/é.py
+        "#);
+        assert_eq!(sdist(&files()), bytes);
+    }
+
+    #[test]
+    fn paths_of_any_length_survive() {
+        let mut files = files();
+        let long = [
+            "d".repeat(90),
+            "e".repeat(100),
+            "f".repeat(101),
+            "g".repeat(300),
+        ];
+        for (index, name) in long.iter().enumerate() {
+            files.push((path(name), Vec::new()));
+            files.push((
+                path(&format!("x{}/{name}", long[(index + 1) % 4])),
+                vec![7; index],
+            ));
+        }
+        let found = names(&sdist(&files));
+        let wanted: Vec<RelPath> = files.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn names_that_readers_would_disagree_about_are_refused() {
+        let messages = [["two\nlines", "b"], ["b", "b"], ["b/c", "b"]].map(|names| {
+            let files = names.map(|name| (path(name), Vec::new()));
+            write_sdist(Vec::new(), &path("a"), &files, 0)
+                .unwrap_err()
+                .to_string()
+        });
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        a control character in a name: "a/two\nlines"
+        two members of one name: `a/b`
+        two members of one name: `a/b`
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn any_files_read_back(names in proptest::collection::btree_set("[^/\\\\\\pC.]{1,150}(/[^/\\\\\\pC.]{1,150})?", 0..5)) {
+            let files: Vec<_> = names
+                .iter()
+                .map(|name| (path(&format!("d/{name}")), name.clone().into_bytes()))
+                .collect();
+            let found = self::names(&sdist(&files));
+            let wanted: Vec<RelPath> = files.into_iter().map(|(name, _)| name).collect();
+            prop_assert_eq!(found, wanted);
+        }
+    }
 }

@@ -15,6 +15,8 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
+use time::UtcDateTime;
+
 use crate::relpath::RelPath;
 
 #[cfg(test)]
@@ -44,39 +46,28 @@ pub struct WheelMember {
     pub len: u64,
 }
 
-/// The modification time of all members, in seconds since 1970.
+/// The modification time of all members, in the format of MS-DOS: one number, with the date in the
+/// upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timestamp(u64);
+pub struct Timestamp(u32);
 
 impl Timestamp {
     /// 1980-01-01 00:00:00, the earliest time that a zip archive can have.
-    pub const FIRST: Self = Self(315_532_800);
-    /// 2107-12-31 23:59:58, the latest.
-    pub const LAST: Self = Self(4_354_819_198);
+    pub const FIRST: Self = Self(1 << 21 | 1 << 16);
 
-    /// Clamps a time to the range of the format.
+    /// The time in seconds since 1970, clamped to the range of the format: 1980-01-01 00:00:00 to
+    /// 2107-12-31 23:59:58.
     pub fn from_epoch(seconds: u64) -> Self {
-        Self(seconds.clamp(Self::FIRST.0, Self::LAST.0))
-    }
-
-    /// Time and date in the format of MS-DOS, as one number with the date in the upper half.
-    fn dos(self) -> u32 {
-        let (days, second) = (self.0 / 86_400, self.0 % 86_400);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        // Count years from March 1: a leap day is then the last day of its year, and the first days
-        // of the months follow a linear formula.
-        let days = days + 719_468;
-        let (era, day) = (days / 146_097, days % 146_097);
-        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-        let day = day - (365 * year + year / 4 - year / 100);
-        let month = (5 * day + 2) / 153;
-        let day = day - (153 * month + 2) / 5 + 1;
-        let (year, month) = match month {
-            0..10 => (year + era * 400, month + 3),
-            _ => (year + era * 400 + 1, month - 9),
+        let seconds = seconds.clamp(315_532_800, 4_354_819_198).cast_signed();
+        let Ok(at) = UtcDateTime::from_unix_timestamp(seconds) else {
+            return Self::FIRST;
         };
-        let date = (year - 1980) << 9 | month << 5 | day;
-        short(date << 16 | hour << 11 | minute << 5 | second >> 1)
+        let (year, month, day) = at.to_calendar_date();
+        let (hour, minute, second) = at.as_hms();
+        let year = (year - 1980).cast_unsigned();
+        let date = year << 9 | u32::from(u8::from(month)) << 5 | u32::from(day);
+        let time = u32::from(hour) << 11 | u32::from(minute) << 5 | u32::from(second) >> 1;
+        Self(date << 16 | time)
     }
 }
 
@@ -140,7 +131,7 @@ impl<W: Write + Seek> ZipWriter<W> {
         entry.method = method;
         entry.crc = crc;
         entry.pack(packed.len() as u64)?;
-        self.append(&entry.local_header(self.time))?;
+        self.append(&entry.header(self.time, false))?;
         self.append(packed)?;
         self.entries.push(entry);
         Ok(())
@@ -150,7 +141,7 @@ impl<W: Write + Seek> ZipWriter<W> {
     /// longer than `member.len`.
     pub fn begin(&mut self, member: &WheelMember) -> io::Result<Begun> {
         let entry = self.entry(member)?;
-        self.append(&entry.local_header(self.time))?;
+        self.append(&entry.header(self.time, false))?;
         Ok(Begun {
             entry,
             data: self.at,
@@ -181,7 +172,7 @@ impl<W: Write + Seek> ZipWriter<W> {
         entry.pack(end - begun.data)?;
         entry.method = method;
         entry.crc = crc;
-        let header = entry.local_header(self.time);
+        let header = entry.header(self.time, false);
         self.seek(entry.offset)?;
         self.append(&header)?;
         self.seek(end)?;
@@ -189,21 +180,16 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(())
     }
 
-    /// Writes the central directory. Returns the underlying writer and the length of the archive.
-    pub fn finish(mut self) -> io::Result<(W, u64)> {
+    /// Writes the central directory. Returns the underlying writer.
+    pub fn finish(mut self) -> io::Result<W> {
         let start = self.at;
-        for entry in std::mem::take(&mut self.entries) {
-            self.append(&entry.central_header(self.time))?;
-            self.entries.push(entry);
+        let entries = std::mem::take(&mut self.entries);
+        for entry in &entries {
+            self.append(&entry.header(self.time, true))?;
         }
-        let directory = DirectoryExtent {
-            count: self.entries.len() as u64,
-            start,
-            len: self.at - start,
-        };
-        self.append(&directory.end())?;
+        self.append(&directory_end(entries.len(), start, self.at - start))?;
         self.out.flush()?;
-        Ok((self.out, self.at))
+        Ok(self.out)
     }
 
     fn entry(&self, member: &WheelMember) -> io::Result<WrittenEntry> {
@@ -254,95 +240,76 @@ impl WrittenEntry {
         Ok(())
     }
 
-    fn sizes(&self) -> [u64; 2] {
-        [self.member.len, self.packed]
-    }
-
-    fn local_header(&self, time: Timestamp) -> Vec<u8> {
-        // APPNOTE 4.5.3: the ZIP64 field of a local header must have both sizes.
-        let long = if self.sizes().into_iter().any(is_long) {
-            self.sizes().to_vec()
+    /// The local header, or the one in the central directory. They have mostly the same fields.
+    fn header(&self, time: Timestamp, is_central: bool) -> Vec<u8> {
+        let (name, sizes) = (self.member.path.as_str(), [self.packed, self.member.len]);
+        let mut old = sizes.map(short);
+        let mut long = vec![self.member.len, self.packed, self.offset];
+        if is_central {
+            long.retain(|number| is_long(*number));
+        } else if sizes.into_iter().any(is_long) {
+            // APPNOTE 4.5.3: the ZIP64 field of a local header must have both sizes.
+            old = [u32::MAX; 2];
+            long.pop();
         } else {
-            Vec::new()
-        };
-        let [len, packed] = if long.is_empty() {
-            self.sizes().map(short)
+            long.clear();
+        }
+        let mut zip64 = Fields::default();
+        let mut version = VERSION;
+        if !long.is_empty() {
+            version = VERSION_ZIP64;
+            zip64.u16(ZIP64).u16(long.iter().map(|_| 8).sum());
+            for number in long {
+                zip64.u64(number);
+            }
+        }
+        let mut header = Fields::default();
+        if is_central {
+            header.u32(0x0201_4B50).u16(UNIX | version);
         } else {
-            [u32::MAX; 2]
-        };
-        let mut header = Fields::default();
-        header.u32(0x0403_4B50);
-        self.write_facts(&mut header, time, [packed, len], &long);
-        header.bytes(self.member.path.as_str().as_bytes());
-        header.zip64(&long);
-        header.0
-    }
-
-    fn central_header(&self, time: Timestamp) -> Vec<u8> {
-        let [len, packed] = self.sizes();
-        let mut long = vec![len, packed, self.offset];
-        long.retain(|number| is_long(*number));
-        let mode: u32 = match self.member.mode {
-            FileMode::Regular => 0o100_644,
-            FileMode::Executable => 0o100_755,
-        };
-        let mut header = Fields::default();
-        header.u32(0x0201_4B50).u16(UNIX | version(&long));
-        self.write_facts(&mut header, time, [packed, len].map(short), &long);
-        // Three zeros: comment length, disk number, internal attributes. The external attributes
-        // that follow have the mode of Unix in their upper half: installers read from it that a
-        // member is executable.
-        header.u16(0).u16(0).u16(0);
-        header.u32(mode << 16).u32(short(self.offset));
-        header.bytes(self.member.path.as_str().as_bytes());
-        header.zip64(&long);
-        header.0
-    }
-
-    /// Writes the fields that the local and the central header have in common.
-    fn write_facts(&self, header: &mut Fields, time: Timestamp, sizes: [u32; 2], long: &[u64]) {
-        let name = self.member.path.as_str();
-        header.u16(version(long));
-        header.u16(if name.is_ascii() { 0 } else { UTF_8 });
-        header.u16(match self.method {
+            header.u32(0x0403_4B50);
+        }
+        let flags = if name.is_ascii() { 0 } else { UTF_8 };
+        let method = match self.method {
             StorageMethod::Stored => 0,
             StorageMethod::Deflated => 8,
-        });
-        header.u32(time.dos()).u32(self.crc);
-        header.u32(sizes[0]).u32(sizes[1]);
-        header.u16(self.path_len).u16(zip64_len(long));
-    }
-}
-
-/// Position and size of the central directory.
-struct DirectoryExtent {
-    count: u64,
-    start: u64,
-    len: u64,
-}
-
-impl DirectoryExtent {
-    /// The end of central directory record, after its ZIP64 variant and locator if they are needed.
-    fn end(&self) -> Vec<u8> {
-        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
-        let mut end = Fields::default();
-        if count == u16::MAX || is_long(self.start) || is_long(self.len) {
-            end.u32(0x0606_4B50).u64(44);
-            end.u16(UNIX | VERSION_ZIP64)
-                .u16(VERSION_ZIP64)
-                .u32(0)
-                .u32(0);
-            end.u64(self.count).u64(self.count);
-            end.u64(self.len).u64(self.start);
-            end.u32(0x0706_4B50)
-                .u32(0)
-                .u64(self.start + self.len)
-                .u32(1);
+        };
+        header.u16(version).u16(flags).u16(method);
+        header.u32(time.0).u32(self.crc).u32(old[0]).u32(old[1]);
+        // At most 28 bytes.
+        let zip64_len = u16::try_from(zip64.0.len()).unwrap_or(u16::MAX);
+        header.u16(self.path_len).u16(zip64_len);
+        if is_central {
+            let mode: u32 = match self.member.mode {
+                FileMode::Regular => 0o100_644,
+                FileMode::Executable => 0o100_755,
+            };
+            // Three zeros: comment length, disk number, internal attributes. The external
+            // attributes that follow have the mode of Unix in their upper half: installers read
+            // from it that a member is executable.
+            header.u16(0).u16(0).u16(0);
+            header.u32(mode << 16).u32(short(self.offset));
         }
-        end.u32(0x0605_4B50).u16(0).u16(0).u16(count).u16(count);
-        end.u32(short(self.len)).u32(short(self.start)).u16(0);
-        end.0
+        header.bytes(name.as_bytes()).bytes(&zip64.0);
+        header.0
     }
+}
+
+/// The end of central directory record, after its ZIP64 variant and locator if they are needed.
+fn directory_end(entries: usize, start: u64, len: u64) -> Vec<u8> {
+    let count = u16::try_from(entries).unwrap_or(u16::MAX);
+    let mut end = Fields::default();
+    if count == u16::MAX || is_long(start) || is_long(len) {
+        let entries = entries as u64;
+        end.u32(0x0606_4B50).u64(44);
+        end.u16(UNIX | VERSION_ZIP64).u16(VERSION_ZIP64);
+        end.u32(0).u32(0).u64(entries).u64(entries);
+        end.u64(len).u64(start);
+        end.u32(0x0706_4B50).u32(0).u64(start + len).u32(1);
+    }
+    end.u32(0x0605_4B50).u16(0).u16(0).u16(count).u16(count);
+    end.u32(short(len)).u32(short(start)).u16(0);
+    end.0
 }
 
 /// A number for a 32-bit field. The largest value means that the ZIP64 field has the number.
@@ -352,24 +319,6 @@ fn short(number: u64) -> u32 {
 
 fn is_long(number: u64) -> bool {
     short(number) == u32::MAX
-}
-
-/// The version of the format that a reader needs; `long` are the numbers in the ZIP64 field.
-fn version(long: &[u64]) -> u16 {
-    if long.is_empty() {
-        VERSION
-    } else {
-        VERSION_ZIP64
-    }
-}
-
-/// The length of the ZIP64 extra field, including its four bytes of header.
-fn zip64_len(long: &[u64]) -> u16 {
-    if long.is_empty() {
-        0
-    } else {
-        4 + long.iter().map(|_| 8).sum::<u16>()
-    }
 }
 
 /// Fields of a header, in little-endian order.
@@ -392,15 +341,5 @@ impl Fields {
 
     fn u64(&mut self, number: u64) -> &mut Self {
         self.bytes(&number.to_le_bytes())
-    }
-
-    /// Appends the ZIP64 extra field, unless it would be empty.
-    fn zip64(&mut self, long: &[u64]) {
-        if !long.is_empty() {
-            self.u16(ZIP64).u16(zip64_len(long) - 4);
-        }
-        for number in long {
-            self.u64(*number);
-        }
     }
 }

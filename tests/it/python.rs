@@ -8,10 +8,13 @@ use std::{
     sync::LazyLock,
 };
 
-use rocwheel::package::{
-    Catalog,
-    dist_info::{self, DeviceCodeForm, DistInfo},
-    selector, templates,
+use rocwheel::{
+    package::{
+        Catalog, DistributionMode,
+        dist_info::{self, DistInfo},
+        selector, templates,
+    },
+    target::{PlatformView, Scope},
 };
 
 use crate::{
@@ -70,11 +73,9 @@ fn write_package(packages: &Path, logical: &str) {
         "profiler" => "rocm_profiler".to_owned(),
         _ => format!("rocm_sdk_{logical}"),
     };
-    let info = DistInfo {
-        this_package: logical,
-        ..info(&[], &[], &[], &[])
-    };
-    let mut files = vec![("_dist_info.py".to_owned(), dist_info::render(&info))];
+    let info = info(&[], &[], &[], &[]);
+    let dist_info = dist_info::render(&info, logical, None);
+    let mut files = vec![("_dist_info.py".to_owned(), dist_info)];
     for (file, text) in templates::pure_package(info.catalog.get(logical).unwrap()) {
         files.push((file.to_owned(), text));
     }
@@ -85,21 +86,13 @@ fn write_package(packages: &Path, logical: &str) {
 
 /// One sdist of each kind, unpacked.
 pub(crate) fn write_sdists(place: &Path) {
-    let texts =
-        |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
-    let (all, linux, windows) = (
-        texts(&["gfx1100", "gfx1201", "gfx942"]),
-        texts(&["gfx1100", "gfx942"]),
-        texts(&["gfx1100", "gfx1201"]),
-    );
-    let (single, families) = (
-        texts(&["gfx942", "gfx942:xnack+"]),
-        texts(&["gfx110X-all", "gfx94X-dcgpu"]),
-    );
-    let absent = texts(&["devel", "profiler"]);
+    let all = ["gfx1100", "gfx1201", "gfx942"];
+    let (linux, windows) = (["gfx1100", "gfx942"], ["gfx1100", "gfx1201"]);
+    let (single, families) = (["gfx942", "gfx942:xnack+"], ["gfx110X-all", "gfx94X-dcgpu"]);
+    let absent = ["devel", "profiler"];
     let legacy = DistInfo {
-        form: DeviceCodeForm::Restricted,
-        this_target: Some("gfx94X-dcgpu"),
+        mode: DistributionMode::Legacy,
+        only: Some("gfx94X-dcgpu".parse().unwrap()),
         ..info(&families, &[], &[], &[])
     };
     for logical in ["core", "profiler"] {
@@ -118,26 +111,28 @@ pub(crate) fn write_sdists(place: &Path) {
     }
 }
 
-fn info<'a>(
-    available: &'a [String],
-    linux: &'a [String],
-    windows: &'a [String],
-    absent: &'a [String],
-) -> DistInfo<'a> {
+fn info(
+    available: &[&str],
+    linux: &[&str],
+    windows: &[&str],
+    absent: &[&str],
+) -> DistInfo<'static> {
     static POLICY: LazyLock<Catalog> = LazyLock::new(|| Catalog::built_in().unwrap());
+    let scopes =
+        |names: &[&str]| -> Vec<Scope> { names.iter().map(|name| name.parse().unwrap()).collect() };
     DistInfo {
         catalog: &POLICY,
-        version: "10.1.0",
-        nonce: "",
-        form: DeviceCodeForm::Split,
-        default: available.first().map(String::as_str),
-        available,
-        linux,
-        windows,
-        absent,
-        this_target: None,
-        this_package: "meta",
-        libraries_py_package: None,
+        mode: DistributionMode::Split,
+        version: "10.1.0".to_owned(),
+        suffix: String::new(),
+        view: PlatformView {
+            default: scopes(available).first().cloned(),
+            available: scopes(available),
+            linux: scopes(linux),
+            windows: scopes(windows),
+        },
+        absent: absent.iter().map(|name| (*name).to_owned()).collect(),
+        only: None,
     }
 }
 

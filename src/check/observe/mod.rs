@@ -20,7 +20,6 @@ pub use wheel::{Outline, PortionFacts};
 use crate::{
     digest::{Hasher, Sha256},
     error::{Error, Stop},
-    wheel::filename::InvalidFilename,
 };
 
 /// Progress display and interruption while packages are read.
@@ -57,10 +56,10 @@ fn bytes(source: &dyn PackageReader, range: Range<u64>) -> io::Result<Vec<u8>> {
 
 /// Parses the file name of a package, which may be below the directory of its family:
 /// `gfx94X-dcgpu/rocm-7.tar.gz`.
-fn file_name<T: FromStr<Err = InvalidFilename>>(file: &str) -> Result<T, String> {
+fn file_name<T: FromStr<Err = Error>>(file: &str) -> Result<T, String> {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.parse();
-    name.map_err(|error| format!("{:#}", Error::new(error)))
+    name.map_err(|error: Error| format!("{error:#}"))
 }
 
 /// A buffered stream that knows its offset in the package, reports progress, can hash what passes,

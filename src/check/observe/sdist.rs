@@ -53,7 +53,7 @@ pub fn read_sdist<'a>(
         let main = main.with_context(|| format!("no `{top}/PKG-INFO`"))?;
         let mut copies = sdist.files.iter().filter(|it| it.0.ends_with("/PKG-INFO"));
         sdist.copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
-        Ok(Metadata::parse(main.kept.as_deref().unwrap_or_default())?)
+        Metadata::parse(main.kept.as_deref().unwrap_or_default())
     });
     sdist.metadata = metadata.map_err(|error| format!("{error:#}"));
     Ok(sdist)

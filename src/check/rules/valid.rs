@@ -13,7 +13,6 @@ use crate::{
         finding::Findings,
         rule,
     },
-    error::Error,
     relpath::RelPath,
     version::Version,
     wheel::{DistName, Metadata, Record, dist_info::WheelFacts},
@@ -126,7 +125,7 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
     let record = match Record::parse(bytes) {
         Ok(record) => record,
         Err(error) => {
-            let why = format!("{:#}", Error::new(error));
+            let why = format!("{error:#}");
             return findings.at(rule::INVALID_RECORD, (file, path), why);
         }
     };
@@ -142,12 +141,8 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
         // RECORD cannot hold its own hash.
         if place.1 != path
             && let Ok(content) = &member.content
-            && let Err(mismatch) = row.verify(content.sha256, content.len)
+            && let Some(fact) = row.mismatch(content.sha256, content.len)
         {
-            let fact = mismatch.to_string();
-            // The finding shows the path already. Do not repeat it in the fact.
-            let path = format!("`{}` ", member.path);
-            let fact = fact.strip_prefix(&path).unwrap_or(&fact);
             findings.at(rule::RECORD_MISMATCH, place, fact);
         }
     }
@@ -171,7 +166,7 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
         findings.at(rule, place, format!("it is not at `{wanted}`"));
     }
     match Metadata::parse(bytes) {
-        Err(error) => findings.at(rule, place, format!("{:#}", Error::new(error))),
+        Err(error) => findings.at(rule, place, format!("{error:#}")),
         Ok(inside) => compare(place, &inside, (name.name(), name.version()), findings),
     }
 }
@@ -222,7 +217,7 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let place = (wheel.file.as_str(), path);
     let facts: WheelFacts = match String::from_utf8_lossy(bytes).parse() {
         Ok(facts) => facts,
-        Err(error) => return findings.at(rule, place, format!("{:#}", Error::new(error))),
+        Err(error) => return findings.at(rule, place, format!("{error:#}")),
     };
     let tags = |tags: &mut dyn Iterator<Item = String>| tags.sorted().join(" ");
     let inside = tags(&mut facts.tags.iter().map(ToString::to_string));

@@ -13,9 +13,9 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch,
     package::{
-        Catalog, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
+        BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
         assemble::{AssembleSettings, Existing},
-        build::{BuildOptions, BuildSelection, FIRST_DAY},
+        build::BuildSelection,
     },
     run::Platform,
     target::{Scope, Target, TargetTable, split_list},

@@ -17,7 +17,8 @@ use crate::{
     elf::{self, PatchedReader, Rpath},
     error::{Context as _, Hint as _, Result, bail},
     package::{
-        build::{Build, BuildOptions, BuildSelection},
+        BuildOptions,
+        build::{Build, BuildSelection},
         document::PlanDocument,
     },
     parallel,

@@ -249,7 +249,7 @@ impl ArtifactsOrigin<'_> {
         }
         let options = what.options()?;
         let request = options.request(&scanned.therock_manifest()?)?;
-        expected(&options.catalog, &request, &names)
+        expected(&request, &names)
     }
 }
 

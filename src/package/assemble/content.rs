@@ -3,8 +3,9 @@
 
 use std::{
     io::{self, Cursor, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use tempfile::TempPath;
@@ -15,49 +16,52 @@ use crate::{
     elf::{self, EditPlan, PatchedReader, Rpath},
     error::{Context as _, Result},
     package::{
-        assemble::unchanged::{FileStamp, Unchanged},
         devel_manifest,
-        origin::BuildOrigin,
         plan::MemberSource,
-        sdk_tree::{SdkEntry, SdkTree},
+        sdk_tree::{BuildOrigin, SdkEntry, SdkTree},
     },
+    relpath::RelPath,
     version::Version,
+    wheel::FileMode,
 };
 
 pub(super) enum MemberContent {
     Bytes(Arc<[u8]>),
     File {
         path: PathBuf,
+        form: TreeForm,
+        /// The edit that gives it a new run path. It is small, even for a file of gigabytes.
+        edit: Option<EditPlan>,
         len: u64,
-        form: TreeForm,
-        stamp: FileStamp,
-    },
-    /// A file with a new run path. The patch plan is small, even for a file of gigabytes.
-    Patched {
-        path: PathBuf,
-        form: TreeForm,
-        plan: EditPlan,
         stamp: FileStamp,
     },
     /// A temporary file, which is deleted when this is dropped, and its length.
     Packed(TempPath, u64),
-    Tar {
-        plan: TarPlan,
-        files: Arc<[Option<MemberContent>]>,
-    },
+    Tar(TarPlan, Arc<[Option<MemberContent>]>),
 }
 
 impl MemberContent {
     /// Reads only as much of the source as the length of the content depends on.
     pub(super) fn of(source: &MemberSource, version: &Version, mtime: u64) -> Result<Self> {
         Ok(match source {
-            MemberSource::Copy(origin) => Self::file(origin)?,
-            MemberSource::Relink(origin, rpath) => Self::patched(origin, rpath)?,
+            MemberSource::Copy(origin) => Self::file(origin, None)?,
+            MemberSource::Relink(origin, rpath) => Self::file(origin, Some(rpath))?,
             MemberSource::Launcher(target) => Self::Bytes(elf::launcher(target.as_bytes())?.into()),
             MemberSource::Text(text) => Self::Bytes(text.as_bytes().into()),
-            MemberSource::Sdk(tree, _) => Self::tar(tree, mtime)?,
+            MemberSource::Sdk(tree, _) => {
+                let (mut entries, mut files) = (Vec::new(), Vec::new());
+                for (path, kind, content) in members(tree)? {
+                    let path = tree.top.join(path);
+                    entries.push(TarEntry { path, kind });
+                    files.push(content);
+                }
+                Self::Tar(TarPlan::new(entries, mtime)?, files.into())
+            }
             MemberSource::SdkManifest(tree) => {
-                Self::Bytes(manifest(tree, version)?.into_bytes().into())
+                let members = members(tree)?;
+                let members = members.iter().map(|(path, kind, _)| (*path, kind));
+                let manifest = devel_manifest::render(&version.to_string(), members);
+                Self::Bytes(manifest.into_bytes().into())
             }
         })
     }
@@ -67,53 +71,24 @@ impl MemberContent {
         Ok(Self::Packed(file, len))
     }
 
-    fn file(origin: &BuildOrigin) -> Result<Self> {
-        let stamp = FileStamp::of(&origin.path)?;
-        let len = match origin.form {
-            TreeForm::ToCome => stamp.len,
-            TreeForm::Whole | TreeForm::WithoutCode(_) => origin.len,
+    fn file(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Result<Self> {
+        let (path, stamp) = (&origin.path, FileStamp::of(&origin.path)?);
+        let edit = |rpath| -> Result<EditPlan> {
+            let plan = elf::plan_rpath(&origin.form.open(path)?, rpath);
+            plan.with_context(|| format!("failed to plan a new run path for `{}`", path.display()))
+        };
+        let edit = rpath.map(edit).transpose()?.filter(|edit| !edit.is_noop());
+        let len = match (&edit, &origin.form) {
+            (Some(edit), _) => edit.total_len(),
+            (None, TreeForm::ToCome) => stamp.len,
+            (None, TreeForm::Whole | TreeForm::WithoutCode(_)) => origin.len,
         };
         Ok(Self::File {
-            path: origin.path.clone(),
+            path: path.clone(),
+            form: origin.form.clone(),
+            edit,
             len,
-            form: origin.form.clone(),
             stamp,
-        })
-    }
-
-    fn patched(origin: &BuildOrigin, rpath: &Rpath) -> Result<Self> {
-        let stamp = FileStamp::of(&origin.path)?;
-        let file = origin.form.open(&origin.path)?;
-        let plan = elf::plan_rpath(&file, rpath).with_context(|| {
-            format!(
-                "failed to plan a new run path for `{}`",
-                origin.path.display()
-            )
-        })?;
-        if plan.is_noop() {
-            return Self::file(origin);
-        }
-        Ok(Self::Patched {
-            path: origin.path.clone(),
-            form: origin.form.clone(),
-            plan,
-            stamp,
-        })
-    }
-
-    fn tar(tree: &SdkTree, mtime: u64) -> Result<Self> {
-        let (mut entries, mut files) = (Vec::new(), Vec::new());
-        for (path, entry) in tree.ordered() {
-            let content = sdk_content(entry)?;
-            entries.push(TarEntry {
-                path: tree.top.join(path),
-                kind: tar_kind(entry, content.as_ref()),
-            });
-            files.push(content);
-        }
-        Ok(Self::Tar {
-            plan: TarPlan::new(entries, mtime)?,
-            files: files.into(),
         })
     }
 
@@ -121,8 +96,7 @@ impl MemberContent {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File { len, .. } | Self::Packed(_, len) => *len,
-            Self::Patched { plan, .. } => plan.total_len(),
-            Self::Tar { plan, .. } => plan.len(),
+            Self::Tar(plan, _) => plan.len(),
         }
     }
 
@@ -132,24 +106,24 @@ impl MemberContent {
             Self::Packed(file, _) => Box::new(fs_err::File::open(file)?),
             Self::File {
                 path,
-                form: form @ TreeForm::WithoutCode(_),
-                stamp,
-                ..
-            } => Box::new(Unchanged::new(form.open(path)?, path, *stamp, self.len())),
-            Self::File { path, stamp, .. } => {
-                let file = fs_err::File::open(path)?;
-                Box::new(Unchanged::new(file, path, *stamp, self.len()))
-            }
-            Self::Patched {
-                path,
                 form,
-                plan,
+                edit,
+                len,
                 stamp,
             } => {
-                let reader = PatchedReader::new(form.open(path)?, plan.clone());
-                Box::new(Unchanged::new(reader, path, *stamp, self.len()))
+                let file = form.open(path)?;
+                let reader: Box<dyn Read + Send> = match edit {
+                    Some(edit) => Box::new(PatchedReader::new(file, edit.clone())),
+                    None => Box::new(file),
+                };
+                Box::new(Unchanged {
+                    reader,
+                    path: path.clone(),
+                    stamp: *stamp,
+                    left: *len,
+                })
             }
-            Self::Tar { plan, files } => {
+            Self::Tar(plan, files) => {
                 let files = Arc::clone(files);
                 Box::new(plan.stream(move |index| match files.get(index) {
                     Some(Some(content)) => content.open(),
@@ -160,44 +134,125 @@ impl MemberContent {
     }
 }
 
-/// The content of a file of the SDK tree; `None` for links and other entries without content.
-fn sdk_content(entry: &SdkEntry) -> Result<Option<MemberContent>> {
-    Ok(match entry {
-        SdkEntry::File {
-            origin,
-            rpath: Some(rpath),
-            ..
-        } => Some(MemberContent::patched(origin, rpath)?),
-        SdkEntry::File {
-            origin,
-            rpath: None,
-            ..
-        } => Some(MemberContent::file(origin)?),
-        SdkEntry::Empty => Some(MemberContent::Bytes(Arc::from([]))),
-        SdkEntry::Directory | SdkEntry::Shipped(_) | SdkEntry::Link(_) => None,
-    })
+/// The members of the SDK tree as a tar has them, and the contents of its files.
+fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<MemberContent>)>> {
+    let member = |(path, entry)| {
+        let (kind, content) = match entry {
+            &SdkEntry::Directory => (TarKind::Directory, None),
+            SdkEntry::Shipped(text) | SdkEntry::Link(text) => {
+                (TarKind::Symlink(text.clone()), None)
+            }
+            SdkEntry::File {
+                origin,
+                mode,
+                rpath,
+            } => {
+                let content = MemberContent::file(origin, rpath.as_ref())?;
+                let (len, executable) = (content.len(), *mode == FileMode::Executable);
+                (TarKind::File { len, executable }, Some(content))
+            }
+            SdkEntry::Empty => {
+                let (len, executable) = (0, false);
+                (TarKind::File { len, executable }, None)
+            }
+        };
+        Ok((path, kind, content))
+    };
+    tree.ordered().into_iter().map(member).collect()
 }
 
-fn tar_kind(entry: &SdkEntry, content: Option<&MemberContent>) -> TarKind {
-    match entry {
-        SdkEntry::Directory => TarKind::Directory,
-        SdkEntry::Shipped(text) | SdkEntry::Link(text) => TarKind::Symlink(text.clone()),
-        SdkEntry::File { mode, .. } => TarKind::File {
-            len: content.map_or(0, MemberContent::len),
-            executable: *mode == crate::wheel::FileMode::Executable,
-        },
-        SdkEntry::Empty => TarKind::File {
-            len: 0,
-            executable: false,
-        },
+/// Length, modification time and inode of a file. If another program writes or replaces the file,
+/// at least one of them is expected to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileStamp {
+    len: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+impl FileStamp {
+    fn of(path: &Path) -> io::Result<Self> {
+        let found = fs_err::metadata(path)?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&found);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Ok(Self {
+            len: found.len(),
+            modified: found.modified().ok(),
+            inode,
+        })
     }
 }
 
-fn manifest(tree: &SdkTree, version: &Version) -> Result<String> {
-    let mut members = Vec::new();
-    for (path, entry) in tree.ordered() {
-        members.push((path, tar_kind(entry, sdk_content(entry)?.as_ref())));
+/// A reader that fails at its last byte if the file is not the one that the plan was made for.
+///
+/// To compare only the length is not enough. If a build links a library again while it is packed,
+/// the new library mostly has the same length. The wheel would then have the first half of the old
+/// library and the second half of the new one.
+struct Unchanged<R> {
+    reader: R,
+    path: PathBuf,
+    stamp: FileStamp,
+    /// Bytes not yet read. The stamp is compared when this becomes 0.
+    left: u64,
+}
+
+impl<R: Read> Read for Unchanged<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        if self.left == 0 && FileStamp::of(&self.path)? != self.stamp {
+            let path = self.path.display();
+            return Err(io::Error::other(format!(
+                "`{path}` changed while it was packed"
+            )));
+        }
+        Ok(read)
     }
-    let members = members.iter().map(|(path, kind)| (*path, kind));
-    Ok(devel_manifest::render(&version.to_string(), members))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_written_while_it_is_read_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("libx.so");
+        let read = |change: &dyn Fn()| {
+            fs_err::write(&path, "the first build").unwrap();
+            let stamp = FileStamp::of(&path).unwrap();
+            let file = fs_err::File::open(&path).unwrap();
+            let mut reader = Unchanged {
+                reader: file,
+                path: path.clone(),
+                stamp,
+                left: stamp.len,
+            };
+            reader.read_exact(&mut [0; 7]).unwrap();
+            change();
+            reader.read_to_end(&mut Vec::new())
+        };
+        assert_eq!(read(&|| {}).unwrap(), 8);
+        let later = || {
+            fs_err::write(&path, "the other build").unwrap();
+            let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+            let time = SystemTime::now() + Duration::from_secs(9);
+            file.file().set_modified(time).unwrap();
+        };
+        let said = read(&later).unwrap_err().to_string();
+        assert!(
+            said.ends_with("libx.so` changed while it was packed"),
+            "{said}"
+        );
+        let replaced = || {
+            let other = path.with_extension("new");
+            fs_err::copy(&path, &other).unwrap();
+            fs_err::rename(other, &path).unwrap();
+        };
+        assert!(read(&replaced).is_err());
+    }
 }

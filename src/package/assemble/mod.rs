@@ -4,16 +4,9 @@
 mod content;
 pub mod pipeline;
 mod place;
-mod space;
-mod unchanged;
 mod xz;
 
-use std::{
-    io::{Seek as _, SeekFrom},
-    num::NonZeroUsize,
-    path::Path,
-    time::Instant,
-};
+use std::{io::Seek as _, num::NonZeroUsize, path::Path, time::Instant};
 
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -23,13 +16,16 @@ use crate::{
     console::{World, many, size, took},
     digest::Sha256,
     error::{Context as _, Result},
-    package::plan::{BuildPlan, MemberSource, SdistPlan, SdkTreePacking, WheelPlan},
+    package::plan::{
+        BuildPlan, MemberSource, Members, PackageContent, PackagePlan, SdkTreePacking,
+    },
     relpath::RelPath,
+    version::Version,
     wheel::{self, Timestamp, WheelCompression, WheelMember},
 };
 
 use content::MemberContent;
-use pipeline::{BLOCK, Contents};
+use pipeline::{BLOCK, Contents, PackSettings, WrittenWheel};
 use xz::CountedReader;
 
 /// How to write the packages: timestamp, compression, number of threads.
@@ -73,25 +69,23 @@ pub fn assemble(
     world: &World,
 ) -> Result<Vec<MadePackage>> {
     let began = Instant::now();
-    space::check(plan, settings.compression, dist, world)?;
-    let names: Vec<String> = plan.file_names().collect();
+    place::check_space(plan, settings.compression, dist, world)?;
+    let names: Vec<String> = plan.packages.iter().map(PackagePlan::path).collect();
     // An earlier build may have been killed between the two renames that replace `dist`.
     atomic::restore(dist)?;
     place::check(dist, &names, existing)?;
     let staged = StagedDir::beside(dist)?;
     let making = Making {
-        plan,
+        version: &plan.version,
         settings,
         world,
         staging: staged.path(),
     };
     let mut all = Vec::new();
-    let wheels = plan.wheels.iter().map(PackageToMake::Wheel);
-    let sdists = plan.sdists.iter().map(PackageToMake::Sdist);
-    for (package, path) in wheels.chain(sdists).zip(names) {
+    for (package, path) in plan.packages.iter().zip(names) {
         world.stop.check()?;
-        let made = place::create(staged.path(), &path)
-            .and_then(|out| making.package(&package, &path, out))
+        let made = making
+            .package(package, &path)
             .with_context(|| format!("failed to make `{path}`"))
             .map_err(|error| place::advise(error, dist))?;
         let (members, bytes) = (many(made.members, "member"), size(made.size));
@@ -107,14 +101,9 @@ pub fn assemble(
     Ok(all)
 }
 
-enum PackageToMake<'a> {
-    Wheel(&'a WheelPlan),
-    Sdist(&'a SdistPlan),
-}
-
 /// What all packages of one build share while they are written.
 struct Making<'a> {
-    plan: &'a BuildPlan,
+    version: &'a Version,
     settings: &'a AssembleSettings,
     world: &'a World,
     /// The staging directory that replaces `dist` at the end.
@@ -122,15 +111,30 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn package(
-        &self,
-        package: &PackageToMake<'_>,
-        path: &str,
-        out: fs_err::File,
-    ) -> Result<MadePackage> {
-        let (size, sha256, members) = match package {
-            PackageToMake::Wheel(wheel) => self.wheel(wheel, path, out)?,
-            PackageToMake::Sdist(sdist) => self.sdist(sdist, out)?,
+    fn package(&self, package: &PackagePlan, path: &str) -> Result<MadePackage> {
+        let file = self.staging.join(path);
+        if let Some(directory) = file.parent() {
+            fs_err::create_dir_all(directory)?;
+        }
+        // Readable, because the finished package is read back for its hash.
+        let mut options = fs_err::OpenOptions::new();
+        let options = options.read(true).write(true).create_new(true);
+        let mut out = options.open(file)?;
+        let (size, sha256, members) = match &package.content {
+            PackageContent::Wheel {
+                members,
+                dist_info,
+                record,
+            } => {
+                let written = self.wheel(members, dist_info, record, path, &mut out)?;
+                (written.len, written.sha256, written.record.rows().len())
+            }
+            PackageContent::Sdist { top, files } => {
+                wheel::write_sdist(&mut out, top, files, self.settings.time)?;
+                out.rewind()?;
+                let (sha256, size) = Sha256::of_reader(out)?;
+                (size, sha256, files.len())
+            }
         };
         Ok(MadePackage {
             path: path.to_owned(),
@@ -140,42 +144,38 @@ impl Making<'_> {
         })
     }
 
-    fn sdist(&self, sdist: &SdistPlan, mut out: fs_err::File) -> Result<(u64, Sha256, usize)> {
-        let top = sdist.filename.top().parse()?;
-        wheel::write_sdist(&mut out, &top, &sdist.files, self.settings.time)?;
-        out.seek(SeekFrom::Start(0))?;
-        let (sha256, size) = Sha256::of_reader(out)?;
-        Ok((size, sha256, sdist.files.len()))
-    }
-
     /// The content of a member.
     ///
     /// A local zip header has the length of its member, and the length of an xz stream is known
     /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
     fn content(&self, source: &MemberSource, path: &RelPath) -> Result<MemberContent> {
-        let content = MemberContent::of(source, &self.plan.version, self.settings.time)?;
+        let content = MemberContent::of(source, self.version, self.settings.time)?;
         if !matches!(source, MemberSource::Sdk(_, SdkTreePacking::TarXz)) {
             return Ok(content);
         }
-        let console = &self.world.console;
+        let (console, stop) = (&self.world.console, &self.world.stop);
         let progress = console.progress("Packing", path, Some(content.len()));
-        let stop = &self.world.stop;
-        let advance = |bytes| progress.inc(bytes);
-        let watched = CountedReader::new(content.open()?, stop, &advance);
+        let source = CountedReader {
+            source: content.open()?,
+            stop,
+            progress: &|bytes| progress.inc(bytes),
+        };
         let mut file = NamedTempFile::new_in(self.staging)?;
-        xz::pack(watched, &mut file, self.settings.jobs)
+        xz::pack(source, &mut file, self.settings.jobs)
             .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
         MemberContent::packed(file.into_temp_path())
     }
 
     fn wheel(
         &self,
-        wheel: &WheelPlan,
+        planned: &Members,
+        texts: &[(RelPath, String)],
+        record: &RelPath,
         path: &str,
-        mut out: fs_err::File,
-    ) -> Result<(u64, Sha256, usize)> {
+        out: &mut fs_err::File,
+    ) -> Result<WrittenWheel> {
         let (mut members, mut contents) = (Vec::new(), Vec::new());
-        for (path, planned) in wheel.members.iter() {
+        for (path, planned) in planned.iter() {
             let content = self
                 .content(&planned.source, path)
                 .with_context(|| format!("failed to prepare `{path}`"))?;
@@ -188,30 +188,24 @@ impl Making<'_> {
         }
         let bytes = members.iter().map(|member| member.len).sum();
         let progress = self.world.console.progress("Packing", path, Some(bytes));
-        let open = |index: usize| contents.get(index).context("a member of the plan")?.open();
-        let written = pipeline::write_wheel(
-            &mut out,
-            &Contents {
-                members: &members,
-                texts: &wheel.dist_info,
-                record: &wheel.record()?,
-            },
-            &open,
-            &self.settings.pipeline(),
+        let settings = PackSettings {
+            compression: self.settings.compression,
+            time: Timestamp::from_epoch(self.settings.time),
+            jobs: self.settings.jobs,
+            block: BLOCK,
+        };
+        let contents_of_wheel = Contents {
+            members: &members,
+            texts,
+            record,
+        };
+        pipeline::write_wheel(
+            out,
+            &contents_of_wheel,
+            &|index: usize| contents[index].open(),
+            &settings,
             &self.world.stop,
             &|bytes| progress.inc(bytes),
-        )?;
-        Ok((written.len, written.sha256, written.record.rows().len()))
-    }
-}
-
-impl AssembleSettings {
-    fn pipeline(&self) -> pipeline::PackSettings {
-        pipeline::PackSettings {
-            compression: self.compression,
-            time: Timestamp::from_epoch(self.time),
-            jobs: self.jobs,
-            block: BLOCK,
-        }
+        )
     }
 }

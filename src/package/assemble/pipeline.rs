@@ -6,32 +6,26 @@
 //! per worker, and does not depend on the size of the members.
 
 use std::{
-    collections::HashSet,
-    io::{self, Cursor, Read, Seek, Write},
+    io::{self, Read, Seek, Write},
     num::NonZeroUsize,
+    ops::Range,
 };
+
+use itertools::Itertools as _;
 
 use crate::{
     digest::Sha256,
     error::{Result, Stop, bail},
     relpath::RelPath,
-    wheel::{
-        deflate::{Deflater, WheelCompression},
-        record::Record,
-        writer::{Timestamp, WheelMember},
-    },
+    wheel::{Deflater, Record, Timestamp, WheelCompression, WheelMember, deflate::BlockPosition},
 };
 
-use buffer::Spare;
+use finished::Spare;
 use sink::Sink;
-use tasks::Tasks;
 use workers::Crew;
 
-mod buffer;
 mod finished;
-mod output;
 mod sink;
-mod tasks;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -79,7 +73,7 @@ struct PackWork<'a> {
     settings: &'a PackSettings,
     stop: &'a Stop,
     progress: &'a (dyn Fn(u64) + Sync),
-    spare: &'a Spare,
+    spare: Spare,
 }
 
 /// The file of a wheel. It is written from its start, read back to hash what was written twice, and
@@ -91,14 +85,6 @@ pub trait Output: Read + Write + Seek {
 impl Output for fs_err::File {
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         self.set_len(len)
-    }
-}
-
-impl Output for Cursor<Vec<u8>> {
-    fn truncate(&mut self, len: u64) -> io::Result<()> {
-        let len = usize::try_from(len).map_err(io::Error::other)?;
-        self.get_mut().truncate(len);
-        Ok(())
     }
 }
 
@@ -114,31 +100,115 @@ pub fn write_wheel<W: Output>(
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<WrittenWheel> {
-    refuse_duplicates(contents)?;
-    let tasks = Tasks::new(contents, settings.block);
-    // One byte more than a block: if it can be filled, the member is longer than planned.
-    let spare = Spare::new(Deflater::room(settings.block.get() + 1));
+    let members = contents.members.iter().map(|member| &member.path);
+    let texts = contents.texts.iter().map(|(path, _)| path);
+    let mut paths = members.chain(texts).chain([contents.record]).duplicates();
+    if let Some(path) = paths.next() {
+        bail!("two members of one name: `{path}`");
+    }
+    let tasks = Tasks {
+        members: contents.members,
+        block: settings.block,
+        next: 0,
+        cut: 0,
+    };
     let work = PackWork {
         contents,
         open,
         settings,
         stop,
         progress,
-        spare: &spare,
+        // One byte more than a block: if it can be filled, the member is longer than planned.
+        spare: Spare::new(Deflater::room(settings.block.get() + 1)),
     };
     let mut sink = Sink::new(out, &work);
     Crew(&work).run(tasks, &mut sink)?;
     sink.finish()
 }
 
-fn refuse_duplicates(contents: &Contents) -> Result<()> {
-    let members = contents.members.iter().map(|member| &member.path);
-    let texts = contents.texts.iter().map(|(path, _)| path);
-    let mut seen = HashSet::new();
-    for path in members.chain(texts).chain([contents.record]) {
-        if !seen.insert(path) {
-            bail!("two members of one name: `{path}`");
+/// The unit of work of one worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PackTask {
+    /// Consecutive members that are together at most one block long.
+    Batch(Range<usize>),
+    Block(Block),
+}
+
+/// A piece of a member that is longer than a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    member: usize,
+    /// The offset of the block in the member.
+    start: u64,
+    len: usize,
+    place: BlockPosition,
+}
+
+/// An iterator over the tasks, in order. It is lazy, because a member may have billions of blocks.
+///
+/// Only the lengths of the members decide, so the bytes of a wheel do not depend on the machine or
+/// the number of threads.
+#[derive(Clone, Debug)]
+struct Tasks<'a> {
+    members: &'a [WheelMember],
+    block: NonZeroUsize,
+    next: usize,
+    /// How many blocks of the next member were returned already.
+    cut: u64,
+}
+
+/// The most members in a batch. Without it, any number of empty members would be one task.
+const BATCH: usize = 256;
+
+impl Tasks<'_> {
+    /// The next block of a large member.
+    ///
+    /// All blocks of a member have the same length, or differ by one byte. A short last block would
+    /// compress worse than the others.
+    fn block(&mut self, len: u64) -> Block {
+        let count = len.div_ceil(self.block.get() as u64);
+        let (short, longer) = (len / count, len % count);
+        let (member, index) = (self.next, self.cut);
+        let mut place = BlockPosition::Inner;
+        self.cut += 1;
+        if self.cut == count {
+            place = BlockPosition::Last;
+            self.next += 1;
+            self.cut = 0;
+        }
+        Block {
+            member,
+            start: index * short + index.min(longer),
+            // At most the block length, which is a `usize`.
+            len: usize::try_from(short + u64::from(index < longer)).unwrap_or(self.block.get()),
+            place,
         }
     }
-    Ok(())
+
+    /// The next members that fit into one block together.
+    fn batch(&mut self) -> Range<usize> {
+        let mut room = self.block.get() as u64;
+        let start = self.next;
+        for member in self.members.iter().skip(start).take(BATCH) {
+            let Some(left) = room.checked_sub(member.len) else {
+                break;
+            };
+            room = left;
+            self.next += 1;
+        }
+        start..self.next
+    }
+}
+
+impl Iterator for Tasks<'_> {
+    type Item = PackTask;
+
+    fn next(&mut self) -> Option<PackTask> {
+        let member = self.members.get(self.next)?;
+        Some(if member.len > self.block.get() as u64 {
+            PackTask::Block(self.block(member.len))
+        } else {
+            PackTask::Batch(self.batch())
+        })
+    }
 }

@@ -1,12 +1,23 @@
-//! The destination directory of a set: what may be replaced there, and how package files are
-//! created.
+//! The destination directory of a set: what may be replaced there, and whether it has enough space.
 
 use std::{collections::BTreeSet, error::Error as StdError, io, path::Path};
 
+use walkdir::WalkDir;
+
 use crate::{
+    atomic::space,
+    console::{World, size},
     error::{Error, Result, anyhow, hinted},
-    package::assemble::Existing,
+    package::{
+        assemble::Existing,
+        plan::{BuildPlan, MemberSource},
+        sdk_tree::SdkEntry,
+    },
+    wheel::WheelCompression,
 };
+
+/// Compressed packages of ROCm have a quarter to a half of the size of their contents.
+const AT_MOST: u64 = 2;
 
 /// Fails if `dist` has files that are not of this set and `existing` does not allow that.
 pub(super) fn check(dist: &Path, names: &[String], existing: Existing) -> Result<()> {
@@ -14,39 +25,26 @@ pub(super) fn check(dist: &Path, names: &[String], existing: Existing) -> Result
         return Ok(());
     }
     let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let stale: Vec<String> = files(dist, "")?
-        .into_iter()
+    let mut stale = Vec::new();
+    for entry in WalkDir::new(dist).sort_by_file_name() {
+        let entry = entry?;
+        let name = entry.path().strip_prefix(dist).unwrap_or(dist);
+        let name = name.to_string_lossy().replace('\\', "/");
         // `index` writes a `.metadata` file (PEP 658) beside each wheel. It belongs to that wheel
         // and may be replaced with it.
-        .filter(|name| !wanted.contains(name.strip_suffix(".metadata").unwrap_or(name)))
-        .collect();
-    match stale.first() {
-        None => Ok(()),
-        Some(first) => Err(hinted(
-            anyhow!(
-                "`{}` holds {} files that are not of this set, first `{first}`",
-                dist.display(),
-                stale.len()
-            ),
-            "pass `--clean` to replace what is there, or choose another `--dest-dir`",
-        )),
-    }
-}
-
-/// Paths of all files below `directory`, relative to it and sorted.
-fn files(directory: &Path, prefix: &str) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for entry in fs_err::read_dir(directory)? {
-        let entry = entry?;
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if entry.file_type()?.is_dir() {
-            found.extend(files(&entry.path(), &format!("{name}/"))?);
-        } else {
-            found.push(name);
+        let package = name.strip_suffix(".metadata").unwrap_or(&name);
+        if !entry.file_type().is_dir() && !wanted.contains(package) {
+            stale.push(name);
         }
     }
-    found.sort();
-    Ok(found)
+    let Some(first) = stale.first() else {
+        return Ok(());
+    };
+    let (dist, count) = (dist.display(), stale.len());
+    Err(hinted(
+        anyhow!("`{dist}` holds {count} files that are not of this set, first `{first}`"),
+        "pass `--clean` to replace what is there, or choose another `--dest-dir`",
+    ))
 }
 
 /// Adds a hint if the cause of `error` is a full disk, a quota or a limit on file sizes.
@@ -69,15 +67,52 @@ pub(super) fn advise(error: Error, dist: &Path) -> Error {
     hinted(error, hint)
 }
 
-/// Creates the file of a package, and its directory if that is missing.
-pub(super) fn create(staging: &Path, package: &str) -> Result<fs_err::File> {
-    let path = staging.join(package);
-    if let Some(directory) = path.parent() {
-        fs_err::create_dir_all(directory)?;
+/// Checks the free disk space before anything is packed. Fails if packages that are not compressed
+/// would not fit. The size of compressed packages is not known beforehand.
+pub(super) fn check_space(
+    plan: &BuildPlan,
+    compression: WheelCompression,
+    dist: &Path,
+    world: &World,
+) -> Result<()> {
+    // If the system does not report the free space, start anyway. A full disk stops the build
+    // with a hint of its own.
+    let Some(free) = space::free(dist) else {
+        return Ok(());
+    };
+    let (place, bytes) = (dist.display(), bytes(plan));
+    let (needs, has) = (size(bytes), size(free));
+    match compression {
+        WheelCompression::Store if bytes > free => Err(hinted(
+            anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
+            "free disk space, choose another `--dest-dir`, or leave out `--compression store`",
+        )),
+        WheelCompression::Deflate(_) if bytes / AT_MOST > free => {
+            world.console.warn(format!(
+                "`{place}` may be too small: {needs} are to be compressed, has {has}"
+            ));
+            Ok(())
+        }
+        WheelCompression::Store | WheelCompression::Deflate(_) => Ok(()),
     }
-    // Readable, because the finished package is read back for its hash.
-    let mut options = fs_err::OpenOptions::new();
-    Ok(options.read(true).write(true).create_new(true).open(path)?)
+}
+
+/// The total size of the files that the packages contain.
+fn bytes(plan: &BuildPlan) -> u64 {
+    let members = plan.members().map(|(_, member)| match &member.source {
+        MemberSource::Copy(origin) | MemberSource::Relink(origin, _) => origin.len,
+        MemberSource::Sdk(tree, _) => {
+            let entries = tree.ordered().into_iter();
+            let entries = entries.map(|(_, entry)| match entry {
+                SdkEntry::File { origin, .. } => origin.len,
+                _ => 0,
+            });
+            entries.fold(0, u64::saturating_add)
+        }
+        // Small enough to ignore.
+        MemberSource::Launcher(_) | MemberSource::Text(_) | MemberSource::SdkManifest(_) => 0,
+    });
+    members.fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

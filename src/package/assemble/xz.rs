@@ -42,19 +42,9 @@ pub(super) fn pack(source: impl Read, out: &mut impl Write, jobs: NonZeroUsize) 
 
 /// A reader that reports progress, and fails when the user stops the build.
 pub(super) struct CountedReader<'a, R> {
-    source: R,
-    stop: &'a Stop,
-    progress: &'a dyn Fn(u64),
-}
-
-impl<'a, R> CountedReader<'a, R> {
-    pub(super) fn new(source: R, stop: &'a Stop, progress: &'a dyn Fn(u64)) -> Self {
-        Self {
-            source,
-            stop,
-            progress,
-        }
-    }
+    pub(super) source: R,
+    pub(super) stop: &'a Stop,
+    pub(super) progress: &'a dyn Fn(u64),
 }
 
 impl<R: Read> Read for CountedReader<'_, R> {

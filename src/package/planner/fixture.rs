@@ -1,16 +1,18 @@
 //! A builder for artifact trees and their plans, for tests.
 
-use std::sync::Arc;
+use std::{num::NonZeroUsize, sync::Arc};
 
 use crate::{
     artifact::{Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, TreeContent, TreeFile},
     elf::{self, ElfFacts, Machine, write::SharedObject},
     error::{Result, render},
     package::{
-        catalog::Catalog,
+        document::PlanDocument,
         naming::{DistributionMode, PublicationName},
-        plan::{BuildPlan, SdkTreePacking},
-        planner::{OnCollision, Request, plan},
+        options::{BuildOptions, OnCollision, Request},
+        plan::BuildPlan,
+        planner::plan,
+        subset::Subset,
     },
     run::Platform,
     target::Target,
@@ -19,8 +21,9 @@ use crate::{
 /// An artifact tree that is described file by file, and the request for its plan.
 pub(super) struct Fixture {
     tree: ArtifactTree,
-    pub(super) request: Request,
-    pub(super) catalog: Catalog,
+    pub(super) options: BuildOptions,
+    mode: DistributionMode,
+    pub(super) subset: Option<Subset>,
 }
 
 /// The facts of a plain file. See also [`library`] and [`program`].
@@ -104,44 +107,32 @@ impl Fixture {
                 artifacts: Vec::new(),
                 skipped: Vec::new(),
             },
-            request: Request {
-                release: PublicationName {
-                    version: "1.0".parse().unwrap(),
-                    suffix: "".parse().unwrap(),
-                },
-                mode: DistributionMode::Split,
-                platform: Platform::Linux,
-                linux: None,
-                windows: None,
-                tag: "py3-none-linux_x86_64".parse().unwrap(),
-                on_collision: OnCollision::Refuse,
-                devel_packing: SdkTreePacking::Tar,
-                subset: None,
-            },
-            catalog: Catalog::built_in().unwrap(),
+            options: BuildOptions::new(Platform::Linux, NonZeroUsize::MIN).unwrap(),
+            mode: DistributionMode::Split,
+            subset: None,
         }
     }
 
     pub(super) fn legacy(mut self) -> Self {
-        self.request.mode = DistributionMode::Legacy;
+        self.mode = DistributionMode::Legacy;
         self
     }
 
     pub(super) fn windows(mut self) -> Self {
-        self.request.platform = Platform::Windows;
-        self.request.tag = "py3-none-win_amd64".parse().unwrap();
+        self.options.platform = Platform::Windows;
+        self.options.tag = "py3-none-win_amd64".parse().unwrap();
         self
     }
 
     pub(super) fn last_counts(mut self) -> Self {
-        self.request.on_collision = OnCollision::Last;
+        self.options.on_collision = OnCollision::Last;
         self
     }
 
     /// The targets whose extras `rocm` offers on Linux.
     pub(super) fn promised(mut self, targets: &str) -> Self {
         let targets = targets.split(' ').map(|target| target.parse().unwrap());
-        self.request.linux = Some(targets.collect::<Vec<Target>>());
+        self.options.linux = Some(targets.collect::<Vec<Target>>());
         self
     }
 
@@ -202,7 +193,16 @@ impl Fixture {
 
     /// Plans the set. Files with the same path and length count as equal.
     pub(super) fn try_plan(&self) -> Result<BuildPlan> {
-        plan(&self.catalog, &self.tree, &self.request, &|_, _| Ok(true))
+        let request = Request {
+            options: &self.options,
+            release: PublicationName {
+                version: "1.0".parse().unwrap(),
+                suffix: self.options.suffix.clone(),
+            },
+            mode: self.mode,
+            subset: self.subset.clone(),
+        };
+        plan(&self.tree, &request, &|_, _| Ok(true))
     }
 
     pub(super) fn plan(&self) -> BuildPlan {
@@ -212,8 +212,12 @@ impl Fixture {
     /// The members of a distribution's wheel without its Python files, then the notes of the plan.
     pub(super) fn shows(&self, dist: &str) -> String {
         let plan = self.plan();
-        let wheel = plan.wheels.iter().find(|wheel| wheel.label.dist == dist);
-        let text = wheel.map(ToString::to_string).unwrap_or_default();
+        let mut packages = plan.packages.iter();
+        let at = packages.position(|package| package.label.dist == dist);
+        let document = PlanDocument::from(&plan);
+        let text = at
+            .map(|at| document.packages[at].to_string())
+            .unwrap_or_default();
         let shown = text.lines().skip(1).filter(|line| !line.contains(" text "));
         let of_others = |note: &&String| !note.ends_with(": it is left out");
         let notes = plan.notes.iter().filter(of_others);

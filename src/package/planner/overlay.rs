@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 use crate::{
     artifact::{self, Artifact, Merged, Owned},
     error::{Result, anyhow, hinted},
-    package::{
-        claims::Claim,
-        planner::{OnCollision, Same},
-    },
+    package::{claims::Claim, options::OnCollision, planner::Same},
     relpath::RelPath,
 };
 
@@ -36,17 +33,17 @@ impl<'a> Overlay<'a> {
     /// note. `--on-collision last` turns the error into a note.
     pub(super) fn add(
         &mut self,
-        claim: &Claim,
+        claim: &Claim<'_>,
         merged: &Merged<'a>,
         notes: &mut Vec<String>,
     ) -> Result<()> {
         let name = match &claim.scope {
-            Some(scope) => format!("{}-{scope}", claim.package),
-            None => claim.package.clone(),
+            Some(scope) => format!("{}-{scope}", claim.spec.name),
+            None => claim.spec.name.clone(),
         };
         let mut shared: BTreeMap<String, Vec<&RelPath>> = BTreeMap::new();
         for (path, owned) in &merged.files {
-            if !claim.members.contains(path) {
+            if !claim.members.contains_key(*path) {
                 continue;
             }
             if let Some((other, before)) = self.files.insert(path, (name.clone(), *owned)) {

@@ -18,7 +18,6 @@ use crate::{
     error::Result,
     package::{claims::Claims, describe::Devel, plan::MemberSource, search},
     relpath::RelPath,
-    target::Scope,
 };
 
 /// For each file, the symlinks to it that are in another directory than the file.
@@ -26,12 +25,11 @@ type Names = BTreeMap<RelPath, BTreeSet<RelPath>>;
 
 /// Extends the run path of every library that a symlink in another directory leads to.
 ///
-/// The symlinks come from the development trees in `devels`, each with the family that it is for,
-/// and from the aliases in `claims`.
+/// The symlinks come from the development trees in `devels`, and from the aliases in `claims`.
 pub(super) fn extend(
     artifacts: &ArtifactTree,
-    claims: &mut Claims,
-    devels: &mut [(Option<Scope>, Devel)],
+    claims: &mut Claims<'_>,
+    devels: &mut [Devel],
 ) -> Result<()> {
     let mut of_claims: Vec<Names> = claims
         .0
@@ -39,10 +37,10 @@ pub(super) fn extend(
         .map(|claim| aliases(&claim.aliases))
         .collect();
     let mut of_trees = Vec::new();
-    for (scope, devel) in &*devels {
+    for devel in &*devels {
         let mut own = Names::new();
         for (name, file) in devel.tree.symlinks_to_files() {
-            let owner = claims.owner_index(&file, scope.as_ref());
+            let owner = claims.owner(&file, devel.family.as_ref());
             let owner = owner.and_then(|index| of_claims.get_mut(index));
             add(owner.unwrap_or(&mut own), name, file);
         }
@@ -55,14 +53,15 @@ pub(super) fn extend(
     let libraries = libraries(artifacts);
     for (claim, names) in claims.0.iter_mut().zip(of_claims) {
         for (path, names) in names {
-            if let Some(MemberSource::Relink(origin, rpath)) = claim.members.source_mut(&path)
+            if let Some(MemberSource::Relink(origin, rpath)) =
+                claim.members.0.get_mut(&path).map(|it| &mut it.source)
                 && libraries.contains(origin.path.as_path())
             {
                 *rpath = from_all(rpath, &path, &names)?;
             }
         }
     }
-    for ((_, devel), names) in devels.iter_mut().zip(of_trees) {
+    for (devel, names) in devels.iter_mut().zip(of_trees) {
         for (path, names) in names {
             if let Some((origin, rpath)) = devel.tree.run_path_mut(&path)
                 && libraries.contains(origin.path.as_path())

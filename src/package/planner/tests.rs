@@ -6,12 +6,14 @@ mod legacy;
 mod runtime;
 
 use crate::package::{
-    plan::{BuildPlan, MemberSource, SdkTreePacking},
+    plan::{BuildPlan, MemberSource, PackageContent, PackagePlan, SdkTreePacking},
     planner::fixture::{Fixture, file, library, script},
 };
+use crate::relpath::RelPath;
 
 fn names(plan: &BuildPlan) -> String {
-    plan.file_names().collect::<Vec<_>>().join("\n")
+    let paths: Vec<String> = plan.packages.iter().map(PackagePlan::path).collect();
+    paths.join("\n")
 }
 
 /// The names of the packages in a printed plan.
@@ -36,24 +38,37 @@ fn outline(plan: &BuildPlan) -> String {
 
 /// The generated lines of each `_dist_info.py`.
 fn says(plan: &BuildPlan, file: &str) -> String {
-    let sdists = plan.sdists.iter().flat_map(|sdist| {
-        let files = sdist.files.iter();
-        files.map(|(path, bytes)| {
-            let text = String::from_utf8(bytes.clone()).unwrap();
-            (format!("{}: {path}", sdist.path()), text)
-        })
+    let texts = plan.packages.iter().flat_map(|package| {
+        let members = package.members();
+        let mut texts: Vec<(String, String)> = members
+            .filter_map(|(path, member)| match &member.source {
+                MemberSource::Text(text) => Some((path.to_string(), text.clone())),
+                _ => None,
+            })
+            .collect();
+        if let PackageContent::Sdist { files, .. } = &package.content {
+            let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
+            texts.extend(files.iter().map(|(path, it)| (path.to_string(), text(it))));
+        }
+        let package = package.path();
+        let texts = texts.into_iter();
+        texts.map(move |(path, text)| (format!("{package}: {path}"), text))
     });
-    let wheels = plan.wheels.iter().flat_map(|wheel| {
-        let members = wheel.members.iter();
-        members.filter_map(|(path, member)| match &member.source {
-            MemberSource::Text(text) => Some((format!("{}: {path}", wheel.path()), text.clone())),
-            _ => None,
-        })
-    });
-    let found = wheels.chain(sdists).find(|(path, _)| path == file);
+    let found = texts.into_iter().find(|(path, _)| path == file);
     let (_, text) = found.unwrap_or_else(|| panic!("no `{file}`"));
     let at = text.rfind("__version__ = '").unwrap();
     text[at..].to_owned()
+}
+
+/// The generated texts of the `.dist-info` directories of a package.
+fn dist_info<'a>(plan: &'a BuildPlan, name: &str) -> Vec<&'a (RelPath, String)> {
+    let packages = plan.packages.iter().filter(|it| it.label.package == name);
+    packages
+        .flat_map(|package| match &package.content {
+            PackageContent::Wheel { dist_info, .. } => &dist_info[..],
+            PackageContent::Sdist { .. } => &[],
+        })
+        .collect()
 }
 
 fn split() -> Fixture {
@@ -129,8 +144,8 @@ fn a_split_set_has_one_flat_file_for_each_package_and_target() {
 #[test]
 fn packages_say_the_version_the_targets_and_themselves() {
     let mut fixture = split().promised("gfx942 gfx1100");
-    fixture.request.windows = Some(vec!["gfx1201".parse().unwrap(), "gfx1100".parse().unwrap()]);
-    fixture.request.release.suffix = "_v1".parse().unwrap();
+    fixture.options.windows = Some(vec!["gfx1201".parse().unwrap(), "gfx1100".parse().unwrap()]);
+    fixture.options.suffix = "_v1".parse().unwrap();
     let plan = fixture.plan();
     insta::assert_snapshot!(says(&plan, "rocm_sdk_core-1.0-py3-none-linux_x86_64.whl: rocm_sdk_core/_dist_info.py"), @r#"
     __version__ = '1.0'
@@ -167,11 +182,8 @@ fn packages_say_the_version_the_targets_and_themselves() {
 #[test]
 fn wheels_say_of_themselves_what_tools_ask_for() {
     let plan = split().plan();
-    let texts: Vec<String> = plan
-        .wheels
-        .iter()
-        .filter(|wheel| wheel.label.package == "device")
-        .flat_map(|wheel| &wheel.dist_info)
+    let texts: Vec<String> = dist_info(&plan, "device")
+        .into_iter()
         .map(|(path, text)| format!("--- {path}\n{text}"))
         .collect();
     insta::assert_snapshot!(texts.concat(), @"
@@ -215,8 +227,7 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
 #[test]
 fn the_devel_package_requires_what_its_tree_links_to() {
     let requires = |plan: &BuildPlan| {
-        let devel = plan.wheels.iter().filter(|it| it.label.package == "devel");
-        let texts = devel.flat_map(|wheel| &wheel.dist_info);
+        let texts = dist_info(plan, "devel").into_iter();
         let lines = texts.flat_map(|(_, text)| text.lines());
         let lines = lines.filter_map(|line| line.strip_prefix("Requires-Dist: "));
         lines.collect::<Vec<_>>().join(", ")
@@ -244,7 +255,7 @@ fn the_devel_package_requires_what_its_tree_links_to() {
 #[test]
 fn the_devel_package_may_hold_its_tree_as_xz() {
     let mut fixture = split();
-    fixture.request.devel_packing = SdkTreePacking::TarXz;
+    fixture.options.devel_packing = SdkTreePacking::TarXz;
     let shown = outline(&fixture.plan());
     assert!(shown.contains("  pack   rocm_sdk_devel/_devel.tar.xz\n    empty  __init__.py"));
     assert!(!shown.contains("_devel.tar\n"));
@@ -253,8 +264,8 @@ fn the_devel_package_may_hold_its_tree_as_xz() {
 #[test]
 fn the_selector_is_the_same_on_both_platforms() {
     let promised = |mut fixture: Fixture| {
-        fixture.request.linux = Some(vec!["gfx942".parse().unwrap(), "gfx1100".parse().unwrap()]);
-        fixture.request.windows = Some(vec!["gfx1201".parse().unwrap()]);
+        fixture.options.linux = Some(vec!["gfx942".parse().unwrap(), "gfx1100".parse().unwrap()]);
+        fixture.options.windows = Some(vec!["gfx1201".parse().unwrap()]);
         fixture
     };
     let profiler = |fixture: Fixture| {
@@ -270,7 +281,10 @@ fn the_selector_is_the_same_on_both_platforms() {
         .artifact("blas_lib_gfx1201")
         .file(".kpack/blas_gfx1201.kpack", file())
         .plan();
-    let files = |plan: &BuildPlan| plan.sdists[0].files.clone();
+    let files = |plan: &BuildPlan| match &plan.packages.last().unwrap().content {
+        PackageContent::Sdist { files, .. } => files.clone(),
+        PackageContent::Wheel { .. } => panic!("no sdist"),
+    };
     assert_eq!(files(&linux), files(&windows));
     insta::assert_snapshot!(names(&windows), @"
     rocm_sdk_core-1.0-py3-none-win_amd64.whl

@@ -3,49 +3,34 @@
 use std::sync::LazyLock;
 
 use super::*;
-use crate::package::Catalog;
+use crate::{package::Catalog, target::PlatformView};
 
 fn policy() -> &'static Catalog {
     static POLICY: LazyLock<Catalog> = LazyLock::new(|| Catalog::built_in().unwrap());
     &POLICY
 }
 
-struct Set {
-    available: Vec<String>,
-    linux: Vec<String>,
-    windows: Vec<String>,
-    absent: Vec<String>,
+fn scopes(names: &[&str]) -> Vec<Scope> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
-impl Set {
-    fn new(linux: &[&str], windows: &[&str]) -> Self {
-        let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let mut available = [linux, windows].concat();
-        available.sort_unstable();
-        available.dedup();
-        Self {
-            available: texts(&available),
-            linux: texts(linux),
-            windows: texts(windows),
-            absent: Vec::new(),
-        }
-    }
-
-    fn info(&self, form: DeviceCodeForm) -> DistInfo<'_> {
-        DistInfo {
-            catalog: policy(),
-            version: "10.1.0a20260820",
-            nonce: "",
-            form,
-            default: self.available.first().map(String::as_str),
-            available: &self.available,
-            linux: &self.linux,
-            windows: &self.windows,
-            absent: &self.absent,
-            this_target: None,
-            this_package: "meta",
-            libraries_py_package: None,
-        }
+fn info(linux: &[&str], windows: &[&str]) -> DistInfo<'static> {
+    let mut available = [linux, windows].concat();
+    available.sort_unstable();
+    available.dedup();
+    DistInfo {
+        catalog: policy(),
+        mode: DistributionMode::Split,
+        version: "10.1.0a20260820".to_owned(),
+        suffix: String::new(),
+        view: PlatformView {
+            default: scopes(&available).first().cloned(),
+            available: scopes(&available),
+            linux: scopes(linux),
+            windows: scopes(windows),
+        },
+        absent: Vec::new(),
+        only: None,
     }
 }
 
@@ -65,8 +50,8 @@ fn head(text: &str) -> &str {
 
 #[test]
 fn extras_and_markers_follow_the_targets_of_both_platforms() {
-    let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100", "gfx1201"]);
-    insta::assert_snapshot!(head(&pkg_info(&set.info(DeviceCodeForm::Split))), @r#"
+    let info = info(&["gfx1100", "gfx942"], &["gfx1100", "gfx1201"]);
+    insta::assert_snapshot!(head(&text(&info, "PKG-INFO")), @r#"
     Dynamic: Provides-Extra
     Dynamic: Requires-Dist
     Requires-Dist: rocm-sdk-core==10.1.0a20260820
@@ -92,8 +77,8 @@ fn extras_and_markers_follow_the_targets_of_both_platforms() {
 
 #[test]
 fn requirements_of_one_platform_have_sections_of_their_own() {
-    let set = Set::new(&["gfx1100", "gfx942"], &["gfx1100"]);
-    insta::assert_snapshot!(requires_txt(&set.info(DeviceCodeForm::Split)), @r#"
+    let info = info(&["gfx1100", "gfx942"], &["gfx1100"]);
+    insta::assert_snapshot!(requires_txt(&info), @r#"
     rocm-sdk-core==10.1.0a20260820
 
     [devel]
@@ -127,11 +112,11 @@ fn requirements_of_one_platform_have_sections_of_their_own() {
 
 #[test]
 fn one_target_needs_no_choice_and_can_be_asked_for_by_name() {
-    let set = Set::new(&["gfx942:xnack+", "gfx942"], &[]);
-    let names: Vec<String> = extras(&set.info(DeviceCodeForm::Split))
+    let info = info(&["gfx942:xnack+", "gfx942"], &[]);
+    let names: Vec<String> = extras(&info)
         .into_iter()
         .map(|(name, requirements)| {
-            let pins: Vec<String> = requirements.into_iter().map(|r| r.pin).collect();
+            let pins: Vec<String> = requirements.into_iter().map(|(pin, _)| pin).collect();
             format!("{name}: {}", pins.join(" "))
         })
         .collect();
@@ -147,19 +132,20 @@ fn one_target_needs_no_choice_and_can_be_asked_for_by_name() {
 
 #[test]
 fn a_legacy_set_has_libraries_per_family_and_no_device_extra() {
-    let set = Set::new(&["gfx110X-all", "gfx94X-dcgpu"], &[]);
+    let info = info(&["gfx110X-all", "gfx94X-dcgpu"], &[]);
+    let legacy = DistInfo {
+        mode: DistributionMode::Legacy,
+        ..info
+    };
     let restricted = DistInfo {
-        this_target: Some("gfx94X-dcgpu"),
-        ..set.info(DeviceCodeForm::Restricted)
+        only: Some("gfx94X-dcgpu".parse().unwrap()),
+        ..legacy.clone()
     };
     let info = text(&restricted, "PKG-INFO");
     assert!(info.contains("rocm-sdk-libraries-gfx94X-dcgpu==10.1.0a20260820; extra"));
     assert!(!head(&info).contains("device"));
     assert!(!text(&restricted, "src/rocm_sdk/_dist_info.py").contains("append('gfx110X-all')"));
-    let names: Vec<String> = extras(&set.info(DeviceCodeForm::Legacy))
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
+    let names: Vec<String> = extras(&legacy).into_iter().map(|(name, _)| name).collect();
     assert_eq!(
         names,
         [
@@ -176,8 +162,8 @@ fn a_legacy_set_has_libraries_per_family_and_no_device_extra() {
 #[test]
 fn what_the_sdist_says_of_itself_is_in_the_catalog() {
     let catalog = Catalog::built_in().unwrap();
-    let set = Set::new(&["gfx942"], &[]);
-    let text = pkg_info(&set.info(DeviceCodeForm::Split));
+    let info = info(&["gfx942"], &[]);
+    let text = self::text(&info, "PKG-INFO");
     let common = &catalog.metadata;
     for (label, url) in &common.urls {
         assert!(text.contains(&format!("Project-URL: {label}, {url}\n")));
@@ -190,20 +176,17 @@ fn what_the_sdist_says_of_itself_is_in_the_catalog() {
 
 #[test]
 fn a_set_without_targets_or_packages_still_has_an_sdist() {
-    let mut set = Set::new(&[], &[]);
-    set.absent = vec!["devel".into(), "profiler".into(), "device".into()];
-    let names: Vec<String> = extras(&set.info(DeviceCodeForm::Split))
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
+    let mut info = info(&[], &[]);
+    info.absent = vec!["devel".into(), "profiler".into(), "device".into()];
+    let names: Vec<String> = extras(&info).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["libraries"]);
-    assert!(files(&set.info(DeviceCodeForm::Split)).is_ok());
+    assert!(files(&info).is_ok());
 }
 
 #[test]
 fn the_files_come_in_the_order_of_an_sdist() {
-    let set = Set::new(&["gfx942"], &[]);
-    let names: Vec<String> = files(&set.info(DeviceCodeForm::Split))
+    let info = info(&["gfx942"], &[]);
+    let names: Vec<String> = files(&info)
         .unwrap()
         .iter()
         .map(|(path, _)| path.to_string())
@@ -229,8 +212,7 @@ fn the_files_come_in_the_order_of_an_sdist() {
 
 #[test]
 fn the_list_of_sources_is_sorted_and_leaves_out_what_is_made_later() {
-    let set = Set::new(&["gfx942"], &[]);
-    let info = set.info(DeviceCodeForm::Split);
+    let info = info(&["gfx942"], &[]);
     let listed = text(&info, "src/rocm.egg-info/SOURCES.txt");
     assert!(!listed.ends_with('\n'));
     let mut expected: Vec<String> = files(&info)
@@ -245,10 +227,7 @@ fn the_list_of_sources_is_sorted_and_leaves_out_what_is_made_later() {
 
 #[test]
 fn the_extras_reach_into_the_package_only_through_its_generated_lines() {
-    let set = Set::new(&["gfx1100"], &["gfx1201"]);
-    let rendered = text(
-        &set.info(DeviceCodeForm::Split),
-        "src/rocm_sdk/_dist_info.py",
-    );
+    let info = info(&["gfx1100"], &["gfx1201"]);
+    let rendered = text(&info, "src/rocm_sdk/_dist_info.py");
     assert!(rendered.ends_with("THIS_PACKAGE_ENTRY = ALL_PACKAGES['meta']\n"));
 }

@@ -77,13 +77,13 @@ fn a_package_that_contradicts_itself_is_refused_in_words() {
     ];
     let shown = refused.map(|answer| render(&answer.unwrap_err()));
     insta::assert_snapshot!(shown.concat(), @"
-    error: its metadata is that of another project: `Rocm.SDK-devel`
+    error: its metadata is that of another project: `rocm-sdk-devel`
     error: its metadata is that of another version: `7.0.1+ab`
     error: metadata without `Metadata-Version`
     error: failed to read METADATA
-      caused by: a wheel has one `.dist-info` directory: found another-1.dist-info, rocm_sdk_core-7.0.0+ab.dist-info
+      caused by: a wheel has one `.dist-info` directory: found 2
     error: failed to read METADATA
-      caused by: a wheel has one `.dist-info` directory: found none
+      caused by: a wheel has one `.dist-info` directory: found 0
     error: failed to read PKG-INFO
       caused by: no `rocm_sdk_core-7.0.0+ab/PKG-INFO`
     error: its metadata is that of another version: `7.0.1+ab`

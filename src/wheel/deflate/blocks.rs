@@ -67,7 +67,7 @@ impl<'a> Bits<'a> {
 }
 
 /// The length in the header of a stored block; `None` if `NLEN` is not its complement.
-pub(super) fn stored_len(head: [u8; 4]) -> Option<usize> {
+fn stored_len(head: [u8; 4]) -> Option<usize> {
     let len = u16::from_le_bytes([head[0], head[1]]);
     let is_same = len == !u16::from_le_bytes([head[2], head[3]]);
     is_same.then_some(len.into())

@@ -8,7 +8,7 @@
 //!
 //! [RFC 1951]: https://www.rfc-editor.org/rfc/rfc1951
 
-use super::blocks::{Bits, Codes, Symbol, may_be_dynamic, stored_len};
+use super::blocks::{Bits, Codes, Symbol, may_be_dynamic};
 
 /// The end of a stream; positions are in bits from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +35,10 @@ pub(super) struct Finder {
 }
 
 impl Finder {
-    /// Finds the end of a stream, given the bytes that were compressed to it. Tries the fast ways
+    /// Finds the end of a stream, given the bytes that were compressed to it. Tries the fast way
     /// first; `None` if the stream is invalid or has an incomplete code.
     pub(super) fn find(&mut self, stream: &[u8], bytes: &[u8]) -> Option<Ending> {
-        stored(stream, bytes)
-            .or_else(|| self.search(stream, bytes))
-            .or_else(|| self.walk(stream))
+        self.search(stream, bytes).or_else(|| self.walk(stream))
     }
 
     /// Searches backwards for a last block with dynamic codes.
@@ -117,27 +115,6 @@ impl Finder {
             }
         }
     }
-}
-
-/// Finds a last block that is a stored one: the end of the stream then has the bytes themselves.
-pub(super) fn stored(stream: &[u8], bytes: &[u8]) -> Option<Ending> {
-    let most = stream.len().min(bytes.len()).min(u16::MAX.into());
-    let len = (ENOUGH..=most).find(|len| {
-        let (head, content) = stream.split_at(stream.len() - len);
-        head.last_chunk()
-            .is_some_and(|head| stored_len(*head) == Some(*len))
-            && bytes.ends_with(content)
-    })?;
-    // Before `LEN` is the header, `1` and `00`, and then zeros up to the byte boundary. So the
-    // highest set bit of the last two bytes is BFINAL.
-    let before = stream.get(..stream.len() - len - 4)?;
-    let (last, rest) = before.split_last()?;
-    let next_to_last = rest.last().map_or(0, |byte| u16::from(*byte));
-    let header = (u16::from(*last) << 8 | next_to_last).checked_ilog2()? as usize;
-    (6..=13).contains(&header).then_some(Ending {
-        last_block: (before.len() * 8 + header).checked_sub(16)?,
-        end: stream.len() * 8,
-    })
 }
 
 /// How many candidate positions are tested at once.

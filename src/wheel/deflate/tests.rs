@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::bufread::DeflateDecoder;
 use proptest::prelude::*;
 
-use super::{last_block::stored, *};
+use super::*;
 use crate::wheel::test_bytes::{noise, prose};
 
 fn inflate(stream: &[u8]) -> Vec<u8> {
@@ -260,8 +260,7 @@ fn an_ending_is_found_from_behind() {
         let mut compressor = Compressor::new(CompressionLvl::default());
         let end = compressor.deflate_compress(&bytes, &mut stream).unwrap();
         stream.truncate(end);
-        let found = stored(&stream, &bytes);
-        assert_eq!(found, Some(check_ending(&stream)), "{len}");
+        check_ending(&stream);
     }
 }
 

@@ -6,10 +6,9 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use rocwheel::package::{
-    Catalog,
-    dist_info::{DeviceCodeForm, DistInfo},
-    selector,
+use rocwheel::{
+    package::{Catalog, DistributionMode, dist_info::DistInfo, selector},
+    target::{PlatformView, Scope},
 };
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
@@ -35,21 +34,16 @@ pub(crate) fn whole_set(root: &Path) {
     wheels(root);
     let dist = root.join("dist");
     wheel(&dist, "rocm-sdk-devel", VERSION, "");
-    let targets = ["gfx942".to_owned()];
+    let targets: Vec<Scope> = vec!["gfx942".parse().unwrap()];
     let catalog = Catalog::built_in().unwrap();
     let info = DistInfo {
         catalog: &catalog,
-        version: VERSION,
-        nonce: "",
-        form: DeviceCodeForm::Split,
-        default: Some("gfx942"),
-        available: &targets,
-        linux: &[],
-        windows: &[],
-        absent: &[],
-        this_target: None,
-        this_package: "meta",
-        libraries_py_package: None,
+        mode: DistributionMode::Split,
+        version: VERSION.to_owned(),
+        suffix: String::new(),
+        view: PlatformView::new(None, None, targets),
+        absent: Vec::new(),
+        only: None,
     };
     let files: Vec<(String, String)> = selector::files(&info)
         .unwrap()

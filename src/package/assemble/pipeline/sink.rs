@@ -5,24 +5,22 @@
 //! their local header is completed at the end. For stored and deflated members see APPNOTE 6.3, for
 //! stored blocks in a deflate stream [RFC 1951](https://www.rfc-editor.org/rfc/rfc1951).
 
-use std::io::{BufWriter, IntoInnerError, Read, Write as _};
+use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
 
 use flate2::{Decompress, FlushDecompress};
 
 use super::{
-    Output, PackWork, WrittenWheel,
-    finished::{FinishedTask, PackedBlock, Small},
-    output::HashedOutput,
-    tasks::{Block, PackTask},
+    Block, Output, PackTask, PackWork, WrittenWheel,
+    finished::{FinishedTask, Piece},
 };
 use crate::{
-    digest::Sha256,
-    error::{Context as _, Result, bail, ensure},
+    digest::{Hasher, Sha256},
+    error::{Context as _, Result, ensure},
     relpath::RelPath,
     wheel::{
-        deflate::{BlockPosition, Deflater, WheelCompression, plain_blocks},
-        record::Record,
-        writer::{Begun, FileMode, StorageMethod, WheelMember, ZipWriter},
+        Deflater, FileMode, Record, StorageMethod, WheelMember, ZipWriter,
+        deflate::{BlockPosition, plain_blocks},
+        writer::Begun,
     },
 };
 
@@ -44,7 +42,15 @@ struct Streamed {
 
 impl<'a, W: Output> Sink<'a, W> {
     pub(super) fn new(out: &'a mut W, work: &'a PackWork<'a>) -> Self {
-        let out = BufWriter::with_capacity(BUFFER, HashedOutput::new(out));
+        let out = HashedOutput {
+            out,
+            at: 0,
+            hash: Hasher::default(),
+            done: 0,
+            open: None,
+            again: Vec::new(),
+        };
+        let out = BufWriter::with_capacity(BUFFER, out);
         Self {
             zip: ZipWriter::new(out, work.settings.time),
             work,
@@ -54,18 +60,16 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     /// Writes the result of a task.
-    pub(super) fn take(&mut self, task: &PackTask, done: FinishedTask) -> Result<()> {
-        match (task, done) {
-            (PackTask::Batch(members), FinishedTask::Batch(done, bytes)) => {
-                let members = &self.work.contents.members[members.clone()];
-                members
-                    .iter()
-                    .zip(&done)
-                    .try_for_each(|(member, small)| self.add(member, small, &bytes))
+    pub(super) fn take(&mut self, task: &PackTask, done: &FinishedTask) -> Result<()> {
+        let all = self.work.contents.members;
+        for (at, piece) in done.pieces.iter().enumerate() {
+            let bytes = &done.bytes.room[piece.packed.clone()];
+            match task {
+                PackTask::Batch(members) => self.add(&all[members.start + at], piece, bytes)?,
+                PackTask::Block(block) => self.block(block, piece, bytes)?,
             }
-            (PackTask::Block(block), FinishedTask::Block(piece)) => self.block(block, &piece),
-            _ => bail!("a task came back as another"),
         }
+        Ok(())
     }
 
     /// Hashes some of what was written; false if everything is hashed. Called while the next result
@@ -76,24 +80,18 @@ impl<'a, W: Output> Sink<'a, W> {
 
     /// Writes the texts, RECORD and the central directory.
     pub(super) fn finish(mut self) -> Result<WrittenWheel> {
-        let mut deflater = match self.work.settings.compression {
-            WheelCompression::Store => None,
-            WheelCompression::Deflate(level) => Some(Deflater::new(level)),
-        };
+        let mut deflater = self.work.settings.compression.deflater();
         for (path, text) in self.work.contents.texts {
-            let (small, bytes) = small(text, deflater.as_mut());
-            self.add(&text_member(path, text), &small, &bytes)?;
+            self.text(path, text, deflater.as_mut())?;
+            let sha256 = Sha256::of(text.as_bytes());
+            self.record.push(path.clone(), sha256, text.len() as u64);
         }
-        self.record.push_self(self.work.contents.record.clone());
+        let path = self.work.contents.record;
+        self.record.push_self(path.clone());
         let text = self.record.to_string();
-        let member = text_member(self.work.contents.record, &text);
-        let (small, bytes) = small(&text, deflater.as_mut());
-        self.pack(&member, &small, &bytes)?;
-        let (out, _) = self.zip.finish()?;
-        let (len, sha256) = out
-            .into_inner()
-            .map_err(IntoInnerError::into_error)?
-            .finish()?;
+        self.text(path, &text, deflater.as_mut())?;
+        let out = self.zip.finish()?.into_inner();
+        let (len, sha256) = out.map_err(IntoInnerError::into_error)?.finish()?;
         Ok(WrittenWheel {
             len,
             sha256,
@@ -101,43 +99,52 @@ impl<'a, W: Output> Sink<'a, W> {
         })
     }
 
-    fn add(&mut self, member: &WheelMember, small: &Small, bytes: &[u8]) -> Result<()> {
-        self.pack(member, small, bytes)?;
-        self.record
-            .push(member.path.clone(), small.sha256, member.len);
-        Ok(())
+    fn text(&mut self, path: &RelPath, text: &str, deflater: Option<&mut Deflater>) -> Result<()> {
+        let text = text.as_bytes();
+        let mut room = vec![0; Deflater::room(text.len())];
+        let packed = deflater.and_then(|deflater| deflater.member(text, &mut room));
+        let piece = Piece::new(text, packed, &mut room, 0);
+        let member = WheelMember {
+            path: path.clone(),
+            mode: FileMode::Regular,
+            len: text.len() as u64,
+        };
+        self.add(&member, &piece, &room[piece.packed.clone()])
     }
 
-    fn pack(&mut self, member: &WheelMember, small: &Small, bytes: &[u8]) -> Result<()> {
-        let packed = &bytes[small.packed.clone()];
-        Ok(self.zip.add(member, small.method, small.crc, packed)?)
+    fn add(&mut self, member: &WheelMember, piece: &Piece, packed: &[u8]) -> Result<()> {
+        let crc = piece.crc.clone().finalize();
+        self.zip.add(member, piece.method, crc, packed)?;
+        if let Some(sha256) = piece.sha256 {
+            self.record.push(member.path.clone(), sha256, member.len);
+        }
+        Ok(())
     }
 
     fn output(&mut self) -> &mut HashedOutput<'a, W> {
         self.zip.get_mut().get_mut()
     }
 
-    fn block(&mut self, block: &Block, piece: &PackedBlock) -> Result<()> {
-        let member = &self.work.contents.members[block.member];
+    fn block(&mut self, block: &Block, piece: &Piece, packed: &[u8]) -> Result<()> {
         let mut streamed = match self.streamed.take() {
             Some(streamed) => streamed,
-            None => self.begin(member, piece.method)?,
+            None => self.begin(block, piece.method)?,
         };
-        self.append(block, &mut streamed, piece)?;
+        self.append(block, &mut streamed, piece.method, packed)?;
         streamed.crc.combine(&piece.crc);
         streamed.done += block.len as u64;
-        if let Some(sha256) = piece.sha256 {
-            return self.end(block, streamed, sha256);
+        match piece.sha256 {
+            Some(sha256) => self.end(block, streamed, sha256)?,
+            None => self.streamed = Some(streamed),
         }
-        self.streamed = Some(streamed);
         Ok(())
     }
 
     /// Begins a large member with the method of its first block; `append` and `end` may change it.
-    fn begin(&mut self, member: &WheelMember, method: StorageMethod) -> Result<Streamed> {
-        let start = self.zip.position();
+    fn begin(&mut self, block: &Block, method: StorageMethod) -> Result<Streamed> {
         // The local header is written again in `end`, so nothing from here on may be hashed yet.
-        self.output().hold(start);
+        self.output().open = Some(self.zip.position());
+        let member = &self.work.contents.members[block.member];
         Ok(Streamed {
             begun: self.zip.begin(member)?,
             method,
@@ -150,29 +157,27 @@ impl<'a, W: Output> Sink<'a, W> {
         &mut self,
         block: &Block,
         streamed: &mut Streamed,
-        piece: &PackedBlock,
+        method: StorageMethod,
+        bytes: &[u8],
     ) -> Result<()> {
         // A zip member has one method, but each block was compressed without knowing the others. A
         // block that did not shrink goes into a deflated member as stored deflate blocks. A block
         // that shrank does not fit into a stored member: either all that was written becomes stored
         // deflate blocks, or, if that does not pay, the block is inflated again.
-        let bytes = &piece.bytes;
-        match (streamed.method, piece.method) {
-            (StorageMethod::Stored, StorageMethod::Stored)
-            | (StorageMethod::Deflated, StorageMethod::Deflated) => Ok(self.zip.append(bytes)?),
+        match (streamed.method, method) {
             (StorageMethod::Deflated, StorageMethod::Stored) => {
                 self.append_plain(bytes, block.place)
             }
             (StorageMethod::Stored, StorageMethod::Deflated) => {
                 let len = self.work.contents.members[block.member].len;
-                if pays(block, bytes.len(), len) {
-                    streamed.method = StorageMethod::Deflated;
-                    self.rewrite(block, streamed)?;
-                    Ok(self.zip.append(bytes)?)
-                } else {
-                    Ok(self.zip.append(&inflate(bytes, block.len)?)?)
+                if !pays(block, bytes.len(), len) {
+                    return Ok(self.zip.append(&inflate(bytes, block.len)?)?);
                 }
+                streamed.method = StorageMethod::Deflated;
+                self.rewrite(block, streamed)?;
+                Ok(self.zip.append(bytes)?)
             }
+            _ => Ok(self.zip.append(bytes)?),
         }
     }
 
@@ -189,10 +194,9 @@ impl<'a, W: Output> Sink<'a, W> {
     /// as before.
     fn rewrite(&mut self, block: &Block, streamed: &Streamed) -> Result<()> {
         let path = &self.work.contents.members[block.member].path;
-        let context = || format!("read `{path}` again");
-        let mut source = (self.work.open)(block.member)
-            .with_context(context)?
-            .take(streamed.done);
+        let context = || format!("failed to read `{path}` again");
+        let source = (self.work.open)(block.member).with_context(context)?;
+        let mut source = source.take(streamed.done);
         let mut crc = crc32fast::Hasher::new();
         let mut bytes = Vec::new();
         self.zip.again(&streamed.begun)?;
@@ -226,11 +230,12 @@ impl<'a, W: Output> Sink<'a, W> {
             streamed.method = StorageMethod::Stored;
             self.rewrite(block, &streamed)?;
             self.zip.get_mut().flush()?;
-            self.output().cut()?;
+            let output = self.output();
+            output.out.truncate(output.at)?;
         }
         let crc = streamed.crc.finalize();
         self.zip.end(streamed.begun, streamed.method, crc)?;
-        self.output().settle();
+        self.output().open = None;
         self.record.push(member.path.clone(), sha256, member.len);
         Ok(())
     }
@@ -258,34 +263,83 @@ fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len);
     Decompress::new(false)
         .decompress_vec(packed, &mut bytes, FlushDecompress::Sync)
-        .context("failed to inflate a block")?;
-    ensure!(
-        bytes.len() == len,
-        "a block of {len} bytes inflates to {}",
-        bytes.len()
-    );
+        .context("failed to inflate a block that was deflated")?;
+    let found = bytes.len();
+    ensure!(found == len, "a block of {len} bytes inflates to {found}");
     Ok(bytes)
 }
 
-fn small(text: &str, deflater: Option<&mut Deflater>) -> (Small, Vec<u8>) {
-    let mut bytes = vec![0; Deflater::room(text.len())];
-    let packed = deflater.and_then(|deflater| deflater.member(text.as_bytes(), &mut bytes));
-    if packed.is_none() {
-        bytes[..text.len()].copy_from_slice(text.as_bytes());
-    }
-    let small = Small {
-        crc: crc32fast::hash(text.as_bytes()),
-        sha256: Sha256::of(text.as_bytes()),
-        method: packed.map_or(StorageMethod::Stored, |_| StorageMethod::Deflated),
-        packed: 0..packed.unwrap_or(text.len()),
-    };
-    (small, bytes)
+/// Hashes the bytes while they are written, although some are written twice.
+///
+/// Bytes that may still change are not hashed yet: the local header of a large member is completed
+/// after its data. Once they are final they are read back, mostly from the page cache.
+struct HashedOutput<'a, W> {
+    out: &'a mut W,
+    at: u64,
+    hash: Hasher,
+    /// How many bytes, from the start of the file, are hashed.
+    done: u64,
+    /// The start of the bytes that may still change, if there are any.
+    open: Option<u64>,
+    /// The buffer for what is read back.
+    again: Vec<u8>,
 }
 
-fn text_member(path: &RelPath, text: &str) -> WheelMember {
-    WheelMember {
-        path: path.clone(),
-        mode: FileMode::Regular,
-        len: text.len() as u64,
+/// How much is read back at a time. It is small, so that the writer soon looks for the next result.
+const STEP: u64 = 1 << 18;
+
+impl<W: Output> HashedOutput<'_, W> {
+    /// Hashes the next final bytes, at most [`STEP`]; false if there are none.
+    fn catch_up(&mut self) -> io::Result<bool> {
+        let end = self.open.unwrap_or(self.at).min(self.at);
+        let behind = end.saturating_sub(self.done).min(STEP);
+        if behind == 0 {
+            return Ok(false);
+        }
+        self.again.resize(usize::try_from(behind).unwrap_or(0), 0);
+        self.out.seek(SeekFrom::Start(self.done))?;
+        let read = self.out.read(&mut self.again)?;
+        // The writers above this one do not know of the read, so the position is restored.
+        self.out.seek(SeekFrom::Start(self.at))?;
+        self.hash.write_all(&self.again[..read])?;
+        self.done += read as u64;
+        Ok(read > 0)
+    }
+
+    /// Returns the length and the hash of the whole file.
+    fn finish(mut self) -> Result<(u64, Sha256)> {
+        while self.catch_up()? {}
+        let ((sha256, len), at) = (self.hash.finish(), self.at);
+        ensure!(
+            len == at,
+            "the wheel lost bytes while it was written: {len} of {at}"
+        );
+        Ok((len, sha256))
+    }
+}
+
+impl<W: Output> Write for HashedOutput<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        // The hash has all bytes before the position only if none of them are still to be read
+        // back. Otherwise these bytes wait for `catch_up` as well, because a hash needs its input
+        // in order.
+        if self.done == self.at && self.open.is_none() {
+            self.hash.write_all(&bytes[..written])?;
+            self.done += written as u64;
+        }
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Output> Seek for HashedOutput<'_, W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.at = self.out.seek(to)?;
+        Ok(self.at)
     }
 }

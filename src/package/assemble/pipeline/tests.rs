@@ -19,6 +19,7 @@ use crate::wheel::{
     writer::FileMode,
 };
 
+mod tasks;
 mod trouble;
 
 /// The members of a wheel and their contents.
@@ -136,8 +137,8 @@ impl Fixture {
                 None => assert_eq!(content, self.texts[index - self.members.len()].1.as_bytes()),
             }
             if row.path != self.record {
-                row.verify(Sha256::of(&content), content.len() as u64)
-                    .unwrap();
+                let found = row.mismatch(Sha256::of(&content), content.len() as u64);
+                assert_eq!(found, None, "{}", row.path);
             }
         }
     }
@@ -295,6 +296,13 @@ impl Read for Zeros {
         bytes[..len].fill(0);
         self.0 -= len as u64;
         Ok(len)
+    }
+}
+
+impl Output for Cursor<Vec<u8>> {
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.get_mut().truncate(usize::try_from(len).unwrap());
+        Ok(())
     }
 }
 

@@ -64,7 +64,7 @@ fn one_family_without_the_split_makes_a_flat_set() {
 fn several_families_without_the_split_have_a_selector_and_a_devel_package_each() {
     let mut fixture = with_families(legacy(), &["gfx94X-dcgpu", "gfx110X-all"]);
     // Packages of families must ignore this list.
-    fixture.request.linux = Some(vec!["gfx942".parse().unwrap()]);
+    fixture.options.linux = Some(vec!["gfx942".parse().unwrap()]);
     let plan = fixture.plan();
     insta::assert_snapshot!(outline(&plan), @"
     rocm_sdk_core-1.0-py3-none-linux_x86_64.whl
@@ -179,8 +179,8 @@ fn without_the_split_there_is_no_part_of_a_set() {
     let mut fixture = with_families(legacy(), &["gfx94X-dcgpu"]);
     let targets = BTreeSet::from(["gfx942".parse().unwrap()]);
     let names = ["core".to_owned()];
-    let subset = Subset::new(&names, &fixture.catalog, Platform::Linux, targets);
-    fixture.request.subset = Some(subset.unwrap());
+    let subset = Subset::new(&names, &fixture.options.catalog, Platform::Linux, targets);
+    fixture.subset = Some(subset.unwrap());
     insta::assert_snapshot!(fixture.refusal(), @"
     error: `--targets` needs split device code, and this set is fat
 

@@ -56,7 +56,7 @@ fn a_row_takes_only_the_files_that_it_includes() {
         .artifact("rocjitsu-hotswap_lib_generic")
         .file("etc/kept.txt", file())
         .file("share/left.txt", file());
-    fixture.catalog = crate::package::Catalog::parse(&policy).unwrap();
+    fixture.options.catalog = crate::package::Catalog::parse(&policy).unwrap();
     insta::assert_snapshot!(fixture.shows("rocm-sdk-core"), @"
     copy   _rocm_sdk_core/.info/version < base_lib_generic
     copy   _rocm_sdk_core/etc/kept.txt < rocjitsu-hotswap_lib_generic
