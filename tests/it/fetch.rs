@@ -3,6 +3,7 @@
 mod bucket;
 mod by_hand;
 mod flat;
+mod flipped;
 mod found;
 pub(crate) mod full;
 mod hosted;

@@ -5,7 +5,7 @@ mod ends;
 mod families;
 pub(crate) mod fault;
 mod index;
-mod inprocess;
+pub(crate) mod inprocess;
 mod rclone;
 mod reading;
 pub(crate) mod server;

@@ -33,9 +33,9 @@ use crate::support::{
 };
 
 /// A bucket with the sample as run 7, behind a proxy, and a directory to fetch to.
-struct Remote {
+pub(super) struct Remote {
     bucket: Bucket,
-    proxy: Proxy,
+    pub(super) proxy: Proxy,
     directory: TempDir,
 }
 
@@ -94,14 +94,19 @@ fn fetched(set: &TestSet) -> Tree {
 
 impl Remote {
     fn new(bucket: &Bucket) -> Self {
+        Self::of(bucket, Server::shared().port)
+    }
+
+    /// Of another server.
+    pub(super) fn of(bucket: &Bucket, port: u16) -> Self {
         Self {
             bucket: bucket.clone(),
-            proxy: Proxy::before(Server::shared().port),
+            proxy: Proxy::before(port),
             directory: tempfile::tempdir().unwrap(),
         }
     }
 
-    fn out(&self) -> PathBuf {
+    pub(super) fn out(&self) -> PathBuf {
         self.directory.path().join("out")
     }
 
@@ -120,7 +125,7 @@ impl Remote {
     }
 
     /// With the owner's credentials.
-    fn fetch(&self, arguments: &str) -> Said {
+    pub(super) fn fetch(&self, arguments: &str) -> Said {
         let mut command = self.command();
         command
             .env("AWS_ACCESS_KEY_ID", ID)

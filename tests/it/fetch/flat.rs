@@ -16,6 +16,12 @@ use crate::support::{
 
 /// An archive of `a_lib_generic`, of files in its `stage`: `lib/x=content`, `lib/y->x`.
 pub(super) fn archive(entries: &[&str]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    compress(ArchiveFormat::TarZst, tar(entries).as_slice(), &mut packed).unwrap();
+    packed
+}
+
+pub(super) fn tar(entries: &[&str]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     let mut add = |path: &str, content: &[u8], link: Option<&str>| {
         let mut header = tar::Header::new_gnu();
@@ -40,10 +46,7 @@ pub(super) fn archive(entries: &[&str]) -> Vec<u8> {
             add(&path, content.as_bytes(), None);
         }
     }
-    let mut packed = Vec::new();
-    let tar = tar.into_inner().unwrap();
-    compress(ArchiveFormat::TarZst, tar.as_slice(), &mut packed).unwrap();
-    packed
+    tar.into_inner().unwrap()
 }
 
 /// A run of nothing but these artifacts.

@@ -37,7 +37,7 @@ pub(crate) enum Fault {
 
 struct Rule {
     method: &'static str,
-    part: &'static str,
+    part: String,
     times: usize,
     fault: Fault,
 }
@@ -71,16 +71,10 @@ impl Proxy {
     }
 
     /// Breaks the next `times` requests of a method whose target contains a text.
-    pub(crate) fn breaks(
-        &self,
-        method: &'static str,
-        part: &'static str,
-        times: usize,
-        fault: Fault,
-    ) {
+    pub(crate) fn breaks(&self, method: &'static str, part: &str, times: usize, fault: Fault) {
         self.script.lock().unwrap().rules.push(Rule {
             method,
-            part,
+            part: part.to_owned(),
             times,
             fault,
         });
@@ -103,7 +97,7 @@ impl Script {
         self.seen.push(format!("{} {scope}", head.line()));
         let (method, target) = head.line().split_once(' ')?;
         let fits = |rule: &&mut Rule| {
-            rule.times > 0 && rule.method == method && target.contains(rule.part)
+            rule.times > 0 && rule.method == method && target.contains(&rule.part)
         };
         let rule = self.rules.iter_mut().find(fits)?;
         rule.times -= 1;

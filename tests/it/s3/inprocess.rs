@@ -1,7 +1,7 @@
 //! A second server, of another make and in this process: `s3s`, which keeps objects in a directory,
 //! and lets two writers of one key at one time write into each other's bytes.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, path::PathBuf};
 
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -20,15 +20,15 @@ use super::server::{ID, SECRET, keys, store};
 use crate::store::{Pages, contract_in_turn};
 
 /// It ends when it is dropped.
-struct InProcess {
-    port: u16,
-    bucket: Bucket,
+pub(crate) struct InProcess {
+    pub(crate) port: u16,
+    pub(crate) bucket: Bucket,
     _runtime: Runtime,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl InProcess {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs_err::create_dir(directory.path().join("bucket")).unwrap();
         let mut service = S3ServiceBuilder::new(FileSystem::new(directory.path()).unwrap());
@@ -49,8 +49,13 @@ impl InProcess {
             port,
             bucket: "bucket".parse().unwrap(),
             _runtime: runtime,
-            _directory: directory,
+            directory,
         }
+    }
+
+    /// Where the objects are files. What is written there has no checksum in any answer.
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.directory.path().join(self.bucket.as_str())
     }
 }
 
