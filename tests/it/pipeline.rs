@@ -10,10 +10,10 @@ use std::{
 use crate::{
     judges::tool,
     support::{
-        odd,
+        long, odd,
         place::{self, text},
         program::{self, command},
-        published::{self, TestSet, sets},
+        published::{self, TestSet, sets, sets_in_turn},
     },
 };
 
@@ -85,7 +85,7 @@ fn pip(set: &TestSet, place: &str, source: &[&str]) -> PathBuf {
 
 #[test]
 fn pip_installs_every_set_from_a_directory() {
-    for set in sets() {
+    for set in sets_in_turn(0) {
         let index = format!("file://{}/simple/", set.place().display());
         check(set, &pip(set, "file", &["--index-url", &index]));
     }
@@ -93,7 +93,7 @@ fn pip_installs_every_set_from_a_directory() {
 
 #[test]
 fn pip_installs_every_set_over_http() {
-    for set in sets() {
+    for set in sets_in_turn(1) {
         let server = Server::start(&set.place());
         check(
             set,
@@ -116,16 +116,19 @@ fn pip_installs_every_set_from_the_one_page_and_it_passes_its_own_tests() {
 }
 
 #[test]
-fn uv_installs_every_set_from_a_directory_and_it_passes_its_own_tests() {
-    for set in sets() {
+fn uv_installs_every_set_from_a_directory() {
+    for set in sets_in_turn(1) {
         let index = format!("file://{}/simple/", set.place().display());
-        passes_its_own_tests(&uv(set, "file", &index));
+        let python = uv(set, "file", &index);
+        if long::is_on() {
+            passes_its_own_tests(&python);
+        }
     }
 }
 
 #[test]
 fn uv_installs_every_set_over_http() {
-    for set in sets() {
+    for set in sets_in_turn(0) {
         let server = Server::start(&set.place());
         uv(set, "http", &server.url("simple/"));
     }

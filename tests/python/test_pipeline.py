@@ -23,6 +23,11 @@ pytestmark = pytest.mark.posix
 ALL = "rocm[libraries,devel,device-gfx942,profiler]"
 INSTALLERS = ["pip", "uv-hardlink"]
 
+# `rocm-sdk test` starts a program for each library, so that the tests with it take the longest. One
+# installer each shows what differs by version of Python.
+SLOW_PIP = [pytest.param("pip", marks=pytest.mark.slow), "uv-hardlink"]
+SLOW_UV = ["pip", pytest.param("uv-hardlink", marks=pytest.mark.slow)]
+
 
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name it has)
@@ -82,6 +87,7 @@ def device_files(published: Path, target: str) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("venv", SLOW_PIP, indirect=True)
 def test_everything_installs_and_passes_its_own_test(venv: Venv, index: str) -> None:
     install(venv, index, ALL)
     out = venv.try_("rocm-sdk", "test", "--json")
@@ -157,6 +163,7 @@ def test_development_files_without_libraries_say_what_to_install(venv: Venv, ind
     assert (out.returncode, out.stdout) == (0, f"{venv.site / ROOT}\n")
 
 
+@pytest.mark.parametrize("venv", SLOW_UV, indirect=True)
 def test_a_set_with_device_code_inside_installs_and_passes_too(
     venv: Venv, legacy_index: str
 ) -> None:

@@ -14,7 +14,7 @@ use super::runner::{Repository, Run, ours, read};
 use crate::support::{
     long,
     program::ROCWHEEL,
-    published::{TestSet, sample, sets},
+    published::{TestSet, sample, sets_in_turn},
 };
 use crate::{
     judges::tool,
@@ -204,7 +204,7 @@ pub(super) fn published(bucket: &str, prefix: &str) -> Vec<String> {
 
 #[test]
 fn packages_are_built_checked_published_and_described() {
-    sets()
+    sets_in_turn(1)
         .into_iter()
         .for_each(are_built_checked_published_and_described);
 }

@@ -3,10 +3,15 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use super::{build, place, refusal, succeed};
-use crate::support::{place::text, program::command};
+use crate::support::{
+    place::{empty, text},
+    program::command,
+    published::sample,
+};
 
 /// The names of the sample's archives, without one.
 fn without(place: &Path, archive: &Path, then: impl FnOnce()) {
@@ -23,9 +28,10 @@ fn archives(place: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn artifact(archive: &Path) -> String {
-    let name = archive.file_name().unwrap().to_str().unwrap();
-    name.split_once(".tar").unwrap().0.to_owned()
+/// Of an archive, or of a directory.
+fn artifact(path: &Path) -> String {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    name.split(".tar").next().unwrap().to_owned()
 }
 
 /// Nothing in a package names these: documents, tests, headers, and device code, whose coverage
@@ -45,7 +51,12 @@ const UNNAMED: [&str; 10] = [
 
 #[test]
 fn a_set_without_an_artifact_that_its_python_needs_is_not_built() {
-    let place = place("each");
+    let place = empty("build/each");
+    let mut copy = Command::new("cp");
+    copy.arg("-a")
+        .arg(sample().artifacts())
+        .arg(place.join("in"));
+    succeed(&mut copy);
     let mut unnamed = BTreeSet::new();
     for archive in archives(&place) {
         let artifact = artifact(&archive);

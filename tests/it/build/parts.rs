@@ -8,6 +8,7 @@ use std::{
 use super::{files, refusal, succeed};
 use crate::fetch::Fixture;
 use crate::support::{
+    long,
     program::ROCWHEEL,
     published::{self, TestSet, sets},
 };
@@ -80,7 +81,13 @@ fn what_a_part_fetches_is_enough_for_the_very_bytes_that_the_whole_has() {
         let run = Run::of(set);
         let whole = files(&set.dist());
         let mut made = std::collections::BTreeSet::new();
-        let parts = PARTS.map(str::to_owned).into_iter();
+        // What the host packages of the odd set are made of differs by no name.
+        let host = if set.name == "sample" || long::is_on() {
+            &PARTS[..]
+        } else {
+            &PARTS[..1]
+        };
+        let parts = host.iter().map(|part| (*part).to_owned());
         let devices = set.targets.iter().enumerate().map(|(number, target)| {
             let project = ["", "rocm-sdk-"][number % 2];
             format!("{project}device-{target}")
@@ -96,7 +103,9 @@ fn what_a_part_fetches_is_enough_for_the_very_bytes_that_the_whole_has() {
                 made.insert(name);
             }
         }
-        assert_eq!(made, whole.into_keys().collect());
+        let mut expected: std::collections::BTreeSet<String> = whole.into_keys().collect();
+        expected.retain(|name| host.len() > 1 || !name.starts_with("rocm_sdk_devel"));
+        assert_eq!(made, expected);
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
     member,
     planned::artifacts,
 };
+use crate::support::long;
 
 /// What happens, and how it is done to a set.
 type Damage = (&'static str, fn(&Set));
@@ -241,8 +242,12 @@ const PYTHON: &[Damage] = &[
 #[test]
 #[expect(clippy::print_stderr, reason = "the run is a report as well")]
 fn of_ninety_damages_most_are_found_and_all_with_the_artifacts() {
-    let all = [ARCHIVES, SETS, SDISTS, PYTHON, FILES, DEVICES, TREES].concat();
+    let mut all = [ARCHIVES, SETS, SDISTS, PYTHON, FILES, DEVICES, TREES].concat();
     assert_eq!(all.len(), 90);
+    if !long::is_on() {
+        all = all.into_iter().step_by(3).collect();
+    }
+    let count = all.len();
     let artifacts = artifacts();
     let artifacts = [
         "--artifact-dir",
@@ -261,12 +266,13 @@ fn of_ninety_damages_most_are_found_and_all_with_the_artifacts() {
             }
         }
     }
-    let found = 90 - plain.len();
+    let found = count - plain.len();
     eprintln!(
-        "{found} of 90 were found without artifacts, and not these:\n{}",
+        "{found} of {count} were found without artifacts, and not these:\n{}",
         plain.join("\n")
     );
-    assert!(found >= 75, "{found}");
+    // 75 of 90.
+    assert!(found * 6 >= count * 5, "{found} of {count}");
     assert!(
         missed.is_empty(),
         "not even with artifacts:\n{}",

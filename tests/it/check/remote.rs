@@ -13,6 +13,7 @@ use super::{
 use crate::{
     s3::server::{ID, SECRET, Server as S3},
     support::{
+        long,
         place::text,
         published::{self, TestSet, sets},
     },
@@ -53,7 +54,13 @@ fn a_web_server_is_read_whatever_its_manners() {
             Manner::NoRanges,
             Manner::Breaks,
             Manner::Busy,
-        ] {
+        ]
+        .into_iter()
+        .take(if set.name == "sample" {
+            4
+        } else {
+            long::rounds(1, 4)
+        }) {
             let server = Server::start(&set.place(), manner);
             let (code, stdout, stderr) = checked(&server.url, STRICT);
             assert_eq!((code, stderr), (0, clean(set)), "{manner:?}: {stdout}");

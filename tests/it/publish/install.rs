@@ -260,7 +260,7 @@ fn the_install_lines_install_the_whole_set() {
     for (number, line) in lines.into_iter().enumerate() {
         assert!(line.ends_with(&format!("'rocm[libraries,devel,device-gfx942]=={VERSION}'")));
         let environment = bench.path(&format!("environment-{number}"));
-        judge("python", &["-m", "venv", &environment]).ok();
+        judge("uv", &["venv", "--quiet", "--seed", &environment]).ok();
         let ran = in_environment(&environment, line);
         assert_eq!(ran.code, 0, "{line}\n{}{}", ran.stdout, ran.stderr);
         let said = ran.stdout + &ran.stderr;

@@ -15,7 +15,7 @@ use super::{
     server::{Server, Site},
     tree,
 };
-use crate::judges::tool;
+use crate::{judges::tool, support::long};
 
 /// The first with the resolver of today, the last that used setuptools for everything, and the
 /// first that took metadata from an index under its right name.
@@ -77,8 +77,9 @@ fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
     let directory = Server::start(Site::Directory(bench.root.clone()));
     let keys = Server::start(Site::Keys(published_in_memory(&bench)));
     let keys_base = format!("{}42-linux/python/", keys.url);
-    for version in PIPS {
-        for base in [&files, &directory.url, &keys_base] {
+    for (number, version) in PIPS.into_iter().enumerate() {
+        let bases = [&keys_base, &files, &directory.url].into_iter().enumerate();
+        for (_, base) in bases.filter(|(at, _)| long::is_on() || (at + number) % 3 == 2) {
             let (index, page) = (format!("{base}simple/"), format!("{base}index.html"));
             for source in [
                 &["--index-url", &index][..],

@@ -12,7 +12,7 @@ use std::{
 use rocwheel::artifact;
 
 use super::{
-    odd,
+    long, odd,
     place::{TEMPORARY, text},
     program::{ROCWHEEL, command, succeed},
 };
@@ -44,6 +44,14 @@ static ODD: TestSet = TestSet {
 /// Every set.
 pub(crate) fn sets() -> [&'static TestSet; 2] {
     [&SAMPLE, &ODD]
+}
+
+/// The sets of a test that has a like, such as pip and uv, or a directory and a server: at a desk
+/// they take turns.
+pub(crate) fn sets_in_turn(number: usize) -> Vec<&'static TestSet> {
+    let sets = sets().into_iter().enumerate();
+    let sets = sets.filter(|(index, _)| long::is_on() || index % 2 == number % 2);
+    sets.map(|(_, set)| set).collect()
 }
 
 /// The sample, as it is built in.
