@@ -1,6 +1,7 @@
 //! Retries: how often, and with which pauses.
 
 use std::{
+    error::Error,
     hash::{BuildHasher as _, RandomState},
     time::{Duration, Instant},
 };
@@ -59,6 +60,20 @@ impl Failures {
 }
 
 impl Backoff {
+    /// The attempts for a request that failed in this way. If a host name does not resolve, there is
+    /// mostly no network, or the name is wrong: both stay so for longer than the pauses.
+    #[must_use]
+    pub fn after(self, error: &(dyn Error + 'static)) -> Self {
+        let mut causes = anyhow::Chain::new(error);
+        let is_unresolved = causes.any(|cause| cause.to_string().contains("dns error"));
+        let attempts = if is_unresolved {
+            self.attempts.min(2)
+        } else {
+            self.attempts
+        };
+        Self { attempts, ..self }
+    }
+
     /// The pause after this many failures. It is random: without that, all clients of a server that
     /// failed would retry at the same moment and overload it again.
     fn pause(&self, failures: u32) -> Duration {

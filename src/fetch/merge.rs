@@ -60,34 +60,34 @@ impl OutputDir {
     ) -> Result<()> {
         let mut waiting: BTreeMap<String, Fetched> = state.fetched.clone();
         waiting.retain(|name, it| wanted.contains(name) && it.extent.is_some());
-        if !waiting.is_empty() {
-            let artifacts = self.waiting(&waiting, jobs, world)?;
-            let others = self.others(&artifacts)?;
-            let problems = self.problems(&others, &artifacts)?;
-            if !problems.is_empty() {
-                return Err(refusal(&problems));
-            }
-            let all = others.iter().chain(&artifacts);
-            let kept: BTreeSet<&RelPath> =
-                all.flat_map(|it| &it.files).map(|it| &it.path).collect();
-            let mut moved = 0;
-            for artifact in &artifacts {
-                world.stop.check()?;
-                let name = artifact.name.file_name();
-                state.forget(&name)?;
-                moved += self
-                    .take(artifact, &kept)
-                    .with_context(|| format!("failed to merge `{name}`"))?;
-                let entry = waiting.remove(&name);
-                let entry = entry.map(|it| (name.clone(), Fetched { extent: None, ..it }));
-                state.record(entry.into_iter().collect())?;
-                fs::remove_dir_all(self.work.join(&name))?;
-            }
-            let (count, files) = (many(artifacts.len(), "artifact"), many(moved, "file"));
-            let facts = format!("{count}, {files} into {}", self.root.display());
-            world.console.status("Merged", facts);
+        if waiting.is_empty() {
+            return Ok(());
         }
-        self.tidy(state)
+        let artifacts = self.waiting(&waiting, jobs, world)?;
+        let others = self.others(&artifacts)?;
+        let problems = self.problems(&others, &artifacts)?;
+        if !problems.is_empty() {
+            return Err(refusal(&problems));
+        }
+        let all = others.iter().chain(&artifacts);
+        let kept: BTreeSet<&RelPath> = all.flat_map(|it| &it.files).map(|it| &it.path).collect();
+        let mut moved = 0;
+        for artifact in &artifacts {
+            world.stop.check()?;
+            let name = artifact.name.file_name();
+            state.forget(&name)?;
+            moved += self
+                .take(artifact, &kept)
+                .with_context(|| format!("failed to merge `{name}`"))?;
+            fs::remove_dir_all(self.work.join(&name))?;
+            let entry = waiting.remove_entry(&name);
+            let entry = entry.map(|(name, it)| (name, Fetched { extent: None, ..it }));
+            state.record(entry.into_iter().collect())?;
+        }
+        let (count, files) = (many(artifacts.len(), "artifact"), many(moved, "file"));
+        let facts = format!("{count}, {files} into {}", self.root.display());
+        world.console.status("Merged", facts);
+        Ok(())
     }
 
     /// The fetched artifacts of these names, without the symlinks that cannot be merged.
@@ -112,26 +112,6 @@ impl OutputDir {
             }
         }
         Ok(artifacts)
-    }
-
-    /// Removes the directories of artifacts that an interrupted merge left in the work directory.
-    fn tidy(&self, state: &FetchState) -> Result<()> {
-        let entries = match fs::read_dir(&self.work) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries?,
-        };
-        for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let waits = state
-                .fetched
-                .get(&name)
-                .is_some_and(|it| it.extent.is_some());
-            if entry.file_type()?.is_dir() && !waits {
-                fs::remove_dir_all(entry.path())?;
-            }
-        }
-        Ok(())
     }
 
     /// The artifacts merged earlier, except `new`, with those of their files that still exist.

@@ -92,7 +92,8 @@ impl OutputDir {
             || is_there(self.work.join(name))
     }
 
-    /// Removes the partial downloads of a fetch that was killed.
+    /// Removes the partial downloads of a fetch that was killed, and the directories that an
+    /// interrupted merge has left.
     ///
     /// Call it only while holding the lock: without it, another fetch may still be writing these
     /// files.
@@ -104,9 +105,13 @@ impl OutputDir {
         };
         for entry in entries {
             let entry = entry?;
-            let name = entry.file_name();
-            let name = name.to_str().and_then(|name| name.strip_suffix(".part"));
-            if name.is_some_and(|name| ArtifactName::of_file(name).is_ok()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let part_of = name.strip_suffix(".part");
+            let is_part = part_of.is_some_and(|name| ArtifactName::of_file(name).is_ok());
+            let recorded = self.state.fetched.get(&name);
+            let waits = recorded.is_some_and(|it| it.extent.is_some());
+            let is_tree = self.form == OutputForm::Merged && entry.file_type()?.is_dir();
+            if is_part || is_tree && !waits {
                 atomic::clear(&entry.path())?;
             }
         }

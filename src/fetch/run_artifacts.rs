@@ -22,7 +22,7 @@ use crate::{
     artifact::ArchiveName,
     console::World,
     error::{Context as _, Error, Exit, No, Result, hinted, hints, one_line},
-    github::{ArtifactBlob, GitHub, Keeping, RunArtifact},
+    github::{ArtifactBlob, GitHub, RunArtifact},
     parallel,
     run::{Platform, Run},
     store::{FIRST_PIECE, Ranged},
@@ -77,9 +77,7 @@ impl<'a> RunArtifacts<'a> {
         let mut artifacts = github.artifacts(&self.run.repository, &self.run.id)?;
         artifacts.retain(|it| is_for(&it.name, self.run.platform));
         artifacts.sort_by_key(|artifact| artifact.id);
-        let (kept, expired): (Vec<_>, Vec<_>) = artifacts
-            .into_iter()
-            .partition(|it| it.keeping == Keeping::Kept);
+        let (kept, expired): (Vec<_>, Vec<_>) = artifacts.into_iter().partition(|it| !it.expired);
         if kept.is_empty() && !expired.is_empty() {
             return Err(self.expired(&expired));
         }
@@ -161,12 +159,7 @@ impl<'a> RunArtifacts<'a> {
     }
 
     fn expired(&self, expired: &[RunArtifact]) -> Error {
-        let times = expired
-            .iter()
-            .filter_map(|artifact| match &artifact.keeping {
-                Keeping::Expired(at) => at.as_deref(),
-                Keeping::Kept => None,
-            });
+        let times = expired.iter().filter_map(|it| it.expires_at.as_deref());
         let last = times.max().map(|at| format!(", the last at {at}"));
         let message = format!("{self} have expired{}", last.unwrap_or_default());
         hinted(No(message), "take a newer run, or have its jobs run again")

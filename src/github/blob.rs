@@ -6,19 +6,17 @@ use std::{
     ops::Range,
 };
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use reqwest::{
     Response,
-    header::{
-        CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, RANGE,
-    },
+    header::{CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE},
 };
 
 use super::{failure::ApiFailureKind, model::RunArtifact, transport::GitHub};
 use crate::{
     error::{Context as _, Error, Result, last_cause},
     location::percent_decode,
-    retry::Failures,
+    retry::{Backoff, Failures},
     run::Repository,
 };
 
@@ -36,6 +34,7 @@ pub struct Blob<'a> {
     /// new request asks for it again.
     route: String,
     size: u64,
+    /// The bytes that are not received yet.
     span: Range<u64>,
     answer: Option<Response>,
     content: ArtifactBlob,
@@ -67,24 +66,20 @@ impl GitHub<'_> {
         artifact: &RunArtifact,
         span: Range<u64>,
     ) -> Result<Blob<'_>> {
+        let (id, name) = (artifact.id.to_string(), &artifact.name);
         let mut blob = Blob {
             github: self,
-            route: self.route_of_artifact(repository, artifact.id),
+            route: self.route(repository, &["actions", "artifacts", &id, "zip"], ""),
             size: artifact.size,
             span,
             answer: None,
-            content: ArtifactBlob::File(artifact.name.clone()),
+            content: ArtifactBlob::File(name.clone()),
             etag: None,
             ready: Bytes::new(),
             failures: Failures::default(),
         };
-        let opened = blob.connect();
-        opened.with_context(|| {
-            format!(
-                "failed to open artifact `{}` of `{repository}`",
-                artifact.name
-            )
-        })?;
+        blob.connect()
+            .with_context(|| format!("failed to open artifact `{name}` of `{repository}`"))?;
         Ok(blob)
     }
 }
@@ -96,66 +91,61 @@ impl Blob<'_> {
 
     /// Sends a request for the rest of the range, and retries it if the failure may be temporary.
     fn connect(&mut self) -> Result<()> {
+        let patience = self.github.settings.patience.backoff;
         loop {
             let place = self.github.locate(&self.route)?;
-            let range = format!(
-                "bytes={}-{}",
-                self.span.start,
-                self.span.end.saturating_sub(1)
-            );
-            match self.github.get_from(&place, (RANGE, &range))? {
-                Err(cause) => self.pause(cause)?,
-                Ok(answer) => match answer.status().as_u16() {
-                    206 => return self.accept(answer),
-                    // The server ignored the range, but the whole artifact was wanted.
-                    200 if self.span == (0..self.size) => return self.accept(answer),
-                    // The URL may have expired before it was used; `locate` returns a new one.
-                    status @ (403 | 404 | 408 | 429 | 500..) => {
-                        self.pause(format!("the server that keeps it answers {status}"))?;
-                    }
-                    200 => return Err(self.failed("the server that keeps it has no parts of it")),
-                    416 => return Err(self.failed("it is smaller than GitHub says")),
-                    status => {
-                        let cause = format!("the server that keeps it answers {status}");
-                        return Err(self.failed(&cause));
-                    }
-                },
+            let last = self.span.end.saturating_sub(1);
+            let range = format!("bytes={}-{last}", self.span.start);
+            let answer = match self.github.get_from(&place, (RANGE, &range))? {
+                Ok(answer) => answer,
+                Err(error) => {
+                    self.pause(&patience.after(&error), &last_cause(&error))?;
+                    continue;
+                }
+            };
+            let status = answer.status().as_u16();
+            let refusal = format!("the server that keeps it answers {status}");
+            match status {
+                206 => return self.accept(answer),
+                // The server ignored the range, but the whole artifact was wanted.
+                200 if self.span == (0..self.size) => return self.accept(answer),
+                // The URL may have expired before it was used; `locate` returns a new one.
+                403 | 404 | 408 | 429 | 500.. => self.pause(&patience, &refusal)?,
+                200 => return Err(self.failed("the server that keeps it has no parts of it")),
+                416 => return Err(self.failed("it is smaller than GitHub says")),
+                _ => return Err(self.failed(&refusal)),
             }
         }
     }
 
     fn accept(&mut self, answer: Response) -> Result<()> {
-        let headers = answer.headers();
-        if let Some(range) = header(headers, CONTENT_RANGE) {
-            let expected = format!(
-                "bytes {}-{}/{}",
-                self.span.start,
-                self.span.end.saturating_sub(1),
-                self.size
-            );
+        let header = |name| answer.headers().get(name)?.to_str().ok();
+        if let Some(range) = header(CONTENT_RANGE) {
+            let last = self.span.end.saturating_sub(1);
+            let expected = format!("bytes {}-{last}/{}", self.span.start, self.size);
             if range != expected {
                 return Err(self.failed(&format!("`{range}` came instead of `{expected}`")));
             }
         }
-        let etag = header(headers, ETAG).map(str::to_owned);
+        let etag = header(ETAG).map(str::to_owned);
         if self.etag.is_some() && self.etag != etag {
             return Err(self.failed("it was replaced while it was read"));
         }
-        if self.etag.is_none() {
-            let kind = header(headers, CONTENT_TYPE).unwrap_or_default();
-            let disposition = header(headers, CONTENT_DISPOSITION).unwrap_or_default();
-            if let ArtifactBlob::File(name) = &self.content {
-                self.content = content(kind, answer.url().path(), disposition, name);
-            }
+        if self.etag.is_none()
+            && let ArtifactBlob::File(name) = &self.content
+        {
+            let kind = header(CONTENT_TYPE).unwrap_or_default();
+            let disposition = header(CONTENT_DISPOSITION).unwrap_or_default();
+            self.content = content(kind, answer.url().path(), disposition, name);
         }
         self.etag = etag;
         self.answer = Some(answer);
         Ok(())
     }
 
-    /// The next bytes; empty at the end.
-    fn next(&mut self) -> Result<Bytes> {
-        while !self.span.is_empty() {
+    /// Receives the next bytes; none at the end.
+    fn receive(&mut self) -> Result<()> {
+        while self.ready.is_empty() && !self.span.is_empty() {
             let Some(answer) = &mut self.answer else {
                 self.connect()?;
                 continue;
@@ -167,56 +157,42 @@ impl Blob<'_> {
                     if self.span.start > self.span.end {
                         return Err(self.failed("more came than was asked for"));
                     }
-                    if bytes.is_empty() {
-                        continue;
-                    }
-                    return Ok(bytes);
+                    self.ready = bytes;
+                    continue;
                 }
                 Ok(None) => "the answer ended too early".to_owned(),
                 Err(error) => last_cause(&error.without_url()),
             };
             self.answer = None;
-            self.pause(cause)?;
+            self.pause(&self.github.settings.patience.backoff, &cause)?;
         }
-        Ok(Bytes::new())
+        Ok(())
     }
 
-    fn pause(&mut self, cause: String) -> Result<()> {
-        match self.failures.pause(&self.github.patience().backoff) {
+    fn pause(&mut self, backoff: &Backoff, cause: &str) -> Result<()> {
+        let unavailable = ApiFailureKind::Unavailable;
+        match self.failures.pause(backoff) {
             Some(pause) => self.github.sleep(pause),
-            None => Err(self
-                .github
-                .refused(ApiFailureKind::Unavailable, &self.route, cause)),
+            None => Err(self.github.refused(unavailable, &self.route, cause)),
         }
     }
 
     fn failed(&self, cause: &str) -> Error {
         self.github
-            .refused(ApiFailureKind::Unreadable, &self.route, cause.to_owned())
+            .refused(ApiFailureKind::Unreadable, &self.route, cause)
     }
 }
 
 impl Read for Blob<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
+        if !buffer.is_empty() {
+            let broken = |error| io::Error::other(Broken(error));
+            self.receive().map_err(broken)?;
         }
-        if self.ready.is_empty() {
-            self.ready = self
-                .next()
-                .map_err(|error| io::Error::other(Broken(error)))?;
-        }
-        let count = buffer.len().min(self.ready.len());
-        let (taken, place) = (self.ready.split_to(count), buffer.get_mut(..count));
-        if let Some(place) = place {
-            place.copy_from_slice(&taken);
-        }
+        let count = (&self.ready[..]).read(buffer)?;
+        self.ready.advance(count);
         Ok(count)
     }
-}
-
-fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name)?.to_str().ok()
 }
 
 /// Decides by the response headers and the URL whether an artifact is a zip file.

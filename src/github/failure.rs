@@ -1,106 +1,35 @@
 //! Errors of GitHub's API, classified by what the user can do about them.
 
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::time::Duration;
 
-use crate::error::{Error, hinted};
+use crate::error::{Error, anyhow, hinted};
 
 /// The classes of API errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApiFailureKind {
-    /// GitHub does not accept the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ApiFailureKind {
+    #[error("GitHub does not accept the token")]
     Token,
     /// The token, or an anonymous user, lacks a permission.
+    #[error("GitHub denies access")]
     Denied,
     /// It does not exist, or is private.
+    #[error("GitHub has no such thing")]
     NotFound,
     /// It existed, but has expired.
+    #[error("GitHub does not have it any more")]
     Gone,
     /// The rate limit is exceeded; with the time until it is lifted.
+    #[error("GitHub's rate limit is spent for {} min", .0.as_secs().div_ceil(60))]
     Limited(Duration),
     /// No usable response, even after retries.
+    #[error("GitHub does not answer now")]
     Unavailable,
     /// The response is not what the API promises.
+    #[error("not an answer of GitHub's API")]
     Strange,
     /// The storage server does not have the bytes that GitHub's API describes.
+    #[error("GitHub has it, and it cannot be read")]
     Unreadable,
-}
-
-/// An error of GitHub's API.
-#[derive(Debug)]
-pub struct GitHubError {
-    pub kind: ApiFailureKind,
-    /// The requested path, without the query.
-    address: String,
-    cause: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-impl GitHubError {
-    pub(super) fn new(kind: ApiFailureKind, address: &str) -> Self {
-        Self {
-            kind,
-            address: address.split('?').next().unwrap_or_default().to_owned(),
-            cause: None,
-        }
-    }
-
-    #[must_use]
-    pub(super) fn caused_by(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.cause = Some(cause.into());
-        self
-    }
-
-    /// Adds a hint, which depends on whether a token was sent.
-    pub(super) fn advise(self, with_token: Token) -> Error {
-        let anonymous = with_token == Token::None;
-        let hint = match self.kind {
-            ApiFailureKind::Token => {
-                "renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none"
-            }
-            ApiFailureKind::Denied if anonymous => {
-                "pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`"
-            }
-            ApiFailureKind::Denied => {
-                "the token needs `actions: read` and `contents: read` for this repository"
-            }
-            ApiFailureKind::NotFound => return self.advise_where(with_token),
-            ApiFailureKind::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
-            ApiFailureKind::Limited(_) if anonymous => {
-                "pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked"
-            }
-            ApiFailureKind::Limited(_) => {
-                "try again when the limit is lifted, or use another token"
-            }
-            ApiFailureKind::Unavailable => {
-                "look at https://www.githubstatus.com and at the proxy, and try again"
-            }
-            ApiFailureKind::Strange => "look at `--github-api-url`",
-            ApiFailureKind::Unreadable => {
-                "try again; if it is the same, its job has to upload it again"
-            }
-        };
-        hinted(self, hint)
-    }
-
-    /// The hint for something that was not found: the flag that named it.
-    fn advise_where(self, with_token: Token) -> Error {
-        let flags = [
-            ("/actions/runs/", "--run-id"),
-            ("/actions/workflows/", "--workflow"),
-            ("/commits/", "--commit"),
-            ("/pulls/", "--pr"),
-        ];
-        let flag = flags.iter().find(|(part, _)| self.address.contains(part));
-        let flag = flag.map(|(_, flag)| format!(" and `{flag}`"));
-        let private = match with_token {
-            Token::None => "a private repository needs `--github-token`",
-            Token::Sent => "of a private repository, the token may not know",
-        };
-        let hint = format!(
-            "look at `--repository`{}; {private}",
-            flag.unwrap_or_default()
-        );
-        hinted(self, hint)
-    }
 }
 
 /// Whether requests carry a token.
@@ -110,35 +39,62 @@ pub enum Token {
     None,
 }
 
-impl fmt::Display for GitHubError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = &self.address;
-        match self.kind {
-            ApiFailureKind::Token => write!(f, "GitHub does not accept the token: `{address}`"),
-            ApiFailureKind::Denied => write!(f, "GitHub denies access: `{address}`"),
-            ApiFailureKind::NotFound => write!(f, "GitHub has no such thing: `{address}`"),
-            ApiFailureKind::Gone => write!(f, "GitHub does not have it any more: `{address}`"),
-            ApiFailureKind::Limited(wait) => {
-                let minutes = wait.as_secs().div_ceil(60);
-                write!(
-                    f,
-                    "GitHub's rate limit is spent for {minutes} min: `{address}`"
-                )
+impl ApiFailureKind {
+    /// The error for a request to `address`, with the cause that was told and a hint.
+    pub(super) fn error(self, address: &str, cause: &str, token: Token) -> Error {
+        let path = address.split('?').next().unwrap_or_default();
+        let message = format!("{self}: `{path}`");
+        let error = if cause.is_empty() {
+            anyhow!(message)
+        } else {
+            anyhow!("{cause}").context(message)
+        };
+        hinted(error, self.hint(path, token))
+    }
+
+    fn hint(self, path: &str, token: Token) -> String {
+        let is_anonymous = token == Token::None;
+        let hint = match self {
+            Self::Token => {
+                "renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none"
             }
-            ApiFailureKind::Unavailable => write!(f, "GitHub does not answer now: `{address}`"),
-            ApiFailureKind::Strange => write!(f, "not an answer of GitHub's API: `{address}`"),
-            ApiFailureKind::Unreadable => {
-                write!(f, "GitHub has it, and it cannot be read: `{address}`")
+            Self::Denied if is_anonymous => {
+                "pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`"
             }
-        }
+            Self::Denied => {
+                "the token needs `actions: read` and `contents: read` for this repository"
+            }
+            Self::NotFound => return not_found(path, token),
+            Self::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
+            Self::Limited(_) if is_anonymous => {
+                "pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked"
+            }
+            Self::Limited(_) => "try again when the limit is lifted, or use another token",
+            Self::Unavailable => {
+                "look at https://www.githubstatus.com and at the proxy, and try again"
+            }
+            Self::Strange => "look at `--github-api-url`",
+            Self::Unreadable => "try again; if it is the same, its job has to upload it again",
+        };
+        hint.to_owned()
     }
 }
 
-impl StdError for GitHubError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        let cause = self.cause.as_ref()?;
-        Some(cause.as_ref())
-    }
+/// The hint for something that was not found: the flag that named it.
+fn not_found(path: &str, token: Token) -> String {
+    let flags = [
+        ("/actions/runs/", " and `--run-id`"),
+        ("/actions/workflows/", " and `--workflow`"),
+        ("/commits/", " and `--commit`"),
+        ("/pulls/", " and `--pr`"),
+    ];
+    let flag = flags.iter().find(|(part, _)| path.contains(part));
+    let flag = flag.map_or("", |(_, flag)| flag);
+    let private = match token {
+        Token::None => "a private repository needs `--github-token`",
+        Token::Sent => "of a private repository, the token may not know",
+    };
+    format!("look at `--repository`{flag}; {private}")
 }
 
 #[cfg(test)]
@@ -161,7 +117,7 @@ mod tests {
         let mut said = String::new();
         for token in [Token::Sent, Token::None] {
             for kind in kinds {
-                let error = GitHubError::new(kind, "https://h/repos/a/b?token=x").advise(token);
+                let error = kind.error("https://h/repos/a/b?token=x", "", token);
                 said.push_str(&render(&error).replace("\n\n", "\n"));
             }
         }

@@ -1,6 +1,6 @@
 //! The parts of GitHub's responses that we read. Fields that GitHub may omit are optional.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use crate::{
@@ -14,9 +14,7 @@ use crate::{
 pub struct WorkflowRun {
     pub id: RunId,
     pub commit: String,
-    pub branch: Option<String>,
     pub state: RunState,
-    pub attempt: u64,
     /// The creation time as GitHub writes it (ISO 8601), so that sorting the texts sorts by time.
     pub created_at: String,
     pub page: String,
@@ -33,70 +31,36 @@ pub enum RunState {
 }
 
 /// An artifact that a job of a run has uploaded to GitHub.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RunArtifact {
     pub id: u64,
     pub name: String,
+    #[serde(rename = "size_in_bytes")]
     pub size: u64,
     /// Of the bytes as they are downloaded. Older uploads have none.
+    #[serde(default, rename = "digest", deserialize_with = "sha256")]
     pub sha256: Option<Sha256>,
-    pub keeping: Keeping,
+    /// Whether it cannot be downloaded any more.
+    pub expired: bool,
+    /// As GitHub writes times.
+    pub expires_at: Option<String>,
 }
 
-/// Whether an artifact can still be downloaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keeping {
-    Kept,
-    /// With the expiry time as GitHub writes it, if known.
-    Expired(Option<String>),
-}
-
-#[derive(Deserialize)]
-struct RawArtifact {
-    id: u64,
-    name: String,
-    size_in_bytes: u64,
-    expired: bool,
-    expires_at: Option<String>,
-    digest: Option<String>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct ArtifactsPage {
-    pub(super) total_count: u64,
-    pub(super) artifacts: Vec<Value>,
+/// Reads `sha256:...`. A digest of another algorithm is ignored.
+fn sha256<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sha256>, D::Error> {
+    let digest: Option<String> = Deserialize::deserialize(from)?;
+    let digits = digest.as_deref().and_then(|it| it.strip_prefix("sha256:"));
+    digits.map(str::parse).transpose().map_err(D::Error::custom)
 }
 
 #[derive(Deserialize)]
 struct RawRun {
     id: u64,
     head_sha: String,
-    head_branch: Option<String>,
     status: Option<String>,
     conclusion: Option<String>,
-    run_attempt: Option<u64>,
     created_at: Option<String>,
     html_url: Option<String>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct RunsPage {
-    pub(super) workflow_runs: Vec<Value>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Commit {
-    pub(super) sha: String,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Pull {
-    pub(super) head: Commit,
-}
-
-#[derive(Deserialize)]
-pub(super) struct RepositoryFacts {
-    pub(super) default_branch: String,
 }
 
 impl WorkflowRun {
@@ -106,12 +70,11 @@ impl WorkflowRun {
         Ok(Self {
             id: raw.id.to_string().parse()?,
             commit: raw.head_sha,
-            branch: raw.head_branch,
-            state: match (status.as_str(), raw.conclusion) {
-                ("completed", conclusion) => RunState::Ended(conclusion.unwrap_or_default()),
-                _ => RunState::Running(status),
+            state: if status == "completed" {
+                RunState::Ended(raw.conclusion.unwrap_or_default())
+            } else {
+                RunState::Running(status)
             },
-            attempt: raw.run_attempt.unwrap_or(1),
             created_at: raw.created_at.unwrap_or_default(),
             page: raw.html_url.unwrap_or_default(),
             facts: RunFacts::read(value, repository),
@@ -121,30 +84,8 @@ impl WorkflowRun {
 
 impl RunArtifact {
     pub(super) fn read(value: &Value) -> Result<Self> {
-        let raw = RawArtifact::deserialize(value).context("failed to read an artifact")?;
-        // A digest of another algorithm is ignored.
-        let sha256 = raw
-            .digest
-            .as_deref()
-            .and_then(|it| it.strip_prefix("sha256:"));
-        let sha256 = sha256.map(str::parse).transpose();
-        Ok(Self {
-            sha256: sha256
-                .with_context(|| format!("failed to read the digest of artifact `{}`", raw.name))?,
-            id: raw.id,
-            name: raw.name,
-            size: raw.size_in_bytes,
-            keeping: if raw.expired {
-                Keeping::Expired(raw.expires_at)
-            } else {
-                Keeping::Kept
-            },
-        })
+        Self::deserialize(value).context("failed to read an artifact")
     }
-}
-
-pub(super) fn parse<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
-    serde_json::from_str(text)
 }
 
 #[cfg(test)]
@@ -167,7 +108,7 @@ mod tests {
         .unwrap();
         assert_eq!(run.id.as_str(), "21440027240");
         assert_eq!(run.state, RunState::Running(String::new()));
-        assert_eq!((run.attempt, run.facts.origin), (1, RunOrigin::Fork));
+        assert_eq!(run.facts.origin, RunOrigin::Fork);
     }
 
     #[test]
@@ -202,14 +143,14 @@ mod tests {
         let (zeros, at) = ("0".repeat(64), "2026-01-01T00:00:00Z");
         let told = artifact(json!(format!("sha256:{zeros}")), true, json!(at)).unwrap();
         assert_eq!(told.sha256.unwrap().to_string(), zeros);
-        assert_eq!(told.keeping, Keeping::Expired(Some(at.to_owned())));
+        assert_eq!((told.expired, told.expires_at.as_deref()), (true, Some(at)));
         for digest in [Value::Null, json!("sha512:00")] {
             let untold = artifact(digest, false, Value::Null).unwrap();
-            assert_eq!((untold.sha256, untold.keeping), (None, Keeping::Kept));
+            assert_eq!((untold.sha256, untold.expired), (None, false));
         }
         let short = artifact(json!("sha256:00"), false, Value::Null).unwrap_err();
         insta::assert_snapshot!(render(&short), @r#"
-        error: failed to read the digest of artifact `a`
+        error: failed to read an artifact
           caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "00"
         "#);
     }
@@ -224,7 +165,7 @@ mod tests {
         error: failed to read a run
           caused by: missing field `id`
         error: failed to read a run
-          caused by: invalid length 0, expected struct RawRun with 8 elements
+          caused by: invalid length 0, expected struct RawRun with 6 elements
         error: failed to read a run
           caused by: invalid type: string "1", expected u64
         "#);

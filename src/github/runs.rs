@@ -1,11 +1,15 @@
-//! Looks up workflow runs, commits, pull requests and branches.
+//! Looks up workflow runs, their artifacts, commits, pull requests and branches.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::Value;
 
 use super::{
-    model::{Commit, Pull, RepositoryFacts, RunsPage, WorkflowRun},
+    failure::ApiFailureKind,
+    model::{RunArtifact, WorkflowRun},
     route::Workflow,
     transport::GitHub,
 };
@@ -19,47 +23,50 @@ use crate::{
 /// listed as well, and can fill some of the pages.
 const MOST_PAGES: usize = 5;
 
-/// Where reading a list stops.
-#[derive(Clone, Copy)]
-struct Limit {
-    runs: usize,
-    pages: usize,
-}
-
 impl GitHub<'_> {
     /// The details of one run.
     pub fn run(&self, repository: &Repository, id: &RunId) -> Result<WorkflowRun> {
         let route = self.route(repository, &["actions", "runs", id.as_str()], "");
-        let run: Value = self
-            .get(&route)
+        let (run, _) = self
+            .page(&route)
             .with_context(|| format!("failed to look up run `{id}` of `{repository}`"))?;
         WorkflowRun::read(&run, repository)
     }
 
     /// The full hash of a commit, from a short hash, a branch or a tag.
     pub fn commit(&self, repository: &Repository, name: &str) -> Result<String> {
-        let route = self.route(repository, &["commits", name], "");
-        let commit: Commit = self
-            .get(&route)
-            .with_context(|| format!("failed to look up commit `{name}` of `{repository}`"))?;
-        Ok(commit.sha)
+        let what = format!("commit `{name}` of `{repository}`");
+        self.look_up(repository, &["commits", name], "/sha", &what)
     }
 
     /// The newest commit of a pull request.
     pub fn head_of_pull(&self, repository: &Repository, number: u64) -> Result<String> {
-        let route = self.route(repository, &["pulls", &number.to_string()], "");
-        let pull: Pull = self.get(&route).with_context(|| {
-            format!("failed to look up pull request {number} of `{repository}`")
-        })?;
-        Ok(pull.head.sha)
+        let what = format!("pull request {number} of `{repository}`");
+        let segments = ["pulls", &number.to_string()];
+        self.look_up(repository, &segments, "/head/sha", &what)
     }
 
     pub fn default_branch(&self, repository: &Repository) -> Result<String> {
-        let route = self.route(repository, &[], "");
-        let facts: RepositoryFacts = self
-            .get(&route)
-            .with_context(|| format!("failed to look up `{repository}`"))?;
-        Ok(facts.default_branch)
+        let what = format!("`{repository}`");
+        self.look_up(repository, &[], "/default_branch", &what)
+    }
+
+    /// The text at `pointer` of an answer.
+    fn look_up(
+        &self,
+        repository: &Repository,
+        segments: &[&str],
+        pointer: &str,
+        what: &str,
+    ) -> Result<String> {
+        let route = self.route(repository, segments, "");
+        let look_up = || -> Result<String> {
+            let (answer, _) = self.page(&route)?;
+            let text = answer.pointer(pointer).and_then(Value::as_str);
+            let strange = || self.strange(&route, &format!("it has no `{pointer}`"));
+            text.map(str::to_owned).ok_or_else(strange)
+        };
+        look_up().with_context(|| format!("failed to look up {what}"))
     }
 
     /// The runs of a workflow for a commit (full hash), newest first.
@@ -69,15 +76,17 @@ impl GitHub<'_> {
         workflow: &Workflow,
         commit: &str,
     ) -> Result<Vec<WorkflowRun>> {
-        let filter = format!("head_sha={}", percent_encode(commit));
-        let limit = Limit {
-            runs: usize::MAX,
-            pages: usize::MAX,
+        let query = format!("head_sha={}&per_page=100", percent_encode(commit));
+        let mut runs = Vec::new();
+        let take = |run| {
+            runs.push(run);
+            true
         };
-        self.runs(repository, workflow, &filter, limit, |_| true)
+        self.each_run(repository, workflow, &query, usize::MAX, take)
             .with_context(|| {
                 format!("failed to list the runs of `{workflow}` for commit `{commit}`")
-            })
+            })?;
+        Ok(newest_first(runs))
     }
 
     /// The newest runs of a workflow on a branch, newest first. Runs of a branch with the same name
@@ -89,59 +98,103 @@ impl GitHub<'_> {
         branch: &str,
         most: usize,
     ) -> Result<Vec<WorkflowRun>> {
-        let filter = format!("branch={}", percent_encode(branch));
-        let limit = Limit {
-            runs: most,
-            pages: MOST_PAGES,
+        let query = format!("branch={}&per_page={most}", percent_encode(branch));
+        let mut runs = Vec::new();
+        let take = |run: WorkflowRun| {
+            if run.facts.origin == RunOrigin::Own {
+                runs.push(run);
+            }
+            runs.len() < most
         };
-        let is_own = |run: &WorkflowRun| run.facts.origin == RunOrigin::Own;
-        self.runs(repository, workflow, &filter, limit, is_own)
+        self.each_run(repository, workflow, &query, MOST_PAGES, take)
             .with_context(|| {
                 format!("failed to list the runs of `{workflow}` on branch `{branch}`")
-            })
-    }
-
-    fn runs(
-        &self,
-        repository: &Repository,
-        workflow: &Workflow,
-        filter: &str,
-        limit: Limit,
-        is_wanted: impl Fn(&WorkflowRun) -> bool,
-    ) -> Result<Vec<WorkflowRun>> {
-        let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
-        let query = format!("{filter}&per_page={}", limit.runs.clamp(1, 100));
-        let mut next = Some(self.route(repository, &segments, &query));
-        let (mut runs, mut ids, mut pages) = (Vec::new(), BTreeSet::new(), 0);
-        while let Some(route) = next.filter(|_| runs.len() < limit.runs && pages < limit.pages) {
-            let (page, further): (RunsPage, _) = self.page(&route)?;
-            let known = ids.len();
-            for run in &page.workflow_runs {
-                let run = WorkflowRun::read(run, repository)?;
-                // A run that starts between two requests shifts others to the next page, so they
-                // appear twice.
-                if ids.insert(run.id.clone()) && is_wanted(&run) {
-                    runs.push(run);
-                }
-            }
-            pages += 1;
-            // A server that repeats a page would make us list forever.
-            next = further.filter(|_| ids.len() > known);
-        }
-        runs.sort_by_key(|run| {
-            Reverse((
-                run.created_at.clone(),
-                run.id.as_str().len(),
-                run.id.clone(),
-            ))
-        });
-        runs.truncate(limit.runs);
+            })?;
+        let mut runs = newest_first(runs);
+        runs.truncate(most);
         Ok(runs)
     }
 
-    pub(super) fn route(&self, repository: &Repository, segments: &[&str], query: &str) -> String {
-        let mut path = vec!["repos", repository.owner(), repository.name()];
-        path.extend_from_slice(segments);
-        self.api().route(&path, query)
+    fn each_run(
+        &self,
+        repository: &Repository,
+        workflow: &Workflow,
+        query: &str,
+        most_pages: usize,
+        mut take: impl FnMut(WorkflowRun) -> bool,
+    ) -> Result<()> {
+        let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
+        let first = self.route(repository, &segments, query);
+        let take = |run: &Value| Ok(take(WorkflowRun::read(run, repository)?));
+        self.each(&first, "workflow_runs", most_pages, take)?;
+        Ok(())
     }
+
+    /// The artifacts that the jobs of a run have uploaded with `actions/upload-artifact`, sorted by
+    /// name. If several attempts uploaded one name, the last upload.
+    pub fn artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
+        let segments = ["actions", "runs", id.as_str(), "artifacts"];
+        let first = self.route(repository, &segments, "per_page=100");
+        let mut newest: BTreeMap<String, RunArtifact> = BTreeMap::new();
+        let take = |artifact: &Value| {
+            let artifact = RunArtifact::read(artifact)?;
+            let earlier = newest.get(&artifact.name);
+            if earlier.is_none_or(|earlier| earlier.id < artifact.id) {
+                newest.insert(artifact.name.clone(), artifact);
+            }
+            Ok(true)
+        };
+        let list = || -> Result<()> {
+            let (found, promised) = self.each(&first, "artifacts", usize::MAX, take)?;
+            if found < promised {
+                let said = format!("{found} of {promised} artifacts were listed");
+                return Err(self.refused(ApiFailureKind::Unavailable, &first, &said));
+            }
+            Ok(())
+        };
+        list().with_context(|| {
+            format!("failed to list the artifacts of run `{id}` of `{repository}`")
+        })?;
+        Ok(newest.into_values().collect())
+    }
+
+    /// Calls `take` with each element of a list, page by page, until it returns that this page is
+    /// enough. Returns how many elements there were, and how many the first page promises.
+    fn each(
+        &self,
+        first: &str,
+        list: &str,
+        most_pages: usize,
+        mut take: impl FnMut(&Value) -> Result<bool>,
+    ) -> Result<(u64, u64)> {
+        let (mut ids, mut promised) = (BTreeSet::new(), None);
+        let mut next = Some(first.to_owned());
+        for _ in 0..most_pages {
+            let Some(route) = next else { break };
+            let (page, further) = self.page(&route)?;
+            let elements = page.get(list).and_then(Value::as_array);
+            let elements =
+                elements.ok_or_else(|| self.strange(&route, &format!("it has no `{list}`")))?;
+            promised = promised.or(page.get("total_count").and_then(Value::as_u64));
+            let (known, mut wants_more) = (ids.len(), true);
+            for element in elements {
+                // A run that starts between two requests shifts others to the next page, so they
+                // appear twice.
+                if ids.insert(element.get("id").and_then(Value::as_u64)) {
+                    wants_more = take(element)?;
+                }
+            }
+            // A server that repeats a page would make us list forever.
+            next = further.filter(|_| wants_more && ids.len() > known);
+        }
+        Ok((ids.len() as u64, promised.unwrap_or_default()))
+    }
+}
+
+fn newest_first(mut runs: Vec<WorkflowRun>) -> Vec<WorkflowRun> {
+    runs.sort_by_key(|run| {
+        let id = run.id.as_str().to_owned();
+        Reverse((run.created_at.clone(), id.len(), id))
+    });
+    runs
 }

@@ -1,4 +1,4 @@
-//! Sends requests to GitHub's API: retries, rate limits and pagination.
+//! Sends requests to GitHub's API: retries, rate limits and pages.
 
 use std::{
     fmt,
@@ -6,24 +6,23 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use octocrab::Octocrab;
 use reqwest::{
     Client, Response, StatusCode,
-    header::{ACCEPT, HeaderMap, HeaderName, USER_AGENT},
+    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{
-    failure::{ApiFailureKind, GitHubError, Token},
-    model,
+    failure::{ApiFailureKind, Token},
+    limits::{WaitPolicy, limit},
     route::{ApiUrl, next_page},
-    wait_policy::{LimitFacts, WaitPolicy},
 };
 use crate::{
-    error::{Context as _, Result, Secret, Stop, last_cause},
+    error::{Context as _, Error, Result, Secret, Stop, last_cause},
     parallel,
     retry::{self, Failures},
+    run::Repository,
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
@@ -43,8 +42,9 @@ pub struct ApiSettings {
 
 /// A connection to GitHub's API.
 pub struct GitHub<'a> {
-    settings: ApiSettings,
-    crab: Octocrab,
+    pub(super) settings: ApiSettings,
+    /// The HTTP client for the API. It sends the token.
+    client: Client,
     /// The HTTP client for storage servers. It has no token.
     keepers: Client,
     stop: Stop,
@@ -66,34 +66,27 @@ impl<'a> GitHub<'a> {
         stop: Stop,
         announce: impl Fn(&str) + Send + Sync + 'a,
     ) -> Result<Self> {
-        let crab = {
-            // octocrab spawns a task when it is built, which needs a runtime.
-            let _inside = parallel::runtime().enter();
-            open(&settings).context("failed to prepare to ask GitHub")?
-        };
         Ok(Self {
-            keepers: keepers(&settings)?,
+            client: client(&settings).context("failed to prepare to ask GitHub")?,
+            keepers: keepers(&settings).context("failed to prepare to ask for artifacts")?,
             settings,
-            crab,
             stop,
             announce: Box::new(announce),
         })
     }
 
-    pub(super) fn api(&self) -> &ApiUrl {
-        &self.settings.api
-    }
-
-    pub(super) fn get<T: DeserializeOwned>(&self, route: &str) -> Result<T> {
-        self.page(route).map(|(value, _)| value)
+    /// The URL of something in a repository.
+    pub(super) fn route(&self, repository: &Repository, segments: &[&str], query: &str) -> String {
+        let mut path = vec!["repos", repository.owner(), repository.name()];
+        path.extend_from_slice(segments);
+        self.settings.api.route(&path, query)
     }
 
     /// Requests a page. Returns it with the URL of the next one.
-    pub(super) fn page<T: DeserializeOwned>(&self, route: &str) -> Result<(T, Option<String>)> {
+    pub(super) fn page(&self, route: &str) -> Result<(Value, Option<String>)> {
         let answer = self.ask(route, |status| (200..300).contains(&status))?;
-        let value = model::parse(&answer.text)
-            .map_err(|error| self.failed(ApiFailureKind::Strange, route).caused_by(error))
-            .map_err(|error| error.advise(self.token()))?;
+        let value = serde_json::from_str(&answer.text);
+        let value = value.map_err(|error| self.strange(route, &error.to_string()))?;
         let next = answer.header("link").and_then(next_page);
         // A response must not make us send the token to another host.
         let next = next.filter(|next| self.settings.api.has(next));
@@ -103,16 +96,9 @@ impl<'a> GitHub<'a> {
     /// The URL that a route redirects to. Anyone can use it for the next minute, so it is a secret.
     pub(super) fn locate(&self, route: &str) -> Result<Secret> {
         let answer = self.ask(route, |status| status == StatusCode::FOUND.as_u16())?;
-        let place = answer
-            .header("location")
-            .filter(|it| it.starts_with("http"));
-        place.map(Secret::new).ok_or_else(|| {
-            self.refused(
-                ApiFailureKind::Strange,
-                route,
-                "it has no target".to_owned(),
-            )
-        })
+        let place = answer.header("location");
+        let place = place.filter(|it| it.starts_with("http")).map(Secret::new);
+        place.ok_or_else(|| self.strange(route, "it has no target"))
     }
 
     /// Sends one request to a storage server. Errors do not contain the URL, as it is a secret.
@@ -120,31 +106,33 @@ impl<'a> GitHub<'a> {
         &self,
         place: &Secret,
         (name, value): (HeaderName, &str),
-    ) -> Result<Result<Response, String>> {
+    ) -> Result<Result<Response, reqwest::Error>> {
         let request = self.keepers.get(place.reveal()).header(name, value);
         // `send` is called inside the runtime, because its timeouts need one.
         let answer = self.wait(async { request.send().await })?;
-        Ok(answer.map_err(|error| last_cause(&error.without_url())))
-    }
-
-    pub(super) fn patience(&self) -> &WaitPolicy {
-        &self.settings.patience
+        Ok(answer.map_err(reqwest::Error::without_url))
     }
 
     fn ask(&self, route: &str, is_good: impl Fn(u16) -> bool) -> Result<ApiResponse> {
         let mut failures = Failures::default();
         loop {
+            let mut backoff = self.settings.patience.backoff;
             let (kind, said) = match self.once(route)? {
                 Ok(answer) if is_good(answer.status) => return Ok(answer),
                 Ok(answer) => (answer.judge(self.token()), answer.message()),
-                Err(error) => (ApiFailureKind::Unavailable, last_cause(&error)),
+                Err(error) => {
+                    backoff = backoff.after(&error);
+                    (ApiFailureKind::Unavailable, last_cause(&error))
+                }
             };
-            let patience = &self.settings.patience;
-            let pause = failures.pause(&patience.backoff);
-            let wait = match (kind, pause) {
-                (ApiFailureKind::Limited(wait), Some(_)) if wait <= patience.longest => wait,
+            let wait = match (kind, failures.pause(&backoff)) {
+                (ApiFailureKind::Limited(wait), Some(_))
+                    if wait <= self.settings.patience.longest =>
+                {
+                    wait
+                }
                 (ApiFailureKind::Unavailable, Some(pause)) => pause,
-                _ => return Err(self.refused(kind, route, said)),
+                _ => return Err(self.refused(kind, route, &said)),
             };
             let why = match kind {
                 ApiFailureKind::Limited(_) => "its rate limit is spent",
@@ -156,38 +144,26 @@ impl<'a> GitHub<'a> {
         }
     }
 
-    fn once(&self, route: &str) -> Result<Result<ApiResponse, octocrab::Error>> {
-        let asking = async {
-            let answer = self.crab._get(route).await?;
-            let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-            let text = self.crab.body_to_string(answer).await?;
+    fn once(&self, route: &str) -> Result<Result<ApiResponse, reqwest::Error>> {
+        self.wait(async {
+            let answer = self.client.get(route).send().await?;
             Ok(ApiResponse {
-                status,
-                headers,
-                text,
+                status: answer.status().as_u16(),
+                headers: answer.headers().clone(),
+                text: answer.text().await?,
             })
-        };
-        self.wait(asking)
+        })
     }
 
-    fn failed(&self, kind: ApiFailureKind, route: &str) -> GitHubError {
+    /// The error for a request that was answered in this way.
+    pub(super) fn refused(&self, kind: ApiFailureKind, route: &str, said: &str) -> Error {
         let path = route.strip_prefix(self.settings.api.as_str());
-        GitHubError::new(kind, path.unwrap_or(route))
+        kind.error(path.unwrap_or(route), said, self.token())
     }
 
-    pub(super) fn refused(
-        &self,
-        kind: ApiFailureKind,
-        route: &str,
-        said: String,
-    ) -> crate::error::Error {
-        let error = self.failed(kind, route);
-        let error = if said.is_empty() {
-            error
-        } else {
-            error.caused_by(said)
-        };
-        error.advise(self.token())
+    /// The error for an answer that is not what the API promises.
+    pub(super) fn strange(&self, route: &str, said: &str) -> Error {
+        self.refused(ApiFailureKind::Strange, route, said)
     }
 
     /// Whether requests carry a token, and so have a far higher rate limit.
@@ -209,8 +185,21 @@ impl<'a> GitHub<'a> {
     }
 }
 
-fn open(settings: &ApiSettings) -> Result<Octocrab> {
+/// The client for the API.
+fn client(settings: &ApiSettings) -> Result<Client> {
+    let mut headers = HeaderMap::new();
+    let accept = HeaderValue::from_static("application/vnd.github+json");
+    headers.insert(ACCEPT, accept);
+    let version = HeaderValue::from_static("2022-11-28");
+    headers.insert("x-github-api-version", version);
+    if let Some(token) = &settings.token {
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))?;
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer);
+    }
     let client = Client::builder()
+        .user_agent(AGENT)
+        .default_headers(headers)
         .connect_timeout(CONNECT)
         .read_timeout(SILENCE)
         .redirect(Policy::custom(|attempt| {
@@ -224,20 +213,8 @@ fn open(settings: &ApiSettings) -> Result<Octocrab> {
             } else {
                 attempt.stop()
             }
-        }))
-        .build()?;
-    let mut builder = Octocrab::builder()
-        .base_uri(settings.api.as_str())?
-        .add_header(USER_AGENT, AGENT.to_owned())
-        .add_header(ACCEPT, "application/vnd.github+json".to_owned())
-        .add_header(
-            HeaderName::from_static("x-github-api-version"),
-            "2022-11-28".to_owned(),
-        );
-    if let Some(token) = &settings.token {
-        builder = builder.personal_token(token.reveal());
-    }
-    Ok(builder.build_with_reqwest(client)?)
+        }));
+    Ok(client.build()?)
 }
 
 /// The client for storage servers: without a token, and HTTPS only if the API uses HTTPS.
@@ -247,9 +224,8 @@ fn keepers(settings: &ApiSettings) -> Result<Client> {
         .connect_timeout(CONNECT)
         .read_timeout(settings.patience.silence)
         .redirect(Policy::limited(5))
-        .https_only(settings.api.as_str().starts_with("https:"))
-        .build();
-    client.context("failed to prepare to ask for artifacts")
+        .https_only(settings.api.as_str().starts_with("https:"));
+    Ok(client.build()?)
 }
 
 impl ApiResponse {
@@ -258,37 +234,32 @@ impl ApiResponse {
     }
 
     fn judge(&self, token: Token) -> ApiFailureKind {
-        let number = |name| self.header(name).and_then(|text| text.parse().ok());
-        let limits = LimitFacts {
-            retry_after: number("retry-after"),
-            remaining: number("x-ratelimit-remaining"),
-            reset: number("x-ratelimit-reset"),
-        };
+        let number = |name: &str| self.header(name)?.parse().ok();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_secs());
-        let message = self.message();
-        match (limits.wait(self.status, &message, now), self.status) {
-            (Some(wait), _) => ApiFailureKind::Limited(wait),
-            (None, 401) if token == Token::Sent => ApiFailureKind::Token,
-            (None, 401 | 403) => ApiFailureKind::Denied,
+        if let Some(wait) = limit(self.status, &self.message(), number, now) {
+            return ApiFailureKind::Limited(wait);
+        }
+        match self.status {
+            401 if token == Token::Sent => ApiFailureKind::Token,
+            401 | 403 => ApiFailureKind::Denied,
             // 422: not a commit; 409: the repository is empty.
-            (None, 404 | 409 | 422) => ApiFailureKind::NotFound,
-            (None, 410) => ApiFailureKind::Gone,
-            (None, 408 | 500..) => ApiFailureKind::Unavailable,
-            (None, _) => ApiFailureKind::Strange,
+            404 | 409 | 422 => ApiFailureKind::NotFound,
+            410 => ApiFailureKind::Gone,
+            408 | 500.. => ApiFailureKind::Unavailable,
+            _ => ApiFailureKind::Strange,
         }
     }
 
     /// GitHub's error message, on one short line.
     fn message(&self) -> String {
-        let value: serde_json::Value = model::parse(&self.text).unwrap_or_default();
-        let message = value.get("message").and_then(serde_json::Value::as_str);
-        let line = message
-            .unwrap_or_default()
-            .lines()
-            .next()
-            .unwrap_or_default();
-        line.chars().take(MOST_OF_A_MESSAGE).collect()
+        let value: Value = serde_json::from_str(&self.text).unwrap_or_default();
+        let message = value.get("message").and_then(Value::as_str);
+        let line = message.and_then(|message| message.lines().next());
+        line.unwrap_or_default()
+            .chars()
+            .take(MOST_OF_A_MESSAGE)
+            .collect()
     }
 }
 

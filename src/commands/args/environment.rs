@@ -32,89 +32,66 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     // variable, so the loop ends.
     let mut silent = BTreeSet::new();
     loop {
-        match parse_without::<C>(arguments, &silent) {
-            Err(error) => match yielding::<C>(&error, arguments) {
+        let mut command = without_variables(without_idle_variables(C::command()), |name| {
+            silent.contains(name)
+        });
+        let error = match command.try_get_matches_from_mut(arguments) {
+            Ok(matches) => {
+                return C::from_arg_matches(&matches).map_err(|error| error.format(&mut command));
+            }
+            Err(error) => error,
+        };
+        match error.kind() {
+            // Help names every variable, also those that are ignored here.
+            ErrorKind::DisplayHelp => {
+                let help = tidy(C::command()).try_get_matches_from(arguments);
+                return Err(help.err().unwrap_or(error));
+            }
+            ErrorKind::ArgumentConflict => match yielding::<C>(&error, arguments) {
                 Some(variable) if silent.insert(variable.clone()) => {}
                 _ => return Err(error),
             },
-            parsed => return parsed,
+            _ => return Err(with_origin::<C>(error, arguments)),
         }
     }
-}
-
-/// Like [`parse`], but ignores some environment variables.
-fn parse_without<C: CommandFactory + FromArgMatches>(
-    arguments: &[OsString],
-    silent: &BTreeSet<String>,
-) -> Result<C, clap::Error> {
-    let is_silent = |argument: &Arg| {
-        let name = argument.get_env().and_then(|name| name.to_str());
-        name.is_some_and(|name| silent.contains(name))
-    };
-    let mut command = each_argument(without_idle_variables(C::command()), &|argument| {
-        if is_silent(&argument) {
-            argument.env(None)
-        } else {
-            argument
-        }
-    });
-    let matches = command
-        .try_get_matches_from_mut(arguments)
-        .map_err(|error| match error.kind() {
-            // Help names every variable, also those that are ignored here.
-            ErrorKind::DisplayHelp => tidy(C::command())
-                .try_get_matches_from(arguments)
-                .err()
-                .unwrap_or(error),
-            _ => with_origin::<C>(error, arguments),
-        })?;
-    C::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// If a flag and an environment variable contradict each other, the name of the variable, which
 /// gives way to the flag. `None` if both are flags, or both are variables.
 fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    if error.kind() != ErrorKind::ArgumentConflict {
-        return None;
-    }
-    let matches = each_argument(C::command(), &|argument| argument.env(None))
+    let matches = without_variables(C::command(), |_| true)
         .ignore_errors(true)
         .try_get_matches_from(arguments)
         .ok()?;
+    let (verb, matches) = matches.subcommand()?;
     let mut root = C::command();
     root.build();
-    let (verb, matches) = matches.subcommand()?;
     let verb = root.find_subcommand(verb)?;
-    let named = [ContextKind::InvalidArg, ContextKind::PriorArg]
-        .into_iter()
-        .flat_map(|kind| match error.get(kind) {
-            Some(ContextValue::String(one)) => vec![one.clone()],
-            Some(ContextValue::Strings(several)) => several.clone(),
-            _ => Vec::new(),
-        });
-    let named: Vec<&Arg> = named
-        .filter_map(|shown| verb.get_arguments().find(|own| own.to_string() == shown))
-        .collect();
-    let (given, others): (Vec<&Arg>, Vec<&Arg>) = named.into_iter().partition(|argument| {
+    let kinds = [ContextKind::InvalidArg, ContextKind::PriorArg];
+    let shown = kinds.iter().filter_map(|kind| error.get(*kind));
+    let shown = shown.flat_map(|value| match value {
+        ContextValue::String(one) => std::slice::from_ref(one),
+        ContextValue::Strings(several) => several,
+        _ => &[],
+    });
+    let named = shown.filter_map(|shown| argument(verb, shown));
+    let (given, others): (Vec<&Arg>, Vec<&Arg>) = named.partition(|argument| {
         let source = matches.value_source(argument.get_id().as_str());
         source == Some(ValueSource::CommandLine)
     });
     let other = others.first().filter(|_| !given.is_empty())?;
-    other.get_env()?.to_str().map(str::to_owned)
+    variable(other).map(str::to_owned)
 }
 
 /// Adds to an error which environment variable the bad value came from, if no flag gave it.
 fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
-    let without_variables = each_argument(C::command(), &|argument| argument.env(None));
-    let same_without = without_variables
+    let same_without = without_variables(C::command(), |_| true)
         .try_get_matches_from(arguments)
         .is_err_and(|other| other.to_string() == error.to_string());
-    let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
-    let mut command = C::command();
-    command.build();
-    if let Some(variable) = variable_of(&command, culprit)
+    let mut root = C::command();
+    root.build();
+    if let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg)
+        && let Some(variable) = argument(&root, culprit).and_then(variable)
         && !same_without
     {
         let tip = format!("the value comes from the environment variable `{variable}`");
@@ -124,16 +101,15 @@ fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]
     error
 }
 
-/// The environment variable of an argument, which is given as clap prints it: `--format <FORMAT>`.
-fn variable_of(command: &Command, argument: &str) -> Option<String> {
-    command
-        .get_arguments()
-        .find(|own| own.to_string() == argument)
-        .and_then(|own| own.get_env()?.to_str().map(str::to_owned))
-        .or_else(|| {
-            let mut below = command.get_subcommands();
-            below.find_map(|command| variable_of(command, argument))
-        })
+/// The argument that clap prints like this, of a command or of those below it: `--format <FORMAT>`.
+fn argument<'a>(command: &'a Command, shown: &str) -> Option<&'a Arg> {
+    let mut own = command.get_arguments();
+    let own = own.find(|argument| argument.to_string() == shown);
+    own.or_else(|| command.get_subcommands().find_map(|it| argument(it, shown)))
+}
+
+fn variable(argument: &Arg) -> Option<&str> {
+    argument.get_env()?.to_str()
 }
 
 /// The global options of a command line that clap has rejected.
@@ -155,15 +131,25 @@ fn without_idle_variables(command: Command) -> Command {
     each_argument(tidy(command), &|argument| {
         let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
         let value = argument.get_env().and_then(env::var_os);
-        let says_no = |value: &OsString| value.to_str().is_some_and(is_no);
-        let is_idle = value.is_some_and(|it| it.is_empty() || is_switch && says_no(&it));
-        let argument = if is_idle {
+        let says_no = |value: &OsString| is_switch && value.to_str().is_some_and(is_no);
+        let is_idle = value.is_some_and(|it| it.is_empty() || says_no(&it));
+        let argument = match is_switch {
+            true => argument.value_parser(BoolishValueParser::new()),
+            false => argument,
+        };
+        if is_idle {
             argument.env(None)
         } else {
             argument
-        };
-        if is_switch {
-            argument.value_parser(BoolishValueParser::new())
+        }
+    })
+}
+
+/// Ignores the environment variables of these names.
+fn without_variables(command: Command, is_ignored: impl Fn(&str) -> bool) -> Command {
+    each_argument(command, &|argument| {
+        if variable(&argument).is_some_and(&is_ignored) {
+            argument.env(None)
         } else {
             argument
         }
