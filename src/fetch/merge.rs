@@ -10,7 +10,6 @@ use std::{
     io,
     num::NonZeroUsize,
     path::PathBuf,
-    sync::Arc,
 };
 
 use fs_err as fs;
@@ -22,8 +21,7 @@ use super::{
 };
 use crate::{
     artifact::{
-        Artifact, ArtifactName, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits,
-        TreeContent, TreeFile, TreeForm, merge, same_content,
+        Artifact, ArtifactName, ArtifactTree, LinkEnd, TreeContent, TreeFile, merge, same_content,
     },
     atomic,
     console::{World, many},
@@ -64,13 +62,13 @@ impl OutputDir {
             return Ok(());
         }
         let artifacts = self.waiting(&waiting, jobs, world)?;
-        let others = self.others(&artifacts)?;
-        let problems = self.problems(&others, &artifacts)?;
+        let owners = self.owners(&artifacts)?;
+        let problems = self.problems(&owners, &artifacts)?;
         if !problems.is_empty() {
             return Err(refusal(&problems));
         }
-        let all = others.iter().chain(&artifacts);
-        let kept: BTreeSet<&RelPath> = all.flat_map(|it| &it.files).map(|it| &it.path).collect();
+        let files = artifacts.iter().flat_map(|it| &it.files);
+        let kept: BTreeSet<&RelPath> = files.map(|it| &it.path).chain(owners.keys()).collect();
         let mut moved = 0;
         for artifact in &artifacts {
             world.stop.check()?;
@@ -114,124 +112,94 @@ impl OutputDir {
         Ok(artifacts)
     }
 
-    /// The artifacts merged earlier, except `new`, with those of their files that still exist.
-    fn others(&self, new: &[Artifact]) -> Result<Vec<Artifact>> {
-        let mut others = Vec::new();
-        for entry in fs::read_dir(&self.work)? {
-            let file_name = entry?.file_name();
+    /// The paths of the artifacts that were merged earlier, except `new`, with their owners.
+    fn owners(&self, new: &[Artifact]) -> Result<BTreeMap<RelPath, String>> {
+        let mut owners = BTreeMap::new();
+        let entries = fs::read_dir(&self.work)?.collect::<io::Result<Vec<_>>>()?;
+        for file_name in entries.iter().map(fs::DirEntry::file_name).sorted() {
             let name = file_name.to_str().and_then(|it| it.strip_suffix(".json"));
-            let Some(name) = name.filter(|name| !name.starts_with('.')) else {
+            let is_new = |name: &str| new.iter().any(|it| it.name.file_name() == name);
+            let Some(name) = name.filter(|it| !it.starts_with('.') && !is_new(it)) else {
                 continue;
             };
-            if new.iter().any(|it| it.name.file_name() == name) {
-                continue;
-            }
-            let mut artifact = Artifact {
-                name: ArtifactName::of_file(name)?,
-                basedirs: Vec::new(),
-                files: Vec::new(),
-            };
+            let artifact = ArtifactName::of_file(name)?;
             for (basedir, paths) in self.listing(name)?.unwrap_or_default() {
-                let basedir = Arc::new(basedir);
-                for path in paths {
-                    artifact.files.extend(self.standing(&path, &basedir)?);
-                }
-                artifact.basedirs.push(basedir);
+                let owner = format!("{artifact}/{basedir}");
+                owners.extend(paths.into_iter().map(|path| (path, owner.clone())));
             }
-            others.push(artifact);
         }
-        others.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(others)
+        Ok(owners)
     }
 
-    fn problems(&self, others: &[Artifact], new: &[Artifact]) -> Result<Vec<String>> {
-        let collisions = merge(others.iter().chain(new), same_content)?.collisions;
+    fn problems(
+        &self,
+        owners: &BTreeMap<RelPath, String>,
+        new: &[Artifact],
+    ) -> Result<Vec<String>> {
+        let collisions = merge(new, same_content)?.collisions;
         let mut problems: Vec<String> = collisions.iter().map(ToString::to_string).collect();
-        let files = others.iter().flat_map(|it| &it.files);
-        let mut own: BTreeSet<RelPath> = files.map(|it| it.path.clone()).collect();
         for artifact in new {
-            let listing = self.listing(&artifact.name.file_name())?;
-            own.extend(listing.unwrap_or_default().into_values().flatten());
-        }
-        for artifact in new {
+            let own = self.listing(&artifact.name.file_name())?;
+            let own: BTreeSet<RelPath> = own.into_iter().flatten().flat_map(|it| it.1).collect();
             for file in &artifact.files {
-                let path = &file.path;
-                let owner = format!("{}/{}", artifact.name, file.basedir);
+                let (path, owner) = (&file.path, owners.get(&file.path));
+                let name = format!("{}/{}", artifact.name, file.basedir);
                 if let TreeContent::Link { text, end } = &file.content
                     && *end == LinkEnd::Escapes
                 {
                     problems.push(format!(
-                        "symlink `{path}` of `{owner}` leads out of the tree: `{text}`"
+                        "symlink `{path}` of `{name}` leads out of the tree: `{text}`"
                     ));
                 }
-                if !own.contains(path) && self.is_in_the_way(artifact, file)? {
-                    problems.push(format!(
-                        "`{path}` of `{owner}` exists already and belongs to no artifact"
-                    ));
+                let is_replaced = owner.is_none() && own.contains(path);
+                if is_replaced || self.is_free_for(file)? {
+                    continue;
                 }
+                problems.push(match owner {
+                    Some(owner) => format!("`{path}` differs between `{owner}` and `{name}`"),
+                    None => {
+                        format!("`{path}` of `{name}` exists already and belongs to no artifact")
+                    }
+                });
             }
         }
         Ok(problems)
     }
 
-    /// Whether the tree has a different file, symlink or directory at the path of `file`.
-    fn is_in_the_way(&self, artifact: &Artifact, file: &TreeFile) -> Result<bool> {
-        let Some(standing) = self.standing(&file.path, &file.basedir)? else {
-            return Ok(false);
-        };
-        let both = [standing, file.clone()].map(|file| Artifact {
-            name: artifact.name.clone(),
-            basedirs: Vec::new(),
-            files: vec![file],
-        });
-        Ok(!merge(&both, same_content)?.collisions.is_empty())
-    }
-
-    /// The file at a path of the tree, with the facts that `artifact::merge` compares; `None` if
-    /// there is none.
-    fn standing(&self, path: &RelPath, basedir: &Arc<RelPath>) -> Result<Option<TreeFile>> {
-        let source = self.in_tree(path);
-        let found = match fs::symlink_metadata(&source) {
+    /// Whether the tree has nothing at the path of `file`, or the same.
+    fn is_free_for(&self, file: &TreeFile) -> Result<bool> {
+        let at = self.in_tree(&file.path);
+        let found = match fs::symlink_metadata(&at) {
             Err(error)
                 if matches!(
                     error.kind(),
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
                 ) =>
             {
-                return Ok(None);
+                return Ok(true);
             }
             found => found?,
         };
-        let content = if found.is_dir() {
-            TreeContent::Directory
-        } else if found.is_symlink() {
-            TreeContent::Link {
-                text: fs::read_link(&source)?.to_string_lossy().replace('\\', "/"),
-                end: LinkEnd::Dangling,
+        #[cfg(unix)]
+        let executable = std::os::unix::fs::MetadataExt::mode(&found) & 0o111 != 0;
+        #[cfg(not(unix))]
+        let executable = false;
+        Ok(match &file.content {
+            TreeContent::Directory => found.is_dir(),
+            TreeContent::Link { text, .. } => {
+                let same = |to: PathBuf| to.to_string_lossy().replace('\\', "/") == *text;
+                found.is_symlink() && same(fs::read_link(&at)?)
             }
-        } else {
-            #[cfg(unix)]
-            let executable = std::os::unix::fs::MetadataExt::mode(&found) & 0o111 != 0;
-            #[cfg(not(unix))]
-            let executable = false;
-            TreeContent::File(FileFacts {
-                len: found.len(),
-                mode: PermissionBits {
-                    executable,
-                    ..PermissionBits::default()
-                },
-                kind: FileKind::Other,
-                elf: None,
-                damage: None,
-                form: TreeForm::Whole,
-            })
-        };
-        Ok(Some(TreeFile {
-            path: path.clone(),
-            basedir: Arc::clone(basedir),
-            source,
-            content,
-        }))
+            TreeContent::File(facts) => {
+                let there = TreeFile {
+                    source: at,
+                    ..file.clone()
+                };
+                found.is_file()
+                    && (found.len(), executable) == (facts.len, facts.mode.executable)
+                    && same_content(&there, file)?
+            }
+        })
     }
 
     /// Moves the files of an artifact into the tree, and returns how many were moved. Files of its
