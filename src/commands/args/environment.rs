@@ -133,9 +133,10 @@ fn without_idle_variables(command: Command) -> Command {
         let value = argument.get_env().and_then(env::var_os);
         let says_no = |value: &OsString| is_switch && value.to_str().is_some_and(is_no);
         let is_idle = value.is_some_and(|it| it.is_empty() || says_no(&it));
-        let argument = match is_switch {
-            true => argument.value_parser(BoolishValueParser::new()),
-            false => argument,
+        let argument = if is_switch {
+            argument.value_parser(BoolishValueParser::new())
+        } else {
+            argument
         };
         if is_idle {
             argument.env(None)
