@@ -23,9 +23,11 @@ use crate::{
 };
 
 /// The entries of a file, each of which accepts any number of findings.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AcceptList {
-    entries: Vec<AcceptEntry>,
+    #[serde(default)]
+    accept: Vec<AcceptEntry>,
 }
 
 /// One entry: which findings it accepts, why, and until when.
@@ -58,24 +60,17 @@ pub struct AcceptedFinding {
 
 impl AcceptList {
     pub fn parse(text: &str) -> Result<Self> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct AcceptFile {
-            #[serde(default)]
-            accept: Vec<AcceptEntry>,
-        }
         let read = || -> Result<Self> {
-            let file: AcceptFile = toml::from_str(text).map_err(|error| {
+            let list: Self = toml::from_str(text).map_err(|error| {
                 let shown = error.to_string();
                 anyhow!("{}", shown.trim_end())
             })?;
-            for entry in &file.accept {
+            for entry in &list.accept {
                 ensure!(!entry.reason.trim().is_empty(), "{entry} has no `reason`");
                 let is_day = entry.until.date.is_some() && entry.until.time.is_none();
                 ensure!(is_day, "`until` of {entry} is not a date");
             }
-            let entries = file.accept;
-            Ok(Self { entries })
+            Ok(list)
         };
         read().hint("write a list with `rocwheel check --write-accept`, and edit it")
     }
@@ -92,9 +87,9 @@ impl AcceptList {
         is_asked: impl Fn(&Rule) -> bool,
     ) -> (Vec<AcceptedFinding>, Vec<String>) {
         let (mut accepted, mut unused) = (Vec::new(), Vec::new());
-        let mut used = vec![false; self.entries.len()];
+        let mut used = vec![false; self.accept.len()];
         findings.retain(|finding| {
-            let mut entries = self.entries.iter().zip(&mut used);
+            let mut entries = self.accept.iter().zip(&mut used);
             let entry = entries.find(|(it, _)| !it.has_expired(today) && it.matches(finding));
             let Some((entry, used)) = entry else {
                 return true;
@@ -106,7 +101,7 @@ impl AcceptList {
             });
             false
         });
-        for (entry, _) in self.entries.iter().zip(used).filter(|(_, used)| !used) {
+        for (entry, _) in self.accept.iter().zip(used).filter(|(_, used)| !used) {
             if entry.has_expired(today) {
                 unused.push(format!("{entry} was accepted until {}", entry.until));
             } else if RULES
@@ -133,7 +128,7 @@ impl AcceptList {
             let mut accepted = accepted.iter().map(|it| &it.finding);
             accepted.any(|finding| entry.matches(finding))
         };
-        for entry in self.entries.iter().filter(is_in_use) {
+        for entry in self.accept.iter().filter(is_in_use) {
             text += &entry.to_toml();
         }
         let Ok(until) = until.parse() else {

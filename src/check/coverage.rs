@@ -25,14 +25,16 @@ use crate::{
 /// Separate files of device code are in the row of their directory, `rocblas`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    targets: Vec<String>,
-    libraries: BTreeMap<String, BTreeMap<String, Cell>>,
+    /// The columns of the table.
+    pub targets: Vec<String>,
+    /// The rows. A library has no code for targets without a cell.
+    pub libraries: BTreeMap<String, BTreeMap<String, Cell>>,
     /// The first package in which each library was found.
     #[serde(skip)]
-    places: BTreeMap<String, String>,
+    pub(super) places: BTreeMap<String, String>,
     /// Libraries and targets that only have code for XNACK, each with its package.
     #[serde(skip)]
-    only_with_xnack: BTreeMap<(String, String), String>,
+    pub(super) only_with_xnack: BTreeMap<(String, String), String>,
 }
 
 /// The code of a library in one file, and whether devices need XNACK to run it.
@@ -86,11 +88,6 @@ impl Coverage {
         coverage
     }
 
-    /// The package in which a library was found.
-    pub fn place(&self, library: &str) -> Option<&str> {
-        self.places.get(library).map(String::as_str)
-    }
-
     /// Adds the rows of another part of the set, with a suffix after their names.
     pub fn extend(&mut self, other: Self, suffix: &str) {
         self.targets.extend(other.targets);
@@ -106,20 +103,6 @@ impl Coverage {
                 }
             }
         }
-    }
-
-    /// The columns of the table.
-    pub fn targets(&self) -> &[String] {
-        &self.targets
-    }
-
-    /// The rows by library. A library has no code for targets without a cell.
-    pub fn libraries(&self) -> &BTreeMap<String, BTreeMap<String, Cell>> {
-        &self.libraries
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.libraries.is_empty()
     }
 
     /// The number of libraries that have code for a target.
@@ -139,12 +122,6 @@ impl Coverage {
             .filter(|(library, _)| !has_some(library))
             .map(|(library, row)| (library.as_str(), row.keys().map(String::as_str).collect()))
             .collect()
-    }
-
-    /// Libraries that only have code for XNACK: library, target and package.
-    pub fn only_with_xnack(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        let rows = self.only_with_xnack.iter();
-        rows.map(|((library, target), file)| (&**library, &**target, &**file))
     }
 }
 
@@ -176,7 +153,7 @@ fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
 /// Code for a target inside a file: of the library at a path, or with a key in an archive.
 fn inside(path: &str, target: &CodeTarget, code_objects: u64, bytes: u64) -> LibraryCode {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let name = one_line(name.chars().take(LONGEST_NAME).collect());
+    let name = one_line(&name.chars().take(LONGEST_NAME).collect::<String>());
     LibraryCode {
         library: if name.is_empty() {
             "(unnamed)".to_owned()

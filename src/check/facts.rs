@@ -91,8 +91,6 @@ pub struct MemberFacts {
     pub kind: MemberKind,
     /// The permission bits, with setuid, setgid and sticky.
     pub mode: u32,
-    /// The CRC-32 in the directory of the archive.
-    pub crc: u64,
     pub content: Result<ContentFacts, String>,
 }
 

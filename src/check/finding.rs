@@ -67,20 +67,20 @@ impl Finding {
             rule,
             file: None,
             member: None,
-            fact: one_line(fact.into()),
+            fact: one_line(&fact.into()),
             is_cause: false,
         }
     }
 
     #[must_use]
-    pub fn in_file(mut self, file: impl Into<String>) -> Self {
-        self.file = Some(one_line(file.into()));
+    pub fn in_file(mut self, file: impl AsRef<str>) -> Self {
+        self.file = Some(one_line(file.as_ref()));
         self
     }
 
     #[must_use]
-    pub fn at(mut self, member: impl Into<String>) -> Self {
-        self.member = Some(one_line(member.into()));
+    pub fn at(mut self, member: impl AsRef<str>) -> Self {
+        self.member = Some(one_line(member.as_ref()));
         self
     }
 
@@ -94,17 +94,12 @@ impl Finding {
 /// Replaces control characters. Names come from packages and may contain anything: a line break
 /// could fake a line of our output, and bidirectional control characters could display another
 /// name.
-pub(super) fn one_line(text: String) -> String {
-    if text.contains(is_hidden) {
-        text.replace(is_hidden, "\u{fffd}")
-    } else {
-        text
-    }
-}
-
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+pub(super) fn one_line(text: &str) -> String {
+    let is_hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    text.replace(is_hidden, "\u{fffd}")
 }
 
 /// Shows the finding without the file name, because findings are listed below it.
@@ -145,8 +140,8 @@ struct WrittenFinding {
 impl From<WrittenFinding> for Finding {
     fn from(written: WrittenFinding) -> Self {
         Self {
-            file: written.file.map(one_line),
-            member: written.member.map(one_line),
+            file: written.file.as_deref().map(one_line),
+            member: written.member.as_deref().map(one_line),
             ..Self::new(written.rule, written.fact)
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     check::{
-        Comparison, Coverage, Finding, PackageInventory, Report, Rule, SetFacts,
+        Coverage, Finding, PackageInventory, Report, Rule, SetFacts,
         facts::{CheckedPackage, NAMES},
         path_facts::has_extension,
         rules::{self, CheckOptions},
@@ -22,11 +22,10 @@ use crate::{
 pub fn judge(
     set: &SetFacts,
     options: &CheckOptions,
-    inventory: Option<&PackageInventory>,
+    baseline: Option<&PackageInventory>,
     differences: Vec<Finding>,
 ) -> (Report, Vec<String>) {
-    let since = inventory.map(|old| Comparison::new(old, &PackageInventory::of(set)));
-    let of_all = rules::findings_of_all(set, options, since.as_ref());
+    let of_all = rules::findings_of_all(set, options, baseline);
     let (mut findings, coverage) = of_parts(set, options, of_all);
     let has_plan = !differences.is_empty();
     findings.extend(differences);
@@ -38,7 +37,7 @@ pub fn judge(
     let (accepted, unused) = options.accept.apply(&mut findings, &options.today, |rule| {
         let is_there = match rule.subject() {
             '7' => set.published.is_some(),
-            '8' => since.is_some(),
+            '8' => baseline.is_some(),
             '9' => has_plan,
             _ => true,
         };

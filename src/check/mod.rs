@@ -3,8 +3,6 @@
 //! explains every rule.
 
 mod accept;
-mod annotations;
-mod baseline;
 pub mod coverage;
 pub mod facts;
 mod finding;
@@ -21,14 +19,12 @@ mod sarif;
 mod sparse;
 
 pub use accept::{AcceptList, AcceptedFinding};
-pub use annotations::{annotations, level};
-pub use baseline::{Comparison, PackageInventory};
 pub use coverage::Coverage;
 pub use facts::SetFacts;
 pub use finding::Finding;
 pub use judge::judge;
 pub use read::{facts_of, inventory, sdists};
-pub use report::Report;
+pub use report::{Report, annotations, level};
 pub use rule::{RULES, Rule, RulePattern, RuleSelection, Severity};
-pub use rules::{CheckOptions, Digests, differences, originals};
+pub use rules::{CheckOptions, Digests, PackageInventory, differences, originals};
 pub use sarif::sarif;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use ruff_python_ast::{Expr, Stmt, StmtImportFrom};
 use ruff_python_parser::parse_module;
 
@@ -17,13 +18,8 @@ pub(super) struct PythonModule {
     has_star: bool,
 }
 
-/// `from ..a import b`: two levels, `a`, and `b`.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct RelativeImport {
-    level: usize,
-    module: Vec<String>,
-    names: Vec<String>,
-}
+/// `from ..a import b`: two levels, `a`, and `b`. Modules are written as paths: `a/b`.
+type RelativeImport = (usize, String, Vec<String>);
 
 /// The modules of a package or an sdist, by their paths.
 pub(super) type PythonModules<'a> = BTreeMap<&'a str, PythonModule>;
@@ -107,15 +103,9 @@ impl PythonModule {
             }
         }
         if import.level > 0 {
-            let module = import.module.as_deref().unwrap_or_default().split('.');
-            self.relative.push(RelativeImport {
-                level: usize::try_from(import.level).unwrap_or(usize::MAX),
-                module: module
-                    .filter(|it| !it.is_empty())
-                    .map(str::to_owned)
-                    .collect(),
-                names,
-            });
+            let level = usize::try_from(import.level).unwrap_or(usize::MAX);
+            let module = import.module.as_deref().unwrap_or_default();
+            self.relative.push((level, module.replace('.', "/"), names));
         }
     }
 }
@@ -146,17 +136,17 @@ pub(super) fn unresolved(modules: &PythonModules<'_>, top: &str, call: &str) -> 
 pub(super) fn broken_imports<'a>(modules: &PythonModules<'a>) -> Vec<(&'a str, String)> {
     let mut found = Vec::new();
     for (path, module) in modules {
-        for import in &module.relative {
-            let mut place: Vec<&str> = path.split('/').collect();
-            place.truncate(place.len().saturating_sub(import.level));
-            place.extend(import.module.iter().map(String::as_str));
-            let place = place.join("/");
+        for (level, module, names) in &module.relative {
+            let parts: Vec<&str> = path.split('/').collect();
+            let parts = &parts[..parts.len().saturating_sub(*level)];
+            let named = Some(module.as_str()).filter(|it| !it.is_empty());
+            let place = parts.iter().copied().chain(named).join("/");
             let Some(from) = file_of(modules, &place) else {
                 let fact = format!("it imports from `{place}.py`, which is not there");
                 found.push((*path, fact));
                 continue;
             };
-            for name in &import.names {
+            for name in names {
                 let is_module = || file_of(modules, &format!("{place}/{name}")).is_some();
                 if !from.defines(name) && !is_module() {
                     let fact =

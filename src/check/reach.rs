@@ -52,9 +52,9 @@ pub(super) struct Finds {
     /// The keys that are found for any variant.
     keys: BTreeSet<String>,
     /// Keys that no archive for a device has. The runtime then refuses the whole library.
-    pub(super) lacking: BTreeSet<(CodeTarget, String)>,
+    pub(super) lacking: BTreeMap<CodeTarget, BTreeSet<String>>,
     /// Keys that are missing for a runtime that uses only the first archive for a device.
-    pub(super) hidden: BTreeSet<(CodeTarget, String)>,
+    pub(super) hidden: BTreeMap<CodeTarget, BTreeSet<String>>,
 }
 
 /// Archives that are installed together, by path.
@@ -111,11 +111,15 @@ impl<'a> Reach<'a> {
                         finds.any_variant = true;
                         let first = first.find(&path, reference, device);
                         if !matches!(first, Ok(CodePlace::In(..))) {
-                            finds.hidden.insert((device.clone(), key.clone()));
+                            let keys = finds.hidden.entry(device.clone()).or_default();
+                            keys.insert(key.clone());
                         }
                         finds.keys.insert(key);
                     }
-                    Ok(CodePlace::Lacking) => _ = finds.lacking.insert((device.clone(), key)),
+                    Ok(CodePlace::Lacking) => {
+                        let keys = finds.lacking.entry(device.clone()).or_default();
+                        keys.insert(key);
+                    }
                     _ => {}
                 }
             }

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
+use crate::error::Invalid;
+
 /// The page with a section about each rule.
 const PAGE: &str = include_str!("../../docs/checks.md");
 
@@ -188,14 +190,8 @@ impl<'de> Deserialize<'de> for &'static Rule {
 }
 
 /// Matches rules by id, beginning of the id, or name: `RW202`, `RW2`, `missing-device-wheel`.
-#[derive(Clone, Debug, PartialEq, Eq, Display, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
 pub struct RulePattern(String);
-
-/// The text matches no rule.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no rule is called that: {0:?}")]
-pub struct UnknownRule(String);
 
 /// The selected rules (all if `select` is empty) without the ignored ones.
 #[derive(Clone, Debug, Default)]
@@ -218,26 +214,22 @@ impl RulePattern {
     }
 }
 
-impl TryFrom<String> for RulePattern {
-    type Error = UnknownRule;
+impl FromStr for RulePattern {
+    type Err = Invalid;
 
-    fn try_from(text: String) -> Result<Self, UnknownRule> {
-        let pattern = Self(text);
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let pattern = Self(text.to_owned());
         // `R` and the empty text would match every id. They are mistakes.
-        let is_known = pattern.0.len() > 2 && RULES.iter().any(|rule| pattern.fits(rule));
-        if is_known {
-            Ok(pattern)
-        } else {
-            Err(UnknownRule(pattern.0))
-        }
+        let is_known = text.len() > 2 && RULES.iter().any(|rule| pattern.fits(rule));
+        let unknown = || Invalid::new("no rule is called that", text);
+        is_known.then_some(pattern).ok_or_else(unknown)
     }
 }
 
-impl FromStr for RulePattern {
-    type Err = UnknownRule;
-
-    fn from_str(text: &str) -> Result<Self, UnknownRule> {
-        text.to_owned().try_into()
+impl<'de> Deserialize<'de> for RulePattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
 

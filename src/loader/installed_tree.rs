@@ -12,7 +12,8 @@ const MOST_LINKS: usize = 40;
 #[derive(Debug, Default)]
 pub struct InstalledTree<'a> {
     files: BTreeMap<String, InstalledFile<'a>>,
-    links: BTreeMap<String, Link<'a>>,
+    /// The package and the text of each symlink.
+    links: BTreeMap<String, (&'a str, &'a str)>,
     directories: BTreeSet<String>,
 }
 
@@ -33,12 +34,6 @@ pub enum FileContents<'a> {
     Other,
     /// A damaged ELF file. The loader fails here, so what it needs is not searched.
     Unknown,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Link<'a> {
-    package: &'a str,
-    text: &'a str,
 }
 
 impl<'a> InstalledFile<'a> {
@@ -75,9 +70,7 @@ impl<'a> InstalledTree<'a> {
         let place = place.filter(|place| !is_inside(place));
         match place.and_then(|place| self.files.get(&place).copied()) {
             Some(file) => self.insert(path, file.also_of(package)),
-            None => {
-                self.links.insert(path.to_owned(), Link { package, text });
-            }
+            None => _ = self.links.insert(path.to_owned(), (package, text)),
         }
     }
 
@@ -89,10 +82,10 @@ impl<'a> InstalledTree<'a> {
     /// left out.
     pub fn add_libraries_behind_links(&mut self) {
         let links = self.links.iter();
-        let found = links.filter_map(|(path, link)| {
+        let found = links.filter_map(|(path, (package, _))| {
             let file = self.files.get(&self.real(path)?)?;
             let is_library = file.elf()?.kind == elf::ElfKind::SharedObject;
-            is_library.then(|| (path.clone(), file.also_of(link.package)))
+            is_library.then(|| (path.clone(), file.also_of(package)))
         });
         for (path, file) in found.collect::<Vec<_>>() {
             self.insert(&path, file);
@@ -120,7 +113,7 @@ impl<'a> InstalledTree<'a> {
     fn real(&self, path: &str) -> Option<String> {
         let mut left: Vec<&str> = path.split('/').rev().collect();
         let mut done: Vec<&str> = Vec::new();
-        let mut links = 0_usize;
+        let mut links = 0;
         while let Some(part) = left.pop() {
             match part {
                 "" | "." => continue,
@@ -130,13 +123,13 @@ impl<'a> InstalledTree<'a> {
                 }
                 name => done.push(name),
             }
-            if let Some(link) = self.links.get(&done.join("/")) {
-                links = links.saturating_add(1);
-                if links > MOST_LINKS || link.text.starts_with('/') {
+            if let Some((_, text)) = self.links.get(&done.join("/")) {
+                links += 1;
+                if links > MOST_LINKS || text.starts_with('/') {
                     return None;
                 }
                 done.pop();
-                left.extend(link.text.split('/').rev());
+                left.extend(text.split('/').rev());
             }
         }
         Some(done.join("/"))
@@ -171,9 +164,7 @@ pub fn join(file: &str, text: &str) -> Option<String> {
     for part in text.split('/') {
         match part {
             "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
+            ".." => _ = parts.pop()?,
             name => parts.push(name),
         }
     }

@@ -5,7 +5,9 @@
 //! `DT_RPATH` also applies to the needs of the libraries that it loads. `LD_LIBRARY_PATH` and
 //! `ld.so.cache` are ignored, because a package cannot rely on them.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, iter::successors};
+
+use itertools::Itertools as _;
 
 use crate::{
     elf::{ElfFacts, ElfKind, Machine},
@@ -60,13 +62,13 @@ fn load(
     // The loader loads breadth-first, and searches a name only once: a library that is loaded
     // already satisfies every file that needs its name or SONAME.
     let mut at = 0;
-    while let Some(requester) = loaded.get(at) {
-        let (path, elf) = (requester.path.clone(), requester.elf);
+    while let Some(requester) = loaded.get(at).cloned() {
+        let (path, elf) = (&requester.path, requester.elf);
         for name in &elf.needed {
             let need = (path.clone(), name.clone());
             let place = if names.contains(name.as_str()) {
                 None
-            } else if let Some(place) = find(tree, &loaded, at, name) {
+            } else if let Some(place) = find(tree, &loaded, &requester, name) {
                 Some(place)
             } else {
                 if path == root && !SystemLibraries::builtin().has(name) {
@@ -91,6 +93,7 @@ fn load(
     }
 }
 
+#[derive(Clone)]
 struct Loaded<'a> {
     path: String,
     elf: &'a ElfFacts,
@@ -106,44 +109,34 @@ pub fn is_loadable(elf: &ElfFacts) -> bool {
 fn find<'a>(
     tree: &InstalledTree<'a>,
     loaded: &[Loaded<'a>],
-    requester: usize,
+    requester: &Loaded<'a>,
     name: &str,
 ) -> Option<(String, Option<&'a ElfFacts>)> {
-    directories(loaded, requester)
-        .into_iter()
-        .find_map(|directory| {
-            let place = if directory.is_empty() {
-                name.to_owned()
-            } else {
-                format!("{directory}/{name}")
-            };
-            match tree.file(&place)?.contents {
-                // The loader ignores files for other machines and continues the search.
-                FileContents::Elf(elf) => is_loadable(elf).then_some((place, Some(elf))),
-                FileContents::Other => None,
-                FileContents::Unknown => Some((place, None)),
-            }
-        })
+    directories(loaded, requester).find_map(|directory| {
+        let parts = [directory.as_str(), name];
+        let place = parts.iter().filter(|part| !part.is_empty()).join("/");
+        match tree.file(&place)?.contents {
+            // The loader ignores files for other machines and continues the search.
+            FileContents::Elf(elf) => is_loadable(elf).then_some((place, Some(elf))),
+            FileContents::Other => None,
+            FileContents::Unknown => Some((place, None)),
+        }
+    })
 }
 
 /// The directories that the loader searches, in this order: the `DT_RUNPATH` of the file; without
 /// one, its `DT_RPATH` and that of the files which loaded it.
-fn directories(loaded: &[Loaded<'_>], requester: usize) -> Vec<String> {
-    let Some(own) = loaded.get(requester) else {
-        return Vec::new();
-    };
-    if let Some(runpath) = &own.elf.runpath {
-        return expand(&own.path, runpath);
-    }
-    let mut found = Vec::new();
-    let mut next = Some(own);
-    while let Some(file) = next {
-        if let (Some(rpath), None) = (&file.elf.rpath, &file.elf.runpath) {
-            found.extend(expand(&file.path, rpath));
-        }
-        next = file.loader.and_then(|loader| loaded.get(loader));
-    }
-    found
+fn directories<'a>(
+    loaded: &'a [Loaded<'_>],
+    requester: &'a Loaded<'_>,
+) -> impl Iterator<Item = String> + 'a {
+    let own = requester.elf.runpath.as_ref();
+    let own = own.map(|runpath| (&requester.path, runpath));
+    let loaders = successors(Some(requester), |file| loaded.get(file.loader?));
+    let inherited = loaders.filter(move |it| own.is_none() && it.elf.runpath.is_none());
+    let inherited = inherited.filter_map(|it| Some((&it.path, it.elf.rpath.as_ref()?)));
+    let run_paths = own.into_iter().chain(inherited);
+    run_paths.flat_map(|(path, run_path)| expand(path, run_path))
 }
 
 /// The directories of a run path that are in the tree, with `$ORIGIN` replaced. Other entries are

@@ -6,6 +6,8 @@ use std::{fmt, str::FromStr, sync::LazyLock};
 use itertools::Itertools as _;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::error::Invalid;
+
 static BUILTIN: LazyLock<SystemLibraries> = LazyLock::new(|| {
     toml::from_str(include_str!("system_libraries.toml")).expect("a test reads the built-in list")
 });
@@ -78,21 +80,16 @@ impl Default for Dotted {
     }
 }
 
-/// Why a text is not a `Dotted`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a version of numbers such as `2.28`: {0:?}")]
-pub struct InvalidDotted(String);
-
 impl FromStr for Dotted {
-    type Err = InvalidDotted;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, InvalidDotted> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         // `u32::from_str` accepts a sign: `+2`. Versions have none.
         let number = |it: &str| it.parse().ok().filter(|_| !it.starts_with('+'));
         let numbers: Option<Vec<u32>> = text.split('.').map(number).collect();
         numbers
             .map(Self)
-            .ok_or_else(|| InvalidDotted(text.to_owned()))
+            .ok_or_else(|| Invalid::new("not a version of numbers such as `2.28`", text))
     }
 }
 

@@ -174,7 +174,7 @@ fn rule(rule: &Rule, rows: &[&Finding]) -> String {
 
 /// The table of libraries and their targets; empty if nothing is known or there is no room.
 pub(super) fn coverage(report: &Report, limit: usize) -> String {
-    let libraries = report.coverage.libraries();
+    let libraries = &report.coverage.libraries;
     let mut text = String::from("### Device code\n\n");
     if libraries.is_empty() {
         return String::new();
@@ -183,7 +183,7 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
     let whole = libraries.len() - gaps.len();
     let count = many(libraries.len(), "library");
     let _ = writeln!(text, "{whole} of {count} with code for every target.\n");
-    let is_wide = report.coverage.targets().len() > MOST_COLUMNS;
+    let is_wide = report.coverage.targets.len() > MOST_COLUMNS;
     if is_wide && !gaps.is_empty() {
         text.push_str("| Library | No code for |\n| :--- | :--- |\n");
         text.extend(gaps);
@@ -216,8 +216,8 @@ type Cells = BTreeMap<String, Cell>;
 /// One row for each library that lacks device code for a target.
 fn gaps(coverage: &Coverage) -> Vec<String> {
     let mut found = Vec::new();
-    for (library, row) in coverage.libraries() {
-        let targets = coverage.targets().iter();
+    for (library, row) in &coverage.libraries {
+        let targets = coverage.targets.iter();
         let missing = targets.filter(|target| !row.contains_key(*target));
         let missing: Vec<String> = missing.map(|target| code(target)).collect();
         if !missing.is_empty() {
@@ -228,7 +228,7 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
 }
 
 fn heads(coverage: &Coverage) -> String {
-    let targets = coverage.targets();
+    let targets = &coverage.targets;
     let heads: Vec<String> = targets.iter().map(|it| plain(it)).collect();
     let heads = heads.join(" | ");
     let rule = " ---: |".repeat(targets.len());
@@ -236,12 +236,9 @@ fn heads(coverage: &Coverage) -> String {
 }
 
 fn line(coverage: &Coverage, library: &str, row: &Cells) -> String {
-    let cells = coverage
-        .targets()
-        .iter()
-        .map(|target| match row.get(target) {
-            None => " **none** |".to_owned(),
-            Some(cell) => format!(" {} |", short_size(cell.bytes).replace(' ', "&nbsp;")),
-        });
+    let cells = coverage.targets.iter().map(|target| match row.get(target) {
+        None => " **none** |".to_owned(),
+        Some(cell) => format!(" {} |", short_size(cell.bytes).replace(' ', "&nbsp;")),
+    });
     format!("| {} |{}\n", code(library), cells.collect::<String>())
 }

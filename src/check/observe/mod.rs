@@ -3,9 +3,8 @@
 
 mod code;
 mod content;
-mod devel;
 mod directory;
-mod sdist;
+mod tarball;
 mod wheel;
 
 use std::{
@@ -14,7 +13,7 @@ use std::{
     str::FromStr,
 };
 
-pub use sdist::read_sdist;
+pub use tarball::read_sdist;
 pub use wheel::{Outline, PortionFacts};
 
 use crate::{

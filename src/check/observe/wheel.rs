@@ -20,11 +20,10 @@ use crate::{
         observe::{
             ObserveProgress, PackageReader, Walk,
             content::{self, Keep},
-            devel,
             directory::{
                 CentralDirectory, DirectoryEntry, half, inconsistent, large_fields, usize_of, word,
             },
-            file_name,
+            file_name, tarball,
         },
         path_facts::has_extension,
     },
@@ -48,7 +47,6 @@ pub struct Outline {
     file: String,
     size: u64,
     directory: CentralDirectory,
-    unreadable: Option<String>,
 }
 
 /// Consecutive members of a wheel, which are read in one stream.
@@ -81,22 +79,22 @@ impl Portion {
 
 impl Outline {
     pub fn read(file: &str, source: &dyn PackageReader) -> Self {
-        let (directory, unreadable) = match CentralDirectory::read(source) {
-            Ok(directory) => (directory, None),
-            Err(error) => (CentralDirectory::default(), Some(format!("{error:#}"))),
-        };
+        let directory = CentralDirectory::read(source);
+        let directory = directory.unwrap_or_else(|error| CentralDirectory {
+            faults: vec![ArchiveFault::Unreadable(format!("{error:#}"))],
+            ..CentralDirectory::default()
+        });
         Self {
             file: file.to_owned(),
             size: source.len(),
             directory,
-            unreadable,
         }
     }
 
-    /// Path, length and CRC-32 of each member, from the directory.
-    pub fn members(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+    /// The path of each member, from the directory.
+    pub fn members(&self) -> impl Iterator<Item = &str> {
         let entries = self.directory.entries.iter();
-        entries.map(|entry| (entry.path.as_str(), entry.len, entry.crc))
+        entries.map(|entry| entry.path.as_str())
     }
 
     /// The whole wheel as one portion, which is also hashed: for a wheel in a store, of which each
@@ -176,7 +174,6 @@ impl Outline {
                 path: entry.path.clone(),
                 kind: entry.kind,
                 mode: entry.mode,
-                crc: entry.crc,
                 content: content.map_err(|error| format!("{error:#}")),
             });
         }
@@ -198,16 +195,18 @@ impl Outline {
             digest: None,
         };
         let mut told = Vec::new();
-        let mut unreadable = self.unreadable;
+        let mut errors = Vec::new();
         for portion in portions {
             wheel.members.extend(portion.members);
             wheel.devel = wheel.devel.or(portion.devel);
             wheel.digest = wheel.digest.or(portion.digest);
             told.extend(portion.told);
-            unreadable = unreadable.or(portion.error);
+            errors.extend(portion.error);
         }
         wheel.faults.extend(inconsistent(told));
-        let unreadable = unreadable.map(ArchiveFault::Unreadable);
+        // One reason is enough why it cannot be read.
+        errors.truncate(usize::from(wheel.is_readable()));
+        let unreadable = errors.into_iter().map(ArchiveFault::Unreadable);
         wheel.faults.extend(unreadable);
         wheel
     }
@@ -267,10 +266,10 @@ impl PortionFacts {
         // Read at most one byte more than the directory says: enough to notice data that is too
         // long, and a bound for data that unpacks to any size.
         let data = data.take(entry.len.saturating_add(1));
-        if !devel::is_devel(&entry.path) {
+        if !tarball::is_devel(&entry.path) {
             return Ok(content::read(data, entry.len, keep(&entry.path))?);
         }
-        let (tree, content) = devel::read(&entry.path, data, entry.len)?;
+        let (tree, content) = tarball::read_devel(&entry.path, data, entry.len)?;
         self.devel.get_or_insert(tree);
         Ok(content)
     }

@@ -170,16 +170,24 @@ fn duplicates(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// The target of each device wheel is known, and the selector has an extra for it.
+/// The target of each device wheel is known, and the selector has an extra for it. It has extras for
+/// known targets only.
 fn devices(set: &SetFacts, findings: &mut Findings) {
+    let is_unknown = |target: &Target| TargetTable::builtin().product(target).is_none();
     let advertised = advertised(set);
+    if let Some(selector) = set.selector() {
+        for target in advertised.iter().filter(|it| is_unknown(it)) {
+            let fact = format!("it has an extra for `{target}`, which is not a known target");
+            findings.of(rule::UNKNOWN_TARGET, &selector.file, fact);
+        }
+    }
     for wheel in &set.wheels {
         match wheel.device_target() {
             Some(Err(text)) => {
                 let fact = format!("not a target: {text:?}");
                 findings.of(rule::UNKNOWN_TARGET, &wheel.file, fact);
             }
-            Some(Ok(target)) if TargetTable::builtin().product(&target).is_none() => {
+            Some(Ok(target)) if is_unknown(&target) => {
                 let fact = format!("not a known target: `{target}`");
                 findings.of(rule::UNKNOWN_TARGET, &wheel.file, fact);
             }

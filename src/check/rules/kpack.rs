@@ -1,14 +1,19 @@
-//! Rules about split libraries: each finds its device code, and each archive is used by a library.
+//! Rules about split libraries: each finds its device code, each archive is used by a library, and
+//! the libraries that one needs have code for the same targets.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use itertools::Itertools as _;
+use serde::Deserialize;
 
-use super::{Observed, providers, some};
+use super::{Observed, some};
 use crate::{
     check::{
         coverage,
-        facts::{DeviceCodeFacts, HostCode, SetFacts, WheelFile},
+        facts::{Binary, DeviceCodeFacts, HostCode, SetFacts, WheelFile},
         finding::Findings,
         path_facts,
         reach::{Finds, Library, Reach},
@@ -28,7 +33,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for library in &reach.libraries {
         one_library(library, findings);
     }
-    providers::find(set, &reach, findings);
+    providers(set, &reach, findings);
     let is_known = unreadable(set, findings);
     for (target, wheel) in set.device_wheels() {
         foreign_code(&target, wheel, findings);
@@ -36,9 +41,6 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         if is_known {
             unasked(&target, wheel, &reach, findings);
         }
-    }
-    if !set.device_wheels().is_empty() {
-        still_fat(set, findings);
     }
 }
 
@@ -77,29 +79,18 @@ fn one_library(library: &Library<'_>, findings: &mut Findings) {
         return findings.at(rule::UNRESOLVED_KPACK, place, fact);
     }
     for finds in library.finds.values() {
-        for (device, keys) in by_device(&finds.lacking) {
-            let fact = format!(
-                "the archives for `{device}` lack {}",
-                some(&keys, MOST_KEYS)
-            );
+        for (device, keys) in &finds.lacking {
+            let keys = some(keys, MOST_KEYS);
+            let fact = format!("the archives for `{device}` lack {keys}");
             findings.at(rule::MISSING_KERNELS, place, fact);
         }
-        for (device, keys) in by_device(&finds.hidden) {
-            let fact = format!(
-                "a runtime that asks one archive only finds no {} for `{device}`",
-                some(&keys, MOST_KEYS)
-            );
+        for (device, keys) in &finds.hidden {
+            let keys = some(keys, MOST_KEYS);
+            let fact =
+                format!("a runtime that asks one archive only finds no {keys} for `{device}`");
             findings.at(rule::EMPTY_VARIANT, place, fact);
         }
     }
-}
-
-fn by_device(keys: &BTreeSet<(CodeTarget, String)>) -> BTreeMap<&CodeTarget, Vec<&str>> {
-    let mut devices: BTreeMap<&CodeTarget, Vec<&str>> = BTreeMap::new();
-    for (device, key) in keys {
-        devices.entry(device).or_default().push(key);
-    }
-    devices
 }
 
 /// The code in the files of a device wheel is for its target, also if their names say otherwise.
@@ -144,10 +135,8 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
         let lost: Vec<&str> = lost.copied().collect();
         let place = (&*wheel.file, &*member.path);
         if !lost.is_empty() {
-            let fact = format!(
-                "no library looks for {} in it, and no other archive has it",
-                some(&lost, MOST_KEYS)
-            );
+            let lost = some(&lost, MOST_KEYS);
+            let fact = format!("no library looks for {lost} in it, and no other archive has it");
             findings.at(rule::LOST_DEVICE_CODE, place, fact);
         } else if asked.is_empty() {
             let fact = codes.first().map_or_else(
@@ -159,12 +148,142 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
     }
 }
 
-/// In a set with device wheels, libraries of host wheels contain no device code.
-fn still_fat(set: &SetFacts, findings: &mut Findings) {
-    for fat in coverage::fat(set) {
-        let targets = fat.carried.keys().map(CodeTarget::as_str).join(", ");
-        let fact = format!("it still carries its device code, for {targets}");
-        let place = (&*fat.wheel.file, &*fat.member.path);
-        findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
+/// The libraries that a library needs have device code for the same targets.
+fn providers(set: &SetFacts, reach: &Reach<'_>, findings: &mut Findings) {
+    let users = users(set, reach);
+    let mut known: BTreeMap<&str, BTreeSet<&Target>> = BTreeMap::new();
+    for user in &users {
+        if let Some(name) = &user.asked_for_as {
+            let targets = known.entry(name).or_default();
+            targets.extend(&user.targets);
+        }
+    }
+    for user in &users {
+        let place = (user.wheel, user.path);
+        let needed = match &user.needed {
+            Ok(needed) => needed,
+            Err(why) => {
+                let fact = format!("the libraries it needs cannot be read: {why}");
+                findings.at(rule::BEYOND_PROVIDER, place, fact);
+                continue;
+            }
+        };
+        for needed in needed.iter().filter(|it| !is_optional(&user.name, it)) {
+            let Some(targets) = known.get(needed.as_str()) else {
+                continue;
+            };
+            let own = user.targets.iter();
+            let beyond = own.filter(|it| !targets.contains(it)).join(", ");
+            if !beyond.is_empty() {
+                let fact =
+                    format!("it has code for {beyond}, but `{needed}`, which it needs, has none");
+                findings.at(rule::BEYOND_PROVIDER, place, fact);
+            }
+        }
+    }
+}
+
+/// A library with device code, fat or split, and its targets. Names of libraries for Windows are in
+/// lower case, because Windows ignores case.
+struct User<'a> {
+    wheel: &'a str,
+    path: &'a str,
+    name: String,
+    /// The name by which other files need it: the SONAME of an ELF file, the file name on Windows.
+    asked_for_as: Option<String>,
+    needed: Result<Vec<String>, &'a str>,
+    targets: BTreeSet<Target>,
+}
+
+impl<'a> User<'a> {
+    fn new(
+        wheel: &'a str,
+        path: &'a str,
+        binary: Binary<'a>,
+        targets: impl Iterator<Item = &'a Target>,
+    ) -> Self {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let (name, asked_for_as, needed) = match binary {
+            Binary::Elf(elf) => {
+                let (soname, needed) = (elf.facts.soname.clone(), elf.facts.needed.clone());
+                (name.to_owned(), soname, Ok(needed))
+            }
+            Binary::Windows(file) => {
+                let name = name.to_ascii_lowercase();
+                let needed = file.needed.as_ref();
+                let needed = needed.map(|it| it.iter().map(|it| it.to_ascii_lowercase()).collect());
+                (name.clone(), Some(name), needed.map_err(String::as_str))
+            }
+        };
+        Self {
+            wheel,
+            path,
+            name,
+            asked_for_as,
+            needed,
+            targets: targets.cloned().collect(),
+        }
+    }
+}
+
+fn users<'a>(set: &'a SetFacts, reach: &'a Reach<'a>) -> Vec<User<'a>> {
+    let split = reach.libraries.iter();
+    let split = split.map(|it| User::new(it.wheel, it.path, it.binary, it.targets()));
+    let mut users: Vec<User<'_>> = split.collect();
+    let columns = coverage::targets(set);
+    for (wheel, member, content) in set.contents() {
+        if let Some(binary) = content.binary()
+            && let HostCode::Fat(carried) = binary.code()
+        {
+            let targets = columns.iter();
+            let targets = targets.filter(|it| coverage::serves(carried, it));
+            users.push(User {
+                targets: targets.cloned().collect(),
+                ..User::new(&wheel.file, &member.path, binary, [].iter())
+            });
+        }
+    }
+    users
+}
+
+/// Libraries that work although a library they are linked with has no device code for a target.
+static OPTIONAL: LazyLock<Vec<OptionalProvider>> = LazyLock::new(|| {
+    let text = include_str!("optional_providers.toml");
+    let mut file: BTreeMap<String, Vec<OptionalProvider>> =
+        toml::from_str(text).expect("a test reads the built-in list");
+    file.remove("optional").unwrap_or_default()
+});
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OptionalProvider {
+    /// A file name, in lower case for Windows. A `*` at its end matches any version.
+    consumer: String,
+    /// A SONAME, in the same form.
+    provider: String,
+    #[serde(rename = "why")]
+    _why: String,
+}
+
+/// Whether the library `consumer` works without device code in `provider`.
+fn is_optional(consumer: &str, provider: &str) -> bool {
+    let fits = |pattern: &str, name: &str| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    };
+    let mut pairs = OPTIONAL.iter();
+    pairs.any(|pair| fits(&pair.consumer, consumer) && fits(&pair.provider, provider))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_list_is_read() {
+        assert!(is_optional("librocblas.so.5.1", "libhipblaslt.so.1"));
+        assert!(is_optional("rocblas.dll", "libhipblaslt.dll"));
+        assert!(!is_optional("libhipblaslt.so.1", "librocblas.so.5"));
+        assert!(!is_optional("librocblas.so.5", "librocblas.so.5"));
     }
 }

@@ -6,15 +6,16 @@ mod devel;
 mod kpack;
 mod loadable;
 mod planned;
-mod providers;
 mod published;
 mod python;
-mod sdist;
 mod targets;
 mod valid;
 
+pub use changes::PackageInventory;
 pub use planned::{Digests, differences, originals};
 pub(super) use targets::covers;
+
+use std::fmt::Display;
 
 use itertools::Itertools as _;
 
@@ -22,7 +23,6 @@ use crate::{
     archive::TarKind,
     check::{
         AcceptList, RuleSelection,
-        baseline::Comparison,
         coverage::Coverage,
         facts::{ContentFacts, Elf, SetFacts},
         finding::{Finding, Findings},
@@ -93,7 +93,6 @@ pub(super) fn findings(
         loadable::find,
         devel::find,
         python::find,
-        sdist::find,
     ] {
         find(&observed, &mut findings);
     }
@@ -104,14 +103,14 @@ pub(super) fn findings(
 pub(super) fn findings_of_all(
     set: &SetFacts,
     options: &CheckOptions,
-    since: Option<&Comparison>,
+    baseline: Option<&PackageInventory>,
 ) -> Vec<Finding> {
     let mut findings = Findings::default();
     if let Some(published) = &set.published {
         published::find(set, published, &mut findings);
     }
-    if let Some(since) = since {
-        changes::find(since, options, &mut findings);
+    if let Some(baseline) = baseline {
+        changes::find(set, baseline, options, &mut findings);
     }
     findings.into_vec()
 }
@@ -178,9 +177,10 @@ pub(super) fn leave_out_followers(findings: &mut Vec<Finding>) {
 }
 
 /// `` `a#0`, `a#1` and 3 more ``: the first names, up to `most`.
-fn some(names: &[impl AsRef<str>], most: usize) -> String {
-    let first = names.iter().take(most).map(AsRef::as_ref).join("`, `");
-    match names.len().saturating_sub(most) {
+fn some(names: impl IntoIterator<Item = impl Display>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let first = names.by_ref().take(most).join("`, `");
+    match names.count() {
         0 => format!("`{first}`"),
         rest => format!("`{first}` and {rest} more"),
     }

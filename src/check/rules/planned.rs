@@ -60,8 +60,7 @@ pub fn differences(set: &SetFacts, plan: &PlanDocument, digests: &Digests) -> Ve
         }
     }
     for file in planned.into_keys() {
-        let fact = "planned, and not in the set";
-        findings.of(rule::PLANNED_MISSING, file, fact);
+        findings.of(rule::PLANNED_MISSING, file, "planned, and not in the set");
     }
     findings.into_vec()
 }

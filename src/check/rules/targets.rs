@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use serde::Deserialize;
 
 use super::{Observed, complete::advertised};
@@ -12,6 +13,7 @@ use crate::{
         finding::Findings,
         path_facts, rule,
     },
+    kpack::CodeTarget,
     target::{Target, TargetTable},
 };
 
@@ -31,8 +33,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             findings.of(rule::EMPTY_DEVICE_WHEEL, &wheel.file, fact);
         }
     }
-    unknown_promises(set, findings);
-    for (library, target, file) in table.only_with_xnack() {
+    for ((library, target), file) in &table.only_with_xnack {
         // Devices run with XNACK off by default, and cannot use such code.
         let fact =
             format!("`{library}` has code for `{target}:xnack+`, but none for `{target}` itself");
@@ -155,19 +156,6 @@ fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-/// The selector has extras for known targets only.
-fn unknown_promises(set: &SetFacts, findings: &mut Findings) {
-    let Some(selector) = set.selector() else {
-        return;
-    };
-    for target in advertised(set) {
-        if TargetTable::builtin().product(&target).is_none() {
-            let fact = format!("it has an extra for `{target}`, which is not a known target");
-            findings.of(rule::UNKNOWN_TARGET, &selector.file, fact);
-        }
-    }
-}
-
 /// A library that has code for some targets has code for all targets that the selector offers.
 fn gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     let wheels = set.device_wheels();
@@ -204,7 +192,7 @@ fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     }
     for (library, (others, targets)) in lacking {
         let fact = gap(library, &others, &targets.join(", "));
-        let place = table.place(library).unwrap_or_default();
+        let place = table.places.get(library).map_or("", String::as_str);
         findings.of(rule::UNCOVERED_LIBRARY, place, fact);
     }
 }
@@ -232,16 +220,22 @@ fn lack(set: &SetFacts, target: &Target) -> Option<String> {
     }
 }
 
-/// In a set with device wheels, no other wheel contains files of device code.
+/// In a set with device wheels, no other wheel contains device code: neither files of it, nor
+/// libraries with it.
 fn host_wheels(set: &SetFacts, findings: &mut Findings) {
+    for fat in coverage::fat(set) {
+        let targets = fat.carried.keys().map(CodeTarget::as_str).join(", ");
+        let fact = format!("it still carries its device code, for {targets}");
+        let place = (&*fat.wheel.file, &*fat.member.path);
+        findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
+    }
     let ends = [".kpack", ".hsaco", ".co"];
-    let is_code = |path: &str| {
-        ends.iter().any(|end| path.ends_with(end)) && !path_facts::targets(path).is_empty()
-    };
-    for (wheel, member) in set.members() {
-        if wheel.device_target().is_none() && is_code(&member.path) {
-            let fact = "device code of one target";
+    let hosts = set.members().filter(|it| it.0.device_target().is_none());
+    for (wheel, member) in hosts {
+        let is_code = ends.iter().any(|end| member.path.ends_with(end));
+        if is_code && !path_facts::targets(&member.path).is_empty() {
             let place = (&*wheel.file, &*member.path);
+            let fact = "device code of one target";
             findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     check::{
         facts::{ArchiveFault, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
         finding::Findings,
-        rule,
+        rule::{self, Rule},
     },
     relpath::RelPath,
     version::Version,
@@ -69,8 +69,7 @@ fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
         findings.at(rule::BAD_PATH, place, why.to_string());
     }
     if is_for_windows(wheel) && !path.split('/').all(windows_has) {
-        let fact = "Windows makes no file of that name";
-        findings.at(rule::BAD_PATH, place, fact);
+        findings.at(rule::BAD_PATH, place, "Windows makes no file of that name");
     }
     match member.kind {
         MemberKind::File => {}
@@ -99,35 +98,40 @@ fn is_for_windows(wheel: &WheelFile) -> bool {
     platform.is_some_and(|platform| platform.contains("win"))
 }
 
-/// A file in the `.dist-info` directory: its path and bytes, or why it has none.
-fn dist_info<'a>(wheel: &'a WheelFile, name: &str) -> Result<(&'a str, &'a [u8]), String> {
-    let end = format!(".dist-info/{name}");
-    wheel.dist_info(name).ok_or_else(|| {
+/// A file in the `.dist-info` directory: its path and bytes. Reports why it has none.
+fn dist_info<'a>(
+    wheel: &'a WheelFile,
+    name: &str,
+    rule: &'static Rule,
+    findings: &mut Findings,
+) -> Option<(&'a str, &'a [u8])> {
+    let found = wheel.dist_info(name);
+    if found.is_none() {
+        let end = format!(".dist-info/{name}");
         let member = wheel.members.iter().find(|it| it.path.ends_with(&end));
-        match member.map(|it| (&it.path, &it.content)) {
+        let why = match member.map(|it| (&it.path, &it.content)) {
             Some((path, Ok(content))) => {
                 let len = content.len;
                 format!("`{path}` has {len} bytes, more than installers read")
             }
             Some((_, Err(_))) => format!("no `*{end}` that can be read"),
             None => format!("no `*{end}`"),
-        }
-    })
+        };
+        findings.of(rule, &wheel.file, why);
+    }
+    found
 }
 
 /// RECORD lists every member with its digest and size, and nothing else.
 fn record(wheel: &WheelFile, findings: &mut Findings) {
     let file = wheel.file.as_str();
-    let (path, bytes) = match dist_info(wheel, "RECORD") {
-        Ok(found) => found,
-        Err(why) => return findings.of(rule::INVALID_RECORD, file, why),
+    let rule = rule::INVALID_RECORD;
+    let Some((path, bytes)) = dist_info(wheel, "RECORD", rule, findings) else {
+        return;
     };
     let record = match Record::parse(bytes) {
         Ok(record) => record,
-        Err(error) => {
-            let why = format!("{error:#}");
-            return findings.at(rule::INVALID_RECORD, (file, path), why);
-        }
+        Err(error) => return findings.at(rule, (file, path), format!("{error:#}")),
     };
     let members = wheel.members.iter().map(|it| (it.path.as_str(), it));
     let mut members: BTreeMap<&str, &MemberFacts> = members.collect();
@@ -155,11 +159,10 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
 
 fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::METADATA_DISAGREES;
-    let (path, bytes) = match dist_info(wheel, "METADATA") {
-        Ok(found) => found,
-        Err(why) => return findings.of(rule, &wheel.file, why),
+    let found = dist_info(wheel, "METADATA", rule, findings);
+    let (Some((path, bytes)), Ok(name)) = (found, &wheel.name) else {
+        return;
     };
-    let Ok(name) = &wheel.name else { return };
     let place = (wheel.file.as_str(), path);
     let wanted = format!("{}/METADATA", name.dist_info());
     if path != wanted {
@@ -209,11 +212,10 @@ fn requires_python(inside: &Metadata) -> Option<String> {
 /// installed into the same directory (`purelib`).
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::WHEEL_DISAGREES;
-    let (path, bytes) = match dist_info(wheel, "WHEEL") {
-        Ok(found) => found,
-        Err(why) => return findings.of(rule, &wheel.file, why),
+    let found = dist_info(wheel, "WHEEL", rule, findings);
+    let (Some((path, bytes)), Ok(name)) = (found, &wheel.name) else {
+        return;
     };
-    let Ok(name) = &wheel.name else { return };
     let place = (wheel.file.as_str(), path);
     let facts: WheelFacts = match String::from_utf8_lossy(bytes).parse() {
         Ok(facts) => facts,
@@ -281,8 +283,7 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
             } else {
                 (rule::CONFLICTING_PATH, "another file")
             };
-            let fact = format!("`{}` has {fact} there", first.file);
-            findings.at(rule, place, fact);
+            findings.at(rule, place, format!("`{}` has {fact} there", first.file));
         }
     }
 }

@@ -1,28 +1,28 @@
 //! `check`: finds what is wrong with a package set, before users install it.
 
-mod accept;
 mod plan;
 mod text;
 
 use std::path::{Path, PathBuf};
 
+use fs_err as fs;
+use time::{Duration, OffsetDateTime};
+
+use self::{plan::PlanArgs, text::ReportText};
 use super::World;
 use crate::{
     check::{
-        self, CheckOptions, Finding, PackageInventory, RULES, Report, RulePattern, RuleSelection,
-        SetFacts, Severity,
+        self, AcceptList, CheckOptions, Finding, PackageInventory, RULES, Report, RulePattern,
+        RuleSelection, SetFacts, Severity,
     },
     commands::args::{AccessArgs, Jobs},
     console::{OutputFormat, many},
-    error::{Hint as _, No, Result},
+    error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
     set::{Layout, PlaceDepth},
     target::{Target, TargetTable, split_list},
     wheel::DistName,
 };
-
-pub use self::accept::AcceptArgs;
-use self::{plan::PlanArgs, text::ReportText};
 
 /// Check a package set or a published index
 ///
@@ -286,18 +286,13 @@ impl Policy {
                 ignore: self.ignore.clone(),
             },
             accept: self.accept.list()?,
-            today: accept::today(),
+            today: day(OffsetDateTime::now_utc()),
             is_part: self.is_part,
         };
         let (report, unused) = check::judge(set, &options, inventory, differences);
-        self.tell(&report, &unused, world);
-        Ok(report)
-    }
-
-    fn tell(&self, report: &Report, unused: &[String], world: &World) {
         let packages = many(report.packages, "package");
-        let facts = format!("{packages}: {report}");
         let level = report.severity().map(check::level);
+        let facts = format!("{packages}: {report}");
         world.console.outcome("Checked", facts, level);
         for entry in unused {
             let list = self.accept.shown();
@@ -306,10 +301,11 @@ impl Policy {
             ));
         }
         if world.console.format() == OutputFormat::Github {
-            for annotation in check::annotations(report) {
+            for annotation in check::annotations(&report) {
                 world.console.annotate(&annotation);
             }
         }
+        Ok(report)
     }
 
     /// The report as text. In the log of a workflow all findings are shown, because nobody can run
@@ -345,4 +341,49 @@ impl Policy {
             Err(unknown).hint(hint)
         })
     }
+}
+
+/// How long the entries of a new list are valid.
+const ACCEPTED_FOR: Duration = Duration::days(90);
+
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct AcceptArgs {
+    /// Accept the findings in this TOML list; each has a reason and an expiry date
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_ACCEPT")]
+    accept: Option<PathBuf>,
+}
+
+impl AcceptArgs {
+    fn list(&self) -> Result<AcceptList> {
+        let Some(file) = &self.accept else {
+            return Ok(AcceptList::default());
+        };
+        let text = fs::read_to_string(file)?;
+        AcceptList::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))
+    }
+
+    fn shown(&self) -> String {
+        let file = self.accept.as_ref();
+        file.map_or(String::new(), |file| file.display().to_string())
+    }
+
+    /// Writes a list that accepts all findings of a report.
+    fn write(&self, file: &Path, report: &Report, world: &World) -> Result<()> {
+        let until = day(OffsetDateTime::now_utc() + ACCEPTED_FOR);
+        let list = self.list()?;
+        fs::write(
+            file,
+            list.renewed(&report.accepted, &report.findings, &until),
+        )?;
+        let count = report.count_from(Severity::Warning);
+        let (count, file) = (many(count, "finding"), file.display());
+        let facts = format!("{file}: {count} accepted until {until}; give each its reason");
+        world.console.status("Wrote", facts);
+        Ok(())
+    }
+}
+
+/// `2026-11-22`
+fn day(time: OffsetDateTime) -> String {
+    time.date().to_string()
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 
 use crate::{
     artifact::FileAt,
@@ -112,19 +113,16 @@ fn without(set: &SetFacts, options: &BuildOptions) -> Result<Vec<String>> {
 
 /// The platform and the version of a set. Fails if it has several.
 fn one(set: &SetFacts) -> Result<(Platform, String)> {
-    let platform = match set.platforms().as_slice() {
+    let platform = match set.platforms()[..] {
         ["win32"] => Platform::Windows,
         ["linux"] => Platform::Linux,
         _ => bail!("the packages are not for one platform"),
     };
     let wheels = set.wheels.iter().filter_map(|it| it.name.as_ref().ok());
-    let mut versions: Vec<String> = wheels.map(|it| it.version().to_string()).collect();
-    versions.sort();
-    versions.dedup();
-    match versions.as_slice() {
-        [version] => Ok((platform, version.clone())),
-        _ => bail!("the packages are not of one version"),
-    }
+    let versions = wheels.map(|it| it.version().to_string()).unique();
+    let version = versions.exactly_one().ok();
+    let version = version.context("the packages are not of one version")?;
+    Ok((platform, version))
 }
 
 /// The digests of the files that a plan makes from the artifacts.

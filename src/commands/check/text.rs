@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::{check::Report, console::many};
 
@@ -10,17 +10,13 @@ use crate::{check::Report, console::many};
 const MOST_OF_A_RULE: usize = 10;
 
 /// A report as text, or as its JSON document.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ReportText<'a> {
+    #[serde(flatten)]
     pub(super) report: &'a Report,
     /// Whether to show all findings of each rule.
+    #[serde(skip)]
     pub(super) all: bool,
-}
-
-impl Serialize for ReportText<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.report.serialize(serializer)
-    }
 }
 
 /// Prints how many findings each rule has, then the findings of each package, then how to fix them,
@@ -65,7 +61,7 @@ impl fmt::Display for ReportText<'_> {
             }
             writeln!(f)?;
         }
-        if !report.coverage.is_empty() {
+        if !report.coverage.libraries.is_empty() {
             writeln!(f, "{}", report.coverage)?;
         }
         let packages = many(report.packages, "package");

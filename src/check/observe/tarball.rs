@@ -1,0 +1,183 @@
+//! Reads tar archives in one pass: an sdist ([PEP 625](https://peps.python.org/pep-0625/)) with its
+//! files and metadata, and the development files (`_devel.tar`) inside a wheel. The archive itself is
+//! hashed meanwhile.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read},
+};
+
+use flate2::read::GzDecoder;
+
+use crate::{
+    archive::{ArchiveFormat, Decompressor, TarKind, TarReader},
+    check::{
+        facts::{ContentFacts, DevelEntry, DevelTree, SdistFile},
+        observe::{
+            ObserveProgress, Walk,
+            content::{self, HashedReader, Keep},
+            file_name,
+        },
+        path_facts::has_extension,
+    },
+    error::{Context as _, Interrupted, Result, ensure},
+    wheel::Metadata,
+};
+
+/// The memory that the list of entries may take; an SDK has 100,000. Tar headers compress so well
+/// that a small hostile wheel could otherwise hold enough entries to fill the memory.
+const MOST_HELD: u64 = 1 << 30;
+/// The memory of one entry, without its path and link target.
+const ENTRY: u64 = size_of::<DevelEntry>() as u64;
+/// The most bytes that an sdist may unpack to. Ours have 40 files of text.
+const LONGEST_SDIST: u64 = 256 << 20;
+/// The longest file that is kept for the rules: Python, and files that describe the package.
+const LONGEST_TEXT: u64 = 16 << 20;
+const TEXTS: [&str; 4] = [".py", ".toml", ".txt", "PKG-INFO"];
+/// The memory that all kept files of one sdist may take.
+const MOST_TEXT: u64 = 64 << 20;
+
+/// Whether this is the path of the archive of the development files.
+pub(super) fn is_devel(path: &str) -> bool {
+    let name = path.split_once('/').map(|(_, name)| name);
+    matches!(name, Some("_devel.tar" | "_devel.tar.xz"))
+}
+
+/// Reads the entries and hashes the archive. A damaged archive is not an error: the rest is hashed,
+/// and `fault` of the tree says what is wrong.
+pub(super) fn read_devel(
+    member: &str,
+    source: impl Read,
+    len: u64,
+) -> io::Result<(DevelTree, ContentFacts)> {
+    let mut tree = DevelTree {
+        member: member.to_owned(),
+        entries: Vec::new(),
+        fault: None,
+    };
+    let mut source = HashedReader::new(source);
+    let walked = if has_extension(member, "xz") {
+        let plain = Decompressor::new(ArchiveFormat::TarXz, &mut source);
+        plain
+            .map_err(Into::into)
+            .and_then(|plain| walk(plain, &mut tree.entries, MOST_HELD))
+    } else {
+        walk(&mut source, &mut tree.entries, MOST_HELD)
+    };
+    tree.fault = walked.err().map(|error| format!("{error:#}"));
+    io::copy(&mut source, &mut io::sink())?;
+    Ok((tree, source.content(len, None)?))
+}
+
+fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<()> {
+    let mut tar = TarReader::new(source, u64::MAX);
+    let mut held = 0_u64;
+    while let Some(entry) = tar.next_entry()? {
+        let target = match &entry.kind {
+            TarKind::Symlink(text) => text.len(),
+            TarKind::Hardlink(path) => path.as_str().len(),
+            TarKind::Directory | TarKind::File { .. } => 0,
+        };
+        let own = ENTRY + entry.path.as_str().len() as u64 + target as u64;
+        held = held.saturating_add(own);
+        ensure!(held <= most, "entries that take more than {most} bytes");
+        let content = match entry.kind {
+            // No rule needs the device code of these files, and it may take memory.
+            TarKind::File { len, .. } => Some(ContentFacts {
+                code: None,
+                ..content::read(&mut tar, len, Keep::Facts)?
+            }),
+            _ => None,
+        };
+        entries.push(DevelEntry { entry, content });
+    }
+    Ok(())
+}
+
+/// Reads an sdist. A damaged sdist is not an error: the facts say what is wrong with it.
+pub fn read_sdist<'a>(
+    file: &str,
+    source: Box<dyn Read + 'a>,
+    watch: &'a ObserveProgress<'a>,
+) -> Result<SdistFile, Interrupted> {
+    let mut walk = Walk::new(source, 0, watch).hashing(true);
+    let mut sdist = SdistFile {
+        file: file.to_owned(),
+        name: file_name(file),
+        metadata: Err(String::new()),
+        copies_agree: true,
+        size: 0,
+        digest: None,
+        files: BTreeMap::new(),
+    };
+    let top = sdist.name.as_ref().map_or("", |name| name.top()).to_owned();
+    let read = files(&mut walk, &top, watch);
+    sdist.digest = walk.finish().ok().flatten();
+    sdist.size = sdist.digest.map_or(0, |(_, len)| len);
+    watch.stop.check()?;
+    let metadata = read.and_then(|files| {
+        sdist.files = files;
+        let main = sdist.files.get("PKG-INFO");
+        let main = main.with_context(|| format!("no `{top}/PKG-INFO`"))?;
+        let mut copies = sdist.files.iter().filter(|it| it.0.ends_with("/PKG-INFO"));
+        sdist.copies_agree = copies.all(|(_, copy)| copy.sha256 == main.sha256);
+        Metadata::parse(main.kept.as_deref().unwrap_or_default())
+    });
+    sdist.metadata = metadata.map_err(|error| format!("{error:#}"));
+    Ok(sdist)
+}
+
+/// All files, by their path below the top directory `{name}-{version}/`.
+fn files(
+    source: impl Read,
+    top: &str,
+    watch: &ObserveProgress<'_>,
+) -> Result<BTreeMap<String, ContentFacts>> {
+    let mut tar = TarReader::new(GzDecoder::new(source), LONGEST_SDIST);
+    let (mut found, mut held) = (BTreeMap::new(), 0_u64);
+    while let Some(entry) = tar.next_entry()? {
+        watch.stop.check()?;
+        let TarKind::File { len, .. } = entry.kind else {
+            continue;
+        };
+        let path = entry.path.as_str();
+        let inside = path.strip_prefix(top).and_then(|it| it.strip_prefix('/'));
+        let path = inside.unwrap_or(path).to_owned();
+        let mut source = HashedReader::new(&mut tar);
+        let mut text = None;
+        if TEXTS.iter().any(|end| path.ends_with(end)) {
+            ensure!(len <= LONGEST_TEXT, "`{path}` has {len} bytes");
+            held = held.saturating_add(len);
+            ensure!(held <= MOST_TEXT, "texts of more than {MOST_TEXT} bytes");
+            source.read_to_end(text.insert(Vec::new()))?;
+        }
+        io::copy(&mut source, &mut io::sink())?;
+        found.insert(path, source.content(len, text)?);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{TarEntry, TarPlan};
+
+    #[test]
+    fn entries_take_no_more_memory_than_those_of_any_sdk() {
+        let entry = |index: usize| TarEntry {
+            path: index.to_string().parse().unwrap(),
+            kind: TarKind::Symlink("x".to_owned()),
+        };
+        let plan = TarPlan::new((0..9).map(entry).collect(), 0).unwrap();
+        let walked = |most| {
+            let tar = plan.stream(|_| Ok(io::empty()));
+            let mut entries = Vec::new();
+            let walked = walk(tar, &mut entries, most);
+            (walked.map_err(|error| error.to_string()), entries.len())
+        };
+        let nine = 9 * (ENTRY + 2);
+        assert_eq!(walked(nine), (Ok(()), 9));
+        let refused = format!("entries that take more than {} bytes", nine - 1);
+        assert_eq!(walked(nine - 1), (Err(refused), 8));
+    }
+}
