@@ -36,8 +36,7 @@ pub fn ensure_fit<'a>(
         }
         let binaries = parallel::map(&files, jobs, stop, |file| split_binary(file))?;
         let binaries: Vec<SplitBinary> = binaries.into_iter().flatten().collect();
-        let lost = lost_code(&binaries, &archives)?;
-        if let Some(first) = lost.first() {
+        if let Some(first) = lost_code(&binaries, &archives)? {
             let component = component.as_str();
             return Err(anyhow!(
                 "the parts of artifact `{name}_{component}` do not fit together: {first}"

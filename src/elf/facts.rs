@@ -1,9 +1,10 @@
 //! `ElfFacts`: what packaging and `check` need to know about an ELF file.
 
+use std::ops::Range;
+
 use goblin::{
     container::Endian,
     elf::{
-        SectionHeader,
         dynamic::{
             DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_VERNEED,
             DT_VERNEEDNUM,
@@ -29,7 +30,7 @@ const KPACK_REF: &[u8] = b".rocm_kpack_ref";
 /// Limit for damaged files, whose version records may form a loop.
 const MAX_RECORDS: usize = 1 << 12;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
     pub kind: ElfKind,
     pub machine: Machine,
@@ -49,7 +50,7 @@ pub struct ElfFacts {
 
 /// The kind of a file, as `file` of libmagic 5.36 and later reports it. Mode bits and `PT_INTERP`
 /// are ignored.
-#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, derive_more::Display, PartialEq, Eq)]
 pub enum ElfKind {
     /// `ET_EXEC`, or `ET_DYN` with the flag `DF_1_PIE`.
     #[display("executable")]
@@ -57,6 +58,7 @@ pub enum ElfKind {
     #[display("shared object")]
     SharedObject,
     /// For example a relocatable object or a core dump.
+    #[default]
     #[display("other")]
     Other,
 }
@@ -68,6 +70,12 @@ pub enum Machine {
     AmdGpu,
     /// `e_machine` of another machine, or of x86-64 with another class or byte order, such as x32.
     Other(u16),
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::Other(0)
+    }
 }
 
 impl ElfFacts {
@@ -89,12 +97,15 @@ pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>> {
     let Some(image) = ElfImage::read(source)? else {
         return Ok(None);
     };
-    let machine = machine(&image);
+    let mut facts = ElfFacts {
+        machine: machine(&image),
+        ..ElfFacts::default()
+    };
     if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
-        return Ok(Some(ElfFacts::bare(ElfKind::Other, machine)));
+        return Ok(Some(facts));
     }
-    let sections = image.sections()?;
-    let dynamic = if image.is_debug_only(&sections) {
+    let image = image.with_sections()?;
+    let dynamic = if image.is_debug_only() {
         Vec::new()
     } else {
         image.dynamic()?
@@ -105,36 +116,17 @@ pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>> {
             .map(|offset| strings.text(offset))
             .transpose()
     };
-    Ok(Some(ElfFacts {
-        soname: text(DT_SONAME)?,
-        needed: dynamic
-            .iter()
-            .filter(|entry| entry.tag == DT_NEEDED)
-            .map(|entry| strings.text(entry.value))
-            .collect::<Result<_, _>>()?,
-        rpath: text(DT_RPATH)?,
-        runpath: text(DT_RUNPATH)?,
-        interpreter: interpreter(&image)?,
-        versions: versions(&image, &dynamic, &strings)?,
-        kpack_ref: has_kpack_ref(&image, &sections)?,
-        ..ElfFacts::bare(kind(image.header.e_type, &dynamic), machine)
-    }))
-}
-
-impl ElfFacts {
-    fn bare(kind: ElfKind, machine: Machine) -> Self {
-        Self {
-            kind,
-            machine,
-            soname: None,
-            needed: Vec::new(),
-            rpath: None,
-            runpath: None,
-            interpreter: None,
-            versions: Vec::new(),
-            kpack_ref: false,
-        }
+    facts.kind = kind(image.header.e_type, &dynamic);
+    facts.soname = text(DT_SONAME)?;
+    for entry in dynamic.iter().filter(|entry| entry.tag == DT_NEEDED) {
+        facts.needed.push(strings.text(entry.value)?);
     }
+    facts.rpath = text(DT_RPATH)?;
+    facts.runpath = text(DT_RUNPATH)?;
+    facts.interpreter = interpreter(&image)?;
+    facts.versions = versions(&image, &dynamic, &strings)?;
+    facts.kpack_ref = has_kpack_ref(&image)?;
+    Ok(Some(facts))
 }
 
 pub(super) fn machine(image: &ElfImage<'_>) -> Machine {
@@ -157,24 +149,25 @@ fn kind(elf_type: u16, dynamic: &[DynamicEntry]) -> ElfKind {
 
 fn interpreter(image: &ElfImage<'_>) -> Result<Option<String>> {
     // Files with only debug information have `PT_INTERP` without its bytes.
-    let Some(place) = image.segment(PT_INTERP).filter(|it| it.p_filesz > 0) else {
+    let Some(place) = image.first(PT_INTERP).filter(|it| it.file_size > 0) else {
         return Ok(None);
     };
-    let end = place.p_offset.saturating_add(place.p_filesz);
-    let text = image.text("interpreter", place.p_offset, end)?;
+    let Range { start, end } = place.file();
+    let text = image.text("interpreter", start, end)?;
     utf8(text).map(Some)
 }
 
 /// Whether a section is called `.rocm_kpack_ref`. The section headers are enough to know it: every
 /// file that the kpack split writes has them.
-fn has_kpack_ref(image: &ElfImage<'_>, sections: &[SectionHeader]) -> Result<bool> {
-    let names = sections.get(usize::from(image.header.e_shstrndx));
-    let Some(names) = names.filter(|names| names.sh_size > 0) else {
+fn has_kpack_ref(image: &ElfImage<'_>) -> Result<bool> {
+    let names = image.sections.get(usize::from(image.header.e_shstrndx));
+    let Some(names) = names.filter(|names| names.size > 0) else {
         return Ok(false);
     };
-    let names = image.bytes("section name table", names.sh_offset, names.sh_size)?;
-    Ok(sections.iter().any(|section| {
-        let name = names.get(section.sh_name..).unwrap_or_default();
+    let names = image.bytes("section name table", names.offset, names.size)?;
+    Ok(image.sections.iter().any(|section| {
+        let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
+        let name = names.get(start..).unwrap_or_default();
         name.strip_prefix(KPACK_REF)
             .is_some_and(|rest| rest.first() == Some(&0))
     }))

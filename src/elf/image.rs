@@ -6,13 +6,14 @@
 
 use std::cell::Cell;
 
+use derive_more::Deref;
 use goblin::{
     container::{Container, Ctx, Endian},
     elf::{
         Dynamic, Elf, Header, ProgramHeader, SectionHeader,
         dynamic::{DT_STRSZ, DT_STRTAB},
         header::{EI_CLASS, EI_DATA, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB},
-        program_header::{PT_DYNAMIC, PT_LOAD},
+        program_header::PT_DYNAMIC,
         section_header::{SHF_TLS, SHT_NOBITS},
     },
 };
@@ -21,7 +22,7 @@ use crate::{
     elf::{
         ReadAt,
         source::{read_exact_at, text_at},
-        tables::{DynamicEntry, last_value},
+        tables::{DynamicEntry, ElfTables, Section, Segment, last_value},
     },
     error::{Context as _, Result, anyhow, bail, ensure},
 };
@@ -36,11 +37,14 @@ const MAX_TEXT: u64 = 1 << 16;
 /// to the same long string, and each would become a copy of it.
 const MAX_STRINGS: usize = 1 << 20;
 
+/// The headers as goblin reads them, of files for any machine. `sections` is empty unless
+/// `with_sections` has read them.
+#[derive(Deref)]
 pub(super) struct ElfImage<'a> {
-    pub(super) source: &'a dyn ReadAt,
+    #[deref]
+    pub(super) tables: ElfTables<'a>,
     pub(super) ctx: Ctx,
     pub(super) header: Header,
-    pub(super) segments: Vec<ProgramHeader>,
 }
 
 /// The strings of the dynamic string table (`DT_STRTAB`).
@@ -56,14 +60,18 @@ impl<'a> ElfImage<'a> {
     /// Reads the file header and the program headers; `None` if the file does not begin with the
     /// magic number of ELF.
     pub(super) fn read(source: &'a dyn ReadAt) -> Result<Option<Self>> {
-        let Some((header, ctx)) = read_header(source)? else {
+        let Some((bytes, header, ctx)) = read_header(source)? else {
             return Ok(None);
         };
         let mut image = Self {
-            source,
+            tables: ElfTables {
+                source,
+                header: bytes,
+                segments: Vec::new(),
+                sections: Vec::new(),
+            },
             ctx,
             header,
-            segments: Vec::new(),
         };
         let count = usize::from(image.header.e_phnum);
         ensure!(
@@ -73,16 +81,38 @@ impl<'a> ElfImage<'a> {
         if count > 0 {
             let size = ProgramHeader::size(ctx);
             let stated = image.header.e_phentsize;
-            let bytes = image.table(
-                "program header",
-                image.header.e_phoff,
-                (count, stated),
-                size,
-            )?;
-            image.segments = ProgramHeader::parse(&bytes, 0, count, ctx)
+            let bytes = image.headers("program", image.header.e_phoff, (count, stated), size)?;
+            let headers = ProgramHeader::parse(&bytes, 0, count, ctx)
                 .context("a damaged program header table")?;
+            image.tables.segments = headers.iter().map(Segment::from).collect();
         }
         Ok(Some(image))
+    }
+
+    /// Reads the section headers, if the file has any.
+    pub(super) fn with_sections(mut self) -> Result<Self> {
+        if self.header.e_shoff == 0 {
+            return Ok(self);
+        }
+        let count = usize::from(self.header.e_shnum);
+        ensure!(
+            count > 0,
+            "more than 65,279 sections, which is not supported"
+        );
+        let size = SectionHeader::size(self.ctx);
+        let stated = self.header.e_shentsize;
+        let bytes = self.headers("section", self.header.e_shoff, (count, stated), size)?;
+        // The gABI stores the real number of sections in the size of the first header if the number
+        // does not fit into `e_shnum`, and goblin follows that size. A damaged file could have any
+        // size there, so a null header replaces the first one, which has no other use.
+        let rest = SectionHeader::parse_from(&bytes, size, count.saturating_sub(1), self.ctx)
+            .context("a damaged section header table")?;
+        let sections = [SectionHeader::default()].into_iter().chain(rest);
+        self.tables.sections = sections
+            .take(count)
+            .map(|header| Section::from(&header))
+            .collect();
+        Ok(self)
     }
 
     /// Reads a range of the file. The range is checked before memory is allocated for it, so a
@@ -101,44 +131,39 @@ impl<'a> ElfImage<'a> {
     /// The offset of an address in the file, and the number of bytes from there to the end of its
     /// segment in the file.
     pub(super) fn locate(&self, address: u64) -> Option<(u64, u64)> {
-        let mut loads = self.segments.iter().filter(|it| it.p_type == PT_LOAD);
-        loads.find_map(|segment| {
-            let inside = address.checked_sub(segment.p_vaddr)?;
-            let rest = segment.p_filesz.checked_sub(inside)?;
-            let offset = segment.p_offset.checked_add(inside)?;
+        self.loads().find_map(|segment| {
+            let inside = address.checked_sub(segment.address)?;
+            let rest = segment.file_size.checked_sub(inside)?;
+            let offset = segment.offset.checked_add(inside)?;
             (rest > 0).then_some((offset, rest))
         })
     }
 
-    pub(super) fn segment(&self, kind: u32) -> Option<&ProgramHeader> {
-        self.segments.iter().find(|segment| segment.p_type == kind)
-    }
-
     /// Whether the file has only debug information. Such a file (`objcopy --only-keep-debug`) has
     /// the headers of the original, but not the bytes of its loaded sections.
-    pub(super) fn is_debug_only(&self, sections: &[SectionHeader]) -> bool {
-        let Some(place) = self.segment(PT_DYNAMIC) else {
+    pub(super) fn is_debug_only(&self) -> bool {
+        let Some(place) = self.first(PT_DYNAMIC) else {
             return false;
         };
         // Before binutils 2.35, `objcopy` left the sizes in the program headers, so the section
         // type has to be checked too.
-        place.p_filesz == 0
-            || sections.iter().any(|section| {
-                section.sh_type == SHT_NOBITS
-                    && section.sh_addr == place.p_vaddr
-                    && section.sh_size > 0
-                    && section.sh_flags & u64::from(SHF_TLS) == 0
+        place.file_size == 0
+            || self.sections.iter().any(|section| {
+                section.kind == SHT_NOBITS
+                    && section.address == place.address
+                    && section.size > 0
+                    && section.flags & u64::from(SHF_TLS) == 0
             })
     }
 
     /// The bytes of the dynamic table with its spare entries; empty if there is none.
     pub(super) fn dynamic_bytes(&self) -> Result<Vec<u8>> {
-        let Some(place) = self.segment(PT_DYNAMIC) else {
+        let Some(place) = self.first(PT_DYNAMIC) else {
             return Ok(Vec::new());
         };
-        let len = place.p_filesz;
+        let len = place.file_size;
         ensure!(len <= MAX_DYNAMIC, "a dynamic table of {len} bytes");
-        self.bytes("dynamic table", place.p_offset, len)
+        self.bytes("dynamic table", place.offset, len)
     }
 
     /// The entries of the dynamic table before `DT_NULL`; empty if there is none.
@@ -162,30 +187,6 @@ impl<'a> ElfImage<'a> {
             .collect())
     }
 
-    /// The section headers; empty when the file has none.
-    pub(super) fn sections(&self) -> Result<Vec<SectionHeader>> {
-        if self.header.e_shoff == 0 {
-            return Ok(Vec::new());
-        }
-        let count = usize::from(self.header.e_shnum);
-        ensure!(
-            count > 0,
-            "more than 65,279 sections, which is not supported"
-        );
-        let size = SectionHeader::size(self.ctx);
-        let stated = self.header.e_shentsize;
-        let bytes = self.table("section header", self.header.e_shoff, (count, stated), size)?;
-        // The gABI stores the real number of sections in the size of the first header if the number
-        // does not fit into `e_shnum`, and goblin follows that size. A damaged file could have any
-        // size there, so a null header replaces the first one, which has no other use.
-        let rest = SectionHeader::parse_from(&bytes, size, count.saturating_sub(1), self.ctx)
-            .context("a damaged section header table")?;
-        let mut sections = vec![SectionHeader::default()];
-        sections.extend(rest);
-        sections.truncate(count);
-        Ok(sections)
-    }
-
     /// The string at an offset, without its NUL, which must come before `end`.
     pub(super) fn text(&self, what: &str, offset: u64, end: u64) -> Result<Vec<u8>> {
         let limit = offset.saturating_add(MAX_TEXT);
@@ -195,7 +196,7 @@ impl<'a> ElfImage<'a> {
     }
 
     /// Reads a table of headers. The size in the file header must be the usual one.
-    fn table(
+    fn headers(
         &self,
         what: &str,
         offset: u64,
@@ -204,10 +205,10 @@ impl<'a> ElfImage<'a> {
     ) -> Result<Vec<u8>> {
         ensure!(
             usize::from(stated) == size,
-            "{what}s of {stated} bytes instead of {size}"
+            "{what} headers of {stated} bytes instead of {size}"
         );
         let len = count.saturating_mul(size) as u64;
-        self.bytes(&format!("{what} table"), offset, len)
+        self.bytes(&format!("{what} header table"), offset, len)
     }
 }
 
@@ -243,7 +244,7 @@ pub(super) fn utf8(text: Vec<u8>) -> Result<String> {
     })
 }
 
-fn read_header(source: &dyn ReadAt) -> Result<Option<(Header, Ctx)>> {
+fn read_header(source: &dyn ReadAt) -> Result<Option<([u8; 64], Header, Ctx)>> {
     let mut bytes = [0; 64];
     let len = usize::try_from(source.len()).unwrap_or(usize::MAX).min(64);
     read_exact_at(source, 0, bytes.get_mut(..len).unwrap_or_default())?;
@@ -266,5 +267,5 @@ fn read_header(source: &dyn ReadAt) -> Result<Option<(Header, Ctx)>> {
         "the file ends in its header, after {len} bytes"
     );
     let header = Elf::parse_header(&bytes).context("a damaged header")?;
-    Ok(Some((header, ctx)))
+    Ok(Some((bytes, header, ctx)))
 }

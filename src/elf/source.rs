@@ -1,6 +1,9 @@
 //! `ReadAt`: reading bytes at an offset, which is all that the ELF code needs of a file.
 
-use std::{io, sync::Arc};
+use std::{
+    io::{self, Read as _},
+    sync::Arc,
+};
 
 use crate::spool::Spool;
 
@@ -33,13 +36,8 @@ impl ReadAt for [u8] {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let rest = usize::try_from(offset)
-            .ok()
-            .and_then(|start| self.get(start..))
-            .unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        self.get(start..).unwrap_or_default().read(buffer)
     }
 }
 

@@ -192,31 +192,29 @@ fn entries(
 
 impl Segment {
     fn parse(entry: &[u8]) -> Self {
+        let words = [8, 16, 24, 32, 40, 48].map(|at| long(entry, at));
+        let [offset, address, physical, file_size, memory_size, align] = words;
         Self {
             kind: word(entry, 0),
             flags: word(entry, 4),
-            offset: long(entry, 8),
-            address: long(entry, 16),
-            physical: long(entry, 24),
-            file_size: long(entry, 32),
-            memory_size: long(entry, 40),
-            align: long(entry, 48),
+            offset,
+            address,
+            physical,
+            file_size,
+            memory_size,
+            align,
         }
     }
 
     pub(crate) fn render(&self) -> Vec<u8> {
-        let mut bytes = [self.kind.to_le_bytes(), self.flags.to_le_bytes()].concat();
-        for number in [
-            self.offset,
-            self.address,
-            self.physical,
-            self.file_size,
-            self.memory_size,
-            self.align,
-        ] {
-            bytes.extend(number.to_le_bytes());
-        }
+        let place = [self.offset, self.address, self.physical];
+        let sizes = [self.file_size, self.memory_size, self.align];
+        let words = place.into_iter().chain(sizes);
+        let bytes = [self.kind, self.flags].map(u32::to_le_bytes).into_iter();
         bytes
+            .flatten()
+            .chain(words.flat_map(u64::to_le_bytes))
+            .collect()
     }
 
     pub(crate) fn file(&self) -> Range<u64> {
@@ -282,13 +280,14 @@ impl Section {
     }
 
     pub(crate) fn render(&self) -> Vec<u8> {
-        let mut bytes = [self.name_at.to_le_bytes(), self.kind.to_le_bytes()].concat();
-        for number in [self.flags, self.address, self.offset, self.size] {
-            bytes.extend(number.to_le_bytes());
-        }
-        bytes.extend([self.link.to_le_bytes(), self.info.to_le_bytes()].concat());
-        bytes.extend([self.align.to_le_bytes(), self.entry_size.to_le_bytes()].concat());
-        bytes
+        let place = [self.flags, self.address, self.offset, self.size];
+        [
+            [self.name_at, self.kind].map(u32::to_le_bytes).concat(),
+            place.map(u64::to_le_bytes).concat(),
+            [self.link, self.info].map(u32::to_le_bytes).concat(),
+            [self.align, self.entry_size].map(u64::to_le_bytes).concat(),
+        ]
+        .concat()
     }
 
     /// Its bytes in the file; an empty range for `SHT_NOBITS`.

@@ -7,7 +7,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -26,23 +25,13 @@ use crate::{
 /// A split binary: its path in the installed tree, and the references of its wrappers.
 pub type SplitBinary = (RelPath, Vec<WrapperReference>);
 
-/// Code for a binary that the runtime would not find or not use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostCode {
-    pub binary: RelPath,
-    pub target: CodeTarget,
-    pub key: String,
-    /// The archive with the code, which the binary does not ask for it. `None` if an archive for
-    /// the target lacks the code of this bundle, so that the runtime refuses the binary.
-    pub archive: Option<RelPath>,
-}
-
-/// The first lost code object of each binary and target, if the archives are installed at these
-/// paths beside the binaries. Code for other binaries is ignored.
+/// Says which code the runtime would not find or not use, if the archives are installed at these
+/// paths beside the binaries: the first code object, in the order of binaries and targets. Code for
+/// other binaries is ignored.
 pub fn lost_code(
     binaries: &[SplitBinary],
     archives: &BTreeMap<RelPath, Arc<dyn ReadAt>>,
-) -> Result<Vec<LostCode>> {
+) -> Result<Option<String>> {
     let names = binaries.iter().flat_map(|(path, references)| {
         let names = references.iter().map(|one| &*one.marker.kernel_name);
         names.map(move |name| (name, path))
@@ -61,7 +50,9 @@ pub fn lost_code(
         }
     }
     let targets: BTreeSet<CodeTarget> = held.keys().map(|(_, _, it)| it.clone()).collect();
-    let mut lost = Vec::new();
+    // Each with the archive that the binary does not ask for it. `None` if an archive for the target
+    // lacks the code of this bundle, so that the runtime refuses the binary.
+    let mut lost = BTreeSet::new();
     let open = |path: &RelPath| Ok(archives.get(path).cloned());
     let mut loader = Loader::new(Generation::EveryArchive, &open);
     for (path, references) in binaries {
@@ -83,46 +74,19 @@ pub fn lost_code(
                 }
             }
             if let Some(key) = lacking.filter(|_| has_any) {
-                lost.push(LostCode {
-                    binary: path.clone(),
-                    target: target.clone(),
-                    key,
-                    archive: None,
-                });
+                lost.insert((path, target.clone(), None, key));
             }
         }
     }
     let unreached = held.into_iter();
-    lost.extend(unreached.map(|((archive, key, target), binary)| LostCode {
-        binary: binary.clone(),
-        target,
-        key,
-        archive: Some(archive),
-    }));
-    lost.sort_by(|a, b| {
-        (&a.binary, &a.target, &a.archive).cmp(&(&b.binary, &b.target, &b.archive))
-    });
-    lost.dedup_by(|a, b| (&a.binary, &a.target) == (&b.binary, &b.target));
-    Ok(lost)
-}
-
-impl fmt::Display for LostCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            binary,
-            target,
-            key,
-            archive,
-        } = self;
-        match archive {
-            Some(archive) => write!(
-                f,
-                "`{binary}` would not find its code for `{target}`: it does not ask `{archive}` for `{key}`"
-            ),
-            None => write!(
-                f,
-                "`{binary}` would be refused by the runtime for `{target}`: no archive has `{key}`"
-            ),
-        }
-    }
+    lost.extend(unreached.map(|((archive, key, target), it)| (it, target, Some(archive), key)));
+    let first = lost.pop_first();
+    Ok(first.map(|(binary, target, archive, key)| match archive {
+        Some(archive) => format!(
+            "`{binary}` would not find its code for `{target}`: it does not ask `{archive}` for `{key}`"
+        ),
+        None => format!(
+            "`{binary}` would be refused by the runtime for `{target}`: no archive has `{key}`"
+        ),
+    }))
 }

@@ -189,10 +189,7 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
     let mut parts: BTreeMap<Scope, Vec<TreeFile>> = BTreeMap::from([(Scope::Generic, Vec::new())]);
     let losing = losing(splitting);
     for (file, fate) in &splitting.files {
-        let scope = match fate {
-            SplitAction::Moves(target) => Scope::Target(target.clone()),
-            _ => Scope::Generic,
-        };
+        let scope = fate.scope();
         let content = content(file, &losing);
         let file = TreeFile {
             content,

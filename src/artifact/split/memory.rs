@@ -28,11 +28,12 @@ impl MemoryPool {
     pub(super) fn memory(&self, len: u64) -> Result<Vec<u8>> {
         let len = usize::try_from(len)?;
         let mut idle = self.lock();
-        let suits = |one: &&(usize, usize)| one.1 >= len && one.1 / 2 <= len.max(GRAIN);
-        let sizes: Vec<(usize, usize)> = idle.iter().map(Vec::capacity).enumerate().collect();
-        let best = sizes.iter().filter(suits).min_by_key(|(_, size)| *size);
+        let sizes = idle.iter().map(Vec::capacity).enumerate();
+        let best = sizes
+            .filter(|(_, size)| *size >= len && size / 2 <= len.max(GRAIN))
+            .min_by_key(|(_, size)| *size);
         if let Some((index, _)) = best {
-            return Ok(idle.swap_remove(*index));
+            return Ok(idle.swap_remove(index));
         }
         drop(idle);
         let mut fresh = Vec::new();

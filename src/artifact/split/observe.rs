@@ -66,10 +66,7 @@ impl<'a> SplitPlan<'a> {
     /// The names of the artifacts that the split creates.
     pub fn names(&self) -> Vec<String> {
         let mut scopes = BTreeSet::from([Scope::Generic]);
-        scopes.extend(self.files.iter().filter_map(|(_, action)| match action {
-            SplitAction::Moves(target) => Some(Scope::Target(target.clone())),
-            _ => None,
-        }));
+        scopes.extend(self.files.iter().map(|(_, action)| action.scope()));
         scopes.extend(self.places.values().map(|place| place.scope.clone()));
         let names = scopes.iter().map(|scope| self.name(scope).to_string());
         names.collect()
@@ -104,6 +101,16 @@ impl<'a> SplitPlan<'a> {
             SplitAction::Loses(loss) => Some((*file, &**loss)),
             _ => None,
         })
+    }
+}
+
+impl SplitAction {
+    /// What the artifact is for that gets the file.
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Moves(target) => Scope::Target(target.clone()),
+            _ => Scope::Generic,
+        }
     }
 }
 

@@ -53,24 +53,18 @@ pub fn write(
     let mut pieces = Vec::new();
     for (file, action) in &splitting.files {
         stop.check()?;
-        match action {
-            SplitAction::Stays | SplitAction::Keeps(_) => {
-                pieces.extend(parts.copy(&Scope::Generic, file)?);
-            }
-            SplitAction::Moves(target) => {
-                pieces.extend(parts.copy(&Scope::Target(target.clone()), file)?);
-            }
-            SplitAction::Loses(loss) => {
-                let to = parts.place(&Scope::Generic, &file.basedir, &file.path)?;
-                parts.count(&Scope::Generic, loss.plan.total_len());
-                pieces.push(SplitTask::Host {
-                    from: &file.source,
-                    plan: Arc::clone(&loss.plan),
-                    to,
-                });
-                pieces.extend(SplitTask::code(file, loss));
-            }
-        }
+        let SplitAction::Loses(loss) = action else {
+            pieces.extend(parts.copy(&action.scope(), file)?);
+            continue;
+        };
+        let to = parts.place(&Scope::Generic, &file.basedir, &file.path)?;
+        parts.count(&Scope::Generic, loss.plan.total_len());
+        pieces.push(SplitTask::Host {
+            from: &file.source,
+            plan: Arc::clone(&loss.plan),
+            to,
+        });
+        pieces.extend(SplitTask::code(file, loss));
     }
     let mut archives = ArchiveSet::new(splitting, |at| {
         parts.place(&at.scope, &at.basedir, &at.path)

@@ -29,18 +29,19 @@ use crate::{
     error::Result,
 };
 
-/// The loader finds these tables through the tags alone, so they may move if the new address has
-/// the same bytes.
-const MOVABLE: [u64; 6] = [
-    DT_HASH,
-    DT_GNU_HASH,
-    DT_SYMTAB,
-    DT_VERSYM,
-    DT_VERNEED,
-    DT_VERDEF,
+/// The tables that may move if the new address has the same bytes: the type of their section, and
+/// the tag through which alone the loader finds them. It also finds the strings, which may grow.
+const MOVABLE: [(u32, u64); 7] = [
+    (SHT_HASH, DT_HASH),
+    (SHT_GNU_HASH, DT_GNU_HASH),
+    (SHT_DYNSYM, DT_SYMTAB),
+    (SHT_GNU_VERSYM, DT_VERSYM),
+    (SHT_GNU_VERNEED, DT_VERNEED),
+    (SHT_GNU_VERDEF, DT_VERDEF),
+    (SHT_STRTAB, DT_STRTAB),
 ];
 const DT_RELR: u64 = 36;
-/// All other tags that hold an address, except `DT_STRTAB`.
+/// All other tags that hold an address.
 const OTHER_ADDRESSES: [u64; 11] = [
     DT_PLTGOT,
     DT_RELA,
@@ -54,17 +55,6 @@ const OTHER_ADDRESSES: [u64; 11] = [
     DT_RELR,
     DT_TLSDESC_PLT,
 ];
-/// The section types of the strings and of the tables of `MOVABLE`.
-const TABLES: [u32; 7] = [
-    SHT_STRTAB,
-    SHT_HASH,
-    SHT_DYNSYM,
-    SHT_GNU_HASH,
-    SHT_GNU_VERSYM,
-    SHT_GNU_VERNEED,
-    SHT_GNU_VERDEF,
-];
-
 /// Every `PT_LOAD` is the same, except that the last one may have grown, and at most one is new.
 /// The stack, TLS, RELRO and exception segments are the same.
 pub(super) fn segments(old: &RawElf<'_>, new: &RawElf<'_>) -> Vec<String> {
@@ -195,7 +185,7 @@ pub(super) fn dynamic(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>>
     }
     for (one, other) in one.iter().zip(&other) {
         let (tag, value) = (one.tag, one.value);
-        let moved = MOVABLE.contains(&tag) && is_same_table(old, new, value, other.value);
+        let moved = is_movable(tag) && is_same_table(old, new, value, other.value);
         if tag != other.tag || (value != other.value && !moved) {
             broken.push(format!("a dynamic entry changed: {tag:#x}"));
         }
@@ -230,16 +220,21 @@ fn is_same_table(old: &RawElf<'_>, new: &RawElf<'_>, before: u64, after: u64) ->
 fn left<'a>(old: &'a RawElf<'_>, new: &'a RawElf<'_>) -> impl Iterator<Item = Range<u64>> {
     let pairs = old.sections.iter().zip(&new.sections);
     let moved = pairs.filter(|(one, other)| {
-        one.offset != other.offset && one.is_loaded() && TABLES.contains(&one.kind)
+        one.offset != other.offset
+            && one.is_loaded()
+            && MOVABLE.iter().any(|(table, _)| *table == one.kind)
     });
     let is_left = |section: &&Section| {
         let place = section.file();
         let memory = section.memory();
         let mut sections = new.sections.iter();
+        let refers = |it: &DynamicEntry| {
+            (is_movable(it.tag) || OTHER_ADDRESSES.contains(&it.tag)) && memory.contains(&it.value)
+        };
         let mut entries = new.entries().iter();
         !sections.any(|other| overlaps(&other.file(), &place))
             && !is_in_other_segment(new, &place)
-            && !entries.any(|it| is_address(it.tag) && memory.contains(&it.value))
+            && !entries.any(refers)
     };
     let moved = moved.map(|(one, _)| one);
     moved.filter(is_left).map(Section::file)
@@ -252,8 +247,8 @@ fn is_in_other_segment(raw: &RawElf<'_>, range: &Range<u64>) -> bool {
     })
 }
 
-fn is_address(tag: u64) -> bool {
-    tag == DT_STRTAB || MOVABLE.contains(&tag) || OTHER_ADDRESSES.contains(&tag)
+fn is_movable(tag: u64) -> bool {
+    MOVABLE.iter().any(|(_, movable)| *movable == tag)
 }
 
 /// No byte changes except in headers, in the dynamic table, and in the old places of moved tables.

@@ -46,7 +46,10 @@ fn the_kind_is_what_libmagic_says() {
         file[E_TYPE..E_TYPE + 2].copy_from_slice(&u16::to_le_bytes(other));
         assert_eq!(
             facts(&file),
-            ElfFacts::bare(ElfKind::Other, Machine::X86_64)
+            ElfFacts {
+                machine: Machine::X86_64,
+                ..ElfFacts::default()
+            }
         );
     }
 }
@@ -134,7 +137,11 @@ fn other_classes_and_byte_orders_are_read_and_not_taken_for_ours() {
         let library = facts(&foreign(class, big, 0));
         assert_eq!(
             library,
-            ElfFacts::bare(ElfKind::SharedObject, Machine::Other(62))
+            ElfFacts {
+                kind: ElfKind::SharedObject,
+                machine: Machine::Other(62),
+                ..ElfFacts::default()
+            }
         );
         let program = facts(&foreign(class, big, 0x0800_0000));
         assert_eq!(program.kind, ElfKind::Executable, "{class} {big}");

@@ -31,17 +31,19 @@ use crate::{
     error::Result,
 };
 
-/// Tags whose address is corrected if it lies in the block.
-pub(super) const MOVING: [u64; 6] = [
-    DT_HASH,
-    DT_GNU_HASH,
-    DT_SYMTAB,
-    DT_VERSYM,
-    DT_VERNEED,
-    DT_VERDEF,
+/// The tables that may move: the type of their section, and the tag with their address. Only these
+/// two refer to them.
+pub(super) const MOVING: [(u32, u64); 7] = [
+    (SHT_HASH, DT_HASH),
+    (SHT_GNU_HASH, DT_GNU_HASH),
+    (SHT_DYNSYM, DT_SYMTAB),
+    (SHT_GNU_VERSYM, DT_VERSYM),
+    (SHT_GNU_VERNEED, DT_VERNEED),
+    (SHT_GNU_VERDEF, DT_VERDEF),
+    // The tail has a copy of the strings in any case.
+    (SHT_STRTAB, DT_STRTAB),
 ];
-/// Tags whose address must not lie in the block: all others that hold an address, except
-/// `DT_STRTAB`, which the plan changes in any case.
+/// Tags whose address must not lie in the block: all others that hold an address.
 pub(super) const STAYING: [u64; 11] = [
     DT_PLTGOT,
     DT_RELA,
@@ -195,20 +197,14 @@ fn is_small(segment: &Segment) -> bool {
 /// A table must be the one that the dynamic table names: for a second one it is unknown who reads
 /// it.
 fn is_movable(parts: &ElfParts<'_>, section: &Section, interpreter: Option<&Range<u64>>) -> bool {
-    let is_at = |tag| last_value(&parts.entries, tag) == Some(section.address);
+    let mut tables = MOVING.iter();
     section.is_loaded()
         && match section.kind {
             SHT_NOTE => true,
             SHT_PROGBITS => Some(&section.file()) == interpreter,
-            SHT_HASH => is_at(DT_HASH),
-            SHT_GNU_HASH => is_at(DT_GNU_HASH),
-            SHT_DYNSYM => is_at(DT_SYMTAB),
-            SHT_GNU_VERSYM => is_at(DT_VERSYM),
-            SHT_GNU_VERNEED => is_at(DT_VERNEED),
-            SHT_GNU_VERDEF => is_at(DT_VERDEF),
-            // The tail has a copy of the strings in any case.
-            SHT_STRTAB => is_at(DT_STRTAB),
-            _ => false,
+            kind => tables.any(|(table, tag)| {
+                *table == kind && last_value(&parts.entries, *tag) == Some(section.address)
+            }),
         }
 }
 

@@ -6,10 +6,7 @@ use std::ops::Range;
 use goblin::elf::{
     dynamic::{DT_STRSZ, DT_STRTAB},
     program_header::{PF_R, PF_W, PT_DYNAMIC, PT_LOAD, PT_NULL, PT_PHDR},
-    section_header::{
-        SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM,
-        SHT_HASH, SHT_STRTAB,
-    },
+    section_header::SHT_DYNAMIC,
 };
 
 use crate::{
@@ -26,18 +23,6 @@ use crate::{
     },
     error::Result,
 };
-
-/// Types of tables to which only the dynamic table and the section headers refer. Notes and the
-/// dynamic table are not among them, because symbols such as `_DYNAMIC` may keep their old address.
-const TABLES: [u32; 7] = [
-    SHT_STRTAB,
-    SHT_DYNSYM,
-    SHT_HASH,
-    SHT_GNU_HASH,
-    SHT_GNU_VERSYM,
-    SHT_GNU_VERNEED,
-    SHT_GNU_VERDEF,
-];
 
 /// Smaller places of moved tables stay as they are: they would not make a wheel noticeably smaller.
 const LEAST: u64 = 4096;
@@ -175,7 +160,8 @@ impl<'a> PlanDraft<'a> {
             }
         }
         for entry in &mut self.entries {
-            if MOVING.contains(&entry.tag) && block.holds_address(entry.value) {
+            let moves = MOVING.iter().any(|(_, tag)| *tag == entry.tag);
+            if moves && block.holds_address(entry.value) {
                 entry.value += by_address;
             }
         }
@@ -339,14 +325,16 @@ impl<'a> PlanDraft<'a> {
         let mut sections = self.sections.iter().map(Section::file);
         let segments = self.segments.iter();
         let mut segments = segments.filter(|it| !matches!(it.kind, PT_LOAD | PT_PHDR | PT_NULL));
-        let is_address = |tag| tag == DT_STRTAB || MOVING.contains(&tag) || STAYING.contains(&tag);
+        let is_address = |tag: &u64| MOVING.iter().any(|it| it.1 == *tag) || STAYING.contains(tag);
         let mut entries = self.entries.iter();
-        TABLES.contains(&old.kind)
+        // Notes and the dynamic table stay, because symbols such as `_DYNAMIC` may keep their old
+        // address.
+        MOVING.iter().any(|(table, _)| *table == old.kind)
             && old.is_loaded()
             && !is_used(self.parts.section_table_range())
             && !sections.any(|other| !other.is_empty() && is_used(other))
             && !segments.any(|segment| is_used(segment.file()))
-            && !entries.any(|entry| is_address(entry.tag) && memory.contains(&entry.value))
+            && !entries.any(|entry| is_address(&entry.tag) && memory.contains(&entry.value))
     }
 }
 

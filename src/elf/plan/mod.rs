@@ -121,14 +121,14 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
     if machine(&image) != Machine::X86_64 {
         return skip(Untouchable::ForeignMachine);
     }
-    let sections = image.sections()?;
-    if image.is_debug_only(&sections) {
+    let image = image.with_sections()?;
+    if image.is_debug_only() {
         return skip(Untouchable::DebugOnly);
     }
-    if image.segment(PT_DYNAMIC).is_none() {
+    if image.first(PT_DYNAMIC).is_none() {
         return skip(Untouchable::Static);
     }
-    let parts = ElfParts::new(&image, &sections)?;
+    let parts = ElfParts::new(image)?;
     if let Some(reason) = untouchable(&parts)? {
         return skip(reason);
     }

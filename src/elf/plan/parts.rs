@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use derive_more::Deref;
 use goblin::elf::{
-    SectionHeader,
     dynamic::{DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB},
     program_header::PT_DYNAMIC,
     section_header::SHT_STRTAB,
@@ -41,16 +40,9 @@ pub(super) struct ElfParts<'a> {
 }
 
 impl<'a> ElfParts<'a> {
-    pub(super) fn new(image: &ElfImage<'a>, sections: &[SectionHeader]) -> Result<Self> {
-        let mut header = [0; 64];
-        read_exact_at(image.source, 0, &mut header)?;
-        let tables = ElfTables {
-            source: image.source,
-            header,
-            segments: image.segments.iter().map(Segment::from).collect(),
-            sections: sections.iter().map(Section::from).collect(),
-        };
+    pub(super) fn new(image: ElfImage<'a>) -> Result<Self> {
         let bytes = image.dynamic_bytes()?;
+        let tables = image.tables;
         let (slots, _) = bytes.as_chunks::<ENTRY>();
         let slots: Vec<DynamicEntry> = slots.iter().map(DynamicEntry::parse).collect();
         let used = slots.iter().position(|entry| entry.tag == DT_NULL);

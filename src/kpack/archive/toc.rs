@@ -27,7 +27,7 @@ const MOST_TARGETS: usize = 4096;
 pub(super) type Index = BTreeMap<String, BTreeMap<String, TocEntry>>;
 
 /// The map as it is in the file. Readers find its fields by name, so their order is free.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Toc {
     format_version: u64,
     pub(super) group_name: String,
@@ -95,12 +95,8 @@ impl Toc {
             format_version: VERSION,
             group_name: group.to_owned(),
             gfx_arch_family: family.to_owned(),
-            gfx_arches: Vec::new(),
-            index: Index::new(),
             compression_scheme: scheme,
-            blobs: None,
-            zstd_offset: None,
-            zstd_size: None,
+            ..Self::default()
         }
     }
 

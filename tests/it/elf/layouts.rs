@@ -234,7 +234,7 @@ fn every_program_finds_its_dependency_after_the_change_and_only_then() {
     fixed address: Evict +124
     fixed address, code first: Relocate +11240
     code first, bss: Relocate +1059728
-    code first, huge bss: an ELF file of a form that is not supported: no room for a program header, and too much memory in use to move them
+    code first, huge bss: no room for a program header, and too much memory in use to move them
     no section headers: Extend +61
     kpack: Relocate +28624
     kpack, pinned: Extend +61
