@@ -8,8 +8,8 @@ use crate::{
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     kpack::{
         archive::KpackArchive,
-        fit::{SplitBinary, lost_code},
         host::{self, FatFileKind},
+        loader::{SplitBinary, lost_code},
     },
     parallel,
     relpath::RelPath,

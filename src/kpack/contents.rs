@@ -54,7 +54,23 @@ pub fn each(
     let file = ByteRegion::whole(source);
     if file.has(0, archive::MAGIC)? {
         let archive = KpackArchive::open(source)?;
-        in_archive(&archive, &mut each)?;
+        for code in archive.codes() {
+            let (name, number) = code.key.rsplit_once('#').unwrap_or((&code.key, "0"));
+            let found = FoundCode {
+                name: name.to_owned(),
+                bundle: number
+                    .parse()
+                    .with_context(|| format!("failed to read the key `{}`", code.key))?,
+                target: code.target.clone(),
+                size: code.size,
+                packed: Some(code.packed),
+                compression: match archive.scheme() {
+                    archive::KpackScheme::Stored => "none".to_owned(),
+                    archive::KpackScheme::Zstd => "zstd".to_owned(),
+                },
+            };
+            each(&found, &|| archive.read(code))?;
+        }
         return Ok(CodeFile::Archive);
     }
     if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
@@ -73,30 +89,6 @@ pub fn each(
         }
     }
     Ok(CodeFile::Fat)
-}
-
-fn in_archive(
-    archive: &KpackArchive<&dyn ReadAt>,
-    each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
-) -> Result<()> {
-    for code in archive.codes() {
-        let (name, number) = code.key.rsplit_once('#').unwrap_or((&code.key, "0"));
-        let found = FoundCode {
-            name: name.to_owned(),
-            bundle: number
-                .parse()
-                .with_context(|| format!("failed to read the key `{}`", code.key))?,
-            target: code.target.clone(),
-            size: code.size,
-            packed: Some(code.packed),
-            compression: match archive.scheme() {
-                archive::KpackScheme::Stored => "none".to_owned(),
-                archive::KpackScheme::Zstd => "zstd".to_owned(),
-            },
-        };
-        each(&found, &|| archive.read(code))?;
-    }
-    Ok(())
 }
 
 fn in_bundles(

@@ -9,7 +9,6 @@ pub mod bundle;
 mod code_target;
 pub mod contents;
 pub mod databases;
-pub mod fit;
 pub mod host;
 pub mod loader;
 mod marker;

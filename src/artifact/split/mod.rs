@@ -1,13 +1,308 @@
 //! Splits a fat artifact into a generic artifact and one for each target. Device code of binaries
 //! moves to `.kpack` archives, kernel databases move to the artifact of their target, and
 //! everything else is generic.
+//!
+//! The plan decides for every file of an artifact what happens to it. It reads only headers and
+//! writes nothing.
 
 mod memory;
-mod observe;
 mod work;
 mod write;
 
-pub use observe::{ArchiveId, ArchivePlace, CodeRemoval, SplitAction, SplitPlan, all};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
+    sync::Arc,
+};
+
+use crate::{
+    artifact::{Artifact, ArtifactName, FileAt, FileFacts, FileKind, TreeContent, TreeFile},
+    elf::Patch,
+    error::{Context as _, Hint as _, Result, Stop, anyhow},
+    kpack::{
+        CodeTarget, SplittableBinary, bundle, databases,
+        host::{self, FatFileKind},
+        split::{ArchiveNames, FatBinary, archive_path, home},
+    },
+    parallel,
+    relpath::RelPath,
+    target::{Scope, Target},
+};
+
 pub use work::ArchiveSet;
 pub(super) use write::link;
 pub use write::{WrittenArtifact, write};
+
+/// The plan for one artifact.
+pub struct SplitPlan<'a> {
+    pub source: ArtifactName,
+    pub artifact: &'a Artifact,
+    /// The action for each file, in the order of the artifact.
+    pub files: Vec<(&'a TreeFile, SplitAction)>,
+    pub archives: ArchiveNames,
+    /// Where each archive goes: beside the first of the binaries that have code in it.
+    pub places: BTreeMap<ArchiveId, ArchivePlace>,
+}
+
+pub enum SplitAction {
+    /// The file is copied to the generic artifact.
+    Stays,
+    /// So is this binary, with its device code, which cannot be taken out for this reason.
+    Keeps(String),
+    /// The file is copied to the artifact of a target.
+    Moves(Target),
+    /// The binary is written to the generic artifact without its device code.
+    Loses(Box<CodeRemoval>),
+}
+
+/// A binary with device code, and the patch that removes the code.
+pub struct CodeRemoval {
+    pub fat: SplittableBinary,
+    pub binary: FatBinary,
+    /// Made once the names of all archives are known.
+    pub plan: Arc<Patch>,
+}
+
+/// Identifies an archive: its name without the target, and the target without features.
+pub type ArchiveId = (String, CodeTarget);
+
+/// The artifact and the path that an archive is written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivePlace {
+    pub scope: Scope,
+    pub basedir: RelPath,
+    pub path: RelPath,
+}
+
+impl<'a> SplitPlan<'a> {
+    /// The names of the artifacts that the split creates.
+    pub fn names(&self) -> Vec<String> {
+        let mut scopes = BTreeSet::from([Scope::Generic]);
+        scopes.extend(self.files.iter().map(|(_, action)| action.scope()));
+        scopes.extend(self.places.values().map(|place| place.scope.clone()));
+        let names = scopes.iter().map(|scope| self.name(scope).to_string());
+        names.collect()
+    }
+
+    /// A warning for each binary that keeps its device code.
+    pub fn kept_code(&self) -> impl Iterator<Item = String> {
+        self.files.iter().filter_map(|(file, action)| match action {
+            SplitAction::Keeps(why) => {
+                let file = file.source.display();
+                Some(format!("`{file}` keeps its device code: {why}"))
+            }
+            _ => None,
+        })
+    }
+
+    pub fn name(&self, scope: &Scope) -> ArtifactName {
+        ArtifactName {
+            scope: scope.clone(),
+            ..self.source.clone()
+        }
+    }
+
+    /// The beginning of the names of the archives, `blas_lib`.
+    pub fn prefix(&self) -> String {
+        prefix(&self.source)
+    }
+
+    /// The binaries that lose their device code, in the order of the artifact.
+    pub fn losses(&self) -> impl Iterator<Item = (&'a TreeFile, &CodeRemoval)> {
+        self.files.iter().filter_map(|(file, action)| match action {
+            SplitAction::Loses(loss) => Some((*file, &**loss)),
+            _ => None,
+        })
+    }
+}
+
+impl SplitAction {
+    /// What the artifact is for that gets the file.
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Moves(target) => Scope::Target(target.clone()),
+            _ => Scope::Generic,
+        }
+    }
+}
+
+/// Plans several artifacts, in their order. Generic ones are copied as they are.
+pub fn all<'a>(
+    artifacts: impl IntoIterator<Item = &'a Artifact>,
+    jobs: NonZeroUsize,
+    stop: &Stop,
+) -> Result<Vec<SplitPlan<'a>>> {
+    let mut known = BTreeMap::new();
+    let mut all = Vec::new();
+    for artifact in artifacts {
+        if let Some(before) = known.insert(prefix(&artifact.name), &artifact.name) {
+            return two_of_a_kind(before, &artifact.name);
+        }
+        let splitting = splitting(artifact, jobs, stop);
+        all.push(splitting.with_context(|| format!("failed to read `{}`", artifact.name))?);
+    }
+    Ok(all)
+}
+
+/// Refuses two artifacts that would become the same generic artifact.
+///
+/// The binaries of two families were linked with different code and have different addresses.
+/// Nothing in the files tells whether bundle 3 of one corresponds to bundle 3 of the other, so the
+/// runtime could load code of the wrong binary.
+fn two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
+    let generic = format!("{}_generic", prefix(one));
+    let both = [one, other];
+    let has_generic = both.iter().any(|name| name.scope == Scope::Generic);
+    let mut parts = both.iter();
+    let part = parts.find(|name| matches!(name.scope, Scope::Target(_)));
+    let (error, hint) = match part {
+        Some(part) if has_generic => (
+            anyhow!("`{part}` is split already, beside `{generic}`"),
+            "pass split artifacts to `rocwheel build` as they are",
+        ),
+        _ if has_generic => (
+            anyhow!("only one of `{one}` and `{other}` is split"),
+            "keep the artifacts of one run in `--artifact-dir`",
+        ),
+        _ => (
+            anyhow!("`{one}` and `{other}` would both become `{generic}`"),
+            "split one family at a time: keep only its artifacts in `--artifact-dir`",
+        ),
+    };
+    Err(error).hint(hint)
+}
+
+fn prefix(name: &ArtifactName) -> String {
+    format!("{}_{}", name.name, name.component.as_str())
+}
+
+fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Result<SplitPlan<'a>> {
+    let actions = if artifact.name.scope == Scope::Generic {
+        artifact.files.iter().map(|_| SplitAction::Stays).collect()
+    } else {
+        parallel::map(&artifact.files, jobs, stop, action)?
+    };
+    let mut plan = SplitPlan {
+        source: artifact.name.clone(),
+        artifact,
+        files: artifact.files.iter().zip(actions).collect(),
+        archives: ArchiveNames::default(),
+        places: BTreeMap::new(),
+    };
+    let losses: Vec<_> = plan.losses().collect();
+    let binaries: Vec<FatBinary> = losses.iter().map(|(_, it)| it.binary.clone()).collect();
+    let archives = ArchiveNames::new(&prefix(&artifact.name), &binaries);
+    let places = places(&binaries, &archives)?;
+    let patches = parallel::map(&losses, jobs, stop, |(file, loss)| {
+        let source = FileAt::open(&file.source)?;
+        let patch = host::plan(&source, &loss.fat, &archives.markers(&loss.binary));
+        let shown = || format!("failed to take the code out of `{}`", file.source.display());
+        patch.map(Arc::new).with_context(shown)
+    })?;
+    let mut patches = patches.into_iter();
+    for (_, action) in &mut plan.files {
+        if let SplitAction::Loses(loss) = action {
+            loss.plan = patches.next().context("a binary without a plan")?;
+        }
+    }
+    Ok(SplitPlan {
+        archives,
+        places,
+        ..plan
+    })
+}
+
+/// Places each archive beside the first of the binaries that have code in it.
+fn places(
+    binaries: &[FatBinary],
+    archives: &ArchiveNames,
+) -> Result<BTreeMap<ArchiveId, ArchivePlace>> {
+    let mut places = BTreeMap::new();
+    for binary in binaries {
+        for (bundle, set) in binary.bundles.iter().enumerate() {
+            for target in set {
+                let name = archives.name(binary, bundle, &target.base());
+                let place = ArchivePlace {
+                    scope: home(target).context("code that no archive is for")?,
+                    basedir: binary.prefix.clone(),
+                    path: archive_path(&name, target)?,
+                };
+                places.entry((name, target.base())).or_insert(place);
+            }
+        }
+    }
+    Ok(places)
+}
+
+fn action(file: &TreeFile) -> Result<SplitAction> {
+    let TreeContent::File(facts) = &file.content else {
+        return Ok(SplitAction::Stays);
+    };
+    if let Some((_, target)) = databases::owner(&file.path) {
+        return Ok(SplitAction::Moves(target));
+    }
+    if !may_hold_code(file, facts) {
+        return Ok(SplitAction::Stays);
+    }
+    let source = FileAt::open(&file.source)?;
+    look_into(file, &source).with_context(|| format!("failed to read `{}`", file.source.display()))
+}
+
+/// Whether a file may contain device code: programs, libraries and object files of Linux and
+/// Windows.
+fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
+    let name = file.path.file_name();
+    let windows = [".dll", ".exe", ".pyd"];
+    facts.elf.is_some()
+        || facts.damage.is_some()
+        || matches!(facts.kind, FileKind::Executable | FileKind::SharedObject)
+        || windows.iter().any(|end| name.ends_with(end))
+}
+
+fn look_into(file: &TreeFile, source: &FileAt) -> Result<SplitAction> {
+    let fat = match host::look(source)? {
+        FatFileKind::Plain | FatFileKind::Split => return Ok(SplitAction::Stays),
+        FatFileKind::Stuck { why, .. } => return Ok(SplitAction::Keeps(why)),
+        FatFileKind::Fat(fat) => fat,
+    };
+    let section = fat.section(source)?;
+    let mut bundles = Vec::new();
+    for (ordinal, one) in fat.bundles.iter().enumerate() {
+        let set = bundle::targets(&section, one);
+        bundles.push(set.with_context(|| format!("failed to open bundle {ordinal}"))?);
+    }
+    if let Some(target) = bundles.iter().flatten().find(|one| home(one).is_none()) {
+        return Ok(SplitAction::Keeps(format!(
+            "no runtime looks into an archive for `{target}`"
+        )));
+    }
+    let binary = FatBinary::new((*file.basedir).clone(), file.path.clone(), bundles);
+    let plan = Arc::default();
+    Ok(SplitAction::Loses(Box::new(CodeRemoval {
+        fat,
+        binary,
+        plan,
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_directory_of_a_split_has_a_colon() {
+        let artifact = Artifact {
+            name: "blas_lib_gfx942:xnack+".parse().unwrap(),
+            basedirs: Vec::new(),
+            files: Vec::new(),
+        };
+        let splitting = SplitPlan {
+            source: artifact.name.clone(),
+            artifact: &artifact,
+            files: Vec::new(),
+            archives: ArchiveNames::default(),
+            places: BTreeMap::new(),
+        };
+        assert_eq!(splitting.names(), ["blas_lib_generic"]);
+    }
+}

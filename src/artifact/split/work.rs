@@ -12,8 +12,8 @@ use std::{
 use fs_err as fs;
 
 use super::{
+    ArchiveId, ArchivePlace, CodeRemoval, SplitPlan,
     memory::{LentMemory, MemoryPool},
-    observe::{ArchiveId, ArchivePlace, CodeRemoval, SplitPlan},
 };
 use crate::{
     artifact::{FileAt, TreeFile},

@@ -11,7 +11,7 @@ use fs_err as fs;
 use serde::Serialize;
 
 use super::{
-    observe::{SplitAction, SplitPlan},
+    SplitAction, SplitPlan,
     work::{ArchiveSet, SplitTask},
 };
 use crate::{

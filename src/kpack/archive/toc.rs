@@ -7,6 +7,7 @@ use std::{
     marker::PhantomData,
 };
 
+use derive_more::{Deref, DerefMut};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error as _, MapAccess, SeqAccess, Visitor},
@@ -23,8 +24,10 @@ use crate::{
 /// Limit for targets, which is more than all targets with all combinations of their features.
 const MOST_TARGETS: usize = 4096;
 
-/// Entries by key, then by target.
-pub(super) type Index = BTreeMap<String, BTreeMap<String, TocEntry>>;
+/// The entries of a key, by target.
+#[derive(Debug, Default, Deref, DerefMut, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(super) struct TocTargets(#[serde(deserialize_with = "unique")] BTreeMap<String, TocEntry>);
 
 /// The map as it is in the file. Readers find its fields by name, so their order is free.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -35,8 +38,8 @@ pub(super) struct Toc {
     pub(super) gfx_arch_family: String,
     #[serde(deserialize_with = "few")]
     pub(super) gfx_arches: Vec<String>,
-    #[serde(rename = "toc", deserialize_with = "unique_twice")]
-    pub(super) index: Index,
+    #[serde(rename = "toc", deserialize_with = "unique")]
+    pub(super) index: BTreeMap<String, TocTargets>,
     #[serde(default)]
     pub(super) compression_scheme: KpackScheme,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,33 +200,31 @@ impl TocEntry {
     }
 }
 
-/// A map without duplicate keys. serde would keep the last of two values, while other readers may
-/// use the first, so they would find different code.
-struct Unique<V>(BTreeMap<String, V>);
+/// Reads a map without duplicate keys. serde would keep the last of two values, while other readers
+/// may use the first, so they would find different code.
+fn unique<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, V>, D::Error> {
+    struct Pairs<V>(PhantomData<V>);
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Pairs<V> {
+        type Value = BTreeMap<String, V>;
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs<V>(PhantomData<V>);
-        impl<'de, V: Deserialize<'de>> Visitor<'de> for Pairs<V> {
-            type Value = Unique<V>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut unique = BTreeMap::new();
-                while let Some((key, value)) = map.next_entry::<String, V>()? {
-                    if unique.contains_key(&key) {
-                        return Err(A::Error::custom(format!("`{key}` stands twice")));
-                    }
-                    unique.insert(key, value);
-                }
-                Ok(Unique(unique))
-            }
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map")
         }
-        deserializer.deserialize_map(Pairs(PhantomData))
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut unique = BTreeMap::new();
+            while let Some((key, value)) = map.next_entry::<String, V>()? {
+                if unique.contains_key(&key) {
+                    return Err(A::Error::custom(format!("`{key}` stands twice")));
+                }
+                unique.insert(key, value);
+            }
+            Ok(unique)
+        }
     }
+    deserializer.deserialize_map(Pairs(PhantomData))
 }
 
 /// Reads the list of targets, with a limit. An empty string has one byte in the file but many in
@@ -251,10 +252,4 @@ fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Err
         }
     }
     deserializer.deserialize_seq(Targets)
-}
-
-fn unique_twice<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Index, D::Error> {
-    let outer = Unique::<Unique<TocEntry>>::deserialize(deserializer)?;
-    let inner = outer.0.into_iter();
-    Ok(inner.map(|(key, targets)| (key, targets.0)).collect())
 }

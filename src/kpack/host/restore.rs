@@ -64,12 +64,12 @@ pub fn restore(source: &dyn ReadAt, bundles: &[u64]) -> Result<Restored> {
     let mut tail = Vec::new();
     if let Some(segment) = place.segment {
         tail.push(PatchPiece::Zeros(segment.offset.saturating_sub(end)));
-        let mut room = place.offset.saturating_sub(segment.offset);
+        let mut left = segment.file_size;
         if place.moves {
-            room = room.saturating_sub(headers.len() as u64);
+            left = left.saturating_sub(headers.len() as u64);
             tail.push(PatchPiece::Bytes(headers.clone()));
         }
-        tail.push(PatchPiece::Zeros(room.saturating_add(len)));
+        tail.push(PatchPiece::Zeros(left));
     } else {
         replacements.push(Replacement::zeros(
             place.offset..place.offset.saturating_add(place.len),
