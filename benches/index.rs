@@ -31,9 +31,7 @@ fn main() {
     });
     println!("| {} pages, {} MB | | |", all.len(), bytes / 1_000_000);
     let json = step("`set.json`, written", || {
-        SetJson::new(Identity::default(), &set, Layout::Dist)
-            .page()
-            .body()
+        SetJson::new(Identity::default(), &set, Layout::Dist).pretty()
     });
     let read = step("`set.json`, read", || SetJson::parse(&json));
     black_box(read).expect("it reads back");

@@ -111,7 +111,7 @@ pub struct Steps {
 pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let place = args.place(world)?;
     let artifact = args.artifact()?;
-    let (set, urls) = args.read(&place, artifact.as_ref(), world)?;
+    let (set, urls) = args.read(&place, artifact.is_none(), world)?;
     let report = args.more.report(&place, world)?;
     let earlier = args.more.earlier(&args.access, world)?;
     let page = SummaryPage {
@@ -147,19 +147,34 @@ impl SummaryArgs {
         })
     }
 
-    /// Reads the set, and its addresses if it is published.
+    /// Reads the set, and its addresses if it is published. A set in a workflow artifact need not
+    /// have an index.
     fn read(
         &self,
         place: &NamedPlace,
-        artifact: Option<&WorkflowArtifact>,
+        is_published: bool,
         world: &World,
     ) -> Result<(SetJson, Option<Urls>)> {
-        if artifact.is_some() {
-            return Ok((unpublished(place, world)?, None));
+        let given = self.index_url.as_deref().map(Urls::of_index).transpose()?;
+        match place {
+            NamedPlace::Bucket(location) if !is_published => {
+                Err(anyhow!("the set is published: `{location}`"))
+                    .hint("`--workflow-artifact` is for packages in a directory")
+            }
+            NamedPlace::Bucket(location) => {
+                let place = self.access.bucket(location, &world.stop)?;
+                let urls = given.map_or_else(|| place.urls(), Ok)?;
+                Ok((place.set_json()?, Some(urls)))
+            }
+            NamedPlace::Directory(directory) => {
+                let local = LocalSet::read(directory, world)?;
+                let urls = match given {
+                    None if is_published => Some(urls_of_indexed(&local)?),
+                    given => given,
+                };
+                Ok((local.document, urls))
+            }
         }
-        let url = self.index_url.as_deref();
-        let (set, urls) = read_published(place, url, &self.access, world)?;
-        Ok((set, Some(urls)))
     }
 
     fn whereabouts<'a>(
@@ -218,7 +233,10 @@ impl More {
     }
 
     fn earlier(&self, access: &AccessArgs, world: &World) -> Result<Option<SetJson>> {
-        let read = |place: &NamedPlace| document(place, access, world);
+        let read = |place: &NamedPlace| match place {
+            NamedPlace::Bucket(location) => access.bucket(location, &world.stop)?.set_json(),
+            NamedPlace::Directory(path) => local_document(path, world),
+        };
         self.baseline.as_ref().map(read).transpose()
     }
 }
@@ -276,52 +294,6 @@ pub fn append(file: &Path, text: &str) -> Result<()> {
     let mut options = fs::OpenOptions::new();
     let mut file = options.append(true).create(true).open(file)?;
     Ok(file.write_all(text.as_bytes())?)
-}
-
-/// Reads a published set and its addresses.
-fn read_published(
-    place: &NamedPlace,
-    index_url: Option<&str>,
-    access: &AccessArgs,
-    world: &World,
-) -> Result<(SetJson, Urls)> {
-    let given = index_url.map(Urls::of_index).transpose()?;
-    match place {
-        NamedPlace::Bucket(location) => {
-            let place = access.bucket(location, &world.stop)?;
-            let urls = given.map_or_else(|| place.urls(), Ok)?;
-            Ok((place.set_json()?, urls))
-        }
-        NamedPlace::Directory(directory) => {
-            let local = LocalSet::read(directory, world)?;
-            let urls = match given {
-                Some(urls) => urls,
-                None => urls_of_indexed(&local)?,
-            };
-            Ok((described(&local), urls))
-        }
-    }
-}
-
-/// Reads a set from a directory, which need not have an index.
-fn unpublished(place: &NamedPlace, world: &World) -> Result<SetJson> {
-    match place {
-        NamedPlace::Directory(directory) => Ok(described(&LocalSet::read(directory, world)?)),
-        NamedPlace::Bucket(location) => Err(anyhow!("the set is published: `{location}`"))
-            .hint("`--workflow-artifact` is for packages in a directory"),
-    }
-}
-
-fn described(local: &LocalSet) -> SetJson {
-    SetJson::new(local.document.identity.clone(), &local.set, local.layout)
-}
-
-/// Reads the `set.json` of a set. Its packages need not be there.
-fn document(place: &NamedPlace, access: &AccessArgs, world: &World) -> Result<SetJson> {
-    match place {
-        NamedPlace::Bucket(location) => access.bucket(location, &world.stop)?.set_json(),
-        NamedPlace::Directory(path) => local_document(path, world),
-    }
 }
 
 /// Reads a `set.json`, or a directory. If the directory has no `set.json`, reads its packages.

@@ -13,7 +13,7 @@ use crate::{
     error::{Hint as _, Result, Stop, anyhow},
     location::Location,
     run::{ArtifactGroup, Run, RunId},
-    set::{Identity, LocalSet, Others, PlannedUpload, SetPlace, UploadExtent, UploadOptions},
+    set::{Identity, LocalSet, PlannedUpload, SetPlace, UploadOptions},
 };
 
 /// Publish a package set and its index to the place of its run
@@ -111,16 +111,8 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
 impl UploadArgs {
     fn options(&self) -> UploadOptions {
         UploadOptions {
-            extent: if self.part {
-                UploadExtent::Part
-            } else {
-                UploadExtent::Whole
-            },
-            others: if self.overwrite {
-                Others::Replace
-            } else {
-                Others::Refuse
-            },
+            is_part: self.part,
+            overwrite: self.overwrite,
             is_dry_run: self.dry_run,
         }
     }

@@ -1,21 +1,17 @@
 //! [`WorkflowArtifact`]: an artifact of GitHub Actions with the packages of a workflow that is not
 //! allowed to publish them.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
-use crate::run::{Repository, RunId};
+use crate::{
+    error::Invalid,
+    run::{Repository, RunId},
+};
 
 /// The name of such an artifact: letters, digits, `-`, `_` and `.`, beginning with a letter or
 /// digit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct WorkflowArtifactName(Box<str>);
-
-/// Why a text is not a `WorkflowArtifactName`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit: {0:?}"
-)]
-pub struct InvalidWorkflowArtifactName(String);
 
 /// An artifact, and the run that has it if the run is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,28 +30,26 @@ impl WorkflowArtifact {
     /// The command that downloads the artifact to a directory of its name.
     pub fn download(&self) -> String {
         let name = &self.name;
-        let run = self.run.as_ref();
-        let run = run.map(|(repository, run)| format!(" {run} --repo {repository}"));
-        let run = run.unwrap_or_default();
+        let run = match &self.run {
+            Some((repository, run)) => format!(" {run} --repo {repository}"),
+            None => String::new(),
+        };
         format!("gh run download{run} --name {name} --dir {name}")
     }
 }
 
 impl FromStr for WorkflowArtifactName {
-    type Err = InvalidWorkflowArtifactName;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(known) {
             return Ok(Self(text.into()));
         }
-        Err(InvalidWorkflowArtifactName(text.to_owned()))
-    }
-}
-
-impl fmt::Display for WorkflowArtifactName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        Err(Invalid::new(
+            "not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit",
+            text,
+        ))
     }
 }
 

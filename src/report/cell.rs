@@ -6,6 +6,23 @@ use crate::set::Urls;
 
 /// Longer texts are cut.
 const LONGEST_TEXT: usize = 300;
+/// Bytes reserved for the end of a section.
+pub(super) const RESERVE: usize = 400;
+
+/// Appends rows up to a limit. Returns how many were left out.
+pub(super) fn rows(
+    text: &mut String,
+    mut rows: impl Iterator<Item = String>,
+    limit: usize,
+) -> usize {
+    while let Some(row) = rows.next() {
+        if text.len() + row.len() + RESERVE > limit {
+            return rows.count() + 1;
+        }
+        text.push_str(&row);
+    }
+    0
+}
 
 /// Escapes a text, so that it cannot end its table cell, its HTML element or its line.
 pub(super) fn plain(text: &str) -> String {
@@ -45,12 +62,9 @@ pub(super) fn message(text: &str) -> String {
 /// A text that links to a path on the server; without the link if that is not a valid address.
 pub(super) fn linked(text: &str, path: Option<String>, server: &str) -> String {
     let url = path.and_then(|path| format!("{server}/{path}").parse::<Urls>().ok());
+    let url = url.map(|url| url.to_string());
     match url {
-        Some(url) => format!(
-            "[{}]({})",
-            code(text),
-            url.to_string().trim_end_matches('/')
-        ),
+        Some(url) => format!("[{}]({})", code(text), url.trim_end_matches('/')),
         None => code(text),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use itertools::Itertools as _;
 use serde::{Serialize, Serializer};
 
 use super::markdown::{self, SummaryPage};
@@ -20,8 +21,10 @@ struct SummaryDocument<'a> {
     set: &'a SetJson,
     install: Vec<Install>,
     /// `None` for a set that was not checked.
-    #[serde(flatten)]
-    findings: Option<FindingsDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -30,12 +33,6 @@ struct Install {
     whom: String,
     with: &'static str,
     command: String,
-}
-
-#[derive(Serialize)]
-struct FindingsDocument {
-    errors: usize,
-    warnings: usize,
 }
 
 impl Serialize for SummaryPage<'_> {
@@ -59,19 +56,18 @@ impl Serialize for PipelineAnswer<'_> {
 
 impl fmt::Display for PipelineAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let files = self.0.set.files();
+        let files = &self.0.set.files;
         for file in files {
             writeln!(f, "{:>10}  {}", size(file.size).to_string(), file.name())?;
         }
-        let total = size(files.iter().map(|file| file.size).sum()).to_string();
+        let total = size(self.0.set.size()).to_string();
         writeln!(f, "{total:>10}  in {}", many(files.len(), "package"))?;
         let choices = install::choices(self.0.set);
         let Some((shown, others)) = choices.split_first() else {
             return Ok(());
         };
         if !others.is_empty() {
-            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
-            let others = others.join(", ");
+            let others = others.iter().join(", ");
             writeln!(f, "\nThese lines are for {shown}. Also built: {others}.")?;
         }
         for (with, command) in self.0.lines(shown) {
@@ -103,10 +99,8 @@ impl<'a> SummaryPage<'a> {
             addresses: self.places().map(|places| addresses(places.set)),
             set: self.set,
             install: install.collect(),
-            findings: self.report.map(|report| FindingsDocument {
-                errors: report.errors,
-                warnings: report.warnings,
-            }),
+            errors: self.report.map(|report| report.errors),
+            warnings: self.report.map(|report| report.warnings),
         }
     }
 }

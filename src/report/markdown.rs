@@ -2,17 +2,19 @@
 
 use std::fmt::Write as _;
 
+use itertools::Itertools as _;
+
 use super::{
     artifact::WorkflowArtifact,
     cell::{code, linked, plain},
-    changes::Changes,
+    packages::packages,
     sections,
 };
 use crate::{
     check::Report,
-    run::Platform,
+    run::{ArtifactGroup, Platform},
     set::{Choice, Identity, Places, SetJson, install},
-    target::TargetTable,
+    target::{Scope, Target, TargetTable},
 };
 
 /// GitHub drops the whole summary of a step if it is longer than 1 MiB.
@@ -57,44 +59,37 @@ impl<'a> SummaryPage<'a> {
     pub fn render(&self, limit: usize) -> String {
         let (mut text, install) = (self.head(), self.installation());
         let left = limit.saturating_sub(text.len() + install.len());
-        let report = self.report;
-        let findings = report.map(|report| sections::findings(report, left / 3));
-        let findings = findings.unwrap_or_default();
-        // If the set has errors, show them above the install commands.
-        if report.is_some_and(|report| report.errors > 0) {
-            text.push_str(&findings);
-            text.push_str(&install);
+        if let Some(report) = self.report {
+            let findings = sections::findings(report, left / 3);
+            // If the set has errors, show them above the install commands.
+            text += &if report.errors > 0 {
+                findings + &install
+            } else {
+                install + &findings
+            };
+            text += &sections::coverage(report, left / 3);
         } else {
-            text.push_str(&install);
-            text.push_str(&findings);
+            text += &install;
         }
-        if let Some(report) = report {
-            text.push_str(&sections::coverage(report, left / 3));
-        }
-        let changes = self.earlier.map(Changes::since);
         let left = limit.saturating_sub(text.len());
         let urls = self.places().map(|places| places.set);
-        let packages = sections::packages(self.set, urls, changes.as_ref(), left);
-        if packages.is_empty() {
-            return String::new();
+        match packages(self.set, urls, self.earlier, left).as_str() {
+            "" => String::new(),
+            packages => text + packages,
         }
-        text + &packages
     }
 
     fn head(&self) -> String {
         let identity = &self.set.identity;
-        let version = identity.version.as_ref();
-        let version = version.map(|version| format!(" {}", code(&version.to_string())));
-        let platform = identity.platform.as_ref();
-        let platform = platform.map(|platform| match platform {
-            Platform::Linux => " for Linux",
-            Platform::Windows => " for Windows",
-        });
-        let mut text = format!(
-            "## ROCm Python packages{}{}\n\n",
-            version.unwrap_or_default(),
-            platform.unwrap_or_default()
-        );
+        let mut text = String::from("## ROCm Python packages");
+        if let Some(version) = &identity.version {
+            let _ = write!(text, " {}", code(&version.to_string()));
+        }
+        text += match identity.platform {
+            Some(Platform::Linux) => " for Linux\n\n",
+            Some(Platform::Windows) => " for Windows\n\n",
+            None => "\n\n",
+        };
         if let Some(report) = self.report {
             let mark = match (report.errors, report.warnings) {
                 (0, 0) => "✅",
@@ -122,23 +117,20 @@ impl<'a> SummaryPage<'a> {
             row("Run", run);
         }
         if let Some(commit) = &identity.commit {
-            let commit = commit.to_string();
-            let link = identity
-                .repository
-                .as_ref()
-                .map(|name| format!("{name}/commit/{commit}"));
+            let (commit, repository) = (commit.to_string(), identity.repository.as_ref());
+            let link = repository.map(|name| format!("{name}/commit/{commit}"));
             row("Commit", linked(&commit, link, self.server));
         }
-        let targets = identity.targets.iter().take(MOST_TARGETS);
-        let targets: Vec<String> = targets.map(|name| code(name.as_str())).collect();
-        if !targets.is_empty() {
-            row("Targets", targets.join(" "));
-        }
-        let without = identity.without.iter().take(MOST_TARGETS);
-        let without: Vec<String> = without.map(|name| code(name)).collect();
-        if !without.is_empty() {
-            row("Left out on purpose", without.join(" "));
-        }
+        let mut names = |title: &str, names: Vec<&str>| {
+            if !names.is_empty() {
+                let names = names.into_iter().take(MOST_TARGETS);
+                row(title, names.map(code).join(" "));
+            }
+        };
+        let targets = identity.targets.iter().map(Scope::as_str);
+        names("Targets", targets.collect());
+        let without = identity.without.iter().map(String::as_str);
+        names("Left out on purpose", without.collect());
         if let Some(places) = self.places() {
             row("Index", format!("<{}>", places.set.index()));
             row("Find-links", format!("<{}>", places.set.find_links()));
@@ -210,25 +202,21 @@ impl<'a> SummaryPage<'a> {
 
     /// The install commands for each choice. Only those of the first choice are unfolded.
     fn for_each_choice(&self) -> String {
-        let block = |choice: &Choice| {
-            let lines = self.lines(choice).into_iter();
-            let lines = lines.map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n"));
-            lines.collect::<Vec<_>>().join("\n")
-        };
         let mut text = String::from("### Install\n\n");
         let choices = install::choices(self.set);
         for (at, choice) in choices.iter().take(MOST_TARGETS).enumerate() {
-            if *choice == Choice::default() {
-                let _ = writeln!(text, "{}", block(choice));
-                continue;
-            }
-            let open = if at == 0 { " open" } else { "" };
-            let _ = writeln!(
-                text,
-                "<details{open}><summary>{}</summary>\n\n{}\n</details>\n",
-                named(choice),
-                block(choice)
-            );
+            let lines = self.lines(choice).into_iter();
+            let mut lines = lines.map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n"));
+            let (block, open) = (lines.join("\n"), if at == 0 { " open" } else { "" });
+            let _ = if *choice == Choice::default() {
+                writeln!(text, "{block}")
+            } else {
+                let name = named(choice);
+                writeln!(
+                    text,
+                    "<details{open}><summary>{name}</summary>\n\n{block}\n</details>\n"
+                )
+            };
         }
         text
     }
@@ -236,13 +224,16 @@ impl<'a> SummaryPage<'a> {
 
 /// The name of a choice: `<b>gfx942</b>: MI300A`, `<b>gfx94X-dcgpu</b>`.
 fn named(choice: &Choice) -> String {
-    let family = choice.family.as_ref().map(|family| plain(family.as_str()));
-    let target = choice.target.as_ref().map(|target| plain(target.as_str()));
-    let names: Vec<String> = [family, target].into_iter().flatten().collect();
-    let target = choice.target.as_ref();
-    let product = target.and_then(|target| TargetTable::builtin().product(target));
-    let product = product.map(|product| format!(": {}", plain(product)));
-    format!("<b>{}</b>{}", names.join(" "), product.unwrap_or_default())
+    let (family, target) = (choice.family.as_ref(), choice.target.as_ref());
+    let names = [
+        family.map(ArtifactGroup::as_str),
+        target.map(Target::as_str),
+    ];
+    let names = names.into_iter().flatten().map(plain).join(" ");
+    match target.and_then(|target| TargetTable::builtin().product(target)) {
+        Some(product) => format!("<b>{names}</b>: {}", plain(product)),
+        None => format!("<b>{names}</b>"),
+    }
 }
 
 fn run(identity: &Identity, server: &str) -> Option<String> {

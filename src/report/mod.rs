@@ -3,14 +3,14 @@
 
 mod artifact;
 mod cell;
-mod changes;
 mod document;
 mod forecast;
 mod markdown;
 pub mod outputs;
+mod packages;
 mod sections;
 
-pub use artifact::{InvalidWorkflowArtifactName, WorkflowArtifact, WorkflowArtifactName};
+pub use artifact::{WorkflowArtifact, WorkflowArtifactName};
 pub use document::PipelineAnswer;
 pub use forecast::Forecast;
 pub use markdown::{LIMIT, SummaryPage, Whereabouts};

@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
+use itertools::Itertools as _;
+
 use crate::{
     digest::Sha256,
-    error::{Hint as _, Result, ensure},
+    error::{Hint as _, Result, anyhow, ensure},
     run::ArtifactGroup,
     set::{SetJson, Urls},
 };
@@ -24,40 +26,27 @@ const LONGEST_DOCUMENT: usize = LIMIT * 9 / 10;
 pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
     let families = set.families();
     let split = (!set.device_targets().is_empty()).to_string();
-    let targets: Vec<String> = set
-        .identity
-        .targets
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let version = set.identity.version.as_ref();
+    let version = set.identity.version.as_ref().map(ToString::to_string);
+    let document = set.compact();
+    let is_short = units(&document) <= LONGEST_DOCUMENT;
     let main = match families.as_slice() {
         [only] => urls.map(|urls| urls.of_family(only)),
         _ => urls.cloned(),
     };
     let of_main = |way: fn(&Urls) -> String| main.as_ref().map(way).unwrap_or_default();
+    let of_families = |way| of_families(&families, urls, way);
+    let (indexes, pages) = (of_families(Urls::index), of_families(Urls::find_links));
     vec![
         ("package-index-url", of_main(Urls::index)),
         ("package-find-links-url", of_main(Urls::find_links)),
-        (
-            "family-index-urls",
-            of_families(&families, urls, Urls::index),
-        ),
-        (
-            "family-find-links-urls",
-            of_families(&families, urls, Urls::find_links),
-        ),
+        ("family-index-urls", indexes),
+        ("family-find-links-urls", pages),
         ("kpack-split", split.clone()),
-        (
-            "version",
-            version.map(ToString::to_string).unwrap_or_default(),
-        ),
-        ("targets", targets.join(",")),
+        ("version", version.unwrap_or_default()),
+        ("targets", set.identity.targets.iter().join(",")),
         (
             DOCUMENT,
-            Some(set.compact())
-                .filter(|text| units(text) <= LONGEST_DOCUMENT)
-                .unwrap_or_default(),
+            Some(document).filter(|_| is_short).unwrap_or_default(),
         ),
         ("package_find_links_url", theirs(&families, urls)),
         ("kpack_split", split),
@@ -117,14 +106,12 @@ pub fn render(outputs: &[(&str, String)]) -> Result<String> {
         let _ = writeln!(text, "{name}<<{delimiter}\n{value}\n{delimiter}");
     }
     let units = units(&text);
-    let check = || -> Result<()> {
-        ensure!(
-            units <= LIMIT,
+    if units > LIMIT {
+        return Err(anyhow!(
             "too long for the outputs of a job: {units} bytes of {LIMIT}"
-        );
-        Ok(())
-    };
-    check().hint("read `set.json` from the published set instead")?;
+        ))
+        .hint("read `set.json` from the published set instead");
+    }
     Ok(text)
 }
 

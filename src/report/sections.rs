@@ -3,123 +3,17 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::{
-    cell::{code, message, plain},
-    changes::{Changes, PackageChange, percent},
-};
+use super::cell::{RESERVE, code, message, plain, rows};
 use crate::{
     check::{
         Finding, Report, Rule, Severity,
         coverage::{Cell, Coverage, short_size},
     },
-    console::{many, size},
-    set::{SetJson, SetJsonFile, Urls},
+    console::many,
 };
 
-/// The most packages of the earlier set that are listed as gone, above the packages of the set.
-const MOST_GONE: usize = 20;
 /// The most findings that are shown for one rule.
 const MOST_OF_A_RULE: usize = 20;
-/// Bytes reserved for the end of a section.
-const RESERVE: usize = 400;
-
-/// Appends rows up to a limit. Returns how many were left out.
-fn rows(text: &mut String, rows: impl ExactSizeIterator<Item = String>, limit: usize) -> usize {
-    let mut rows = rows;
-    while let Some(row) = rows.next() {
-        if text.len() + row.len() + RESERVE > limit {
-            return rows.len() + 1;
-        }
-        text.push_str(&row);
-    }
-    0
-}
-
-/// The table of packages; empty if there is no room for it.
-pub(super) fn packages(
-    set: &SetJson,
-    urls: Option<&Urls>,
-    changes: Option<&Changes<'_>>,
-    limit: usize,
-) -> String {
-    let mut text = String::from("### Packages\n\n");
-    text.push_str(match changes {
-        Some(_) => "| Package | Size | Change |\n| :--- | ---: | ---: |\n",
-        None => "| Package | Size |\n| :--- | ---: |\n",
-    });
-    if text.len() + RESERVE > limit {
-        return String::new();
-    }
-    let files = set.files().iter();
-    let table = files.map(|file| package(file, urls, changes));
-    let gone = changes.map(|changes| changes.gone(set)).unwrap_or_default();
-    let lost = gone.iter().map(|file| {
-        let (name, size) = (code(file.name()), size(file.size));
-        format!("| <del>{name}</del> | {size} | **gone** |\n")
-    });
-    let mut lost: Vec<String> = lost.collect();
-    let further = lost.split_off(lost.len().min(MOST_GONE));
-    let table: Vec<String> = lost.into_iter().chain(table).chain(further).collect();
-    let omitted = rows(&mut text, table.into_iter(), limit);
-    let total: u64 = set.files().iter().map(|file| file.size).sum();
-    let count = many(set.files().len(), "package");
-    let _ = write!(text, "\n{count}, {}", size(total));
-    if let Some(changes) = changes {
-        let before = changes.total();
-        let since = changes
-            .version()
-            .map(|version| format!(" {}", code(version)));
-        let _ = write!(
-            text,
-            " (before,{}: {}, {})",
-            since.unwrap_or_default(),
-            size(before),
-            percent(before, total)
-        );
-    }
-    if omitted > 0 {
-        let _ = write!(text, "; {} left out here", many(omitted, "row"));
-    }
-    if let Some(urls) = urls {
-        let (sums, document) = (urls.path("SHA256SUMS"), urls.path("set.json"));
-        let _ = write!(
-            text,
-            ". All of them: [SHA256SUMS]({sums}), [set.json]({document})"
-        );
-    }
-    text + ".\n\n"
-}
-
-fn package(file: &SetJsonFile, urls: Option<&Urls>, changes: Option<&Changes<'_>>) -> String {
-    let name = code(file.name());
-    let name = match urls {
-        Some(urls) => format!("[{name}]({})", urls.path(file.path())),
-        None => name,
-    };
-    let size = size(file.size);
-    let change = changes.map(|changes| format!(" {} |", change(file, changes.of(file))));
-    format!(
-        "| {name}<br><sub>sha256 <code>{}</code></sub> | {size} |{}\n",
-        file.sha256,
-        change.unwrap_or_default()
-    )
-}
-
-fn change(file: &SetJsonFile, change: PackageChange) -> String {
-    match change {
-        PackageChange::New => "**new**".to_owned(),
-        PackageChange::Same => "same bytes".to_owned(),
-        PackageChange::From(before) => {
-            let (sign, by) = if file.size < before {
-                ("−", before - file.size)
-            } else {
-                ("+", file.size - before)
-            };
-            let by = size(by);
-            format!("{sign}{by}<br><sub>{}</sub>", percent(before, file.size))
-        }
-    }
-}
 
 /// The findings of `check`, by rule; empty if there are none or no room for them.
 pub(super) fn findings(report: &Report, limit: usize) -> String {
@@ -129,8 +23,7 @@ pub(super) fn findings(report: &Report, limit: usize) -> String {
         return String::new();
     }
     let blocks = rules.iter().map(|(broken, rows)| rule(broken, rows));
-    let blocks: Vec<String> = blocks.collect();
-    let omitted = rows(&mut text, blocks.into_iter(), limit);
+    let omitted = rows(&mut text, blocks, limit);
     if omitted > 0 {
         let rules = many(omitted, "rule");
         let _ = writeln!(
@@ -183,21 +76,23 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
     let whole = libraries.len() - gaps.len();
     let count = many(libraries.len(), "library");
     let _ = writeln!(text, "{whole} of {count} with code for every target.\n");
-    let is_wide = report.coverage.targets.len() > MOST_COLUMNS;
+    let targets = &report.coverage.targets;
+    let is_wide = targets.len() > MOST_COLUMNS;
     if is_wide && !gaps.is_empty() {
-        text.push_str("| Library | No code for |\n| :--- | :--- |\n");
+        text += "| Library | No code for |\n| :--- | :--- |\n";
         text.extend(gaps);
-        text.push_str("\n<details><summary>Library by target</summary>\n\n");
-    } else if is_wide {
-        text.push_str("<details><summary>Library by target</summary>\n\n");
+        text += "\n";
     }
-    text.push_str(&heads(&report.coverage));
+    if is_wide {
+        text += "<details><summary>Library by target</summary>\n\n";
+    }
+    let heads: Vec<String> = targets.iter().map(|it| plain(it)).collect();
+    let rule = " ---: |".repeat(targets.len());
+    let _ = writeln!(text, "| Library | {} |\n| :--- |{rule}", heads.join(" | "));
     if text.len() + RESERVE > limit {
         return String::new();
     }
-    let table = libraries
-        .iter()
-        .map(|(name, row)| line(&report.coverage, name, row));
+    let table = libraries.iter().map(|(name, row)| line(targets, name, row));
     let omitted = rows(&mut text, table, limit);
     if omitted > 0 {
         let _ = writeln!(text, "\n{} left out here.", many(omitted, "row"));
@@ -210,8 +105,6 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
 
 /// A wider table is folded, and a list of its gaps is shown above it.
 const MOST_COLUMNS: usize = 8;
-
-type Cells = BTreeMap<String, Cell>;
 
 /// One row for each library that lacks device code for a target.
 fn gaps(coverage: &Coverage) -> Vec<String> {
@@ -227,16 +120,8 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
     found
 }
 
-fn heads(coverage: &Coverage) -> String {
-    let targets = &coverage.targets;
-    let heads: Vec<String> = targets.iter().map(|it| plain(it)).collect();
-    let heads = heads.join(" | ");
-    let rule = " ---: |".repeat(targets.len());
-    format!("| Library | {heads} |\n| :--- |{rule}\n")
-}
-
-fn line(coverage: &Coverage, library: &str, row: &Cells) -> String {
-    let cells = coverage.targets.iter().map(|target| match row.get(target) {
+fn line(targets: &[String], library: &str, row: &BTreeMap<String, Cell>) -> String {
+    let cells = targets.iter().map(|target| match row.get(target) {
         None => " **none** |".to_owned(),
         Some(cell) => format!(" {} |", short_size(cell.bytes).replace(' ', "&nbsp;")),
     });

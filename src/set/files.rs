@@ -76,7 +76,7 @@ impl SetPlace {
     /// Lists the packages, with those in the directories of families. Without a `layout`, they are
     /// in `dist/` if it exists. A web server cannot be listed, so the result is empty.
     pub(super) fn packages(&self, layout: Option<Layout>) -> Result<Vec<PackageFile>> {
-        if *self.kind() == PlaceKind::Web {
+        if self.kind == PlaceKind::Web {
             return Ok(Vec::new());
         }
         let files = self
@@ -85,7 +85,7 @@ impl SetPlace {
         let packages = files.filter(|file| is_package(&file.name)).map(|file| {
             let name = directory(file.family.as_ref()) + &file.name;
             let key = self.key(&file.path)?;
-            Ok(PackageFile::new(name, self.store(), key, file.stamp.size))
+            Ok(PackageFile::new(name, &self.store, key, file.stamp.size))
         });
         packages.collect()
     }
@@ -117,13 +117,13 @@ impl SetPlace {
         if self.local().is_none() {
             return Ok(None);
         }
-        let object = found(self.store().head(&self.key(path)?))?;
+        let object = found(self.store.head(&self.key(path)?))?;
         Ok(object.map(|object| self.stamp_of(&object)))
     }
 
     /// The text and the stamp of a document such as `set.json`.
     pub(super) fn document(&self, name: &str) -> Result<Option<(String, SetStamp)>> {
-        let Some(object) = found(self.store().head(&self.key(name)?))? else {
+        let Some(object) = found(self.store.head(&self.key(name)?))? else {
             return Ok(None);
         };
         let text = self.text(&self.path(name))?;

@@ -23,6 +23,8 @@ pub(super) const REPOSITORY_VERSION: &str = "1.1";
 /// Works on phones: long file names wrap, and on a narrow screen the size is shown below the name.
 /// The pages load no script, font or picture, and follow the reader's light or dark theme.
 const STYLE: &str = include_str!("style.css");
+/// A page with `{}` for each value that `frame` fills in.
+const FRAME: &str = include_str!("page.html");
 
 /// `simple/{project}/index.html`, the newest version first, because people look for it; installers
 /// do not depend on the order.
@@ -152,29 +154,9 @@ fn install_lines(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
 /// A complete page. `title` is text and gets escaped; `lead`, which introduces the page, and
 /// `content` are HTML.
 fn frame(title: &str, lead: &str, content: &str) -> String {
-    let title = escape(title);
-    format!(
-        "<!DOCTYPE html>\n\
-         <html lang=\"en\">\n\
-         <head>\n\
-         <meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"pypi:repository-version\" content=\"{REPOSITORY_VERSION}\">\n\
-         <title>{title}</title>\n\
-         <style>\n{STYLE}</style>\n\
-         </head>\n\
-         <body>\n\
-         <header>\n\
-         <h1>{title}</h1>\n\
-         {lead}\
-         </header>\n\
-         <main>\n\
-         {content}\
-         </main>\n\
-         </body>\n\
-         </html>\n"
-    )
+    let title = &*escape(title);
+    let values = [REPOSITORY_VERSION, title, STYLE, title, lead, content];
+    itertools::interleave(FRAME.split("{}"), values).collect()
 }
 
 fn title(what: &str, view: &IndexView) -> String {

@@ -17,11 +17,11 @@ use super::{
     as_text,
     known::KnownFacts,
     packages::{Layout, PackageSet},
-    pages::{IndexPage, Phase, directory_of, pages},
+    pages::{IndexPage, Phase, directory_of, document, pages},
     place::SetPlace,
     read::{ReadPackages, Reading, Watch},
     set_json::SetJson,
-    write::{Action, Before, Guard, Item, Others, REQUESTS, Writer},
+    write::{Action, Before, Guard, Item, REQUESTS, Writer},
     yank::YankList,
 };
 use crate::{
@@ -46,17 +46,6 @@ pub struct IndexOptions {
     /// Whether to list the changes only, and to write nothing.
     pub is_dry_run: bool,
     pub jobs: NonZeroUsize,
-}
-
-impl Default for IndexOptions {
-    fn default() -> Self {
-        Self {
-            layout: None,
-            yank: None,
-            is_dry_run: false,
-            jobs: NonZeroUsize::MIN,
-        }
-    }
 }
 
 /// One change to an index.
@@ -155,10 +144,10 @@ impl IndexAttempt<'_> {
         let site = self.writer.to;
         let layout = self.options.layout.map_or_else(|| site.layout(), Ok)?;
         let mut found = self.read(layout)?;
-        let document = document(self.known, &mut found, layout);
+        let set_json = set_json(self.known, &mut found, layout);
         let views = found.set.views();
         let mut pages = pages(&found.set, &views, layout);
-        pages.push(document.page());
+        pages.push(document(&set_json));
         let is_unchanged = found.untouched == found.set.files().len();
         let mut lost = self.write(&pages, is_unchanged)?;
         lost.sort_unstable();
@@ -194,7 +183,7 @@ impl IndexAttempt<'_> {
                     Some(_) => self.before.find(site, &item)?,
                     None => None,
                 };
-                self.sync(&item, Action::of(&item, there, Others::Replace))?;
+                self.sync(&item, Action::of(&item, there, true))?;
                 if self.options.is_dry_run {
                     return Ok(listed.cloned());
                 }
@@ -244,7 +233,7 @@ impl IndexAttempt<'_> {
     /// A directory needs no pages under keys that end in `/`.
     fn items(&self, page: &IndexPage) -> Vec<Item> {
         let has_directory_pages =
-            self.writer.to.has_directory_pages() && self.writer.guard == Guard::Pages;
+            self.writer.to.directory_pages && self.writer.guard == Guard::Pages;
         let mut items = Item::page(page);
         items.retain(|item| has_directory_pages || !item.path.ends_with('/'));
         items
@@ -255,7 +244,7 @@ impl IndexAttempt<'_> {
     /// `KnownFacts`).
     fn compare(&self, item: &Item, may_stay: bool) -> Result<()> {
         let there = self.before.find(self.writer.to, item)?;
-        let action = match Action::of(item, there.clone(), Others::Replace) {
+        let action = match Action::of(item, there.clone(), true) {
             Action::Same if !may_stay && self.writer.guard == Guard::Nothing => {
                 there.map_or(Action::New, Action::Replace)
             }
@@ -318,10 +307,10 @@ impl IndexAttempt<'_> {
             self.world.stop.check()?;
             // Delete the key that ends in `/` first. Stale pages are found by their file names in a
             // listing, so an interrupted run leaves the name by which the next one finds both.
-            let directory = directory_of(path).filter(|_| site.has_directory_pages());
+            let directory = directory_of(path).filter(|_| site.directory_pages);
             let directory = directory.filter(|_| self.writer.guard == Guard::Pages);
             for path in directory.into_iter().chain([path.as_str()]) {
-                let deleted = site.store().delete(&site.key(path)?);
+                let deleted = site.store.delete(&site.key(path)?);
                 deleted.with_context(|| format!("failed to remove `{path}`"))?;
             }
         }
@@ -339,10 +328,10 @@ fn is_page(path: &str) -> bool {
 }
 
 /// The `set.json` of the set, with the stamps that spare the next run from reading each file.
-fn document(known: &KnownFacts, found: &mut ReadPackages, layout: Layout) -> SetJson {
+fn set_json(known: &KnownFacts, found: &mut ReadPackages, layout: Layout) -> SetJson {
     let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
-    for file in document.files_mut() {
-        file.remembered = found.remembered.remove(file.path());
+    for file in &mut document.files {
+        file.remembered = found.remembered.remove(&file.path);
     }
     document
 }

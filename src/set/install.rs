@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use itertools::Itertools as _;
+
 use super::{set_json::SetJson, urls::Urls};
 use crate::{
     run::{ArtifactGroup, Platform},
@@ -47,8 +49,7 @@ impl fmt::Display for Choice {
 
 /// All choices of a set, in order. Where only one line is shown, it is for the first.
 pub fn choices(set: &SetJson) -> Vec<Choice> {
-    let targets = set.device_targets();
-    let mut targets: Vec<Option<Target>> = targets.into_iter().map(Some).collect();
+    let mut targets: Vec<Option<Target>> = set.device_targets().into_iter().map(Some).collect();
     if targets.is_empty() || !set.has("rocm") {
         targets = vec![None];
     }
@@ -56,14 +57,10 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
     if families.is_empty() {
         families.push(None);
     }
-    let of_family = |family: Option<ArtifactGroup>| {
-        let targets = targets.clone().into_iter();
-        targets.map(move |target| Choice {
-            family: family.clone(),
-            target,
-        })
-    };
-    families.into_iter().flat_map(of_family).collect()
+    let choices = families.into_iter().cartesian_product(targets);
+    choices
+        .map(|(family, target)| Choice { family, target })
+        .collect()
 }
 
 /// The command lines of each installer for one choice, with their titles.
@@ -156,7 +153,7 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
 pub(super) type Pinned<'a> = (&'a str, &'a Version);
 
 fn of_set(set: &SetJson, choice: &Choice) -> Vec<String> {
-    let files = set.files().iter().filter(|file| file.yanked.is_none());
+    let files = set.files.iter().filter(|file| file.yanked.is_none());
     let files: Vec<Pinned<'_>> = files
         .map(|file| (file.project.normalized(), &file.version))
         .collect();

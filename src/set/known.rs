@@ -1,7 +1,9 @@
 //! [`KnownFacts`]: what an earlier run wrote into `set.json`, and whether a file is unchanged
 //! since, so that it need not be read again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+
+use itertools::Itertools as _;
 
 use super::{
     files::ListedPackage,
@@ -57,12 +59,11 @@ impl KnownFacts {
     }
 
     fn new(document: SetJson, stamp: Option<SetStamp>) -> Self {
-        let (identity, files) = document.into_parts();
-        let by_path = |file: SetJsonFile| (file.path().to_owned(), file);
+        let by_path = |file: SetJsonFile| (file.path.clone(), file);
         Self {
-            files: files.into_iter().map(by_path).collect(),
+            files: document.files.into_iter().map(by_path).collect(),
             made: HashMap::new(),
-            identity,
+            identity: document.identity,
             stamp,
         }
     }
@@ -87,8 +88,7 @@ impl KnownFacts {
     /// The families of an earlier index, whose pages may exist.
     pub(super) fn families(&self) -> Vec<ArtifactGroup> {
         let families = self.files.values().filter_map(SetJsonFile::family);
-        let families: BTreeSet<ArtifactGroup> = families.collect();
-        families.into_iter().collect()
+        families.sorted().dedup().collect()
     }
 
     /// The reason why a file is yanked, if it is.

@@ -60,10 +60,6 @@ fn sidecar(text: &str) -> SidecarPromise {
 
 /// The files of a project page in JSON (PEP 691).
 pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
-    let page: Value = serde_json::from_str(page).context("failed to read JSON")?;
-    let Some(files) = page.get("files").and_then(Value::as_array) else {
-        bail!("no list of `files`");
-    };
     let link = |file: &Value| -> Option<PageLink> {
         let metadata = file
             .get("core-metadata")
@@ -77,17 +73,24 @@ pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
                 .map(|it| digest(it).map_or(SidecarPromise::There, SidecarPromise::Digest)),
         })
     };
-    Ok(files.iter().filter_map(link).collect())
+    Ok(json_list(page, "files")?.iter().filter_map(link).collect())
 }
 
 /// The projects of a root page in JSON (PEP 691).
 pub(super) fn json_projects(page: &str) -> Result<Vec<String>> {
-    let page: Value = serde_json::from_str(page).context("failed to read JSON")?;
-    let Some(projects) = page.get("projects").and_then(Value::as_array) else {
-        bail!("no list of `projects`");
-    };
     let name = |project: &Value| Some(project.get("name")?.as_str()?.to_owned());
-    Ok(projects.iter().filter_map(name).collect())
+    Ok(json_list(page, "projects")?
+        .iter()
+        .filter_map(name)
+        .collect())
+}
+
+fn json_list(page: &str, name: &str) -> Result<Vec<Value>> {
+    let mut page: Value = serde_json::from_str(page).context("failed to read JSON")?;
+    match page.get_mut(name).map(Value::take) {
+        Some(Value::Array(list)) => Ok(list),
+        _ => bail!("no list of `{name}`"),
+    }
 }
 
 /// The lines of SHA256SUMS.

@@ -79,7 +79,7 @@ impl LocalSet {
         let set = Self::read_known(dest, &place, Layout::Dist, known, world)
             .context("failed to read the finished set")?;
         // No times in it, so that the same set gives the same bytes.
-        atomic::write(&page, set.document.page().body())?;
+        atomic::write(&page, set.document.pretty())?;
         Ok(set)
     }
 

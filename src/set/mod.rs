@@ -38,8 +38,8 @@ pub use self::{
     promised::{PlaceDepth, PublishedSet, find, find_published},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts, SidecarPromise},
     set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp},
-    upload::{PlannedUpload, PublishedUpload, UploadExtent, UploadOptions},
+    upload::{PlannedUpload, PublishedUpload, UploadOptions},
     urls::{Addresses, Urls},
-    write::{Action, ExistingObject, Item, ItemBytes, Others},
+    write::{Action, ExistingObject, Item, ItemBytes},
     yank::YankList,
 };

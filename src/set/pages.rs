@@ -4,7 +4,7 @@
 //! Every page is a pure function of the set and its layout, without clock or random order, so the
 //! same set gives the same bytes.
 
-use std::{fmt, fmt::Write as _};
+use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
@@ -44,11 +44,7 @@ pub struct IndexPage<'a> {
 }
 
 impl<'a> IndexPage<'a> {
-    pub(super) fn new(
-        path: impl Into<String>,
-        phase: Phase,
-        render: impl Fn() -> String + Sync + 'a,
-    ) -> Self {
+    fn new(path: impl Into<String>, phase: Phase, render: impl Fn() -> String + Sync + 'a) -> Self {
         Self {
             path: path.into(),
             phase,
@@ -66,12 +62,6 @@ impl<'a> IndexPage<'a> {
         [Some(self.path.as_str()), directory_of(&self.path)]
             .into_iter()
             .flatten()
-    }
-}
-
-impl fmt::Debug for IndexPage<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.path)
     }
 }
 
@@ -141,14 +131,22 @@ pub fn pages<'a>(
     all
 }
 
+/// The page `set.json`.
+pub(super) fn document(set: &SetJson) -> IndexPage<'_> {
+    IndexPage::new("set.json", Phase::Whole, || set.pretty())
+}
+
 /// All paths of a published set: files, sidecars, then pages, each under its file name and under
 /// the key of its directory.
 pub fn paths(set: &PackageSet, layout: Layout) -> Vec<String> {
     let mut all: Vec<String> = set.files().iter().map(|file| file.path(layout)).collect();
     let with_metadata = set.files().iter().filter(|file| file.metadata.is_some());
     all.extend(with_metadata.map(|file| file.sidecar_path(layout)));
-    let (views, document) = (set.views(), SetJson::new(Identity::default(), set, layout));
-    for page in pages(set, &views, layout).iter().chain([&document.page()]) {
+    let (views, set_json) = (set.views(), SetJson::new(Identity::default(), set, layout));
+    for page in pages(set, &views, layout)
+        .iter()
+        .chain([&document(&set_json)])
+    {
         all.extend(page.paths().map(str::to_owned));
     }
     all

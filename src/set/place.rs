@@ -63,15 +63,15 @@ impl FromStr for NamedPlace {
 /// A directory of a store that holds a set.
 #[derive(Debug)]
 pub struct SetPlace {
-    store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Store>,
     /// The directory of the set in the store: empty, or ending in `/`.
     top: String,
     /// The HTML page that the user named, such as `links.html`. `None` for pages that every set
     /// has, such as `simple/`.
-    page: Option<String>,
-    kind: PlaceKind,
+    pub(super) page: Option<String>,
+    pub(super) kind: PlaceKind,
     /// Whether pages are also stored under keys that end in `/`, which installers request.
-    directory_pages: bool,
+    pub(super) directory_pages: bool,
     /// Connections to other servers that the pages link to, by origin.
     others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
     stop: Stop,
@@ -209,24 +209,12 @@ impl SetPlace {
         }
     }
 
-    pub(super) fn has_directory_pages(&self) -> bool {
-        self.directory_pages
-    }
-
-    pub(super) fn store(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
     /// The path of the set, if it is a local directory.
     pub fn local(&self) -> Option<&Path> {
         match &self.kind {
             PlaceKind::Directory(root) => Some(root),
             PlaceKind::Bucket(_) | PlaceKind::Web => None,
         }
-    }
-
-    pub(super) fn kind(&self) -> &PlaceKind {
-        &self.kind
     }
 
     /// The public URLs of the set.
@@ -291,11 +279,6 @@ impl SetPlace {
                 let _ = fs::remove_dir(top);
             }
         }
-    }
-
-    /// The HTML page that the user named, if any.
-    pub(super) fn page(&self) -> Option<&str> {
-        self.page.as_deref()
     }
 
     /// Converts a path relative to the set into one relative to the top of the store.

@@ -9,7 +9,7 @@ use std::{
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::write::{Action, ExistingObject, Item, Others};
+use super::write::{Action, ExistingObject, Item};
 use crate::{
     console::size,
     error::{Error, No},
@@ -39,7 +39,7 @@ impl UploadPlan {
         destination: String,
         mut items: Vec<Item>,
         mut seen: RemoteListing,
-        others: Others,
+        overwrite: bool,
     ) -> Self {
         items.sort_by_key(|item| item.phase);
         let ours: BTreeSet<String> = items.iter().map(|item| item.path.clone()).collect();
@@ -51,7 +51,7 @@ impl UploadPlan {
         let strangers = seen.paths.into_iter().filter(|path| !is_own(path));
         let strangers = strangers.collect();
         let actions = items.into_iter().map(|item| {
-            let action = Action::of(&item, seen.there.remove(&item.path), others);
+            let action = Action::of(&item, seen.there.remove(&item.path), overwrite);
             (item, action)
         });
         Self {
@@ -209,7 +209,7 @@ mod tests {
         pages.chain(sidecars).chain(files).collect()
     }
 
-    fn plan(there: &[(&str, ExistingObject)], others: Others) -> UploadPlan {
+    fn plan(there: &[(&str, ExistingObject)], overwrite: bool) -> UploadPlan {
         let there = there
             .iter()
             .map(|(path, there)| ((*path).to_owned(), there.clone()));
@@ -218,7 +218,7 @@ mod tests {
             paths: there.keys().cloned().collect(),
             there,
         };
-        UploadPlan::new("out/1-linux/python".into(), items(), seen, others)
+        UploadPlan::new("out/1-linux/python".into(), items(), seen, overwrite)
     }
 
     fn same(path: &str) -> ExistingObject {
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn files_go_before_sidecars_pages_and_roots() {
-        insta::assert_snapshot!(plan(&[], Others::Refuse), @"
+        insta::assert_snapshot!(plan(&[], false), @"
         to out/1-linux/python
         new     612.26 MiB  dist/rocm-7.13.0+ab.tar.gz  (application/gzip; public, max-age=31536000, immutable)
         new     612.26 MiB  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl  (application/zip; public, max-age=31536000, immutable)
@@ -269,7 +269,7 @@ mod tests {
     fn the_pages_of_an_earlier_upload_are_no_strangers() {
         let paths = ["simple/rocm", "simple/_json/rocm", "simple/rocm/index.html"];
         let there: Vec<(&str, ExistingObject)> = paths.map(|path| (path, OTHER())).into();
-        assert_eq!(plan(&there, Others::Refuse).strangers, [""; 0]);
+        assert_eq!(plan(&there, false).strangers, [""; 0]);
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             ("simple/rocm/index.html", OTHER()),
             ("dist/old.whl", OTHER()),
         ];
-        let plan = plan(&there, Others::Refuse);
+        let plan = plan(&there, false);
         let whys: Vec<String> = plan
             .actions
             .iter()
@@ -293,21 +293,21 @@ mod tests {
     #[test]
     fn other_bytes_are_refused_by_name_or_replaced_on_demand() {
         let there = [(SDIST, OTHER()), (WHEEL, OTHER())];
-        let refusal = plan(&there, Others::Refuse).refusal().unwrap();
+        let refusal = plan(&there, false).refusal().unwrap();
         insta::assert_snapshot!(render(&refusal), @r"
         error: 2 files are in `out/1-linux/python` already, with other bytes; nothing was changed
           caused by: `dist/rocm-7.13.0+ab.tar.gz`: here 642000000 bytes with sha256 8cf2595608588b051a3c58500174561ac05e4f775f9c4ffbfa96b85cf57b3e48, there 7 bytes with sha256 d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
           caused by: `dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl`: here 642000000 bytes with sha256 4b777112bcb1b53336b396635aad23e0ad959b9ceff56201fc5b4d9911905501, there 7 bytes with sha256 d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
         ");
         assert_eq!(Exit::of(&refusal), Exit::No);
-        let replacing = plan(&there, Others::Replace);
+        let replacing = plan(&there, true);
         assert!(replacing.refusal().is_none());
         assert_eq!(replacing.actions[0].1, Action::Replace(OTHER()));
     }
 
     #[test]
     fn a_plan_is_readable_by_programs() {
-        let json = plan(&[(SDIST, OTHER())], Others::Refuse).json();
+        let json = plan(&[(SDIST, OTHER())], false).json();
         insta::assert_snapshot!(json["actions"][0], @r#"{"action":"refuse","path":"dist/rocm-7.13.0+ab.tar.gz","size":642000000,"sha256":"8cf2595608588b051a3c58500174561ac05e4f775f9c4ffbfa96b85cf57b3e48","content-type":"application/gzip","cache-control":"public, max-age=31536000, immutable","there":{"size":7,"sha256":"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"}}"#);
         assert_eq!(json["schema"], "rocwheel-upload-plan-v1");
         assert_eq!(json["not-of-this-set"], json!([]));

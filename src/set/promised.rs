@@ -124,7 +124,7 @@ fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<Published
             ..PublishedSet::default()
         });
     }
-    let (what, hint) = match place.kind() {
+    let (what, hint) = match &place.kind {
         PlaceKind::Directory(_) => (
             "no wheel or sdist in",
             "pass the directory that `rocwheel build` wrote to",
@@ -141,7 +141,7 @@ const PASS_A_SET: &str =
 /// Packages that exist but that no page names.
 fn unlisted(place: &SetPlace, names: &BTreeSet<String>) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
-    if *place.kind() == PlaceKind::Web {
+    if place.kind == PlaceKind::Web {
         return Ok(found);
     }
     for below in ["dist/", ""] {
@@ -159,6 +159,12 @@ fn has_pages(place: &Path) -> bool {
         .iter()
         .any(|name| place.join(name).exists())
 }
+
+/// What a page says about a file: its size, its digest, and its sidecar.
+type Claims = (Option<u64>, Option<Sha256>, Option<SidecarPromise>);
+
+/// Parses a document: files, by their paths in the set, and claims about them.
+type ParseDocument = fn(&mut PublishedFacts, &str) -> Result<Vec<(String, Claims)>>;
 
 /// The claims of all pages of a place.
 struct Promised<'a> {
@@ -181,14 +187,24 @@ impl<'a> Promised<'a> {
             chosen: None,
             names: BTreeSet::new(),
         };
-        this.set_json()?;
+        this.document("set.json", Listing::SetJson, |facts, text| {
+            let set = SetJson::parse(text)?;
+            facts.without = set.identity.without;
+            let files = set.files.into_iter();
+            let claims = files.map(|file| (file.path, (Some(file.size), Some(file.sha256), None)));
+            Ok(claims.collect())
+        })?;
         let page = place.path("index.html");
-        this.pages(None, place.page().unwrap_or(&page))?;
+        this.pages(None, place.page.as_deref().unwrap_or(&page))?;
         for family in this.families() {
             let page = place.path(&format!("{family}/index.html"));
             this.pages(Some(&family), &page)?;
         }
-        this.checksums()?;
+        this.document("SHA256SUMS", Listing::Checksums, |_, text| {
+            let lines = links::checksums(text)?.into_iter();
+            let claims = lines.map(|(sha256, path)| (path, (None, Some(sha256), None)));
+            Ok(claims.collect())
+        })?;
         this.missing_pages();
         this.choose();
         Ok(this)
@@ -197,7 +213,7 @@ impl<'a> Promised<'a> {
     /// Reports missing pages of a published set. `upload` writes `set.json` last, so a set that has
     /// it must also have the pages.
     fn missing_pages(&mut self) {
-        let is_local = matches!(self.place.kind(), PlaceKind::Directory(_));
+        let is_local = matches!(self.place.kind, PlaceKind::Directory(_));
         // `build` writes `set.json` beside its packages, but no pages.
         let is_built = self.facts.listings.len() == 1 && is_local;
         let document = ListingPlace {
@@ -221,21 +237,23 @@ impl<'a> Promised<'a> {
         }
     }
 
-    fn set_json(&mut self) -> Result<()> {
-        let path = self.place.path("set.json");
+    /// Reads a document that names files by their paths in the set.
+    fn document(&mut self, name: &str, listing: Listing, parse: ParseDocument) -> Result<()> {
+        let path = self.place.path(name);
         let Some(text) = self.place.text(&path)? else {
             return Ok(());
         };
-        match SetJson::parse(&text) {
+        match parse(&mut self.facts, &text) {
             Err(error) => self.bad(&path, &error),
-            Ok(set) => {
-                let listing = self.listing(None, Listing::SetJson);
-                for file in set.files() {
-                    let claims = (Some(file.size), Some(file.sha256), None);
-                    let address = self.here(file.path());
+            Ok(files) => {
+                let listing = self.listing(None, listing);
+                for (file, claims) in files {
+                    let address = Address {
+                        origin: None,
+                        path: self.place.path(&file),
+                    };
                     self.promise(&path, &listing, address, claims);
                 }
-                self.facts.without = set.identity.without;
             }
         }
         Ok(())
@@ -251,8 +269,16 @@ impl<'a> Promised<'a> {
     /// Reads the pages of the whole set, or those below the directory of a family.
     fn pages(&mut self, family: Option<&str>, find_links: &str) -> Result<()> {
         let below = family.map_or(String::new(), |family| format!("{family}/"));
-        self.simple(family, &self.place.path(&format!("{below}simple/")))?;
-        self.simple_json(family, &self.place.path(&format!("{below}simple/_json/")))?;
+        for (listing, directory, file) in [
+            (Listing::Simple, "simple/", "index.html"),
+            (Listing::SimpleJson, "simple/_json/", "index.json"),
+        ] {
+            let root = self.place.path(&format!("{below}{directory}"));
+            if let Some(text) = self.page(&root, file)? {
+                let listing = self.listing(family, listing);
+                self.index(&root, file, &text, &listing)?;
+            }
+        }
         self.find_links(family, find_links)
     }
 
@@ -264,83 +290,64 @@ impl<'a> Promised<'a> {
         there
     }
 
-    fn simple(&mut self, family: Option<&str>, root: &str) -> Result<()> {
-        let Some(text) = self.page(root, "index.html")? else {
-            return Ok(());
+    /// Reads the pages of our projects in an index, whose root page is given.
+    fn index(&mut self, root: &str, file: &str, text: &str, listing: &ListingPlace) -> Result<()> {
+        let is_json = listing.listing == Listing::SimpleJson;
+        let projects = if is_json {
+            links::json_projects(text).unwrap_or_else(|error| {
+                self.bad(root, &error);
+                Vec::new()
+            })
+        } else {
+            self.linked_projects(root, text)
         };
-        let listing = self.listing(family, Listing::Simple);
+        for project in projects.iter().filter(|name| is_our_project(name)) {
+            let path = format!("{root}{project}/");
+            let links = self.page(&path, file)?.map(|text| {
+                if is_json {
+                    links::json_links(&text)
+                } else {
+                    Ok(links::html_links(&text))
+                }
+            });
+            match links {
+                Some(Ok(links)) => self.project_links(&path, listing, links),
+                Some(Err(error)) => self.bad(&path, &error),
+                None => {
+                    let (page, root) = (self.place.shown(&path), self.place.shown(root));
+                    let why = format!("`{root}` names it, and it is not there");
+                    self.facts.bad_pages.push((page.to_owned(), why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The directories below a root page to which it links, sorted.
+    fn linked_projects(&mut self, root: &str, text: &str) -> Vec<String> {
         let mut projects = BTreeSet::new();
-        for link in links::html_links(&text) {
+        for link in links::html_links(text) {
             match links::resolve(root, &link.href) {
                 Ok(Address { origin: None, path }) => {
-                    let path = path.trim_end_matches('/');
-                    if path.strip_prefix(root).is_some_and(is_our_project) {
-                        projects.insert(format!("{path}/"));
-                    }
+                    let below = path.trim_end_matches('/').strip_prefix(root);
+                    projects.extend(below.map(str::to_owned));
                 }
                 Ok(_) => {}
                 Err(error) => self.bad(root, &error),
             }
         }
-        for project in projects {
-            match self.page(&project, "index.html")? {
-                None => self.missing(&project, root),
-                Some(text) => self.project_links(&project, &listing, links::html_links(&text)),
-            }
-        }
-        Ok(())
-    }
-
-    fn simple_json(&mut self, family: Option<&str>, root: &str) -> Result<()> {
-        let Some(text) = self.page(root, "index.json")? else {
-            return Ok(());
-        };
-        let listing = self.listing(family, Listing::SimpleJson);
-        let projects = links::json_projects(&text).unwrap_or_else(|error| {
-            self.bad(root, &error);
-            Vec::new()
-        });
-        for project in projects.iter().filter(|name| is_our_project(name)) {
-            let path = format!("{root}{project}/");
-            match self
-                .page(&path, "index.json")?
-                .map(|text| links::json_links(&text))
-            {
-                None => self.missing(&path, root),
-                Some(Ok(links)) => self.project_links(&path, &listing, links),
-                Some(Err(error)) => self.bad(&path, &error),
-            }
-        }
-        Ok(())
+        projects.into_iter().collect()
     }
 
     fn find_links(&mut self, family: Option<&str>, path: &str) -> Result<()> {
         let mut text = self.place.text(path)?;
-        if text.is_none() && *self.place.kind() == PlaceKind::Web {
+        if text.is_none() && self.place.kind == PlaceKind::Web {
             // The web server may generate a page that lists the directory.
             text = self.place.text(&self.place.path(""))?;
         }
         if let Some(text) = text {
             let listing = self.listing(family, Listing::FindLinks);
             self.links(path, &listing, links::html_links(&text));
-        }
-        Ok(())
-    }
-
-    fn checksums(&mut self) -> Result<()> {
-        let path = self.place.path("SHA256SUMS");
-        let Some(text) = self.place.text(&path)? else {
-            return Ok(());
-        };
-        match links::checksums(&text) {
-            Err(error) => self.bad(&path, &error),
-            Ok(lines) => {
-                let listing = self.listing(None, Listing::Checksums);
-                for (sha256, below) in lines {
-                    let address = self.here(&below);
-                    self.promise(&path, &listing, address, (None, Some(sha256), None));
-                }
-            }
         }
         Ok(())
     }
@@ -387,7 +394,7 @@ impl<'a> Promised<'a> {
         page: &str,
         listing: &ListingPlace,
         address: Address,
-        (size, sha256, metadata): (Option<u64>, Option<Sha256>, Option<SidecarPromise>),
+        (size, sha256, metadata): Claims,
     ) {
         let file = self.name_of(&address);
         if !is_package(&file) {
@@ -426,12 +433,6 @@ impl<'a> Promised<'a> {
         self.chosen = Some(newest.clone());
     }
 
-    fn missing(&mut self, page: &str, root: &str) {
-        let (page, root) = (self.place.shown(page), self.place.shown(root));
-        let why = format!("`{root}` names it, and it is not there");
-        self.facts.bad_pages.push((page.to_owned(), why));
-    }
-
     fn bad(&mut self, page: &str, error: &Error) {
         let page = self.place.shown(page).to_owned();
         self.facts.bad_pages.push((page, one_line(error)));
@@ -445,13 +446,6 @@ impl<'a> Promised<'a> {
             // format.
             Some(text) if text.starts_with('<') == file.ends_with("html") => Ok(Some(text)),
             text => Ok(self.place.text(&format!("{path}{file}"))?.or(text)),
-        }
-    }
-
-    fn here(&self, below: &str) -> Address {
-        Address {
-            origin: None,
-            path: self.place.path(below),
         }
     }
 

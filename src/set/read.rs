@@ -198,7 +198,7 @@ impl Reading<'_> {
     /// The digest, the facts and the sidecar of a package. The digest comes from an earlier run,
     /// from the store, or from reading the whole file, in this order.
     fn examine(&self, listed: &ListedPackage) -> Result<(Sha256, PackageFacts, Option<Vec<u8>>)> {
-        let (store, key) = (self.place.store(), self.place.key(&listed.path)?);
+        let (store, key) = (&self.place.store, self.place.key(&listed.path)?);
         let size = listed.stamp.size;
         let known = match self.known.sha256(listed) {
             None => store.head(&key)?.sha256,
@@ -226,7 +226,7 @@ impl Reading<'_> {
 
     fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
         let watched = Watched {
-            source: self.place.store().get(key, Span::Whole)?,
+            source: self.place.store.get(key, Span::Whole)?,
             watch: self.watch,
         };
         let answer = Sha256::of_reader(BufReader::with_capacity(1 << 20, watched));

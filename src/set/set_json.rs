@@ -1,13 +1,11 @@
 //! [`SetJson`]: the document `set.json`, which describes a set to programs. Writes and parses it.
 
-use std::collections::BTreeSet;
-
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
     as_text::{list as list_as_text, one as as_text, option as option_as_text},
     packages::{Layout, PackageSet},
-    pages::{IndexPage, Phase},
 };
 use crate::{
     digest::Sha256,
@@ -67,7 +65,7 @@ pub struct SetJson {
     schema: u32,
     #[serde(flatten)]
     pub identity: Identity,
-    files: Vec<SetJsonFile>,
+    pub files: Vec<SetJsonFile>,
 }
 
 /// One file of the set.
@@ -75,7 +73,7 @@ pub struct SetJson {
 #[serde(rename_all = "kebab-case")]
 pub struct SetJsonFile {
     /// Relative to the directory of `set.json`: `dist/rocm-7.13.0.tar.gz`.
-    path: String,
+    pub path: String,
     /// Written as the normalized name.
     #[serde(
         serialize_with = "normalized",
@@ -120,11 +118,6 @@ pub struct SetStamp {
 }
 
 impl SetJsonFile {
-    /// `rocm-7.13.0.tar.gz`, or that in `dist/`.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
@@ -215,17 +208,9 @@ impl SetJson {
         Ok(set)
     }
 
-    pub fn files(&self) -> &[SetJsonFile] {
-        &self.files
-    }
-
-    pub fn into_parts(self) -> (Identity, Vec<SetJsonFile>) {
-        (self.identity, self.files)
-    }
-
-    /// Access for `index`, which adds what it remembers about each file.
-    pub fn files_mut(&mut self) -> &mut [SetJsonFile] {
-        &mut self.files
+    /// The size of all files, without sidecars.
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|file| file.size).sum()
     }
 
     /// The targets that have a device wheel.
@@ -235,15 +220,13 @@ impl SetJson {
 
     /// The families that have their own directory and index, sorted.
     pub fn families(&self) -> Vec<ArtifactGroup> {
-        let families: BTreeSet<ArtifactGroup> =
-            self.files.iter().filter_map(SetJsonFile::family).collect();
-        families.into_iter().collect()
+        let families = self.files.iter().filter_map(SetJsonFile::family);
+        families.sorted().dedup().collect()
     }
 
     pub fn has(&self, project: &str) -> bool {
-        self.files
-            .iter()
-            .any(|file| file.project.normalized() == project)
+        let mut files = self.files.iter();
+        files.any(|file| file.project.normalized() == project)
     }
 
     /// The document on one line.
@@ -261,12 +244,8 @@ impl SetJson {
         common.pretty()
     }
 
-    /// The page `set.json`.
-    pub fn page(&self) -> IndexPage<'_> {
-        IndexPage::new("set.json", Phase::Whole, || self.pretty())
-    }
-
-    fn pretty(&self) -> String {
+    /// The document on lines for people.
+    pub fn pretty(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 }
@@ -274,10 +253,8 @@ impl SetJson {
 /// The targets that have a device package, sorted.
 pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
     let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
-    let mut targets: Vec<Target> = targets.filter_map(|name| name.parse().ok()).collect();
-    targets.sort();
-    targets.dedup();
-    targets
+    let targets = targets.filter_map(|name| name.parse().ok());
+    targets.sorted().dedup().collect()
 }
 
 fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::Ok, S::Error> {
@@ -304,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_set_says_what_it_is_and_what_it_holds() {
-        insta::assert_snapshot!(sample().page().body(), @r#"
+        insta::assert_snapshot!(sample().pretty(), @r#"
         {
           "schema": 1,
           "repository": "ROCm/TheRock",
@@ -359,7 +336,7 @@ mod tests {
             sidecar_sha256: Some(Sha256::of(b"")),
             requires_python: Some(">=3".into()),
         });
-        assert_eq!(SetJson::parse(&set.page().body()).unwrap(), set);
+        assert_eq!(SetJson::parse(&set.pretty()).unwrap(), set);
         assert_eq!(SetJson::parse(&set.compact()).unwrap(), set);
         assert_eq!(set.files[0].name(), "rocm-7.13.0.dev0+ab.tar.gz");
         let empty = PackageSet::new(Vec::new()).unwrap();

@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::{
     local::LocalSet,
     packages::Layout,
-    pages::{Phase, pages},
+    pages::{Phase, document, pages},
     place::SetPlace,
     plan::{RemoteListing, UploadPlan},
     read::Watch,
     set_json::{Identity, PART, SetJson},
     urls::{Addresses, Urls},
-    write::{Action, Before, Guard, Item, Others, REQUESTS, Writer},
+    write::{Action, Before, Guard, Item, REQUESTS, Writer},
 };
 use crate::{
     console::{World, many, size},
@@ -22,20 +22,14 @@ use crate::{
     store::{StoreError, StoreFailureKind},
 };
 
-/// Whether the local packages are a whole set or a part of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UploadExtent {
-    Whole,
-    /// Several machines build the set, and this one has some of its packages. No pages are written,
-    /// because they would list only these packages.
-    Part,
-}
-
 /// Options of `rocwheel upload`.
 #[derive(Clone, Copy, Debug)]
 pub struct UploadOptions {
-    pub extent: UploadExtent,
-    pub others: Others,
+    /// Whether several machines build the set, and this one has some of its packages. No pages are
+    /// written, because they would list only these packages.
+    pub is_part: bool,
+    /// Whether to replace existing files that have other bytes.
+    pub overwrite: bool,
     /// Whether the plan is only printed. Without permission to list the destination, it then takes
     /// the destination as empty, and still says what would be written.
     pub is_dry_run: bool,
@@ -59,8 +53,8 @@ impl PlannedUpload {
         world: &World,
     ) -> Result<Self> {
         let set = SetJson::new(identity, &local.set, Layout::Dist);
-        let mut items = items(local, &set, options.extent);
-        if !destination.has_directory_pages() {
+        let mut items = items(local, &set, options.is_part);
+        if !destination.directory_pages {
             items.retain(|item| !item.path.ends_with('/'));
         }
         let seen = match look(&destination, &items, world) {
@@ -73,8 +67,8 @@ impl PlannedUpload {
             }
             seen => seen.with_context(|| format!("failed to read `{destination}`"))?,
         };
-        let mut plan = UploadPlan::new(destination.to_string(), items, seen, options.others);
-        if options.extent == UploadExtent::Part {
+        let mut plan = UploadPlan::new(destination.to_string(), items, seen, options.overwrite);
+        if options.is_part {
             // The other files at the destination belong to the other parts.
             plan.strangers.clear();
         }
@@ -142,7 +136,7 @@ impl PlannedUpload {
 }
 
 /// The objects of a set: its packages, their sidecars, and all pages.
-fn items(local: &LocalSet, set: &SetJson, extent: UploadExtent) -> Vec<Item> {
+fn items(local: &LocalSet, set: &SetJson, is_part: bool) -> Vec<Item> {
     let (packages, layout) = (&local.set, Layout::Dist);
     let mut items = Vec::new();
     for file in packages.files() {
@@ -150,21 +144,17 @@ fn items(local: &LocalSet, set: &SetJson, extent: UploadExtent) -> Vec<Item> {
         let sidecar = |bytes| Item::here(file.sidecar_path(layout), Phase::Sidecar, bytes);
         items.extend(local.metadata(file).map(sidecar));
     }
-    match extent {
-        UploadExtent::Whole => {
-            let views = packages.views();
-            items.extend(pages(packages, &views, layout).iter().flat_map(Item::page));
-            items.extend(Item::page(&set.page()));
-        }
+    if !is_part {
+        let views = packages.views();
+        items.extend(pages(packages, &views, layout).iter().flat_map(Item::page));
+        items.extend(Item::page(&document(set)));
+    } else if set.identity.version.is_some() {
         // All parts of a set write the same `part.json`, so other bytes at the destination mean
         // another build, and are refused. Only a set that `build` described has a version. Other
         // packages may come from different runs in each upload, so their `part.json` files would
         // differ.
-        UploadExtent::Part if set.identity.version.is_some() => {
-            let bytes = set.part().into_bytes();
-            items.push(Item::here(PART.to_owned(), Phase::Sidecar, bytes));
-        }
-        UploadExtent::Part => {}
+        let bytes = set.part().into_bytes();
+        items.push(Item::here(PART.to_owned(), Phase::Sidecar, bytes));
     }
     items
 }

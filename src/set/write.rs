@@ -5,7 +5,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     io::{self, Read, Seek as _, SeekFrom},
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -141,7 +140,7 @@ pub struct ExistingObject {
 impl ExistingObject {
     /// `None` if there is no such object. One without a recorded digest is read.
     fn find(place: &SetPlace, path: &str) -> Result<Option<Self>> {
-        let (store, key) = (place.store(), place.key(path)?);
+        let (store, key) = (&place.store, place.key(path)?);
         let Some(object) = found(store.head(&key))? else {
             return Ok(None);
         };
@@ -209,15 +208,9 @@ impl Before {
     }
 }
 
-/// What to do with existing files that have other bytes (`--overwrite`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
-    Refuse,
-    Replace,
-}
-
 /// What is done with an object, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Action {
     New,
     /// The place has the same bytes: nothing to do.
@@ -231,25 +224,13 @@ pub enum Action {
 }
 
 impl Action {
-    pub(super) fn of(item: &Item, there: Option<ExistingObject>, others: Others) -> Self {
+    pub(super) fn of(item: &Item, there: Option<ExistingObject>, overwrite: bool) -> Self {
         match there {
             None => Self::New,
             Some(there) if there.sha256 == item.sha256 => Self::Same,
-            Some(there) if item.is_page() || others == Others::Replace => Self::Replace(there),
+            Some(there) if item.is_page() || overwrite => Self::Replace(there),
             Some(there) => Self::Refuse(there),
         }
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::New => "new",
-            Self::Same => "same",
-            Self::Replace(_) => "replace",
-            Self::Refuse(_) => "refuse",
-            Self::Remove => "remove",
-        })
     }
 }
 
@@ -285,7 +266,7 @@ impl Writer<'_> {
             condition: condition.clone(),
             sha256: Some(item.sha256),
         };
-        let (store, key, size) = (self.to.store(), self.to.key(&item.path)?, item.size);
+        let (store, key, size) = (&self.to.store, self.to.key(&item.path)?, item.size);
         let answer = match &item.bytes {
             ItemBytes::Here(bytes) => store.put(&key, &&**bytes, &options),
             ItemBytes::OnDisk(path) => {
@@ -352,7 +333,7 @@ impl Writer<'_> {
 
     /// Whether an object has its bytes. `false` for an empty key that ends in `/`.
     fn is_there(&self, item: &Item) -> Result<bool> {
-        let (store, key) = (self.to.store(), self.to.key(&item.path)?);
+        let (store, key) = (&self.to.store, self.to.key(&item.path)?);
         let object = store.head(&key).map_err(failed)?;
         if object.size == 0 && item.size > 0 && item.is_directory() {
             return Ok(false);

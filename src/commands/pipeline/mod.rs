@@ -19,8 +19,7 @@ use crate::{
     },
     report::{LIMIT, PipelineAnswer, SummaryPage, Whereabouts},
     set::{
-        LocalSet, Others, Places, PlannedUpload, PublishedUpload, SetJson, SetPlace, UploadExtent,
-        UploadOptions, Urls,
+        LocalSet, Places, PlannedUpload, PublishedUpload, SetJson, SetPlace, UploadOptions, Urls,
     },
 };
 
@@ -140,9 +139,9 @@ impl PipelineArgs {
         let identity = set.document.identity.clone().or_of(origin.run());
         let destination = SetPlace::below(&self.output_dir, origin.place().key(), &world.stop);
         let options = UploadOptions {
-            extent: UploadExtent::Whole,
+            is_part: false,
             // Files of an earlier call in this directory belong to the same user.
-            others: Others::Replace,
+            overwrite: true,
             is_dry_run: false,
         };
         PlannedUpload::plan(set, identity, destination, options, world)?.carry_out(world)

@@ -233,7 +233,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
 fn names_beyond_all_measure_leave_the_packages_their_room() {
     let long = format!("7.13.0+{}", "a".repeat(LIMIT));
     let mut set = samples::document();
-    for file in set.files_mut() {
+    for file in &mut set.files {
         file.version = long.parse().unwrap();
     }
     let urls = samples::urls();
@@ -266,7 +266,7 @@ fn nothing_known_is_nothing_said() {
 fn findings_coverage_and_changes_have_their_tables() {
     let (mut earlier, urls) = (samples::document(), samples::urls());
     earlier.identity.version = "7.12.0".parse().ok();
-    for file in earlier.files_mut().iter_mut().skip(1) {
+    for file in earlier.files.iter_mut().skip(1) {
         file.size = 1_000_000;
         file.sha256 = crate::digest::Sha256::of(b"");
     }

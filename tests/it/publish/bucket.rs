@@ -3,6 +3,7 @@
 use std::{
     fmt,
     io::Read,
+    num::NonZeroUsize,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -142,7 +143,13 @@ fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
     let store = Arc::new(store.clone());
     let place = SetPlace::of_store(store, &PLACE.parse()?, urls, &world.stop);
-    index(&place, &IndexOptions::default(), &world)
+    let options = IndexOptions {
+        layout: None,
+        yank: None,
+        is_dry_run: false,
+        jobs: NonZeroUsize::MIN,
+    };
+    index(&place, &options, &world)
 }
 
 fn text(store: &MemoryStore, path: &str) -> String {

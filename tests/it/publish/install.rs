@@ -6,10 +6,7 @@ use rocwheel::{
     commands::World,
     console::{Console, Options},
     error::{Result, Stop},
-    set::{
-        Identity, LocalSet, Others, PlannedUpload, PublishedUpload, SetPlace, UploadExtent,
-        UploadOptions,
-    },
+    set::{Identity, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
     store::Store,
 };
 
@@ -151,8 +148,8 @@ pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Publish
     let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
     let set = LocalSet::read(&bench.root, &world)?;
     let options = UploadOptions {
-        extent: UploadExtent::Whole,
-        others: Others::Refuse,
+        is_part: false,
+        overwrite: false,
         is_dry_run: false,
     };
     let identity = Identity::default();
