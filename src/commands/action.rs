@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Arg, Command};
+use clap::{Arg, Command, builder::PossibleValue};
+use itertools::Itertools as _;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     World,
@@ -30,14 +32,7 @@ pub fn run(_args: &ActionArgs, world: &World) -> Result<()> {
 #[derive(Debug, Serialize)]
 struct Input {
     kind: InputKind,
-    verbs: BTreeMap<String, Meaning>,
-}
-
-#[derive(Debug, Serialize)]
-struct Meaning {
-    help: String,
-    default: Option<String>,
-    choices: Vec<String>,
+    verbs: BTreeMap<String, Value>,
 }
 
 fn inputs(root: &Command) -> BTreeMap<String, Input> {
@@ -48,30 +43,23 @@ fn inputs(root: &Command) -> BTreeMap<String, Input> {
                 kind: InputKind::of(argument),
                 verbs: BTreeMap::new(),
             });
-            let meaning = Meaning::of(argument);
+            let meaning = meaning(argument);
             input.verbs.insert(verb.get_name().to_owned(), meaning);
         }
     }
     inputs
 }
 
-impl Meaning {
-    fn of(argument: &Arg) -> Self {
-        let defaults = argument.get_default_values().iter();
-        let defaults: Vec<_> = defaults.map(|value| value.to_string_lossy()).collect();
-        let choices = argument.get_possible_values().into_iter();
-        let says = |kind| matches!(kind, InputKind::One | InputKind::Many);
-        Self {
-            help: argument
-                .get_help()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-            default: (says(InputKind::of(argument)) && !defaults.is_empty())
-                .then(|| defaults.join(",")),
-            choices: choices
-                .filter(|_| says(InputKind::of(argument)))
-                .map(|choice| choice.get_name().to_owned())
-                .collect(),
-        }
-    }
+fn meaning(argument: &Arg) -> Value {
+    let has_values = matches!(InputKind::of(argument), InputKind::One | InputKind::Many);
+    let defaults = argument.get_default_values().iter();
+    let defaults = defaults.map(|value| value.to_string_lossy()).join(",");
+    let mut choices = argument.get_possible_values();
+    choices.retain(|_| has_values);
+    let choices: Vec<&str> = choices.iter().map(PossibleValue::get_name).collect();
+    json!({
+        "help": argument.get_help().map(ToString::to_string).unwrap_or_default(),
+        "default": Some(defaults).filter(|it| has_values && !it.is_empty()),
+        "choices": choices,
+    })
 }

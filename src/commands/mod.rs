@@ -33,7 +33,7 @@ use self::args::GlobalArgs;
 pub use crate::console::World;
 use crate::{
     console::{Console, OutputFormat},
-    error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail, ensure},
+    error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
 };
 
 /// Build, check and publish the Python packages of a ROCm CI run
@@ -79,12 +79,10 @@ enum Command {
 impl Cli {
     /// Fails if the command does not have the output format that was asked for.
     fn has_form(&self, format: OutputFormat) -> Result<()> {
-        let check = || -> Result<()> {
-            let fits = format != OutputFormat::Sarif || matches!(self.command, Command::Check(_));
-            ensure!(fits, "only `check` answers in SARIF");
-            Ok(())
-        };
-        check().hint("pass `--format json`")
+        let fits = format != OutputFormat::Sarif || matches!(self.command, Command::Check(_));
+        fits.then_some(())
+            .context("only `check` answers in SARIF")
+            .hint("pass `--format json`")
     }
 }
 

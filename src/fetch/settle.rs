@@ -184,7 +184,7 @@ impl<'a> RunQuery<'a> {
             }));
         }
         // A bucket that the user named is the only source: do not fall back to GitHub.
-        let only_bucket = self.context.choices.bucket.is_some() || run.id.is_local();
+        let only_bucket = self.context.bucket.is_some() || run.id.is_local();
         if self.keeper == Keeper::GitHub || self.keeper == Keeper::Auto && !only_bucket {
             let is_second = !sources.is_empty();
             let github = Arc::clone(&self.github);

@@ -12,7 +12,7 @@ pub use buckets::{BucketFacts, Buckets};
 pub use group::ArtifactGroup;
 pub use origin::{Event, RunFacts, RunOrigin};
 pub use reference::RunReference;
-pub use resolve::{Choices, Environment, Run, RunContext};
+pub use resolve::{Environment, Run, RunContext};
 
 use crate::error::{Error, Result, anyhow, bail, ensure};
 

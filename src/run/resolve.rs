@@ -13,14 +13,6 @@ use crate::{
     version::ReleaseType,
 };
 
-/// The flags that the user passed. They have precedence over everything else.
-#[derive(Clone, Debug, Default)]
-pub struct Choices {
-    pub repository: Option<Repository>,
-    pub release_type: Option<ReleaseType>,
-    pub bucket: Option<Bucket>,
-}
-
 /// The environment of the run that this process is part of.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
@@ -48,10 +40,13 @@ pub struct Run {
     pub prefix: Key,
 }
 
-/// The flags and the environment, which decide where a run keeps its outputs.
+/// The flags and the environment, which decide where a run keeps its outputs. The flags have
+/// precedence over everything else.
 #[derive(Clone, Debug, Default)]
 pub struct RunContext {
-    pub choices: Choices,
+    pub repository: Option<Repository>,
+    pub release_type: Option<ReleaseType>,
+    pub bucket: Option<Bucket>,
     pub environment: Environment,
 }
 
@@ -109,7 +104,7 @@ impl RunContext {
         let buckets = Buckets::builtin();
         let is_home = repository == *buckets.home();
         let mut origin = self.origin(run);
-        let (bucket, known) = if let Some(bucket) = &self.choices.bucket {
+        let (bucket, known) = if let Some(bucket) = &self.bucket {
             (bucket.clone(), buckets.find(bucket))
         } else if run.id.is_local() {
             ("local".parse()?, None)
@@ -131,7 +126,7 @@ impl RunContext {
             Some(known) => known.external,
             // The table does not list this bucket, so it is unknown which repositories use it.
             // Other repositories than home get a prefix of their own, as in a shared bucket.
-            None => self.choices.bucket.is_some() && !is_home,
+            None => self.bucket.is_some() && !is_home,
         };
         let (owner, name) = (repository.owner(), repository.name());
         let shared = if is_shared {
@@ -158,7 +153,7 @@ impl RunContext {
     /// The repository of the run: from its URL, the flags or the environment, or else the home
     /// repository. GitHub is not asked.
     pub fn repository(&self, run: &RunReference) -> Result<Repository> {
-        let chosen = self.choices.repository.as_ref();
+        let chosen = self.repository.as_ref();
         if let (Some(told), Some(chosen)) = (&run.repository, chosen) {
             ensure!(
                 told == chosen,
@@ -178,10 +173,7 @@ impl RunContext {
     fn release_type(&self, run: &RunReference) -> ReleaseType {
         let said = self.environment.release_type;
         let said = said.filter(|_| !self.is_another_run(run));
-        self.choices
-            .release_type
-            .or(said)
-            .unwrap_or(ReleaseType::Ci)
+        self.release_type.or(said).unwrap_or(ReleaseType::Ci)
     }
 
     /// Whose code the run builds, if the environment tells. The event describes only the current
@@ -195,7 +187,7 @@ impl RunContext {
     fn is_another_run(&self, run: &RunReference) -> bool {
         let here = &self.environment;
         let is_other_id = here.run_id.as_ref().is_some_and(|id| *id != run.id);
-        let told = run.repository.as_ref().or(self.choices.repository.as_ref());
+        let told = run.repository.as_ref().or(self.repository.as_ref());
         let is_elsewhere = told.zip(here.repository.as_ref());
         is_other_id || is_elsewhere.is_some_and(|(there, here)| there != here)
     }

@@ -4,9 +4,10 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
+use itertools::Itertools as _;
 use serde_json::{Map, Value};
 
-use crate::error::{Context as _, Hint as _, Result, bail, ensure};
+use crate::error::{Context as _, Hint as _, Result, anyhow, bail, ensure, hinted};
 
 /// The environment variable with the inputs, as a JSON object.
 pub(crate) const VARIABLE: &str = "ROCWHEEL_INPUTS";
@@ -85,64 +86,50 @@ pub(crate) fn line(mut root: Command, json: &str) -> Result<Vec<OsString>> {
     root.build();
     let inputs: Map<String, Value> =
         serde_json::from_str(json).with_context(|| format!("failed to read `{VARIABLE}`"))?;
-    let verb = verb(&root, text(inputs.get("command")).trim())?;
+    let text = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.trim().to_owned(),
+        other => other.to_string(),
+    };
+    let command = inputs.get("command").map(text).unwrap_or_default();
+    let verb = verbs(&root).find(|verb| verb.get_name() == command);
+    let verb = verb
+        .with_context(|| format!("no such command for a step: `{command}`"))
+        .hint(format!(
+            "the commands are {}",
+            verbs(&root).map(Command::get_name).join(", ")
+        ))?;
     let mut line = vec![root.get_name().to_owned(), verb.get_name().to_owned()];
     let mut positional = Vec::new();
     for (input, value) in &inputs {
-        let value = text(Some(value));
-        let value = value.trim();
+        let value = text(value);
         if value.is_empty() || APART.contains(&input.as_str()) {
             continue;
         }
-        let Some(argument) = arguments(verb).find(|argument| name(argument) == *input) else {
-            return not_of(&root, verb, input);
+        let has = |verb: &Command| arguments(verb).find(|it| name(it) == *input).cloned();
+        let Some(argument) = has(verb) else {
+            let error = anyhow!("`{}` has no input `{input}`", verb.get_name());
+            let others = verbs(&root).filter(|other| has(other).is_some());
+            let others = others.map(Command::get_name).join(", ");
+            return Err(if others.is_empty() {
+                error
+            } else {
+                hinted(error, format!("it is an input of {others}"))
+            });
         };
-        let values = values(argument, value)
+        let values = values(&argument, &value)
             .with_context(|| format!("failed to read the input `{input}`"))?;
-        match argument.get_long() {
-            Some(flag)
-                if matches!(
-                    InputKind::of(argument),
-                    InputKind::Switch | InputKind::Count
-                ) =>
-            {
+        match (argument.get_long(), InputKind::of(&argument)) {
+            (Some(flag), InputKind::Switch | InputKind::Count) => {
                 line.extend(values.iter().map(|_| format!("--{flag}")));
             }
-            Some(flag) => line.extend(values.iter().map(|value| format!("--{flag}={value}"))),
-            None => positional.extend(values),
+            (Some(flag), _) => line.extend(values.iter().map(|it| format!("--{flag}={it}"))),
+            (None, _) => positional.extend(values),
         }
     }
     line.push("--".to_owned());
     line.extend(positional);
     Ok(line.into_iter().map(OsString::from).collect())
-}
-
-fn text(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    }
-}
-
-fn verb<'a>(root: &'a Command, name: &str) -> Result<&'a Command> {
-    let found = verbs(root).find(|verb| verb.get_name() == name);
-    let names: Vec<&str> = verbs(root).map(Command::get_name).collect();
-    found
-        .with_context(|| format!("no such command for a step: `{name}`"))
-        .hint(format!("the commands are {}", names.join(", ")))
-}
-
-fn not_of<T>(root: &Command, verb: &Command, input: &str) -> Result<T> {
-    let refuse = || bail!("`{}` has no input `{input}`", verb.get_name());
-    let others: Vec<&str> = verbs(root)
-        .filter(|other| arguments(other).any(|argument| name(argument) == input))
-        .map(Command::get_name)
-        .collect();
-    if others.is_empty() {
-        return refuse();
-    }
-    refuse().hint(format!("it is an input of {}", others.join(", ")))
 }
 
 /// The values of an argument. A switch or a count has an empty value for each time that its flag is

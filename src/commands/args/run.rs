@@ -10,7 +10,7 @@ use crate::{
     commands::World,
     error::{Context, Hint, Result},
     location::Bucket,
-    run::{Choices, Environment, Platform, Repository, Run, RunContext, RunReference},
+    run::{Environment, Platform, Repository, Run, RunContext, RunReference},
     version::ReleaseType,
 };
 
@@ -92,11 +92,9 @@ impl RunArgs {
         Ok(RunContext {
             // A bucket counts as chosen even if it comes from its environment variable, because
             // only users set that variable.
-            choices: Choices {
-                repository: repository.filter(|_| self.is_flag("repository")),
-                release_type: release_type.filter(|_| self.is_flag("release_type")),
-                bucket: self.args.bucket.clone(),
-            },
+            bucket: self.args.bucket.clone(),
+            repository: repository.filter(|_| self.is_flag("repository")),
+            release_type: release_type.filter(|_| self.is_flag("release_type")),
             environment: Environment::parse(variable, payload.as_deref())?,
         })
     }
@@ -150,7 +148,7 @@ mod tests {
         let arguments = parse("--run-id 7 --repository ROCm/TheRock --release-type nightly");
         let arguments = arguments.unwrap();
         let context = arguments.context_in(in_actions).unwrap();
-        let (choices, environment) = (context.choices, context.environment);
+        let (choices, environment) = (context.clone(), context.environment);
         assert_eq!(choices.repository.unwrap().to_string(), "ROCm/TheRock");
         assert_eq!(choices.release_type, Some(ReleaseType::Nightly));
         assert_eq!(
@@ -171,14 +169,14 @@ mod tests {
         let matches = command.try_get_matches_from(["probe"]).unwrap();
         let run = Probe::from_arg_matches(&matches).unwrap().run;
         assert!(run.args.repository.is_some());
-        let choices = run.context_in(|_| None).unwrap().choices;
+        let choices = run.context_in(|_| None).unwrap();
         assert!(choices.repository.is_none());
     }
 
     #[test]
     fn a_bucket_is_a_choice() {
         let run = parse("--bucket my-bucket").unwrap();
-        let choices = run.context_in(|_| None).unwrap().choices;
+        let choices = run.context_in(|_| None).unwrap();
         assert_eq!(choices.bucket.unwrap().to_string(), "my-bucket");
     }
 

@@ -144,21 +144,17 @@ fn github_is_asked_only_when_its_answer_matters() {
         "https://github.com/ROCm/rocm-libraries/actions/runs/7"
     ));
     assert!(!asked(&inside("ROCm/TheRock", "", None), "42"));
-    let chosen = |choices| RunContext {
-        choices,
-        ..RunContext::default()
-    };
     assert!(!asked(
-        &chosen(Choices {
+        &(RunContext {
             release_type: Some(ReleaseType::Nightly),
-            ..Choices::default()
+            ..RunContext::default()
         }),
         "7"
     ));
     assert!(!asked(
-        &chosen(Choices {
+        &(RunContext {
             bucket: Some("testing".parse().unwrap()),
-            ..Choices::default()
+            ..RunContext::default()
         }),
         "7"
     ));
@@ -174,8 +170,8 @@ fn a_choice_beats_the_environment_which_beats_home() {
     );
     assert_eq!(inside.release_type(&here), ReleaseType::Nightly);
     let mut chosen = inside.clone();
-    chosen.choices.repository = Some(repository("a/b"));
-    chosen.choices.release_type = Some(ReleaseType::Dev);
+    chosen.repository = Some(repository("a/b"));
+    chosen.release_type = Some(ReleaseType::Dev);
     assert_eq!(chosen.repository(&here).unwrap(), repository("a/b"));
     assert_eq!(chosen.release_type(&here), ReleaseType::Dev);
     let laptop = RunContext::default();
@@ -193,7 +189,7 @@ fn the_release_type_of_this_run_says_nothing_about_another() {
     let elsewhere = run("https://github.com/ROCm/rockrel/actions/runs/42");
     assert_eq!(inside.release_type(&elsewhere), ReleaseType::Ci);
     let mut chosen = inside.clone();
-    chosen.choices.repository = Some(repository("ROCm/rockrel"));
+    chosen.repository = Some(repository("ROCm/rockrel"));
     assert_eq!(chosen.release_type(&run("42")), ReleaseType::Ci);
     let mut unnamed = inside;
     unnamed.environment.run_id = None;
@@ -204,7 +200,7 @@ fn the_release_type_of_this_run_says_nothing_about_another() {
 fn a_bucket_of_ones_choice_keeps_the_prefix_it_needs() {
     let place = |bucket: &str, name: &str, event| {
         let mut context = inside(name, "", event);
-        context.choices.bucket = Some(bucket.parse().unwrap());
+        context.bucket = Some(bucket.parse().unwrap());
         show(&context, "42")
     };
     let table = [
@@ -254,18 +250,14 @@ fn a_run_from_before_the_move_is_found() {
 
 #[test]
 fn a_contradiction_is_told_and_so_is_a_release_that_no_run_makes() {
-    let context = |choices| RunContext {
-        choices,
+    let other = RunContext {
+        repository: Some(repository("ROCm/rockrel")),
         ..RunContext::default()
     };
-    let other = context(Choices {
-        repository: Some(repository("ROCm/rockrel")),
-        ..Choices::default()
-    });
-    let release = context(Choices {
+    let release = RunContext {
         release_type: Some(ReleaseType::Release),
-        ..Choices::default()
-    });
+        ..RunContext::default()
+    };
     let url = "https://github.com/ROCm/TheRock/actions/runs/7";
     let messages = [show(&other, url), show(&release, "7")];
     insta::assert_snapshot!(messages.join("\n"), @"
@@ -313,12 +305,8 @@ fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
 #[test]
 fn a_run_has_one_place_for_a_package_set_of_each_group() {
     let resolve = |reference: &str, bucket: Option<&str>| {
-        let choices = Choices {
-            bucket: bucket.map(|name| name.parse().unwrap()),
-            ..Choices::default()
-        };
         let context = RunContext {
-            choices,
+            bucket: bucket.map(|name| name.parse().unwrap()),
             ..RunContext::default()
         };
         let resolved = context.resolve(&run(reference), Platform::Linux, |repository| {
