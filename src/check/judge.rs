@@ -72,8 +72,7 @@ fn of_parts(
         let mut findings = rules::findings(&part.set, &options, &own);
         rules::leave_out_followers(&mut findings);
         all.push(findings);
-        let is_windows = part.platform == Some("win");
-        coverage.extend(own, if is_windows { " (Windows)" } else { "" });
+        coverage.extend(own, if part.is_windows { " (Windows)" } else { "" });
     }
     let mut findings = together(&parts, &all);
     findings.extend(of_all);
@@ -82,25 +81,13 @@ fn of_parts(
 
 /// Packages that are installed together: those of one family on one platform.
 struct InstallGroup {
-    family: Option<String>,
-    /// `linux` or `win`, as in tags.
-    platform: Option<&'static str>,
+    /// ``the set of `gfx94X-dcgpu` for Windows``
+    label: String,
+    is_windows: bool,
     set: SetFacts,
 }
 
 impl InstallGroup {
-    /// ``the set of `gfx94X-dcgpu` for Windows``
-    fn label(&self) -> String {
-        let family = self.family.as_ref();
-        let family = family.map_or(String::new(), |family| format!(" of `{family}`"));
-        let platform = match self.platform {
-            Some("win") => " for Windows",
-            Some(_) => " for Linux",
-            None => "",
-        };
-        format!("the set{family}{platform}")
-    }
-
     fn has(&self, file: &str) -> bool {
         self.set.packages().any(|it| it.file == file)
     }
@@ -110,8 +97,8 @@ impl InstallGroup {
 fn parts(set: &SetFacts) -> Vec<InstallGroup> {
     let families: BTreeSet<&str> = set.packages().filter_map(|it| it.family()).collect();
     let of_family = |family: Option<&str>| InstallGroup {
-        family: family.map(str::to_owned),
-        platform: None,
+        label: family.map_or("the set".to_owned(), |it| format!("the set of `{it}`")),
+        is_windows: false,
         set: set.filtered(|it| {
             it.family().is_none_or(|own| Some(own) == family)
                 // Of the libraries of families, which may be beside the common packages, a part
@@ -139,15 +126,15 @@ fn by_platform(part: InstallGroup) -> Vec<InstallGroup> {
         return vec![part];
     }
     // Packages for any platform, and those with invalid names that tell none, are in both parts.
-    let on = |platform: &'static str, other: &str| InstallGroup {
-        family: part.family.clone(),
-        platform: Some(platform),
+    let on = |name: &str, platform: &str, other: &str| InstallGroup {
+        label: format!("{} for {name}", part.label),
+        is_windows: platform == "win",
         set: part.set.filtered(|it| {
             let tag = it.platform.unwrap_or(it.file);
             !has_extension(it.file, "whl") || tag.contains(platform) || !tag.contains(other)
         }),
     };
-    vec![on("linux", "win"), on("win", "linux")]
+    vec![on("Linux", "linux", "win"), on("Windows", "win", "linux")]
 }
 
 /// Merges the findings of all parts. A finding that every part has is reported once; another one
@@ -162,7 +149,7 @@ fn together(parts: &[InstallGroup], all: &[Vec<Finding>]) -> Vec<Finding> {
                 parts.iter().filter(|part| part.has(file)).count()
             });
             if holders > 1 && !everywhere(&finding) {
-                finding.fact = format!("{}, in {}", finding.fact, part.label());
+                finding.fact = format!("{}, in {}", finding.fact, part.label);
             }
             findings.push(finding);
         }

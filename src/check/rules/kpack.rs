@@ -196,12 +196,7 @@ struct User<'a> {
 }
 
 impl<'a> User<'a> {
-    fn new(
-        wheel: &'a str,
-        path: &'a str,
-        binary: Binary<'a>,
-        targets: impl Iterator<Item = &'a Target>,
-    ) -> Self {
+    fn new(wheel: &'a str, path: &'a str, binary: Binary<'a>, targets: BTreeSet<Target>) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let (name, asked_for_as, needed) = match binary {
             Binary::Elf(elf) => {
@@ -221,14 +216,17 @@ impl<'a> User<'a> {
             name,
             asked_for_as,
             needed,
-            targets: targets.cloned().collect(),
+            targets,
         }
     }
 }
 
 fn users<'a>(set: &'a SetFacts, reach: &'a Reach<'a>) -> Vec<User<'a>> {
     let split = reach.libraries.iter();
-    let split = split.map(|it| User::new(it.wheel, it.path, it.binary, it.targets()));
+    let split = split.map(|it| {
+        let targets = it.targets().cloned().collect();
+        User::new(it.wheel, it.path, it.binary, targets)
+    });
     let mut users: Vec<User<'_>> = split.collect();
     let columns = coverage::targets(set);
     for (wheel, member, content) in set.contents() {
@@ -237,10 +235,8 @@ fn users<'a>(set: &'a SetFacts, reach: &'a Reach<'a>) -> Vec<User<'a>> {
         {
             let targets = columns.iter();
             let targets = targets.filter(|it| coverage::serves(carried, it));
-            users.push(User {
-                targets: targets.cloned().collect(),
-                ..User::new(&wheel.file, &member.path, binary, [].iter())
-            });
+            let targets = targets.cloned().collect();
+            users.push(User::new(&wheel.file, &member.path, binary, targets));
         }
     }
     users

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
+
 use super::Observed;
 use crate::{
     check::{
@@ -143,18 +145,14 @@ fn soname(
 /// Reports the newest symbol version of each kind, if hosts need not have it.
 fn newer_than(place: (&str, &str), elf: &elf::ElfFacts, glibc: &Dotted, findings: &mut Findings) {
     let host = SystemLibraries::builtin();
-    let mut newest: BTreeMap<&str, Dotted> = BTreeMap::new();
     let needs = elf.versions.iter().filter(|it| host.has(&it.library));
-    for version in needs.flat_map(|needs| &needs.versions) {
-        let Some((kind, number)) = version.split_once('_') else {
-            continue;
-        };
-        let Ok(number) = number.parse::<Dotted>() else {
-            continue;
-        };
-        let known = newest.entry(kind).or_insert_with(|| number.clone());
-        *known = number.max(known.clone());
-    }
+    let versions = needs.flat_map(|needs| &needs.versions);
+    let numbers = versions.filter_map(|version| {
+        let (kind, number) = version.split_once('_')?;
+        Some((kind, number.parse::<Dotted>().ok()?))
+    });
+    // Of several numbers the map keeps the last, which is the newest.
+    let newest: BTreeMap<&str, Dotted> = numbers.sorted().collect();
     for (kind, number) in newest {
         let Some(most) = host.newest(kind, glibc).filter(|most| number > *most) else {
             continue;
