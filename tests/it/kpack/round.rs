@@ -1,6 +1,12 @@
 //! `kpack recombine`: split artifacts become fat ones again.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Instant,
+};
 
 use rocwheel::kpack::{
     bundle,
@@ -11,16 +17,20 @@ use super::{
     binaries::library,
     splitting::{STAGE, artifacts, files, flattened, split},
 };
-use crate::support::program::ROCWHEEL;
+use crate::support::{long, program::ROCWHEEL};
 
-fn recombine(place: &Path, input: &str, output: &str) -> String {
-    let run = Command::new(ROCWHEEL)
+fn command(place: &Path, input: &str, output: &str) -> Command {
+    let mut command = Command::new(ROCWHEEL);
+    command
         .env_clear()
         .current_dir(place)
         .args(["kpack", "recombine", "--family", "gfx90X-dcgpu"])
-        .args(["--artifact-dir", input, "--output-dir", output])
-        .output()
-        .unwrap();
+        .args(["--artifact-dir", input, "--output-dir", output]);
+    command
+}
+
+fn recombine(place: &Path, input: &str, output: &str) -> String {
+    let run = command(place, input, output).output().unwrap();
     format!(
         "exit {}\n{}{}",
         run.status.code().unwrap(),
@@ -98,6 +108,45 @@ fn what_is_split_comes_together_again() {
         super::runtime::compare(&library(), &root, "lib/libfat.so.1"),
         28
     );
+}
+
+#[test]
+fn what_was_killed_while_it_came_together_comes_together_whole() {
+    // A killed run also leaves its lock and its staged files, which a later run removes.
+    let made = |out: &Path| {
+        let mut made = files(out);
+        made.retain(|name, _| !name.starts_with(".rocwheel-"));
+        made
+    };
+    let place = tempfile::tempdir().unwrap();
+    let fat = artifacts(place.path());
+    let said = split(&fat, &place.path().join("split"), "2");
+    assert!(said.starts_with("exit 0"), "{said}");
+    let begun = Instant::now();
+    let said = recombine(place.path(), "split", "whole");
+    assert!(said.starts_with("exit 0"), "{said}");
+    let time = begun.elapsed();
+    let whole = files(&place.path().join("whole"));
+    let out = place.path().join("out");
+    let rounds = long::rounds(8, 40);
+    for round in 0..rounds {
+        let mut run = command(place.path(), "split", "out");
+        let run = run.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = run.spawn().unwrap();
+        thread::sleep(time * round / rounds);
+        run.kill().unwrap();
+        run.wait().unwrap();
+        // It may have made everything before it was killed. Then it is not made again.
+        fs_err::create_dir_all(&out).unwrap();
+        let left = made(&out);
+        assert!(left.is_empty() || left == whole, "round {round}");
+        if left.is_empty() {
+            let again = recombine(place.path(), "split", "out");
+            assert!(again.starts_with("exit 0"), "round {round}: {again}");
+        }
+        assert!(made(&out) == whole, "round {round}");
+        fs_err::remove_dir_all(&out).unwrap();
+    }
 }
 
 #[test]
