@@ -43,10 +43,19 @@ impl UploadPlan {
     ) -> Self {
         items.sort_by_key(|item| item.phase);
         let ours: BTreeSet<String> = items.iter().map(|item| item.path.clone()).collect();
-        // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`.
+        // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`. SeaweedFS
+        // lists it as `simple/rocm/rocm`.
+        let has_page = |directory: &str| {
+            let mut pages = ["index.html", "index.json"].iter();
+            pages.any(|page| ours.contains(&format!("{directory}/{page}")))
+        };
         let is_own = |path: &String| {
-            let file = |name: &str| ours.contains(&format!("{path}/{name}"));
-            ours.contains(path) || file("index.html") || file("index.json")
+            let twice = path.rsplit_once('/');
+            let twice =
+                twice.filter(|(directory, name)| directory.rsplit('/').next() == Some(name));
+            ours.contains(path)
+                || has_page(path)
+                || twice.is_some_and(|(directory, _)| has_page(directory))
         };
         let strangers = seen.paths.into_iter().filter(|path| !is_own(path));
         let strangers = strangers.collect();
@@ -267,9 +276,16 @@ mod tests {
 
     #[test]
     fn the_pages_of_an_earlier_upload_are_no_strangers() {
-        let paths = ["simple/rocm", "simple/_json/rocm", "simple/rocm/index.html"];
+        let paths = [
+            "simple/rocm",
+            "simple/_json/rocm",
+            "simple/rocm/index.html",
+            "simple/rocm/rocm",
+            "simple/other/other",
+        ];
         let there: Vec<(&str, ExistingObject)> = paths.map(|path| (path, OTHER())).into();
-        assert_eq!(plan(&there, false).strangers, [""; 0]);
+        let strangers = plan(&there, false).strangers;
+        assert_eq!(strangers, ["simple/other/other"]);
     }
 
     #[test]
