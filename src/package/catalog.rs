@@ -237,12 +237,22 @@ impl Catalog {
             .context("no required runtime package in `packages.toml`: the others find their libraries there")
     }
 
-    /// The package that contains device code: `device` in a split set, `libraries` in a legacy set.
-    pub fn holder(&self, mode: DistributionMode) -> Result<&PackageSpec> {
-        match mode {
-            DistributionMode::Split => self.only(PackageKind::Device),
-            DistributionMode::Legacy => self.overlaid(),
-        }
+    /// The targets or families that artifacts have device code for, without features.
+    ///
+    /// Ignores artifacts that no package with device code takes: an artifact with tests of a target
+    /// does not make a package for that target.
+    pub fn scopes_with_code<'a>(
+        &self,
+        artifacts: impl Iterator<Item = &'a ArtifactName>,
+        mode: DistributionMode,
+    ) -> Result<BTreeSet<Scope>> {
+        let holder = match mode {
+            DistributionMode::Split => self.only(PackageKind::Device)?,
+            DistributionMode::Legacy => self.overlaid()?,
+        };
+        let with_code =
+            artifacts.filter(|name| name.scope != Scope::Generic && holder.takes_kind(name, mode));
+        Ok(with_code.map(|name| name.scope.base()).collect())
     }
 
     /// The package into whose directory device packages are installed.

@@ -8,7 +8,6 @@ use crate::{
     error::Result,
     package::{
         catalog::{PackageKind, PackageSpec},
-        claims::Claim,
         devel, devel_manifest,
         dist_info::{self, DistInfo},
         naming::PublicationName,
@@ -16,6 +15,7 @@ use crate::{
             Label, MemberSource, Members, PackageContent, PackagePlan, SdkTreePacking,
             WheelMemberPlan,
         },
+        runtime::Claim,
         sdk_tree::SdkTree,
         selector, templates,
     },

@@ -9,9 +9,8 @@ use crate::{
     artifact::{LinkEnd, Owned, TreeContent},
     error::{Result, bail},
     package::{
-        claims::{Claim, Claims},
         plan::{MemberSource, WheelMemberPlan},
-        runtime::{Files, RuntimeFile, escaping_link},
+        runtime::{Claim, Claims, Files, RuntimeFile, escaping_link},
         sdk_tree::{SdkEntry, SdkTree, way},
         search,
     },

@@ -1,7 +1,5 @@
 //! Predicts the packages of a set from the names of its artifacts, before they are unpacked.
 
-use std::collections::BTreeSet;
-
 use crate::{
     artifact::ArtifactName,
     error::Result,
@@ -29,11 +27,7 @@ pub struct Expected {
 pub fn expected(request: &Request<'_>, artifacts: &[ArtifactName]) -> Result<Vec<Expected>> {
     let catalog = &request.options.catalog;
     let (mode, version) = (request.mode, &request.release.version);
-    let holder = catalog.holder(mode)?;
-    let with_code = artifacts
-        .iter()
-        .filter(|name| name.scope != Scope::Generic && holder.takes_kind(name, mode));
-    let scopes: BTreeSet<Scope> = with_code.map(|name| name.scope.base()).collect();
+    let scopes = catalog.scopes_with_code(artifacts.iter(), mode)?;
     let mut families: Vec<Option<&Scope>> = scopes.iter().map(Some).collect();
     if mode == DistributionMode::Split || families.is_empty() {
         families = vec![None];

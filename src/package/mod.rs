@@ -6,7 +6,6 @@
 pub mod assemble;
 pub mod build;
 pub mod catalog;
-pub mod claims;
 pub mod complete;
 mod describe;
 mod devel;

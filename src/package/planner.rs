@@ -16,14 +16,13 @@ use crate::{
     error::{Context as _, Result, anyhow, ensure, hinted},
     package::{
         catalog::{Catalog, PackageKind, PackageSpec},
-        claims::{Claim, Claims},
         describe::{Describer, Devel},
         devel,
         dist_info::DistInfo,
         naming::{DistributionMode, platform_package},
         options::{OnCollision, Request},
         plan::{BuildPlan, Members},
-        runtime::Placing,
+        runtime::{Claim, Claims, Placing},
         subset::Subset,
     },
     relpath::RelPath,
@@ -60,7 +59,8 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
     let catalog = &request.options.catalog;
     check::platform(tree, request.options.platform)?;
     let core = catalog.core()?.dist_name(request.mode, None);
-    let mut scopes = check::scopes_with_code(catalog, tree, request.mode)?;
+    let artifacts = tree.artifacts.iter().filter(|it| !it.basedirs.is_empty());
+    let mut scopes = catalog.scopes_with_code(artifacts.map(|it| &it.name), request.mode)?;
     let mut devices = scopes.clone();
     if let Some(subset) = &request.subset {
         check::subset(subset, &scopes, request.mode)?;

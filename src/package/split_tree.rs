@@ -11,6 +11,8 @@ use std::{
     sync::Arc,
 };
 
+use itertools::Itertools as _;
+
 use crate::{
     artifact::{
         Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits, TreeContent,
@@ -67,27 +69,20 @@ impl<'a> SplitTree<'a> {
             kpack == Kpack::Split || is_family || one.losses().next().is_some()
         };
         let splittings: Vec<_> = splittings.into_iter().filter(fat).collect();
-        let tree = if splittings.is_empty() {
-            Cow::Borrowed(tree)
-        } else {
-            let mut new = tree.clone();
+        let mut tree = Cow::Borrowed(tree);
+        if !splittings.is_empty() {
             let split: BTreeSet<_> = splittings.iter().map(|one| &one.source).collect();
-            new.artifacts.retain(|one| !split.contains(&one.name));
+            let new = &mut tree.to_mut().artifacts;
+            new.retain(|one| !split.contains(&one.name));
             for splitting in &splittings {
-                new.artifacts.extend(artifacts(splitting, &staging)?);
+                new.extend(artifacts(splitting, &staging)?);
             }
-            new.artifacts
-                .sort_by_cached_key(|artifact| artifact.name.to_string());
-            let names: Vec<String> = splittings
-                .iter()
-                .map(|one| one.source.to_string())
-                .collect();
-            let found = many(names.len(), "fat artifact");
-            world
-                .console
-                .status("Splitting", format!("{found}: {}", names.join(", ")));
-            Cow::Owned(new)
-        };
+            new.sort_by_cached_key(|artifact| artifact.name.to_string());
+            let found = many(splittings.len(), "fat artifact");
+            let names = splittings.iter().map(|one| &one.source).join(", ");
+            let console = &world.console;
+            console.status("Splitting", format!("{found}: {names}"));
+        }
         Ok(Self {
             tree,
             splittings,
@@ -100,7 +95,10 @@ impl<'a> SplitTree<'a> {
         if self.splittings.is_empty() {
             return Ok(None);
         }
-        let staging = BuildArchives::new(self.staging.clone())?;
+        // A build that was killed may have left the directory.
+        atomic::clear(&self.staging)?;
+        fs_err::create_dir_all(&self.staging)?;
+        let staging = BuildArchives(self.staging.clone());
         let (mut count, mut bytes) = (0, 0);
         for splitting in &self.splittings {
             let total = splitting
@@ -136,15 +134,6 @@ impl<'a> SplitTree<'a> {
 /// It has a fixed name and not a random one, because the plan of the build contains its path.
 #[derive(Debug)]
 pub(super) struct BuildArchives(PathBuf);
-
-impl BuildArchives {
-    fn new(place: PathBuf) -> Result<Self> {
-        // A build that was killed may have left the directory.
-        atomic::clear(&place)?;
-        fs_err::create_dir_all(&place)?;
-        Ok(Self(place))
-    }
-}
 
 impl Drop for BuildArchives {
     fn drop(&mut self) {
@@ -187,14 +176,31 @@ fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
 /// The parts of a fat artifact, as a scan would find them if it had been split on disk.
 fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>> {
     let mut parts: BTreeMap<Scope, Vec<TreeFile>> = BTreeMap::from([(Scope::Generic, Vec::new())]);
-    let losing = losing(splitting);
+    let changed = changed(splitting);
     for (file, fate) in &splitting.files {
         let scope = fate.scope();
-        let content = content(file, &losing);
-        let file = TreeFile {
-            content,
-            ..(*file).clone()
-        };
+        let mut file = TreeFile::clone(file);
+        let basedir = Arc::clone(&file.basedir);
+        // A binary, and a symlink to one, has the facts of the binary without device code. A
+        // symlink to a file that has moved is dangling.
+        match &mut file.content {
+            TreeContent::File(facts) => {
+                if let Some(Some(new)) = changed.get(&(&*basedir, &file.path)) {
+                    *facts = new.clone();
+                }
+            }
+            TreeContent::Link { end, .. } => {
+                if let LinkEnd::File { path, facts, .. } = end
+                    && let Some(new) = changed.get(&(&*basedir, &*path))
+                {
+                    match new {
+                        Some(new) => *facts = new.clone(),
+                        None => *end = LinkEnd::Dangling,
+                    }
+                }
+            }
+            TreeContent::Directory => {}
+        }
         parts.entry(scope).or_default().push(file);
     }
     for at in splitting.places.values() {
@@ -204,7 +210,14 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
             path: at.path.clone(),
             basedir: Arc::clone(basedir.context("no such base directory")?),
             source: place(splitting, at, staging),
-            content: TreeContent::File(to_come()),
+            content: TreeContent::File(FileFacts {
+                len: 0,
+                mode: PermissionBits::default(),
+                kind: FileKind::Other,
+                elf: None,
+                damage: None,
+                form: TreeForm::ToCome,
+            }),
         });
     }
     let parts = parts.into_iter().map(|(scope, mut files)| {
@@ -223,9 +236,9 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
 
 /// The files that change, by base directory and path, with their new facts. `None` if the file
 /// moves to the artifact of a target.
-type Losing<'a> = BTreeMap<(&'a RelPath, &'a RelPath), Option<FileFacts>>;
-
-fn losing<'a>(splitting: &'a SplitPlan<'a>) -> Losing<'a> {
+fn changed<'a>(
+    splitting: &'a SplitPlan<'a>,
+) -> BTreeMap<(&'a RelPath, &'a RelPath), Option<FileFacts>> {
     let changed = splitting.files.iter().filter_map(|(file, fate)| {
         let facts = match (fate, &file.content) {
             (SplitAction::Moves(_), _) => None,
@@ -239,46 +252,6 @@ fn losing<'a>(splitting: &'a SplitPlan<'a>) -> Losing<'a> {
         Some(((&*file.basedir, &file.path), facts))
     });
     changed.collect()
-}
-
-/// The content of a file after the split. A binary, and a symlink to one, has the facts of the
-/// binary without device code. A symlink to a file that has moved is dangling.
-fn content(file: &TreeFile, losing: &Losing<'_>) -> TreeContent {
-    let changed = |path| losing.get(&(&*file.basedir, path));
-    match &file.content {
-        TreeContent::File(_) => match changed(&file.path) {
-            Some(Some(facts)) => TreeContent::File(facts.clone()),
-            _ => file.content.clone(),
-        },
-        TreeContent::Link {
-            text,
-            end: LinkEnd::File { path, source, .. },
-        } => {
-            let end = match changed(path) {
-                None => return file.content.clone(),
-                Some(None) => LinkEnd::Dangling,
-                Some(Some(facts)) => LinkEnd::File {
-                    path: path.clone(),
-                    source: source.clone(),
-                    facts: facts.clone(),
-                },
-            };
-            let text = text.clone();
-            TreeContent::Link { text, end }
-        }
-        _ => file.content.clone(),
-    }
-}
-
-fn to_come() -> FileFacts {
-    FileFacts {
-        len: 0,
-        mode: PermissionBits::default(),
-        kind: FileKind::Other,
-        elf: None,
-        damage: None,
-        form: TreeForm::ToCome,
-    }
 }
 
 fn place(splitting: &SplitPlan<'_>, at: &ArchivePlace, staging: &Path) -> PathBuf {

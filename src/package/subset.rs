@@ -40,25 +40,24 @@ impl Subset {
         targets: BTreeSet<Scope>,
     ) -> Result<Self> {
         let packages = catalog.packages().iter();
-        let packages: Vec<_> = packages.filter(|it| it.ships_on(platform)).collect();
-        let mut all = Vec::new();
+        let packages: Vec<_> = packages
+            .filter(|it| it.ships_on(platform))
+            .cloned()
+            .collect();
+        let mut labels = Vec::new();
         for package in &packages {
-            let scopes: Vec<_> = match package.kind {
-                PackageKind::Device => targets.iter().map(Some).collect(),
-                _ => vec![None],
-            };
-            all.extend(
-                scopes
-                    .into_iter()
-                    .map(|it| Label::of(package, DistributionMode::Split, it)),
-            );
+            let label = |scope| Label::of(package, DistributionMode::Split, scope);
+            match package.kind {
+                PackageKind::Device => labels.extend(targets.iter().map(|it| label(Some(it)))),
+                _ => labels.push(label(None)),
+            }
         }
-        let is_wanted = wanted(&all.iter().collect::<Vec<_>>(), names)?;
-        all.retain(is_wanted);
+        let is_wanted = wanted(&labels.iter().collect::<Vec<_>>(), names)?;
+        labels.retain(is_wanted);
         Ok(Self {
-            labels: all,
+            labels,
             targets,
-            packages: packages.into_iter().cloned().collect(),
+            packages,
         })
     }
 
@@ -84,16 +83,14 @@ impl Subset {
     /// The packages of `other` that cannot be built from the artifacts of this subset. All packages
     /// that are not for one target need the same artifacts, except that `devel` needs more.
     pub fn lacks(&self, other: &Self) -> Vec<String> {
-        let devel = self
-            .packages
-            .iter()
-            .find(|it| it.kind == PackageKind::Devel);
-        let is_devel = |label: &Label| devel.is_some_and(|devel| devel.name == label.package);
-        let has = |label: &&Label| {
-            let is_like = self.is_for_all() && label.scope.is_none() && !is_devel(label);
-            is_like || self.makes(label)
+        let is_devel = |label: &Label| {
+            let mut packages = self.packages.iter();
+            packages.any(|it| it.kind == PackageKind::Devel && it.name == label.package)
         };
-        let lacking = other.labels.iter().filter(|label| !has(label));
+        let lacking = other.labels.iter().filter(|label| {
+            let is_like = self.is_for_all() && label.scope.is_none() && !is_devel(label);
+            !is_like && !self.makes(label)
+        });
         lacking.map(|label| format!("`{}`", label.dist)).collect()
     }
 
@@ -159,16 +156,14 @@ impl Subset {
     }
 
     fn is_for_devel(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
-        let sibling = |component| ArtifactName {
-            component,
-            ..artifact.clone()
-        };
         let runs = |component| {
-            let mut runtime = self
-                .packages
-                .iter()
-                .filter(|it| it.kind == PackageKind::Runtime);
-            runtime.any(|it| it.takes_kind(&sibling(component), DistributionMode::Split))
+            let sibling = ArtifactName {
+                component,
+                ..artifact.clone()
+            };
+            self.packages.iter().any(|it| {
+                it.kind == PackageKind::Runtime && it.takes_kind(&sibling, DistributionMode::Split)
+            })
         };
         package.reaches(artifact, DistributionMode::Split, None)
             && !package.leaves_out(artifact, DistributionMode::Split)

@@ -7,9 +7,7 @@ pub mod reader;
 pub mod record;
 pub mod sdist;
 #[cfg(test)]
-pub(crate) mod sparse;
-#[cfg(test)]
-pub(crate) mod test_bytes;
+pub(crate) mod specimen;
 pub mod writer;
 
 pub use deflate::{CompressionLevel, Deflater, WheelCompression};

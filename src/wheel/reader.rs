@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
     use crate::wheel::{
-        FileMode, StorageMethod, Timestamp, WheelMember, ZipWriter, test_bytes::prose,
+        FileMode, StorageMethod, Timestamp, WheelMember, ZipWriter, specimen::prose,
     };
 
     const METADATA: &str = "Metadata-Version: 2.4\nName: x\nVersion: 1\n";

@@ -194,11 +194,11 @@ impl<W: Write + Seek> ZipWriter<W> {
 
     fn entry(&self, member: &WheelMember) -> io::Result<WrittenEntry> {
         let path = &member.path;
-        let path_len = u16::try_from(path.as_str().len())
-            .map_err(|_| invalid(format!("a name too long for an archive: `{path}`")))?;
+        let path_len = u16::try_from(path.as_str().len());
         Ok(WrittenEntry {
+            path_len: path_len
+                .map_err(|_| invalid(format!("a name too long for an archive: `{path}`")))?,
             member: member.clone(),
-            path_len,
             method: StorageMethod::Stored,
             crc: 0,
             packed: 0,

@@ -79,7 +79,7 @@ struct Upstream {
 pub struct BuildInputs {
     /// Version of the packages (default: the version in the build's manifest)
     #[arg(long, value_name = "VERSION", env = "ROCWHEEL_VERSION", value_parser = version)]
-    pub version: Option<Named>,
+    pub version: Option<GivenVersion>,
     /// Suffix for the import names of the packages, so that two sets can be installed side by side
     #[arg(long, value_name = "SUFFIX", env = "ROCWHEEL_VERSION_SUFFIX")]
     version_suffix: Option<ImportSuffix>,
@@ -234,7 +234,7 @@ impl BuildInputs {
         let tag = tag.unwrap_or(self.platform.wheel_tag());
         Ok(BuildOptions {
             catalog: self.catalog()?,
-            version: self.version.clone().and_then(|named| named.0),
+            version: self.version.clone().flatten(),
             suffix: self.version_suffix.clone().unwrap_or_default(),
             platform: self.platform,
             linux: targets(self.linux_amdgpu_families.as_deref())?,
@@ -273,12 +273,10 @@ impl BuildInputs {
 }
 
 /// A version, or `None` for an empty text, which workflows pass if they have no version.
-#[derive(Clone, Debug)]
-pub struct Named(Option<Version>);
+type GivenVersion = Option<Version>;
 
-fn version(text: &str) -> Result<Named, <Version as std::str::FromStr>::Err> {
-    let version = (!text.is_empty()).then(|| text.parse()).transpose()?;
-    Ok(Named(version))
+fn version(text: &str) -> Result<GivenVersion, <Version as std::str::FromStr>::Err> {
+    (!text.is_empty()).then(|| text.parse()).transpose()
 }
 
 /// Parses a list of families and targets into targets; `None` if the list is empty.
@@ -287,13 +285,11 @@ fn targets(list: Option<&str>) -> Result<Option<Vec<Target>>> {
     if names.is_empty() {
         return Ok(None);
     }
-    TargetTable::builtin()
-        .expand(&names)
-        .map(Some)
-        .or_else(|unknown| {
-            let hint = unknown.hint.clone();
-            Err(unknown).hint(hint)
-        })
+    let targets = TargetTable::builtin().expand(&names).map(Some);
+    targets.or_else(|unknown| {
+        let hint = unknown.hint.clone();
+        Err(unknown).hint(hint)
+    })
 }
 
 /// Reads the policy from a `--packages-file`.

@@ -11,7 +11,7 @@ use crate::{
     atomic::lock::{Lock, LockPurpose},
     check::Report,
     console::many,
-    error::{Hint as _, Result, anyhow, hinted},
+    error::{Hint as _, Result, anyhow},
     fetch::Purpose,
     package::{
         assemble::Existing,
@@ -76,7 +76,12 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     } else {
         args.build(&origin.read(&unpacked, &args.what, world)?, world)?
     };
-    let report = args.check(&set, world).hint(args.how_to_go_on())?;
+    let hint = format!(
+        "the packages are in `{}`: the same command with `--resume` goes on with them, and takes \
+         `--accept` or `--ignore` for findings that may stay",
+        args.packages().display()
+    );
+    let report = args.check(&set, world).hint(hint)?;
     let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, world)?;
     let earlier = args.earlier(world)?;
     let page = args.page(&set, Some(&urls), &report, earlier.as_ref());
@@ -86,19 +91,13 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
 }
 
 impl PipelineArgs {
-    /// A hint after failed checks: how to publish the packages without building them again.
-    fn how_to_go_on(&self) -> String {
-        let packages = self.output_dir.join("packages");
-        format!(
-            "the packages are in `{}`: the same command with `--resume` goes on with them, and takes \
-             `--accept` or `--ignore` for findings that may stay",
-            packages.display()
-        )
+    fn packages(&self) -> PathBuf {
+        self.output_dir.join("packages")
     }
 
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
-        let packages = self.output_dir.join("packages");
+        let packages = self.packages();
         let options = self.what.options()?;
         let build = Build::plan(tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
@@ -110,21 +109,17 @@ impl PipelineArgs {
     /// The packages of an earlier call, for `--resume`. Fails if they have changed since.
     fn resumed(&self, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
-        let packages = self.output_dir.join("packages");
+        let packages = self.packages();
         if !packages.join("set.json").is_file() {
-            return Err(hinted(
-                anyhow!("no finished packages in `{}`", packages.display()),
-                "run the same command without `--resume`",
-            ));
+            return Err(anyhow!("no finished packages in `{}`", packages.display()))
+                .hint("run the same command without `--resume`");
         }
         let set = LocalSet::read(&packages, world)?;
         set.ensure_as_described()?;
         set.ensure_nothing_added()?;
-        let count = many(set.set.files().len(), "package");
-        world.console.status(
-            "Resumed",
-            format!("with {count} in `{}`", packages.display()),
-        );
+        let (count, packages) = (many(set.set.files().len(), "package"), packages.display());
+        let facts = format!("with {count} in `{packages}`");
+        world.console.status("Resumed", facts);
         Ok(set)
     }
 
@@ -136,7 +131,7 @@ impl PipelineArgs {
         world: &World,
     ) -> Result<PublishedUpload> {
         let _group = world.console.group("Index");
-        let identity = set.document.identity.clone().or_of(origin.run());
+        let identity = set.document.identity.clone().or_of(&origin.run);
         let destination = SetPlace::below(&self.output_dir, origin.place().key(), &world.stop);
         let options = UploadOptions {
             is_part: false,
@@ -149,10 +144,9 @@ impl PipelineArgs {
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
     fn check(&self, set: &LocalSet, world: &World) -> Result<Report> {
-        let packages = self.output_dir.join("packages");
         let mut policy = self.policy.clone();
         policy.jobs = self.what.jobs.clone();
-        let report = check::look(&packages, &AccessArgs::default(), &policy, world)?;
+        let report = check::look(&self.packages(), &AccessArgs::default(), &policy, world)?;
         let verdict = policy.verdict(&report);
         if verdict.is_err() {
             let earlier = self.earlier(world)?;

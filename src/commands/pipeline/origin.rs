@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, ArgMatches, Command, FromArgMatches};
+use itertools::Itertools as _;
 
 use crate::{
     artifact::{ArchiveName, ArtifactTree, TherockManifest, input, sample},
@@ -11,7 +12,7 @@ use crate::{
         build::{self, BuildInputs},
         fetch::ChoiceArgs,
     },
-    error::{Result, anyhow, hinted},
+    error::{Hint as _, Result, anyhow},
     fetch::{FetchJob, OutputForm, Purpose, Wish},
     location::Location,
     package::{
@@ -49,7 +50,8 @@ struct RunArtifactsOrigin(ChoiceArgs);
 /// Artifacts that are chosen but not read yet, and the run that their packages belong to.
 pub(super) struct ArtifactsOrigin<'a> {
     artifacts: Artifacts<'a>,
-    run: run::Run,
+    /// The run that the packages belong to.
+    pub(super) run: run::Run,
     choice: &'a ChoiceArgs,
 }
 
@@ -68,67 +70,48 @@ impl OriginArgs {
         world: &'a World,
     ) -> Result<ArtifactsOrigin<'a>> {
         let choice = &self.run.0;
-        let here = match &self.artifact_dir {
-            _ if self.sample => Some(("--sample", Artifacts::Sample)),
+        let (flag, artifacts) = match &self.artifact_dir {
+            _ if self.sample => ("--sample", Artifacts::Sample),
             Some(directory) => {
                 build::ensure_all(directory)?;
-                Some(("--artifact-dir", Artifacts::Directory(directory)))
-            }
-            None => None,
-        };
-        let (artifacts, run) = match here {
-            Some((flag, artifacts)) => {
-                refuse_search(choice, flag)?;
-                if choice.narrows() {
-                    world.console.warn(format!(
-                        "`--amdgpu-families` and `--amdgpu-targets` are for fetched artifacts: all \
-                         artifacts of `{flag}` are used"
-                    ));
-                }
-                (artifacts, choice.named_run(world)?)
-            }
-            None if !choice.knows_a_run() => {
-                return Err(hinted(
-                    anyhow!("no artifacts and no run were given"),
-                    "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
-                ));
+                ("--artifact-dir", Artifacts::Directory(directory))
             }
             None => {
-                let to = (unpacked, OutputForm::Unpacked);
+                if !choice.knows_a_run() {
+                    return Err(anyhow!("no artifacts and no run were given")).hint(
+                        "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
+                    );
+                }
                 let request = choice.request(Wish::default())?;
-                let job = request.decide(to, purpose, world)?;
-                let run = job.run.clone();
-                (Artifacts::Run(Box::new(job)), run)
+                let job = request.decide((unpacked, OutputForm::Unpacked), purpose, world)?;
+                return Ok(ArtifactsOrigin {
+                    run: job.run.clone(),
+                    artifacts: Artifacts::Run(Box::new(job)),
+                    choice,
+                });
             }
         };
+        // To say where the packages belong, the run must be named.
+        if let Some(search) = choice.search_flag() {
+            return Err(anyhow!("`{search}` cannot be used with `{flag}`")).hint(format!(
+                "name the run that the packages are for with `--run-id`, or leave out `{flag}`"
+            ));
+        }
+        if choice.narrows() {
+            world.console.warn(format!(
+                "`--amdgpu-families` and `--amdgpu-targets` are for fetched artifacts: all \
+                 artifacts of `{flag}` are used"
+            ));
+        }
         Ok(ArtifactsOrigin {
             artifacts,
-            run,
+            run: choice.named_run(world)?,
             choice,
         })
     }
 }
 
-/// Fails if a flag that searches for a run was given without artifacts to fetch. To say where the
-/// packages belong, the run must be named.
-fn refuse_search(choice: &ChoiceArgs, flag: &str) -> Result<()> {
-    match choice.search_flag() {
-        None => Ok(()),
-        Some(search) => Err(hinted(
-            anyhow!("`{search}` cannot be used with `{flag}`"),
-            format!(
-                "name the run that the packages are for with `--run-id`, or leave out `{flag}`"
-            ),
-        )),
-    }
-}
-
 impl ArtifactsOrigin<'_> {
-    /// The run that the packages belong to.
-    pub(super) fn run(&self) -> &run::Run {
-        &self.run
-    }
-
     /// The place where that run keeps its packages.
     pub(super) fn place(&self) -> Location {
         let group = self.choice.group().cloned().unwrap_or_default();
@@ -161,19 +144,16 @@ impl ArtifactsOrigin<'_> {
 
     /// The names of the artifacts.
     fn names(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        match &self.artifacts {
+        let names = match &self.artifacts {
             Artifacts::Sample => {
                 let archives = sample::archives()?;
-                names.extend(archives.iter().map(|it| it.file_name().to_owned()));
+                let names = archives.iter().map(|it| it.file_name().to_owned());
+                names.collect()
             }
-            Artifacts::Run(job) => {
-                names.extend(job.artifacts().iter().map(ToString::to_string));
-            }
-            Artifacts::Directory(directory) => names = input::names(directory)?,
-        }
-        names.sort();
-        Ok(names)
+            Artifacts::Run(job) => job.artifacts().iter().map(ToString::to_string).collect(),
+            Artifacts::Directory(directory) => input::names(directory)?,
+        };
+        Ok(names.into_iter().sorted().collect())
     }
 
     /// What the pipeline would read and write, for `--dry-run`.

@@ -59,7 +59,7 @@ impl<R: Read> Read for CountedReader<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wheel::test_bytes::{noise, prose};
+    use crate::wheel::specimen::{noise, prose};
 
     #[test]
     fn it_unpacks_to_its_source_and_is_the_same_for_any_number_of_jobs() {

@@ -72,11 +72,8 @@ impl Catalog {
                 let mut kept = kept.iter().filter_map(|it| it.artifact.as_ref());
                 kept.all(|it| it.name != part.name)
             });
-            names.insert(
-                artifact
-                    .map_or(promise.name(), |part| &part.name)
-                    .to_owned(),
-            );
+            let name = artifact.map_or(promise.name(), |part| &part.name);
+            names.insert(name.to_owned());
         }
         Ok(names.into_iter().collect())
     }
@@ -85,13 +82,10 @@ impl Catalog {
     /// differ from it in few letters.
     fn nearest(&self, name: &str) -> Vec<String> {
         let is_near = |known: &&str| {
-            let (shorter, longer) = if known.len() < name.len() {
-                (*known, name)
-            } else {
-                (name, *known)
-            };
-            let is_within = shorter.len() > MOST_WRONG && longer.contains(shorter);
-            is_within || (name.len() > MOST_WRONG && distance(name, known) <= MOST_WRONG)
+            let is_within =
+                |inner: &str, outer: &str| inner.len() > MOST_WRONG && outer.contains(inner);
+            let is_typo = name.len() > MOST_WRONG && distance(name, known) <= MOST_WRONG;
+            is_within(known, name) || is_within(name, known) || is_typo
         };
         let names = self.packages.iter().flat_map(PackageSpec::names);
         let near: BTreeSet<&str> = names.filter(is_near).collect();
@@ -116,23 +110,17 @@ fn distance(one: &str, other: &str) -> usize {
 
 impl PackageSpec {
     fn is_optional(&self) -> bool {
-        match self.kind {
-            PackageKind::Runtime => !self.required,
-            PackageKind::Devel => true,
-            PackageKind::Selector | PackageKind::Device => false,
-        }
+        let is_optional = self.kind == PackageKind::Runtime && !self.required;
+        is_optional || self.kind == PackageKind::Devel
     }
 
     /// All names in this package that `--without` accepts, and its own name if it is optional.
     fn names(&self) -> impl Iterator<Item = &str> {
         let own = self.is_optional().then_some(self.name.as_str());
-        let artifacts = self.take.iter().flat_map(|take| &take.artifacts);
         let scripts = self.scripts.iter().map(|script| script.name.as_str());
         let libraries = self.libraries.iter().map(|library| library.name.as_str());
-        let rows = scripts.chain(libraries);
-        own.into_iter()
-            .chain(artifacts.map(String::as_str))
-            .chain(rows)
+        let names = self.artifacts().chain(scripts).chain(libraries);
+        own.into_iter().chain(names)
     }
 
     fn omit(&mut self) {
@@ -145,7 +133,10 @@ impl PackageSpec {
 
     /// Removes an artifact, a library, a command or a file. Returns whether the package had it.
     fn forget(&mut self, name: &str) -> bool {
-        let before = self.entries();
+        let entries = |it: &Self| {
+            it.artifacts().count() + it.scripts.len() + it.libraries.len() + it.files.len()
+        };
+        let before = entries(self);
         for take in &mut self.take {
             take.artifacts.remove(name);
         }
@@ -157,11 +148,6 @@ impl PackageSpec {
             .retain(|library| library.name != name && !is_of_it(&library.artifact));
         self.files
             .retain(|file| file.path != name && !is_of_it(&file.artifact));
-        self.entries() < before
-    }
-
-    fn entries(&self) -> usize {
-        let rows = self.scripts.len() + self.libraries.len() + self.files.len();
-        self.artifacts().count() + rows
+        entries(self) < before
     }
 }

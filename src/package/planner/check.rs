@@ -17,26 +17,6 @@ use crate::{
     target::{Scope, Target, missing},
 };
 
-/// The targets or families that the artifacts have device code for, without features.
-///
-/// Ignores empty artifacts, and artifacts that no package with device code takes: an artifact with
-/// tests of a target does not make a package for that target.
-pub(super) fn scopes_with_code(
-    catalog: &Catalog,
-    tree: &ArtifactTree,
-    mode: DistributionMode,
-) -> Result<BTreeSet<Scope>> {
-    let holder = catalog.holder(mode)?;
-    let with_code = tree.artifacts.iter().filter(|artifact| {
-        let name = &artifact.name;
-        let for_gpu = name.scope != Scope::Generic;
-        for_gpu && !artifact.basedirs.is_empty() && holder.takes_kind(name, mode)
-    });
-    Ok(with_code
-        .map(|artifact| artifact.name.scope.base())
-        .collect())
-}
-
 /// A note about artifacts that no row of `packages.toml` names, such as those of a new project.
 pub(super) fn untaken(catalog: &Catalog, tree: &ArtifactTree) -> Option<String> {
     let known: BTreeSet<&str> = catalog

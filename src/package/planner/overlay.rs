@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::{
     artifact::{self, Artifact, Merged, Owned},
     error::{Result, anyhow, hinted},
-    package::{claims::Claim, options::OnCollision, planner::Same},
+    package::{options::OnCollision, planner::Same, runtime::Claim},
     relpath::RelPath,
 };
 
@@ -55,12 +55,10 @@ impl<'a> Overlay<'a> {
             }
         }
         for (other, paths) in shared {
-            let (Some(first), more) = (paths.first(), paths.len() - 1) else {
-                continue;
-            };
-            let more = match more {
-                0 => String::new(),
-                more => format!(" and {more} more"),
+            let (first, more) = match &paths[..] {
+                [] => continue,
+                [only] => (only, String::new()),
+                [first, more @ ..] => (first, format!(" and {} more", more.len())),
             };
             notes.push(format!(
                 "packages `{other}` and `{name}` both ship `{first}`{more}, with equal bytes: \

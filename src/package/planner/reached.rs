@@ -16,7 +16,7 @@ use crate::{
     artifact::{ArtifactTree, FileKind, TreeContent},
     elf::Rpath,
     error::Result,
-    package::{claims::Claims, describe::Devel, plan::MemberSource, search},
+    package::{describe::Devel, plan::MemberSource, runtime::Claims, search},
     relpath::RelPath,
 };
 

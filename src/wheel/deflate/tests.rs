@@ -6,7 +6,7 @@ use flate2::bufread::DeflateDecoder;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wheel::test_bytes::{noise, prose};
+use crate::wheel::specimen::{noise, prose};
 
 fn inflate(stream: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();

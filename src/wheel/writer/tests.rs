@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::*;
-use crate::wheel::sparse::SparseWheel;
+use crate::wheel::specimen::SparseWheel;
 
 const GIB: u64 = 1 << 30;
 

@@ -14,8 +14,8 @@ use zip::ZipArchive;
 
 use super::*;
 use crate::wheel::{
-    sparse::SparseWheel,
-    test_bytes::{noise, prose},
+    specimen::SparseWheel,
+    specimen::{noise, prose},
     writer::FileMode,
 };
 

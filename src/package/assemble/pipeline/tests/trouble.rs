@@ -12,7 +12,7 @@ use crate::{
     package::assemble::pipeline::{Open, Output, PackSettings, write_wheel},
     wheel::{
         deflate::WheelCompression,
-        test_bytes::{noise, prose},
+        specimen::{noise, prose},
     },
 };
 
