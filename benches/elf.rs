@@ -66,7 +66,7 @@ fn measure(path: &Path) {
         "{}  {}  {facts:?}  {plan:?}  {:?} +{}  {untouched:?}  {streamed:?}  {:.3}",
         path.file_name().unwrap().display(),
         source.len(),
-        change.strategy(),
+        change.strategy,
         change.total_len() - source.len(),
         streamed.as_secs_f64() / untouched.as_secs_f64(),
     );

@@ -55,7 +55,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(plan) = plan_rpath(&file, &goal) else {
         return;
     };
-    if plan.is_noop() {
+    if plan.is_nothing() {
         return;
     }
     let total = plan.total_len();
@@ -74,7 +74,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(
         plan_rpath(&after, &goal)
             .expect("a file that is done")
-            .is_noop()
+            .is_nothing()
     );
 });
 

@@ -30,11 +30,12 @@ use crate::{
 
 /// The edit after which a file has the wanted run path. The patch overwrites some bytes in place and
 /// appends others. All other bytes keep their offsets.
-#[derive(Clone, Debug, PartialEq, Eq, derive_more::Into)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Deref, derive_more::Into)]
 pub struct EditPlan {
+    #[deref]
     patch: Patch,
     #[into(skip)]
-    strategy: Strategy,
+    pub strategy: Strategy,
 }
 
 /// How the file gets room for a run path, in the order in which they are tried.
@@ -84,22 +85,6 @@ pub enum Untouchable {
     /// It needs no library and has no run path.
     #[display("needs no library and has no run path")]
     NeedsNothing,
-}
-
-impl EditPlan {
-    /// Whether the file stays as it is, byte for byte.
-    pub fn is_noop(&self) -> bool {
-        self.patch.is_nothing()
-    }
-
-    /// The length of the changed file.
-    pub fn total_len(&self) -> u64 {
-        self.patch.total_len()
-    }
-
-    pub fn strategy(&self) -> Strategy {
-        self.strategy
-    }
 }
 
 /// Plans the edit after which `goal` is the only run path of the file, as `DT_RPATH`.

@@ -30,7 +30,7 @@ fn plan(file: &[u8]) -> Result<EditPlan, String> {
 }
 
 fn strategy(file: &[u8]) -> Strategy {
-    plan(file).unwrap().strategy()
+    plan(file).unwrap().strategy
 }
 
 fn number(file: &[u8], at: usize) -> usize {
@@ -107,7 +107,7 @@ fn a_table_moves_only_if_the_loader_follows() {
         let place = entry(&file, tag) + 8;
         let address = number(&file, place);
         put(&mut elsewhere, place, address + 4);
-        let moved = plan(&elsewhere).map(|plan| plan.strategy());
+        let moved = plan(&elsewhere).map(|plan| plan.strategy);
         assert_eq!(moved, Ok(Strategy::Relocate), "{tag:#x}");
     }
 }

@@ -77,7 +77,10 @@ impl MemberContent {
             let plan = elf::plan_rpath(&origin.form.open(path)?, rpath);
             plan.with_context(|| format!("failed to plan a new run path for `{}`", path.display()))
         };
-        let edit = rpath.map(edit).transpose()?.filter(|edit| !edit.is_noop());
+        let edit = rpath
+            .map(edit)
+            .transpose()?
+            .filter(|edit| !edit.is_nothing());
         let len = match (&edit, &origin.form) {
             (Some(edit), _) => edit.total_len(),
             (None, TreeForm::ToCome) => stamp.len,

@@ -171,7 +171,7 @@ fn every_library_finds_its_dependency_after_the_change_and_only_then() {
         assert_eq!(linked(&path, "x_one").unwrap_or(1), 1, "{name}");
         assert_end_state(&after, GOAL, name);
         let growth = after.len() - before.len();
-        writeln!(seen, "{name}: {:?} +{growth}", plan.strategy()).unwrap();
+        writeln!(seen, "{name}: {:?} +{growth}", plan.strategy).unwrap();
     }
     insta::assert_snapshot!(seen, @r"
     plain: Evict +224
@@ -219,7 +219,7 @@ fn every_program_finds_its_dependency_after_the_change_and_only_then() {
                 assert_eq!(run(&path), Ok((String::new(), 42)), "{name}");
                 assert_end_state(&after, GOAL, name);
                 let growth = after.len() - before.len();
-                writeln!(seen, "{name}: {:?} +{growth}", plan.strategy()).unwrap();
+                writeln!(seen, "{name}: {:?} +{growth}", plan.strategy).unwrap();
                 if !is_pinned(&after) {
                     seen.push_str("  kernels before 5.18 do not find its program headers\n");
                 }
@@ -277,7 +277,7 @@ fn a_spare_slot_of_the_program_headers_is_used() {
     empty[note] = 0;
     for (name, before) in [("kpack", kpack), ("empty", empty)] {
         let (plan, after) = with_rpath(&before, GOAL).unwrap();
-        assert_eq!(plan.strategy(), Strategy::Slot, "{name}");
+        assert_eq!(plan.strategy, Strategy::Slot, "{name}");
         let path = place.put("lib/libx.so", &after);
         assert_eq!(linked(&path, "x"), Ok(42), "{name}");
         assert_end_state(&after, GOAL, name);
@@ -293,7 +293,7 @@ fn assert_end_state(file: &[u8], goal: &str, name: &str) {
         "{name}"
     );
     let (again, same) = with_rpath(file, goal).unwrap();
-    assert!(again.is_noop() && same == file, "{name}");
+    assert!(again.is_nothing() && same == file, "{name}");
     let place = Place::new();
     place.put(
         "other/liby.so.2",
@@ -314,7 +314,7 @@ fn assert_end_state(file: &[u8], goal: &str, name: &str) {
         Some(_) => assert_eq!(run(&path), Ok((String::new(), 43)), "{name}"),
     }
     let (plan, removed) = with_rpath(&file, "").unwrap();
-    assert_eq!(plan.strategy(), Strategy::Retag, "{name}");
+    assert_eq!(plan.strategy, Strategy::Retag, "{name}");
     let facts = rocwheel::elf::read(&removed).unwrap().unwrap();
     assert_eq!(facts.run_path(), None, "{name}");
 }
@@ -343,8 +343,8 @@ fn files_without_a_run_path_are_left_alone_and_say_why() {
     let mut seen = String::new();
     for (name, file) in cases {
         let (plan, after) = with_rpath(&file, GOAL).unwrap();
-        assert!(plan.is_noop() && after == file, "{name}");
-        let reason = match plan.strategy() {
+        assert!(plan.is_nothing() && after == file, "{name}");
+        let reason = match plan.strategy {
             Strategy::Skip(reason) => Some(reason.to_string()),
             _ => None,
         };

@@ -285,7 +285,7 @@ impl Bench {
         let changed = self.place.put("bin/after", &after);
         assert_eq!(answer(&changed, "x"), Ok(ANSWER), "{what}");
         self.assert_stable(what, &after, &answer);
-        format!("{:?} +{}", plan.strategy(), after.len() - before.len())
+        format!("{:?} +{}", plan.strategy, after.len() - before.len())
     }
 
     fn assert_stable(
@@ -295,7 +295,7 @@ impl Bench {
         answer: &impl Fn(&Path, &str) -> Result<i32, String>,
     ) {
         let (again, same) = with_rpath(after, GOAL).unwrap();
-        assert!(again.is_noop() && same == after, "{what}");
+        assert!(again.is_nothing() && same == after, "{what}");
         let mut file = after.to_vec();
         for count in 1..=5 {
             let goal = format!("/{}:{GOAL}", "x".repeat(count * 9));
