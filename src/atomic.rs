@@ -128,9 +128,11 @@ impl StagedDir {
         loop {
             let staging = name.tempdir_in(directory)?;
             // Outside Unix a directory cannot be opened as a file. Without a lock, only its age
-            // protects it from `sweep`.
+            // protects it from `sweep`. On Unix, a concurrent `sweep` may have removed it already.
             let lock = File::open(staging.path()).ok();
-            if lock.as_ref().is_none_or(|it| is_held(it, staging.path())) {
+            let path = staging.path();
+            let is_ours = lock.as_ref().map_or(exists(path), |it| is_held(it, path));
+            if is_ours {
                 return Ok(Self {
                     staging,
                     target: target.to_owned(),

@@ -9,11 +9,13 @@ use crate::error::{Context as _, Hint as _, Result, anyhow};
 
 /// What a process locks a directory for. Each kind of work has a lock file of its own, so different
 /// kinds do not exclude each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum LockPurpose {
     Fetch,
     Build,
     /// A build inside the output directory of a pipeline.
+    #[strum(to_string = "build")]
     BuildBelow,
     Pipeline,
     Split,
@@ -40,28 +42,9 @@ enum Hold {
     Barred(String),
 }
 
-/// The outcome of one attempt.
-#[derive(Debug)]
-enum LockAttempt {
-    Done(Hold),
-    /// The previous holder has removed the file since it was opened.
-    Gone,
-    Taken,
-}
-
 impl LockPurpose {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Fetch => "fetch",
-            Self::Build | Self::BuildBelow => "build",
-            Self::Pipeline => "pipeline",
-            Self::Split => "split",
-            Self::Recombine => "recombine",
-        }
-    }
-
     fn file_name(self) -> String {
-        format!(".rocwheel-{}.lock", self.name())
+        format!(".rocwheel-{self}.lock")
     }
 
     fn way_out(self) -> &'static str {
@@ -80,13 +63,14 @@ impl Lock {
             .with_context(|| format!("no directory to write to: `{place}`"))
             .hint(work.way_out())?;
         for _ in 0..ATTEMPTS {
-            match attempt(&directory.join(work.file_name()))? {
-                LockAttempt::Done(hold) => return Ok(Self { hold, work }),
-                LockAttempt::Gone => {}
-                LockAttempt::Taken => {
-                    return Err(anyhow!("another {} is running in `{place}`", work.name()))
+            match attempt(&directory.join(work.file_name())) {
+                Ok(Some(hold)) => return Ok(Self { hold, work }),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(anyhow!("another {work} is running in `{place}`"))
                         .hint(format!("wait until it has ended, or {}", work.way_out()));
                 }
+                Err(error) => return Err(error.into()),
             }
         }
         let hold = Hold::Without;
@@ -115,30 +99,26 @@ impl Lock {
     }
 }
 
-fn attempt(path: &Path) -> io::Result<LockAttempt> {
+/// `None` if the previous holder has removed the file since it was opened. The error is
+/// `WouldBlock` if another process holds the lock.
+fn attempt(path: &Path) -> io::Result<Option<Hold>> {
     let mut options = OpenOptions::new();
     let file = match options.read(true).append(true).create(true).open(path) {
-        Err(error) if may_not(&error) => {
-            // The lock file of another user cannot be opened, but other files may still be
-            // writable.
-            let is_there = fs::symlink_metadata(path).is_ok();
-            return Ok(LockAttempt::Done(if is_there {
-                Hold::Without
-            } else {
-                Hold::Barred(error.to_string())
-            }));
+        // The lock file of another user cannot be opened, but other files may still be writable.
+        Err(error) if may_not(&error) && fs::symlink_metadata(path).is_err() => {
+            return Ok(Some(Hold::Barred(error.to_string())));
         }
-        // The disk is full. The next write reports it, and there may be nothing to write.
-        Err(error) if is_full(&error) => return Ok(LockAttempt::Done(Hold::Without)),
+        // If the disk is full, the next write reports it, and there may be nothing to write.
+        Err(error) if may_not(&error) || is_full(&error) => return Ok(Some(Hold::Without)),
         file => file?,
     };
-    Ok(match file.try_lock().map_err(io::Error::from) {
-        Ok(()) if is_at(&file, path)? => LockAttempt::Done(Hold::Held(file)),
-        Ok(()) => LockAttempt::Gone,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => LockAttempt::Taken,
+    match file.try_lock().map_err(io::Error::from) {
+        Ok(()) if is_at(&file, path)? => Ok(Some(Hold::Held(file))),
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
         // Some network file systems have no locks.
-        Err(_) => LockAttempt::Done(Hold::Without),
-    })
+        Err(_) => Ok(Some(Hold::Without)),
+    }
 }
 
 fn may_not(error: &io::Error) -> bool {
