@@ -1,24 +1,25 @@
 //! Parallel work on threads that end before the call returns, and that stop when a [`Stop`] is set.
 //! Results come in the order of the items.
 
-mod network;
 mod parts;
 
 use std::{
     collections::BTreeSet,
+    future::Future,
     num::NonZeroUsize,
     sync::{
+        LazyLock,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
     thread,
+    time::Duration,
 };
 
-pub use self::{
-    network::{runtime, wait},
-    parts::{Divide, in_parts},
-};
-use crate::error::{Error, Exit, No, Result, Stop, anyhow, hinted, hints, one_line};
+use tokio::runtime::{Builder, Runtime};
+
+pub use self::parts::{Divide, in_parts};
+use crate::error::{Error, Exit, Interrupted, No, Result, Stop, anyhow, hinted, hints, one_line};
 
 /// Each thread takes about this many portions of the items, so that the threads finish at about the
 /// same time; and the largest number of items in a portion.
@@ -181,6 +182,41 @@ fn together(failed: &Failures, tried: usize) -> Error {
         anyhow!(text)
     };
     advice.into_iter().fold(error, hinted)
+}
+
+/// The threads of the only asynchronous runtime of the process. Requests mostly wait for the network,
+/// so a few threads serve all of them.
+const THREADS: usize = 4;
+/// How soon a waiting thread notices that the user asked to stop.
+const NOTICE: Duration = Duration::from_millis(50);
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = Builder::new_multi_thread();
+    let builder = builder.worker_threads(THREADS).thread_name("network");
+    builder
+        .enable_all()
+        .build()
+        .expect("threads can be started")
+});
+
+pub fn runtime() -> &'static Runtime {
+    &RUNTIME
+}
+
+/// Runs a future until it ends or the user interrupts.
+pub fn wait<T>(stop: &Stop, future: impl Future<Output = T>) -> Result<T, Interrupted> {
+    RUNTIME.block_on(async {
+        let stopped = async {
+            while stop.check().is_ok() {
+                tokio::time::sleep(NOTICE).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            done = future => Ok(done),
+            () = stopped => Err(Interrupted),
+        }
+    })
 }
 
 #[cfg(test)]
