@@ -13,7 +13,7 @@ use clap::ArgAction;
 
 pub(crate) use self::environment::{globals, line, parse, tidy};
 pub use self::{access::AccessArgs, github::GitHubArgs, run::RunArgs};
-use crate::console::{ColorChoice, Options, OutputFormat, ProgressChoice};
+use crate::console::{ColorChoice, Options, OutputFormat};
 
 /// What every verb understands.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -43,11 +43,7 @@ impl GlobalArgs {
         Options {
             format: self.format,
             color: self.color.unwrap_or_default(),
-            progress: if self.no_progress {
-                ProgressChoice::Never
-            } else {
-                ProgressChoice::Auto
-            },
+            no_progress: self.no_progress,
             verbosity: i16::from(self.verbose) - i16::from(self.quiet),
         }
     }

@@ -32,7 +32,7 @@ use serde::Serialize;
 pub use self::{
     progress::Progress,
     quantity::{few, many, size, took},
-    settings::{ColorChoice, ConsoleSettings, Options, OutputFormat, ProgressChoice, Terminals},
+    settings::{ColorChoice, ConsoleSettings, Options, OutputFormat, Terminals},
     workflow::{Annotation, AnnotationLevel},
 };
 use self::{
@@ -61,9 +61,7 @@ impl World {
             stop: self.stop.clone(),
         }
     }
-}
 
-impl World {
     /// The default number of threads: one for each processor.
     pub fn jobs(&self) -> NonZeroUsize {
         available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -168,9 +166,7 @@ impl Console {
 
     /// Prints a status line for finished work: `status("Built", "rocm-7.0.tar.gz: 12 files")`.
     pub fn status(&self, verb: &str, facts: impl Display) {
-        if self.settings.verbosity >= Verbosity::Normal {
-            self.talk.status(talk::DONE, verb, &facts.to_string());
-        }
+        self.outcome(verb, facts, None);
     }
 
     /// Like `status`, with a color that shows the worst finding.
@@ -272,7 +268,7 @@ impl Console {
         what: impl Display,
         total_bytes: impl Into<Option<u64>>,
     ) -> Progress {
-        let show = (self.settings.progress, progress::ProgressExtent::Whole);
+        let show = (self.settings.progress, false);
         let what = what.to_string();
         Progress::new(&self.talk, verb, &what, total_bytes.into(), show)
     }
@@ -280,7 +276,7 @@ impl Console {
     /// Like `progress`, for a part of work that already shows its progress: with a bar of its own,
     /// but with few lines.
     pub fn progress_of_part(&self, verb: &str, what: impl Display, bytes: u64) -> Progress {
-        let show = (self.settings.progress, progress::ProgressExtent::Part);
+        let show = (self.settings.progress, true);
         Progress::new(&self.talk, verb, &what.to_string(), Some(bytes), show)
     }
 }

@@ -43,17 +43,11 @@ struct Lines {
 /// Estimates of the remaining time beyond four days are not shown.
 const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
-/// Whether this is all of the work, or a part of work that also shows its progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProgressExtent {
-    Whole,
-    Part,
-}
-
 /// Decides when the next line is due.
 #[derive(Debug)]
 struct LinePace {
-    extent: ProgressExtent,
+    /// Whether this is only a part of work that also shows its progress.
+    is_part: bool,
     /// The time of the last line since the start.
     last_line: Duration,
     /// How many tenths of the work were done then.
@@ -66,9 +60,9 @@ impl LinePace {
     /// The maximum time between lines, as a longer silence looks like a hang.
     const LONGEST: Duration = Duration::from_secs(30);
 
-    fn new(extent: ProgressExtent) -> Self {
+    fn new(is_part: bool) -> Self {
         Self {
-            extent,
+            is_part,
             last_line: Duration::ZERO,
             tenths: 0,
         }
@@ -78,8 +72,7 @@ impl LinePace {
         let since = elapsed.saturating_sub(self.last_line);
         let tenths = total.map_or(0, |total| tenths(done, total));
         // The lines of a part only show that it is not stuck, so they are rare.
-        let often = self.extent == ProgressExtent::Whole;
-        let early = often && tenths > self.tenths && since >= Self::SHORTEST;
+        let early = !self.is_part && tenths > self.tenths && since >= Self::SHORTEST;
         let due = since >= Self::LONGEST || early;
         if due {
             self.last_line = elapsed;
@@ -95,7 +88,7 @@ impl Progress {
         verb: &str,
         what: &str,
         total: Option<u64>,
-        (show, extent): (Show, ProgressExtent),
+        (show, is_part): (Show, bool),
     ) -> Self {
         Self(match (show, &talk.bars) {
             (Show::Nothing, _) => Shown::Nothing,
@@ -112,7 +105,7 @@ impl Progress {
                 total,
                 done: AtomicU64::new(0),
                 start: Instant::now(),
-                pace: Mutex::new(LinePace::new(extent)),
+                pace: Mutex::new(LinePace::new(is_part)),
             }),
         })
     }
@@ -222,11 +215,11 @@ mod tests {
 
     /// When lines appear, in seconds, for work of `total` done at an even pace.
     fn lines(seconds: u32, total: Option<u64>) -> Vec<u32> {
-        lines_of(ProgressExtent::Whole, seconds, total)
+        lines_of(false, seconds, total)
     }
 
-    fn lines_of(extent: ProgressExtent, seconds: u32, total: Option<u64>) -> Vec<u32> {
-        let mut pace = LinePace::new(extent);
+    fn lines_of(is_part: bool, seconds: u32, total: Option<u64>) -> Vec<u32> {
+        let mut pace = LinePace::new(is_part);
         (1..=seconds)
             .filter(|&second| {
                 let done = u64::from(second) * 1000 / u64::from(seconds);
@@ -253,10 +246,7 @@ mod tests {
 
     #[test]
     fn a_part_shows_only_that_it_is_not_stuck() {
-        assert_eq!(
-            lines_of(ProgressExtent::Part, 100, Some(1000)),
-            [30, 60, 90]
-        );
+        assert_eq!(lines_of(true, 100, Some(1000)), [30, 60, 90]);
     }
 
     #[test]

@@ -26,22 +26,14 @@ pub enum ColorChoice {
     Never,
 }
 
-/// Whether long-running work shows its progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProgressChoice {
-    /// Bars on a terminal, and occasional lines elsewhere.
-    #[default]
-    Auto,
-    Never,
-}
-
 /// The flags of the user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// `None` selects a format by the environment.
     pub format: Option<OutputFormat>,
     pub color: ColorChoice,
-    pub progress: ProgressChoice,
+    /// Whether long-running work shows no progress: no bars on a terminal, and no lines elsewhere.
+    pub no_progress: bool,
     /// `-v` adds one and `-q` subtracts one.
     pub verbosity: i16,
 }
@@ -128,8 +120,7 @@ impl ConsoleSettings {
         };
         let ci = actions || is_on(&variable, "CI");
         let dumb = variable("TERM").is_some_and(|term| term == "dumb");
-        let progress = if options.progress == ProgressChoice::Never || verbosity < Verbosity::Normal
-        {
+        let progress = if options.no_progress || verbosity < Verbosity::Normal {
             Show::Nothing
         } else if terminals.stderr && !dumb && !ci {
             Show::Bars
@@ -176,19 +167,14 @@ fn color(
     able: bool,
     actions: bool,
 ) -> bool {
+    let is = |name: &str, test: fn(&str) -> bool| variable(name).is_some_and(|it| test(&it));
     match choice {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
+        ColorChoice::Auto if is("NO_COLOR", |value| !value.is_empty()) => false,
         ColorChoice::Auto => {
-            if variable("NO_COLOR").is_some_and(|value| !value.is_empty()) {
-                false
-            } else if is_on(variable, "CLICOLOR_FORCE") || is_on(variable, "FORCE_COLOR") {
-                true
-            } else if variable("CLICOLOR").is_some_and(|value| value == "0") {
-                false
-            } else {
-                able || actions
-            }
+            let is_forced = is_on(variable, "CLICOLOR_FORCE") || is_on(variable, "FORCE_COLOR");
+            is_forced || (!is("CLICOLOR", |value| value == "0") && (able || actions))
         }
     }
 }
@@ -264,29 +250,28 @@ mod tests {
 
     #[test]
     fn bars_need_a_terminal_and_a_person() {
-        use ProgressChoice::{Auto, Never};
         let rows = [
-            (Auto, 0, "", true, Show::Bars),
-            (Auto, 1, "", true, Show::Bars),
-            (Auto, 0, "", false, Show::Lines),
-            (Auto, 0, "CI=true", true, Show::Lines),
-            (Auto, 0, "CI=false", true, Show::Bars),
-            (Auto, 0, "GITHUB_ACTIONS=true", true, Show::Lines),
-            (Auto, 0, "TERM=dumb", true, Show::Lines),
-            (Auto, -1, "", true, Show::Nothing),
-            (Auto, -1, "CI=1", false, Show::Nothing),
-            (Never, 1, "", true, Show::Nothing),
+            (false, 0, "", true, Show::Bars),
+            (false, 1, "", true, Show::Bars),
+            (false, 0, "", false, Show::Lines),
+            (false, 0, "CI=true", true, Show::Lines),
+            (false, 0, "CI=false", true, Show::Bars),
+            (false, 0, "GITHUB_ACTIONS=true", true, Show::Lines),
+            (false, 0, "TERM=dumb", true, Show::Lines),
+            (false, -1, "", true, Show::Nothing),
+            (false, -1, "CI=1", false, Show::Nothing),
+            (true, 1, "", true, Show::Nothing),
         ];
-        for (progress, verbosity, environment, terminal, expected) in rows {
+        for (no_progress, verbosity, environment, terminal, expected) in rows {
             let options = Options {
-                progress,
+                no_progress,
                 verbosity,
                 ..Options::default()
             };
             assert_eq!(
                 settings(options, environment, terminal).progress,
                 expected,
-                "{progress:?} {verbosity} {environment:?} terminal: {terminal}"
+                "{no_progress} {verbosity} {environment:?} terminal: {terminal}"
             );
         }
     }

@@ -1,7 +1,6 @@
 //! Writes to stderr: whole lines, above the progress bars if there are any.
 
 use std::{
-    fmt,
     io::Write,
     sync::{Mutex, PoisonError},
 };
@@ -23,16 +22,12 @@ pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(super) const FAINT: Style = Style::new().dimmed();
 
 /// The stderr side of the console, shared by all threads.
+#[derive(derive_more::Debug)]
+#[debug("Talk")]
 pub(super) struct Talk {
     sink: Mutex<Box<dyn Write + Send>>,
     pub(super) bars: Option<MultiProgress>,
     settings: ConsoleSettings,
-}
-
-impl fmt::Debug for Talk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Talk").finish_non_exhaustive()
-    }
 }
 
 impl Talk {

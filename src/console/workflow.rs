@@ -8,21 +8,12 @@ use std::{
 };
 
 /// The severity of an annotation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum AnnotationLevel {
     Error,
     Warning,
     Notice,
-}
-
-impl fmt::Display for AnnotationLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Notice => "notice",
-        })
-    }
 }
 
 /// A message that GitHub shows on the summary page of a run.
