@@ -74,7 +74,8 @@ impl Key {
         self.0.strip_suffix('/').unwrap_or(&self.0)
     }
 
-    fn encoded(&self) -> String {
+    /// The path of the key in a URL.
+    pub fn encoded(&self) -> String {
         self.0.split('/').map(percent_encode).join("/")
     }
 }

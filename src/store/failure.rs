@@ -1,38 +1,47 @@
 //! Errors of a store, classified by what the caller can do about them.
 
-use std::{error::Error, fmt, io};
+use std::{error::Error, fmt::Display, io};
 
 use crate::error::{anyhow, hinted};
 
 /// The classes of store errors; each says what the caller can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum StoreFailureKind {
-    /// There is no such object: continue without it.
+    /// Continue without it.
+    #[display("no such object")]
     NotFound,
-    /// There already is an object: compare it.
+    /// Compare it.
+    #[display("an object is there already")]
     Exists,
     /// Other credentials, or an unsigned request, may help.
+    #[display("access denied")]
     Denied,
     /// This store cannot hold this key: choose another one.
+    #[display("not a usable key")]
     Unusable,
     /// The bytes are not the promised ones: check their source.
+    #[display("wrong contents")]
     Differs,
     /// Retrying later may help.
+    #[display("the store does not answer")]
     Unavailable,
     /// Anything else; no remedy is known.
+    #[display("the store failed")]
     Failed,
 }
 
 /// An error of a store with the place where it happened and, if known, the cause.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{kind}: `{place}`")]
 pub struct StoreError {
     kind: StoreFailureKind,
     place: String,
+    #[source]
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
-    pub fn new(kind: StoreFailureKind, place: impl fmt::Display) -> Self {
+    pub fn new(kind: StoreFailureKind, place: impl Display) -> Self {
         let place = place.to_string();
         let cause = None;
         Self { kind, place, cause }
@@ -46,7 +55,7 @@ impl StoreError {
 
     /// Adds a hint that tells the user what to do.
     #[must_use]
-    pub fn advised(self, hint: impl fmt::Display) -> Self {
+    pub fn advised(self, hint: impl Display) -> Self {
         let cause = match &self.cause {
             Some(cause) => anyhow!("{cause}"),
             None => anyhow!("the server gave no reason"),
@@ -56,7 +65,7 @@ impl StoreError {
     }
 
     /// Classifies an I/O error.
-    pub fn from_io(place: impl fmt::Display, error: io::Error) -> Self {
+    pub fn from_io(place: impl Display, error: io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreFailureKind::NotFound,
             io::ErrorKind::AlreadyExists => StoreFailureKind::Exists,
@@ -81,28 +90,6 @@ impl StoreError {
 
     pub fn kind(&self) -> StoreFailureKind {
         self.kind
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
-            StoreFailureKind::NotFound => "no such object",
-            StoreFailureKind::Exists => "an object is there already",
-            StoreFailureKind::Denied => "access denied",
-            StoreFailureKind::Unusable => "not a usable key",
-            StoreFailureKind::Differs => "wrong contents",
-            StoreFailureKind::Unavailable => "the store does not answer",
-            StoreFailureKind::Failed => "the store failed",
-        };
-        write!(f, "{what}: `{}`", self.place)
-    }
-}
-
-impl Error for StoreError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        let cause = self.cause.as_ref()?;
-        Some(cause.as_ref())
     }
 }
 

@@ -5,22 +5,21 @@
 //! it already has.
 
 use std::{
-    fmt,
     future::Future,
     io::{self, Read},
-    sync::Arc,
+    ops::Range,
     time::Duration,
 };
 
 use reqwest::{
-    Client, Method, Response, StatusCode,
-    header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE, USER_AGENT},
+    Client, RequestBuilder, Response, StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE},
 };
 
 use super::s3::Endpoint;
 use crate::{
     error::{Stop, last_cause},
-    location::{Key, percent_encode},
+    location::Key,
     parallel,
     retry::{self, Backoff, Failures},
     store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
@@ -34,9 +33,10 @@ const BACKOFF: Backoff = Backoff {
 };
 
 /// The objects of one web server. A key is the percent-decoded path of a URL.
-pub struct HttpStore(Arc<HttpStoreInner>);
-
-struct HttpStoreInner {
+#[derive(Clone, derive_more::Debug, derive_more::Display)]
+#[debug("HttpStore({origin:?})")]
+#[display("{origin}")]
+pub struct HttpStore {
     origin: Endpoint,
     client: Client,
     stop: Stop,
@@ -46,66 +46,45 @@ impl HttpStore {
     /// Creates the client. Sends no request.
     pub fn connect(origin: Endpoint, stop: Stop) -> Result<Self, StoreError> {
         let client = Client::builder()
+            .user_agent(concat!("rocwheel/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
             .build()
             .map_err(|error| StoreError::new(StoreFailureKind::Failed, &origin).caused_by(error))?;
-        Ok(Self(Arc::new(HttpStoreInner {
+        Ok(Self {
             origin,
             client,
             stop,
-        })))
+        })
     }
-}
 
-/// A request to the server.
-struct Question<'a> {
-    method: Method,
-    key: &'a Key,
-    range: Option<String>,
-    etag: Option<&'a str>,
-}
-
-impl HttpStoreInner {
     fn url(&self, key: &Key) -> String {
-        let segments: Vec<String> = key.as_str().split('/').map(percent_encode).collect();
-        format!("{}/{}", self.origin, segments.join("/"))
+        format!("{}/{}", self.origin, key.encoded())
+    }
+
+    fn read_only(&self, key: &Key) -> StoreError {
+        StoreError::new(StoreFailureKind::Denied, self.url(key))
+            .caused_by("a web server is only read")
     }
 
     /// Sends a request, and retries it if the failure may be temporary.
-    fn ask(&self, question: &Question<'_>) -> Result<Response, StoreError> {
-        let url = self.url(question.key);
+    fn ask(
+        &self,
+        key: &Key,
+        request: impl Fn(&Client, &str) -> RequestBuilder,
+    ) -> Result<Response, StoreError> {
+        let url = self.url(key);
         let mut failures = Failures::default();
         loop {
-            let error = match self.once(&url, question)? {
+            // `send` is called inside the runtime, because its timers need one.
+            let answer = self.wait(&url, async { request(&self.client, &url).send().await })?;
+            let error = match answer {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
                 Ok(answer) => refusal(&url, answer.status()),
-                Err(error) => {
-                    let cause = last_cause(&error);
-                    StoreError::new(StoreFailureKind::Unavailable, &url).caused_by(cause)
-                }
+                Err(error) => unavailable(&url, &error),
             };
             self.pause(&url, error, &mut failures)?;
         }
-    }
-
-    fn once(
-        &self,
-        url: &str,
-        question: &Question<'_>,
-    ) -> Result<Result<Response, reqwest::Error>, StoreError> {
-        let mut request = self
-            .client
-            .request(question.method.clone(), url)
-            .header(USER_AGENT, concat!("rocwheel/", env!("CARGO_PKG_VERSION")));
-        if let Some(range) = &question.range {
-            request = request.header(RANGE, range);
-        }
-        if let Some(etag) = question.etag {
-            request = request.header(IF_RANGE, etag);
-        }
-        // `send` is called inside the runtime, because its timers need one.
-        self.wait(url, async { request.send().await })
     }
 
     /// Waits before the next attempt, or returns the error if a retry cannot help.
@@ -145,6 +124,10 @@ fn refusal(url: &str, status: StatusCode) -> StoreError {
     }
 }
 
+fn unavailable(url: &str, error: &reqwest::Error) -> StoreError {
+    StoreError::new(StoreFailureKind::Unavailable, url).caused_by(last_cause(error))
+}
+
 fn header<'a>(answer: &'a Response, name: &reqwest::header::HeaderName) -> Option<&'a str> {
     answer.headers().get(name)?.to_str().ok()
 }
@@ -160,20 +143,14 @@ fn content_range(answer: &Response) -> Option<(u64, Option<u64>)> {
 
 impl Store for HttpStore {
     fn list(&self, directory: Option<&Key>, _: Depth) -> Result<Vec<Object>, StoreError> {
-        let place = directory.map_or_else(|| self.to_string(), |key| self.0.url(key));
+        let place = directory.map_or_else(|| self.to_string(), |key| self.url(key));
         let cause = "a web server has no list of what it has";
         Err(StoreError::new(StoreFailureKind::Unusable, place).caused_by(cause))
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
-        let question = |method: Method, range: Option<&str>| Question {
-            method,
-            key,
-            range: range.map(str::to_owned),
-            etag: None,
-        };
         let length = |answer: &Response| header(answer, &CONTENT_LENGTH)?.parse::<u64>().ok();
-        let asked = match self.0.ask(&question(Method::HEAD, None)) {
+        let asked = match self.ask(key, |client, url| client.head(url)) {
             Ok(answer) => length(&answer).map(|size| (size, answer)),
             Err(error) if error.kind() == StoreFailureKind::NotFound => return Err(error),
             Err(_) => None,
@@ -182,14 +159,15 @@ impl Store for HttpStore {
             asked
         } else {
             // Pre-signed URLs may be valid for GET but not for HEAD.
-            let answer = self.0.ask(&question(Method::GET, Some("bytes=0-0")))?;
+            let first = |client: &Client, url: &str| client.get(url).header(RANGE, "bytes=0-0");
+            let answer = self.ask(key, first)?;
             let size = match content_range(&answer) {
                 Some((_, size)) => size,
                 None => length(&answer),
             };
             let cause = "the server does not say how many bytes it has";
             let error =
-                || StoreError::new(StoreFailureKind::Failed, self.0.url(key)).caused_by(cause);
+                || StoreError::new(StoreFailureKind::Failed, self.url(key)).caused_by(cause);
             (size.ok_or_else(error)?, answer)
         };
         Ok(Object {
@@ -204,13 +182,9 @@ impl Store for HttpStore {
     }
 
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
-        let (start, end) = match span {
-            Span::Whole => (0, u64::MAX),
-            Span::From(start) => (start, u64::MAX),
-            Span::Between(range) => (range.start, range.end),
-        };
+        let Range { start, end } = span.range();
         let mut reader = HttpReader {
-            store: Arc::clone(&self.0),
+            store: self.clone(),
             key: key.clone(),
             etag: None,
             at: start,
@@ -226,24 +200,17 @@ impl Store for HttpStore {
     }
 
     fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<(), StoreError> {
-        Err(self.0.read_only(key))
+        Err(self.read_only(key))
     }
 
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        Err(self.0.read_only(key))
-    }
-}
-
-impl HttpStoreInner {
-    fn read_only(&self, key: &Key) -> StoreError {
-        StoreError::new(StoreFailureKind::Denied, self.url(key))
-            .caused_by("a web server is only read")
+        Err(self.read_only(key))
     }
 }
 
 /// A reader of the rest of an object.
 struct HttpReader {
-    store: Arc<HttpStoreInner>,
+    store: HttpStore,
     key: Key,
     etag: Option<String>,
     /// Offset of the next byte that `read` returns.
@@ -264,11 +231,14 @@ impl HttpReader {
             (at, u64::MAX) => Some(format!("bytes={at}-")),
             (at, end) => Some(format!("bytes={at}-{}", end.saturating_sub(1))),
         };
-        let answer = self.store.ask(&Question {
-            method: Method::GET,
-            key: &self.key,
-            range,
-            etag: self.etag.as_deref(),
+        let answer = self.store.ask(&self.key, |client, url| {
+            let headers = [(RANGE, &range), (IF_RANGE, &self.etag)];
+            let headers = headers
+                .into_iter()
+                .filter_map(|(name, it)| Some((name, it.as_ref()?)));
+            headers.fold(client.get(url), |request, (name, it)| {
+                request.header(name, it)
+            })
         });
         let answer = match answer {
             Err(error) if self.at > 0 && error.kind() == StoreFailureKind::Failed => {
@@ -300,7 +270,7 @@ impl HttpReader {
     /// Treats a range that starts at or after the end of the object as empty. Servers answer it
     /// with an error (416), so that only the size tells it from a real failure.
     fn beyond(&mut self, error: StoreError) -> Result<(), StoreError> {
-        let size = Store::head(&HttpStore(Arc::clone(&self.store)), &self.key)?.size;
+        let size = self.store.head(&self.key)?.size;
         if size > self.at {
             return Err(error);
         }
@@ -315,10 +285,7 @@ impl HttpReader {
         };
         match self.store.wait(&url, answer.chunk())? {
             Ok(bytes) => Ok(bytes.map(Into::into)),
-            Err(error) => {
-                let cause = last_cause(&error);
-                Err(StoreError::new(StoreFailureKind::Unavailable, url).caused_by(cause))
-            }
+            Err(error) => Err(unavailable(&url, &error)),
         }
     }
 
@@ -357,17 +324,5 @@ impl Read for HttpReader {
         self.at = self.at.saturating_add(count as u64);
         self.failures.forget();
         Ok(count)
-    }
-}
-
-impl fmt::Debug for HttpStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("HttpStore").field(&self.0.origin).finish()
-    }
-}
-
-impl fmt::Display for HttpStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0.origin, f)
     }
 }

@@ -8,13 +8,16 @@
 use std::{
     collections::BTreeSet,
     fmt,
+    fs::Metadata,
     io::{self, Read, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
+    ops::Range,
+    path::{MAIN_SEPARATOR, Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use fs_err as fs;
+use walkdir::{DirEntry, WalkDir};
 
 use crate::{
     atomic::{self, AtomicFile},
@@ -97,90 +100,75 @@ impl LocalStore {
         Ok(path)
     }
 
-    /// Creates the temporary file that is later renamed to `path`. The directory almost always
-    /// exists, so it is created only after the first attempt has failed.
+    /// Creates the temporary file that is later renamed to `path`.
     fn create_beside(&self, path: &Path, key: &Key) -> Result<AtomicFile, StoreError> {
         let directory = path.parent().unwrap_or(Path::new("."));
-        let is_first = {
-            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-            swept.insert(directory.to_owned())
-        };
-        if is_first {
+        make_directory(directory, key)?;
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        if swept.insert(directory.to_owned()) {
             atomic::sweep(directory);
         }
-        let failed = |error| StoreError::from_io(key, error);
-        match AtomicFile::beside(path) {
-            Err(error) if is_nothing(&error) => {
-                make_directory(directory, key)?;
-                AtomicFile::beside(path).map_err(failed)
-            }
-            file => file.map_err(failed),
-        }
+        AtomicFile::beside(path).map_err(|error| StoreError::from_io(key, error))
     }
 
     /// The metadata of an object, read through a symlink if the store follows links.
     fn look(&self, key: &Key, path: &Path) -> Result<Object, StoreError> {
-        match fs::metadata(path) {
-            Ok(found) if self.follows_links && found.is_file() => Ok(object(
-                key.clone(),
-                found.len(),
-                found.modified().ok(),
-                path,
-            )),
-            _ => head(key, path),
+        let found = match fs::metadata(path) {
+            Ok(found) if self.follows_links => Ok(found),
+            _ => fs::symlink_metadata(path),
+        };
+        let found = found.map_err(|error| StoreError::from_io(key, error))?;
+        if found.is_file() {
+            Ok(object(key.clone(), &found, path))
+        } else {
+            Err(StoreError::new(StoreFailureKind::NotFound, key))
         }
     }
 
-    /// Adds the objects of one directory to `objects` and returns its subdirectories.
-    fn list_directory(&self, prefix: &str, objects: &mut Vec<Object>) -> io::Result<Vec<String>> {
-        let mut directories = Vec::new();
-        let entries = match fs::read_dir(self.root.join(prefix)) {
-            Err(error) if is_nothing(&error) => return Ok(directories),
-            entries => entries?,
-        };
-        for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name();
-            // A name that is not Unicode, or not plain, cannot be a key.
-            let Some(name) = name.to_str().filter(|name| is_plain(name)) else {
-                continue;
-            };
-            let mut found = entry.metadata()?;
-            if self.follows_links && found.is_symlink() {
-                found = match fs::metadata(entry.path()) {
-                    Ok(target) if target.is_file() => target,
-                    _ => continue,
-                };
-            }
-            if found.is_dir() {
-                directories.push(format!("{prefix}{name}/"));
-            } else if let (true, Ok(key)) = (found.is_file(), format!("{prefix}{name}").parse()) {
-                let modified = found.modified().ok();
-                objects.push(object(key, found.len(), modified, Path::new(name)));
+    /// The object of a file. `None` for a directory, and for a name that cannot be a key.
+    fn listed(&self, entry: &DirEntry) -> io::Result<Option<Object>> {
+        let mut found = entry.metadata()?;
+        if self.follows_links && found.is_symlink() {
+            match fs::metadata(entry.path()) {
+                Ok(target) => found = target,
+                Err(_) => return Ok(None),
             }
         }
-        Ok(directories)
+        let path = entry.path().strip_prefix(&self.root).ok();
+        let key = path.filter(|_| found.is_file()).and_then(Path::to_str);
+        let key = key.and_then(|key| key.replace(MAIN_SEPARATOR, "/").parse().ok());
+        Ok(key.map(|key| object(key, &found, entry.path())))
     }
 }
 
 impl Store for LocalStore {
     fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
-        let mut directories = vec![String::new()];
-        if let Some(directory) = directory {
-            let path = directory.to_path();
-            self.place(path.as_str())?;
-            directories = vec![format!("{path}/")];
-        }
-        let mut objects = Vec::new();
-        while let Some(directory) = directories.pop() {
-            let further = self
-                .list_directory(&directory, &mut objects)
-                .map_err(|error| StoreError::from_io(&directory, error))?;
-            if depth == Depth::All {
-                directories.extend(further);
+        let (top, place) = match directory {
+            Some(directory) => {
+                let path = directory.to_path();
+                (self.place(path.as_str())?, path.to_string())
             }
+            None => (self.root.clone(), String::new()),
+        };
+        let most = match depth {
+            Depth::Children => 1,
+            Depth::All => usize::MAX,
+        };
+        let mut objects = Vec::new();
+        let entries = WalkDir::new(top).min_depth(1).max_depth(most).into_iter();
+        // A name that is not Unicode, or not plain, cannot be a key.
+        let is_key = |entry: &DirEntry| {
+            entry.depth() == 0 || entry.file_name().to_str().is_some_and(is_plain)
+        };
+        for entry in entries.filter_entry(is_key) {
+            let object = match entry.map_err(io::Error::from) {
+                // The directory is not there, or was deleted while it was listed.
+                Err(error) if is_nothing(&error) => continue,
+                entry => entry.and_then(|entry| self.listed(&entry)),
+            };
+            objects.extend(object.map_err(|error| StoreError::from_io(&place, error))?);
         }
-        objects.sort_by(|a, b| a.key.cmp(&b.key));
+        objects.sort_by(|a: &Object, b| a.key.cmp(&b.key));
         Ok(objects)
     }
 
@@ -191,15 +179,11 @@ impl Store for LocalStore {
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
         let path = self.find(key)?;
         self.look(key, &path)?;
-        let (start, len) = match span {
-            Span::Whole => (0, u64::MAX),
-            Span::From(start) => (start, u64::MAX),
-            Span::Between(range) => (range.start, range.end.saturating_sub(range.start)),
-        };
+        let Range { start, end } = span.range();
         let open = || {
             let mut file = fs::File::open(&path)?;
             file.seek(SeekFrom::Start(start))?;
-            io::Result::Ok(file.take(len))
+            io::Result::Ok(file.take(end.saturating_sub(start)))
         };
         let reader = open().map_err(|error| StoreError::from_io(key, error))?;
         Ok(Box::new(reader))
@@ -280,21 +264,8 @@ fn fill(
     }
 }
 
-fn head(key: &Key, path: &Path) -> Result<Object, StoreError> {
-    let found = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error))?;
-    if found.is_file() {
-        Ok(object(
-            key.clone(),
-            found.len(),
-            found.modified().ok(),
-            path,
-        ))
-    } else {
-        Err(StoreError::new(StoreFailureKind::NotFound, key))
-    }
-}
-
-fn object(key: Key, size: u64, modified: Option<SystemTime>, path: &Path) -> Object {
+fn object(key: Key, found: &Metadata, path: &Path) -> Object {
+    let (size, modified) = (found.len(), found.modified().ok());
     Object {
         key,
         size,
@@ -315,10 +286,11 @@ fn mark(modified: SystemTime, size: u64) -> Option<String> {
 /// Checks a condition before the write. The check is not atomic with the write that follows.
 /// `IfAbsent` is safe all the same, because `AtomicFile::claim` lets only one writer win.
 fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError> {
+    let found = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error));
     let holds = match condition {
         Condition::Always => true,
-        Condition::IfAbsent => !exists(path),
-        Condition::IfSame(etag) => head(key, path)?.etag.as_ref() == Some(etag),
+        Condition::IfAbsent => found.is_err(),
+        Condition::IfSame(etag) => object(key.clone(), &found?, path).etag.as_ref() == Some(etag),
     };
     if holds {
         Ok(())
@@ -354,10 +326,6 @@ fn make_directory(directory: &Path, key: &Key) -> Result<(), StoreError> {
         }
         _ => StoreError::from_io(key, error),
     })
-}
-
-fn exists(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok()
 }
 
 /// The path does not exist, or one of its parents is a file.

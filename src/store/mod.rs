@@ -86,6 +86,17 @@ pub enum Span {
     Between(Range<u64>),
 }
 
+impl Span {
+    /// The bytes to read, as far as the object has them.
+    pub fn range(self) -> Range<u64> {
+        match self {
+            Self::Whole => 0..u64::MAX,
+            Self::From(start) => start..u64::MAX,
+            Self::Between(range) => range,
+        }
+    }
+}
+
 /// Bytes to put. Their length is known and they can be read from any offset, more than once, so
 /// that a failed transfer can be repeated and a large one split into parts.
 pub trait Body: Sync {

@@ -1,11 +1,11 @@
 //! How to reach a bucket: endpoint, region, credentials, and where the bucket's name stands in a
 //! URL.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{net::IpAddr, str::FromStr};
 
 use crate::{
-    error::Secret,
-    location::{Location, percent_encode},
+    error::{Invalid, Secret},
+    location::Location,
 };
 
 /// The settings of a connection to a bucket. The default is Amazon S3 with the credentials of the
@@ -59,7 +59,7 @@ pub enum Addressing {
 }
 
 /// The base URL of a server: `http://127.0.0.1:8333`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct Endpoint(Box<str>);
 
 /// Why a text is not an `Endpoint`. It does not repeat the text, which may hold a password.
@@ -68,17 +68,12 @@ pub struct Endpoint(Box<str>);
 pub struct InvalidEndpoint(&'static str);
 
 /// A region of S3: `us-east-2`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct S3Region(Box<str>);
-
-/// Why a text is not an `S3Region`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a region such as `us-east-2`: {0:?}")]
-pub struct InvalidRegion(String);
 
 impl Access {
     /// Uses the known region of the bucket if the user has not given one.
-    pub fn in_known_region(mut self, known: Option<&str>) -> Result<Self, InvalidRegion> {
+    pub fn in_known_region(mut self, known: Option<&str>) -> Result<Self, Invalid> {
         if self.region.is_none() {
             self.region = known.map(str::parse).transpose()?;
         }
@@ -90,13 +85,7 @@ impl Access {
         let Some(endpoint) = &self.endpoint else {
             return place.https();
         };
-        let segments: Vec<String> = place
-            .key()
-            .as_str()
-            .split('/')
-            .map(percent_encode)
-            .collect();
-        let (bucket, key) = (place.bucket(), segments.join("/"));
+        let (bucket, key) = (place.bucket(), place.key().encoded());
         match endpoint.0.split_once("://") {
             Some((scheme, host)) if self.addressing == Addressing::Virtual => {
                 format!("{scheme}://{bucket}.{host}/{key}")
@@ -159,27 +148,16 @@ impl FromStr for Endpoint {
 }
 
 impl FromStr for S3Region {
-    type Err = InvalidRegion;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if (1..=40).contains(&text.len()) && text.chars().all(fits) {
             Ok(Self(text.into()))
         } else {
-            Err(InvalidRegion(text.chars().take(80).collect()))
+            let shown: String = text.chars().take(80).collect();
+            Err(Invalid::new("not a region such as `us-east-2`", shown))
         }
-    }
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for S3Region {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
     }
 }
 
@@ -187,7 +165,7 @@ impl fmt::Display for S3Region {
 mod tests {
     use super::*;
 
-    fn refusals<T: FromStr<Err: fmt::Display> + fmt::Debug>(texts: &[&str]) -> String {
+    fn refusals<T: FromStr<Err: std::fmt::Display> + std::fmt::Debug>(texts: &[&str]) -> String {
         let messages = texts.iter().map(|text| text.parse::<T>().unwrap_err());
         let messages: Vec<String> = messages.map(|error| error.to_string()).collect();
         messages.join("\n")

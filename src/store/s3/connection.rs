@@ -39,10 +39,13 @@ use crate::{
 
 pub(super) struct Connection {
     clients: RwLock<Clients>,
-    asker: Asker,
+    pub(super) asker: Asker,
     bucket: Bucket,
-    /// Whether the connection uses TLS or stays on this machine.
-    is_private: bool,
+    /// Whether the connection uses TLS or stays on this machine, and so a signature may leave out the
+    /// payload. A signed payload costs another SHA-256 of all bytes, here and on the server. Where
+    /// no machine on the network can change the bytes, the checksum that is sent along suffices: it
+    /// detects corruption.
+    pub(super) is_private: bool,
     /// Set once a read with credentials was denied and the same read without them succeeded.
     reads_unsigned: AtomicBool,
     stop: Stop,
@@ -82,23 +85,9 @@ impl Connection {
         })
     }
 
-    pub(super) fn asker(&self) -> Asker {
-        self.asker
-    }
-
-    /// Whether a signature may leave out the payload. A signed payload costs another SHA-256 of all
-    /// bytes, here and on the server. Where no machine on the network can change the bytes, the
-    /// checksum that is sent along suffices: it detects corruption.
-    pub(super) fn is_private(&self) -> bool {
-        self.is_private
-    }
-
     /// The client for writes.
     pub(super) fn client(&self) -> Client {
-        let Clients {
-            signed, unsigned, ..
-        } = self.clients();
-        signed.unwrap_or(unsigned)
+        self.clients().either()
     }
 
     /// Runs a future until it ends or the user interrupts.
@@ -120,8 +109,10 @@ impl Connection {
         E: ProvideErrorMetadata + Error + 'static,
         F: Future<Output = Result<T, SdkError<E>>>,
     {
-        let client = |clients: Clients| clients.signed.unwrap_or(clients.unsigned);
-        self.wait(place, self.ask(place, self.asker, client, &request))
+        self.wait(
+            place,
+            self.ask(place, self.asker, Clients::either, &request),
+        )
     }
 
     /// Sends a request that only reads, and blocks the calling thread until the answer.
@@ -150,11 +141,10 @@ impl Connection {
         F: Future<Output = Result<T, SdkError<E>>>,
     {
         let unsigned = |clients: Clients| clients.unsigned;
-        let either = |clients: Clients| clients.signed.unwrap_or(clients.unsigned);
         if self.reads_unsigned.load(Ordering::Relaxed) {
             return self.ask(place, self.asker, unsigned, request).await;
         }
-        let error = match self.ask(place, self.asker, either, request).await {
+        let error = match self.ask(place, self.asker, Clients::either, request).await {
             Err(error)
                 if error.kind() == StoreFailureKind::Denied && self.asker == Asker::Known =>
             {
@@ -269,6 +259,10 @@ impl Clients {
             region,
             is_private: unsigned.endpoint_url().is_none_or(is_private),
         })
+    }
+
+    fn either(self) -> Client {
+        self.signed.unwrap_or(self.unsigned)
     }
 
     /// Clients that may succeed where these failed: in another region, or with new credentials.

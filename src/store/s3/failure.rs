@@ -4,9 +4,10 @@
 use std::error::Error;
 
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use itertools::Itertools as _;
 
 use crate::{
-    error::{anyhow, hinted, last_cause},
+    error::last_cause,
     store::{StoreError, StoreFailureKind},
 };
 
@@ -19,14 +20,6 @@ pub(super) enum Asker {
     Unknown,
     /// The user asked for unsigned requests.
     Anonymous,
-}
-
-/// The parts of an error response that decide its kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct S3ErrorResponse<'a> {
-    status: u16,
-    code: Option<&'a str>,
-    message: Option<&'a str>,
 }
 
 pub(super) fn failure<E>(place: &str, asker: Asker, error: &SdkError<E>) -> StoreError
@@ -48,12 +41,7 @@ where
         let cause = format!("the answer is not one of S3's (HTTP {status}): {text}");
         return StoreError::new(StoreFailureKind::Failed, place).caused_by(cause);
     }
-    let answer = S3ErrorResponse {
-        status,
-        code: service.code(),
-        message: service.message(),
-    };
-    answered(place, asker, &answer)
+    answered(place, asker, status, (service.code(), service.message()))
 }
 
 /// The body of an error response. Errors are buffered in memory; other bodies are empty here.
@@ -68,21 +56,62 @@ pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
         .map(|response| response.status().as_u16())
 }
 
-fn answered(place: &str, asker: Asker, answer: &S3ErrorResponse) -> StoreError {
-    let kind = answer.kind();
-    let failure = StoreError::new(kind, place);
-    let hint = match (kind, answer.code) {
-        (StoreFailureKind::NotFound | StoreFailureKind::Exists, _) => return failure,
+fn answered(
+    place: &str,
+    asker: Asker,
+    status: u16,
+    (code, message): (Option<&str>, Option<&str>),
+) -> StoreError {
+    let kind = kind(status, code);
+    let hint = match (kind, code) {
+        (StoreFailureKind::NotFound | StoreFailureKind::Exists, _) => {
+            return StoreError::new(kind, place);
+        }
         (StoreFailureKind::Denied, Some("RequestTimeTooSkewed")) => "set the clock of this machine",
         (StoreFailureKind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
             "the credentials have expired: get new ones, and run the same again; what is there stays"
         }
         (StoreFailureKind::Denied, _) => asker.hint(),
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
-        _ => return failure.caused_by(answer.text()),
+        _ => "",
     };
-    let cause = hinted(anyhow!(answer.text()), hint);
-    failure.caused_by(cause.reallocate_into_boxed_dyn_error_without_backtrace())
+    // The server's message, on one line and of bounded length.
+    let words = [code, message].into_iter().flatten().map(one_line);
+    let text = match words.format(": ").to_string() {
+        words if words.is_empty() => format!("HTTP {status}"),
+        words => format!("{words} (HTTP {status})"),
+    };
+    let failure = StoreError::new(kind, place).caused_by(text);
+    if hint.is_empty() {
+        failure
+    } else {
+        failure.advised(hint)
+    }
+}
+
+fn kind(status: u16, code: Option<&str>) -> StoreFailureKind {
+    match (status, code) {
+        (_, Some("NoSuchBucket")) => StoreFailureKind::Failed,
+        (_, Some("KeyTooLongError" | "InvalidURI")) => StoreFailureKind::Unusable,
+        (_, Some("RequestTimeout" | "SlowDown")) => StoreFailureKind::Unavailable,
+        // The response to a HEAD has no error code. The remaining cause of such a 400 is bad
+        // credentials.
+        (400, None | Some("BadRequest"))
+        | (401 | 403, _)
+        | (
+            _,
+            Some(
+                "ExpiredToken"
+                | "InvalidToken"
+                | "TokenRefreshRequired"
+                | "AuthorizationHeaderMalformed",
+            ),
+        ) => StoreFailureKind::Denied,
+        (404, _) => StoreFailureKind::NotFound,
+        (409 | 412, _) => StoreFailureKind::Exists,
+        (429 | 500..=599, _) => StoreFailureKind::Unavailable,
+        _ => StoreFailureKind::Failed,
+    }
 }
 
 impl Asker {
@@ -95,43 +124,6 @@ impl Asker {
                 "no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`"
             }
             Self::Anonymous => "leave `--no-sign-request` out",
-        }
-    }
-}
-
-impl S3ErrorResponse<'_> {
-    fn kind(&self) -> StoreFailureKind {
-        match (self.status, self.code) {
-            (_, Some("NoSuchBucket")) => StoreFailureKind::Failed,
-            (_, Some("KeyTooLongError" | "InvalidURI")) => StoreFailureKind::Unusable,
-            (_, Some("RequestTimeout" | "SlowDown")) => StoreFailureKind::Unavailable,
-            // The response to a HEAD has no error code. The remaining cause of such a 400 is bad
-            // credentials.
-            (400, None | Some("BadRequest"))
-            | (401 | 403, _)
-            | (
-                _,
-                Some(
-                    "ExpiredToken"
-                    | "InvalidToken"
-                    | "TokenRefreshRequired"
-                    | "AuthorizationHeaderMalformed",
-                ),
-            ) => StoreFailureKind::Denied,
-            (404, _) => StoreFailureKind::NotFound,
-            (409 | 412, _) => StoreFailureKind::Exists,
-            (429 | 500..=599, _) => StoreFailureKind::Unavailable,
-            _ => StoreFailureKind::Failed,
-        }
-    }
-
-    /// The server's message, on one line and of bounded length.
-    fn text(&self) -> String {
-        let words = [self.code, self.message].into_iter().flatten();
-        let words: Vec<String> = words.map(one_line).collect();
-        match words.join(": ") {
-            words if words.is_empty() => format!("HTTP {}", self.status),
-            words => format!("{words} (HTTP {})", self.status),
         }
     }
 }
@@ -160,12 +152,7 @@ mod tests {
     use crate::error::render;
 
     fn shown(status: u16, code: Option<&str>, message: Option<&str>) -> String {
-        let answer = S3ErrorResponse {
-            status,
-            code,
-            message,
-        };
-        let error = answered("s3://b/k", Asker::Known, &answer);
+        let error = answered("s3://b/k", Asker::Known, status, (code, message));
         render(&error.into())
     }
 
@@ -229,12 +216,8 @@ mod tests {
 
     #[test]
     fn who_was_denied_is_told_what_may_help() {
-        let answer = S3ErrorResponse {
-            status: 403,
-            ..S3ErrorResponse::default()
-        };
         let shown = [Asker::Unknown, Asker::Anonymous]
-            .map(|asker| render(&answered("s3://b/k", asker, &answer).into()));
+            .map(|asker| render(&answered("s3://b/k", asker, 403, (None, None)).into()));
         insta::assert_snapshot!(shown.join(""), @"
         error: access denied: `s3://b/k`
           caused by: HTTP 403

@@ -4,36 +4,41 @@
 use std::{
     collections::VecDeque,
     io::{self, Read},
+    ops::Range,
     sync::Arc,
 };
 
-use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::{
+    error::SdkError,
+    operation::get_object::{GetObjectError, GetObjectOutput},
+    primitives::ByteStream,
+};
 use bytes::{Buf as _, Bytes};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
-    task::AbortHandle,
+    task::JoinSet,
 };
 
-use super::{
-    S3StoreInner,
-    piece::{ObjectRange, ask},
-    units,
-};
+use super::{S3StoreInner, failure::status, units};
 use crate::{
+    error::last_cause,
     location::Key,
     parallel::runtime,
+    retry::Failures,
     store::{Span, StoreError, StoreFailureKind},
 };
+
+/// More messages than a piece of any size has.
+const UNBOUNDED: usize = 1 << 20;
 
 /// A reader of the rest of an object.
 struct S3Reader {
     store: Arc<S3StoreInner>,
     key: Key,
     etag: Option<String>,
-    /// The current source; `None` after the end.
-    now: Option<Flow>,
-    /// Prefetched pieces in order. Together they cover the bytes from the end of `now` to `next`.
-    ahead: VecDeque<Ahead>,
+    /// The pieces that are read now, in order. The first one is the current one. Together they cover
+    /// the bytes up to `next`.
+    pieces: VecDeque<Piece>,
     /// Offset of the first byte not yet requested.
     next: u64,
     end: u64,
@@ -41,20 +46,39 @@ struct S3Reader {
     ready: Bytes,
 }
 
-/// A source of bytes.
-enum Flow {
-    /// A response that is read at the pace of the caller, so it needs no memory of the store.
-    Direct(Box<ObjectRange>),
-    Ahead(Ahead),
+/// A piece of an object on its way. Dropping it ends the transfer.
+///
+/// A piece ahead of the current one is kept in memory, for which it has a permit. Prefetching never
+/// waits for a permit: if each of two readers waited while holding permits, neither would go on.
+/// Without a permit, a piece is requested only when it is next, and arrives at the pace of the
+/// caller, so that it needs no memory of the store.
+struct Piece {
+    bytes: mpsc::Receiver<Result<Bytes, StoreError>>,
+    _work: JoinSet<()>,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
-/// A piece that is prefetched into memory. Prefetching never waits for a permit: if each of two
-/// readers waited while holding permits, neither would go on. Without a permit, a piece is
-/// requested only when it is next.
-struct Ahead {
-    bytes: mpsc::UnboundedReceiver<Result<Bytes, StoreError>>,
-    work: AbortHandle,
-    _room: OwnedSemaphorePermit,
+impl Piece {
+    fn start(mut range: ObjectRange, room: Option<OwnedSemaphorePermit>) -> Self {
+        let capacity = if room.is_some() { UNBOUNDED } else { 1 };
+        let (sender, bytes) = mpsc::channel(capacity);
+        let mut work = JoinSet::new();
+        let transfer = async move {
+            loop {
+                let next = range.next().await;
+                let last = next.as_ref().map_or(true, Bytes::is_empty);
+                if sender.send(next).await.is_err() || last {
+                    return;
+                }
+            }
+        };
+        work.spawn_on(transfer, runtime().handle());
+        Self {
+            bytes,
+            _work: work,
+            _room: room,
+        }
+    }
 }
 
 pub(super) fn open(
@@ -94,13 +118,13 @@ pub(super) fn open(
     };
     let etag = answer.e_tag().map(str::to_owned);
     let came = came.min(end);
-    let piece = ObjectRange::new(store, key, etag.as_deref(), start..came).begun(answer.body);
+    let mut first = ObjectRange::new(store, key, etag.as_deref(), start..came);
+    first.body = Some(answer.body);
     Ok(Box::new(S3Reader {
         store: Arc::clone(store),
         key: key.clone(),
         etag,
-        now: Some(Flow::Direct(Box::new(piece))),
-        ahead: VecDeque::new(),
+        pieces: VecDeque::from([Piece::start(first, None)]),
         next: came,
         end,
         ready: Bytes::new(),
@@ -118,25 +142,31 @@ fn told(answer: &GetObjectOutput) -> Option<(u64, u64)> {
 impl S3Reader {
     /// The next bytes, or none at the end.
     fn next(&mut self) -> Result<Bytes, StoreError> {
-        self.look_ahead();
-        while let Some(now) = &mut self.now {
+        loop {
+            self.look_ahead();
+            if self.pieces.is_empty() && self.next < self.end {
+                let piece = Piece::start(self.range(), None);
+                self.pieces.push_back(piece);
+            }
+            let Some(piece) = self.pieces.front_mut() else {
+                return Ok(Bytes::new());
+            };
             let place = self.store.place(&self.key);
-            let bytes = self.store.connection.wait(&place, now.next())?;
+            let bytes = self.store.connection.wait(&place, async {
+                piece.bytes.recv().await.unwrap_or_else(|| {
+                    let gone = StoreError::new(StoreFailureKind::Failed, &place);
+                    Err(gone.caused_by("a part was given up before its end"))
+                })
+            })?;
             if !bytes.is_empty() {
                 return Ok(bytes);
             }
-            self.now = match self.ahead.pop_front() {
-                Some(ahead) => Some(Flow::Ahead(ahead)),
-                None if self.next < self.end => Some(Flow::Direct(Box::new(self.piece()))),
-                None => None,
-            };
-            self.look_ahead();
+            self.pieces.pop_front();
         }
-        Ok(Bytes::new())
     }
 
     /// Takes the first piece not yet requested.
-    fn piece(&mut self) -> ObjectRange {
+    fn range(&mut self) -> ObjectRange {
         let end = self
             .end
             .min(self.next.saturating_add(self.store.limits.part));
@@ -146,47 +176,15 @@ impl S3Reader {
 
     /// Prefetches as many pieces as the limits and the memory allow.
     fn look_ahead(&mut self) {
-        while self.next < self.end && self.ahead.len() < self.store.limits.ahead {
+        while self.next < self.end && (1..=self.store.limits.ahead).contains(&self.pieces.len()) {
             let size = (self.end - self.next).min(self.store.limits.part);
             let room = Arc::clone(&self.store.memory);
             let Ok(room) = room.try_acquire_many_owned(units(size)) else {
                 return;
             };
-            let mut piece = self.piece();
-            let (sender, bytes) = mpsc::unbounded_channel();
-            let work = async move {
-                loop {
-                    let next = piece.next().await;
-                    let last = next.as_ref().map_or(true, Bytes::is_empty);
-                    if sender.send(next).is_err() || last {
-                        return;
-                    }
-                }
-            };
-            self.ahead.push_back(Ahead {
-                bytes,
-                work: runtime().spawn(work).abort_handle(),
-                _room: room,
-            });
+            let piece = Piece::start(self.range(), Some(room));
+            self.pieces.push_back(piece);
         }
-    }
-}
-
-impl Flow {
-    async fn next(&mut self) -> Result<Bytes, StoreError> {
-        match self {
-            Self::Direct(piece) => piece.next().await,
-            Self::Ahead(ahead) => ahead.bytes.recv().await.unwrap_or_else(|| {
-                let gone = StoreError::new(StoreFailureKind::Failed, "a part of an object");
-                Err(gone.caused_by("it was given up before its end"))
-            }),
-        }
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        self.work.abort();
     }
 }
 
@@ -203,4 +201,127 @@ impl Read for S3Reader {
         self.ready.copy_to_slice(head);
         Ok(count)
     }
+}
+
+/// The range of an object that is still to be read.
+struct ObjectRange {
+    store: Arc<S3StoreInner>,
+    key: Key,
+    /// Of the version that is read. A server may send none.
+    etag: Option<String>,
+    /// Offset of the next byte in the object.
+    at: u64,
+    end: u64,
+    /// `None` before the first request, and after a response broke off.
+    body: Option<ByteStream>,
+    /// Failures since the last byte arrived.
+    failures: Failures,
+}
+
+impl ObjectRange {
+    fn new(store: &Arc<S3StoreInner>, key: &Key, etag: Option<&str>, range: Range<u64>) -> Self {
+        Self {
+            store: Arc::clone(store),
+            key: key.clone(),
+            etag: etag.map(str::to_owned),
+            at: range.start,
+            end: range.end,
+            body: None,
+            failures: Failures::default(),
+        }
+    }
+
+    /// The next bytes; empty at the end. After the last byte the body is polled once more, because
+    /// the SDK reports a checksum mismatch only then.
+    async fn next(&mut self) -> Result<Bytes, StoreError> {
+        loop {
+            let broken = match &mut self.body {
+                None if self.at >= self.end => return Ok(Bytes::new()),
+                None => {
+                    self.ask().await?;
+                    continue;
+                }
+                Some(body) => match body.try_next().await {
+                    Ok(Some(bytes)) if bytes.is_empty() => continue,
+                    Ok(Some(bytes)) => {
+                        self.at = self.at.saturating_add(bytes.len() as u64);
+                        self.failures.forget();
+                        return Ok(bytes);
+                    }
+                    Ok(None) if self.at >= self.end => {
+                        self.body = None;
+                        continue;
+                    }
+                    Ok(None) => "the answer ended too early".to_owned(),
+                    Err(error) => last_cause(&error),
+                },
+            };
+            self.body = None;
+            self.bear(broken).await?;
+        }
+    }
+
+    /// Pauses after a broken response. Fails if all bytes had arrived, as then the checksum is
+    /// wrong, or if there were too many failures in a row.
+    async fn bear(&mut self, broken: String) -> Result<(), StoreError> {
+        let failure = |kind, cause: String| {
+            StoreError::new(kind, self.store.place(&self.key)).caused_by(cause)
+        };
+        if self.at >= self.end {
+            return Err(failure(StoreFailureKind::Differs, broken));
+        }
+        let Some(pause) = self.failures.pause(&self.store.limits.backoff) else {
+            return Err(failure(StoreFailureKind::Unavailable, broken));
+        };
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+
+    async fn ask(&mut self) -> Result<(), StoreError> {
+        let range = format!("bytes={}-{}", self.at, self.end.saturating_sub(1));
+        let etag = self.etag.as_deref();
+        let answer = match ask(&self.store, &self.key, Some(&range), etag).await {
+            Err(error) if error.kind() == StoreFailureKind::Exists => None,
+            answer => answer?,
+        };
+        let Some(answer) = answer.filter(|answer| self.continues(answer)) else {
+            let cause = "the object was replaced while it was read";
+            let place = self.store.place(&self.key);
+            return Err(StoreError::new(StoreFailureKind::Differs, place).caused_by(cause));
+        };
+        self.body = Some(answer.body);
+        Ok(())
+    }
+
+    /// Whether a response starts at the right byte of the same version. A server may ignore a
+    /// range.
+    fn continues(&self, answer: &GetObjectOutput) -> bool {
+        let start = format!("bytes {}-", self.at);
+        let range = answer.content_range().unwrap_or_default();
+        range.starts_with(&start) && answer.e_tag() == self.etag.as_deref()
+    }
+}
+
+/// Requests an object or a range. `None` if the range starts after the end of the object (416).
+async fn ask(
+    store: &S3StoreInner,
+    key: &Key,
+    range: Option<&str>,
+    etag: Option<&str>,
+) -> Result<Option<GetObjectOutput>, StoreError> {
+    let place = store.place(key);
+    let request = async |client: aws_sdk_s3::Client| {
+        let request = client
+            .get_object()
+            .bucket(store.bucket.as_str())
+            .key(key.as_str())
+            .set_range(range.map(str::to_owned))
+            .set_if_match(etag.map(str::to_owned));
+        let answer: Result<GetObjectOutput, SdkError<GetObjectError>> = request.send().await;
+        match answer {
+            Err(error) if status(&error) == Some(416) => Ok(None),
+            answer => answer.map(Some),
+        }
+    };
+    store.connection.reading(&place, &request).await
 }

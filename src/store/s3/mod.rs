@@ -10,7 +10,6 @@ mod credentials;
 mod failure;
 mod get;
 mod multipart;
-mod piece;
 mod put;
 mod retry;
 
@@ -29,11 +28,10 @@ use aws_sdk_s3::{
     primitives::DateTime,
     types::{ChecksumMode, ChecksumType, ServerSideEncryption},
 };
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use access::{
-    Access, Addressing, Endpoint, InvalidEndpoint, InvalidRegion, Keys, Profile, S3Region, Signing,
-};
+pub use access::{Access, Addressing, Endpoint, InvalidEndpoint, Keys, Profile, S3Region, Signing};
 
 use self::connection::Connection;
 use crate::{
@@ -42,7 +40,6 @@ use crate::{
     location::{Bucket, Key},
     retry::Backoff,
     store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
-    wheel::{decode_base64, decode_sha256},
 };
 
 /// The metadata entry in which we keep an object's digest.
@@ -258,7 +255,7 @@ impl fmt::Debug for S3Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("S3Store")
             .field("bucket", &self.0.bucket)
-            .field("asker", &self.0.connection.asker())
+            .field("asker", &self.0.connection.asker)
             .field("skipped", &self.skipped())
             .finish_non_exhaustive()
     }
@@ -270,19 +267,18 @@ impl fmt::Debug for S3Store {
 fn sha256(head: &HeadObjectOutput) -> Option<Sha256> {
     let said = |name: &str| head.metadata()?.get(name)?.parse().ok();
     let checked = || {
-        let text = head.checksum_sha256()?;
-        let parts = head.checksum_type() == Some(&ChecksumType::Composite) || text.contains('-');
-        decode_sha256(&url_safe(text)).ok().filter(|_| !parts)
+        let is_composite = head.checksum_type() == Some(&ChecksumType::Composite);
+        let sha256: [u8; 32] = decoded(head.checksum_sha256()?)?;
+        (!is_composite).then_some(sha256.into())
     };
     said(SHA256).or_else(|| said(OTHER_SHA256)).or_else(checked)
 }
 
 /// Another checksum of the whole object: CRC-64/NVME, or the MD5 in the `ETag`.
 fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
-    let crc = head.checksum_crc64_nvme().and_then(|text| {
-        let bytes = decode_base64(&url_safe(text))?.try_into().ok()?;
-        Some(Checksum::Crc64Nvme(u64::from_be_bytes(bytes)))
-    });
+    let crc = head
+        .checksum_crc64_nvme()
+        .and_then(|text| Some(Checksum::Crc64Nvme(u64::from_be_bytes(decoded(text)?))));
     crc.or_else(|| {
         // The ETag is not an MD5 if the object is encrypted with a key that the server does not
         // own. The ETag of a multipart upload is not one either; it contains a `-`.
@@ -297,10 +293,8 @@ fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
     })
 }
 
-/// Converts standard base64 to the URL-safe alphabet without padding.
-fn url_safe(text: &str) -> String {
-    let text = text.trim_end_matches('=');
-    text.replace('+', "-").replace('/', "_")
+fn decoded<const N: usize>(text: &str) -> Option<[u8; N]> {
+    BASE64_STANDARD.decode(text).ok()?.try_into().ok()
 }
 
 /// Removes the quotes, which some servers leave out.

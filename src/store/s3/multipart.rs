@@ -5,7 +5,6 @@ use std::time::Duration;
 use aws_sdk_s3::{
     Client,
     error::ProvideErrorMetadata as _,
-    operation::upload_part::UploadPartOutput,
     primitives::ByteStream,
     types::{ChecksumAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart},
 };
@@ -172,7 +171,7 @@ impl<'a> MultipartUpload<'a> {
         bytes: Bytes,
         room: OwnedSemaphorePermit,
     ) -> impl Future<Output = Result<CompletedPart, StoreError>> + Send + 'static {
-        let asker = self.store.connection.asker();
+        let asker = self.store.connection.asker;
         let place = self.place.clone();
         let request = self
             .client
@@ -183,7 +182,7 @@ impl<'a> MultipartUpload<'a> {
             .part_number(number)
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
             .body(ByteStream::from(bytes));
-        let is_private = self.store.connection.is_private();
+        let is_private = self.store.connection.is_private;
         async move {
             let _until_sent = room;
             let request = request.customize().config_override(patient());
@@ -193,7 +192,9 @@ impl<'a> MultipartUpload<'a> {
                 request.send().await
             };
             let answer = answer.map_err(|error| failure(&place, asker, &error))?;
-            Ok(completed(number, &answer))
+            let part = CompletedPart::builder().part_number(number);
+            let part = part.set_checksum_crc64_nvme(answer.checksum_crc64_nvme);
+            Ok(part.set_e_tag(answer.e_tag).build())
         }
     }
 
@@ -235,7 +236,7 @@ impl<'a> MultipartUpload<'a> {
             Ok(_) => Ok(()),
             Err(_) if self.is_what_is_there() => Ok(()),
             Err(error) => {
-                let asker = self.store.connection.asker();
+                let asker = self.store.connection.asker;
                 let failure = failure(&self.place, asker, &error);
                 Err(StoreError::new(StoreFailureKind::Failed, &self.place).caused_by(failure))
             }
@@ -268,14 +269,6 @@ impl<'a> MultipartUpload<'a> {
         let abandoning = async { timeout(patience, request.send()).await };
         let _ = runtime().block_on(abandoning);
     }
-}
-
-fn completed(number: i32, answer: &UploadPartOutput) -> CompletedPart {
-    CompletedPart::builder()
-        .part_number(number)
-        .set_e_tag(answer.e_tag().map(str::to_owned))
-        .set_checksum_crc64_nvme(answer.checksum_crc64_nvme().map(str::to_owned))
-        .build()
 }
 
 #[cfg(test)]

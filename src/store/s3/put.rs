@@ -105,7 +105,7 @@ pub(super) fn put(
             .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
             .body(ByteStream::from(bytes.clone()));
         let request = request.customize().config_override(config.clone());
-        if store.connection.is_private() {
+        if store.connection.is_private {
             request.disable_payload_signing().send().await
         } else {
             request.send().await
