@@ -2,7 +2,7 @@
 //! [xz](https://tukaani.org/xz/xz-file-format.txt) streams that may be truncated, damaged, or in
 //! another format than the name says.
 
-use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 use xz2::{bufread::XzDecoder, stream};
 use zstd::stream::read::Decoder as ZstdDecoder;
@@ -15,48 +15,24 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 /// The memory limit for xz; `xz -9` needs 65 MiB.
 const XZ_MEMORY: u64 = 512 << 20;
 
-/// Why a stream cannot be decompressed. I/O errors of the source are returned unchanged instead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadStream {
-    #[error("the {0} data is cut off")]
-    Truncated(&'static str),
-    #[error("this is not {0} data")]
-    Foreign(&'static str),
-    #[error("something follows the end of the {0} data")]
-    Trailing(&'static str),
-    #[error("the {0} data needs more memory than {1} MiB to read")]
-    Memory(&'static str, u64),
-    #[error("the {0} data is damaged: {1}")]
-    Damaged(&'static str, String),
-}
-
 /// A reader of the decompressed bytes of all frames (zstd) or streams (xz), up to the end of the
 /// source.
 pub struct Decompressor<R: Read> {
     decoder: Decoder<R>,
     begun: bool,
     ended: bool,
+    all_have_checksums: bool,
 }
 
 enum Decoder<R: Read> {
-    Zstd(ZstdFrames<R>),
-    Xz(XzStreams<R>),
-}
-
-/// Decodes one stream after the other. Each has its own setting for checksums.
-struct XzStreams<R: Read> {
-    decoder: XzDecoder<BufReader<SourceErrors<R>>>,
-    all_have_checksums: bool,
-}
-
-/// Decodes one frame after the other. The zstd crate can decode all of them as one stream, but then
-/// does not tell which of them had a checksum.
-struct ZstdFrames<R: Read> {
-    frame: Option<ZstdDecoder<'static, FrameSource<R>>>,
-    /// The source between two frames; `None` while a frame is open.
-    rest: Option<BufReader<SourceErrors<R>>>,
-    count: u64,
-    all_have_checksums: bool,
+    /// Decodes one frame after the other. The zstd crate can decode all of them as one stream, but
+    /// then does not tell which of them had a checksum.
+    Zstd {
+        frame: Option<ZstdDecoder<'static, FrameSource<R>>>,
+        /// The source between two frames; `None` while a frame is open.
+        rest: Option<BufReader<SourceErrors<R>>>,
+    },
+    Xz(XzDecoder<BufReader<SourceErrors<R>>>),
 }
 
 /// The first bytes of a frame, which were already read to inspect them, chained with the rest.
@@ -78,31 +54,24 @@ impl<R: Read> Decompressor<R> {
             failed: false,
         };
         let decoder = match format {
-            ArchiveFormat::TarZst => {
-                let rest = BufReader::with_capacity(
+            ArchiveFormat::TarZst => Decoder::Zstd {
+                frame: None,
+                rest: Some(BufReader::with_capacity(
                     ZstdDecoder::<&[u8]>::recommended_output_size(),
                     source,
-                );
-                Decoder::Zstd(ZstdFrames {
-                    frame: None,
-                    rest: Some(rest),
-                    count: 0,
-                    all_have_checksums: true,
-                })
-            }
+                )),
+            },
             ArchiveFormat::TarXz => {
                 let flags = stream::CONCATENATED | stream::TELL_NO_CHECK;
                 let stream = stream::Stream::new_stream_decoder(XZ_MEMORY, flags)?;
-                Decoder::Xz(XzStreams {
-                    decoder: XzDecoder::new_stream(BufReader::new(source), stream),
-                    all_have_checksums: true,
-                })
+                Decoder::Xz(XzDecoder::new_stream(BufReader::new(source), stream))
             }
         };
         Ok(Self {
             decoder,
             begun: false,
             ended: false,
+            all_have_checksums: true,
         })
     }
 
@@ -110,27 +79,72 @@ impl<R: Read> Decompressor<R> {
     /// `xz --check=none` writes none, and neither do most zstd libraries by default. Each zstd
     /// frame and each xz stream has its own setting.
     pub fn has_checksum(&self) -> bool {
-        match &self.decoder {
-            Decoder::Zstd(frames) => frames.count > 0 && frames.all_have_checksums,
-            Decoder::Xz(streams) => self.begun && streams.all_have_checksums,
-        }
+        self.begun && self.all_have_checksums
     }
 
-    /// Turns an error of the decoder into a [`BadStream`], and leaves I/O errors of the source
-    /// unchanged.
+    /// Turns an error of the decoder into one that says what is wrong with the data, and leaves I/O
+    /// errors of the source unchanged.
     fn explain(&self, error: io::Error) -> io::Error {
-        let source = match &self.decoder {
-            Decoder::Zstd(frames) => frames.source(),
-            Decoder::Xz(streams) => Some(streams.decoder.get_ref().get_ref()),
+        let (source, explain): (_, fn(&io::Error, bool) -> String) = match &self.decoder {
+            Decoder::Zstd { frame, rest } => {
+                let frame = frame.as_ref().map(|frame| frame.get_ref().get_ref().1);
+                (
+                    frame.or(rest.as_ref()).map(BufReader::get_ref),
+                    explain_zstd,
+                )
+            }
+            Decoder::Xz(decoder) => (Some(decoder.get_ref().get_ref()), explain_xz),
         };
         if source.is_none_or(|source| source.failed) {
             return error;
         }
-        let reason = match &self.decoder {
-            Decoder::Zstd(_) => explain_zstd(&error, self.begun),
-            Decoder::Xz(_) => explain_xz(&error),
+        io::Error::new(io::ErrorKind::InvalidData, explain(&error, self.begun))
+    }
+
+    fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match &mut self.decoder {
+                Decoder::Xz(decoder) => {
+                    return read_xz(decoder, &mut self.all_have_checksums, buf);
+                }
+                Decoder::Zstd { frame, .. } => frame.as_mut().map_or(Ok(0), |it| it.read(buf))?,
+            };
+            if read > 0 || !self.next_frame()? {
+                return Ok(read);
+            }
+        }
+    }
+
+    /// Opens the next zstd frame; false at the end. An empty source is an error (truncated), not an
+    /// empty archive.
+    fn next_frame(&mut self) -> io::Result<bool> {
+        let Decoder::Zstd { frame, rest } = &mut self.decoder else {
+            return Ok(false);
         };
-        io::Error::new(io::ErrorKind::InvalidData, reason)
+        let is_first = frame.is_none();
+        if let Some(frame) = frame.take() {
+            *rest = Some(frame.finish().into_inner().1);
+        }
+        let Some(mut source) = rest.take() else {
+            return Ok(false);
+        };
+        let mut head = Vec::new();
+        let peeked = source.by_ref().take(FRAME_HEAD).read_to_end(&mut head);
+        if peeked.is_err() || (head.is_empty() && !is_first) {
+            *rest = Some(source);
+            return peeked.map(|_| false);
+        }
+        // RFC 8878, section 3.1.1: the frame header descriptor follows the magic number, and its
+        // bit 2 is the content checksum flag. Skippable frames have other magic numbers, and no
+        // content that needs a checksum.
+        let is_skippable = matches!(head.as_slice(), [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
+        let has_checksum = head.get(4).is_some_and(|descriptor| descriptor & 4 != 0);
+        self.all_have_checksums &= is_skippable || has_checksum;
+        let source = Cursor::new(head).chain(source);
+        let mut next = ZstdDecoder::with_buffer(source)?.single_frame();
+        next.window_log_max(ZSTD_WINDOW_LOG)?;
+        *frame = Some(next);
+        Ok(true)
     }
 }
 
@@ -139,126 +153,70 @@ impl<R: Read> Read for Decompressor<R> {
         if self.ended || buf.is_empty() {
             return Ok(0);
         }
-        let read = match &mut self.decoder {
-            Decoder::Zstd(frames) => frames.read(buf),
-            Decoder::Xz(streams) => streams.read(buf),
-        };
-        let read = read.map_err(|error| self.explain(error))?;
+        let read = self.read_some(buf).map_err(|error| self.explain(error))?;
         self.begun |= read > 0;
         self.ended = read == 0;
         Ok(read)
     }
 }
 
-impl<R: Read> XzStreams<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let before = self.decoder.total_out();
-            let result = self.decoder.read(buf);
-            let is_unchecked = |error: &io::Error| {
-                let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
-                matches!(cause, Some(stream::Error::NoCheck))
-            };
-            if !result.as_ref().is_err_and(is_unchecked) {
-                return result;
-            }
-            // liblzma reports a stream without a checksum once, after its header, and can go on.
-            // The end of the stream before may already be in the buffer.
-            self.all_have_checksums = false;
-            let read = self.decoder.total_out().saturating_sub(before);
-            if read > 0 {
-                return Ok(usize::try_from(read).unwrap_or(buf.len()));
-            }
+fn read_xz<R: BufRead>(
+    decoder: &mut XzDecoder<R>,
+    all_have_checksums: &mut bool,
+    buf: &mut [u8],
+) -> io::Result<usize> {
+    loop {
+        let before = decoder.total_out();
+        let result = decoder.read(buf);
+        let cause = result.as_ref().err().and_then(io::Error::get_ref);
+        let cause = cause.and_then(|cause| cause.downcast_ref());
+        if !matches!(cause, Some(stream::Error::NoCheck)) {
+            return result;
         }
-    }
-}
-
-impl<R: Read> ZstdFrames<R> {
-    fn source(&self) -> Option<&SourceErrors<R>> {
-        let frame = self.frame.as_ref().map(|frame| frame.get_ref().get_ref().1);
-        frame.or(self.rest.as_ref()).map(BufReader::get_ref)
-    }
-
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(frame) = &mut self.frame {
-                let read = frame.read(buf)?;
-                if read > 0 {
-                    return Ok(read);
-                }
-            }
-            if let Some(frame) = self.frame.take() {
-                self.rest = Some(frame.finish().into_inner().1);
-            }
-            if !self.open()? {
-                return Ok(0);
-            }
+        // liblzma reports a stream without a checksum once, after its header, and can go on. The
+        // end of the stream before may already be in the buffer.
+        *all_have_checksums = false;
+        let read = decoder.total_out().saturating_sub(before);
+        if read > 0 {
+            return Ok(usize::try_from(read).unwrap_or(buf.len()));
         }
-    }
-
-    /// Opens the next frame; false at the end. An empty source is an error (truncated), not an
-    /// empty archive.
-    fn open(&mut self) -> io::Result<bool> {
-        let mut head = Vec::new();
-        if let Some(rest) = &mut self.rest {
-            rest.take(FRAME_HEAD).read_to_end(&mut head)?;
-        }
-        if head.is_empty() && self.count > 0 {
-            return Ok(false);
-        }
-        let Some(rest) = self.rest.take() else {
-            return Ok(false);
-        };
-        // RFC 8878, section 3.1.1: the frame header descriptor follows the magic number, and its
-        // bit 2 is the content checksum flag. Skippable frames have other magic numbers, and no
-        // content that needs a checksum.
-        let is_skippable = matches!(head.as_slice(), [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
-        let has_checksum = head.get(4).is_some_and(|descriptor| descriptor & 4 != 0);
-        self.all_have_checksums &= is_skippable || has_checksum;
-        self.count += 1;
-        let source = Cursor::new(head).chain(rest);
-        let mut frame = ZstdDecoder::with_buffer(source)?.single_frame();
-        frame.window_log_max(ZSTD_WINDOW_LOG)?;
-        self.frame = Some(frame);
-        Ok(true)
     }
 }
 
 impl<R: Read> Read for SourceErrors<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let result = self.inner.read(buf);
-            match &result {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => self.failed = true,
-                Ok(_) => {}
-            }
-            return result;
-        }
+        let result = self.inner.read(buf);
+        self.failed |= matches!(&result, Err(error) if error.kind() != io::ErrorKind::Interrupted);
+        result
     }
 }
 
 /// The zstd crate reports errors only as text. Tests fail if an update changes these texts.
-fn explain_zstd(error: &io::Error, begun: bool) -> BadStream {
-    let text = error.to_string();
-    match text.as_str() {
-        _ if error.kind() == io::ErrorKind::UnexpectedEof => BadStream::Truncated("zstd"),
-        "Unknown frame descriptor" if begun => BadStream::Trailing("zstd"),
-        "Unknown frame descriptor" => BadStream::Foreign("zstd"),
-        "Frame requires too much memory for decoding" => {
-            BadStream::Memory("zstd", 1 << (ZSTD_WINDOW_LOG - 20))
+fn explain_zstd(error: &io::Error, begun: bool) -> String {
+    match error.to_string().as_str() {
+        _ if error.kind() == io::ErrorKind::UnexpectedEof => "the zstd data is cut off".to_owned(),
+        "Unknown frame descriptor" if begun => {
+            "something follows the end of the zstd data".to_owned()
         }
-        _ => BadStream::Damaged("zstd", text),
+        "Unknown frame descriptor" => "this is not zstd data".to_owned(),
+        "Frame requires too much memory for decoding" => {
+            let most = 1 << (ZSTD_WINDOW_LOG - 20);
+            format!("the zstd data needs more memory than {most} MiB to read")
+        }
+        text => format!("the zstd data is damaged: {text}"),
     }
 }
 
-fn explain_xz(error: &io::Error) -> BadStream {
+fn explain_xz(error: &io::Error, _: bool) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     match cause {
-        _ if error.kind() == io::ErrorKind::UnexpectedEof => BadStream::Truncated("xz"),
-        Some(stream::Error::Format) => BadStream::Foreign("xz"),
-        Some(stream::Error::MemLimit) => BadStream::Memory("xz", XZ_MEMORY >> 20),
-        _ => BadStream::Damaged("xz", error.to_string()),
+        _ if error.kind() == io::ErrorKind::UnexpectedEof => "the xz data is cut off".to_owned(),
+        Some(stream::Error::Format) => "this is not xz data".to_owned(),
+        Some(stream::Error::MemLimit) => {
+            let most = XZ_MEMORY >> 20;
+            format!("the xz data needs more memory than {most} MiB to read")
+        }
+        _ => format!("the xz data is damaged: {error}"),
     }
 }
 
@@ -267,7 +225,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::archive::compress;
+    use crate::archive::tests::compress;
 
     const TEXT: &[u8] = b"the tar inside, long enough to be worth it, it, it, it, it, it, it, it";
 

@@ -89,15 +89,11 @@ impl TarPlan {
         self.len
     }
 
-    pub fn entries(&self) -> &[TarEntry] {
-        &self.entries
-    }
-
-    /// The archive as a stream. The content of the file `entries()[index]` is read from
+    /// The archive as a stream. The content of the file at an index of the members is read from
     /// `open(index)`.
     ///
     /// If a file is shorter or longer than its entry says, the stream ends with an error.
-    pub fn stream<O, R>(&self, open: O) -> TarStream<O, R>
+    pub fn stream<O, R>(&self, open: O) -> impl Read + use<O, R>
     where
         O: FnMut(usize) -> Result<R>,
         R: Read,
@@ -113,21 +109,16 @@ impl TarPlan {
 }
 
 /// The bytes of a [`TarPlan`].
-pub struct TarStream<O, R> {
+struct TarStream<O, R> {
     plan: TarPlan,
     open: O,
     /// The entry to begin next. One past the last means that the end mark is next.
     next: usize,
     /// Headers, padding and the end mark that were not read yet.
     ready: io::Cursor<Vec<u8>>,
-    file: Option<Open<R>>,
-}
-
-/// A file that is being read, and how many of its bytes are missing.
-struct Open<R> {
-    index: usize,
-    content: R,
-    due: u64,
+    /// The content of the entry before `next`, if that is a file, and how many of its bytes are
+    /// missing.
+    file: Option<(R, u64)>,
 }
 
 impl<O, R> TarStream<O, R>
@@ -137,63 +128,49 @@ where
 {
     /// Writes the next header to `ready`, and opens the file that follows it.
     fn begin(&mut self) -> io::Result<()> {
-        let index = self.next;
-        let Some(entry) = self.plan.entries.get(index) else {
-            self.ready = io::Cursor::new(vec![0; END]);
-            self.next += 1;
-            return Ok(());
-        };
-        if let TarKind::File { len, .. } = entry.kind {
-            let content = (self.open)(index)
-                .with_context(|| format!("failed to read `{}`", entry.path))
-                .map_err(io::Error::other)?;
-            self.file = Some(Open {
-                index,
-                content,
-                due: len,
-            });
-        }
-        self.ready = io::Cursor::new(head(entry, self.plan.mtime));
+        self.ready = io::Cursor::new(match self.plan.entries.get(self.next) {
+            None => vec![0; END],
+            Some(entry) => {
+                if let TarKind::File { len, .. } = entry.kind {
+                    let content = (self.open)(self.next)
+                        .with_context(|| format!("failed to read `{}`", entry.path))
+                        .map_err(io::Error::other)?;
+                    self.file = Some((content, len));
+                }
+                head(entry, self.plan.mtime)
+            }
+        });
         self.next += 1;
         Ok(())
     }
 
     /// Reads from the open file. Once all planned bytes have been read, one more read checks that
     /// the file ends there.
-    fn read_file(&mut self, mut file: Open<R>, buf: &mut [u8]) -> io::Result<usize> {
-        let wanted = usize::try_from(file.due).map_or(buf.len(), |due| due.min(buf.len()));
+    fn read_file(&mut self, (mut content, due): (R, u64), buf: &mut [u8]) -> io::Result<usize> {
+        let wanted = usize::try_from(due).map_or(buf.len(), |due| due.min(buf.len()));
         let mut probe = [0];
-        let read = if wanted == 0 {
-            read_some(&mut file.content, &mut probe)?
-        } else {
-            read_some(&mut file.content, &mut buf[..wanted])?
+        let part = match wanted {
+            0 => &mut probe[..],
+            _ => &mut buf[..wanted],
         };
-        match (wanted, read) {
+        let read = read_some(&mut content, part)?;
+        let entry = &self.plan.entries[self.next - 1];
+        let how = match (wanted, read) {
             (0, 0) => {
-                let len = content_len(&self.plan.entries[file.index]);
-                self.ready = io::Cursor::new(vec![0; usize::try_from(padding(len)).unwrap_or(0)]);
-                Ok(0)
+                let padding = padding(content_len(entry));
+                self.ready = io::Cursor::new(vec![0; usize::try_from(padding).unwrap_or(0)]);
+                return Ok(0);
             }
-            (0, _) => Err(self.changed(&file, "more")),
-            (_, 0) => Err(self.changed(&file, "fewer")),
+            (0, _) => "more",
+            (_, 0) => "fewer",
             _ => {
-                file.due -= read as u64;
-                self.file = Some(file);
-                Ok(read)
+                self.file = Some((content, due - read as u64));
+                return Ok(read);
             }
-        }
-    }
-
-    fn changed(&self, file: &Open<R>, how: &str) -> io::Error {
-        let entry = &self.plan.entries[file.index];
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!(
-                "`{}` has {how} bytes than planned: {}",
-                entry.path,
-                content_len(entry)
-            ),
-        )
+        };
+        let (path, len) = (&entry.path, content_len(entry));
+        let text = format!("`{path}` has {how} bytes than planned: {len}");
+        Err(io::Error::new(io::ErrorKind::InvalidData, text))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     cmp::Reverse,
+    io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
 };
@@ -74,16 +75,14 @@ pub fn scan_only(
 
 /// Whether a directory has artifacts as directories.
 fn has_artifacts(directory: &Path) -> Result<bool> {
-    for entry in fs_err::read_dir(directory)? {
-        let name = entry?.file_name();
-        if name
-            .to_str()
-            .is_some_and(|name| ArtifactName::of_file(name).is_ok())
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let names = file_names(directory)?;
+    Ok(names.iter().any(|name| ArtifactName::of_file(name).is_ok()))
+}
+
+/// The names in a directory that are Unicode.
+fn file_names(directory: &Path) -> io::Result<Vec<String>> {
+    let names = fs_err::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+    names.filter_map(Result::transpose).collect()
 }
 
 /// Unpacks one archive and shows the progress.
@@ -124,19 +123,12 @@ pub fn archives(directory: &Path) -> Result<Archives> {
 /// directory, as after a local build, the directory is used, and a note says so if it is older than
 /// the archive.
 fn archives_and_notes(directory: &Path) -> Result<(Archives, Vec<String>)> {
-    let mut found: Archives = Vec::new();
-    let entries =
-        fs_err::read_dir(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        if let Some(name) = name
-            .to_str()
-            .and_then(|name| ArchiveName::of_file(name).ok())
-        {
-            found.push((entry.path(), name));
-        }
-    }
+    let names = file_names(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;
+    let found = names.iter().filter_map(|file_name| {
+        let name = ArchiveName::of_file(file_name).ok()?;
+        Some((directory.join(file_name), name))
+    });
+    let mut found: Archives = found.collect();
     found.sort_by(|(_, a), (_, b)| a.cmp(b));
     found.dedup_by(|(_, later), (_, first)| later.artifact == first.artifact);
     let mut notes = Vec::new();

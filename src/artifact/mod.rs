@@ -13,8 +13,8 @@ pub mod split;
 pub mod tree;
 mod unpack;
 
-pub use manifest::{ArtifactManifest, InvalidManifest, Submodule, TherockManifest};
-pub use name::{ArchiveName, ArtifactName, Component, InvalidArchiveName, InvalidArtifactName};
+pub use manifest::{ArtifactManifest, Submodule, TherockManifest};
+pub use name::{ArchiveName, ArtifactName, Component};
 pub use output::ArtifactOutput;
 pub use parts::{ensure_fit, is_archive};
 pub use recombine::{RecombinedArtifact, parts_by_name, recombine};

@@ -1,11 +1,14 @@
 //! Names of artifacts, `blas_lib_gfx942`, and of their archives, `blas_lib_gfx942.tar.zst`.
 
-use std::{cmp::Ordering, fmt, str::FromStr};
+use std::{cmp::Ordering, str::FromStr};
+
+use strum::VariantArray;
 
 use crate::{archive::ArchiveFormat, error::Invalid, target::Scope};
 
 /// The name of an artifact: `{name}_{component}_{scope}`. Sorted by that text.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{name}_{component}_{scope}")]
 pub struct ArtifactName {
     /// Letters, digits and `-`, beginning with a letter, such as `core-hip`.
     pub name: String,
@@ -15,8 +18,24 @@ pub struct ArtifactName {
 
 /// The kind of files in an artifact. Each file of a project is in the first component that claims
 /// it.
-#[derive(serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::Display,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+#[strum(parse_err_ty = Invalid, parse_err_fn = unknown_component)]
 pub enum Component {
     Lib,
     Run,
@@ -27,130 +46,79 @@ pub enum Component {
 }
 
 /// The name of an archive, `blas_lib_gfx942.tar.zst`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
+#[display("{artifact}{}", format.extension())]
 pub struct ArchiveName {
     pub artifact: ArtifactName,
     pub format: ArchiveFormat,
 }
 
-/// Error of parsing an [`ArtifactName`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidArtifactName {
-    #[error("not of the form `name_component_scope`: {0:?}")]
-    Shape(String),
-    #[error("a name that is not letters, digits and `-` after a letter: {0:?}")]
-    Name(String),
-    #[error("not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: {0:?}")]
-    Component(String),
-    #[error(transparent)]
-    Scope(#[from] Invalid),
-}
-
-/// Error of parsing an [`ArchiveName`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidArchiveName {
-    #[error("neither a `.tar.zst` nor a `.tar.xz`: {0:?}")]
-    Extension(String),
-    #[error(transparent)]
-    Artifact(#[from] InvalidArtifactName),
-}
-
 impl Component {
-    pub const ALL: [Self; 6] = [
-        Self::Lib,
-        Self::Run,
-        Self::Dbg,
-        Self::Dev,
-        Self::Doc,
-        Self::Test,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Lib => "lib",
-            Self::Run => "run",
-            Self::Dbg => "dbg",
-            Self::Dev => "dev",
-            Self::Doc => "doc",
-            Self::Test => "test",
-        }
+        self.into()
     }
 }
 
-/// How a `:` is written in file names, as in the scope `gfx942:xnack+`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Colons {
-    Kept,
-    /// As `%3A`. On Windows, `:` in a path starts the name of an alternate stream.
-    Encoded,
+fn unknown_component(text: &str) -> Invalid {
+    let reason = "not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`";
+    Invalid::new(reason, text)
 }
 
-const COLONS_HERE: Colons = if cfg!(windows) {
-    Colons::Encoded
-} else {
-    Colons::Kept
-};
-
-impl Colons {
-    fn write(self, name: &str) -> String {
-        match self {
-            Self::Kept => name.to_owned(),
-            Self::Encoded => name.replace(':', "%3A"),
-        }
+/// The file name of a name on this system. A `:`, as in the scope `gfx942:xnack+`, is written as
+/// `%3A` on Windows, where it starts the name of an alternate stream.
+fn encode_colons(name: &str) -> String {
+    if cfg!(windows) {
+        name.replace(':', "%3A")
+    } else {
+        name.to_owned()
     }
+}
 
-    /// Decodes a file name. Both forms are accepted on every system, since the artifact may come
-    /// from another one.
-    fn read(name: &str) -> String {
-        name.replace("%3A", ":").replace("%3a", ":")
-    }
+/// Decodes a file name. Both forms are accepted on every system, since the artifact may come from
+/// another one.
+fn decode_colons(name: &str) -> String {
+    name.replace("%3A", ":").replace("%3a", ":")
 }
 
 impl ArtifactName {
     /// Parses the name of a directory, where `:` may be encoded as `%3A`.
-    pub fn of_file(name: &str) -> Result<Self, InvalidArtifactName> {
-        Colons::read(name).parse()
+    pub fn of_file(name: &str) -> Result<Self, Invalid> {
+        decode_colons(name).parse()
     }
 
     /// The name of the directory on this system.
     pub fn file_name(&self) -> String {
-        COLONS_HERE.write(&self.to_string())
+        encode_colons(&self.to_string())
     }
 }
 
 impl ArchiveName {
     /// Parses a file name, where `:` may be encoded as `%3A`.
-    pub fn of_file(name: &str) -> Result<Self, InvalidArchiveName> {
-        Colons::read(name).parse()
+    pub fn of_file(name: &str) -> Result<Self, Invalid> {
+        decode_colons(name).parse()
     }
 
     /// The file name on this system.
     pub fn file_name(&self) -> String {
-        COLONS_HERE.write(&self.to_string())
-    }
-}
-
-impl FromStr for Component {
-    type Err = InvalidArtifactName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|component| component.as_str() == text)
-            .ok_or_else(|| InvalidArtifactName::Component(text.to_owned()))
+        encode_colons(&self.to_string())
     }
 }
 
 impl FromStr for ArtifactName {
-    type Err = InvalidArtifactName;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fields: Vec<&str> = text.splitn(4, '_').collect();
         let [name, component, scope] = fields[..] else {
-            return Err(InvalidArtifactName::Shape(text.to_owned()));
+            return Err(Invalid::new("not of the form `name_component_scope`", text));
         };
         if !is_name(name) {
-            return Err(InvalidArtifactName::Name(name.to_owned()));
+            return Err(Invalid::new(
+                "a name that is not letters, digits and `-` after a letter",
+                name,
+            ));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -161,12 +129,12 @@ impl FromStr for ArtifactName {
 }
 
 impl FromStr for ArchiveName {
-    type Err = InvalidArchiveName;
+    type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (stem, format) = ArchiveFormat::from_file_name(text)
             .and_then(|format| Some((text.strip_suffix(format.extension())?, format)))
-            .ok_or_else(|| InvalidArchiveName::Extension(text.to_owned()))?;
+            .ok_or_else(|| Invalid::new("neither a `.tar.zst` nor a `.tar.xz`", text))?;
         Ok(Self {
             artifact: stem.parse()?,
             format,
@@ -191,24 +159,6 @@ impl PartialOrd for ArtifactName {
     }
 }
 
-impl fmt::Display for Component {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl fmt::Display for ArtifactName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}_{}_{}", self.name, self.component, self.scope)
-    }
-}
-
-impl fmt::Display for ArchiveName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.artifact, self.format.extension())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -227,9 +177,10 @@ mod tests {
     #[test]
     fn a_colon_is_encoded_where_no_file_can_have_one_and_read_everywhere() {
         let name: ArchiveName = "rccl_test_gfx942:xnack+.tar.zst".parse().unwrap();
-        let encoded = Colons::Encoded.write(&name.to_string());
+        let encoded = name.to_string().replace(':', "%3A");
         assert_eq!(encoded, "rccl_test_gfx942%3Axnack+.tar.zst");
-        assert_eq!(Colons::Kept.write(&name.to_string()), name.to_string());
+        let here = [&encoded, &name.to_string()][usize::from(!cfg!(windows))].clone();
+        assert_eq!(name.file_name(), here);
         for text in [
             &encoded,
             "rccl_test_gfx942%3axnack+.tar.zst",

@@ -7,12 +7,12 @@ use crate::relpath::RelPath;
 const MOST_LINKS: usize = 40;
 
 /// What exists at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Node<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Node {
     Directory,
     File,
     /// A symlink with its text.
-    Link(&'a str),
+    Link(Box<str>),
 }
 
 /// The end of a symlink.
@@ -34,20 +34,20 @@ pub(super) enum ResolvedLink {
 pub(super) fn resolve<'a>(
     from: &RelPath,
     text: &'a str,
-    at: impl Fn(&str) -> Option<Node<'a>>,
+    at: impl Fn(&str) -> Option<&'a Node>,
 ) -> ResolvedLink {
     if text.starts_with('/') {
         return ResolvedLink::Absolute;
     }
     let mut here: Vec<&str> = from.components().collect();
     here.pop();
-    let mut found = Some(Node::Directory);
+    let mut found = Some(&Node::Directory);
     let mut links = 0;
     // The remaining components, the next one last.
     let mut ahead: Vec<&str> = text.rsplit('/').collect();
     while let Some(component) = ahead.pop() {
         // Nothing can follow a file, not even `.` or `..`: the kernel fails with `ENOTDIR`.
-        found = found.filter(|node| *node == Node::Directory);
+        found = found.filter(|node| **node == Node::Directory);
         match component {
             ".." if here.pop().is_none() => return ResolvedLink::Outside,
             "" | "." | ".." => {}
@@ -66,7 +66,7 @@ pub(super) fn resolve<'a>(
             }
             here.pop();
             ahead.extend(text.rsplit('/'));
-            found = Some(Node::Directory);
+            found = Some(&Node::Directory);
         }
     }
     match found {
@@ -92,21 +92,19 @@ mod tests {
             .iter()
             .map(
                 |line| match (line.split_once(" -> "), line.strip_suffix('/')) {
-                    (Some((path, text)), _) => (path, Node::Link(text)),
+                    (Some((path, text)), _) => (path, Node::Link(text.into())),
                     (None, Some(directory)) => (directory, Node::Directory),
                     (None, None) => (*line, Node::File),
                 },
             )
             .collect();
         let links = nodes.iter().filter_map(|(path, node)| match node {
-            Node::Link(text) => Some((path.to_string(), *text)),
+            Node::Link(text) => Some((path.to_string(), &**text)),
             _ => None,
         });
         links
             .map(|(path, text)| {
-                let end = resolve(&path.parse().unwrap(), text, |path| {
-                    nodes.get(path).copied()
-                });
+                let end = resolve(&path.parse().unwrap(), text, |path| nodes.get(path));
                 (path, end)
             })
             .collect()

@@ -18,11 +18,6 @@ impl SampleArchive {
         &self.file_name
     }
 
-    /// The name of the artifact, `blas_lib_generic`.
-    pub fn stem(&self) -> &str {
-        self.file_name.split('.').next().unwrap_or_default()
-    }
-
     pub fn bytes(&self) -> &'static [u8] {
         self.bytes
     }

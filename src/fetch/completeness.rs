@@ -232,7 +232,7 @@ impl PolicyView<'_> {
                 package.reaches(artifact, self.mode, Some(&artifact.scope))
                     && !package.leaves_out(artifact, self.mode)
                     && (package.takes_besides(&artifact.name, self.mode)
-                        || Component::ALL.into_iter().any(some_package_takes))
+                        || Component::ALL.iter().copied().any(some_package_takes))
             }
         })
     }

@@ -9,8 +9,8 @@ use derive_more::Display;
 use serde::Deserialize;
 
 use crate::{
-    artifact::{ArtifactName, Component, InvalidArtifactName},
-    error::{Context as _, Result, bail},
+    artifact::{ArtifactName, Component},
+    error::{Context as _, Invalid, Result, bail},
     glob::Glob,
     package::python_literal::Call,
     relpath::RelPath,
@@ -223,7 +223,7 @@ fn lib() -> String {
 }
 
 impl TryFrom<String> for ArtifactPart {
-    type Error = InvalidArtifactName;
+    type Error = Invalid;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let artifact: ArtifactName = format!("{text}_generic").parse()?;

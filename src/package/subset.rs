@@ -168,7 +168,7 @@ impl Subset {
         package.reaches(artifact, DistributionMode::Split, None)
             && !package.leaves_out(artifact, DistributionMode::Split)
             && (package.takes_besides(&artifact.name, DistributionMode::Split)
-                || Component::ALL.into_iter().any(runs))
+                || Component::ALL.iter().copied().any(runs))
     }
 }
 

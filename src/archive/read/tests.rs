@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    archive::{TarPlan, hostile_tar::Craft},
+    archive::{TarPlan, tests::Craft},
     error::render,
 };
 
@@ -331,7 +331,7 @@ proptest! {
         }).collect();
         let plan = TarPlan::new(entries.clone(), 0).unwrap();
         let tar = plan.stream(|index| {
-            let TarKind::File { len, .. } = plan.entries()[index].kind else { unreachable!() };
+            let TarKind::File { len, .. } = entries[index].kind else { unreachable!() };
             Ok(io::repeat(1).take(len))
         });
         let mut reader = TarReader::new(tar, MAX);
@@ -339,7 +339,7 @@ proptest! {
         while let Some(entry) = reader.next_entry().unwrap() {
             back.push(entry);
         }
-        prop_assert_eq!(back, entries);
+        prop_assert_eq!(&back, &entries);
         prop_assert_eq!(reader.at, plan.len());
     }
 

@@ -37,7 +37,7 @@ fn link(text: &str, to: &str) -> TarEntry {
 
 /// The content of a planned file: its index as a byte, repeated.
 fn content(plan: &TarPlan, index: usize) -> Vec<u8> {
-    let len = usize::try_from(content_len(&plan.entries()[index])).unwrap();
+    let len = usize::try_from(content_len(&plan.entries[index])).unwrap();
     vec![u8::try_from(index % 251).unwrap(); len]
 }
 

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeSet, fmt, ops::Bound};
 
-use crate::{error::Invalid, relpath::RelPath};
+use crate::{
+    error::{Invalid, Result, anyhow, bail, ensure},
+    relpath::RelPath,
+};
 
 mod therock;
 
@@ -17,21 +20,6 @@ pub struct ArtifactManifest {
     known: BTreeSet<RelPath>,
 }
 
-/// Error of parsing an [`ArtifactManifest`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidManifest {
-    #[error("not UTF-8 from byte {0} on")]
-    Encoding(usize),
-    #[error("more than {max} bytes", max = ArtifactManifest::MAX_LEN)]
-    Length,
-    #[error("line {line}: {reason}")]
-    Path { line: usize, reason: Invalid },
-    #[error("line {line}: a control character: {text:?}")]
-    Control { line: usize, text: String },
-    #[error("`{inner}` lies inside `{outer}`, so its files would be in two places")]
-    Nested { inner: RelPath, outer: RelPath },
-}
-
 impl ArtifactManifest {
     /// The name of the file. CI writes it as the first member of an archive.
     pub const FILE_NAME: &str = "artifact_manifest.txt";
@@ -39,23 +27,34 @@ impl ArtifactManifest {
     pub const MAX_LEN: usize = 1 << 20;
 
     /// Parses the file. Repeated lines are ignored.
-    pub fn parse(bytes: &[u8]) -> Result<Self, InvalidManifest> {
-        if bytes.len() > Self::MAX_LEN {
-            return Err(InvalidManifest::Length);
-        }
-        let text = std::str::from_utf8(bytes)
-            .map_err(|error| InvalidManifest::Encoding(error.valid_up_to()))?;
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        ensure!(
+            bytes.len() <= Self::MAX_LEN,
+            "more than {} bytes",
+            Self::MAX_LEN
+        );
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => bail!("not UTF-8 from byte {} on", error.valid_up_to()),
+        };
         let mut manifest = Self::default();
-        for (index, line) in text.lines().enumerate() {
-            if line.is_empty() {
-                continue;
-            }
-            let basedir = parse_line(index + 1, line)?;
+        for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.is_empty()) {
+            ensure!(
+                !text.contains(char::is_control),
+                "line {line}: a control character: {text:?}"
+            );
+            let basedir: Result<RelPath, Invalid> = text.parse();
+            let basedir = basedir.map_err(|error| anyhow!("line {line}: {error}"))?;
             if manifest.known.insert(basedir.clone()) {
                 manifest.basedirs.push(basedir);
             }
         }
-        manifest.check_nesting()?;
+        for inner in &manifest.basedirs {
+            let mut above = inner.ancestors();
+            if let Some(outer) = above.find(|above| manifest.known.contains(above)) {
+                bail!("`{inner}` lies inside `{outer}`, so its files would be in two places");
+            }
+        }
         Ok(manifest)
     }
 
@@ -80,25 +79,6 @@ impl ArtifactManifest {
                 .next()
                 .is_some_and(|basedir| basedir.as_str().starts_with(&below))
     }
-
-    fn check_nesting(&self) -> Result<(), InvalidManifest> {
-        for inner in &self.basedirs {
-            if let Some(outer) = inner.ancestors().find(|above| self.known.contains(above)) {
-                let inner = inner.clone();
-                return Err(InvalidManifest::Nested { inner, outer });
-            }
-        }
-        Ok(())
-    }
-}
-
-fn parse_line(line: usize, text: &str) -> Result<RelPath, InvalidManifest> {
-    if text.contains(char::is_control) {
-        let text = text.to_owned();
-        return Err(InvalidManifest::Control { line, text });
-    }
-    text.parse()
-        .map_err(|reason| InvalidManifest::Path { line, reason })
 }
 
 impl fmt::Display for ArtifactManifest {
@@ -147,7 +127,7 @@ mod tests {
         ];
         let messages: Vec<String> = refused
             .iter()
-            .map(|text| ArtifactManifest::parse(text).unwrap_err().to_string())
+            .map(|text| format!("{:#}", ArtifactManifest::parse(text).unwrap_err()))
             .collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         line 2: an absolute path: "/etc"

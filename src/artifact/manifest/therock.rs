@@ -1,23 +1,30 @@
 //! `therock_manifest.json`: what TheRock records about a build, in the base artifact.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 
-use crate::error::{Context, Result, bail};
+use crate::error::Result;
 
 /// The build that artifacts come from: commit, run, versions and flags.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct TherockManifest {
+    #[serde(rename = "the_rock_commit")]
     pub commit: Option<String>,
+    #[serde(rename = "github_job", default, deserialize_with = "text")]
     pub job: Option<String>,
+    #[serde(rename = "github_run_id", default, deserialize_with = "text")]
     pub run_id: Option<String>,
+    #[serde(rename = "rocm_package_version")]
     pub package_version: Option<String>,
     /// The first three numbers of the package version, `X.Y.Z`.
     pub rocm_version: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
     pub submodules: Vec<Submodule>,
     /// Build flags. So far, all are booleans or numbers.
+    #[serde(default, deserialize_with = "or_default")]
     pub flags: Map<String, Value>,
     /// Whether device code is in separate `.kpack` archives, with one artifact per target.
+    #[serde(skip)]
     pub kpack_split: bool,
 }
 
@@ -34,17 +41,6 @@ pub struct Submodule {
     pub commit: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct RawManifest {
-    the_rock_commit: Option<String>,
-    github_job: Option<Value>,
-    github_run_id: Option<Value>,
-    rocm_package_version: Option<String>,
-    rocm_version: Option<String>,
-    submodules: Option<Vec<Submodule>>,
-    flags: Option<Map<String, Value>>,
-}
-
 impl TherockManifest {
     /// The artifact that contains the file.
     pub const ARTIFACT: &str = "base_lib_generic";
@@ -54,35 +50,33 @@ impl TherockManifest {
     pub const MAX_LEN: u64 = 16 << 20;
 
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let raw: RawManifest = from_object(bytes)?;
-        let flags = raw.flags.unwrap_or_default();
-        Ok(Self {
-            commit: raw.the_rock_commit,
-            job: text(raw.github_job).context("failed to read `github_job`")?,
-            run_id: text(raw.github_run_id).context("failed to read `github_run_id`")?,
-            package_version: raw.rocm_package_version,
-            rocm_version: raw.rocm_version,
-            submodules: raw.submodules.unwrap_or_default(),
-            kpack_split: flags.get("KPACK_SPLIT_ARTIFACTS").is_some_and(is_truthy),
-            flags,
-        })
+        // Without this check, serde would also accept an array, field by field.
+        serde_json::from_slice::<Map<String, Value>>(bytes)?;
+        let mut manifest: Self = serde_json::from_slice(bytes)?;
+        let split = manifest.flags.get("KPACK_SPLIT_ARTIFACTS");
+        manifest.kpack_split = split.is_some_and(is_truthy);
+        Ok(manifest)
     }
 }
 
-/// Parses a JSON object. Without this check, serde would also accept an array, field by field.
-fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice::<Map<String, Value>>(bytes)?;
-    Ok(serde_json::from_slice(bytes)?)
+/// Accepts a number in place of a string: some writers omit the quotes of an id.
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(from)? {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        other => {
+            let problem = format!("neither a text nor a number: {other}");
+            return Err(de::Error::custom(problem));
+        }
+    })
 }
 
-/// Accepts a number in place of a string: some writers omit the quotes of an id.
-fn text(value: Option<Value>) -> Result<Option<String>> {
-    Ok(match value {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text),
-        Some(Value::Number(number)) => Some(number.to_string()),
-        Some(other) => bail!("neither a text nor a number: {other}"),
-    })
+/// Accepts `null` in place of an empty value.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// Truth as in Python, because Python scripts built the packages published so far from these flags.
@@ -177,8 +171,7 @@ mod tests {
         error: EOF while parsing a string at line 1 column 23
         error: invalid type: sequence, expected a map at line 1 column 10
         error: invalid type: integer `7`, expected a string at line 1 column 21
-        error: failed to read `github_run_id`
-          caused by: neither a text nor a number: {}
+        error: neither a text nor a number: {} at line 1 column 21
         ");
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(TherockManifest::parse(deep.as_bytes()).is_err());

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    io::{self, BufReader, Read},
+    io::{self, Read},
 };
 
 use crate::{
@@ -67,27 +67,18 @@ pub fn merge<'a>(
 /// Whether two files have the same bytes on disk. Files that are not written yet are equal only if
 /// they have the same source.
 pub fn same_content(one: &TreeFile, other: &TreeFile) -> Result<bool> {
-    if [one, other].map(form).contains(&Some(&TreeForm::ToCome)) {
+    let forms = [one, other].map(|file| match &file.content {
+        TreeContent::File(facts) => &facts.form,
+        _ => &TreeForm::Whole,
+    });
+    if forms.contains(&&TreeForm::ToCome) {
         return Ok(one.source == other.source);
     }
-    Ok(same_bytes(open(one)?, open(other)?)?)
-}
-
-fn form(file: &TreeFile) -> Option<&TreeForm> {
-    match &file.content {
-        TreeContent::File(facts) => Some(&facts.form),
-        _ => None,
-    }
-}
-
-fn open(file: &TreeFile) -> io::Result<Box<dyn Read>> {
-    Ok(match form(file) {
-        Some(form @ TreeForm::WithoutCode(_)) => Box::new(form.open(&file.source)?),
-        _ => Box::new(BufReader::with_capacity(
-            STEP,
-            fs_err::File::open(&file.source)?,
-        )),
-    })
+    let [left, right] = forms;
+    Ok(same_bytes(
+        left.open(&one.source)?,
+        right.open(&other.source)?,
+    )?)
 }
 
 const STEP: usize = 64 * 1024;
@@ -140,16 +131,11 @@ impl fmt::Display for Owned<'_> {
 
 impl fmt::Display for Collision<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` differs between", self.path)?;
-        for (index, owner) in self.owners.iter().enumerate() {
-            let separator = match index {
-                0 => " ",
-                _ if index + 1 == self.owners.len() => " and ",
-                _ => ", ",
-            };
-            write!(f, "{separator}`{owner}`")?;
-        }
-        Ok(())
+        let owners = self.owners.iter().map(|owner| format!("`{owner}`"));
+        let owners: Vec<String> = owners.collect();
+        let (last, others) = owners.split_last().ok_or(fmt::Error)?;
+        let (path, others) = (self.path, others.join(", "));
+        write!(f, "`{path}` differs between {others} and {last}")
     }
 }
 

@@ -9,22 +9,16 @@ use std::{
 use crate::{
     artifact::{ArtifactName, TherockManifest},
     elf,
-    error::{Context, Hint, Result, anyhow},
+    error::{Context, Hint, Result, ensure},
     relpath::RelPath,
 };
 
 mod facts;
-mod file_at;
-mod form;
-mod kind;
 mod list;
 mod merge;
 mod scan;
-mod walk;
 
-pub use file_at::FileAt;
-pub use form::TreeForm;
-pub use kind::FileKind;
+pub use facts::{FileAt, FileKind, TreeForm};
 pub use merge::{Collision, Merged, Owned, merge, same_content};
 
 /// All artifacts of a directory, sorted by name.
@@ -129,38 +123,28 @@ impl ArtifactTree {
     /// Reads `therock_manifest.json` from the base artifact.
     pub fn therock_manifest(&self) -> Result<TherockManifest> {
         let path = TherockManifest::PATH;
-        let file = self
-            .base_file(path)
+        let base = self.artifact(TherockManifest::ARTIFACT);
+        // If two base directories contain it, the later one wins, as in `merge`.
+        let mut files = base.iter().flat_map(|base| base.files.iter().rev());
+        let found = files.find_map(|file| match &file.content {
+            TreeContent::File(facts) if file.path.as_str() == path => Some((&file.source, facts)),
+            _ => None,
+        });
+        let (source, facts) = found
             .with_context(|| {
                 let (artifact, directory) = (TherockManifest::ARTIFACT, self.directory.display());
                 format!("no `{path}` in the artifact `{artifact}` of `{directory}`")
             })
-            .hint(match self.artifact(TherockManifest::ARTIFACT) {
+            .hint(match base {
                 None => format!("fetch `{}` too", TherockManifest::ARTIFACT),
                 Some(_) => "every build of ROCm writes it: fetch the artifact again".to_owned(),
             })?;
-        let source = file.source.display();
-        TherockManifest::parse(&read_small(file)?)
-            .with_context(|| format!("failed to read `{source}`"))
-    }
-
-    fn base_file(&self, path: &str) -> Option<&TreeFile> {
-        let base = self.artifact(TherockManifest::ARTIFACT)?;
-        // If two base directories contain it, the later one wins, as in `merge`.
-        let mut files = base.files.iter().rev();
-        files
-            .find(|file| file.path.as_str() == path && matches!(file.content, TreeContent::File(_)))
-    }
-}
-
-/// Reads a file that is expected to be small; fails if it is not.
-fn read_small(file: &TreeFile) -> Result<Vec<u8>> {
-    match &file.content {
-        TreeContent::File(facts) if facts.len > TherockManifest::MAX_LEN => {
-            Err(anyhow!("more than {} bytes", TherockManifest::MAX_LEN))
-                .with_context(|| format!("failed to read `{}`", file.source.display()))
-        }
-        _ => Ok(fs_err::read(&file.source)?),
+        let read = || {
+            let most = TherockManifest::MAX_LEN;
+            ensure!(facts.len <= most, "more than {most} bytes");
+            TherockManifest::parse(&fs_err::read(source)?)
+        };
+        read().with_context(|| format!("failed to read `{}`", source.display()))
     }
 }
 

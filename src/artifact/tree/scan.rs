@@ -7,21 +7,32 @@ use std::{
     sync::Arc,
 };
 
+use walkdir::{DirEntry, WalkDir};
+
 use crate::{
     artifact::{
         ArtifactName,
         resolve::{Node, ResolvedLink, resolve},
         tree::{
-            Artifact, ArtifactTree, FileFacts, LinkEnd, Skipped, TreeContent, TreeFile, below,
+            Artifact, ArtifactTree, FileFacts, LinkEnd, PermissionBits, Skipped, TreeContent,
+            TreeFile, below,
             facts::facts,
             list::{ListedArtifact, list},
-            walk::{WalkedKind, WalkedPath, walk},
         },
     },
-    error::{Context, Error, Hint, Result, Stop, anyhow},
+    error::{Context, Error, Hint, Result, Stop, anyhow, bail},
     parallel,
     relpath::RelPath,
 };
+
+/// An entry found on disk.
+struct WalkedPath {
+    path: RelPath,
+    source: PathBuf,
+    node: Node,
+    /// The length and the mode of a file.
+    file: Option<(u64, PermissionBits)>,
+}
 
 /// The entries of a base directory, with facts for regular files.
 type Contents = Vec<(WalkedPath, Option<FileFacts>)>;
@@ -39,7 +50,7 @@ impl ArtifactTree {
                 Artifact {
                     name: listed.name,
                     files: files
-                        .flat_map(|(at, contents)| files_in(at, contents))
+                        .flat_map(|(at, contents)| files_in(at, &contents))
                         .collect(),
                     basedirs,
                 }
@@ -92,39 +103,31 @@ fn contents(listed: &[ListedArtifact], jobs: NonZeroUsize, stop: &Stop) -> Resul
 }
 
 fn facts_of(found: &WalkedPath) -> Result<Option<FileFacts>> {
-    match found.what {
-        WalkedKind::File { len, mode } => facts(&found.path, &found.source, len, mode).map(Some),
-        WalkedKind::Directory | WalkedKind::Link(_) => Ok(None),
-    }
+    let file = found.file;
+    file.map(|(len, mode)| facts(&found.source, len, mode))
+        .transpose()
 }
 
 /// The files of a base directory, with resolved symlinks.
-fn files_in(basedir: &Arc<RelPath>, contents: Contents) -> Vec<TreeFile> {
+fn files_in(basedir: &Arc<RelPath>, contents: &Contents) -> Vec<TreeFile> {
     let by_path: HashMap<&str, &(WalkedPath, Option<FileFacts>)> = contents
         .iter()
         .map(|entry| (entry.0.path.as_str(), entry))
         .collect();
-    let what: Vec<TreeContent> = contents
-        .iter()
-        .map(|(found, facts)| match (&found.what, facts) {
-            (WalkedKind::Link(text), _) => TreeContent::Link {
+    let file = |(found, facts): &(WalkedPath, Option<FileFacts>)| TreeFile {
+        path: found.path.clone(),
+        basedir: Arc::clone(basedir),
+        source: found.source.clone(),
+        content: match (&found.node, facts) {
+            (Node::Link(text), _) => TreeContent::Link {
                 end: link_end(&found.path, text, &by_path),
-                text: text.clone(),
+                text: text.to_string(),
             },
             (_, Some(facts)) => TreeContent::File(facts.clone()),
             (_, None) => TreeContent::Directory,
-        })
-        .collect();
-    contents
-        .into_iter()
-        .zip(what)
-        .map(|((found, _), content)| TreeFile {
-            path: found.path,
-            basedir: Arc::clone(basedir),
-            source: found.source,
-            content,
-        })
-        .collect()
+        },
+    };
+    contents.iter().map(file).collect()
 }
 
 fn link_end(
@@ -132,13 +135,7 @@ fn link_end(
     text: &str,
     by_path: &HashMap<&str, &(WalkedPath, Option<FileFacts>)>,
 ) -> LinkEnd {
-    let node = |path: &str| {
-        by_path.get(path).map(|(found, _)| match &found.what {
-            WalkedKind::Directory => Node::Directory,
-            WalkedKind::File { .. } => Node::File,
-            WalkedKind::Link(text) => Node::Link(text),
-        })
-    };
+    let node = |path: &str| by_path.get(path).map(|(found, _)| &found.node);
     match resolve(path, text, node) {
         ResolvedLink::Absolute | ResolvedLink::Outside => LinkEnd::Escapes,
         ResolvedLink::Missing => LinkEnd::Dangling,
@@ -151,6 +148,78 @@ fn link_end(
             },
             _ => LinkEnd::Dangling,
         },
+    }
+}
+
+/// All entries below `top`, sorted by path. Files are not opened and symlinks are not followed.
+fn walk(top: &Path) -> Result<Vec<WalkedPath>> {
+    let entries = WalkDir::new(top).min_depth(1).into_iter().map(|entry| {
+        let entry = entry?;
+        let directory = entry.path().parent().unwrap_or(top);
+        look(top, &entry).with_context(|| format!("failed to scan `{}`", directory.display()))
+    });
+    let mut found = entries.collect::<Result<Vec<_>>>()?;
+    found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+fn look(top: &Path, entry: &DirEntry) -> Result<WalkedPath> {
+    let name = entry.file_name();
+    let Some(name) = name.to_str() else {
+        bail!("a name that is not UTF-8: {:?}", name.to_string_lossy());
+    };
+    name.parse::<RelPath>()?;
+    let path = entry.path().strip_prefix(top)?.to_string_lossy();
+    let path: RelPath = if cfg!(windows) {
+        path.replace('\\', "/").parse()?
+    } else {
+        path.parse()?
+    };
+    let source = entry.path().to_owned();
+    let found = entry.metadata()?;
+    let (node, file) = if found.is_symlink() {
+        (Node::Link(link_text(&source)?.into()), None)
+    } else if found.is_dir() {
+        (Node::Directory, None)
+    } else if found.is_file() {
+        #[cfg(unix)]
+        let mode = mode(std::os::unix::fs::MetadataExt::mode(&found));
+        #[cfg(not(unix))]
+        let mode = PermissionBits {
+            read_only: found.permissions().readonly(),
+            ..PermissionBits::default()
+        };
+        (Node::File, Some((found.len(), mode)))
+    } else {
+        bail!("neither a file, a directory nor a link: `{path}`");
+    };
+    Ok(WalkedPath {
+        path,
+        source,
+        node,
+        file,
+    })
+}
+
+fn link_text(source: &Path) -> Result<String> {
+    let text = fs_err::read_link(source)?;
+    match text.to_str() {
+        Some(text) if cfg!(windows) => Ok(text.replace('\\', "/")),
+        Some(text) => Ok(text.to_owned()),
+        None => bail!(
+            "link `{}` has a text that is not UTF-8: {:?}",
+            source.display(),
+            text.to_string_lossy()
+        ),
+    }
+}
+
+#[cfg(unix)]
+fn mode(bits: u32) -> PermissionBits {
+    PermissionBits {
+        executable: bits & 0o111 != 0,
+        read_only: bits & 0o200 == 0,
+        setuid: bits & 0o6000 != 0,
     }
 }
 

@@ -1,20 +1,25 @@
 //! Unpacks the members of an archive, one after the other: checks each of them, then writes it.
 
-use std::{io::Read, path::Path};
+use std::{
+    io::{self, BufWriter, Read, Write as _},
+    path::{Path, PathBuf},
+};
+
+use fs_err::OpenOptions;
 
 use crate::{
     archive::{TarEntry, TarKind},
     artifact::{
         ArtifactManifest,
         resolve::{Node, ResolvedLink, resolve},
-        unpack::{
-            Clashes, UnpackLimits, Unpacked, disk,
-            seen::{SeenPaths, UnpackedKind},
-        },
+        unpack::{Clashes, UnpackLimits, Unpacked, seen::SeenPaths},
     },
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
     relpath::RelPath,
 };
+
+/// How many bytes of a file are written at once.
+const STEP: usize = 64 << 10;
 
 /// An artifact that is being unpacked.
 pub(super) struct Unpacking<'a> {
@@ -28,17 +33,7 @@ pub(super) struct Unpacking<'a> {
     /// Symlinks are created last. If they existed earlier, a later member could be written through
     /// one of them, to any place on the disk: absolute targets are allowed.
     links: Vec<RelPath>,
-    buffer: Vec<u8>,
-    count: Count,
-    clashes: Vec<(RelPath, RelPath)>,
-}
-
-/// Statistics of what was unpacked, without the manifest.
-#[derive(Default)]
-struct Count {
-    files: u64,
-    bytes: u64,
-    symlinks: u64,
+    done: Unpacked,
 }
 
 impl<'a> Unpacking<'a> {
@@ -50,9 +45,7 @@ impl<'a> Unpacking<'a> {
             seen: SeenPaths::default(),
             paths: 0,
             links: Vec::new(),
-            buffer: vec![0; 256 * 1024],
-            count: Count::default(),
-            clashes: Vec::new(),
+            done: Unpacked::default(),
         }
     }
 
@@ -66,15 +59,11 @@ impl<'a> Unpacking<'a> {
         match kind {
             TarKind::Directory => self.take_directory(&path),
             TarKind::File { len, executable } => {
-                self.note(&path, UnpackedKind::File)?;
-                self.count.files += 1;
-                self.count.bytes += len;
-                let mode = if executable {
-                    disk::EXECUTABLE
-                } else {
-                    disk::REGULAR
-                };
-                disk::write_file(self.root, &path, mode, content, &mut self.buffer)
+                self.note(&path, Node::File)?;
+                self.done.files += 1;
+                self.done.bytes += len;
+                let mode = if executable { 0o755 } else { 0o644 };
+                write_file(&self.at(&path), mode, content)
                     .with_context(|| format!("failed to unpack `{path}`"))
             }
             TarKind::Symlink(text) => self.take_symlink(path, text),
@@ -112,9 +101,8 @@ impl<'a> Unpacking<'a> {
             return Err(stray_member(stray));
         }
         self.manifest = Some(manifest);
-        self.note(path, UnpackedKind::File)?;
-        let (text, buffer) = (&mut text.as_slice(), &mut self.buffer);
-        disk::write_file(self.root, path, disk::REGULAR, text, buffer)
+        self.note(path, Node::File)?;
+        write_file(&self.at(path), 0o644, &mut text.as_slice())
     }
 
     /// Checks the path of a member: it must be new and inside a base directory, and the names in it
@@ -122,10 +110,10 @@ impl<'a> Unpacking<'a> {
     fn check_place(&self, path: &RelPath, kind: &TarKind) -> Result<()> {
         let seen = self.seen.get(path.as_str());
         let as_seen = match kind {
-            TarKind::Directory => UnpackedKind::Directory,
-            _ => UnpackedKind::File,
+            TarKind::Directory => Node::Directory,
+            _ => Node::File,
         };
-        let again = as_seen == UnpackedKind::Directory && seen == Some(&as_seen);
+        let again = as_seen == Node::Directory && seen == Some(&as_seen);
         ensure!(again || seen.is_none(), "two members are called `{path}`");
         if let Some(manifest) = &self.manifest
             && !is_listed(manifest, path, &as_seen)
@@ -148,27 +136,27 @@ impl<'a> Unpacking<'a> {
     }
 
     fn take_directory(&mut self, path: &RelPath) -> Result<()> {
-        if self.seen.get(path.as_str()) == Some(&UnpackedKind::Directory) {
+        if self.seen.get(path.as_str()) == Some(&Node::Directory) {
             return Ok(());
         }
-        self.note(path, UnpackedKind::Directory)?;
-        disk::create_directory(self.root, path)
+        self.note(path, Node::Directory)?;
+        let at = self.at(path);
+        fs_err::create_dir(&at)?;
+        set_mode(&at, 0o755)
     }
 
     /// Creates the missing directories above a path. Fails if one of them is a file or a symlink.
     fn make_parents(&mut self, path: &RelPath) -> Result<()> {
         let parent = path.parent();
-        if parent
-            .is_none_or(|parent| self.seen.get(parent.as_str()) == Some(&UnpackedKind::Directory))
-        {
+        if parent.is_none_or(|parent| self.seen.get(parent.as_str()) == Some(&Node::Directory)) {
             return Ok(());
         }
         for above in path.ancestors() {
             match self.seen.get(above.as_str()) {
-                Some(UnpackedKind::Directory) => {}
+                Some(Node::Directory) => {}
                 None => self.take_directory(&above)?,
-                Some(UnpackedKind::File) => bail!("`{path}` lies below `{above}`, which is a file"),
-                Some(UnpackedKind::Link(_)) => {
+                Some(Node::File) => bail!("`{path}` lies below `{above}`, which is a file"),
+                Some(Node::Link(_)) => {
                     bail!("`{path}` lies below `{above}`, which is a link")
                 }
             }
@@ -177,25 +165,25 @@ impl<'a> Unpacking<'a> {
     }
 
     fn take_symlink(&mut self, path: RelPath, text: String) -> Result<()> {
-        ensure_inside(&path, &text, |_| Some(Node::Directory))?;
+        ensure_inside(&path, &text, |_| Some(&Node::Directory))?;
         self.paths += text.len() as u64;
-        self.note(&path, UnpackedKind::Link(text.into()))?;
+        self.note(&path, Node::Link(text.into()))?;
         self.links.push(path);
         Ok(())
     }
 
     fn take_hardlink(&mut self, path: &RelPath, target: &RelPath) -> Result<()> {
         ensure!(
-            self.seen.get(target.as_str()) == Some(&UnpackedKind::File),
+            self.seen.get(target.as_str()) == Some(&Node::File),
             "hard link `{path}` leads to no file unpacked before it: `{target}`"
         );
-        self.note(path, UnpackedKind::File)?;
-        self.count.files += 1;
-        disk::hard_link(self.root, target, path)
+        self.note(path, Node::File)?;
+        self.done.files += 1;
+        Ok(fs_err::hard_link(self.at(target), self.at(path))?)
     }
 
     /// Records a new path, within the limits.
-    fn note(&mut self, path: &RelPath, kind: UnpackedKind) -> Result<()> {
+    fn note(&mut self, path: &RelPath, kind: Node) -> Result<()> {
         ensure!(
             self.seen.len() < self.limits.members,
             "more than {} files, directories and links, from `{path}` on",
@@ -212,7 +200,7 @@ impl<'a> Unpacking<'a> {
                 self.limits.clashes == Clashes::Report,
                 "`{path}` and `{other}` differ only in case"
             );
-            self.clashes.push((other, path.clone()));
+            self.done.clashes.push((other, path.clone()));
         }
         Ok(())
     }
@@ -221,12 +209,12 @@ impl<'a> Unpacking<'a> {
     fn make_links(&mut self, stop: &Stop) -> Result<()> {
         for path in &self.links {
             stop.check()?;
-            let Some(UnpackedKind::Link(text)) = self.seen.get(path.as_str()) else {
+            let Some(Node::Link(text)) = self.seen.get(path.as_str()) else {
                 continue;
             };
-            let end = ensure_inside(path, text, |path| self.seen.node(path))?;
-            disk::symlink(self.root, path, text, &end)?;
-            self.count.symlinks += 1;
+            let end = ensure_inside(path, text, |path| self.seen.get(path))?;
+            symlink(&self.at(path), text, &end)?;
+            self.done.symlinks += 1;
         }
         Ok(())
     }
@@ -243,20 +231,60 @@ impl<'a> Unpacking<'a> {
         };
         self.make_links(stop)?;
         Ok(Unpacked {
-            has_checksum: false,
             directory: self.root.to_owned(),
             manifest,
-            files: self.count.files,
-            symlinks: self.count.symlinks,
-            bytes: self.count.bytes,
-            clashes: self.clashes,
+            ..self.done
         })
+    }
+
+    fn at(&self, path: &RelPath) -> PathBuf {
+        self.root.join(path.as_str())
     }
 }
 
+/// Writes a new file. Fails if the path exists, even as a symlink.
+fn write_file(at: &Path, mode: u32, content: &mut impl Read) -> Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).open(at)?;
+    let mut file = BufWriter::with_capacity(STEP, file);
+    io::copy(content, &mut file)?;
+    file.flush()?;
+    set_mode(at, mode)
+}
+
+/// Sets the exact mode; without this, the umask would remove bits.
+#[cfg(unix)]
+fn set_mode(at: &Path, mode: u32) -> Result<()> {
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
+    Ok(fs_err::set_permissions(at, Permissions::from_mode(mode))?)
+}
+
+#[cfg(not(unix))]
+fn set_mode(_: &Path, _: u32) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn symlink(at: &Path, text: &str, _: &ResolvedLink) -> Result<()> {
+    fs_err::os::unix::fs::symlink(text, at)?;
+    Ok(())
+}
+
+/// Windows has separate symlinks for files and directories, and only some users may create them.
+#[cfg(windows)]
+fn symlink(at: &Path, text: &str, end: &ResolvedLink) -> Result<()> {
+    use fs_err::os::windows::fs::{symlink_dir, symlink_file};
+    let text = text.replace('/', "\\");
+    let made = if *end == ResolvedLink::Directory {
+        symlink_dir(text, at)
+    } else {
+        symlink_file(text, at)
+    };
+    made.hint("turn on the developer mode of Windows, or unpack on Linux")
+}
+
 /// Whether a path is in a base directory of the manifest, or is a directory above one.
-fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &UnpackedKind) -> bool {
-    let on_the_way = *kind == UnpackedKind::Directory && manifest.leads_to_basedir(path);
+fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &Node) -> bool {
+    let on_the_way = *kind == Node::Directory && manifest.leads_to_basedir(path);
     on_the_way || manifest.split(path).is_some()
 }
 
@@ -272,7 +300,7 @@ fn stray_member(path: &RelPath) -> Error {
 fn ensure_inside<'a>(
     path: &RelPath,
     text: &'a str,
-    at: impl Fn(&str) -> Option<Node<'a>>,
+    at: impl Fn(&str) -> Option<&'a Node>,
 ) -> Result<ResolvedLink> {
     let end = resolve(path, text, at);
     ensure!(

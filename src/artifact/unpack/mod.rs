@@ -11,18 +11,15 @@ use std::{
 use crate::{
     archive::{Decompressor, TarReader},
     artifact::{ArchiveName, ArtifactManifest},
-    error::{Context, Hint, Result, Stop},
+    atomic::StagedDir,
+    error::{Context, Hint, Result, Stop, anyhow},
     relpath::RelPath,
 };
 
-mod disk;
 mod member;
 mod seen;
-mod staged;
 
 use member::Unpacking;
-use staged::PartialTree;
-pub use staged::Staged;
 
 /// Limits for archives. No real artifact comes near the defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +47,7 @@ pub enum Clashes {
 }
 
 /// An unpacked archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unpacked {
     pub directory: PathBuf,
     pub manifest: ArtifactManifest,
@@ -97,8 +94,30 @@ pub fn unpack(
     stage(archive, name, destination, limits, stop, progress)?.commit()
 }
 
-/// Unpacks into `{destination}/{stem}.part`. The caller can verify more and then call
-/// [`Staged::commit`]; dropping the result deletes the directory.
+/// An unpacked artifact without its final name. Dropping it deletes it.
+pub struct Staged {
+    staging: StagedDir,
+    unpacked: Unpacked,
+}
+
+impl Staged {
+    pub fn unpacked(&self) -> &Unpacked {
+        &self.unpacked
+    }
+
+    /// Renames the artifact to its final name. An older one is replaced.
+    pub fn commit(self) -> Result<Unpacked> {
+        let directory = self.staging.target().to_owned();
+        self.staging.replace()?;
+        Ok(Unpacked {
+            directory,
+            ..self.unpacked
+        })
+    }
+}
+
+/// Unpacks into a temporary directory beside `{destination}/{stem}`. The caller can verify more and
+/// then call [`Staged::commit`]; dropping the result deletes the directory.
 ///
 /// The archive is read to its end, even if the tar ends earlier.
 pub fn stage(
@@ -110,19 +129,27 @@ pub fn stage(
     progress: &dyn Fn(u64),
 ) -> Result<Staged> {
     let attempt = || -> Result<Staged> {
-        let part = PartialTree::create(destination, &name.artifact)?;
+        let target = destination.join(name.artifact.file_name());
+        // Only directories and symlinks are replaced.
+        if fs_err::symlink_metadata(&target).is_ok_and(|found| found.is_file()) {
+            let file = target.display();
+            return Err(anyhow!("a file has this name already: `{file}`"))
+                .hint("remove it, or unpack to another directory");
+        }
+        let staging = StagedDir::beside(&target)?;
         let tar = UnpackReader {
             source: Decompressor::new(name.format, archive)?,
             stop,
             progress,
         };
         let mut tar = TarReader::new(tar, limits.bytes);
-        let unpacked = fill(part.path(), &mut tar, limits, stop)?;
-        let unpacked = Unpacked {
-            has_checksum: tar.source().source.has_checksum(),
-            ..unpacked
-        };
-        Ok(Staged::new(part, unpacked))
+        let mut unpacking = Unpacking::new(staging.path(), limits);
+        while let Some(entry) = tar.next_entry()? {
+            unpacking.take(entry, &mut tar)?;
+        }
+        let mut unpacked = unpacking.finish(stop)?;
+        unpacked.has_checksum = tar.source().source.has_checksum();
+        Ok(Staged { staging, unpacked })
     };
     attempt().or_else(|error| {
         // `UnpackReader` reports a stop as an I/O error. Report the stop itself, not a damaged
@@ -144,19 +171,6 @@ fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
         kind,
         Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
     )
-}
-
-fn fill(
-    root: &Path,
-    tar: &mut TarReader<impl Read>,
-    limits: &UnpackLimits,
-    stop: &Stop,
-) -> Result<Unpacked> {
-    let mut unpacking = Unpacking::new(root, limits);
-    while let Some(entry) = tar.next_entry()? {
-        unpacking.take(entry, tar)?;
-    }
-    unpacking.finish(stop)
 }
 
 /// A reader that fails once the user stops the program, and reports progress.

@@ -6,32 +6,21 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::{artifact::resolve::Node, relpath::RelPath};
 
-/// What was unpacked at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum UnpackedKind {
-    Directory,
-    File,
-    Link(Box<str>),
-}
-
 /// Every path of an archive, including the directories above each.
 #[derive(Default)]
 pub(super) struct SeenPaths {
-    kinds: HashMap<RelPath, UnpackedKind>,
+    kinds: HashMap<RelPath, Node>,
     /// The paths that differ from their folded form, by that form: `readme` for `README`.
     folded: HashMap<Box<str>, RelPath>,
 }
 
 impl SeenPaths {
-    pub(super) fn get(&self, path: &str) -> Option<&UnpackedKind> {
+    pub(super) fn get(&self, path: &str) -> Option<&Node> {
         self.kinds.get(path)
     }
 
     /// The lowest path for which `is_it` returns true.
-    pub(super) fn first(
-        &self,
-        is_it: impl Fn(&RelPath, &UnpackedKind) -> bool,
-    ) -> Option<&RelPath> {
+    pub(super) fn first(&self, is_it: impl Fn(&RelPath, &Node) -> bool) -> Option<&RelPath> {
         let found = self.kinds.iter().filter(|(path, kind)| is_it(path, kind));
         found.map(|(path, _)| path).min()
     }
@@ -41,7 +30,7 @@ impl SeenPaths {
     }
 
     /// Adds a new path. Returns an earlier path that differs only in case or normalization.
-    pub(super) fn add(&mut self, path: &RelPath, kind: UnpackedKind) -> Option<RelPath> {
+    pub(super) fn add(&mut self, path: &RelPath, kind: Node) -> Option<RelPath> {
         let folded = fold(path.as_str());
         let own = folded == path.as_str();
         let other = match self.folded.get(folded.as_str()) {
@@ -57,15 +46,6 @@ impl SeenPaths {
         }
         self.kinds.insert(path.clone(), kind);
         other
-    }
-
-    /// What exists at a path, for [`resolve`](crate::artifact::resolve::resolve).
-    pub(super) fn node(&self, path: &str) -> Option<Node<'_>> {
-        Some(match self.get(path)? {
-            UnpackedKind::Directory => Node::Directory,
-            UnpackedKind::File => Node::File,
-            UnpackedKind::Link(text) => Node::Link(text),
-        })
     }
 }
 
@@ -88,7 +68,7 @@ mod tests {
         let mut clashes = Vec::new();
         for path in paths {
             let path: RelPath = path.parse().unwrap();
-            if let Some(other) = seen.add(&path, UnpackedKind::File) {
+            if let Some(other) = seen.add(&path, Node::File) {
                 clashes.push(format!("{path} = {other}"));
             }
         }

@@ -3,13 +3,13 @@
 use std::process::{Command, Stdio};
 
 use fs_err as fs;
-use rocwheel::archive::{ArchiveFormat, compress};
+use rocwheel::archive::ArchiveFormat;
 
 use super::{
     Fixture,
     tree::{difference, seen},
 };
-use crate::support::program::ROCWHEEL;
+use crate::support::{program::ROCWHEEL, sample::sketch::compress};
 
 /// Makes every archive of the run anew from what the fixture has fetched.
 fn by_hand(fixture: &Fixture) {
@@ -29,8 +29,8 @@ fn by_hand(fixture: &Fixture) {
             .spawn()
             .unwrap();
         let archive = fixture.run().join(format!("{name}.tar.zst"));
-        let out = fs::File::create(archive).unwrap();
-        compress(ArchiveFormat::TarZst, tar.stdout.take().unwrap(), out).unwrap();
+        let packed = compress(ArchiveFormat::TarZst, tar.stdout.take().unwrap()).unwrap();
+        fs::write(archive, packed).unwrap();
         assert!(tar.wait().unwrap().success());
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fs_err as fs;
-use rocwheel::archive::{ArchiveFormat, compress};
+use rocwheel::archive::ArchiveFormat;
 
 use super::{
     Fixture, Said,
@@ -12,13 +12,12 @@ use super::{
 use crate::support::{
     odd::ABSOLUTE,
     published::{TestSet, sets},
+    sample::sketch::compress,
 };
 
 /// An archive of `a_lib_generic`, of files in its `stage`: `lib/x=content`, `lib/y->x`.
 pub(super) fn archive(entries: &[&str]) -> Vec<u8> {
-    let mut packed = Vec::new();
-    compress(ArchiveFormat::TarZst, tar(entries).as_slice(), &mut packed).unwrap();
-    packed
+    compress(ArchiveFormat::TarZst, tar(entries).as_slice()).unwrap()
 }
 
 pub(super) fn tar(entries: &[&str]) -> Vec<u8> {

@@ -31,7 +31,9 @@ fn fetch(hosted: &Hosted, directory: &tempfile::TempDir, arguments: &[&str]) -> 
 fn hosted() -> Hosted {
     let mut hosted = Hosted::of(Fake::enterprise());
     let archives = sample::archives().unwrap();
-    let archive = archives.iter().find(|it| it.stem() == "base_lib_generic");
+    let archive = archives
+        .iter()
+        .find(|it| it.file_name().starts_with("base_lib_generic."));
     let archive = archive.unwrap();
     let (name, bytes) = (archive.file_name(), archive.bytes());
     let told = format!("attachment; filename=\"{name}\"");

@@ -51,7 +51,7 @@ pub(super) fn place(name: &str) -> PathBuf {
         fs_err::remove_dir_all(&place).unwrap();
     }
     for archive in sample::archives().unwrap() {
-        if !archive.stem().starts_with("blas_lib") {
+        if !archive.file_name().starts_with("blas_lib") {
             put(
                 &place,
                 &format!("in/{}", archive.file_name()),

@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use rocwheel::{
-    archive::{ArchiveFormat, compress},
+    archive::ArchiveFormat,
     atomic::lock::{Lock, LockPurpose},
 };
 
 use super::{contents, place, text, try_pipeline};
-use crate::support::published::{sample, sets};
+use crate::support::{
+    published::{sample, sets},
+    sample::sketch::compress,
+};
 
 #[test]
 fn an_archive_that_ends_early_is_named_and_leaves_nothing() {
@@ -117,9 +120,7 @@ fn hostile() -> Vec<u8> {
         tar.append(&header, content).unwrap();
     }
     let tar = tar.into_inner().unwrap();
-    let mut packed = Vec::new();
-    compress(ArchiveFormat::TarZst, tar.as_slice(), &mut packed).unwrap();
-    packed
+    compress(ArchiveFormat::TarZst, tar.as_slice()).unwrap()
 }
 
 #[test]

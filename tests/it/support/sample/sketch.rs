@@ -1,9 +1,9 @@
 //! `Sketch`: one artifact of the sample while it is being described.
 
-use std::io::Cursor;
+use std::io::{self, Cursor, Read};
 
 use rocwheel::{
-    archive::{ArchiveFormat, TarEntry, TarKind, TarPlan, compress},
+    archive::{ArchiveFormat, TarEntry, TarKind, TarPlan},
     error::{Context as _, Result},
     relpath::RelPath,
 };
@@ -171,9 +171,24 @@ impl Sketch {
             };
             Ok(Cursor::new(bytes.to_vec()))
         });
-        let mut packed = Vec::new();
-        compress(self.format, tar, &mut packed).with_context(|| format!("pack `{}`", self.name))?;
-        Ok(packed)
+        compress(self.format, tar).with_context(|| format!("pack `{}`", self.name))
+    }
+}
+
+/// Compresses a tar with the levels of CI.
+pub(crate) fn compress(format: ArchiveFormat, mut tar: impl Read) -> io::Result<Vec<u8>> {
+    match format {
+        ArchiveFormat::TarZst => {
+            let mut encoder = zstd::Encoder::new(Vec::new(), 3)?;
+            encoder.include_checksum(true)?;
+            io::copy(&mut tar, &mut encoder)?;
+            encoder.finish()
+        }
+        ArchiveFormat::TarXz => {
+            let mut encoder = xz2::write::XzEncoder::new(Vec::new(), 6);
+            io::copy(&mut tar, &mut encoder)?;
+            encoder.finish()
+        }
     }
 }
 
