@@ -102,7 +102,11 @@ fn an_artifact_that_was_to_be_replaced_is_never_lost_for_good() {
     assert_eq!(fixture.fetch("--run-id 7 blas_lib_gfx942").code, 0);
     let whole = tree(&out);
     // As if it had been killed between two names.
-    fs::rename(out.join("blas_lib_gfx942"), out.join("blas_lib_gfx942.old")).unwrap();
+    fs::rename(
+        out.join("blas_lib_gfx942"),
+        out.join(".rocwheel-blas_lib_gfx942.old"),
+    )
+    .unwrap();
     fs::create_dir(out.join("blas_lib_gfx942.part")).unwrap();
     assert_eq!(fixture.fetch("--run-id 7 blas_lib_gfx942").code, 0);
     assert_eq!(difference(&tree(&out), &whole), [""; 0]);
