@@ -124,6 +124,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_does_not_resolve_is_asked_for_twice() {
+        let backoff = Backoff {
+            attempts: 5,
+            pause: Duration::ZERO,
+        };
+        let after = |text: &'static str| {
+            let error = anyhow::anyhow!(text).context("client error (Connect)");
+            backoff.after(error.as_ref()).attempts
+        };
+        assert_eq!([after("dns error"), after("connection refused")], [2, 5]);
+    }
+
+    #[test]
     fn sleep_ends_when_the_user_stops() {
         let stop = Stop::default();
         assert!(sleep(Duration::ZERO, &stop).is_ok());
