@@ -125,10 +125,6 @@ impl WheelFilename {
         }
     }
 
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
     pub fn name(&self) -> &DistName {
         &self.name
     }
@@ -155,10 +151,6 @@ impl SdistFilename {
             name: name.clone(),
             version: version.clone(),
         }
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.text
     }
 
     pub fn name(&self) -> &DistName {
@@ -330,7 +322,7 @@ mod tests {
             filename.to_string(),
             "rocm_sdk_libraries_gfx94x_dcgpu-10.1.0.dev0+abc.def-py3-none-linux_x86_64.whl"
         );
-        assert_eq!(wheel(filename.as_str()), filename);
+        assert_eq!(wheel(&filename.to_string()), filename);
         assert_eq!(
             filename.dist_info(),
             "rocm_sdk_libraries_gfx94x_dcgpu-10.1.0.dev0+abc.def.dist-info"
