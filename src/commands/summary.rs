@@ -316,5 +316,5 @@ fn urls_of_indexed(local: &LocalSet) -> Result<Urls> {
         return Err(anyhow!("no index in `{}`", local.root.display()))
             .hint("run `rocwheel index` on it, or pass `--index-url`");
     }
-    local.urls()
+    Urls::of_directory(&local.root)
 }

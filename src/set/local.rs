@@ -10,9 +10,9 @@ use super::{
     known::KnownFacts,
     packages::{Layout, PackageSet, SetFile},
     place::SetPlace,
+    plan::because,
     read::{Reading, Watch},
     set_json::{Identity, SetJson},
-    urls::Urls,
 };
 use crate::{
     artifact::TherockManifest,
@@ -130,16 +130,14 @@ impl LocalSet {
                 Some(_) => {}
             }
         }
-        let Some(innermost) = differences.pop() else {
-            return Ok(());
-        };
-        let causes = differences.into_iter().rev();
-        let cause = causes.fold(Error::new(No(innermost)), Error::context);
         let place = self.root.display();
-        Err(cause.context(format!(
-            "`{place}` does not hold the set that `build` described there"
-        )))
-        .hint("build again, or run `rocwheel index` on it if the files were replaced on purpose")
+        let headline = format!("`{place}` does not hold the set that `build` described there");
+        match because(headline, differences) {
+            None => Ok(()),
+            Some(refusal) => Err(refusal).hint(
+                "build again, or run `rocwheel index` on it if the files were replaced on purpose",
+            ),
+        }
     }
 
     /// An error if the directory has a package that `set.json` does not describe.
@@ -164,10 +162,5 @@ impl LocalSet {
     /// The contents of a wheel's sidecar. `None` for an sdist.
     pub fn metadata(&self, file: &SetFile) -> Option<&[u8]> {
         Some(self.metadata.get(&file.sidecar_path(self.layout))?)
-    }
-
-    /// The `file://` URLs of the set.
-    pub fn urls(&self) -> Result<Urls> {
-        Urls::of_directory(&self.root)
     }
 }

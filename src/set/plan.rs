@@ -85,15 +85,11 @@ impl UploadPlan {
             lines.truncate(SHOWN);
             lines.push(format!("and {} more", count - SHOWN));
         }
-        // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
-        let innermost = Error::from(No(lines.pop()?));
-        let causes = lines.into_iter().rev();
-        let cause = causes.fold(innermost, Error::context);
         let headline = format!(
             "{count} {noun} in `{}` already, with other bytes; nothing was changed",
             self.destination
         );
-        Some(cause.context(headline))
+        because(headline, lines)
     }
 
     /// The number of bytes to write.
@@ -126,6 +122,14 @@ impl UploadPlan {
             "not-of-this-set": self.strangers,
         })
     }
+}
+
+/// A negative answer with a cause for each line. `None` without any.
+pub(super) fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
+    // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
+    let innermost = Error::from(No(causes.pop()?));
+    let causes = causes.into_iter().rev();
+    Some(causes.fold(innermost, Error::context).context(headline))
 }
 
 impl Serialize for UploadPlan {
