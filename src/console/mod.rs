@@ -26,6 +26,7 @@ use std::{
 };
 
 use anstream::{AutoStream, adapter::strip_str};
+use anstyle::Style;
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
@@ -182,22 +183,21 @@ impl Console {
     }
 
     pub fn note(&self, text: impl Display) {
-        if self.settings.verbosity >= Verbosity::Normal {
-            self.talk.remark(talk::NOTE, "note", &text.to_string());
-        }
+        self.remark(Verbosity::Normal, talk::NOTE, "note", text);
     }
 
     pub fn warn(&self, text: impl Display) {
-        if self.settings.verbosity >= Verbosity::Warnings {
-            self.talk
-                .remark(talk::WARNING, "warning", &text.to_string());
-        }
+        self.remark(Verbosity::Warnings, talk::WARNING, "warning", text);
     }
 
     /// Prints a message with `-v` only.
     pub fn debug(&self, text: impl Display) {
-        if self.settings.verbosity >= Verbosity::Debug {
-            self.talk.remark(talk::FAINT, "debug", &text.to_string());
+        self.remark(Verbosity::Debug, talk::FAINT, "debug", text);
+    }
+
+    fn remark(&self, least: Verbosity, style: Style, label: &str, text: impl Display) {
+        if self.settings.verbosity >= least {
+            self.talk.remark(style, label, &text.to_string());
         }
     }
 
@@ -236,8 +236,8 @@ impl Console {
         };
         if self.settings.commands {
             self.talk.command(&annotation.command());
-        } else if self.settings.verbosity >= least {
-            self.talk.remark(style, label, &annotation.to_string());
+        } else {
+            self.remark(least, style, label, annotation);
         }
     }
 

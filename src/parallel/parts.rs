@@ -171,34 +171,30 @@ impl<D: Divide> SharedParts<'_, D> {
     }
 
     fn open(&self, index: usize) {
-        let Some(item) = self.items.get(index) else {
+        let opened = self.attempt((index, 0), |item| self.how.open(item));
+        let Some((opened, parts)) = opened else {
             return;
         };
-        let opened = self.stop.check().map_err(Error::from);
-        let opened = opened.and_then(|()| self.how.open(item));
+        let opened = Arc::new(opened);
+        let ready = (0..parts).map(|part| ((index, part), Arc::clone(&opened)));
         let mut state = self.lock();
-        match opened {
-            Ok((opened, parts)) => {
-                let opened = Arc::new(opened);
-                let ready = (0..parts).map(|part| ((index, part), Arc::clone(&opened)));
-                state.ready.extend(ready);
-                state.parts.insert(index, parts);
-            }
-            Err(error) => state.fail((index, 0), error),
-        }
+        state.ready.extend(ready);
+        state.parts.insert(index, parts);
     }
 
     fn work(&self, place: At, opened: &D::Opened) {
-        let Some(item) = self.items.get(place.0) else {
-            return;
-        };
-        let done = self.stop.check().map_err(Error::from);
-        let done = done.and_then(|()| self.how.work(item, opened, place.1));
-        let mut state = self.lock();
-        match done {
-            Ok(done) => drop(state.done.insert(place, done)),
-            Err(error) => state.fail(place, error),
+        let done = self.attempt(place, |item| self.how.work(item, opened, place.1));
+        if let Some(done) = done {
+            self.lock().done.insert(place, done);
         }
+    }
+
+    /// Does a step, unless the user has interrupted, and keeps its failure.
+    fn attempt<T>(&self, place: At, step: impl FnOnce(&D::Item) -> Result<T>) -> Option<T> {
+        let item = self.items.get(place.0)?;
+        let interrupted = self.stop.check().map_err(Error::from);
+        let done = interrupted.and_then(|()| step(item));
+        done.map_err(|error| self.lock().fail(place, error)).ok()
     }
 
     /// The next result in order; blocks until it is available. `None` after the last one.

@@ -7,7 +7,6 @@
 
 use std::{
     collections::BTreeSet,
-    fmt,
     fs::Metadata,
     io::{self, Read, Seek as _, SeekFrom, Write as _},
     ops::Range,
@@ -29,7 +28,8 @@ use crate::{
 };
 
 /// Objects as files below one directory.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
+#[display("{}", root.display())]
 pub struct LocalStore {
     root: PathBuf,
     /// Whether a symlink to a file is read as that file. The store never writes through a symlink.
@@ -226,12 +226,6 @@ impl Store for LocalStore {
             Err(error) if !is_nothing(&error) => Err(StoreError::from_io(key, error)),
             _ => Ok(()),
         }
-    }
-}
-
-impl fmt::Display for LocalStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.root.display().fmt(f)
     }
 }
 

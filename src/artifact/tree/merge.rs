@@ -23,7 +23,8 @@ pub struct Merged<'a> {
 }
 
 /// A file and the artifact that contains it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, derive_more::Display)]
+#[display("{}/{}", artifact.name, file.basedir)]
 pub struct Owned<'a> {
     pub artifact: &'a Artifact,
     pub file: &'a TreeFile,
@@ -121,12 +122,6 @@ fn all_equal(
         }
     }
     Ok(true)
-}
-
-impl fmt::Display for Owned<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.artifact.name, self.file.basedir)
-    }
 }
 
 impl fmt::Display for Collision<'_> {

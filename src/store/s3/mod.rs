@@ -80,6 +80,8 @@ impl Default for S3Limits {
 }
 
 /// A bucket as a [`Store`].
+#[derive(derive_more::Display)]
+#[display("s3://{}", _0.bucket)]
 pub struct S3Store(Arc<S3StoreInner>);
 
 struct S3StoreInner {
@@ -241,12 +243,6 @@ impl S3StoreInner {
                 StoreError::new(StoreFailureKind::Failed, &self.bucket).caused_by(error)
             })
         })
-    }
-}
-
-impl fmt::Display for S3Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "s3://{}", self.0.bucket)
     }
 }
 
