@@ -40,7 +40,6 @@ pub struct SetFacts {
 pub struct CheckedPackage<'a> {
     /// The file name, with the directory of its family if it has one.
     pub file: &'a str,
-    pub size: u64,
     /// Name and version. `None` if the file name is invalid.
     pub identity: Option<(&'a DistName, &'a Version)>,
     /// The platform tag of a wheel.
@@ -272,7 +271,6 @@ impl SdistFile {
         let name = self.name.as_ref().ok();
         CheckedPackage {
             file: &self.file,
-            size: self.size,
             identity: name.map(|name| (name.name(), name.version())),
             platform: None,
             digest: self.digest,
@@ -285,7 +283,6 @@ impl WheelFile {
         let name = self.name.as_ref().ok();
         CheckedPackage {
             file: &self.file,
-            size: self.size,
             identity: name.map(|name| (name.name(), name.version())),
             platform: name.map(|name| name.tag().platform()),
             digest: self.digest,
@@ -451,15 +448,6 @@ impl SetFacts {
     pub fn dist_info(&self) -> Option<&str> {
         let mut wheels = self.wheels.iter();
         wheels.find_map(|wheel| wheel.tables())
-    }
-
-    /// The number of packages.
-    pub fn len(&self) -> usize {
-        self.wheels.len().saturating_add(self.sdists.len())
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The metadata of each package for which it can be parsed.

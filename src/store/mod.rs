@@ -135,14 +135,3 @@ pub enum Condition {
     /// Only if the object still has this `ETag`, so that no other writer's change is lost.
     IfSame(String),
 }
-
-/// The digest of an object: the one that the store keeps, or else computed from the bytes.
-pub fn digest(store: &dyn Store, key: &Key) -> Result<Sha256, StoreError> {
-    if let Some(sha256) = store.head(key)?.sha256 {
-        return Ok(sha256);
-    }
-    let reader = store.get(key, Span::Whole)?;
-    let (sha256, _) = Sha256::of_reader(reader)
-        .map_err(|error| StoreError::new(StoreFailureKind::Failed, key).caused_by(error))?;
-    Ok(sha256)
-}

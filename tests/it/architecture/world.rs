@@ -79,7 +79,6 @@ const MAY: [May; 7] = [
         what: "touches the network",
         paths: &[
             "reqwest",
-            "octocrab",
             "aws_sdk_s3",
             "aws_config",
             "hyper",

@@ -52,7 +52,7 @@ fn put(bucket: &Bucket, name: &str, bytes: &[u8]) {
 }
 
 /// A bucket that nobody changes.
-fn shared() -> &'static Bucket {
+pub(super) fn shared() -> &'static Bucket {
     static BUCKET: OnceLock<Bucket> = OnceLock::new();
     BUCKET.get_or_init(|| filled(published::sample(), true))
 }
@@ -93,7 +93,7 @@ fn fetched(set: &TestSet) -> Tree {
 }
 
 impl Remote {
-    fn new(bucket: &Bucket) -> Self {
+    pub(super) fn new(bucket: &Bucket) -> Self {
         Self::of(bucket, Server::shared().port)
     }
 
@@ -125,12 +125,16 @@ impl Remote {
     }
 
     /// With the owner's credentials.
-    pub(super) fn fetch(&self, arguments: &str) -> Said {
+    pub(super) fn signed(&self) -> Command {
         let mut command = self.command();
         command
             .env("AWS_ACCESS_KEY_ID", ID)
             .env("AWS_SECRET_ACCESS_KEY", SECRET);
-        self.said(command.args(arguments.split_whitespace()))
+        command
+    }
+
+    pub(super) fn fetch(&self, arguments: &str) -> Said {
+        self.said(self.signed().args(arguments.split_whitespace()))
     }
 
     fn said(&self, command: &mut Command) -> Said {
@@ -468,35 +472,4 @@ fn downloads_that_take_too_long_are_told_and_the_next_fetch_does_the_rest() {
     let said = remote.fetch("--download-timeout 1h");
     assert_eq!(said.code, 0, "{}", said.stderr);
     remote.is_whole();
-}
-
-#[test]
-fn an_interruption_ends_a_download_at_once() {
-    let remote = Remote::new(shared());
-    let part = "/rocgdb_run_generic.tar";
-    remote.proxy.breaks("GET", part, 99, Fault::Stall(10));
-    let mut command = remote.command();
-    command
-        .env("AWS_ACCESS_KEY_ID", ID)
-        .env("AWS_SECRET_ACCESS_KEY", SECRET);
-    let child = command
-        .args(["rocgdb_run"])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while remote.proxy.count(part) == 0 {
-        assert!(begun.elapsed() < Duration::from_mins(1));
-        thread::yield_now();
-    }
-    let pid = child.id().to_string();
-    let told = Command::new("kill").args(["-INT", &pid]).status();
-    assert!(told.unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
-    assert!(
-        super::tree::tree(&remote.out())
-            .keys()
-            .all(|path| !path.contains(".part"))
-    );
 }

@@ -4,16 +4,20 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use fs_err as fs;
 
 use super::{
     Fixture,
+    bucket::{Remote, shared},
     tree::{Tree, difference, tree},
 };
-use crate::support::{long, published};
+use crate::{
+    s3::fault::Fault,
+    support::{long, published},
+};
 
 const WAYS: [&str; 3] = ["", "--flatten", "--no-extract"];
 const WANTED: [&str; 3] = ["blas", "rand", "rocgdb"];
@@ -213,4 +217,32 @@ fn an_artifact_that_was_not_recorded_is_missing_whatever_is_there() {
         again.stderr
     );
     assert_eq!(is_taken(&out), [true, true]);
+}
+
+#[test]
+fn an_interruption_ends_a_download_at_once() {
+    let remote = Remote::new(shared());
+    let part = "/rocgdb_run_generic.tar";
+    remote.proxy.breaks("GET", part, 99, Fault::Stall(10));
+    let child = remote
+        .signed()
+        .args(["rocgdb_run"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while remote.proxy.count(part) == 0 {
+        assert!(begun.elapsed() < Duration::from_mins(1));
+        thread::yield_now();
+    }
+    let pid = child.id().to_string();
+    let told = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(told.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(
+        tree(&remote.out())
+            .keys()
+            .all(|path| !path.contains(".part"))
+    );
 }

@@ -12,7 +12,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use rocwheel::{
     digest::Sha256,
     location::Bucket,
-    store::{Depth, Store},
+    store::{Depth, Span, Store},
 };
 
 use super::{
@@ -111,7 +111,9 @@ impl Desk {
         let listed = store.list(None, Depth::All).unwrap();
         let keys = listed.into_iter().map(|object| object.key);
         keys.map(|key| {
-            let sha256 = rocwheel::store::digest(&store, &key).unwrap();
+            let sha256 = Sha256::of_reader(store.get(&key, Span::Whole).unwrap())
+                .unwrap()
+                .0;
             (key.to_string(), sha256)
         })
         .collect()

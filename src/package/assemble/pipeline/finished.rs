@@ -10,12 +10,12 @@ use crate::{digest::Sha256, wheel::StorageMethod};
 
 /// The members of a batch or one block of a large member, and a buffer with their packed bytes.
 pub(super) struct FinishedTask<'a> {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<PackedPiece>,
     pub(super) bytes: Buffer<'a>,
 }
 
 /// A member that was packed as a whole, or a block of a large one.
-pub(super) struct Piece {
+pub(super) struct PackedPiece {
     pub(super) crc: crc32fast::Hasher,
     /// The SHA-256 of the whole member. Of its blocks, only the last one has it.
     pub(super) sha256: Option<Sha256>,
@@ -24,7 +24,7 @@ pub(super) struct Piece {
     pub(super) packed: Range<usize>,
 }
 
-impl Piece {
+impl PackedPiece {
     /// Describes bytes that were packed to the start of `room`, which is at `start` of its buffer.
     /// Those that would not become shorter are copied there.
     pub(super) fn new(bytes: &[u8], packed: Option<usize>, room: &mut [u8], start: usize) -> Self {

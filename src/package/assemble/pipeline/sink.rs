@@ -11,7 +11,7 @@ use flate2::{Decompress, FlushDecompress};
 
 use super::{
     Block, Output, PackTask, PackWork, WrittenWheel,
-    finished::{FinishedTask, Piece},
+    finished::{FinishedTask, PackedPiece},
 };
 use crate::{
     digest::{Hasher, Sha256},
@@ -103,7 +103,7 @@ impl<'a, W: Output> Sink<'a, W> {
         let text = text.as_bytes();
         let mut room = vec![0; Deflater::room(text.len())];
         let packed = deflater.and_then(|deflater| deflater.member(text, &mut room));
-        let piece = Piece::new(text, packed, &mut room, 0);
+        let piece = PackedPiece::new(text, packed, &mut room, 0);
         let member = WheelMember {
             path: path.clone(),
             mode: FileMode::Regular,
@@ -112,7 +112,7 @@ impl<'a, W: Output> Sink<'a, W> {
         self.add(&member, &piece, &room[piece.packed.clone()])
     }
 
-    fn add(&mut self, member: &WheelMember, piece: &Piece, packed: &[u8]) -> Result<()> {
+    fn add(&mut self, member: &WheelMember, piece: &PackedPiece, packed: &[u8]) -> Result<()> {
         let crc = piece.crc.clone().finalize();
         self.zip.add(member, piece.method, crc, packed)?;
         if let Some(sha256) = piece.sha256 {
@@ -125,7 +125,7 @@ impl<'a, W: Output> Sink<'a, W> {
         self.zip.get_mut().get_mut()
     }
 
-    fn block(&mut self, block: &Block, piece: &Piece, packed: &[u8]) -> Result<()> {
+    fn block(&mut self, block: &Block, piece: &PackedPiece, packed: &[u8]) -> Result<()> {
         let mut streamed = match self.streamed.take() {
             Some(streamed) => streamed,
             None => self.begin(block, piece.method)?,

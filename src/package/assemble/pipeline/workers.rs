@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     Block, Output, PackTask, PackWork, Tasks,
-    finished::{Buffer, FinishedTask, Piece},
+    finished::{Buffer, FinishedTask, PackedPiece},
     sink::Sink,
 };
 use crate::{
@@ -123,9 +123,9 @@ impl<'a> Crew<'a> {
         let mut out = self.0.spare.take();
         let packed =
             deflater.and_then(|deflater| deflater.block(&bytes, block.place, &mut out.room));
-        let piece = Piece::new(&bytes, packed, &mut out.room, 0);
+        let piece = PackedPiece::new(&bytes, packed, &mut out.room, 0);
         Ok(FinishedTask {
-            pieces: vec![Piece { sha256, ..piece }],
+            pieces: vec![PackedPiece { sha256, ..piece }],
             bytes: out,
         })
     }
@@ -138,7 +138,7 @@ impl<'a> Crew<'a> {
         mut deflater: Option<&mut Deflater>,
     ) -> Result<FinishedTask<'a>> {
         let (mut bytes, mut out) = (self.0.spare.take(), self.0.spare.take());
-        let mut pieces: Vec<Piece> = Vec::with_capacity(members.len());
+        let mut pieces: Vec<PackedPiece> = Vec::with_capacity(members.len());
         for index in members {
             self.0.stop.check()?;
             // A member of a batch is at most one block long.
@@ -154,9 +154,9 @@ impl<'a> Crew<'a> {
             let packed = deflater
                 .as_mut()
                 .and_then(|deflater| deflater.member(&bytes, room));
-            let piece = Piece::new(&bytes, packed, room, start);
+            let piece = PackedPiece::new(&bytes, packed, room, start);
             let sha256 = Some(Sha256::of(&bytes));
-            pieces.push(Piece { sha256, ..piece });
+            pieces.push(PackedPiece { sha256, ..piece });
         }
         Ok(FinishedTask { pieces, bytes: out })
     }
