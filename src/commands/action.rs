@@ -11,8 +11,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    World,
-    args::inputs::{InputKind, arguments, name, verbs},
+    Cli, World,
+    args::{
+        inputs::{InputKind, arguments, name, verbs},
+        tree,
+    },
 };
 use crate::error::{Context, Result};
 
@@ -21,7 +24,7 @@ use crate::error::{Context, Result};
 pub struct ActionArgs {}
 
 pub fn run(_args: &ActionArgs, world: &World) -> Result<()> {
-    let mut root = super::command();
+    let mut root = tree::<Cli>();
     root.build();
     let inputs =
         serde_json::to_string_pretty(&inputs(&root)).context("failed to render the inputs")?;

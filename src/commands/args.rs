@@ -1,59 +1,39 @@
-//! Arguments that several commands have.
+//! Arguments that several commands have. Those of a run and of an S3 server keep apart what the user
+//! asked for and what only the environment says.
 
-mod access;
 mod environment;
-mod github;
 pub(crate) mod inputs;
-mod run;
-mod sourced;
+#[cfg(test)]
+mod tests;
 
-use std::{num::NonZeroUsize, thread::available_parallelism, time::Duration};
+use std::{
+    env,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread::available_parallelism,
+    time::Duration,
+};
 
-use clap::ArgAction;
+use clap::{ArgMatches, FromArgMatches, parser::ValueSource};
 
-pub(crate) use self::environment::{globals, line, parse, tidy};
-pub use self::{access::AccessArgs, github::GitHubArgs, run::RunArgs};
-use crate::console::{ColorChoice, Options, OutputFormat};
-
-/// What every verb understands.
-#[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Global options")]
-pub struct GlobalArgs {
-    /// Print less: -q only warnings and errors, -qq only errors
-    #[arg(short, long, global = true, action = ArgAction::Count, value_parser = count,
-          env = "ROCWHEEL_QUIET")]
-    quiet: u8,
-    /// Print more details
-    #[arg(short, long, global = true, action = ArgAction::Count, value_parser = count,
-          env = "ROCWHEEL_VERBOSE")]
-    verbose: u8,
-    /// Output format on stdout (default: `github` in GitHub Actions, else `text`)
-    #[arg(long, global = true, value_name = "FORMAT", env = "ROCWHEEL_FORMAT")]
-    format: Option<OutputFormat>,
-    /// When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too
-    #[arg(long, global = true, value_name = "WHEN", env = "ROCWHEEL_COLOR")]
-    color: Option<ColorChoice>,
-    /// Print no progress
-    #[arg(long, global = true, env = "ROCWHEEL_NO_PROGRESS")]
-    no_progress: bool,
-}
-
-impl GlobalArgs {
-    pub fn options(&self) -> Options {
-        Options {
-            format: self.format,
-            color: self.color.unwrap_or_default(),
-            no_progress: self.no_progress,
-            verbosity: i16::from(self.verbose) - i16::from(self.quiet),
-        }
-    }
-}
+pub(crate) use self::environment::{globals, line, parse, tree};
+use crate::{
+    commands::World,
+    error::{Context as _, Hint as _, Result, Secret, Stop},
+    github::{ApiSettings, ApiUrl, GitHub, WaitPolicy},
+    location::{Bucket, Location},
+    run::{Environment, Platform, Repository, Run, RunContext, RunReference},
+    set::{NamedPlace, SetPlace},
+    store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
+    version::ReleaseType,
+};
 
 /// How many things are done at once.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Jobs {
     /// Number of threads (default: one per processor)
-    #[arg(long, short, value_name = "N", env = "ROCWHEEL_JOBS")]
+    #[arg(long, short, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 }
 
@@ -65,62 +45,287 @@ impl Jobs {
     }
 }
 
-/// Parses a number, or a word for yes or no: environment variables often have the value `true`.
-fn count(text: &str) -> Result<u8, String> {
-    match text {
-        "true" | "yes" | "on" => Ok(1),
-        "false" | "no" | "off" => Ok(0),
-        _ => text
-            .parse()
-            .map_err(|_| "expected a number, `true` or `false`".into()),
-    }
-}
-
 /// Parses a duration, a number with a unit: `90s`, `30m`, `2h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let unit = |(number, seconds): (&str, u64)| {
+    let unit = |number: &str, seconds: u64| {
         let number: u32 = number.parse().ok()?;
         Some(Duration::from_secs(u64::from(number) * seconds))
     };
     [("s", 1), ("m", 60), ("h", 3600)]
         .into_iter()
-        .find_map(|(name, seconds)| unit((text.strip_suffix(name)?, seconds)))
+        .find_map(|(name, seconds)| unit(text.strip_suffix(name)?, seconds))
         .ok_or_else(|| format!("not a duration such as `90s`, `30m` or `2h`: {text:?}"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Arguments, and the ids of those that are on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Sourced<T> {
+    args: T,
+    flags: Vec<String>,
+}
 
-    #[test]
-    fn a_duration_has_a_number_and_a_unit() {
-        let seconds = |text: &str| duration(text).unwrap().as_secs();
-        assert_eq!(
-            [seconds("90s"), seconds("30m"), seconds("2h"), seconds("0s")],
-            [90, 1800, 7200, 0]
-        );
-        let refused = [
-            "",
-            "m",
-            "30",
-            "30 m",
-            "-1m",
-            "1.5h",
-            "1d",
-            "99999999999s",
-            "3é",
-        ];
-        let messages = refused.map(|text| duration(text).unwrap_err());
-        insta::assert_snapshot!(messages.join("\n"), @r#"
-        not a duration such as `90s`, `30m` or `2h`: ""
-        not a duration such as `90s`, `30m` or `2h`: "m"
-        not a duration such as `90s`, `30m` or `2h`: "30"
-        not a duration such as `90s`, `30m` or `2h`: "30 m"
-        not a duration such as `90s`, `30m` or `2h`: "-1m"
-        not a duration such as `90s`, `30m` or `2h`: "1.5h"
-        not a duration such as `90s`, `30m` or `2h`: "1d"
-        not a duration such as `90s`, `30m` or `2h`: "99999999999s"
-        not a duration such as `90s`, `30m` or `2h`: "3é"
-        "#);
+impl<T> Sourced<T> {
+    /// Whether a flag gave the argument of this id.
+    fn is_flag(&self, id: &str) -> bool {
+        self.flags.iter().any(|flag| flag == id)
     }
+}
+
+impl<T: clap::Args> clap::Args for Sourced<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        T::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        T::augment_args_for_update(command)
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Sourced<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let ids = matches.ids().map(clap::Id::as_str);
+        let flags = ids.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
+        Ok(Self {
+            flags: flags.map(str::to_owned).collect(),
+            args: T::from_arg_matches(matches)?,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The run, its repository, and the place of its outputs.
+pub type RunArgs = Sourced<RunFlags>;
+
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Run options")]
+pub struct RunFlags {
+    /// Workflow run: its id, or the URL of its page
+    #[arg(long, value_name = "RUN", env = "GITHUB_RUN_ID")]
+    run_id: Option<RunReference>,
+    /// Repository of the run (default: `ROCm/TheRock`)
+    #[arg(long, value_name = "OWNER/NAME", env = "GITHUB_REPOSITORY")]
+    repository: Option<Repository>,
+    /// Platform that the run built for (default: the platform of this machine)
+    #[arg(long)]
+    platform: Option<Platform>,
+    /// Release type of the run, which decides its bucket (default: `ci`)
+    #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE")]
+    release_type: Option<ReleaseType>,
+    /// Bucket of the run (default: decided by repository and release type)
+    #[arg(long)]
+    bucket: Option<Bucket>,
+    /// JSON file that describes the GitHub event of this run
+    #[arg(long, value_name = "FILE", env = "GITHUB_EVENT_PATH")]
+    event_path: Option<PathBuf>,
+}
+
+impl RunArgs {
+    /// The run that the user named, or the run of GitHub Actions that this process is part of.
+    pub fn run(&self) -> Result<&RunReference> {
+        let run = self.args.run_id.as_ref();
+        run.context("no run was named")
+            .hint("pass `--run-id` with an id or the address of a run")
+    }
+
+    /// Whether the user named a run. If not, [`run`](Self::run) is the one that this process is
+    /// part of.
+    pub fn names_a_run(&self) -> bool {
+        self.is_flag("run_id")
+    }
+
+    /// The platform that the packages are for.
+    pub fn platform(&self) -> Platform {
+        self.args.platform.unwrap_or(if cfg!(windows) {
+            Platform::Windows
+        } else {
+            Platform::Linux
+        })
+    }
+
+    /// Resolves a run and the place of its outputs. Asks GitHub whose code the run built, if the
+    /// place depends on it. It does so also for outputs in a local directory, so that all commands
+    /// find them under the same key.
+    pub fn resolve(&self, run: &RunReference, github: &GitHubArgs, world: &World) -> Result<Run> {
+        self.context()?.resolve(run, self.platform(), |repository| {
+            let settings = github.settings(run.server.as_deref())?;
+            let announce = |text: &str| world.console.note(text);
+            let github = GitHub::connect(settings, world.stop.clone(), announce)?;
+            let answer = github.run(repository, &run.id);
+            let answer = answer.hint("pass `--bucket` to say where its outputs are")?;
+            Ok(answer.facts)
+        })
+    }
+
+    /// The context that decides where runs keep their outputs.
+    pub fn context(&self) -> Result<RunContext> {
+        self.context_in(|name| env::var(name).ok())
+    }
+
+    /// The same arguments, but with this bucket.
+    #[must_use]
+    pub fn in_bucket(mut self, bucket: &Bucket) -> Self {
+        self.args.bucket = Some(bucket.clone());
+        self
+    }
+
+    fn context_in(&self, variable: impl Fn(&str) -> Option<String>) -> Result<RunContext> {
+        let payload = self.args.event_path.as_ref();
+        let payload = payload.map(fs_err::read_to_string).transpose();
+        let payload = payload.hint("`--event-path` and `GITHUB_EVENT_PATH` name a file of JSON")?;
+        let repository = self.args.repository.clone();
+        let release_type = self.args.release_type;
+        Ok(RunContext {
+            // A bucket counts as chosen even if it comes from its environment variable, because
+            // only users set that variable.
+            bucket: self.args.bucket.clone(),
+            repository: repository.filter(|_| self.is_flag("repository")),
+            release_type: release_type.filter(|_| self.is_flag("release_type")),
+            environment: Environment::parse(variable, payload.as_deref())?,
+        })
+    }
+}
+
+/// How to reach the bucket. Credentials come from where AWS tools look for them.
+pub type AccessArgs = Sourced<AccessFlags>;
+
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "S3 options")]
+pub struct AccessFlags {
+    /// URL of the S3 server, if it is not Amazon's (default: `AWS_ENDPOINT_URL`)
+    #[arg(long, value_name = "URL", env = "AWS_ENDPOINT_URL_S3")]
+    endpoint_url: Option<Endpoint>,
+    /// Bucket region (default: known for TheRock's buckets, detected for other Amazon buckets)
+    #[arg(long, value_name = "NAME", env = "AWS_REGION")]
+    region: Option<S3Region>,
+    /// The section of the AWS configuration files to use; the flag beats keys in variables
+    #[arg(long, value_name = "NAME", env = "AWS_PROFILE")]
+    profile: Option<String>,
+    /// Send unsigned requests (the default if no credentials are found)
+    #[arg(long)]
+    no_sign_request: bool,
+    /// Put the bucket name into the host name (`virtual`) or into the path of URLs; `auto` is
+    /// `virtual` for Amazon, `path` for other servers
+    #[arg(long, value_name = "STYLE", default_value = "auto")]
+    addressing_style: Addressing,
+}
+
+impl AccessArgs {
+    /// The access settings. Without a region in the arguments, uses `known`, the region of the
+    /// bucket if that is known.
+    pub fn access(&self, known: Option<&str>) -> Result<Access> {
+        self.access_in(known, |name| env::var(name).ok())
+    }
+
+    /// Opens a set in a directory, in a bucket or on a web server.
+    pub fn place(&self, place: &Path, stop: &Stop) -> Result<SetPlace> {
+        SetPlace::open(place, |known| self.access(known), stop)
+    }
+
+    /// Opens a set in a directory of a bucket.
+    pub fn bucket(&self, place: &Location, stop: &Stop) -> Result<SetPlace> {
+        SetPlace::bucket(place, |known| self.access(known), stop)
+    }
+
+    /// Opens a place that can be written to.
+    pub fn named(&self, place: &NamedPlace, stop: &Stop) -> Result<SetPlace> {
+        match place {
+            NamedPlace::Directory(path) => Ok(SetPlace::directory(path, stop)),
+            NamedPlace::Bucket(location) => self.bucket(location, stop),
+        }
+    }
+
+    fn access_in(
+        &self,
+        known: Option<&str>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Access> {
+        let args = self.args.clone();
+        let general = || variable("AWS_ENDPOINT_URL").filter(|text| !text.is_empty());
+        let endpoint = match args.endpoint_url {
+            Some(endpoint) => Some(endpoint),
+            None => general()
+                .map(|text| text.parse())
+                .transpose()
+                .hint("`AWS_ENDPOINT_URL` is the address of an S3 server, or unset")?,
+        };
+        let beats_keys = self.is_flag("profile");
+        let access = Access {
+            endpoint,
+            region: args.region,
+            profile: args.profile.map(|name| Profile { name, beats_keys }),
+            signing: if args.no_sign_request {
+                Signing::Never
+            } else {
+                Signing::Auto
+            },
+            addressing: args.addressing_style,
+        };
+        Ok(access.in_known_region(known)?)
+    }
+}
+
+/// How to reach GitHub. Public repositories need no token.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "GitHub options")]
+pub struct GitHubArgs {
+    /// Token with read access to Actions (default: `GH_TOKEN`, else the login of `gh`)
+    #[arg(long, value_name = "TOKEN", env = "GITHUB_TOKEN", value_parser = secret)]
+    github_token: Option<Secret>,
+    /// API URL of a GitHub Enterprise server
+    #[arg(long, value_name = "URL", env = "GITHUB_API_URL")]
+    github_api_url: Option<ApiUrl>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "clap asks for a result")]
+fn secret(text: &str) -> Result<Secret> {
+    Ok(Secret::new(text.trim()))
+}
+
+impl GitHubArgs {
+    /// The API settings for a run whose page is on `server`, if that is known.
+    pub fn settings(&self, server: Option<&str>) -> Result<ApiSettings> {
+        let mut settings = self.settings_in(server, |name| env::var(name).ok())?;
+        settings.token = settings.token.or_else(|| login(&settings.api));
+        Ok(settings)
+    }
+
+    /// The token is only for the API that the user has chosen. If the URL of the run leads to
+    /// another server, the token is not sent there.
+    fn settings_in(
+        &self,
+        server: Option<&str>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<ApiSettings> {
+        let own = match &self.github_api_url {
+            Some(api) => api.clone(),
+            None => ApiUrl::GITHUB.parse()?,
+        };
+        let own_server = own.server().unwrap_or_else(|| ApiUrl::PAGES.to_owned());
+        let api = match server {
+            Some(server) if server != own_server => ApiUrl::of_server(server)?,
+            _ => own.clone(),
+        };
+        let other = || variable("GH_TOKEN").map(|text| Secret::new(text.trim()));
+        let is_set = |token: &Secret| !token.reveal().is_empty();
+        let token = self.github_token.clone().filter(is_set).or_else(other);
+        Ok(ApiSettings {
+            token: token.filter(|token| is_set(token) && api == own),
+            api,
+            patience: WaitPolicy::default(),
+        })
+    }
+}
+
+/// The token that `gh auth login` has stored for this server, if `gh` is installed.
+fn login(api: &ApiUrl) -> Option<Secret> {
+    let mut gh = Command::new("gh");
+    gh.args(["auth", "token", "--hostname", &api.host()]);
+    let answer = gh.stdin(Stdio::null()).output().ok()?;
+    let token = String::from_utf8(answer.stdout).ok()?;
+    let token = token.trim();
+    (answer.status.success() && !token.is_empty()).then(|| Secret::new(token))
 }

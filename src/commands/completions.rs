@@ -2,7 +2,7 @@
 
 use clap_complete::Shell;
 
-use super::World;
+use super::{Cli, World, args::tree};
 use crate::error::Result;
 
 /// Print a completion script for a shell
@@ -21,6 +21,6 @@ pub struct CompletionsArgs {
 
 pub fn run(args: &CompletionsArgs, world: &World) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::command(), "rocwheel", &mut script);
+    clap_complete::generate(args.shell, &mut tree::<Cli>(), "rocwheel", &mut script);
     world.console.verbatim(&script)
 }

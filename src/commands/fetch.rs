@@ -31,36 +31,26 @@ pub struct FetchArgs {
     #[arg(value_name = "PATTERN", value_parser = pattern)]
     include: Vec<Regex>,
     /// Regular expressions: skip archives whose name matches one of them
-    #[arg(long, value_name = "PATTERN", num_args = 1.., env = "ROCWHEEL_EXCLUDE", value_parser = pattern)]
+    #[arg(long, value_name = "PATTERN", num_args = 1.., value_parser = pattern)]
     exclude: Vec<Regex>,
     /// Fetch only these components, comma-separated: `lib`, `run`, `dbg`, `dev`, `doc`, `test`
-    #[arg(long, value_delimiter = ',', env = "ROCWHEEL_COMPONENTS")]
+    #[arg(long, value_delimiter = ',')]
     components: Vec<Component>,
     /// Fetch only the artifacts that `build --only` needs for these packages: `core`,
     /// `device-gfx942`, `rocm-sdk-devel`
-    #[arg(
-        long,
-        value_name = "PACKAGE",
-        value_delimiter = ',',
-        env = "ROCWHEEL_ONLY"
-    )]
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the artifacts
-    #[arg(
-        long,
-        value_name = "DIR",
-        default_value = "build/artifacts",
-        env = "ROCWHEEL_OUTPUT_DIR"
-    )]
+    #[arg(long, value_name = "DIR", default_value = "build/artifacts")]
     output_dir: PathBuf,
     /// Save the archives without unpacking them
-    #[arg(long, env = "ROCWHEEL_NO_EXTRACT", conflicts_with = "flatten")]
+    #[arg(long, conflicts_with = "flatten")]
     no_extract: bool,
     /// Merge all artifacts into one install tree; different files at one path are an error
-    #[arg(long, env = "ROCWHEEL_FLATTEN")]
+    #[arg(long)]
     flatten: bool,
     /// Print what would be fetched, and fetch nothing
-    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
+    #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     choice: ChoiceArgs,
@@ -115,18 +105,13 @@ pub struct ChoiceArgs {
     #[arg(long, value_name = "TARGETS", env = "AMDGPU_TARGETS")]
     amdgpu_targets: Option<String>,
     /// Fetch even if artifacts that the packages need are missing
-    #[arg(long, env = "ROCWHEEL_ALLOW_INCOMPLETE")]
+    #[arg(long)]
     allow_incomplete: bool,
     /// Number of parallel downloads
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "8",
-        env = "ROCWHEEL_DOWNLOADS"
-    )]
+    #[arg(long, value_name = "N", default_value = "8")]
     downloads: NonZeroUsize,
     /// Time limit for all downloads together: `90s`, `30m`, `2h`
-    #[arg(long, value_name = "DURATION", env = "ROCWHEEL_DOWNLOAD_TIMEOUT", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     download_timeout: Option<Duration>,
     #[command(flatten)]
     run: RunArgs,
@@ -137,12 +122,11 @@ pub struct ChoiceArgs {
         long,
         value_name = "FILE",
         default_value = "multi_arch_ci.yml",
-        env = "ROCWHEEL_WORKFLOW",
         help_heading = "Run options"
     )]
     workflow: Workflow,
     /// How long to wait for missing artifacts while the run is in progress: `90s`, `30m`, `2h`
-    #[arg(long, value_name = "DURATION", env = "ROCWHEEL_WAIT", value_parser = duration, help_heading = "Run options")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Run options")]
     wait: Option<Duration>,
     #[command(flatten)]
     github: GitHubArgs,
@@ -150,12 +134,7 @@ pub struct ChoiceArgs {
     access: AccessArgs,
     /// Read from this directory instead of a bucket: laid out like the bucket, or only with
     /// archives in it
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_INPUT_DIR",
-        help_heading = "Run options"
-    )]
+    #[arg(long, value_name = "DIR", help_heading = "Run options")]
     input_dir: Option<PathBuf>,
     /// Where to fetch artifacts from; `auto` tries the bucket, then GitHub if the run's usual
     /// bucket has none
@@ -163,7 +142,6 @@ pub struct ChoiceArgs {
         long = "source",
         value_name = "WHO",
         default_value = "auto",
-        env = "ROCWHEEL_SOURCE",
         help_heading = "Run options"
     )]
     keeper: Keeper,

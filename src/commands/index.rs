@@ -34,28 +34,23 @@ pub struct IndexArgs {
     #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
     place: NamedPlace,
     /// Where the packages are; `auto` uses `dist` if it exists
-    #[arg(
-        long,
-        value_name = "LAYOUT",
-        default_value = "auto",
-        env = "ROCWHEEL_LAYOUT"
-    )]
+    #[arg(long, value_name = "LAYOUT", default_value = "auto")]
     layout: LayoutChoice,
     /// Yank the packages in FILE: one file name or `project==version` per line, then a reason
     /// (default: keep earlier yanks)
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_YANK")]
+    #[arg(long, value_name = "FILE")]
     yank: Option<PathBuf>,
     /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
     /// then need `--find-links`
-    #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
+    #[arg(long)]
     no_directory_pages: bool,
     /// Print what would be written, and write nothing
-    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
+    #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     jobs: Jobs,
     /// Write the index without checking the packages
-    #[arg(long, env = "ROCWHEEL_NO_CHECK", help_heading = "Check options")]
+    #[arg(long, help_heading = "Check options")]
     no_check: bool,
     #[command(flatten, next_help_heading = "Check options")]
     policy: check::Policy,

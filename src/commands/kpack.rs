@@ -74,7 +74,7 @@ struct ExtractArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Directory to write to
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
     #[command(flatten)]
     selection: TargetSelection,
@@ -90,10 +90,10 @@ struct ExtractArgs {
   rocwheel kpack recombine --artifact-dir artifacts --output-dir fat --family gfx94X-dcgpu")]
 struct RecombineArgs {
     /// Directory with the artifacts that `split` wrote
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
+    #[arg(long, value_name = "DIR")]
     artifact_dir: PathBuf,
     /// Directory for the fat artifacts, none of which may exist yet
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
     /// Family in the names of the fat artifacts: `gfx94X-dcgpu`
     #[arg(long, value_name = "FAMILY", env = "ROCWHEEL_KPACK_FAMILY")]

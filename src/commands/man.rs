@@ -1,6 +1,6 @@
 //! `man`: prints a manual page.
 
-use super::World;
+use super::{Cli, World, args::tree};
 use crate::error::{Context, Hint, Result};
 
 /// Print a manual page in roff format
@@ -14,14 +14,9 @@ pub struct ManArgs {
 }
 
 pub fn run(args: &ManArgs, world: &World) -> Result<()> {
-    let page = page(args.verb.as_deref())?;
-    world.console.verbatim(&page)
-}
-
-fn page(verb: Option<&str>) -> Result<Vec<u8>> {
-    let mut root = super::command();
+    let mut root = tree::<Cli>();
     root.build();
-    let command = match verb {
+    let command = match &args.verb {
         None => &root,
         Some(verb) => root
             .find_subcommand(verb)
@@ -33,5 +28,5 @@ fn page(verb: Option<&str>) -> Result<Vec<u8>> {
         .source(format!("rocwheel {}", super::version()))
         .render(&mut page)
         .context("failed to render the manual page")?;
-    Ok(page)
+    world.console.verbatim(&page)
 }

@@ -23,16 +23,15 @@ pub mod upload;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{Parser, Subcommand, error::ErrorKind};
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     flag,
 };
 
-use self::args::GlobalArgs;
 pub use crate::console::World;
 use crate::{
-    console::{Console, OutputFormat},
+    console::{Console, Options, OutputFormat},
     error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
 };
 
@@ -51,7 +50,7 @@ use crate::{
 )]
 struct Cli {
     #[command(flatten)]
-    global: GlobalArgs,
+    global: Options,
     #[command(subcommand)]
     command: Command,
 }
@@ -120,7 +119,7 @@ pub fn main() -> ExitCode {
 
 fn obey(cli: &Cli) -> Exit {
     let world = World {
-        console: Console::of_this_process(&cli.global.options()),
+        console: Console::of_this_process(&cli.global),
         stop: Stop::default(),
     };
     let result = cli
@@ -146,7 +145,7 @@ fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
 
 /// The console for messages about a command line that clap has rejected.
 fn console(line: &[OsString]) -> Console {
-    Console::of_this_process(&args::globals::<Cli>(line).options())
+    Console::of_this_process(&args::globals::<Cli>(line))
 }
 
 fn end(result: Result<()>, tell: impl FnOnce(&Error)) -> Exit {
@@ -180,11 +179,6 @@ fn listen(stop: &Stop) -> Result<()> {
             .context("failed to listen for signals")?;
     }
     Ok(())
-}
-
-/// The command tree, for help, manual pages and completions.
-fn command() -> clap::Command {
-    args::tidy(Cli::command())
 }
 
 /// `0.1.0`, or `0.1.0 (0123abc)` if the commit was known when rocwheel was built.

@@ -36,24 +36,19 @@ pub struct SummaryArgs {
     #[arg(value_name = "SET", conflicts_with = "packages_dir")]
     set: Option<NamedPlace>,
     /// Directory with packages in it or in its `dist`
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
+    #[arg(long, value_name = "DIR")]
     packages_dir: Option<PathBuf>,
     /// Family of the set among the sets of a run
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
     /// Read the published set from this directory, laid out like the bucket
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Address of the published set, as `upload` prints it (default: the address of SET)
-    #[arg(long, value_name = "URL", env = "ROCWHEEL_INDEX_URL")]
+    #[arg(long, value_name = "URL")]
     index_url: Option<String>,
     /// Name of the workflow artifact that has the set, if it is not published
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "ROCWHEEL_WORKFLOW_ARTIFACT",
-        conflicts_with = "index_url"
-    )]
+    #[arg(long, value_name = "NAME", conflicts_with = "index_url")]
     workflow_artifact: Option<WorkflowArtifactName>,
     /// Write the summary to this file
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
@@ -74,18 +69,18 @@ pub struct SummaryArgs {
 #[derive(Debug, clap::Args)]
 pub struct More {
     /// Show the findings and the device code of libraries from this output of `check --format json`
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_FINDINGS")]
+    #[arg(long, value_name = "FILE")]
     findings: Option<PathBuf>,
     /// Run `check` on the packages, if they are in a directory
-    #[arg(long, env = "ROCWHEEL_CHECK", conflicts_with = "findings")]
+    #[arg(long, conflicts_with = "findings")]
     check: bool,
     #[command(flatten)]
     accept: check::AcceptArgs,
     /// Compare package sizes with this set: a directory, a `set.json`, or `s3://bucket/prefix`
-    #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
+    #[arg(long, value_name = "SET")]
     baseline: Option<NamedPlace>,
     /// Index for third-party dependencies; adds a second index to the install lines
-    #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
+    #[arg(long, value_name = "URL")]
     base_index: Option<Urls>,
 }
 

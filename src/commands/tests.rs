@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Arg, ArgAction, Args, Parser};
+use clap::{Arg, ArgAction, Args, CommandFactory as _, Parser};
 
 use super::*;
 use crate::commands::args::{AccessArgs, GitHubArgs, Jobs, RunArgs};
@@ -27,8 +27,8 @@ fn tree() -> BTreeMap<String, clap::Command> {
     }
     let mut found = BTreeMap::new();
     for (name, mut command) in [
-        ("rocwheel", command()),
-        ("probe", args::tidy(Probe::command())),
+        ("rocwheel", args::tree::<Cli>()),
+        ("probe", args::tree::<Probe>()),
     ] {
         command.build();
         collect(name, &command, &mut found);
@@ -117,7 +117,7 @@ fn nothing_strays_below_the_heading_of_another_group() {
     let groups = [
         ("S3 options", names(AccessArgs::augment_args(none()))),
         ("GitHub options", names(GitHubArgs::augment_args(none()))),
-        ("Global options", names(GlobalArgs::augment_args(none()))),
+        ("Global options", names(Options::augment_args(none()))),
         (
             "Build options",
             names(build::BuildInputs::augment_args(none())),

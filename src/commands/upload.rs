@@ -31,44 +31,43 @@ use crate::{
   rocwheel upload --packages-dir packages --to s3://bucket/directory")]
 pub struct UploadArgs {
     /// Directory with packages in it or in its `dist`
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
+    #[arg(long, value_name = "DIR")]
     packages_dir: PathBuf,
     /// Family of the set, which names its directory
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
     artifact_group: Option<ArtifactGroup>,
     /// The set is for all targets and goes directly into `python/`
-    #[arg(long, env = "ROCWHEEL_MULTI_TARGET", group = "set")]
+    #[arg(long, group = "set")]
     multi_target: bool,
     /// Write to this address, `s3://bucket/directory`, instead of the place of the run
     #[arg(
         long,
         value_name = "ADDRESS",
-        env = "ROCWHEEL_TO",
         group = "set",
         conflicts_with = "output_dir"
     )]
     to: Option<Location>,
     /// Upload a part of a set, without an index; run `index` when all parts are uploaded
-    #[arg(long, env = "ROCWHEEL_PART")]
+    #[arg(long)]
     part: bool,
     /// Write to this directory, laid out like the bucket, instead of to S3
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
     /// then need `--find-links`
-    #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
+    #[arg(long)]
     no_directory_pages: bool,
     /// Replace existing packages that have other contents
-    #[arg(long, env = "ROCWHEEL_OVERWRITE")]
+    #[arg(long)]
     overwrite: bool,
     /// Print what would be written, and write nothing
-    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
+    #[arg(long)]
     dry_run: bool,
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
     github_output: Option<PathBuf>,
     /// Publish without checking the set
-    #[arg(long, env = "ROCWHEEL_NO_CHECK", help_heading = "Check options")]
+    #[arg(long, help_heading = "Check options")]
     no_check: bool,
     #[command(flatten, next_help_heading = "Check options")]
     policy: check::Policy,

@@ -54,7 +54,7 @@ impl World {
     #[must_use]
     pub fn quiet(&self) -> Self {
         let options = Options {
-            verbosity: -2,
+            quiet: 2,
             ..Options::default()
         };
         Self {

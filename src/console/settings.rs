@@ -2,7 +2,7 @@
 
 use std::{env, io::IsTerminal};
 
-use clap::ValueEnum;
+use clap::{ArgAction, ValueEnum};
 
 /// The format of the results on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,16 +26,36 @@ pub enum ColorChoice {
     Never,
 }
 
-/// The flags of the user.
-#[derive(Clone, Copy, Debug, Default)]
+/// The flags that every command has.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Options {
-    /// `None` selects a format by the environment.
+    /// Print less: -q only warnings and errors, -qq only errors
+    #[arg(short, long, global = true, action = ArgAction::Count, value_parser = count)]
+    pub quiet: u8,
+    /// Print more details
+    #[arg(short, long, global = true, action = ArgAction::Count, value_parser = count)]
+    pub verbose: u8,
+    /// Output format on stdout (default: `github` in GitHub Actions, else `text`)
+    #[arg(long, global = true, value_name = "FORMAT")]
     pub format: Option<OutputFormat>,
-    pub color: ColorChoice,
-    /// Whether long-running work shows no progress: no bars on a terminal, and no lines elsewhere.
+    /// When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too
+    #[arg(long, global = true, value_name = "WHEN")]
+    pub color: Option<ColorChoice>,
+    /// Print no progress
+    #[arg(long, global = true)]
     pub no_progress: bool,
-    /// `-v` adds one and `-q` subtracts one.
-    pub verbosity: i16,
+}
+
+/// Parses a number, or a word for yes or no: environment variables often have the value `true`.
+fn count(text: &str) -> Result<u8, String> {
+    match text {
+        "true" | "yes" | "on" => Ok(1),
+        "false" | "no" | "off" => Ok(0),
+        _ => text
+            .parse()
+            .map_err(|_| "expected a number, `true` or `false`".into()),
+    }
 }
 
 /// Which of stdout and stderr are terminals.
@@ -112,7 +132,7 @@ impl ConsoleSettings {
             None if actions => OutputFormat::Github,
             None => OutputFormat::Text,
         };
-        let verbosity = match options.verbosity {
+        let verbosity = match i16::from(options.verbose) - i16::from(options.quiet) {
             ..=-2 => Verbosity::Errors,
             -1 => Verbosity::Warnings,
             0 => Verbosity::Normal,
@@ -127,7 +147,14 @@ impl ConsoleSettings {
         } else {
             Show::Lines
         };
-        let color = |terminal| color(options.color, &variable, terminal && !dumb, actions);
+        let color = |terminal| {
+            color(
+                options.color.unwrap_or_default(),
+                &variable,
+                terminal && !dumb,
+                actions,
+            )
+        };
         Self {
             format,
             verbosity,
@@ -207,6 +234,15 @@ mod tests {
         ConsoleSettings::resolve(&options, variable, terminals)
     }
 
+    /// As many `-v`, or as many `-q` if the number is negative.
+    fn at(verbosity: i8) -> Options {
+        Options {
+            quiet: verbosity.min(0).unsigned_abs(),
+            verbose: verbosity.max(0).unsigned_abs(),
+            ..Options::default()
+        }
+    }
+
     #[test]
     fn color_follows_the_flag_then_the_environment_then_the_place() {
         use ColorChoice::{Always, Auto, Never};
@@ -236,7 +272,7 @@ mod tests {
         ];
         for (color, environment, terminal, expected) in rows {
             let options = Options {
-                color,
+                color: Some(color),
                 ..Options::default()
             };
             let settings = settings(options, environment, terminal);
@@ -265,8 +301,7 @@ mod tests {
         for (no_progress, verbosity, environment, terminal, expected) in rows {
             let options = Options {
                 no_progress,
-                verbosity,
-                ..Options::default()
+                ..at(verbosity)
             };
             assert_eq!(
                 settings(options, environment, terminal).progress,
@@ -324,13 +359,7 @@ mod tests {
 
     #[test]
     fn quiet_and_verbose_have_four_levels() {
-        let level = |verbosity| {
-            let options = Options {
-                verbosity,
-                ..Options::default()
-            };
-            settings(options, "", false).verbosity
-        };
+        let level = |verbosity| settings(at(verbosity), "", false).verbosity;
         assert_eq!(
             [-9, -2, -1, 0, 1, 9].map(level),
             [

@@ -65,6 +65,7 @@ impl FromStr for Version {
     PartialOrd,
     Ord,
     Hash,
+    clap::ValueEnum,
     strum::Display,
     strum::EnumString,
     strum::IntoStaticStr,

@@ -9,8 +9,8 @@ use clap::{
     parser::ValueSource,
 };
 
-use super::{GlobalArgs, inputs};
-use crate::error::Result;
+use super::inputs;
+use crate::{console::Options, error::Result};
 
 /// The command line of this process. `action` is replaced with the command line that the inputs of
 /// the step stand for.
@@ -32,7 +32,7 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     // variable, so the loop ends.
     let mut silent = BTreeSet::new();
     loop {
-        let mut command = without_variables(without_idle_variables(C::command()), |name| {
+        let mut command = without_variables(without_idle_variables(tree::<C>()), |name| {
             silent.contains(name)
         });
         let error = match command.try_get_matches_from_mut(arguments) {
@@ -44,7 +44,7 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
         match error.kind() {
             // Help names every variable, also those that are ignored here.
             ErrorKind::DisplayHelp => {
-                let help = tidy(C::command()).try_get_matches_from(arguments);
+                let help = tree::<C>().try_get_matches_from(arguments);
                 return Err(help.err().unwrap_or(error));
             }
             ErrorKind::ArgumentConflict => match yielding::<C>(&error, arguments) {
@@ -64,7 +64,7 @@ fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> O
         .try_get_matches_from(arguments)
         .ok()?;
     let (verb, matches) = matches.subcommand()?;
-    let mut root = C::command();
+    let mut root = tree::<C>();
     root.build();
     let verb = root.find_subcommand(verb)?;
     let kinds = [ContextKind::InvalidArg, ContextKind::PriorArg];
@@ -88,7 +88,7 @@ fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]
     let same_without = without_variables(C::command(), |_| true)
         .try_get_matches_from(arguments)
         .is_err_and(|other| other.to_string() == error.to_string());
-    let mut root = C::command();
+    let mut root = tree::<C>();
     root.build();
     if let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg)
         && let Some(variable) = argument(&root, culprit).and_then(variable)
@@ -113,14 +113,14 @@ fn variable(argument: &Arg) -> Option<&str> {
 }
 
 /// The global options of a command line that clap has rejected.
-pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> GlobalArgs {
-    without_idle_variables(C::command())
+pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> Options {
+    without_idle_variables(tree::<C>())
         .ignore_errors(true)
         .disable_help_flag(true)
         .disable_version_flag(true)
         .try_get_matches_from(arguments)
         .ok()
-        .and_then(|matches| GlobalArgs::from_arg_matches(&matches).ok())
+        .and_then(|matches| Options::from_arg_matches(&matches).ok())
         .unwrap_or_default()
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> GlobalArgs {
 /// for a value that is not given. Also ignores those that say no to a switch: otherwise clap would
 /// report a conflict with flags that only contradict a switch that is on.
 fn without_idle_variables(command: Command) -> Command {
-    each_argument(tidy(command), &|argument| {
+    each_argument(command, &|argument| {
         let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
         let value = argument.get_env().and_then(env::var_os);
         let says_no = |value: &OsString| is_switch && value.to_str().is_some_and(is_no);
@@ -162,10 +162,20 @@ fn is_no(text: &str) -> bool {
     ["0", "false", "f", "no", "n", "off"].contains(&text.as_str())
 }
 
-/// Hides the values of environment variables in help, because some are secrets. Help shows only
-/// their names.
-pub(crate) fn tidy(command: Command) -> Command {
-    each_argument(command, &|argument| argument.hide_env_values(true))
+/// The command tree. Every visible flag that names no variable of its own has `ROCWHEEL_{FLAG}`:
+/// `--output-dir` has `ROCWHEEL_OUTPUT_DIR`. Help shows only the names of variables and hides their
+/// values, because some are secrets.
+pub(crate) fn tree<C: CommandFactory>() -> Command {
+    each_argument(C::command(), &|argument| {
+        let has_own = argument.get_env().is_some() || argument.is_hide_set();
+        let flag = argument.get_long().filter(|_| !has_own);
+        let variable = flag.map(|flag| format!("ROCWHEEL_{}", flag.to_uppercase()));
+        let argument = match variable {
+            Some(variable) => argument.env(variable.replace('-', "_")),
+            None => argument,
+        };
+        argument.hide_env_values(true)
+    })
 }
 
 fn each_argument(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {

@@ -34,34 +34,24 @@ use crate::{
   rocwheel build --artifact-dir artifacts --dest-dir packages --only device-gfx942")]
 pub struct BuildArgs {
     /// Directory with the artifacts
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
+    #[arg(long, value_name = "DIR")]
     pub artifact_dir: PathBuf,
     /// Directory in which `dist` is created
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_DEST_DIR")]
+    #[arg(long, value_name = "DIR")]
     pub dest_dir: PathBuf,
     #[command(flatten)]
     pub what: BuildInputs,
     /// Build only these packages of the set: `core`, `device-gfx942`, `rocm-sdk-devel`
-    #[arg(
-        long,
-        value_name = "PACKAGE",
-        value_delimiter = ',',
-        env = "ROCWHEEL_ONLY"
-    )]
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub only: Vec<String>,
     /// All targets of the set, if the artifacts come from `fetch --only`
-    #[arg(
-        long,
-        value_name = "TARGETS",
-        requires = "only",
-        env = "ROCWHEEL_TARGETS"
-    )]
+    #[arg(long, value_name = "TARGETS", requires = "only")]
     targets: Option<String>,
     /// Print which files go into which package, and build nothing
-    #[arg(long, alias = "no-build-packages", env = "ROCWHEEL_PLAN")]
+    #[arg(long, alias = "no-build-packages")]
     pub plan: bool,
     /// Replace the packages of another set in DEST/dist
-    #[arg(long, env = "ROCWHEEL_CLEAN")]
+    #[arg(long)]
     pub clean: bool,
     #[command(flatten)]
     upstream: Upstream,
@@ -78,71 +68,41 @@ struct Upstream {
 #[derive(Clone, Debug, clap::Args)]
 pub struct BuildInputs {
     /// Version of the packages (default: the version in the build's manifest)
-    #[arg(long, value_name = "VERSION", env = "ROCWHEEL_VERSION", value_parser = version)]
+    #[arg(long, value_name = "VERSION", value_parser = version)]
     pub version: Option<GivenVersion>,
     /// Suffix for the import names of the packages, so that two sets can be installed side by side
-    #[arg(long, value_name = "SUFFIX", env = "ROCWHEEL_VERSION_SUFFIX")]
+    #[arg(long, value_name = "SUFFIX")]
     version_suffix: Option<ImportSuffix>,
     /// Platform of the packages
-    #[arg(
-        long,
-        value_name = "PLATFORM",
-        default_value = "linux",
-        env = "ROCWHEEL_PLATFORM"
-    )]
+    #[arg(long, value_name = "PLATFORM", default_value = "linux")]
     pub platform: Platform,
     /// Families or targets that `rocm` offers on Linux, comma-separated
-    #[arg(long, value_name = "LIST", env = "ROCWHEEL_LINUX_AMDGPU_FAMILIES")]
+    #[arg(long, value_name = "LIST")]
     linux_amdgpu_families: Option<String>,
     /// Families or targets that `rocm` offers on Windows, comma-separated
-    #[arg(long, value_name = "LIST", env = "ROCWHEEL_WINDOWS_AMDGPU_FAMILIES")]
+    #[arg(long, value_name = "LIST")]
     windows_amdgpu_families: Option<String>,
     /// Platform tag of the wheels, such as `manylinux_2_28_x86_64`
     #[arg(long, value_name = "TAG", env = "ROCM_SDK_WHEEL_PLATFORM_TAG")]
     wheel_platform_tag: Option<String>,
     /// What to do if two artifacts have different files at one path
-    #[arg(
-        long,
-        value_name = "WHAT",
-        default_value = "refuse",
-        env = "ROCWHEEL_ON_COLLISION"
-    )]
+    #[arg(long, value_name = "WHAT", default_value = "refuse")]
     on_collision: OnCollision,
     /// What to do with device code that is inside host binaries
-    #[arg(
-        long,
-        value_name = "WHAT",
-        default_value = "auto",
-        env = "ROCWHEEL_KPACK"
-    )]
+    #[arg(long, value_name = "WHAT", default_value = "auto")]
     kpack: Kpack,
     /// TOML file with the contents of each package, instead of the built-in one
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
+    #[arg(long, value_name = "FILE")]
     packages_file: Option<PathBuf>,
     /// Wheel compression: a level from 1 (fastest) to 12 (smallest), or `store`
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value_t,
-        env = "ROCWHEEL_COMPRESSION"
-    )]
+    #[arg(long, value_name = "HOW", default_value_t)]
     compression: WheelCompression,
     /// How to pack the development files; `xz` is smaller, but much slower to pack and to unpack
-    #[arg(
-        long,
-        value_name = "HOW",
-        default_value = "none",
-        env = "ROCWHEEL_DEVEL_COMPRESSION"
-    )]
+    #[arg(long, value_name = "HOW", default_value = "none")]
     devel_compression: SdkTreePacking,
     /// Packages, artifacts, libraries or commands that this run does not build, such as
     /// `profiler,rpp,hipsparselt`
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        env = "ROCWHEEL_WITHOUT"
-    )]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub without: Vec<String>,
     #[command(flatten)]
     tarball: Tarball,

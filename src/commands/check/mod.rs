@@ -50,7 +50,7 @@ pub struct CheckArgs {
     #[command(subcommand)]
     explain: Option<CheckVerb>,
     /// Write a list for `--accept` to this file: today's findings and those already accepted
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_WRITE_ACCEPT")]
+    #[arg(long, value_name = "FILE")]
     write_accept: Option<PathBuf>,
     #[command(flatten)]
     policy: Policy,
@@ -79,21 +79,16 @@ enum CheckVerb {
 #[command(next_help_heading = "Comparison options")]
 struct Since {
     /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
-    #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
+    #[arg(long, value_name = "SET")]
     baseline: Option<PathBuf>,
     /// Percentage by which a package may exceed the baseline
-    #[arg(
-        long,
-        value_name = "PERCENT",
-        default_value_t = 10,
-        env = "ROCWHEEL_GROWTH_MAX"
-    )]
+    #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     growth_max: u64,
     /// Number of baseline files that a package may lack
-    #[arg(long, value_name = "N", default_value_t = 0, env = "ROCWHEEL_GONE_MAX")]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     gone_max: usize,
     /// Set for another platform, which must have the same sdist
-    #[arg(long, value_name = "SET", env = "ROCWHEEL_COMPARE")]
+    #[arg(long, value_name = "SET")]
     compare: Option<PathBuf>,
 }
 
@@ -104,55 +99,25 @@ const WINDOWS_PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Policy {
     /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
-    #[arg(
-        long,
-        value_name = "IDS",
-        value_delimiter = ',',
-        env = "ROCWHEEL_SELECT"
-    )]
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
     select: Vec<RulePattern>,
     /// Skip these rules
-    #[arg(
-        long,
-        value_name = "IDS",
-        value_delimiter = ',',
-        env = "ROCWHEEL_IGNORE"
-    )]
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
     ignore: Vec<RulePattern>,
     /// Fail on findings of this severity or worse
-    #[arg(
-        long,
-        value_name = "SEVERITY",
-        default_value = "error",
-        env = "ROCWHEEL_FAIL_ON"
-    )]
+    #[arg(long, value_name = "SEVERITY", default_value = "error")]
     fail_on: FailOn,
     /// Families or targets that the set must have, comma-separated
-    #[arg(long, value_name = "LIST", env = "ROCWHEEL_REQUIRE_TARGETS")]
+    #[arg(long, value_name = "LIST")]
     require_targets: Option<String>,
     /// Oldest glibc that the packages must run on
-    #[arg(
-        long,
-        value_name = "VERSION",
-        default_value_t,
-        env = "ROCWHEEL_GLIBC_MAX"
-    )]
+    #[arg(long, value_name = "VERSION", default_value_t)]
     glibc_max: Dotted,
     /// Other projects that packages may require, comma-separated
-    #[arg(
-        long,
-        value_name = "LIST",
-        value_delimiter = ',',
-        env = "ROCWHEEL_ALLOW_REQUIREMENTS"
-    )]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     allow_requirements: Vec<DistName>,
     /// Directory on Windows that wheels are installed into, for the limit of path lengths
-    #[arg(
-        long,
-        value_name = "PATH",
-        default_value = WINDOWS_PREFIX,
-        env = "ROCWHEEL_WINDOWS_PREFIX"
-    )]
+    #[arg(long, value_name = "PATH", default_value = WINDOWS_PREFIX)]
     windows_prefix: String,
     #[command(flatten)]
     accept: AcceptArgs,
@@ -353,7 +318,7 @@ const ACCEPTED_FOR: Duration = Duration::days(90);
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AcceptArgs {
     /// Accept the findings in this TOML list; each has a reason and an expiry date
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_ACCEPT")]
+    #[arg(long, value_name = "FILE")]
     accept: Option<PathBuf>,
 }
 

@@ -34,19 +34,14 @@ const SPLIT: &str = "kpack.part";
 #[command(next_help_heading = "Comparison options")]
 pub(super) struct PlanArgs {
     /// Compare the packages with this output of `build --plan --format json`
-    #[arg(
-        long,
-        visible_alias = "plan",
-        value_name = "FILE",
-        env = "ROCWHEEL_PLANNED"
-    )]
+    #[arg(long, visible_alias = "plan", value_name = "FILE")]
     planned: Option<PathBuf>,
     /// Compare the files with those of the artifacts in this directory; without `--planned`, also
     /// plan the build and compare the packages with it
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_ARTIFACT_DIR")]
+    #[arg(long, value_name = "DIR")]
     artifact_dir: Option<PathBuf>,
     /// The file that the set was built with, where no `--planned` says what was to be made
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
+    #[arg(long, value_name = "FILE")]
     packages_file: Option<PathBuf>,
 }
 

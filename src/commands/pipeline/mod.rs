@@ -36,22 +36,22 @@ pub struct PipelineArgs {
     #[command(flatten)]
     origin: OriginArgs,
     /// Directory for the artifacts, the packages and the published set
-    #[arg(long, value_name = "DIR", env = "ROCWHEEL_OUTPUT_DIR")]
+    #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
     /// Check and publish the packages that an earlier call built, without building them again
-    #[arg(long, env = "ROCWHEEL_RESUME")]
+    #[arg(long)]
     resume: bool,
     /// Print what would be read and written, and write nothing
-    #[arg(long, env = "ROCWHEEL_DRY_RUN")]
+    #[arg(long)]
     dry_run: bool,
     /// Index for third-party dependencies; adds a second index to the install lines
-    #[arg(long, value_name = "URL", env = "ROCWHEEL_BASE_INDEX")]
+    #[arg(long, value_name = "URL")]
     base_index: Option<Urls>,
     /// Compare package sizes with this set: a directory or a `set.json`
-    #[arg(long, value_name = "SET", env = "ROCWHEEL_BASELINE")]
+    #[arg(long, value_name = "SET")]
     baseline: Option<PathBuf>,
     /// Write the summary to this file
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
+    #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
     #[command(flatten)]
     steps: summary::Steps,

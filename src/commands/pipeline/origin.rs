@@ -29,15 +29,10 @@ use crate::{
 #[command(group = ArgGroup::new("source"))]
 pub(super) struct OriginArgs {
     /// Use the built-in sample, a small run with every kind of artifact
-    #[arg(long, env = "ROCWHEEL_SAMPLE", group = "source")]
+    #[arg(long, group = "source")]
     sample: bool,
     /// Directory with the artifacts, as directories, archives, or both
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_ARTIFACT_DIR",
-        group = "source"
-    )]
+    #[arg(long, value_name = "DIR", group = "source")]
     artifact_dir: Option<PathBuf>,
     #[command(flatten)]
     run: RunArtifactsOrigin,

@@ -166,7 +166,7 @@ const MAY: [May; 7] = [
         calls: &[],
         methods: &[],
         // `gh auth token` is where people keep their login.
-        who: &["commands/args/github"],
+        who: &["commands/args"],
         in_tests: Tests::MayToo,
     },
 ];

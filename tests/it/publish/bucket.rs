@@ -133,7 +133,7 @@ fn stocked(bench: &Bench) -> MemoryStore {
 
 fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
     let quiet = Options {
-        verbosity: -2,
+        quiet: 2,
         ..Options::default()
     };
     let world = World {

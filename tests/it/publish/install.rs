@@ -136,7 +136,7 @@ pub(crate) fn published_in_memory(bench: &Bench) -> MemoryStore {
 
 pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<PublishedUpload> {
     let quiet = Options {
-        verbosity: -2,
+        quiet: 2,
         ..Options::default()
     };
     let world = World {
