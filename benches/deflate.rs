@@ -25,10 +25,7 @@ use libdeflater::{CompressionLvl, Compressor};
 use rocwheel::{
     error::{Context as _, Result, Stop},
     package::assemble::pipeline::{self, Contents, PackSettings, write_wheel},
-    wheel::{
-        CompressionLevel, Deflater, FileMode, Timestamp, WheelCompression, WheelMember,
-        deflate::BlockPosition,
-    },
+    wheel::{Deflater, FileMode, Timestamp, WheelCompression, WheelMember, deflate::BlockPosition},
 };
 
 const MIB: usize = 1 << 20;
@@ -218,9 +215,9 @@ impl Bench<'_> {
     }
 
     fn blocks(&self, what: &str, block: usize, level: &str) -> Result<()> {
-        let level: CompressionLevel = level.parse()?;
+        let compression: WheelCompression = level.parse()?;
         self.pieces(what, block, || {
-            let mut deflater = Deflater::new(level);
+            let mut deflater = compression.deflater().expect("a level");
             let mut room = vec![0; Deflater::room(block)];
             move |range| {
                 let packed =

@@ -2,7 +2,13 @@
 //! [xz](https://tukaani.org/xz/xz-file-format.txt) streams that may be truncated, damaged, or in
 //! another format than the name says.
 
-use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::{
+    io::{self, BufRead, BufReader, Chain, Cursor, Read},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use xz2::{bufread::XzDecoder, stream};
 use zstd::stream::read::Decoder as ZstdDecoder;
@@ -19,6 +25,8 @@ const XZ_MEMORY: u64 = 512 << 20;
 /// source.
 pub struct Decompressor<R: Read> {
     decoder: Decoder<R>,
+    /// Whether the source failed, to tell its I/O errors from errors of the decoder.
+    source_failed: Arc<AtomicBool>,
     begun: bool,
     ended: bool,
     all_have_checksums: bool,
@@ -38,10 +46,10 @@ enum Decoder<R: Read> {
 /// The first bytes of a frame, which were already read to inspect them, chained with the rest.
 type FrameSource<R> = Chain<Cursor<Vec<u8>>, BufReader<SourceErrors<R>>>;
 
-/// Remembers whether the source failed, to tell its I/O errors from errors of the decoder.
+/// Remembers whether the source failed.
 struct SourceErrors<R> {
     inner: R,
-    failed: bool,
+    failed: Arc<AtomicBool>,
 }
 
 /// Length of a zstd frame's magic number and frame header descriptor.
@@ -49,9 +57,10 @@ const FRAME_HEAD: u64 = 5;
 
 impl<R: Read> Decompressor<R> {
     pub fn new(format: ArchiveFormat, source: R) -> io::Result<Self> {
+        let source_failed = Arc::default();
         let source = SourceErrors {
             inner: source,
-            failed: false,
+            failed: Arc::clone(&source_failed),
         };
         let decoder = match format {
             ArchiveFormat::TarZst => Decoder::Zstd {
@@ -69,6 +78,7 @@ impl<R: Read> Decompressor<R> {
         };
         Ok(Self {
             decoder,
+            source_failed,
             begun: false,
             ended: false,
             all_have_checksums: true,
@@ -85,20 +95,14 @@ impl<R: Read> Decompressor<R> {
     /// Turns an error of the decoder into one that says what is wrong with the data, and leaves I/O
     /// errors of the source unchanged.
     fn explain(&self, error: io::Error) -> io::Error {
-        let (source, explain): (_, fn(&io::Error, bool) -> String) = match &self.decoder {
-            Decoder::Zstd { frame, rest } => {
-                let frame = frame.as_ref().map(|frame| frame.get_ref().get_ref().1);
-                (
-                    frame.or(rest.as_ref()).map(BufReader::get_ref),
-                    explain_zstd,
-                )
-            }
-            Decoder::Xz(decoder) => (Some(decoder.get_ref().get_ref()), explain_xz),
-        };
-        if source.is_none_or(|source| source.failed) {
+        if self.source_failed.load(Relaxed) {
             return error;
         }
-        io::Error::new(io::ErrorKind::InvalidData, explain(&error, self.begun))
+        let text = match &self.decoder {
+            Decoder::Zstd { .. } => explain_zstd(&error, self.begun),
+            Decoder::Xz(_) => explain_xz(&error),
+        };
+        io::Error::new(io::ErrorKind::InvalidData, text)
     }
 
     fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -186,7 +190,9 @@ fn read_xz<R: BufRead>(
 impl<R: Read> Read for SourceErrors<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let result = self.inner.read(buf);
-        self.failed |= matches!(&result, Err(error) if error.kind() != io::ErrorKind::Interrupted);
+        if matches!(&result, Err(error) if error.kind() != io::ErrorKind::Interrupted) {
+            self.failed.store(true, Relaxed);
+        }
         result
     }
 }
@@ -207,7 +213,7 @@ fn explain_zstd(error: &io::Error, begun: bool) -> String {
     }
 }
 
-fn explain_xz(error: &io::Error, _: bool) -> String {
+fn explain_xz(error: &io::Error) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     match cause {
         _ if error.kind() == io::ErrorKind::UnexpectedEof => "the xz data is cut off".to_owned(),

@@ -3,13 +3,20 @@
 
 mod decompress;
 mod read;
+mod sdist;
 #[cfg(test)]
 pub(crate) mod tests;
 mod write;
 
+use std::io::{self, Read};
+
 pub use decompress::Decompressor;
 pub use read::TarReader;
+pub use sdist::write_sdist;
 pub use write::{TarEntry, TarKind, TarPlan};
+
+/// Headers and contents are padded to multiples of this size.
+const BLOCK: usize = 512;
 
 /// The format of an archive, as told by its file extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,5 +44,19 @@ impl ArchiveFormat {
             name.strip_suffix(format.extension())
                 .is_some_and(|stem| !stem.is_empty())
         })
+    }
+}
+
+/// The number of zeros that pad content of `len` bytes to a full block.
+fn padding(len: u64) -> u64 {
+    len.wrapping_neg() % BLOCK as u64
+}
+
+fn read_some(from: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(buf) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
 }

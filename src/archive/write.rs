@@ -11,11 +11,11 @@ use std::{
 use tar::{EntryType, Header};
 
 use crate::{
+    archive::{BLOCK, padding, read_some},
     error::{Context, Result, ensure},
     relpath::RelPath,
 };
 
-const BLOCK: usize = 512;
 /// The largest value of an eleven-digit octal field of a header. Larger sizes need a pax record.
 const OCTAL_MAX: u64 = 0o777_7777_7777;
 /// The length of the name fields of a header. Longer names need a pax record.
@@ -116,9 +116,8 @@ struct TarStream<O, R> {
     next: usize,
     /// Headers, padding and the end mark that were not read yet.
     ready: io::Cursor<Vec<u8>>,
-    /// The content of the entry before `next`, if that is a file, and how many of its bytes are
-    /// missing.
-    file: Option<(R, u64)>,
+    /// The content of the entry before `next`, if that is a file.
+    file: Option<io::Take<R>>,
 }
 
 impl<O, R> TarStream<O, R>
@@ -135,7 +134,7 @@ where
                     let content = (self.open)(self.next)
                         .with_context(|| format!("failed to read `{}`", entry.path))
                         .map_err(io::Error::other)?;
-                    self.file = Some((content, len));
+                    self.file = Some(content.take(len));
                 }
                 head(entry, self.plan.mtime)
             }
@@ -144,31 +143,20 @@ where
         Ok(())
     }
 
-    /// Reads from the open file. Once all planned bytes have been read, one more read checks that
-    /// the file ends there.
-    fn read_file(&mut self, (mut content, due): (R, u64), buf: &mut [u8]) -> io::Result<usize> {
-        let wanted = usize::try_from(due).map_or(buf.len(), |due| due.min(buf.len()));
-        let mut probe = [0];
-        let part = match wanted {
-            0 => &mut probe[..],
-            _ => &mut buf[..wanted],
-        };
-        let read = read_some(&mut content, part)?;
+    /// Checks that the file ends after all planned bytes, and pads it.
+    fn end(&mut self, file: io::Take<R>) -> io::Result<()> {
         let entry = &self.plan.entries[self.next - 1];
-        let how = match (wanted, read) {
-            (0, 0) => {
-                let padding = padding(content_len(entry));
-                self.ready = io::Cursor::new(vec![0; usize::try_from(padding).unwrap_or(0)]);
-                return Ok(0);
-            }
-            (0, _) => "more",
-            (_, 0) => "fewer",
-            _ => {
-                self.file = Some((content, due - read as u64));
-                return Ok(read);
-            }
-        };
         let (path, len) = (&entry.path, content_len(entry));
+        let missing = file.limit();
+        let how = match read_some(&mut file.into_inner(), &mut [0])? {
+            0 if missing == 0 => {
+                let padding = usize::try_from(padding(len)).unwrap_or(0);
+                self.ready = io::Cursor::new(vec![0; padding]);
+                return Ok(());
+            }
+            0 => "fewer",
+            _ => "more",
+        };
         let text = format!("`{path}` has {how} bytes than planned: {len}");
         Err(io::Error::new(io::ErrorKind::InvalidData, text))
     }
@@ -180,30 +168,21 @@ where
     R: Read,
 {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        while !buf.is_empty() {
+        loop {
             let mut read = self.ready.read(buf)?;
             if read == 0
-                && let Some(file) = self.file.take()
+                && let Some(file) = &mut self.file
             {
-                read = self.read_file(file, buf)?;
-            } else if read == 0 && self.next <= self.plan.entries.len() {
-                self.begin()?;
-            } else {
+                read = read_some(file, buf)?;
+            }
+            if read > 0 || buf.is_empty() {
                 return Ok(read);
             }
-            if read > 0 {
-                return Ok(read);
+            match self.file.take() {
+                Some(file) => self.end(file)?,
+                None if self.next <= self.plan.entries.len() => self.begin()?,
+                None => return Ok(0),
             }
-        }
-        Ok(0)
-    }
-}
-
-fn read_some(from: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match from.read(buf) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
         }
     }
 }
@@ -213,11 +192,6 @@ fn content_len(entry: &TarEntry) -> u64 {
         TarKind::File { len, .. } => len,
         _ => 0,
     }
-}
-
-/// The number of zeros that pad content of `len` bytes to a full block.
-fn padding(len: u64) -> u64 {
-    len.wrapping_neg() % BLOCK as u64
 }
 
 /// The header of an entry. If its fields cannot hold a name or the size, a pax header comes first.

@@ -1,34 +1,32 @@
 //! `ElfFacts`: what packaging and `check` need to know about an ELF file.
 
-use std::ops::Range;
-
-use goblin::{
-    container::Endian,
-    elf::{
-        dynamic::{
-            DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_VERNEED,
-            DT_VERNEEDNUM,
-        },
-        header::{EM_X86_64, ET_DYN, ET_EXEC},
-        program_header::PT_INTERP,
+use goblin::elf::{
+    dynamic::{
+        DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB,
+        DT_VERNEED,
     },
+    header::{EM_X86_64, ET_EXEC},
+    program_header::PT_INTERP,
 };
 
 use crate::{
     elf::{
-        ReadAt,
-        image::{ElfImage, Strings, utf8},
-        tables::{DynamicEntry, last_value, number},
+        image::ElfImage,
+        source::{ReadAt, text_at},
+        tables::{DynamicEntry, last_value},
     },
-    error::{Context as _, Result},
+    error::{Context as _, Result, anyhow},
 };
 
 /// `EM_AMDGPU`: a device code object. By its type it is a shared object, but no host can load it.
 /// See the [AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html#header).
 const EM_AMDGPU: u16 = 224;
 const KPACK_REF: &[u8] = b".rocm_kpack_ref";
-/// Limit for damaged files, whose version records may form a loop.
-const MAX_RECORDS: usize = 1 << 12;
+/// Limit for one string. Only run paths are nearly as long.
+const MAX_TEXT: u64 = 1 << 16;
+/// Limit for all strings that are read of a file. In a damaged file, thousands of entries may refer
+/// to the same long string, and each would become a copy of it.
+const MAX_STRINGS: usize = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
@@ -101,30 +99,38 @@ pub fn read(source: &dyn ReadAt) -> Result<Option<ElfFacts>> {
         machine: machine(&image),
         ..ElfFacts::default()
     };
-    if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
+    if !image.is_linked() {
         return Ok(Some(facts));
     }
-    let image = image.with_sections()?;
     let dynamic = if image.is_debug_only() {
         Vec::new()
     } else {
         image.dynamic()?
     };
-    let strings = Strings::find(&image, &dynamic);
-    let text = |tag| {
-        last_value(&dynamic, tag)
-            .map(|offset| strings.text(offset))
-            .transpose()
-    };
-    facts.kind = kind(image.header.e_type, &dynamic);
-    facts.soname = text(DT_SONAME)?;
-    for entry in dynamic.iter().filter(|entry| entry.tag == DT_NEEDED) {
-        facts.needed.push(strings.text(entry.value)?);
+    let mut strings = DynamicStrings::find(&image, &dynamic);
+    for entry in &dynamic {
+        let mut text = || strings.text(entry.value).map(Some);
+        match entry.tag {
+            DT_SONAME => facts.soname = text()?,
+            DT_NEEDED => facts.needed.extend(text()?),
+            DT_RPATH => facts.rpath = text()?,
+            DT_RUNPATH => facts.runpath = text()?,
+            _ => {}
+        }
     }
-    facts.rpath = text(DT_RPATH)?;
-    facts.runpath = text(DT_RUNPATH)?;
-    facts.interpreter = interpreter(&image)?;
-    facts.versions = versions(&image, &dynamic, &strings)?;
+    for names in image.version_names(&dynamic, DT_VERNEED)? {
+        let mut names = names.into_iter().map(|name| strings.text(name));
+        facts.versions.push(NeededVersions {
+            library: names.next().transpose()?.unwrap_or_default(),
+            versions: names.collect::<Result<_>>()?,
+        });
+    }
+    // Files with only debug information have `PT_INTERP` without its bytes.
+    if let Some(place) = image.first(PT_INTERP).filter(|it| it.file_size > 0) {
+        let end = place.file().end;
+        facts.interpreter = Some(text(&image, "interpreter", place.offset, end)?);
+    }
+    facts.kind = kind(image.header.e_type, &dynamic);
     facts.kpack_ref = has_kpack_ref(&image)?;
     Ok(Some(facts))
 }
@@ -147,16 +153,6 @@ fn kind(elf_type: u16, dynamic: &[DynamicEntry]) -> ElfKind {
     }
 }
 
-fn interpreter(image: &ElfImage<'_>) -> Result<Option<String>> {
-    // Files with only debug information have `PT_INTERP` without its bytes.
-    let Some(place) = image.first(PT_INTERP).filter(|it| it.file_size > 0) else {
-        return Ok(None);
-    };
-    let Range { start, end } = place.file();
-    let text = image.text("interpreter", start, end)?;
-    utf8(text).map(Some)
-}
-
 /// Whether a section is called `.rocm_kpack_ref`. The section headers are enough to know it: every
 /// file that the kpack split writes has them.
 fn has_kpack_ref(image: &ElfImage<'_>) -> Result<bool> {
@@ -173,75 +169,51 @@ fn has_kpack_ref(image: &ElfImage<'_>) -> Result<bool> {
     }))
 }
 
-/// Reads the GNU symbol versions that a file needs (`DT_VERNEED`). See [Symbol Versioning] in the
-/// Linux Standard Base.
-///
-/// [Symbol Versioning]:
-/// https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/symversion.html
-fn versions(
-    image: &ElfImage<'_>,
-    dynamic: &[DynamicEntry],
-    strings: &Strings<'_>,
-) -> Result<Vec<NeededVersions>> {
-    let start = last_value(dynamic, DT_VERNEED).and_then(|address| image.locate(address));
-    let Some((mut at, _)) = start else {
-        return Ok(Vec::new());
-    };
-    let mut left = MAX_RECORDS;
-    let mut needs = Vec::new();
-    for _ in 0..last_value(dynamic, DT_VERNEEDNUM).unwrap_or(0) {
-        let need = VersionRecord::read(image, at, &mut left)?;
-        let mut versions = Vec::new();
-        let mut inner = at.saturating_add(need.word(8));
-        for _ in 0..need.half(2) {
-            let version = VersionRecord::read(image, inner, &mut left)?;
-            versions.push(strings.text(version.word(8))?);
-            match version.word(12) {
-                0 => break,
-                next => inner = inner.saturating_add(next),
-            }
-        }
-        let library = strings.text(need.word(4))?;
-        needs.push(NeededVersions { library, versions });
-        match need.word(12) {
-            0 => break,
-            next => at = at.saturating_add(next),
-        }
-    }
-    Ok(needs)
+/// The strings of the dynamic string table (`DT_STRTAB`).
+struct DynamicStrings<'a> {
+    image: &'a ElfImage<'a>,
+    /// Start and end of the table in the file.
+    place: Option<(u64, u64)>,
+    /// How many more bytes may be read.
+    left: usize,
 }
 
-/// An `Elf64_Verneed` or `Elf64_Vernaux`. Both have 16 bytes, also in 32-bit files.
-struct VersionRecord {
-    bytes: Vec<u8>,
-    endian: Endian,
+impl<'a> DynamicStrings<'a> {
+    fn find(image: &'a ElfImage<'a>, dynamic: &[DynamicEntry]) -> Self {
+        // Damaged files may have no size, or one that is too large: the segment is the limit then.
+        let address = last_value(dynamic, DT_STRTAB);
+        let place = address.and_then(|address| {
+            let mut loads = image.loads();
+            let load = loads.find(|it| (it.address..it.file_end()).contains(&address))?;
+            let start = load.offset.checked_add(address - load.address)?;
+            let size = last_value(dynamic, DT_STRSZ).unwrap_or(u64::MAX);
+            Some((start, start.saturating_add(size).min(load.file().end)))
+        });
+        let left = MAX_STRINGS;
+        Self { image, place, left }
+    }
+
+    fn text(&mut self, offset: u64) -> Result<String> {
+        let place = self.place;
+        let (start, end) = place.context("the dynamic string table is in no segment")?;
+        let start = start.saturating_add(offset);
+        let text = text(self.image, "dynamic string", start, end)?;
+        let left = self.left.checked_sub(text.len());
+        self.left =
+            left.with_context(|| format!("dynamic strings of more than {MAX_STRINGS} bytes"))?;
+        Ok(text)
+    }
 }
 
-impl VersionRecord {
-    fn read(image: &ElfImage<'_>, at: u64, left: &mut usize) -> Result<Self> {
-        *left = left
-            .checked_sub(1)
-            .context("the needed versions have no end")?;
-        let bytes = image.bytes("table of needed versions", at, 16)?;
-        let endian = image.ctx.le;
-        Ok(Self { bytes, endian })
-    }
-
-    fn half(&self, at: usize) -> u64 {
-        self.number(at, 2)
-    }
-
-    fn word(&self, at: usize) -> u64 {
-        self.number(at, 4)
-    }
-
-    fn number(&self, at: usize, len: usize) -> u64 {
-        let mut bytes = self.bytes.get(at..at + len).unwrap_or_default().to_vec();
-        if self.endian == Endian::Big {
-            bytes.reverse();
-        }
-        number(&bytes, 0, len)
-    }
+/// The string at an offset, without its NUL, which must come before `end`.
+fn text(image: &ElfImage<'_>, what: &str, start: u64, end: u64) -> Result<String> {
+    let end = end.min(start.saturating_add(MAX_TEXT)).min(image.len());
+    let text = text_at(image.source, start, end)?;
+    let text = text.with_context(|| format!("the {what} has no end"))?;
+    String::from_utf8(text).map_err(|error| {
+        let text = String::from_utf8_lossy(error.as_bytes());
+        anyhow!("a string that is not UTF-8: {text:?}")
+    })
 }
 
 #[cfg(test)]

@@ -7,14 +7,12 @@
 //! source is `tests/it/launcher/source/program.rs`; the tests beside it compile the source and
 //! compare.
 
-use crate::error::{Result, ensure};
+use crate::error::{Context as _, Result, ensure};
 
 /// The longest path that the kernel accepts: `PATH_MAX` without the NUL.
 const MAX_TARGET: usize = 4095;
 const MARK: &[u8] = b"rocwheel launcher runs: ";
 const TEMPLATE: &[u8] = include_bytes!("launcher.elf");
-/// The offset of the room for the path, computed at compile time.
-const SLOT: usize = slot(TEMPLATE);
 
 /// The bytes of a static executable for x86-64 Linux that runs the program at `relative_target`,
 /// with its own arguments and environment. The path is relative to the directory of the launcher.
@@ -33,41 +31,11 @@ pub fn launcher(relative_target: &[u8]) -> Result<Vec<u8>> {
         !relative_target.starts_with(b"/"),
         "launcher target is absolute: `{shown}`"
     );
-    let (before, room) = TEMPLATE.split_at(SLOT);
-    let (_, after) = room.split_at(len);
-    Ok([before, relative_target, after].concat())
-}
-
-/// The end of the mark in the template. The template must contain one mark only, followed by zeros
-/// for the longest target and its NUL; otherwise rocwheel does not compile.
-const fn slot(file: &[u8]) -> usize {
-    let mut found = None;
-    let mut at = 0;
-    while at + MARK.len() + MAX_TARGET < file.len() {
-        if is_mark(file, at) {
-            assert!(found.is_none(), "the launcher has two marks");
-            found = Some(at + MARK.len());
-        }
-        at += 1;
-    }
-    let slot = found.expect("the launcher has no mark");
-    let mut at = slot;
-    while at <= slot + MAX_TARGET {
-        assert!(file[at] == 0, "the launcher's room is taken");
-        at += 1;
-    }
-    slot
-}
-
-const fn is_mark(file: &[u8], start: usize) -> bool {
-    let mut at = 0;
-    while at < MARK.len() {
-        if file[start + at] != MARK[at] {
-            return false;
-        }
-        at += 1;
-    }
-    true
+    let mark = TEMPLATE.windows(MARK.len()).position(|it| it == MARK);
+    let room = mark.context("the launcher has no mark")? + MARK.len();
+    let mut bytes = TEMPLATE.to_vec();
+    bytes[room..][..len].copy_from_slice(relative_target);
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -87,6 +55,18 @@ mod tests {
         insta::assert_snapshot!(refusal(b"a\0\xffb"), @r"launcher target contains a NUL byte: `a\x00\xffb`");
         insta::assert_snapshot!(refusal(&[b'a'; 4096]), @"launcher target is longer than 4095 bytes: 4096");
         assert!(launcher(&[b'a'; 4095]).is_ok());
+    }
+
+    #[test]
+    fn the_template_has_room_for_the_longest_target_behind_its_only_mark() {
+        let marks: Vec<usize> = (0..TEMPLATE.len())
+            .filter(|at| TEMPLATE[*at..].starts_with(MARK))
+            .collect();
+        let [mark] = marks[..] else {
+            panic!("{marks:?}");
+        };
+        let room = &TEMPLATE[mark + MARK.len()..][..=MAX_TARGET];
+        assert!(room.iter().all(|byte| *byte == 0));
     }
 
     #[test]
@@ -151,12 +131,11 @@ mod tests {
             prop_assume!(target[0] != b'/');
             let bytes = launcher(&target).unwrap();
             prop_assert_eq!(&bytes, &launcher(&target).unwrap());
-            let (before, rest) = bytes.split_at(SLOT);
-            let (filled, after) = rest.split_at(target.len());
-            prop_assert!(before.ends_with(MARK));
-            prop_assert_eq!(filled, &target);
-            prop_assert_eq!(before, &TEMPLATE[..SLOT]);
-            prop_assert_eq!(after, &TEMPLATE[SLOT + target.len()..]);
+            let marked = [MARK, target.as_slice()].concat();
+            let mark = bytes.windows(marked.len()).position(|it| it == marked).unwrap();
+            let end = mark + marked.len();
+            prop_assert_eq!(&bytes[..mark], &TEMPLATE[..mark]);
+            prop_assert_eq!(&bytes[end..], &TEMPLATE[end..]);
         }
     }
 }

@@ -8,15 +8,22 @@ use std::ops::Range;
 
 use goblin::elf::{
     ProgramHeader, SectionHeader,
-    dynamic::{DF_1_PIE, DT_FLAGS_1, DT_NULL},
-    header::ET_EXEC,
-    program_header::{PT_DYNAMIC, PT_INTERP, PT_LOAD},
-    section_header::{SHT_NOBITS, SHT_NULL},
+    dynamic::{
+        DF_1_PIE, DT_FINI, DT_FINI_ARRAY, DT_FLAGS_1, DT_GNU_HASH, DT_HASH, DT_INIT, DT_INIT_ARRAY,
+        DT_JMPREL, DT_NULL, DT_PLTGOT, DT_PREINIT_ARRAY, DT_REL, DT_RELA, DT_STRTAB, DT_SYMTAB,
+        DT_TLSDESC_PLT, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM,
+    },
+    header::{EI_DATA, ELFDATA2MSB, ET_EXEC},
+    program_header::{PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NULL, PT_PHDR},
+    section_header::{
+        SHT_DYNSYM, SHT_GNU_HASH, SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM, SHT_HASH,
+        SHT_NOBITS, SHT_NULL, SHT_STRTAB,
+    },
 };
 
 use crate::{
     elf::{ReadAt, source::read_exact_at},
-    error::{Result, bail, ensure},
+    error::{Context as _, Result, bail, ensure},
 };
 
 /// `SHF_ALLOC`: the section is loaded.
@@ -28,6 +35,36 @@ pub(crate) const SECTION_EXECUTE: u64 = 4;
 pub(crate) const SEGMENT: u64 = 56;
 pub(crate) const SECTION: u64 = 64;
 pub(crate) const ENTRY: usize = 16;
+
+/// The tables that may move if the new address has the same bytes: the type of their section, and
+/// the tag with their address. Only these two refer to them.
+pub(super) const MOVABLE: [(u32, u64); 7] = [
+    (SHT_HASH, DT_HASH),
+    (SHT_GNU_HASH, DT_GNU_HASH),
+    (SHT_DYNSYM, DT_SYMTAB),
+    (SHT_GNU_VERSYM, DT_VERSYM),
+    (SHT_GNU_VERNEED, DT_VERNEED),
+    (SHT_GNU_VERDEF, DT_VERDEF),
+    // A changed file has a copy of the strings, which may be longer.
+    (SHT_STRTAB, DT_STRTAB),
+];
+const DT_RELR: u64 = 36;
+/// All other tags that hold an address.
+pub(super) const FIXED_ADDRESSES: [u64; 11] = [
+    DT_PLTGOT,
+    DT_RELA,
+    DT_INIT,
+    DT_FINI,
+    DT_REL,
+    DT_JMPREL,
+    DT_INIT_ARRAY,
+    DT_FINI_ARRAY,
+    DT_PREINIT_ARRAY,
+    DT_RELR,
+    DT_TLSDESC_PLT,
+];
+/// Limit for damaged files, whose version records may form a loop.
+const MAX_VERSIONS: usize = 1 << 14;
 
 /// The headers of a file.
 pub(crate) struct ElfTables<'a> {
@@ -172,6 +209,68 @@ impl<'a> ElfTables<'a> {
         }
         Ok(None)
     }
+
+    /// A number in the byte order of the file.
+    pub(super) fn number(&self, bytes: &[u8], at: usize, size: usize) -> u64 {
+        let mut bytes = bytes.get(at..at + size).unwrap_or_default().to_vec();
+        if self.header.get(EI_DATA) == Some(&ELFDATA2MSB) {
+            bytes.reverse();
+        }
+        number(&bytes, 0, size)
+    }
+
+    /// The records of the needed (`DT_VERNEED`) or defined (`DT_VERDEF`) GNU symbol versions: for
+    /// each, the offsets of its names in the dynamic strings. The first name of a needed one is the
+    /// library. See [Symbol Versioning] in the Linux Standard Base.
+    ///
+    /// The records are the same in files of both classes, but not in those of both byte orders.
+    ///
+    /// [Symbol Versioning]:
+    /// https://refspecs.linuxfoundation.org/LSB_5.0.0/LSB-Core-generic/LSB-Core-generic/symversion.html
+    pub(super) fn version_names(
+        &self,
+        dynamic: &[DynamicEntry],
+        table: u64,
+    ) -> Result<Vec<Vec<u64>>> {
+        // The tag with the number of records. In a record, the offsets of its name, of the number
+        // of inner records, of the distance to the first of these, and of the distance to the next
+        // record. In an inner record, the offsets of the name and of the distance to the next.
+        let (count, name, [below, first, next], [inner_name, inner_next]) = match table {
+            DT_VERNEED => (DT_VERNEEDNUM, Some(4), [2, 8, 12], [8, 12]),
+            _ => (DT_VERDEFNUM, None, [6, 12, 16], [0, 4]),
+        };
+        let mut left = MAX_VERSIONS;
+        let mut read = |address: u64, last: usize| -> Result<_> {
+            let more = left.checked_sub(1);
+            left = more.context("the symbol versions have no end")?;
+            let mut record = vec![0; last + 4];
+            let place = self.place(address, record.len() as u64);
+            let place = place.context("a symbol version is in no segment")?;
+            read_exact_at(self.source, place, &mut record)?;
+            Ok(record)
+        };
+        let mut records = Vec::new();
+        let mut address = last_value(dynamic, table);
+        for _ in 0..last_value(dynamic, count).unwrap_or(0) {
+            let Some(at) = address else { break };
+            let record = read(at, next)?;
+            let mut names = Vec::from_iter(name.map(|name| self.number(&record, name, 4)));
+            let mut inner = at.saturating_add(self.number(&record, first, 4));
+            for _ in 0..self.number(&record, below, 2) {
+                let version = read(inner, inner_next)?;
+                names.push(self.number(&version, inner_name, 4));
+                let step = self.number(&version, inner_next, 4);
+                inner = inner.saturating_add(step);
+                if step == 0 {
+                    break;
+                }
+            }
+            records.push(names);
+            let step = self.number(&record, next, 4);
+            address = (step > 0).then(|| at.saturating_add(step));
+        }
+        Ok(records)
+    }
 }
 
 /// Reads a table of `count` entries. The entry size in the file header must be the usual one.
@@ -242,8 +341,13 @@ impl Segment {
     }
 
     pub(crate) fn covers(&self, range: &Range<u64>) -> bool {
-        let file = self.file();
-        file.start <= range.start && range.end <= file.end
+        contains(&self.file(), range)
+    }
+
+    /// Whether it gives a meaning to a part of the file, as `PT_NOTE` does: it is neither loaded,
+    /// nor the program headers, nor unused.
+    pub(super) fn is_meaningful(&self) -> bool {
+        !matches!(self.kind, PT_LOAD | PT_PHDR | PT_NULL)
     }
 }
 
@@ -338,6 +442,19 @@ pub(crate) fn last_value(dynamic: &[DynamicEntry], tag: u64) -> Option<u64> {
     found
         .find(|entry| entry.tag == tag)
         .map(|entry| entry.value)
+}
+
+pub(super) fn is_movable(tag: u64) -> bool {
+    MOVABLE.iter().any(|(_, movable)| *movable == tag)
+}
+
+/// Whether the value of a tag is an address.
+pub(super) fn is_address(tag: u64) -> bool {
+    is_movable(tag) || FIXED_ADDRESSES.contains(&tag)
+}
+
+pub(super) fn contains(outer: &Range<u64>, inner: &Range<u64>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
 }
 
 pub(crate) fn overlaps(one: &Range<u64>, other: &Range<u64>) -> bool {

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use derive_more::Display;
 use libdeflater::{CompressionLvl, Compressor};
 
-use crate::error::{Context as _, Error, Result, anyhow};
+use crate::error::{Context as _, Error, Result};
 use last_block::{Ending, Finder};
 
 mod blocks;
@@ -23,23 +23,6 @@ mod tests;
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub struct CompressionLevel(u8);
 
-impl Default for CompressionLevel {
-    /// The measurements are in docs/performance.md.
-    fn default() -> Self {
-        Self(5)
-    }
-}
-
-impl FromStr for CompressionLevel {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let level = text.parse().ok().filter(|level| (1..=12).contains(level));
-        let level = level.filter(|_| !text.starts_with(['+', '0'])).map(Self);
-        level.with_context(|| format!("a level is a number from 1 to 12, not {text:?}"))
-    }
-}
-
 /// Whether the members of a wheel are compressed.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub enum WheelCompression {
@@ -49,8 +32,9 @@ pub enum WheelCompression {
 }
 
 impl Default for WheelCompression {
+    /// The measurements are in docs/performance.md.
     fn default() -> Self {
-        Self::Deflate(CompressionLevel::default())
+        Self::Deflate(CompressionLevel(5))
     }
 }
 
@@ -61,18 +45,27 @@ impl FromStr for WheelCompression {
         if text == "store" {
             return Ok(Self::Store);
         }
-        let level = text.parse().map(Self::Deflate);
-        level.map_err(|_| anyhow!("a compression is `store` or a level from 1 to 12, not {text:?}"))
+        let level = text.parse().ok().filter(|level| (1..=12).contains(level));
+        let level = level.filter(|_| !text.starts_with(['+', '0']));
+        let level = level.with_context(|| {
+            format!("a compression is `store` or a level from 1 to 12, not {text:?}")
+        });
+        Ok(Self::Deflate(CompressionLevel(level?)))
     }
 }
 
 impl WheelCompression {
     /// A compressor; `None` if nothing is compressed.
     pub fn deflater(self) -> Option<Deflater> {
-        match self {
-            Self::Store => None,
-            Self::Deflate(level) => Some(Deflater::new(level)),
-        }
+        let Self::Deflate(level) = self else {
+            return None;
+        };
+        let compressor = |level| Compressor::new(CompressionLvl::new(level).unwrap_or_default());
+        Some(Deflater {
+            compressor: compressor(level.0.into()),
+            sampler: compressor(1),
+            finder: Finder::default(),
+        })
     }
 }
 
@@ -91,15 +84,6 @@ pub struct Deflater {
 }
 
 impl Deflater {
-    pub fn new(level: CompressionLevel) -> Self {
-        let compressor = |level| Compressor::new(CompressionLvl::new(level).unwrap_or_default());
-        Self {
-            compressor: compressor(level.0.into()),
-            sampler: compressor(1),
-            finder: Finder::default(),
-        }
-    }
-
     /// The size of the buffer that [`Deflater::block`] needs for `len` bytes. It is larger than
     /// `len`, because joining streams can add `GAP` bytes.
     pub const fn room(len: usize) -> usize {

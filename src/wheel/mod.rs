@@ -5,15 +5,13 @@ pub mod dist_info;
 pub mod name;
 pub mod reader;
 pub mod record;
-pub mod sdist;
 #[cfg(test)]
 pub(crate) mod specimen;
 pub mod writer;
 
-pub use deflate::{CompressionLevel, Deflater, WheelCompression};
+pub use deflate::{Deflater, WheelCompression};
 pub use dist_info::{HeaderLine, Metadata, entry_point, top_level_text, wheel_text};
 pub use name::{DistName, SdistFilename, Tag, WheelFilename};
 pub use reader::read_metadata;
-pub use record::{Record, decode_base64, decode_sha256};
-pub use sdist::write_sdist;
+pub use record::Record;
 pub use writer::{FileMode, StorageMethod, Timestamp, WheelMember, ZipWriter};

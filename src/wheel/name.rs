@@ -8,7 +8,7 @@ use derive_more::Display;
 use itertools::Itertools as _;
 
 use crate::{
-    error::{Context as _, Error, Result, bail, ensure},
+    error::{Context as _, Error, Result, ensure},
     version::Version,
 };
 
@@ -180,26 +180,23 @@ impl FromStr for WheelFilename {
         let parse = || -> Result<Self> {
             let stem = text.strip_suffix(".whl").context("no `.whl` at its end")?;
             let parts: Vec<&str> = stem.split('-').collect();
-            let (name, version, tag) = match parts[..] {
-                [name, version, _, _, _] => (name, version, &parts[2..]),
-                [name, version, build, _, _, _] => {
-                    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
-                    ensure!(
-                        build.starts_with(|c: char| c.is_ascii_digit())
-                            && build.chars().all(is_inner),
-                        "a build number is a digit, then letters, digits, `_` and `.`: {build:?}"
-                    );
-                    (name, version, &parts[3..])
-                }
-                _ => bail!(
-                    "five or six parts between hyphens expected, not {}",
-                    parts.len()
-                ),
-            };
+            ensure!(
+                matches!(parts.len(), 5 | 6),
+                "five or six parts between hyphens expected, not {}",
+                parts.len()
+            );
+            let (build, tag) = parts[2..].split_at(parts.len() - 5);
+            for build in build {
+                let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+                ensure!(
+                    build.starts_with(|c: char| c.is_ascii_digit()) && build.chars().all(is_inner),
+                    "a build number is a digit, then letters, digits, `_` and `.`: {build:?}"
+                );
+            }
             Ok(Self {
                 text: text.to_owned(),
-                name: name.parse()?,
-                version: version.parse()?,
+                name: parts[0].parse()?,
+                version: parts[1].parse()?,
                 tag: tag.join("-").parse()?,
             })
         };

@@ -123,14 +123,10 @@ impl fmt::Display for Record {
     }
 }
 
-/// Decodes text in the URL-safe alphabet. `None` if it has other characters.
-pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    URL_SAFE_NO_PAD.decode(text).ok()
-}
-
 /// Decodes a SHA-256 in the form of RECORD: base64 with the URL-safe alphabet, without padding.
-pub fn decode_sha256(text: &str) -> Result<Sha256> {
-    let bytes = decode_base64(text).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+fn decode_sha256(text: &str) -> Result<Sha256> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+    let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
     let bytes = bytes.with_context(|| format!("not the URL-safe base64 of 32 bytes: {text:?}"));
     Ok(bytes?.into())
 }

@@ -77,26 +77,21 @@ pub struct ZipWriter<W> {
     out: W,
     at: u64,
     time: Timestamp,
-    entries: Vec<WrittenEntry>,
+    entries: Vec<Begun>,
 }
 
-/// A member that has begun: its header is written, and its bytes are appended one after the other.
+/// A member: its header is written, and its bytes are appended one after the other.
 #[derive(Debug)]
 #[must_use = "a member that does not end is not in the archive"]
 pub struct Begun {
-    entry: WrittenEntry,
-    data: u64,
-}
-
-#[derive(Debug)]
-struct WrittenEntry {
     member: WheelMember,
-    path_len: u16,
     method: StorageMethod,
     /// CRC-32 of the uncompressed bytes.
     crc: u32,
     packed: u64,
+    /// The offset of the local header, and that of the compressed bytes.
     offset: u64,
+    data: u64,
 }
 
 impl<W: Write + Seek> ZipWriter<W> {
@@ -127,25 +122,23 @@ impl<W: Write + Seek> ZipWriter<W> {
         crc: u32,
         packed: &[u8],
     ) -> io::Result<()> {
-        let mut entry = self.entry(member)?;
-        entry.method = method;
-        entry.crc = crc;
-        entry.pack(packed.len() as u64)?;
-        self.append(&entry.header(self.time, false))?;
+        let mut begun = self.entry(member)?;
+        begun.method = method;
+        begun.crc = crc;
+        begun.pack(packed.len() as u64)?;
+        self.append(&begun.header(self.time, false))?;
         self.append(packed)?;
-        self.entries.push(entry);
+        self.entries.push(begun);
         Ok(())
     }
 
     /// Begins a member whose compressed bytes follow by [`ZipWriter::append`]. They must not be
     /// longer than `member.len`.
     pub fn begin(&mut self, member: &WheelMember) -> io::Result<Begun> {
-        let entry = self.entry(member)?;
-        self.append(&entry.header(self.time, false))?;
-        Ok(Begun {
-            entry,
-            data: self.at,
-        })
+        let mut begun = self.entry(member)?;
+        self.append(&begun.header(self.time, false))?;
+        begun.data = self.at;
+        Ok(begun)
     }
 
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -166,17 +159,15 @@ impl<W: Write + Seek> ZipWriter<W> {
     }
 
     /// Ends a member: writes its local header again, now with sizes, CRC and method.
-    pub fn end(&mut self, begun: Begun, method: StorageMethod, crc: u32) -> io::Result<()> {
+    pub fn end(&mut self, mut begun: Begun, method: StorageMethod, crc: u32) -> io::Result<()> {
         let end = self.at;
-        let mut entry = begun.entry;
-        entry.pack(end - begun.data)?;
-        entry.method = method;
-        entry.crc = crc;
-        let header = entry.header(self.time, false);
-        self.seek(entry.offset)?;
-        self.append(&header)?;
+        begun.pack(end - begun.data)?;
+        begun.method = method;
+        begun.crc = crc;
+        self.seek(begun.offset)?;
+        self.append(&begun.header(self.time, false))?;
         self.seek(end)?;
-        self.entries.push(entry);
+        self.entries.push(begun);
         Ok(())
     }
 
@@ -192,17 +183,18 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(self.out)
     }
 
-    fn entry(&self, member: &WheelMember) -> io::Result<WrittenEntry> {
+    fn entry(&self, member: &WheelMember) -> io::Result<Begun> {
         let path = &member.path;
-        let path_len = u16::try_from(path.as_str().len());
-        Ok(WrittenEntry {
-            path_len: path_len
-                .map_err(|_| invalid(format!("a name too long for an archive: `{path}`")))?,
+        if path.as_str().len() > usize::from(u16::MAX) {
+            return Err(invalid(format!("a name too long for an archive: `{path}`")));
+        }
+        Ok(Begun {
             member: member.clone(),
             method: StorageMethod::Stored,
             crc: 0,
             packed: 0,
             offset: self.at,
+            data: self.at,
         })
     }
 
@@ -224,7 +216,7 @@ const VERSION_ZIP64: u16 = 45;
 const UTF_8: u16 = 0x800;
 const ZIP64: u16 = 1;
 
-impl WrittenEntry {
+impl Begun {
     /// Sets the compressed length, which must not exceed the uncompressed one.
     ///
     /// [`ZipWriter::begin`] writes the local header before the compressed length is known. Whether
@@ -276,9 +268,10 @@ impl WrittenEntry {
         };
         header.u16(version).u16(flags).u16(method);
         header.u32(time.0).u32(self.crc).u32(old[0]).u32(old[1]);
-        // At most 28 bytes.
-        let zip64_len = u16::try_from(zip64.0.len()).unwrap_or(u16::MAX);
-        header.u16(self.path_len).u16(zip64_len);
+        // `entry` refuses longer names, and the ZIP64 field has at most 28 bytes.
+        for part in [name.as_bytes(), &zip64.0] {
+            header.u16(u16::try_from(part.len()).unwrap_or(u16::MAX));
+        }
         if is_central {
             let mode: u32 = match self.member.mode {
                 FileMode::Regular => 0o100_644,

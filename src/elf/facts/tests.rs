@@ -241,7 +241,7 @@ fn damage_is_named() {
 fn versions_without_an_end_are_refused() {
     let mut file = SharedObject::new("x")
         .needs_version("y", "V")
-        .payload(1 << 17)
+        .payload(1 << 19)
         .build();
     let record = file
         .windows(12)
@@ -251,11 +251,11 @@ fn versions_without_an_end_are_refused() {
     // The next version stands one byte on, has the empty name, and so has the one after it.
     file[version + 12] = 16;
     let payload = version + 16;
-    for at in (payload..payload + (1 << 16)).step_by(16) {
+    for at in (payload..payload + (1 << 18)).step_by(16) {
         file[at..at + 16].fill(0);
         file[at + 12] = 16;
     }
-    assert_eq!(refusal(&file), "the needed versions have no end");
+    assert_eq!(refusal(&file), "the symbol versions have no end");
 }
 
 #[test]

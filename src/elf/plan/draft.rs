@@ -11,15 +11,16 @@ use goblin::elf::{
 
 use crate::{
     elf::{
-        Patch,
-        patch::{PatchPiece, Replacement},
+        patch::{Patch, PatchPiece, Replacement},
         plan::{
-            EditPlan, Strategy,
-            block::{MOVING, MovableBlock, STAYING},
-            parts::{ElfParts, to_bytes},
-            room::{self, PAGE, SegmentRoom},
+            EditPlan, ElfParts, Strategy,
+            room::{self, MovableBlock, PAGE, SegmentRoom},
+            to_bytes,
         },
-        tables::{DynamicEntry, ENTRY, SECTION, Section, Segment, overlaps},
+        tables::{
+            DynamicEntry, ENTRY, MOVABLE, SECTION, Section, Segment, is_address, is_movable,
+            overlaps,
+        },
     },
     error::Result,
 };
@@ -51,13 +52,6 @@ struct Tail {
     start: u64,
 }
 
-/// Where a piece of the tail is in the file and in memory.
-#[derive(Clone, Copy)]
-struct TailPlace {
-    offset: u64,
-    address: u64,
-}
-
 impl<'a> PlanDraft<'a> {
     pub(super) fn new(parts: &'a ElfParts<'a>, goal: &str) -> Result<Self> {
         let old = parts.strings.end - parts.strings.start;
@@ -83,6 +77,12 @@ impl<'a> PlanDraft<'a> {
     /// offset and address in the headers, so the headers are written last. No byte that code,
     /// relocations or debug information refer to changes its address, so none of them is read.
     pub(super) fn finish(mut self) -> Result<EditPlan> {
+        let strategy = match &self.room {
+            SegmentRoom::Extend(_) => Strategy::Extend,
+            SegmentRoom::Slot => Strategy::Slot,
+            SegmentRoom::Evict(_) => Strategy::Evict,
+            SegmentRoom::Relocate(_) => Strategy::Relocate,
+        };
         if let SegmentRoom::Evict(block) = &self.room {
             let block = block.clone();
             self.append_block(&block);
@@ -95,12 +95,6 @@ impl<'a> PlanDraft<'a> {
         self.write_segments();
         self.write_sections();
         self.blank_moved_tables();
-        let strategy = match self.room {
-            SegmentRoom::Extend { .. } => Strategy::Extend,
-            SegmentRoom::Slot => Strategy::Slot,
-            SegmentRoom::Evict(_) => Strategy::Evict,
-            SegmentRoom::Relocate { .. } => Strategy::Relocate,
-        };
         let len = self.parts.len();
         let patch = Patch::new(len, len, self.overlays, self.tail.pieces)?;
         Ok(EditPlan { patch, strategy })
@@ -114,13 +108,14 @@ impl<'a> PlanDraft<'a> {
     /// an offset that no longer agrees with its address.
     fn append_strings(&mut self, goal: &str) -> Result<()> {
         let old = self.parts.strings.clone();
-        let place = self.tail.push(PatchPiece::Copy(old.clone()));
+        let offset = self.tail.push(PatchPiece::Copy(old.clone()));
+        let address = self.tail.address(offset);
         let text = [goal.as_bytes(), b"\0"].concat();
         let len = old.end - old.start + text.len() as u64;
         self.tail.push(PatchPiece::Bytes(text));
         for entry in &mut self.entries {
             match entry.tag {
-                DT_STRTAB => entry.value = place.address,
+                DT_STRTAB => entry.value = address,
                 DT_STRSZ => entry.value = len,
                 _ => {}
             }
@@ -128,8 +123,8 @@ impl<'a> PlanDraft<'a> {
         if let Some(index) = self.parts.string_section()?
             && let Some(section) = self.sections.get_mut(index)
         {
-            section.address = place.address;
-            section.offset = place.offset;
+            section.address = address;
+            section.offset = offset;
             section.size = len;
         }
         Ok(())
@@ -140,10 +135,10 @@ impl<'a> PlanDraft<'a> {
     /// table.
     fn append_block(&mut self, block: &MovableBlock) {
         let aligned = block.range.start % block.align;
-        let place = self.tail.align_to(block.align, aligned);
+        let offset = self.tail.align_to(block.align, aligned);
         self.tail.push(PatchPiece::Copy(block.range.clone()));
-        let by_offset = place.offset - block.range.start;
-        let by_address = place.address - block.address;
+        let by_offset = offset - block.range.start;
+        let by_address = self.tail.address(offset) - block.address;
         for section in &mut self.sections {
             let file = section.file();
             if !file.is_empty() && block.holds(&file) {
@@ -152,16 +147,14 @@ impl<'a> PlanDraft<'a> {
             }
         }
         for segment in &mut self.segments {
-            let moves = !matches!(segment.kind, PT_LOAD | PT_PHDR | PT_NULL);
-            if moves && segment.file_size > 0 && block.holds(&segment.file()) {
+            if segment.is_meaningful() && segment.file_size > 0 && block.holds(&segment.file()) {
                 segment.offset += by_offset;
                 segment.address += by_address;
                 segment.physical = segment.address;
             }
         }
         for entry in &mut self.entries {
-            let moves = MOVING.iter().any(|(_, tag)| *tag == entry.tag);
-            if moves && block.holds_address(entry.value) {
+            if is_movable(entry.tag) && block.holds_address(entry.value) {
                 entry.value += by_address;
             }
         }
@@ -169,7 +162,7 @@ impl<'a> PlanDraft<'a> {
 
     /// Moves the dynamic table to the tail.
     fn append_table(&mut self) {
-        let place = self.tail.align_to(16, 0);
+        let offset = self.tail.align_to(16, 0);
         let mut bytes = to_bytes(&self.entries);
         // The terminating `DT_NULL`.
         bytes.resize(bytes.len() + ENTRY, 0);
@@ -177,11 +170,11 @@ impl<'a> PlanDraft<'a> {
         self.tail.push(PatchPiece::Bytes(bytes));
         // readelf 2.30 reports a table as damaged if it ends where the file ends.
         self.tail.push(PatchPiece::Zeros(16));
-        self.point_segments(PT_DYNAMIC, place, len);
+        self.point_segments(PT_DYNAMIC, offset, len);
         for section in &mut self.sections {
             if section.kind == SHT_DYNAMIC && section.offset == self.parts.dynamic {
-                section.offset = place.offset;
-                section.address = place.address;
+                section.offset = offset;
+                section.address = self.tail.address(offset);
                 section.size = len;
             }
         }
@@ -193,7 +186,7 @@ impl<'a> PlanDraft<'a> {
     /// segment has to hold the final size of the tail. So the size of the table is added to the
     /// tail's offset first, and its bytes are rendered afterwards.
     fn write_segments(&mut self) {
-        if let SegmentRoom::Extend { load } = self.room {
+        if let SegmentRoom::Extend(load) = self.room {
             self.extend(load);
             let table = self.parts.table();
             let bytes = self.segment_bytes();
@@ -202,11 +195,11 @@ impl<'a> PlanDraft<'a> {
         let more = u64::from(!self.reuses_slot());
         let table = self.parts.headers(more);
         let len = table.end - table.start;
-        if matches!(self.room, SegmentRoom::Relocate { .. }) {
-            let place = self.tail.align_to(8, 0);
-            self.tail.offset = place.offset + len;
-            self.write_header(place.offset, more);
-            self.point_segments(PT_PHDR, place, len);
+        if matches!(self.room, SegmentRoom::Relocate(_)) {
+            let offset = self.tail.align_to(8, 0);
+            self.tail.offset = offset + len;
+            self.write_header(offset, more);
+            self.point_segments(PT_PHDR, offset, len);
             self.add_load();
             let bytes = self.segment_bytes();
             return self.tail.pieces.push(PatchPiece::Bytes(bytes));
@@ -247,7 +240,7 @@ impl<'a> PlanDraft<'a> {
             self.segments.remove(slot);
         }
         let size = self.tail.offset - self.tail.start;
-        let address = self.tail.start.wrapping_add(self.tail.bias);
+        let address = self.tail.address(self.tail.start);
         let load = Segment {
             kind: PT_LOAD,
             flags: if self.moves_table { PF_R | PF_W } else { PF_R },
@@ -264,11 +257,11 @@ impl<'a> PlanDraft<'a> {
     }
 
     /// Points the segments of a kind to a part of the tail.
-    fn point_segments(&mut self, kind: u32, place: TailPlace, len: u64) {
+    fn point_segments(&mut self, kind: u32, offset: u64, len: u64) {
         for segment in self.segments.iter_mut().filter(|it| it.kind == kind) {
-            segment.offset = place.offset;
-            segment.address = place.address;
-            segment.physical = place.address;
+            segment.offset = offset;
+            segment.address = self.tail.address(offset);
+            segment.physical = segment.address;
             segment.resize(len);
         }
     }
@@ -324,17 +317,16 @@ impl<'a> PlanDraft<'a> {
         let is_used = |other: Range<u64>| overlaps(&other, &file);
         let mut sections = self.sections.iter().map(Section::file);
         let segments = self.segments.iter();
-        let mut segments = segments.filter(|it| !matches!(it.kind, PT_LOAD | PT_PHDR | PT_NULL));
-        let is_address = |tag: &u64| MOVING.iter().any(|it| it.1 == *tag) || STAYING.contains(tag);
+        let mut segments = segments.filter(|it| it.is_meaningful());
         let mut entries = self.entries.iter();
         // Notes and the dynamic table stay, because symbols such as `_DYNAMIC` may keep their old
         // address.
-        MOVING.iter().any(|(table, _)| *table == old.kind)
+        MOVABLE.iter().any(|(table, _)| *table == old.kind)
             && old.is_loaded()
             && !is_used(self.parts.section_table_range())
             && !sections.any(|other| !other.is_empty() && is_used(other))
             && !segments.any(|segment| is_used(segment.file()))
-            && !entries.any(|entry| is_address(&entry.tag) && memory.contains(&entry.value))
+            && !entries.any(|entry| is_address(entry.tag) && memory.contains(&entry.value))
     }
 }
 
@@ -356,10 +348,8 @@ impl Tail {
     /// segments, so that it shares no page with them.
     fn new(parts: &ElfParts<'_>, room: &SegmentRoom) -> Self {
         let (start, load) = match room {
-            SegmentRoom::Extend { load } => (parts.len(), parts.segments.get(*load)),
-            SegmentRoom::Relocate {
-                not_before: Some(start),
-            } => (*start, parts.loads().next()),
+            SegmentRoom::Extend(load) => (parts.len(), parts.segments.get(*load)),
+            SegmentRoom::Relocate(Some(start)) => (*start, parts.loads().next()),
             _ => (parts.len().next_multiple_of(16), None),
         };
         let above = parts.address_end().next_multiple_of(PAGE) + start % PAGE;
@@ -372,28 +362,25 @@ impl Tail {
         }
     }
 
-    /// Appends a piece, and returns its place.
-    fn push(&mut self, piece: PatchPiece) -> TailPlace {
-        let place = self.place();
+    /// Appends a piece, and returns its offset.
+    fn push(&mut self, piece: PatchPiece) -> u64 {
+        let offset = self.offset;
         self.offset += piece.len();
         self.pieces.push(piece);
-        place
+        offset
     }
 
     /// Appends zeros until the offset is `rest` modulo `align`.
-    fn align_to(&mut self, align: u64, rest: u64) -> TailPlace {
+    fn align_to(&mut self, align: u64, rest: u64) -> u64 {
         let pad = (align + rest - self.offset % align) % align;
         if pad > 0 {
             self.push(PatchPiece::Zeros(pad));
         }
-        self.place()
+        self.offset
     }
 
-    fn place(&self) -> TailPlace {
-        TailPlace {
-            offset: self.offset,
-            address: self.offset.wrapping_add(self.bias),
-        }
+    fn address(&self, offset: u64) -> u64 {
+        offset.wrapping_add(self.bias)
     }
 }
 

@@ -6,27 +6,37 @@
 //!
 //! [Dynamic Linking]: https://www.sco.com/developers/gabi/latest/ch5.dynamic.html
 
-mod block;
 mod draft;
-mod parts;
 mod room;
 
+use std::ops::Range;
+
 use goblin::elf::{
-    dynamic::{DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME},
-    header::{ET_DYN, ET_EXEC},
+    dynamic::{
+        DF_1_PIE, DT_FLAGS_1, DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ,
+        DT_STRTAB,
+    },
     program_header::{PT_DYNAMIC, PT_INTERP},
+    section_header::SHT_STRTAB,
 };
 
 use crate::{
     elf::{
-        Patch, ReadAt, Rpath, check,
+        Rpath, check,
         facts::{Machine, machine},
         image::ElfImage,
-        plan::{draft::PlanDraft, parts::ElfParts},
-        tables::last_value,
+        patch::{Patch, Replacement},
+        plan::draft::PlanDraft,
+        source::{ReadAt, read_exact_at, text_at},
+        tables::{DynamicEntry, ENTRY, ElfTables, SEGMENT, Section, Segment, contains, last_value},
     },
-    error::Result,
+    error::{Context as _, Result, bail, ensure},
 };
+
+/// The end of the user addresses of x86-64. Sums of several addresses below it do not overflow.
+const CEILING: u64 = 1 << 47;
+/// The kernel refuses a program header table of more than 64 KiB, which is 1170 entries.
+const MAX_SEGMENTS: usize = 1170;
 
 /// The edit after which a file has the wanted run path. The patch overwrites some bytes in place and
 /// appends others. All other bytes keep their offsets.
@@ -100,18 +110,17 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
     let Some(image) = ElfImage::read(source)? else {
         return skip(Untouchable::NotElf);
     };
-    if !matches!(image.header.e_type, ET_DYN | ET_EXEC) {
-        return skip(Untouchable::NotLinked);
-    }
-    if machine(&image) != Machine::X86_64 {
-        return skip(Untouchable::ForeignMachine);
-    }
-    let image = image.with_sections()?;
-    if image.is_debug_only() {
-        return skip(Untouchable::DebugOnly);
-    }
-    if image.first(PT_DYNAMIC).is_none() {
-        return skip(Untouchable::Static);
+    let reasons = [
+        (!image.is_linked(), Untouchable::NotLinked),
+        (
+            machine(&image) != Machine::X86_64,
+            Untouchable::ForeignMachine,
+        ),
+        (image.is_debug_only(), Untouchable::DebugOnly),
+        (image.first(PT_DYNAMIC).is_none(), Untouchable::Static),
+    ];
+    if let Some((_, reason)) = reasons.into_iter().find(|(applies, _)| *applies) {
+        return skip(reason);
     }
     let parts = ElfParts::new(image)?;
     if let Some(reason) = untouchable(&parts)? {
@@ -162,21 +171,198 @@ fn untouchable(parts: &ElfParts<'_>) -> Result<Option<Untouchable>> {
 /// An old string is never overwritten by a shorter one: linkers merge strings with a common end, so
 /// a symbol name may be the end of the old run path.
 fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
-    let mut place = None;
+    let retag = |place| {
+        let overlay = parts.overlay(&parts.with_run_path(place));
+        Ok(EditPlan {
+            patch: Patch::new(parts.len(), parts.len(), vec![overlay], Vec::new())?,
+            strategy: Strategy::Retag,
+        })
+    };
+    if goal.is_empty() {
+        return retag(None);
+    }
     for entry in parts.run_paths() {
-        if place.is_none() && parts.string(entry.value)? == goal.as_bytes() {
-            place = Some(entry.value);
+        if parts.string(entry.value)? == goal.as_bytes() {
+            return retag(Some(entry.value));
         }
     }
-    if place.is_none() && !goal.is_empty() {
-        return PlanDraft::new(parts, goal)?.finish();
+    PlanDraft::new(parts, goal)?.finish()
+}
+
+/// The headers of a file, validated for planning: every range lies within the file, and addresses
+/// are small enough that the planner can add them without an overflow.
+#[derive(derive_more::Deref)]
+struct ElfParts<'a> {
+    #[deref]
+    tables: ElfTables<'a>,
+    /// The offset of the dynamic table in the file.
+    dynamic: u64,
+    /// All entries of the dynamic table before the terminating `DT_NULL`.
+    entries: Vec<DynamicEntry>,
+    /// Number of unused entries behind the terminating one. GNU ld reserves some; lld does not.
+    spare: usize,
+    /// The range of the dynamic strings in the file.
+    strings: Range<u64>,
+}
+
+impl<'a> ElfParts<'a> {
+    fn new(image: ElfImage<'a>) -> Result<Self> {
+        let bytes = image.dynamic_bytes()?;
+        let tables = image.tables;
+        let (slots, _) = bytes.as_chunks::<ENTRY>();
+        let slots: Vec<DynamicEntry> = slots.iter().map(DynamicEntry::parse).collect();
+        let used = slots.iter().position(|entry| entry.tag == DT_NULL);
+        let used = used.context("the dynamic table has no end")?;
+        let (entries, end) = slots.split_at_checked(used).unwrap_or_default();
+        let spare = end.iter().skip(1);
+        ensure_bounded(&tables)?;
+        Ok(Self {
+            dynamic: tables.first(PT_DYNAMIC).map_or(0, |place| place.offset),
+            spare: spare
+                .take_while(|it| it.tag == DT_NULL && it.value == 0)
+                .count(),
+            entries: entries.to_vec(),
+            strings: strings(&tables, entries)?,
+            tables,
+        })
     }
-    let place = place.filter(|_| !goal.is_empty());
-    let overlay = parts.overlay(&parts.with_run_path(place));
-    Ok(EditPlan {
-        patch: Patch::new(parts.len(), parts.len(), vec![overlay], Vec::new())?,
-        strategy: Strategy::Retag,
-    })
+
+    /// The dynamic string at an offset in the string table.
+    fn string(&self, offset: u64) -> Result<Vec<u8>> {
+        let start = self.strings.start.saturating_add(offset);
+        let text = text_at(self.source, start, self.strings.end)?;
+        text.context("the dynamic string has no end")
+    }
+
+    fn run_paths(&self) -> impl Iterator<Item = DynamicEntry> {
+        self.entries.iter().copied().filter(is_run_path)
+    }
+
+    /// The entries with one `DT_RPATH` instead of all run paths, or with no run path for `None`.
+    ///
+    /// There is never a `DT_RUNPATH` beside it: glibc ignores `DT_RPATH` if a file has both.
+    fn with_run_path(&self, place: Option<u64>) -> Vec<DynamicEntry> {
+        let first = self.entries.iter().position(is_run_path);
+        let mut entries = self.entries.clone();
+        entries.retain(|entry| !is_run_path(entry));
+        if let Some(value) = place {
+            let tag = DT_RPATH;
+            entries.insert(first.unwrap_or(entries.len()), DynamicEntry { tag, value });
+        }
+        entries
+    }
+
+    /// Whether these entries fit into the dynamic table.
+    fn fits(&self, entries: &[DynamicEntry]) -> bool {
+        entries.len() <= self.entries.len() + self.spare
+    }
+
+    /// Overwrites the dynamic table in place. Unused entries become zeros, which is `DT_NULL`.
+    fn overlay(&self, entries: &[DynamicEntry]) -> Replacement {
+        let mut bytes = to_bytes(entries);
+        let used = self.entries.len().max(entries.len()) + 1;
+        bytes.resize(used * ENTRY, 0);
+        Replacement::bytes(self.dynamic, bytes)
+    }
+
+    /// The highest address of all loaded segments, with their `.bss`.
+    fn address_end(&self) -> u64 {
+        let ends = self.loads().map(|load| load.memory().end);
+        ends.max().unwrap_or(0)
+    }
+
+    /// The program header table, with room for `more` entries.
+    fn headers(&self, more: u64) -> Range<u64> {
+        let table = self.table_range();
+        table.start..table.end + more * SEGMENT
+    }
+
+    /// The loaded segment that contains a whole range of the file.
+    fn load_of(&self, range: &Range<u64>) -> Option<&Segment> {
+        self.loads().find(|load| load.covers(range))
+    }
+
+    /// The ranges of the file that belong to sections.
+    fn section_files(&self) -> impl Iterator<Item = Range<u64>> {
+        let files = self.sections.iter().map(Section::file);
+        files.filter(|file| !file.is_empty())
+    }
+
+    /// The index of the section of the dynamic strings; `None` if the file has no section headers.
+    fn string_section(&self) -> Result<Option<usize>> {
+        if self.sections.is_empty() {
+            return Ok(None);
+        }
+        let address = last_value(&self.entries, DT_STRTAB);
+        let found = self
+            .sections
+            .iter()
+            .position(|it| it.kind == SHT_STRTAB && it.is_loaded() && Some(it.address) == address);
+        let index = found.context("no section holds the dynamic strings")?;
+        Ok(Some(index))
+    }
+}
+
+fn to_bytes(entries: &[DynamicEntry]) -> Vec<u8> {
+    let pairs = entries.iter().flat_map(|entry| [entry.tag, entry.value]);
+    pairs.flat_map(u64::to_le_bytes).collect()
+}
+
+fn is_run_path(entry: &DynamicEntry) -> bool {
+    matches!(entry.tag, DT_RPATH | DT_RUNPATH)
+}
+
+/// Refuses headers whose ranges the planner could not add and compare safely.
+fn ensure_bounded(tables: &ElfTables<'_>) -> Result<()> {
+    let len = tables.len();
+    // An overflow of a segment's range ends at `u64::MAX`, which is outside as well.
+    let is_within = |range: Range<u64>, end| contains(&(0..end), &range);
+    ensure!(
+        tables.segments.len() <= MAX_SEGMENTS,
+        "{} program headers, which is more than the kernel takes",
+        tables.segments.len()
+    );
+    ensure!(
+        len <= CEILING && tables.table() <= len && tables.section_table() <= len,
+        "a table lies outside the file"
+    );
+    for (index, segment) in tables.segments.iter().enumerate() {
+        ensure!(
+            is_within(segment.file(), len) && is_within(segment.memory(), CEILING),
+            "a segment lies outside the file or memory: number {index}"
+        );
+    }
+    for (index, section) in tables.sections.iter().enumerate() {
+        let file = section.file();
+        ensure!(
+            (file.is_empty() || is_within(file, len)) && is_within(section.memory(), CEILING),
+            "a section lies outside the file or memory: number {index}"
+        );
+    }
+    Ok(())
+}
+
+/// The range of the dynamic strings in the file.
+///
+/// The last byte must be NUL. Otherwise the loader would read the last string beyond the table, and
+/// get another string once the table is copied.
+fn strings(tables: &ElfTables<'_>, entries: &[DynamicEntry]) -> Result<Range<u64>> {
+    let [address, size] = [DT_STRTAB, DT_STRSZ].map(|tag| {
+        let values = entries.iter().filter(|entry| entry.tag == tag);
+        values.map(|entry| entry.value).collect::<Vec<u64>>()
+    });
+    let (address, size) = match (address.as_slice(), size.as_slice()) {
+        ([address], [size]) => (*address, *size),
+        ([], _) | (_, []) => bail!("the dynamic table names no strings"),
+        _ => bail!("the dynamic table names its strings twice"),
+    };
+    let start = tables.place(address, size).filter(|_| size > 0);
+    let start = start.context("the dynamic string table is in no segment")?;
+    let end = start.saturating_add(size);
+    let mut last = [0];
+    read_exact_at(tables.source, end.saturating_sub(1), &mut last)?;
+    ensure!(last == [0], "the dynamic string table has no end");
+    Ok(start..end)
 }
 
 #[cfg(test)]

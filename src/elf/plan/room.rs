@@ -8,18 +8,20 @@
 //! (`AT_PHDR`) from the first segment. See
 //! [Program Header](https://www.sco.com/developers/gabi/latest/ch5.pheader.html) in the gABI.
 
-use goblin::elf::program_header::{PF_X, PT_LOAD, PT_NULL, PT_PHDR};
+use std::ops::Range;
+
+use goblin::elf::{
+    program_header::{PF_X, PT_GNU_PROPERTY, PT_INTERP, PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR},
+    section_header::{SHT_NOTE, SHT_PROGBITS},
+};
 
 use crate::{
     elf::{
-        plan::{
-            block::MovableBlock,
-            parts::{ElfParts, is_filler},
-        },
+        plan::ElfParts,
         source::read_exact_at,
-        tables::{Segment, overlaps},
+        tables::{FIXED_ADDRESSES, MOVABLE, Section, Segment, contains, last_value, overlaps},
     },
-    error::{Context as _, Result},
+    error::{Result, ensure},
 };
 
 pub(super) const PAGE: u64 = 0x1000;
@@ -29,51 +31,68 @@ const MAX_PAD_EXECUTABLE: u64 = 64 << 20;
 /// headers of its own library gains from the zeros.
 const MAX_PAD_SHARED: u64 = 1 << 20;
 
+/// How often a block is grown by the sections and segments that overlap it. Real files need two
+/// rounds; the limit ends the search in damaged files, where overlaps may chain.
+const MAX_ROUNDS: usize = 16;
+/// The largest gap between two sections of a block. Alignments are at most a page (see `align`), so
+/// a larger gap is not padding.
+const MAX_GAP: u64 = PAGE;
+
 /// How the tail gets mapped. The variants are those of [`Strategy`](crate::elf::Strategy).
 #[derive(Debug)]
 pub(super) enum SegmentRoom {
     /// The segment with this index ends where the file ends, and grows.
-    Extend { load: usize },
+    Extend(usize),
     /// One more entry fits behind the program headers, or replaces a `PT_NULL`.
     Slot,
     /// One more entry fits once this block has moved to the tail.
     Evict(MovableBlock),
-    /// The table moves to the tail. With `not_before` the new segment begins at this offset, where
-    /// it has the same distance from the first segment in memory as in the file.
-    Relocate { not_before: Option<u64> },
+    /// The table moves to the tail. With an offset the new segment begins there, where it has the
+    /// same distance from the first segment in memory as in the file.
+    Relocate(Option<u64>),
+}
+
+/// A range of the file behind the program headers that moves as a whole.
+///
+/// Linkers put `.interp`, notes, hash tables, `.dynsym` and versions there. Only segments, section
+/// headers and a few entries of the dynamic table refer to them, so they can move together by one
+/// distance. Code and data cannot move, because other code contains their addresses. If the block
+/// has a section that is not known to be movable, nothing moves.
+#[derive(Clone, Debug)]
+pub(super) struct MovableBlock {
+    pub(super) range: Range<u64>,
+    /// The address of its first byte.
+    pub(super) address: u64,
+    pub(super) align: u64,
 }
 
 pub(super) fn find(parts: &ElfParts<'_>) -> Result<SegmentRoom> {
     let is_executable = parts.is_executable(&parts.entries);
-    let pinned = |max_pad| SegmentRoom::Relocate {
-        not_before: pinned_start(parts, max_pad),
+    let pinned = if is_executable {
+        pinned_start(parts, MAX_PAD_EXECUTABLE)
+    } else {
+        pinned_start(parts, MAX_PAD_SHARED)
     };
     // The kpack split may leave the program headers of an executable where old kernels do not find
     // them. Moving them repairs this. If that takes too many zeros, they stay: old kernels could
     // not start the program before the edit either.
-    if is_executable
-        && !is_pinned(parts)
-        && let room @ SegmentRoom::Relocate {
-            not_before: Some(_),
-        } = pinned(MAX_PAD_EXECUTABLE)
-    {
-        return Ok(room);
+    if is_executable && pinned.is_some() && !is_pinned(parts) {
+        return Ok(SegmentRoom::Relocate(pinned));
     }
-    Ok(if let Some(load) = extendable(parts) {
-        SegmentRoom::Extend { load }
-    } else if has_slot(parts)? {
-        SegmentRoom::Slot
-    } else if let Some(block) = MovableBlock::find(parts)? {
-        SegmentRoom::Evict(block)
-    } else if is_executable {
-        let start = pinned_start(parts, MAX_PAD_EXECUTABLE)
-            .context("no room for a program header, and too much memory in use to move them")?;
-        SegmentRoom::Relocate {
-            not_before: Some(start),
-        }
-    } else {
-        pinned(MAX_PAD_SHARED)
-    })
+    if let Some(load) = extendable(parts) {
+        return Ok(SegmentRoom::Extend(load));
+    }
+    if has_slot(parts)? {
+        return Ok(SegmentRoom::Slot);
+    }
+    if let Some(block) = MovableBlock::find(parts)? {
+        return Ok(SegmentRoom::Evict(block));
+    }
+    ensure!(
+        pinned.is_some() || !is_executable,
+        "no room for a program header, and too much memory in use to move them"
+    );
+    Ok(SegmentRoom::Relocate(pinned))
 }
 
 /// Whether the program headers are where kernels before 5.18 expect them: at the same distance from
@@ -135,7 +154,150 @@ fn is_free(parts: &ElfParts<'_>) -> bool {
     (is_said_to_be || !parts.sections.is_empty())
         && !overlaps(&parts.section_table_range(), &slot)
         && !parts.section_files().any(|file| overlaps(&file, &slot))
-        && !segments.any(|segment| {
-            !matches!(segment.kind, PT_LOAD | PT_PHDR) && overlaps(&segment.file(), &slot)
+        && !segments.any(|it| it.is_meaningful() && overlaps(&it.file(), &slot))
+}
+
+/// Whether bytes outside of all sections are unused: only zeros, or only `X`, with which patchelf
+/// overwrites the old place of a section that it has moved.
+fn is_filler(bytes: &[u8]) -> bool {
+    let mut fillers = [0, b'X'].iter();
+    fillers.any(|filler| bytes.iter().all(|byte| byte == filler))
+}
+
+impl MovableBlock {
+    /// The block that has to move for one more program header; `None` if a part of it must stay.
+    pub(super) fn find(parts: &ElfParts<'_>) -> Result<Option<Self>> {
+        match Self::around(parts) {
+            Some(block) if block.is_movable(parts) && block.is_owned(parts)? => Ok(Some(block)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The sections and notes that one more program header would overwrite, and all that overlaps
+    /// those. It must begin directly behind the program headers.
+    fn around(parts: &ElfParts<'_>) -> Option<Self> {
+        if parts.sections.is_empty() {
+            return None;
+        }
+        let headers = parts.headers(0);
+        let mut range = headers.end..parts.headers(1).end;
+        for _ in 0..MAX_ROUNDS {
+            range = grow(parts, &range);
+        }
+        if grow(parts, &range) != range {
+            return None;
+        }
+        let load = parts.load_of(&(headers.start..range.end))?;
+        let block = Self {
+            address: load.address + (range.start - load.offset),
+            align: align(parts, &range)?,
+            range,
+        };
+        let is_sound = block.range.start == headers.end
+            && block.address % block.align == block.range.start % block.align;
+        is_sound.then_some(block)
+    }
+
+    pub(super) fn holds(&self, range: &Range<u64>) -> bool {
+        contains(&self.range, range)
+    }
+
+    pub(super) fn holds_address(&self, address: u64) -> bool {
+        let len = self.range.end - self.range.start;
+        let inside = address.checked_sub(self.address);
+        inside.is_some_and(|inside| inside < len)
+    }
+
+    /// Whether all parts of the block may move, and no reference into it is left that `draft` does
+    /// not correct: an entry of the dynamic table, or the section header table within the block.
+    fn is_movable(&self, parts: &ElfParts<'_>) -> bool {
+        let mut sections = parts.sections.iter();
+        let mut segments = parts.segments.iter();
+        let mut entries = parts.entries.iter();
+        sections.all(|section| {
+            let file = section.file();
+            file.is_empty()
+                || !overlaps(&file, &self.range)
+                || (self.is_loaded_at(file.start, section.address) && is_movable(parts, section))
+        }) && segments.all(|segment| {
+            !overlaps(&segment.file(), &self.range)
+                || !segment.is_meaningful()
+                || (is_small(segment) && self.is_loaded_at(segment.offset, segment.address))
+        }) && !entries.any(|it| FIXED_ADDRESSES.contains(&it.tag) && self.holds_address(it.value))
+            && !overlaps(&parts.section_table_range(), &self.range)
+    }
+
+    /// Whether sections and filler cover the whole block. Other bytes may be in use: a linker can
+    /// put data outside of all sections.
+    fn is_owned(&self, parts: &ElfParts<'_>) -> Result<bool> {
+        let mut inside: Vec<_> = parts.section_files().filter(|it| self.holds(it)).collect();
+        inside.sort_by_key(|range| range.start);
+        inside.push(self.range.end..self.range.end);
+        let mut end = self.range.start;
+        for range in inside {
+            let gap = range.start.saturating_sub(end);
+            if gap > MAX_GAP {
+                return Ok(false);
+            }
+            let mut bytes = vec![0; usize::try_from(gap)?];
+            read_exact_at(parts.source, end, &mut bytes)?;
+            if !is_filler(&bytes) {
+                return Ok(false);
+            }
+            end = end.max(range.end);
+        }
+        Ok(true)
+    }
+
+    /// Whether offset and address have the same distance as those of the block itself. A section or
+    /// segment with another distance would get a wrong address when the block moves.
+    fn is_loaded_at(&self, offset: u64, address: u64) -> bool {
+        address.wrapping_sub(self.address) == offset.wrapping_sub(self.range.start)
+    }
+}
+
+/// The range and the alignment of every section and every small segment.
+fn movable_parts(parts: &ElfParts<'_>) -> impl Iterator<Item = (Range<u64>, u64)> {
+    let sections = parts.sections.iter().map(|it| (it.file(), it.align));
+    let segments = parts.segments.iter().filter(|segment| is_small(segment));
+    let all = sections.chain(segments.map(|it| (it.file(), it.align)));
+    all.filter(|(file, _)| !file.is_empty())
+}
+
+/// Extends a range so that no section and no small segment is partly inside.
+fn grow(parts: &ElfParts<'_>, range: &Range<u64>) -> Range<u64> {
+    movable_parts(parts)
+        .filter(|(other, _)| overlaps(other, range))
+        .fold(range.clone(), |grown, (other, _)| {
+            grown.start.min(other.start)..grown.end.max(other.end)
         })
+}
+
+/// The largest alignment in the block; `None` if it is more than a page.
+fn align(parts: &ElfParts<'_>, range: &Range<u64>) -> Option<u64> {
+    let inside = movable_parts(parts).filter(|(file, _)| overlaps(file, range));
+    let align = inside.map(|(_, align)| align).fold(8, u64::max);
+    (align.is_power_of_two() && align <= MAX_GAP).then_some(align)
+}
+
+/// Whether a segment covers only bytes that may move, so that it can move with the block. Any other
+/// segment in the block, except `PT_LOAD` and `PT_PHDR`, keeps the block where it is.
+fn is_small(segment: &Segment) -> bool {
+    matches!(segment.kind, PT_INTERP | PT_NOTE | PT_GNU_PROPERTY)
+}
+
+/// Whether nothing refers to a section but the references that `draft` corrects.
+///
+/// A table must be the one that the dynamic table names: for a second one it is unknown who reads
+/// it.
+fn is_movable(parts: &ElfParts<'_>, section: &Section) -> bool {
+    let mut tables = MOVABLE.iter();
+    section.is_loaded()
+        && match section.kind {
+            SHT_NOTE => true,
+            SHT_PROGBITS => parts.first(PT_INTERP).map(Segment::file) == Some(section.file()),
+            kind => tables.any(|(table, tag)| {
+                *table == kind && last_value(&parts.entries, *tag) == Some(section.address)
+            }),
+        }
 }

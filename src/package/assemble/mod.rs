@@ -12,6 +12,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::{
+    archive,
     atomic::{self, StagedDir},
     console::{World, many, size, took},
     digest::Sha256,
@@ -21,7 +22,7 @@ use crate::{
     },
     relpath::RelPath,
     version::Version,
-    wheel::{self, Timestamp, WheelCompression, WheelMember},
+    wheel::{Timestamp, WheelCompression, WheelMember},
 };
 
 use content::MemberContent;
@@ -130,7 +131,7 @@ impl Making<'_> {
                 (written.len, written.sha256, written.record.rows().len())
             }
             PackageContent::Sdist { top, files } => {
-                wheel::write_sdist(&mut out, top, files, self.settings.time)?;
+                archive::write_sdist(&mut out, top, files, self.settings.time)?;
                 out.rewind()?;
                 let (sha256, size) = Sha256::of_reader(out)?;
                 (size, sha256, files.len())

@@ -9,18 +9,15 @@ use std::io::{self, Read};
 use tar::Header;
 
 use crate::{
-    archive::{TarEntry, TarKind},
+    archive::{BLOCK, TarEntry, TarKind, padding, read_some},
     error::{Context, Result, bail, ensure},
     relpath::RelPath,
 };
 
-mod extension;
-
-use extension::Extension;
-
-const BLOCK: usize = 512;
 /// The longest path that operating systems open.
 const NAME_MAX: usize = 4096;
+/// The limit for an extension header: far longer than any name, and small enough to hold in memory.
+const MAX_EXTENSION: u64 = 1 << 20;
 
 /// Iterates over the members of a tar: `next_entry` returns a member, and `Read` its content.
 pub struct TarReader<R> {
@@ -91,13 +88,12 @@ impl<R: Read> TarReader<R> {
         check_sum(header)?;
         let len = size(header)?;
         let kind = header.entry_type().as_byte();
-        if !extension::is_extension(kind) {
+        if !matches!(kind, b'x' | b'g' | b'L' | b'K') {
             return member(header, len, std::mem::take(extension));
         }
         ensure!(
-            len <= extension::MAX_LEN,
-            "an extension header of {len} bytes, but at most {} are allowed",
-            extension::MAX_LEN
+            len <= MAX_EXTENSION,
+            "an extension header of {len} bytes, but at most {MAX_EXTENSION} are allowed"
         );
         let mut content = vec![0; usize::try_from(len)?];
         self.due = len;
@@ -161,20 +157,13 @@ impl<R: Read> TarReader<R> {
     }
 
     fn read_source(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.source.read(buf) {
-                Ok(read) => {
-                    self.at += read as u64;
-                    if self.at > self.max_len {
-                        let text = format!("the archive goes beyond {} bytes", self.max_len);
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-                    }
-                    return Ok(read);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        let read = read_some(&mut self.source, buf)?;
+        self.at += read as u64;
+        if self.at > self.max_len {
+            let text = format!("the archive goes beyond {} bytes", self.max_len);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
+        Ok(read)
     }
 }
 
@@ -194,10 +183,6 @@ impl<R: Read> Read for TarReader<R> {
         self.due -= read as u64;
         Ok(read)
     }
-}
-
-fn padding(len: u64) -> u64 {
-    len.wrapping_neg() % BLOCK as u64
 }
 
 fn check_sum(header: &Header) -> Result<()> {
@@ -239,11 +224,10 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
         ensure!(len == 0, "`{name}` is no file, and has {len} bytes");
         return Ok(None);
     }
-    let path = from_root(&name);
-    let path = path
-        .strip_suffix('/')
-        .filter(|_| kind == b'5')
-        .unwrap_or(path);
+    let mut path = from_root(&name);
+    if kind == b'5' {
+        path = path.strip_suffix('/').unwrap_or(path);
+    }
     let path: RelPath = path.parse()?;
     let len = real_len(len, extension.size).with_context(|| format!("`{path}`"))?;
     let link = || match extension.link {
@@ -260,9 +244,19 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
                 .parse()
                 .with_context(|| format!("failed to hard link `{path}`"))?,
         ),
-        b'2' => TarKind::Symlink(link_text(&path, link()?)?),
+        b'2' => {
+            let text = link()?;
+            ensure!(!text.is_empty(), "link `{path}` has no target");
+            ensure!(!text.contains('\0'), "link `{path}` has a NUL: {text:?}");
+            TarKind::Symlink(text)
+        }
         b'5' => TarKind::Directory,
-        other => bail!("`{path}` is {}", describe(other)),
+        b'3' => bail!("`{path}` is a character device"),
+        b'4' => bail!("`{path}` is a block device"),
+        b'6' => bail!("`{path}` is a named pipe"),
+        b'7' => bail!("`{path}` is a contiguous file"),
+        b'S' => bail!("`{path}` is a sparse file"),
+        other => bail!("`{path}` is of an unknown kind: {:?}", char::from(other)),
     };
     if !matches!(kind, TarKind::File { .. }) {
         ensure!(len == 0, "`{path}` is no file, and has {len} bytes");
@@ -285,19 +279,11 @@ fn text(bytes: &[u8]) -> Result<String> {
         "a name of {} bytes, but at most {NAME_MAX} are allowed",
         bytes.len()
     );
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(_) => bail!(
-            "a name that is not UTF-8: {:?}",
-            String::from_utf8_lossy(bytes)
-        ),
-    }
-}
-
-fn link_text(path: &RelPath, text: String) -> Result<String> {
-    ensure!(!text.is_empty(), "link `{path}` has no target");
-    ensure!(!text.contains('\0'), "link `{path}` has a NUL: {text:?}");
-    Ok(text)
+    let text = std::str::from_utf8(bytes).ok().map(str::to_owned);
+    text.with_context(|| {
+        let lossy = String::from_utf8_lossy(bytes);
+        format!("a name that is not UTF-8: {lossy:?}")
+    })
 }
 
 /// The size of a member whose pax header may have a size, too. The header's own field then has the
@@ -312,15 +298,80 @@ fn real_len(plain: u64, extended: Option<u64>) -> Result<u64> {
     }
 }
 
-fn describe(kind: u8) -> String {
-    match kind {
-        b'3' => "a character device".to_owned(),
-        b'4' => "a block device".to_owned(),
-        b'6' => "a named pipe".to_owned(),
-        b'7' => "a contiguous file".to_owned(),
-        b'S' => "a sparse file".to_owned(),
-        other => format!("of an unknown kind: {:?}", char::from(other)),
+/// Values of extension headers, pax records and GNU long names, that override those of the next
+/// member's header.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Extension {
+    path: Option<String>,
+    link: Option<String>,
+    size: Option<u64>,
+}
+
+impl Extension {
+    fn add(&mut self, kind: u8, content: &[u8]) -> Result<()> {
+        let long_name = || text(content.strip_suffix(b"\0").unwrap_or(content));
+        match kind {
+            b'L' => return set(&mut self.path, "path", long_name()),
+            b'K' => return set(&mut self.link, "linkpath", long_name()),
+            _ => {}
+        }
+        let mut rest = content;
+        while !rest.is_empty() {
+            let record = next_record(rest).context("not a list of pax records")?;
+            self.add_record(kind == b'g', record.0, record.1)?;
+            rest = record.2;
+        }
+        Ok(())
     }
+
+    fn add_record(&mut self, is_global: bool, key: &[u8], value: &[u8]) -> Result<()> {
+        let is_sparse = key.starts_with(b"GNU.sparse.");
+        // No archiver gives all members the same path, link target or size.
+        let decides = is_sparse || matches!(key, b"path" | b"linkpath" | b"size");
+        ensure!(
+            !is_global || !decides,
+            "a global header with `{}`",
+            String::from_utf8_lossy(key)
+        );
+        ensure!(!is_sparse, "the next member is a sparse file");
+        match key {
+            b"path" => set(&mut self.path, "path", text(value)),
+            b"linkpath" => set(&mut self.link, "linkpath", text(value)),
+            b"size" => set(&mut self.size, "size", number(value)),
+            // Owners, times and attributes are not kept.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Sets a value once. Of two values, some readers take the first and others the last. A checked
+/// archive must not look different to another reader, so the second one is an error.
+fn set<T>(slot: &mut Option<T>, key: &str, value: Result<T>) -> Result<()> {
+    ensure!(slot.is_none(), "two values for `{key}`");
+    *slot = Some(value?);
+    Ok(())
+}
+
+fn number(value: &[u8]) -> Result<u64> {
+    let digits = std::str::from_utf8(value).ok();
+    digits
+        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|digits| digits.parse().ok())
+        .with_context(|| format!("not a size: {:?}", String::from_utf8_lossy(value)))
+}
+
+/// The key and the value of the first `LENGTH KEY=VALUE\n` record, and the records behind it.
+///
+/// Records are split by their lengths and not at line feeds, because a value may contain line
+/// feeds.
+fn next_record(content: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let digits = content.iter().position(|&byte| byte == b' ')?;
+    let len = std::str::from_utf8(content.get(..digits)?).ok()?;
+    let (record, rest) = content.split_at_checked(len.parse().ok()?)?;
+    let record = record.get(digits + 1..)?.strip_suffix(b"\n")?;
+    let equals = record.iter().position(|&byte| byte == b'=')?;
+    let (key, value) = record.split_at_checked(equals)?;
+    Some((key, value.get(1..)?, rest))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::{
 };
 
 use flate2::{Compression, GzBuilder};
-use tar::{Builder, EntryType, Header};
 
 use crate::{
-    error::{Context as _, Result, ensure},
+    archive::{TarEntry, TarKind, TarPlan},
+    error::{Result, ensure},
     relpath::RelPath,
 };
 
@@ -25,11 +25,7 @@ pub fn write_sdist(
     files: &[(RelPath, Vec<u8>)],
     epoch: u64,
 ) -> Result<()> {
-    let gzip = GzBuilder::new()
-        .mtime(0)
-        .operating_system(255)
-        .write(out, Compression::best());
-    let mut tar = Builder::new(gzip);
+    let (mut entries, mut contents) = (Vec::new(), Vec::new());
     let mut made = HashSet::new();
     for (path, content) in files {
         let path = top.join(path);
@@ -41,62 +37,33 @@ pub fn write_sdist(
         );
         for directory in path.ancestors() {
             if made.insert(directory.clone()) {
-                append(&mut tar, &format!("{directory}/"), None, epoch)
-                    .with_context(|| format!("failed to write `{directory}`"))?;
+                let kind = TarKind::Directory;
+                entries.push(TarEntry {
+                    path: directory,
+                    kind,
+                });
+                contents.push(&[][..]);
             }
         }
         ensure!(
             made.insert(path.clone()),
             "two members of one name: `{path}`"
         );
-        append(&mut tar, path.as_str(), Some(content), epoch)
-            .with_context(|| format!("failed to write `{path}`"))?;
+        let kind = TarKind::File {
+            len: content.len() as u64,
+            executable: false,
+        };
+        entries.push(TarEntry { path, kind });
+        contents.push(content);
     }
-    tar.into_inner()?.finish()?.flush()?;
+    let mut gzip = GzBuilder::new()
+        .mtime(0)
+        .operating_system(255)
+        .write(out, Compression::best());
+    let plan = TarPlan::new(entries, epoch)?;
+    io::copy(&mut plan.stream(|index| Ok(contents[index])), &mut gzip)?;
+    gzip.finish()?.flush()?;
     Ok(())
-}
-
-/// Appends a file, or a directory without content.
-///
-/// A name that is too long for the ustar header, or that is not ASCII, gets a
-/// [pax header](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html) with the
-/// name in UTF-8.
-fn append(
-    tar: &mut Builder<impl Write>,
-    path: &str,
-    content: Option<&[u8]>,
-    epoch: u64,
-) -> io::Result<()> {
-    let (kind, mode) = match content {
-        Some(_) => (EntryType::Regular, 0o644),
-        None => (EntryType::Directory, 0o755),
-    };
-    let content = content.unwrap_or_default();
-    let mut header = Header::new_ustar();
-    header.set_entry_type(kind);
-    header.set_mode(mode);
-    header.set_size(content.len() as u64);
-    header.set_mtime(epoch);
-    header.set_uid(0);
-    header.set_gid(0);
-    let unnamed = header.clone();
-    if !path.is_ascii() || header.set_path(path).is_err() {
-        tar.append_pax_extensions([("path", path.as_bytes())])?;
-        header = unnamed;
-        header.set_path(stand_in(path))?;
-    }
-    header.set_cksum();
-    tar.append(&header, content)
-}
-
-/// The name in the ustar header of a member that has a pax header: only readers that do not know
-/// pax use it.
-fn stand_in(path: &str) -> String {
-    let tail = path.len().saturating_sub(90);
-    path.char_indices()
-        .filter(|(at, _)| *at >= tail)
-        .map(|(_, c)| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .collect()
 }
 
 #[cfg(test)]
