@@ -2,8 +2,7 @@
 
 use std::io::Cursor;
 
-use super::{toc::Toc, *};
-use crate::kpack::CodeTarget;
+use super::*;
 
 fn target(text: &str) -> CodeTarget {
     text.parse().unwrap()
@@ -221,10 +220,13 @@ fn a_contradicting_archive_is_refused() {
 #[test]
 fn an_archive_for_more_targets_than_there_are_is_refused() {
     let naming = |count| {
-        let mut toc = Toc::new("g", "f", KpackScheme::Stored);
-        toc.gfx_arches = vec![String::new(); count];
-        toc.blobs = Some(Vec::new());
-        let contents = toc.render().unwrap();
+        let toc = Toc {
+            format_version: VERSION,
+            gfx_arches: vec![String::new(); count],
+            blobs: Some(Vec::new()),
+            ..Toc::default()
+        };
+        let contents = rmp_serde::to_vec_named(&toc).unwrap();
         let numbers = [&1_u32.to_le_bytes()[..], &64_u64.to_le_bytes(), &[0; 48]];
         [&MAGIC[..], &numbers.concat(), &contents].concat()
     };

@@ -1,21 +1,17 @@
 //! Writes an archive, one code object at a time. The same calls give the same bytes.
 
 use std::{
-    cell::RefCell,
     collections::BTreeMap,
     io::{Seek, SeekFrom, Write},
 };
 
+use itertools::Itertools as _;
+
+use super::{BLOBS, BlobPlace, CodeOrigin, KIND, KpackScheme, MAGIC, Toc, TocEntry, VERSION};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, ensure},
-    kpack::{
-        CodeTarget,
-        archive::{
-            BLOBS, CodeOrigin, KpackScheme, MAGIC, VERSION,
-            toc::{BlobPlace, Toc, TocEntry},
-        },
-    },
+    kpack::CodeTarget,
 };
 
 /// The zstd level of TheRock's tools.
@@ -33,16 +29,6 @@ pub struct Packed {
     sha256: Sha256,
 }
 
-/// A compressor, and its buffer for the next code object.
-struct Packer {
-    compressor: zstd::bulk::Compressor<'static>,
-    packed: Vec<u8>,
-}
-
-thread_local! {
-    static PACKER: RefCell<Option<Packer>> = const { RefCell::new(None) };
-}
-
 /// An archive while it is written. Equal code objects are stored once.
 pub struct ArchiveWriter<W> {
     out: W,
@@ -53,13 +39,18 @@ pub struct ArchiveWriter<W> {
 }
 
 impl Packed {
-    /// Compresses a code object. The result depends only on the code, not on previous calls.
+    /// Compresses a code object. The result depends only on the code.
     pub fn new(code: &[u8], scheme: KpackScheme) -> Result<Self> {
         let bytes = match scheme {
             KpackScheme::Stored => code.to_vec(),
-            KpackScheme::Zstd => PACKER
-                .with_borrow_mut(|packer| compress(code, packer))
-                .context("failed to compress a code object")?,
+            KpackScheme::Zstd => {
+                let packed = zstd::bulk::compress(code, LEVEL);
+                let mut packed = packed.context("failed to compress a code object")?;
+                // The buffer has room for code that cannot be compressed, and many wait for the
+                // archive.
+                packed.shrink_to_fit();
+                packed
+            }
         };
         Ok(Self {
             scheme,
@@ -70,42 +61,31 @@ impl Packed {
     }
 }
 
-fn compress(code: &[u8], packer: &mut Option<Packer>) -> Result<Vec<u8>> {
-    let Packer { compressor, packed } = match packer {
-        Some(packer) => packer,
-        None => packer.insert(Packer {
-            compressor: zstd::bulk::Compressor::new(LEVEL)?,
-            packed: Vec::new(),
-        }),
-    };
-    packed.clear();
-    packed.try_reserve_exact(zstd::zstd_safe::compress_bound(code.len()))?;
-    compressor.compress_to_buffer(code, packed)?;
-    Ok(packed.as_slice().to_vec())
-}
-
 impl<W: Write + Seek> ArchiveWriter<W> {
     /// Begins an archive. `out` must be empty. `family` is free text; TheRock's tools write the
     /// target.
     ///
     /// The header and the number of code objects are written as zeros, and filled in by `finish`,
     /// when the offset of the table of contents is known.
-    pub fn new(mut out: W, group: &str, family: &str, scheme: KpackScheme) -> Result<Self> {
-        out.write_all(&[0; 64])
-            .context("failed to write an archive")?;
-        let mut at = BLOBS;
-        if scheme == KpackScheme::Zstd {
-            out.write_all(&[0; 4])
-                .context("failed to write an archive")?;
-            at += 4;
-        }
-        Ok(Self {
+    pub fn new(out: W, group: &str, family: &str, scheme: KpackScheme) -> Result<Self> {
+        let mut writer = Self {
             out,
-            at,
-            toc: Toc::new(group, family, scheme),
+            at: 0,
+            toc: Toc {
+                format_version: VERSION,
+                group_name: group.to_owned(),
+                gfx_arch_family: family.to_owned(),
+                compression_scheme: scheme,
+                ..Toc::default()
+            },
             known: BTreeMap::new(),
             places: Vec::new(),
-        })
+        };
+        writer.write(&[0; 64])?;
+        if scheme == KpackScheme::Zstd {
+            writer.write(&[0; 4])?;
+        }
+        Ok(writer)
     }
 
     /// Adds the code object for a key and a target.
@@ -124,40 +104,44 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             Some(ordinal) => *ordinal,
             None => self.put(code)?,
         };
-        let entry = TocEntry::new(ordinal, code.size, origin);
-        let targets = self.toc.index.entry(key.to_owned()).or_default();
+        let entry = TocEntry {
+            kind: KIND.to_owned(),
+            ordinal,
+            original_size: Some(code.size),
+            metadata: origin,
+        };
+        let targets = &mut self.toc.index.0.entry(key.to_owned()).or_default().0;
         let before = targets.insert(target.to_string(), entry);
         ensure!(
             before.is_none(),
             "two code objects for the same: `{key}` for `{target}`"
         );
-        let named = &mut self.toc.gfx_arches;
-        if !named.iter().any(|known| known == target.as_str()) {
-            named.push(target.to_string());
-        }
         Ok(())
     }
 
     /// Writes the table of contents and the header. Returns the length of the archive as well.
     pub fn finish(mut self) -> Result<(W, u64)> {
-        self.toc.gfx_arches.sort();
         let start = self.at;
+        let targets = self.toc.index.0.values().flat_map(|it| it.0.keys());
+        self.toc.gfx_arches = targets.cloned().sorted().dedup().collect();
+        let count = u32::try_from(self.places.len()).context("too many code objects")?;
+        let mut header = [&MAGIC[..], &VERSION.to_le_bytes(), &start.to_le_bytes()].concat();
         match self.toc.compression_scheme {
-            KpackScheme::Stored => self.toc.blobs = Some(self.places.clone()),
+            KpackScheme::Stored => self.toc.blobs = Some(std::mem::take(&mut self.places)),
             KpackScheme::Zstd => {
                 self.toc.zstd_offset = Some(BLOBS);
                 self.toc.zstd_size = Some(start.saturating_sub(BLOBS));
+                header.resize(64, 0);
+                header.extend(count.to_le_bytes());
             }
         }
-        let contents = self.toc.render()?;
-        self.write(&contents)?;
-        let count = u32::try_from(self.places.len()).context("too many code objects")?;
-        let version = u32::try_from(VERSION).unwrap_or(1).to_le_bytes();
-        let header = [&MAGIC[..], &version, &start.to_le_bytes()].concat();
-        self.patch(0, &header)?;
-        if self.toc.compression_scheme == KpackScheme::Zstd {
-            self.patch(BLOBS, &count.to_le_bytes())?;
-        }
+        let contents = rmp_serde::to_vec_named(&self.toc);
+        self.write(&contents.context("failed to write the table of contents")?)?;
+        self.out
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.out.write_all(&header))
+            .and_then(|()| self.out.seek(SeekFrom::Start(self.at)))
+            .context("failed to write an archive")?;
         Ok((self.out, self.at))
     }
 
@@ -182,17 +166,6 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             .write_all(bytes)
             .context("failed to write an archive")?;
         self.at = self.at.saturating_add(bytes.len() as u64);
-        Ok(())
-    }
-
-    /// Overwrites bytes at an offset, and returns to the end.
-    fn patch(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        let end = SeekFrom::Start(self.at);
-        let out = &mut self.out;
-        out.seek(SeekFrom::Start(at))
-            .and_then(|_| out.write_all(bytes))
-            .and_then(|()| out.seek(end))
-            .context("failed to write an archive")?;
         Ok(())
     }
 }
