@@ -79,7 +79,7 @@ fn split_one(
             TreeContent::Directory | TreeContent::Link { .. } => 0,
         })
         .sum();
-    let source = &splitting.source;
+    let source = &splitting.artifact.name;
     let progress = world.console.progress("Splitting", source, total);
     let inc = |bytes| progress.inc(bytes);
     let written = split::write(splitting, output, args.jobs.count(), &world.stop, &inc);

@@ -9,7 +9,7 @@ use crate::{
     kpack::{
         ByteRegion, CodeTarget,
         archive::{self, KpackArchive},
-        bundle::{self, Bundle, BundleForm},
+        bundle::{self, Bundle},
         host::{self, FatFileKind, WrapperReference},
     },
 };
@@ -97,6 +97,8 @@ fn in_bundles(
     each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {
     for (ordinal, bundle) in bundles.iter().enumerate() {
+        let compression = bundle.compression.as_ref();
+        let compression = compression.map_or("none".to_owned(), ToString::to_string);
         let opened = bundle::open(section, bundle)
             .with_context(|| format!("failed to open bundle {ordinal}"))?;
         for (target, entry) in opened.code() {
@@ -105,8 +107,8 @@ fn in_bundles(
                 bundle: ordinal,
                 target: target.clone(),
                 size: entry.size,
-                packed: (bundle.form == BundleForm::Raw).then_some(entry.size),
-                compression: bundle.form.to_string(),
+                packed: bundle.compression.is_none().then_some(entry.size),
+                compression: compression.clone(),
             };
             each(&found, &|| opened.read(entry))?;
         }

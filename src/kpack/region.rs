@@ -7,17 +7,14 @@ use std::{
 };
 
 use crate::{
-    elf::{ReadAt, read_exact_at, tables::number},
-    error::{Context as _, Result, bail},
+    elf::{ReadAt, tables::number},
+    error::{Context as _, Result, ensure},
 };
 
-/// How many bytes are read, and allocated, at once.
+/// How many bytes are allocated at once.
 const STEP: usize = 1 << 20;
 /// How many bytes a reader buffers.
 const BUFFER: usize = 1 << 16;
-/// How many bytes are read at once to skip zeros. Those between bundles are rarely longer than a
-/// page.
-const ZEROS: u64 = 1 << 13;
 
 /// A range of a file, checked to lie within the file.
 #[derive(Clone, Copy)]
@@ -46,9 +43,10 @@ impl<'a> ByteRegion<'a> {
     /// A part of this region, relative to its start.
     pub fn part(&self, what: &str, start: u64, len: u64) -> Result<Self> {
         let size = self.len;
-        if start.checked_add(len).is_none_or(|end| end > size) {
-            bail!("the {what} lies outside of what holds it: {len} bytes at {start} of {size}");
-        }
+        ensure!(
+            start.checked_add(len).is_some_and(|end| end <= size),
+            "the {what} lies outside of what holds it: {len} bytes at {start} of {size}"
+        );
         Ok(Self {
             source: self.source,
             start: self.start.saturating_add(start),
@@ -58,26 +56,19 @@ impl<'a> ByteRegion<'a> {
 
     /// Reads a part of this region.
     pub fn bytes(&self, what: &str, start: u64, len: u64) -> Result<Vec<u8>> {
-        let part = self.part(what, start, len)?;
-        let mut bytes = Vec::new();
-        while (bytes.len() as u64) < len {
-            // A length that is within the file may still be larger than the memory of the machine,
-            // so memory is allocated step by step.
-            let done = bytes.len();
-            let rest = usize::try_from(len)
-                .unwrap_or(usize::MAX)
-                .saturating_sub(done);
-            bytes.resize(done.saturating_add(rest.min(STEP)), 0);
-            let free = bytes.get_mut(done..).unwrap_or_default();
-            part.fill(what, done as u64, free)?;
-        }
+        let (region, next) = (self.part(what, start, len)?, 0);
+        // A length that is within the file may still be larger than the memory of the machine, so
+        // memory is allocated while the bytes arrive.
+        let room = usize::try_from(len).unwrap_or(usize::MAX).min(STEP);
+        let mut bytes = Vec::with_capacity(room);
+        RegionReader { region, next }
+            .read_to_end(&mut bytes)
+            .with_context(|| format!("failed to read the {what}"))?;
+        ensure!(
+            bytes.len() as u64 == len,
+            "failed to read the {what}: the file ends early"
+        );
         Ok(bytes)
-    }
-
-    /// Fills a buffer with the bytes from `start` on.
-    pub fn fill(&self, what: &str, start: u64, buffer: &mut [u8]) -> Result<()> {
-        let part = self.part(what, start, buffer.len() as u64)?;
-        read_exact_at(&part, 0, buffer).with_context(|| format!("failed to read the {what}"))
     }
 
     /// Reads a little-endian number of `size` bytes.
@@ -97,16 +88,27 @@ impl<'a> ByteRegion<'a> {
 
     /// The offset of the first byte from `at` on that is not zero; the end if all are zero.
     pub(super) fn skip_zeros(&self, at: u64) -> Result<u64> {
-        let mut at = at.min(self.len);
-        while at < self.len {
-            let count = self.len.saturating_sub(at).min(ZEROS);
-            let bytes = self.bytes("zeros", at, count)?;
-            if let Some(other) = bytes.iter().position(|byte| *byte != 0) {
-                return Ok(at.saturating_add(other as u64));
+        let mut reader = self.from(at);
+        loop {
+            let buffer = reader.fill_buf()?;
+            let zeros = buffer.iter().take_while(|byte| **byte == 0).count();
+            let is_done = buffer.is_empty() || zeros < buffer.len();
+            reader.consume(zeros);
+            if is_done {
+                return Ok(position(&reader));
             }
-            at = at.saturating_add(count);
         }
-        Ok(self.len)
+    }
+
+    /// The entries of 24 bytes that the region consists of, each with its offset. This is the size
+    /// of symbols and of relocations, whose tables may be too large to be in memory as a whole.
+    pub(super) fn entries(self) -> impl Iterator<Item = Result<(u64, [u8; 24])>> {
+        let mut reader = self.from(0);
+        (0..self.len / 24).map(move |index| {
+            let mut entry = [0; 24];
+            reader.read_exact(&mut entry)?;
+            Ok((index * 24, entry))
+        })
     }
 
     /// A reader that begins at an offset.
@@ -185,16 +187,6 @@ mod tests {
         assert_eq!(region.read_at(9, &mut buffer).unwrap(), 0);
         insta::assert_snapshot!(region.bytes("tail", 3, 3).unwrap_err(), @"the tail lies outside of what holds it: 3 bytes at 3 of 5");
         insta::assert_snapshot!(ByteRegion::new(&bytes, "head", &(9..11)).err().unwrap(), @"the head lies outside of what holds it: 2 bytes at 9 of 10");
-    }
-
-    #[test]
-    fn a_buffer_is_filled_or_nothing_is_read() {
-        let bytes = b"0123456789".to_vec();
-        let region = ByteRegion::new(&bytes, "middle", &(2..7)).unwrap();
-        let mut buffer = [0; 3];
-        region.fill("end", 2, &mut buffer).unwrap();
-        assert_eq!(&buffer, b"456");
-        insta::assert_snapshot!(region.fill("end", 3, &mut buffer).unwrap_err(), @"the end lies outside of what holds it: 3 bytes at 3 of 5");
     }
 
     #[test]

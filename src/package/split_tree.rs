@@ -17,7 +17,7 @@ use crate::{
     artifact::{
         Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits, TreeContent,
         TreeFile, TreeForm,
-        split::{self, ArchivePlace, ArchiveSet, SplitAction, SplitPlan},
+        split::{self, ArchivePlace, SplitAction, SplitPlan},
     },
     atomic,
     console::{World, many, size},
@@ -65,13 +65,13 @@ impl<'a> SplitTree<'a> {
             }
         }
         let fat = |one: &SplitPlan| {
-            let is_family = matches!(one.source.scope, Scope::Family(_));
+            let is_family = matches!(one.artifact.name.scope, Scope::Family(_));
             kpack == Kpack::Split || is_family || one.losses().next().is_some()
         };
         let splittings: Vec<_> = splittings.into_iter().filter(fat).collect();
         let mut tree = Cow::Borrowed(tree);
         if !splittings.is_empty() {
-            let split: BTreeSet<_> = splittings.iter().map(|one| &one.source).collect();
+            let split: BTreeSet<_> = splittings.iter().map(|one| &one.artifact.name).collect();
             let new = &mut tree.to_mut().artifacts;
             new.retain(|one| !split.contains(&one.name));
             for splitting in &splittings {
@@ -79,7 +79,7 @@ impl<'a> SplitTree<'a> {
             }
             new.sort_by_cached_key(|artifact| artifact.name.to_string());
             let found = many(splittings.len(), "fat artifact");
-            let names = splittings.iter().map(|one| &one.source).join(", ");
+            let names = splittings.iter().map(|one| &one.artifact.name).join(", ");
             let console = &world.console;
             console.status("Splitting", format!("{found}: {names}"));
         }
@@ -107,18 +107,19 @@ impl<'a> SplitTree<'a> {
             let progress =
                 world
                     .console
-                    .progress("Splitting", &splitting.source, Some(total.sum()));
-            let mut writing = ArchiveSet::new(splitting, |at| {
+                    .progress("Splitting", &splitting.artifact.name, Some(total.sum()));
+            let to = |at: &ArchivePlace| {
                 let place = place(splitting, at, &self.staging);
                 if let Some(parent) = place.parent() {
                     fs_err::create_dir_all(parent)?;
                 }
                 Ok(place)
-            })?;
-            writing
-                .fill(jobs, &world.stop, &|bytes| progress.inc(bytes))
-                .with_context(|| format!("failed to split `{}`", splitting.source))?;
-            for len in writing.finish()?.into_values() {
+            };
+            let inc = |bytes| progress.inc(bytes);
+            let archives =
+                split::write_archives(splitting, Vec::new(), to, jobs, &world.stop, &inc)
+                    .with_context(|| format!("failed to split `{}`", splitting.artifact.name))?;
+            for (_, len) in archives {
                 count += 1;
                 bytes += len;
             }

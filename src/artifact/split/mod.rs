@@ -5,8 +5,6 @@
 //! The plan decides for every file of an artifact what happens to it. It reads only headers and
 //! writes nothing.
 
-mod memory;
-mod work;
 mod write;
 
 use std::{
@@ -29,13 +27,11 @@ use crate::{
     target::{Scope, Target},
 };
 
-pub use work::ArchiveSet;
 pub(super) use write::link;
-pub use write::{WrittenArtifact, write};
+pub use write::{WrittenArtifact, write, write_archives};
 
 /// The plan for one artifact.
 pub struct SplitPlan<'a> {
-    pub source: ArtifactName,
     pub artifact: &'a Artifact,
     /// The action for each file, in the order of the artifact.
     pub files: Vec<(&'a TreeFile, SplitAction)>,
@@ -98,13 +94,8 @@ impl<'a> SplitPlan<'a> {
     pub fn name(&self, scope: &Scope) -> ArtifactName {
         ArtifactName {
             scope: scope.clone(),
-            ..self.source.clone()
+            ..self.artifact.name.clone()
         }
-    }
-
-    /// The beginning of the names of the archives, `blas_lib`.
-    pub fn prefix(&self) -> String {
-        prefix(&self.source)
     }
 
     /// The binaries that lose their device code, in the order of the artifact.
@@ -172,6 +163,7 @@ fn two_of_a_kind<T>(one: &ArtifactName, other: &ArtifactName) -> Result<T> {
     Err(error).hint(hint)
 }
 
+/// The beginning of the names of its archives, `blas_lib`.
 fn prefix(name: &ArtifactName) -> String {
     format!("{}_{}", name.name, name.component.as_str())
 }
@@ -183,33 +175,32 @@ fn splitting<'a>(artifact: &'a Artifact, jobs: NonZeroUsize, stop: &Stop) -> Res
         parallel::map(&artifact.files, jobs, stop, action)?
     };
     let mut plan = SplitPlan {
-        source: artifact.name.clone(),
         artifact,
         files: artifact.files.iter().zip(actions).collect(),
         archives: ArchiveNames::default(),
         places: BTreeMap::new(),
     };
+    let binaries: Vec<FatBinary> = plan.losses().map(|(_, it)| it.binary.clone()).collect();
+    plan.archives = ArchiveNames::new(&prefix(&artifact.name), &binaries);
+    plan.places = places(&binaries, &plan.archives)?;
     let losses: Vec<_> = plan.losses().collect();
-    let binaries: Vec<FatBinary> = losses.iter().map(|(_, it)| it.binary.clone()).collect();
-    let archives = ArchiveNames::new(&prefix(&artifact.name), &binaries);
-    let places = places(&binaries, &archives)?;
     let patches = parallel::map(&losses, jobs, stop, |(file, loss)| {
         let source = FileAt::open(&file.source)?;
-        let patch = host::plan(&source, &loss.fat, &archives.markers(&loss.binary));
+        let patch = host::plan(&source, &loss.fat, &plan.archives.markers(&loss.binary));
         let shown = || format!("failed to take the code out of `{}`", file.source.display());
         patch.map(Arc::new).with_context(shown)
     })?;
-    let mut patches = patches.into_iter();
-    for (_, action) in &mut plan.files {
-        if let SplitAction::Loses(loss) = action {
-            loss.plan = patches.next().context("a binary without a plan")?;
-        }
+    let losses = plan
+        .files
+        .iter_mut()
+        .filter_map(|(_, action)| match action {
+            SplitAction::Loses(loss) => Some(loss),
+            _ => None,
+        });
+    for (loss, patch) in losses.zip(patches) {
+        loss.plan = patch;
     }
-    Ok(SplitPlan {
-        archives,
-        places,
-        ..plan
-    })
+    Ok(plan)
 }
 
 /// Places each archive beside the first of the binaries that have code in it.
@@ -297,7 +288,6 @@ mod tests {
             files: Vec::new(),
         };
         let splitting = SplitPlan {
-            source: artifact.name.clone(),
             artifact: &artifact,
             files: Vec::new(),
             archives: ArchiveNames::default(),

@@ -1,25 +1,38 @@
-//! Writes the artifacts that a split creates, into a staged directory.
+//! Carries out a split: copies files, rewrites binaries without their device code, and compresses
+//! the code into archives. The work runs on all cores, with bounded memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::{self, Write as _},
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use fs_err as fs;
 use serde::Serialize;
 
-use super::{
-    SplitAction, SplitPlan,
-    work::{ArchiveSet, SplitTask},
-};
+use super::{ArchivePlace, CodeRemoval, SplitAction, SplitPlan, prefix};
 use crate::{
-    artifact::{ArtifactManifest, ArtifactOutput, TreeContent, TreeFile},
-    error::{Result, Stop},
+    artifact::{ArtifactManifest, ArtifactOutput, FileAt, TreeContent},
+    elf::{Patch, PatchedReader},
+    error::{Context as _, Result, Stop, bail},
+    kpack::{
+        ByteRegion, CodeTarget,
+        archive::{ArchiveWriter, CodeOrigin, KpackScheme, Packed, key},
+        bundle::{self, Bundle, BundleEntry},
+    },
+    parallel::{Divide, in_parts},
     relpath::RelPath,
     target::Scope,
 };
+
+/// Memory for decoded bundles and for compressed code that is not written yet. A bundle that is
+/// larger is decoded while no other is.
+const ROOM: u64 = 512 << 20;
+
+/// Size of the buffer for rewriting a binary.
+const AT_ONCE: usize = 1 << 20;
 
 /// An artifact that was written, with its statistics.
 #[derive(Clone, Debug, Serialize)]
@@ -37,7 +50,8 @@ struct SplitParts<'a> {
     parts: BTreeMap<Scope, (usize, u64, BTreeSet<RelPath>)>,
 }
 
-/// Writes the parts of an artifact. `progress` gets the number of bytes done since the last call.
+/// Writes the parts of an artifact into a staged directory. `progress` gets the number of bytes done
+/// since the last call.
 pub fn write(
     splitting: &SplitPlan<'_>,
     output: &ArtifactOutput,
@@ -50,32 +64,48 @@ pub fn write(
         output,
         parts: BTreeMap::from([(Scope::Generic, (0, 0, BTreeSet::new()))]),
     };
-    let mut pieces = Vec::new();
+    let mut files = Vec::new();
     for (file, action) in &splitting.files {
         stop.check()?;
-        let SplitAction::Loses(loss) = action else {
-            pieces.extend(parts.copy(&action.scope(), file)?);
-            continue;
+        let to = parts.place(&action.scope(), &file.basedir, &file.path)?;
+        let len = match &file.content {
+            TreeContent::Directory => {
+                fs::create_dir_all(&to)?;
+                continue;
+            }
+            TreeContent::Link { text, .. } => {
+                link(text, &to)?;
+                0
+            }
+            TreeContent::File(facts) => {
+                let patch = match action {
+                    SplitAction::Loses(loss) => Some(&*loss.plan),
+                    _ => None,
+                };
+                let from = &*file.source;
+                files.push(SplitTask::File { from, patch, to });
+                patch.map_or(facts.len, Patch::total_len)
+            }
         };
-        let to = parts.place(&Scope::Generic, &file.basedir, &file.path)?;
-        parts.count(&Scope::Generic, loss.plan.total_len());
-        pieces.push(SplitTask::Host {
-            from: &file.source,
-            plan: Arc::clone(&loss.plan),
-            to,
-        });
-        pieces.extend(SplitTask::code(file, loss));
+        parts.count(&action.scope(), len);
     }
-    let mut archives = ArchiveSet::new(splitting, |at| {
-        parts.place(&at.scope, &at.basedir, &at.path)
-    })?;
-    archives.carry_out(&pieces, jobs, stop, progress)?;
-    for (id, len) in archives.finish()? {
-        if let Some(place) = splitting.places.get(&id) {
-            parts.count(&place.scope, len);
-        }
+    let place = |at: &ArchivePlace| parts.place(&at.scope, &at.basedir, &at.path);
+    let archives = write_archives(splitting, files, place, jobs, stop, progress)?;
+    for (at, len) in archives {
+        parts.count(&at.scope, len);
     }
-    parts.finish()
+    let written = parts.parts.into_iter().map(|(scope, (files, size, has))| {
+        let name = splitting.name(&scope).to_string();
+        let place = output.place(&name);
+        fs::create_dir_all(&place)?;
+        let basedirs = splitting.artifact.basedirs.iter();
+        let basedirs = basedirs.filter(|basedir| has.contains(&***basedir));
+        let lines = basedirs.flat_map(|basedir| [basedir.as_str(), "\n"]);
+        let manifest = lines.collect::<String>();
+        fs::write(place.join(ArtifactManifest::FILE_NAME), manifest)?;
+        Ok(WrittenArtifact { name, files, size })
+    });
+    written.collect()
 }
 
 impl SplitParts<'_> {
@@ -96,40 +126,6 @@ impl SplitParts<'_> {
         part.0 += 1;
         part.1 += len;
     }
-
-    /// Creates directories and symlinks at once; returns a task for a file with contents.
-    fn copy<'f>(&mut self, scope: &Scope, file: &'f TreeFile) -> Result<Option<SplitTask<'f>>> {
-        let to = self.place(scope, &file.basedir, &file.path)?;
-        match &file.content {
-            TreeContent::Directory => fs::create_dir_all(&to)?,
-            TreeContent::File(facts) => {
-                self.count(scope, facts.len);
-                let from = &file.source;
-                return Ok(Some(SplitTask::Copy { from, to }));
-            }
-            TreeContent::Link { text, .. } => {
-                link(text, &to)?;
-                self.count(scope, 0);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Writes the manifest of every part.
-    fn finish(self) -> Result<Vec<WrittenArtifact>> {
-        let written = self.parts.into_iter().map(|(scope, (files, size, has))| {
-            let name = self.splitting.name(&scope).to_string();
-            let place = self.output.place(&name);
-            fs::create_dir_all(&place)?;
-            let basedirs = self.splitting.artifact.basedirs.iter();
-            let basedirs = basedirs.filter(|basedir| has.contains(&***basedir));
-            let lines = basedirs.flat_map(|basedir| [basedir.as_str(), "\n"]);
-            let manifest = lines.collect::<String>();
-            fs::write(place.join(ArtifactManifest::FILE_NAME), manifest)?;
-            Ok(WrittenArtifact { name, files, size })
-        });
-        written.collect()
-    }
 }
 
 /// Creates a symlink with this text. The target is not checked.
@@ -144,4 +140,260 @@ pub(in crate::artifact) fn link(text: &str, place: &Path) -> Result<()> {
         "symlinks cannot be written here: `{}` to `{text}`",
         place.display()
     )
+}
+
+/// One task. A `Code` task has one part for each code object of its bundle.
+pub enum SplitTask<'a> {
+    /// Copies a file, with changes if there is a patch.
+    File {
+        from: &'a Path,
+        patch: Option<&'a Patch>,
+        to: PathBuf,
+    },
+    /// The device code of one bundle of a binary.
+    Code {
+        from: &'a Path,
+        loss: &'a CodeRemoval,
+        ordinal: usize,
+        bundle: &'a Bundle,
+    },
+}
+
+/// Writes the archives of an artifact, to the paths that `place` returns, and carries out the tasks
+/// for other files. Returns the length of each archive.
+///
+/// The tasks run in any order. Only the code is added to the archives in the order of the binaries,
+/// so that archives are the same with any number of threads. `progress` is called with the number of
+/// bytes done since the last call.
+pub fn write_archives<'a>(
+    splitting: &'a SplitPlan<'_>,
+    mut tasks: Vec<SplitTask<'a>>,
+    mut place: impl FnMut(&ArchivePlace) -> Result<PathBuf>,
+    jobs: NonZeroUsize,
+    stop: &Stop,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<(&'a ArchivePlace, u64)>> {
+    let group = prefix(&splitting.artifact.name);
+    let mut archives = BTreeMap::new();
+    for (id, at) in &splitting.places {
+        let out = io::BufWriter::new(fs::File::create(place(at)?)?);
+        let writer = ArchiveWriter::new(out, &group, id.1.as_str(), KpackScheme::Zstd)?;
+        archives.insert(id, writer);
+    }
+    for (file, loss) in splitting.losses() {
+        let bundles = loss.fat.bundles.iter().enumerate();
+        tasks.extend(bundles.map(|(ordinal, bundle)| SplitTask::Code {
+            from: &file.source,
+            loss,
+            ordinal,
+            bundle,
+        }));
+    }
+    let pool = &MemoryPool::default();
+    let work = SplitWork { progress, pool };
+    in_parts(&work, &tasks, jobs, ROOM, stop, |index, _, code| {
+        let Some(SplitTask::Code { loss, ordinal, .. }) = tasks.get(index) else {
+            return Ok(());
+        };
+        let (target, origin, packed) = code;
+        let (binary, base) = (&loss.binary, target.base());
+        let name = splitting.archives.name(binary, *ordinal, &base);
+        let archive = archives.get_mut(&(name, base)).context("no archive")?;
+        let key = key(&binary.kernel_name(), *ordinal);
+        archive.add(&key, &target, &packed, Some(origin))
+    })?;
+    let archives = splitting.places.values().zip(archives.into_values());
+    let lens = archives.map(|(at, writer)| {
+        let (out, len) = writer.finish()?;
+        out.into_inner().context("failed to write an archive")?;
+        Ok((at, len))
+    });
+    lens.collect()
+}
+
+struct SplitWork<'a> {
+    progress: &'a (dyn Fn(u64) + Sync),
+    pool: &'a MemoryPool,
+}
+
+/// The code objects of a bundle, and the bundle itself if it was compressed.
+struct OpenBundle<'a> {
+    entries: Vec<(CodeTarget, BundleEntry)>,
+    decoded: Vec<u8>,
+    pool: &'a MemoryPool,
+}
+
+impl<'a> Divide for SplitWork<'a> {
+    type Item = SplitTask<'a>;
+    type Opened = OpenBundle<'a>;
+    type Done = (CodeTarget, CodeOrigin, Packed);
+
+    fn cost(&self, task: &SplitTask<'a>) -> u64 {
+        match task {
+            SplitTask::File { .. } => 0,
+            SplitTask::Code { bundle, .. } => bundle.unpacked(),
+        }
+    }
+
+    fn open(&self, task: &SplitTask<'a>) -> Result<(OpenBundle<'a>, usize)> {
+        let mut opened = OpenBundle {
+            entries: Vec::new(),
+            decoded: Vec::new(),
+            pool: self.pool,
+        };
+        let done = match task {
+            SplitTask::File { from, patch, to } => match patch {
+                None => fs::copy(from, to)?,
+                Some(patch) => changed(from, patch, to).with_context(|| splitting(from))?,
+            },
+            SplitTask::Code {
+                from,
+                loss,
+                ordinal,
+                bundle,
+            } => {
+                opened
+                    .read(from, loss, bundle)
+                    .with_context(|| format!("failed to open bundle {ordinal}"))
+                    .with_context(|| splitting(from))?;
+                bundle.len
+            }
+        };
+        (self.progress)(done);
+        let parts = opened.entries.len();
+        Ok((opened, parts))
+    }
+
+    fn work(
+        &self,
+        task: &SplitTask<'a>,
+        opened: &OpenBundle<'a>,
+        part: usize,
+    ) -> Result<(CodeTarget, CodeOrigin, Packed)> {
+        let (
+            SplitTask::Code {
+                from, loss, bundle, ..
+            },
+            Some((target, entry)),
+        ) = (task, opened.entries.get(part))
+        else {
+            bail!("a task without code");
+        };
+        let origin = CodeOrigin {
+            target: entry.id.clone(),
+            source_prefix: loss.binary.prefix.to_string(),
+        };
+        let code = if bundle.compression.is_some() {
+            let decoded = ByteRegion::whole(&opened.decoded);
+            decoded.bytes("code object", entry.offset, entry.size)
+        } else {
+            let start = bundle.offset.saturating_add(entry.offset);
+            let source = FileAt::open(from)?;
+            let section = loss.fat.section(&source)?;
+            section.bytes("code object", start, entry.size)
+        };
+        let packed = code.and_then(|code| Packed::new(&code, KpackScheme::Zstd));
+        Ok((
+            target.clone(),
+            origin,
+            packed.with_context(|| splitting(from))?,
+        ))
+    }
+}
+
+impl OpenBundle<'_> {
+    fn read(&mut self, file: &Path, loss: &CodeRemoval, bundle: &Bundle) -> Result<()> {
+        let source = FileAt::open(file)?;
+        let section = loss.fat.section(&source)?;
+        let memory = match bundle.compression {
+            None => Vec::new(),
+            Some(_) => self.pool.take(usize::try_from(bundle.unpacked())?),
+        };
+        let opened = bundle::open_into(&section, bundle, memory)?;
+        let entries = opened.code();
+        let entries = entries.map(|(target, entry)| (target.clone(), entry.clone()));
+        self.entries = entries.collect();
+        self.decoded = opened.into_decoded().unwrap_or_default();
+        Ok(())
+    }
+}
+
+impl Drop for OpenBundle<'_> {
+    fn drop(&mut self) {
+        self.pool.give(std::mem::take(&mut self.decoded));
+    }
+}
+
+/// Writes a file with changes. Returns its new length.
+fn changed(from: &Path, patch: &Patch, to: &Path) -> Result<u64> {
+    let source = FileAt::open(from)?;
+    let mut out = io::BufWriter::with_capacity(AT_ONCE, fs::File::create(to)?);
+    let len = io::copy(&mut PatchedReader::new(&source, patch.clone()), &mut out)?;
+    out.flush()?;
+    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
+    Ok(len)
+}
+
+fn splitting(file: &Path) -> String {
+    format!("failed to split `{}`", file.display())
+}
+
+/// Buffers that the threads reuse. Decoded bundles have hundreds of megabytes, and getting fresh
+/// pages from the system takes as long as decoding into them.
+#[derive(Default)]
+struct MemoryPool(Mutex<Vec<Vec<u8>>>);
+
+/// At most so many bytes are kept while they are unused. They come on top of what is in use.
+const IDLE: usize = 128 << 20;
+/// A buffer of this size is never too large for its use.
+const SMALL: usize = 4 << 20;
+
+impl MemoryPool {
+    /// A buffer of at least `len` bytes, but not of much more; an empty one if there is none.
+    fn take(&self, len: usize) -> Vec<u8> {
+        let mut idle = self.lock();
+        let sizes = idle.iter().map(Vec::capacity).enumerate();
+        let best = sizes
+            .filter(|(_, size)| *size >= len && size / 2 <= len.max(SMALL))
+            .min_by_key(|(_, size)| *size);
+        best.map(|(index, _)| idle.swap_remove(index))
+            .unwrap_or_default()
+    }
+
+    fn give(&self, bytes: Vec<u8>) {
+        let mut idle = self.lock();
+        let used: usize = idle.iter().map(Vec::capacity).sum();
+        if bytes.capacity() > 0 && used.saturating_add(bytes.capacity()) <= IDLE {
+            idle.push(bytes);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_again_by_what_is_nearly_as_large() {
+        let pool = MemoryPool::default();
+        pool.give(Vec::with_capacity(32 << 20));
+        pool.give(Vec::with_capacity(31 << 20));
+        assert_eq!(pool.take(30 << 20).capacity(), 31 << 20);
+        assert_eq!(pool.take(15 << 20).capacity(), 0);
+        assert_eq!(pool.take(31 << 20).capacity(), 32 << 20);
+        assert_eq!(pool.take(31 << 20).capacity(), 0);
+    }
+
+    #[test]
+    fn idle_memory_is_bounded() {
+        let pool = MemoryPool::default();
+        pool.give(Vec::with_capacity(100 << 20));
+        pool.give(Vec::with_capacity(40 << 20));
+        let idle: usize = pool.lock().iter().map(Vec::capacity).sum();
+        assert_eq!(idle, 100 << 20);
+    }
 }

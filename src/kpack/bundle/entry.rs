@@ -4,8 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use itertools::Itertools as _;
+
 use crate::{
-    error::{Context as _, Result, anyhow, bail, ensure},
+    error::{Context as _, Result, anyhow, ensure},
     kpack::{ByteRegion, CodeTarget, bundle::RAW},
 };
 
@@ -18,6 +20,13 @@ const ALIGN: u64 = 4096;
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 /// The offload kinds of HIP: <https://clang.llvm.org/docs/ClangOffloadBundler.html>.
 const KINDS: [&str; 2] = ["hip", "hipv4"];
+/// What stands between the kind and the target. The triple has a fourth part, the environment, which
+/// is always empty. Old compilers omitted it with its hyphen.
+const TRIPLES: [&str; 3] = [
+    "amdgcn-amd-amdhsa--",
+    "spirv64-amd-amdhsa--",
+    "amdgcn-amd-amdhsa-",
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleEntry {
@@ -30,88 +39,55 @@ pub struct BundleEntry {
     pub size: u64,
 }
 
-/// The parsed header of a raw bundle; `len` is its own size.
-pub(super) struct BundleHeader {
-    pub(super) entries: Vec<BundleEntry>,
-    len: u64,
-}
-
 /// Reads the header of the raw bundle at the start of a region, and refuses entries that are
-/// inconsistent.
+/// inconsistent. Returns the entries, and the size of the bundle, which has no field of its own: the
+/// end of the last entry, or of the header if all entries are empty.
 ///
-/// `len` is the size of the bundle, within which all entries must lie. The region may be shorter,
-/// as for a compressed bundle of which only the start was decompressed.
-pub(super) fn header(region: &ByteRegion<'_>, len: u64) -> Result<BundleHeader> {
+/// All entries must lie within the first `len` bytes. The region may be shorter, as for a compressed
+/// bundle of which only the start was decompressed.
+pub(super) fn header(region: &ByteRegion<'_>, len: u64) -> Result<(Vec<BundleEntry>, u64)> {
+    ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
     let count = region.number("number of entries", 24, 8)?;
     ensure!(
         count <= MAX_ENTRIES,
         "a bundle with more than {MAX_ENTRIES} entries: {count}"
     );
     let mut entries = Vec::new();
-    let mut seen = BTreeSet::new();
     let mut at = 32_u64;
     for _ in 0..count {
-        let entry = entry(region, &mut at)?;
-        let target = entry.target.as_ref().map(CodeTarget::to_string);
-        ensure!(
-            seen.insert(target.unwrap_or_else(|| entry.id.clone())),
-            "two entries for the same: `{}`",
-            entry.id
-        );
-        entries.push(entry);
+        entries.push(entry(region, &mut at)?);
     }
-    for entry in entries.iter().filter(|entry| entry.size > 0) {
-        let end = entry.offset.checked_add(entry.size);
-        ensure!(
-            end.is_some_and(|end| end <= len),
-            "the entry `{}` lies outside of its bundle: {} bytes at {} of {len}",
-            entry.id,
-            entry.size,
-            entry.offset
-        );
-        ensure!(
-            entry.offset >= at,
-            "an entry lies in the header: `{}`",
-            entry.id
-        );
+    let mut seen = BTreeSet::new();
+    let mut placed = Vec::new();
+    for it in &entries {
+        let (id, offset, size) = (&it.id, it.offset, it.size);
+        let name = it.target.as_ref().map_or(id.as_str(), CodeTarget::as_str);
+        ensure!(seen.insert(name), "two entries for the same: `{id}`");
+        if size == 0 {
+            continue;
+        }
+        let end = offset.checked_add(size).filter(|end| *end <= len);
+        let end = end.with_context(|| {
+            format!(
+                "the entry `{id}` lies outside of its bundle: {size} bytes at {offset} of {len}"
+            )
+        })?;
+        ensure!(offset >= at, "an entry lies in the header: `{id}`");
+        ensure!(it.target.is_some(), "a bundle with code for the host");
+        placed.push((offset, end, id));
     }
-    let mut hosts = entries.iter().filter(|entry| entry.target.is_none());
-    ensure!(
-        hosts.all(|entry| entry.size == 0),
-        "a bundle with code for the host"
-    );
-    apart(&entries)?;
-    Ok(BundleHeader { entries, len: at })
-}
-
-/// Refuses entries that overlap partly. Two entries may have the same range: one code object then
-/// serves two targets.
-fn apart(entries: &[BundleEntry]) -> Result<()> {
-    let mut placed: Vec<&BundleEntry> = entries.iter().filter(|entry| entry.size > 0).collect();
-    placed.sort_by_key(|entry| (entry.offset, entry.size));
-    for pair in placed.windows(2) {
-        let [one, other] = pair else { continue };
-        let is_same = (one.offset, one.size) == (other.offset, other.size);
+    placed.sort_unstable();
+    for (one, other) in placed.iter().tuple_windows() {
+        // Two entries may have the same range: one code object then serves two targets.
         ensure!(
-            is_same || one.offset.saturating_add(one.size) <= other.offset,
+            (one.0, one.1) == (other.0, other.1) || one.1 <= other.0,
             "two entries overlap: `{}` and `{}`",
-            one.id,
-            other.id
+            one.2,
+            other.2
         );
     }
-    Ok(())
-}
-
-impl BundleHeader {
-    /// The size of the bundle, which has no field of its own: the end of the last entry, or of the
-    /// header if all entries are empty.
-    pub(super) fn end(&self) -> u64 {
-        let entries = self.entries.iter();
-        entries
-            .filter(|entry| entry.size > 0)
-            .map(|entry| entry.offset.saturating_add(entry.size))
-            .fold(self.len, u64::max)
-    }
+    let end = placed.last().map_or(at, |last| last.1);
+    Ok((entries, end))
 }
 
 fn entry(region: &ByteRegion<'_>, at: &mut u64) -> Result<BundleEntry> {
@@ -142,17 +118,9 @@ fn target(id: &str) -> Result<Option<CodeTarget>> {
     }
     let parts = id.split_once('-');
     let triple = parts.and_then(|(kind, triple)| KINDS.contains(&kind).then_some(triple));
-    // The triple has a fourth part, the environment, which is always empty. Old compilers omitted
-    // it with its hyphen.
-    let target = triple.and_then(|triple| {
-        triple
-            .strip_prefix("amdgcn-amd-amdhsa--")
-            .or_else(|| triple.strip_prefix("spirv64-amd-amdhsa--"))
-            .or_else(|| triple.strip_prefix("amdgcn-amd-amdhsa-"))
-    });
-    let Some(target) = target else {
-        bail!("an entry for an unknown kind of device: `{id}`");
-    };
+    let target = triple.and_then(|it| TRIPLES.iter().find_map(|triple| it.strip_prefix(triple)));
+    let target =
+        target.with_context(|| format!("an entry for an unknown kind of device: `{id}`"))?;
     let target = target.parse();
     target
         .map(Some)
@@ -173,23 +141,23 @@ pub struct Frame {
 /// The frame for code objects with these entry ids (`hipv4-amdgcn-amd-amdhsa--gfx942`) and sizes.
 /// Like clang, aligns each to a page.
 pub fn frame(code: &[(&String, u64)]) -> Frame {
-    let ids = code.iter().map(|(id, _)| id.as_str());
-    let ids: Vec<&str> = std::iter::once(HOST).chain(ids).collect();
-    let len = ids.iter().fold(32, |len, id| len + 24 + id.len() as u64);
+    let code = code.iter().map(|(id, size)| (id.as_str(), *size));
+    let entries: Vec<(&str, u64)> = std::iter::once((HOST, 0)).chain(code).collect();
+    let mut len = entries
+        .iter()
+        .fold(32, |len, (id, _)| len + 24 + id.len() as u64);
     let mut at = len.next_multiple_of(ALIGN);
     let mut header = RAW.to_vec();
-    header.extend((ids.len() as u64).to_le_bytes());
+    header.extend((entries.len() as u64).to_le_bytes());
     let mut starts = Vec::new();
-    let mut end = len;
-    let sizes = std::iter::once(0).chain(code.iter().map(|(_, size)| *size));
-    for (id, size) in ids.iter().zip(sizes) {
+    for (id, size) in entries {
         for number in [at, size, id.len() as u64] {
             header.extend(number.to_le_bytes());
         }
         header.extend(id.as_bytes());
         starts.push(at);
         if size > 0 {
-            end = at.saturating_add(size);
+            len = at.saturating_add(size);
         }
         at = at.saturating_add(size).next_multiple_of(ALIGN);
     }
@@ -197,6 +165,6 @@ pub fn frame(code: &[(&String, u64)]) -> Frame {
     Frame {
         header,
         starts,
-        len: end,
+        len,
     }
 }

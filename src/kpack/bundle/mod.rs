@@ -3,25 +3,35 @@
 //! [Clang Offload Bundler](https://clang.llvm.org/docs/ClangOffloadBundler.html), and
 //! [Target ID](https://llvm.org/docs/AMDGPUUsage.html#target-id) for the names of targets.
 //!
+//! Compressed bundles (`CCOB`) have three versions:
+//!
+//! | version | fields after the magic number |
+//! |---|---|
+//! | 1 | version, method (2 bytes each), uncompressed size (4), hash (8) |
+//! | 2 | version, method (2 each), total size, uncompressed size (4 each), hash (8) |
+//! | 3 | version, method (2 each), total size, uncompressed size (8 each), hash (8) |
+//!
 //! A section contains many bundles, raw or compressed, with zeros between them. The end of a bundle
 //! is computed from its header. Searching the magic number of the next bundle is wrong, because
 //! machine code may contain these bytes by chance.
 
-mod compressed;
 mod entry;
 #[cfg(test)]
 #[path = "../../../tests/it/support/bundles.rs"]
 pub(crate) mod write;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io::BufRead};
 
-pub use compressed::{BundleCompression, BundleMethod};
 pub use entry::{BundleEntry, Frame, frame};
+use md5::{Digest as _, Md5};
 
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, bail, ensure},
-    kpack::{ByteRegion, CodeTarget},
+    kpack::{
+        ByteRegion, CodeTarget,
+        region::{position, take, unzstd},
+    },
 };
 
 /// The magic number of a raw bundle.
@@ -39,20 +49,43 @@ pub const MAX_UNPACKED: u64 = 1 << 32;
 /// entries.
 const MAX_HEADER: u64 = 1 << 20;
 
+/// Limit for decompressing into one allocation of the size that the header claims. The largest
+/// known bundle has a tenth of it. Larger ones are decompressed as a stream, so that memory grows
+/// only with the real contents.
+const AT_ONCE: u64 = 1 << 30;
+
+/// Buffers are a multiple of this, so that they can be reused for bundles of similar size.
+const GRAIN: usize = 4 << 20;
+
 /// The place of a bundle in its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
     pub offset: u64,
     /// Its size in the section; for a compressed bundle, the compressed size.
     pub len: u64,
-    pub form: BundleForm,
+    /// `None` for a raw bundle.
+    pub compression: Option<BundleCompression>,
 }
 
-#[derive(Clone, Debug, derive_more::Display, PartialEq, Eq)]
-pub enum BundleForm {
-    #[display("none")]
-    Raw,
-    Compressed(BundleCompression),
+#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
+#[display("CCOB v{version} {method}")]
+pub struct BundleCompression {
+    version: u64,
+    method: BundleMethod,
+    /// The size of the raw bundle inside.
+    unpacked: u64,
+    /// The first half of the MD5 hash of the raw bundle, as a little-endian number.
+    hash: u64,
+    /// The size of the header, behind which the compressed stream begins.
+    start: u64,
+}
+
+#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
+enum BundleMethod {
+    #[display("zlib")]
+    Zlib,
+    #[display("zstd")]
+    Zstd,
 }
 
 /// A bundle whose entries can be read. A compressed one has been decompressed.
@@ -60,6 +93,14 @@ pub struct OpenedBundle<'a> {
     region: ByteRegion<'a>,
     decoded: Option<Vec<u8>>,
     entries: Vec<BundleEntry>,
+}
+
+impl Bundle {
+    /// The size of the raw bundle.
+    pub fn unpacked(&self) -> u64 {
+        let compression = self.compression.as_ref();
+        compression.map_or(self.len, |it| it.unpacked)
+    }
 }
 
 /// All bundles of a section in order. The index in this list is the number of the bundle, which
@@ -82,15 +123,19 @@ pub fn find(section: &ByteRegion<'_>) -> Result<Vec<Bundle>> {
 /// The bundle at an offset in the section.
 pub fn bundle_at(section: &ByteRegion<'_>, offset: u64) -> Result<Bundle> {
     let rest = section.part("bundle", offset, section.len().saturating_sub(offset))?;
-    let (len, form) = if rest.has(0, RAW)? {
-        (entry::header(&rest, rest.len())?.end(), BundleForm::Raw)
+    let (len, compression) = if rest.has(0, RAW)? {
+        (entry::header(&rest, rest.len())?.1, None)
     } else if rest.has(0, COMPRESSED)? {
-        let (len, compression) = compressed::header(&rest)?;
-        (len, BundleForm::Compressed(compression))
+        let (len, compression) = compression(&rest)?;
+        (len, Some(compression))
     } else {
         bail!("neither a bundle nor zeros");
     };
-    Ok(Bundle { offset, len, form })
+    Ok(Bundle {
+        offset,
+        len,
+        compression,
+    })
 }
 
 /// The targets for which a bundle has code.
@@ -103,16 +148,15 @@ pub fn targets(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<BTreeSet<Cod
 /// the start of a compressed bundle is decompressed.
 pub fn parts(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<Vec<(CodeTarget, u64)>> {
     let there = section.part("bundle", bundle.offset, bundle.len)?;
-    let header = match &bundle.form {
-        BundleForm::Raw => entry::header(&there, there.len())?,
-        BundleForm::Compressed(compression) => {
-            let begin = compressed::begin(&there, compression, MAX_HEADER)?;
-            let region = ByteRegion::whole(&begin);
-            ensure!(region.has(0, RAW)?, "no bundle in a compressed bundle");
-            entry::header(&region, compression.unpacked)?
+    let (entries, _) = match &bundle.compression {
+        None => entry::header(&there, there.len())?,
+        Some(compression) => {
+            let len = MAX_HEADER.min(compression.unpacked);
+            let begin = decoded(there.from(compression.start), compression.method, len)?;
+            entry::header(&ByteRegion::whole(&begin), compression.unpacked)?
         }
     };
-    let entries = header.entries.into_iter();
+    let entries = entries.into_iter();
     Ok(entries
         .filter_map(|entry| Some((entry.target?, entry.size)))
         .collect())
@@ -130,20 +174,14 @@ pub fn open_into<'a>(
     memory: Vec<u8>,
 ) -> Result<OpenedBundle<'a>> {
     let region = section.part("bundle", bundle.offset, bundle.len)?;
-    let decoded = match &bundle.form {
-        BundleForm::Raw => None,
-        BundleForm::Compressed(compression) => {
-            Some(compressed::decode(&region, compression, memory)?)
-        }
-    };
+    let unpacked = bundle.compression.as_ref();
     let mut opened = OpenedBundle {
         region,
-        decoded,
+        decoded: unpacked.map(|it| it.unpack(&region, memory)).transpose()?,
         entries: Vec::new(),
     };
     let content = opened.content();
-    ensure!(content.has(0, RAW)?, "no bundle in a compressed bundle");
-    opened.entries = entry::header(&content, content.len())?.entries;
+    opened.entries = entry::header(&content, content.len())?.0;
     Ok(opened)
 }
 
@@ -171,6 +209,108 @@ impl OpenedBundle<'_> {
             None => self.region,
         }
     }
+}
+
+/// Reads the header of the compressed bundle at the start of a region. Also returns the size of the
+/// compressed bundle.
+fn compression(region: &ByteRegion<'_>) -> Result<(u64, BundleCompression)> {
+    let number = |at, size| region.number("header of a compressed bundle", at, size);
+    let version = number(4, 2)?;
+    let method = match number(6, 2)? {
+        0 => BundleMethod::Zlib,
+        1 => BundleMethod::Zstd,
+        other => bail!("a compressed bundle of an unknown method: {other}"),
+    };
+    let (total, unpacked, hash, start) = match version {
+        1 => (None, number(8, 4)?, number(12, 8)?, 20),
+        2 => (Some(number(8, 4)?), number(12, 4)?, number(16, 8)?, 24),
+        3 => (Some(number(8, 8)?), number(16, 8)?, number(24, 8)?, 32),
+        other => bail!("a compressed bundle of an unknown version: {other}"),
+    };
+    ensure!(
+        unpacked <= MAX_UNPACKED,
+        "a compressed bundle of more than {MAX_UNPACKED} bytes: {unpacked}"
+    );
+    let compression = BundleCompression {
+        version,
+        method,
+        unpacked,
+        hash,
+        start,
+    };
+    let len = match total {
+        Some(total) => total,
+        // Version 1 has no total size: decompress the bundle to find the end of its stream.
+        None => compression.stream(region)?.1,
+    };
+    ensure!(
+        len > start,
+        "a compressed bundle shorter than its header: {len} bytes"
+    );
+    region.part("compressed bundle", 0, len)?;
+    Ok((len, compression))
+}
+
+impl BundleCompression {
+    /// Decompresses the raw bundle, reusing `memory` if possible. It is an error if its size or its
+    /// hash is not the one in the header.
+    fn unpack(&self, region: &ByteRegion<'_>, memory: Vec<u8>) -> Result<Vec<u8>> {
+        let bytes = match self.at_once(region, memory)? {
+            Some(bytes) => bytes,
+            None => self.stream(region)?.0,
+        };
+        let digest = Md5::digest(&bytes);
+        let found = u64::from_le_bytes(digest.first_chunk().copied().unwrap_or_default());
+        ensure!(
+            found == self.hash,
+            "the content of a compressed bundle does not have its hash: {found:016x} instead of {:016x}",
+            self.hash
+        );
+        Ok(bytes)
+    }
+
+    /// Decompresses into one buffer; `None` if the bundle is not zstd, is too large, or fails.
+    ///
+    /// A stream decoder keeps a window as large as the bundle beside the result. Decompression in
+    /// one call uses the result itself as the window. After a failure, the caller tries the stream
+    /// decoder, whose error is more precise.
+    fn at_once(&self, region: &ByteRegion<'_>, mut memory: Vec<u8>) -> Result<Option<Vec<u8>>> {
+        if self.method != BundleMethod::Zstd || self.unpacked > AT_ONCE {
+            return Ok(None);
+        }
+        let packed_len = region.len().saturating_sub(self.start);
+        let packed = region.bytes("compressed bundle", self.start, packed_len)?;
+        let len = usize::try_from(self.unpacked)?;
+        memory.clear();
+        if memory.capacity() < len {
+            memory
+                .try_reserve_exact(len.next_multiple_of(GRAIN))
+                .with_context(|| format!("failed to allocate {len} bytes for a bundle"))?;
+        }
+        let decoded = zstd::bulk::Decompressor::new()
+            .and_then(|mut zstd| zstd.decompress_to_buffer(&packed, &mut memory));
+        Ok(decoded.is_ok_and(|done| done == len).then_some(memory))
+    }
+
+    /// Decompresses the whole stream. Also returns its end, as an offset in the region.
+    fn stream(&self, region: &ByteRegion<'_>) -> Result<(Vec<u8>, u64)> {
+        let mut packed = region.from(self.start);
+        let bytes = decoded(&mut packed, self.method, self.unpacked)?;
+        ensure!(
+            bytes.len() as u64 == self.unpacked,
+            "a compressed bundle of another length than it says: not {} bytes",
+            self.unpacked
+        );
+        Ok((bytes, position(&packed)))
+    }
+}
+
+fn decoded(packed: impl BufRead, method: BundleMethod, len: u64) -> Result<Vec<u8>> {
+    let bytes = match method {
+        BundleMethod::Zlib => take(flate2::bufread::ZlibDecoder::new(packed), len),
+        BundleMethod::Zstd => unzstd(packed, len),
+    };
+    bytes.context("failed to decode a compressed bundle")
 }
 
 #[cfg(test)]
