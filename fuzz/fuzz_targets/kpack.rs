@@ -79,14 +79,14 @@ fuzz_target!(|data: &[u8]| {
 fn restored(fat: &SplittableBinary, split: &Vec<u8>) {
     let empty = bundles::raw::<&str, &[u8]>(&[]);
     let lens = vec![empty.len() as u64; fat.bundles.len()];
-    let Ok(restored) = host::restore(split, &lens) else {
+    let Ok((plan, starts)) = host::restore(split, &lens) else {
         return;
     };
     let mut after = Vec::new();
-    PatchedReader::new(split, restored.plan)
+    PatchedReader::new(split, plan)
         .read_to_end(&mut after)
         .expect("a stream of bytes in memory");
-    for start in restored.starts {
+    for start in starts {
         let start = usize::try_from(start).expect("a place in memory");
         after[start..start + empty.len()].copy_from_slice(&empty);
     }

@@ -209,11 +209,10 @@ fn entry_name(code: &StoredCode) -> String {
 fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
     let source = FileAt::open(from)?;
     let references = host::references(&source)?;
-    let wanted: Vec<u64> = references.iter().map(|one| one.index).collect();
+    let wanted: Vec<usize> = references.iter().map(|one| one.index).collect();
     // A bundle may have a wrapper but no code, or code but no wrapper. Both need a place, or the
     // ordinals of the bundles behind it would change.
-    let last = wanted.iter().max().copied();
-    let led_to = usize::try_from(last.map_or(0, |last| last.saturating_add(1)))?;
+    let led_to = wanted.iter().max().map_or(0, |last| last.saturating_add(1));
     ensure!(
         led_to <= bundle::MOST,
         "a wrapper that leads to bundle {}",
@@ -230,11 +229,11 @@ fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
     });
     let frames: Vec<bundle::Frame> = frames.collect();
     let lens: Vec<u64> = frames.iter().map(|frame| frame.len).collect();
-    let restored = host::restore(&source, &lens)?;
+    let (plan, starts) = host::restore(&source, &lens)?;
     let mut out = fs::File::create(to)?;
-    io::copy(&mut PatchedReader::new(&source, restored.plan), &mut out)?;
+    io::copy(&mut PatchedReader::new(&source, plan), &mut out)?;
     let mut written = 0;
-    for ((codes, frame), start) in bundles.iter().zip(&frames).zip(&restored.starts) {
+    for ((codes, frame), start) in bundles.iter().zip(&frames).zip(&starts) {
         out.seek(SeekFrom::Start(*start))?;
         out.write_all(&frame.header)?;
         for ((archive, code), inside) in codes.values().zip(&frame.starts) {
@@ -251,11 +250,11 @@ fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
 
 /// Reads the written binary again, as `split` would: it has to be fat, its wrappers have to point
 /// to the same bundles as before, and the bundles must have the expected lengths.
-fn accept(file: &FileAt, wanted: &[u64], lens: &[u64]) -> Result<()> {
+fn accept(file: &FileAt, wanted: &[usize], lens: &[u64]) -> Result<()> {
     let FatFileKind::Fat(fat) = host::look(file)? else {
         bail!("the code is there, and is not found");
     };
-    let found: Vec<u64> = fat.wrappers.iter().map(|one| one.bundle as u64).collect();
+    let found: Vec<usize> = fat.wrappers.iter().map(|one| one.bundle).collect();
     ensure!(
         found == wanted,
         "a wrapper leads to another bundle than it did"

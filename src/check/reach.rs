@@ -15,7 +15,6 @@ use crate::{
     error::Result,
     kpack::{
         CodeTarget, PLACEHOLDER,
-        archive::key,
         host::WrapperReference,
         loader::{CodePlace, Generation, Loader, candidates, wanted},
     },
@@ -99,7 +98,7 @@ impl<'a> Reach<'a> {
             };
             let finds = library.finds.entry(target.clone()).or_default();
             for (reference, device) in library.references.iter().cartesian_product(&devices) {
-                let key = key_of(reference);
+                let key = reference.key();
                 let places = candidates(&path, reference, &wanted(device)).into_iter();
                 let places = places.filter(|it| all.contains(it.as_str()));
                 self.asked.extend(places.map(|it| (it, key.clone())));
@@ -150,12 +149,6 @@ impl Library<'_> {
         let finds = self.finds.iter().filter(|(_, finds)| finds.any);
         finds.map(|(target, _)| target)
     }
-}
-
-/// The key that a wrapper looks up in archives.
-fn key_of(reference: &WrapperReference) -> String {
-    let index = usize::try_from(reference.index).unwrap_or(usize::MAX);
-    key(&reference.marker.kernel_name, index)
 }
 
 /// The target without features, and each variant of it for which an archive has code.

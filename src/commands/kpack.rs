@@ -136,7 +136,7 @@ struct CodeRow {
 #[derive(Debug, Serialize)]
 struct Lead {
     kernel_name: String,
-    index: u64,
+    index: usize,
     search_paths: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     error::{Context as _, Result},
     kpack::{
         CodeTarget, PLACEHOLDER,
-        archive::{KpackArchive, StoredCode, key},
+        archive::{KpackArchive, StoredCode},
         code_target::generic,
         host::WrapperReference,
     },
@@ -71,27 +71,24 @@ impl<'a> Loader<'a> {
     ) -> Result<CodePlace<'_>> {
         let wanted = wanted(device);
         let candidates = candidates(path, reference, &wanted);
-        for candidate in &candidates {
-            self.know(candidate)
-                .with_context(|| format!("failed to open `{candidate}`"))?;
+        for path in &candidates {
+            if !self.archives.contains_key(path) {
+                let file = (self.open)(path);
+                let archive = file.and_then(|it| it.map(KpackArchive::open).transpose());
+                let archive = archive.with_context(|| format!("failed to open `{path}`"))?;
+                self.archives.insert(path.clone(), archive);
+            }
         }
-        let key = key(
-            &reference.marker.kernel_name,
-            usize::try_from(reference.index)?,
-        );
+        let key = reference.key();
         let mut is_lacking = false;
         for target in &wanted {
             for candidate in &candidates {
-                let Some(Some(archive)) = self.archives.get(candidate) else {
+                let archive = self.archives.get(candidate).and_then(Option::as_ref);
+                let lists =
+                    |it: &&KpackArchive<_>| it.targets().iter().any(|it| it == target.as_str());
+                let Some(archive) = archive.filter(lists) else {
                     continue;
                 };
-                if !archive
-                    .targets()
-                    .iter()
-                    .any(|known| known == target.as_str())
-                {
-                    continue;
-                }
                 if let Some(code) = archive.find(&key, target) {
                     return Ok(CodePlace::In(archive, code));
                 }
@@ -106,15 +103,6 @@ impl<'a> Loader<'a> {
         } else {
             CodePlace::PassedOver
         })
-    }
-
-    /// Opens an archive, unless it is in the cache.
-    fn know(&mut self, path: &RelPath) -> Result<()> {
-        if !self.archives.contains_key(path) {
-            let archive = (self.open)(path)?.map(KpackArchive::open).transpose()?;
-            self.archives.insert(path.clone(), archive);
-        }
-        Ok(())
     }
 }
 
@@ -198,10 +186,7 @@ pub fn lost_code(
             let accepted = wanted(target);
             let (mut has_any, mut lacking) = (false, None);
             for reference in references {
-                let key = key(
-                    &reference.marker.kernel_name,
-                    usize::try_from(reference.index)?,
-                );
+                let key = reference.key();
                 for archive in candidates(path, reference, &accepted) {
                     held.remove(&(archive, key.clone(), target.clone()));
                 }
@@ -236,7 +221,7 @@ mod tests {
     use super::*;
     use crate::kpack::{
         Marker,
-        archive::{ArchiveWriter, KpackScheme, Packed},
+        archive::{ArchiveWriter, KpackScheme, Packed, key},
     };
 
     fn archive(codes: &[(usize, &str)]) -> Arc<dyn ReadAt> {
@@ -252,7 +237,7 @@ mod tests {
         Arc::new(writer.finish().unwrap().0.into_inner())
     }
 
-    fn load(generation: Generation, bundle: u64, device: &str) -> String {
+    fn load(generation: Generation, bundle: usize, device: &str) -> String {
         let open = |path: &RelPath| {
             Ok(match path.as_str() {
                 "a/.kpack/p_gfx90a.kpack" => Some(archive(&[(0, "gfx90a"), (1, "gfx90a")])),

@@ -17,7 +17,7 @@ use crate::{
     error::{Result, bail, ensure},
     kpack::{
         Marker, SplittableBinary,
-        host::{CODE, fat::references, image::HostImage, symbols},
+        host::{CODE, fat::references, image::HostImage},
     },
 };
 
@@ -44,7 +44,9 @@ pub(super) fn accept(
     sections(old, &new, plan)?;
     inside_by_offset(old, &new)?;
     no_twins(&new)?;
-    symbols::ensure_inside(&new)?;
+    if let Some((_, value, _)) = new.symbols_outside(&new.code()?.memory())?.first() {
+        bail!("a symbol of `{CODE}` lies outside of it: {value:#x}");
+    }
     wrappers(&view, fat, markers)
 }
 
@@ -120,7 +122,7 @@ fn sections(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()
         "sections are missing"
     );
     for (index, (one, other)) in old.sections.iter().zip(&new.sections).enumerate() {
-        if one.name == CODE || index == old.names {
+        if one.name == CODE || index == old.names() {
             ensure!(one.name == other.name, "`{}` lost its name", one.name);
             continue;
         }
@@ -192,7 +194,7 @@ fn wrappers(view: &dyn ReadAt, fat: &SplittableBinary, markers: &[Marker]) -> Re
     for (wrapper, reference) in fat.wrappers.iter().zip(&found) {
         ensure!(
             markers.get(wrapper.bundle) == Some(&*reference.marker)
-                && reference.index == wrapper.bundle as u64,
+                && reference.index == wrapper.bundle,
             "a wrapper leads elsewhere: at {:#x}",
             wrapper.address
         );

@@ -9,7 +9,7 @@ use goblin::elf::section_header::SHT_NOBITS;
 
 use crate::{
     elf::ReadAt,
-    error::{Context as _, Result, bail, ensure},
+    error::{Result, bail, ensure},
     kpack::{
         ByteRegion,
         bundle::{self, Bundle},
@@ -20,12 +20,8 @@ use crate::{
             windows,
             wrapper::{self, FAT, WRAPPER, Wrapper, WrapperReference},
         },
-        marker::MAX_LEN,
     },
 };
-
-/// Limit for damaged files: no binary has as many translation units.
-const MAX_WRAPPERS: u64 = 1 << 20;
 
 /// How the split treats a file.
 #[derive(Debug)]
@@ -80,7 +76,7 @@ pub fn look(source: &dyn ReadAt) -> Result<FatFileKind> {
         return Ok(FatFileKind::Split);
     }
     let code = section.file();
-    if !image.is_host {
+    if !image.is_host() {
         return stuck("neither an executable nor a shared object for x86-64", code);
     }
     if section.kind == SHT_NOBITS || section.size == 0 {
@@ -97,15 +93,7 @@ pub fn look(source: &dyn ReadAt) -> Result<FatFileKind> {
 pub fn references(source: &dyn ReadAt) -> Result<Vec<WrapperReference>> {
     let image = HostImage::of_host(source)?;
     let wrappers = wrappers(&image, |_| Ok(()))?;
-    wrapper::references(&wrappers, |_, target| {
-        let mut loads = image.loads();
-        let load = loads.find(|load| (load.address..load.file_end()).contains(&target));
-        let load =
-            load.with_context(|| format!("a wrapper that leads to no bytes: to {target:#x}"))?;
-        // A marker has no length field, so the parser finds its end.
-        let rest = load.file_end().saturating_sub(target).min(MAX_LEN as u64);
-        image.at("marker", target, rest)
-    })
+    wrapper::references(&image.file, &wrappers, |target| image.rest(target))
 }
 
 /// The wrappers of a binary, with the pointers that they have after relocation. Calls `others` for
@@ -122,15 +110,10 @@ pub(super) fn wrappers(
     };
     let (address, size) = (section.address, section.size);
     ensure!(
-        section.kind != SHT_NOBITS && size / WRAPPER <= MAX_WRAPPERS,
-        "`{WRAPPERS}` of {size} bytes"
-    );
-    ensure!(
-        image.place(address, size) == Some(section.offset),
+        section.kind != SHT_NOBITS && image.place(address, size) == Some(section.offset),
         "`{WRAPPERS}` is not loaded from where it lies"
     );
-    let bytes = image.file.bytes("wrappers", section.offset, size)?;
-    let mut wrappers = wrapper::parse(WRAPPERS, &bytes, address, section.offset)?;
+    let mut wrappers = wrapper::parse(WRAPPERS, &image.file, &section.file(), address)?;
     let mut relocated = BTreeSet::new();
     relocations::each(image, |pointer| {
         let inside = pointer.address.wrapping_sub(8).wrapping_sub(address);

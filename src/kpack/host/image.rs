@@ -4,13 +4,15 @@
 use std::ops::Range;
 
 use derive_more::Deref;
-use goblin::elf::header::{EM_X86_64, ET_DYN, ET_EXEC};
+use goblin::elf::{
+    header::{EM_X86_64, ET_DYN, ET_EXEC},
+    section_header::{SHT_DYNSYM, SHT_SYMTAB},
+};
 
 use crate::{
     elf::{
-        Patch, ReadAt,
-        patch::{PatchPiece, Replacement},
-        tables::{ElfTables, SECTION_EXECUTE, Section, half, overlaps},
+        ReadAt,
+        tables::{ElfTables, SECTION_EXECUTE, Section, Segment, half, number, overlaps},
     },
     error::{Context as _, Result, ensure},
     kpack::{ByteRegion, host::CODE},
@@ -22,16 +24,13 @@ use crate::{
 /// then keep a copy of it as its name.
 const LONGEST_NAME: usize = 64;
 
+pub(super) const PAGE: u64 = 4096;
+
 #[derive(Deref)]
 pub(super) struct HostImage<'a> {
     pub(super) file: ByteRegion<'a>,
     #[deref]
     tables: ElfTables<'a>,
-    /// The index of the section with the names (`e_shstrndx`).
-    pub(super) names: usize,
-    /// Whether this is an executable or a shared object for x86-64. Any other file is an object
-    /// file, a core dump, or for another machine.
-    pub(super) is_host: bool,
 }
 
 impl<'a> HostImage<'a> {
@@ -42,21 +41,38 @@ impl<'a> HostImage<'a> {
         if !file.has(0, b"\x7fELF\x02\x01")? || file.len() < 64 {
             return Ok(None);
         }
-        let mut tables = ElfTables::read(source)?;
-        let [kind, machine, names] = [16, 18, 62].map(|at| half(&tables.header, at));
-        let names = usize::from(names);
-        name(&mut tables.sections, names, &file)?;
-        Ok(Some(Self {
-            file,
-            tables,
-            names,
-            is_host: matches!(kind, ET_EXEC | ET_DYN) && machine == EM_X86_64,
-        }))
+        let tables = ElfTables::read(source)?;
+        let mut image = Self { file, tables };
+        if let Some(names) = image.sections.get(image.names()) {
+            let (start, size) = (names.offset, names.size);
+            ensure!(size <= 1 << 28, "section names of {size} bytes");
+            let names = file.bytes("section name table", start, size)?;
+            for section in &mut image.tables.sections {
+                let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
+                let name = names.get(start..).unwrap_or_default().iter().copied();
+                let name = name.take_while(|byte| *byte != 0).take(LONGEST_NAME);
+                let name: Vec<u8> = name.collect();
+                section.name = String::from_utf8_lossy(&name).into_owned();
+            }
+        }
+        Ok(Some(image))
+    }
+
+    /// The index of the section with the names (`e_shstrndx`).
+    pub(super) fn names(&self) -> usize {
+        half(&self.header, 62).into()
+    }
+
+    /// Whether this is an executable or a shared object for x86-64. Any other file is an object
+    /// file, a core dump, or for another machine.
+    pub(super) fn is_host(&self) -> bool {
+        let [kind, machine] = [16, 18].map(|at| half(&self.header, at));
+        matches!(kind, ET_EXEC | ET_DYN) && machine == EM_X86_64
     }
 
     /// Like [`Self::read`], but refuses any other file.
     pub(super) fn of_host(source: &'a dyn ReadAt) -> Result<Self> {
-        let image = Self::read(source)?.filter(|image| image.is_host);
+        let image = Self::read(source)?.filter(Self::is_host);
         image.context("not a binary for x86-64")
     }
 
@@ -87,36 +103,6 @@ impl<'a> HostImage<'a> {
         }
     }
 
-    /// The changed file: the old contents with the replacements, which remove so many bytes, then
-    /// the tail, the section headers, and a file header with the offset and the number of the
-    /// program headers and of the section headers.
-    pub(super) fn patch(
-        &self,
-        mut replacements: Vec<Replacement>,
-        removed: u64,
-        mut tail: Vec<PatchPiece>,
-        (table, segments): (u64, usize),
-        sections: &[Section],
-    ) -> Result<Patch> {
-        let old_end = self.end_of_content();
-        let len = tail.iter().map(PatchPiece::len).sum();
-        let end = old_end.saturating_sub(removed).saturating_add(len);
-        let section_table = end.next_multiple_of(8);
-        let rendered = sections.iter().flat_map(Section::render);
-        tail.push(PatchPiece::Zeros(section_table.saturating_sub(end)));
-        tail.push(PatchPiece::Bytes(rendered.collect()));
-        let segments = u16::try_from(segments).context("too many segments")?;
-        let sections = u16::try_from(sections.len()).context("too many sections")?;
-        ensure!(sections < 0xff00, "too many sections");
-        let mut header = self.header;
-        header[32..40].copy_from_slice(&table.to_le_bytes());
-        header[40..48].copy_from_slice(&section_table.to_le_bytes());
-        header[56..58].copy_from_slice(&segments.to_le_bytes());
-        header[60..62].copy_from_slice(&sections.to_le_bytes());
-        replacements.push(Replacement::bytes(0, header.to_vec()));
-        Patch::new(self.len(), old_end, replacements, tail)
-    }
-
     /// The bytes at an address.
     pub(super) fn at(&self, what: &str, address: u64, len: u64) -> Result<Vec<u8>> {
         let offset = self.place(address, len);
@@ -124,27 +110,41 @@ impl<'a> HostImage<'a> {
             offset.with_context(|| format!("the {what} is not in the file: {address:#x}"))?;
         self.file.bytes(what, offset, len)
     }
+    /// The range in the file from an address to the end of what its segment has there.
+    pub(super) fn rest(&self, address: u64) -> Option<Range<u64>> {
+        self.loads().find_map(|load| {
+            let inside = address.checked_sub(load.address)?;
+            let start = load.offset.saturating_add(inside);
+            (inside < load.file_size).then(|| start..load.file().end)
+        })
+    }
+
+    /// The symbols of the code section that do not lie in a range of memory: the offset of the value
+    /// in the file, the value, and the size. The size follows the value in the file.
+    pub(super) fn symbols_outside(&self, memory: &Range<u64>) -> Result<Vec<(u64, u64, u64)>> {
+        let code = self.sections.iter().position(|it| it.name == CODE);
+        let tables = self.sections.iter();
+        let mut found = Vec::new();
+        for table in tables.filter(|it| matches!(it.kind, SHT_SYMTAB | SHT_DYNSYM)) {
+            let table = table.file();
+            for symbol in ByteRegion::new(&self.file, "symbol table", &table)?.entries() {
+                let (at, symbol) = symbol?;
+                let (value, size) = (number(&symbol, 8, 8), number(&symbol, 16, 8));
+                let is_inside = memory.start <= value && value.saturating_add(size) <= memory.end;
+                if code.is_some_and(|code| number(&symbol, 6, 2) == code as u64) && !is_inside {
+                    found.push((table.start.saturating_add(at + 8), value, size));
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
-/// Fills in the names of all sections.
-fn name(sections: &mut [Section], names: usize, file: &ByteRegion<'_>) -> Result<()> {
-    let Some(names) = sections.get(names) else {
-        return Ok(());
-    };
-    ensure!(
-        names.size <= 1 << 28,
-        "section names of {} bytes",
-        names.size
-    );
-    let names = file.bytes("section name table", names.offset, names.size)?;
-    for section in sections {
-        let start = usize::try_from(section.name_at).unwrap_or(usize::MAX);
-        let name = names.get(start..).unwrap_or_default().iter().copied();
-        let name = name.take_while(|byte| *byte != 0).take(LONGEST_NAME);
-        let name: Vec<u8> = name.collect();
-        section.name = String::from_utf8_lossy(&name).into_owned();
-    }
-    Ok(())
+/// The largest alignment of some segments, at least a page.
+pub(super) fn largest_alignment<'a>(segments: impl Iterator<Item = &'a Segment>) -> u64 {
+    let aligns = segments.map(|segment| segment.align);
+    let aligns = aligns.filter(|align| align.is_power_of_two());
+    aligns.fold(PAGE, u64::max)
 }
 
 #[cfg(test)]

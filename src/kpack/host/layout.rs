@@ -21,10 +21,12 @@ use goblin::elf::program_header::{PF_X, PT_LOAD, PT_PHDR};
 use crate::{
     elf::tables::{SEGMENT, Section, Segment, overlaps},
     error::{Result, bail, ensure},
-    kpack::host::{CODE, image::HostImage},
+    kpack::host::{
+        CODE,
+        image::{HostImage, PAGE, largest_alignment},
+    },
 };
 
-pub(super) const PAGE: u64 = 4096;
 /// Spare entries behind the program headers, so that a later edit of the run path can add a segment
 /// without moving the table.
 pub(super) const SPARE: u64 = 4;
@@ -166,7 +168,8 @@ fn shrunk(
     let room = count.saturating_add(SPARE).saturating_mul(SEGMENT);
     let start = table.saturating_add(room);
     let hole = start.saturating_add(markers).next_multiple_of(PAGE);
-    let align = moved_alignment(image, covering);
+    let moved = image.segments.iter();
+    let align = largest_alignment(moved.filter(|it| it.offset >= covering.offset));
     let behind = code.memory().end.saturating_sub(hole);
     let removed = behind.saturating_sub(behind % align);
     let is_possible = removed > 0
@@ -191,20 +194,6 @@ fn shrunk(
     layout.hole_offset = hole_offset(image, &layout);
     segments(image, index, &mut layout);
     Ok(Some(layout))
-}
-
-/// The largest alignment of the segments whose offsets change. If the number of removed bytes was
-/// no multiple of it, the offset and the address of a segment would no longer agree.
-fn moved_alignment(image: &HostImage<'_>, covering: &Segment) -> u64 {
-    let segments = image.segments.iter();
-    largest_alignment(segments.filter(|it| it.offset >= covering.offset))
-}
-
-/// The largest alignment of some segments, at least a page.
-pub(super) fn largest_alignment<'a>(segments: impl Iterator<Item = &'a Segment>) -> u64 {
-    let aligns = segments.map(|segment| segment.align);
-    let aligns = aligns.filter(|align| align.is_power_of_two());
-    aligns.fold(PAGE, u64::max)
 }
 
 /// Whether kernels before 5.18 find the program headers in the segment of the code. They compute

@@ -1,8 +1,7 @@
 //! Host binaries: finds their device code, removes it, and puts it back.
 //!
-//! `fat` finds bundles and wrappers, `layout` and `change` plan the binary without its code,
-//! `check` verifies the plan, and `restore` is the inverse. `windows` reads Windows binaries, which
-//! are never changed.
+//! `fat` finds bundles and wrappers, `layout` and `change` plan the binary without its code and with
+//! it again, and `check` verifies the plan. `windows` reads Windows binaries, which are never changed.
 
 mod change;
 mod check;
@@ -10,16 +9,13 @@ mod fat;
 mod image;
 mod layout;
 mod relocations;
-mod restore;
-mod symbols;
 #[cfg(test)]
 mod tests;
 mod windows;
 mod wrapper;
 
-pub use change::plan;
+pub use change::{plan, restore};
 pub use fat::{FatFileKind, SplittableBinary, look, references};
-pub use restore::{Restored, restore};
 #[cfg(test)]
 pub(crate) use windows::tests as windows_specimen;
 pub use windows::{Windows, imports, windows};

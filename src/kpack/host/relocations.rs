@@ -61,9 +61,6 @@ pub(super) fn each(
 }
 
 /// The pointers of a table of `Elf64_Rela` entries.
-///
-/// Reads the table in pieces of 24 KiB, which is a multiple of the entry size: a large library has
-/// hundreds of thousands of entries.
 fn entries(
     image: &HostImage<'_>,
     symbols: Option<u64>,
@@ -73,35 +70,25 @@ fn entries(
     if size == 0 {
         return Ok(());
     }
-    let start = image
-        .place(address, size)
-        .context("relocations outside of the file")?;
-    let table = image.file.part("relocations", start, size)?;
-    let mut window = Window::new(image);
-    let mut at = 0_u64;
-    while at < size {
-        let step = size.saturating_sub(at).min(24 << 10);
-        let bytes = table.bytes("relocations", at, step)?;
-        for entry in bytes.chunks_exact(24) {
-            let (kind, symbol) = (number(entry, 8, 4), number(entry, 12, 4));
-            let addend = number(entry, 16, 8);
-            let target = match (kind, symbols) {
-                (RELATIVE | IRELATIVE, _) => Some(addend),
-                (SYMBOL_AND_ADDEND, Some(symbols)) => window
-                    .symbol(symbols, symbol)?
-                    .map(|value| value.wrapping_add(addend)),
-                (GLOB_DAT | JUMP_SLOT, Some(symbols)) => window.symbol(symbols, symbol)?,
-                _ => None,
-            };
-            each(&Pointer {
-                address: number(entry, 0, 8),
-                relocation: Some(start.saturating_add(at)),
-                target,
-            })?;
-            at = at.saturating_add(24);
-        }
-        // What is left of a piece is the incomplete last entry of a damaged table.
-        at = at.saturating_add(step % 24);
+    let start = image.place(address, size);
+    let start = start.context("relocations outside of the file")?;
+    for entry in image.file.part("relocations", start, size)?.entries() {
+        let (at, entry) = entry?;
+        let (kind, symbol) = (number(&entry, 8, 4), number(&entry, 12, 4));
+        let addend = number(&entry, 16, 8);
+        let target = match (kind, symbols) {
+            (RELATIVE | IRELATIVE, _) => Some(addend),
+            (SYMBOL_AND_ADDEND, Some(symbols)) => {
+                defined(image, symbols, symbol)?.map(|value| value.wrapping_add(addend))
+            }
+            (GLOB_DAT | JUMP_SLOT, Some(symbols)) => defined(image, symbols, symbol)?,
+            _ => None,
+        };
+        each(&Pointer {
+            address: number(&entry, 0, 8),
+            relocation: Some(start.saturating_add(at)),
+            target,
+        })?;
     }
     Ok(())
 }
@@ -118,13 +105,15 @@ fn packed(
 ) -> Result<()> {
     ensure!(size <= 1 << 28, "packed relocations of {size} bytes");
     let table = image.at("packed relocations", address, size)?;
-    let mut window = Window::new(image);
     let mut next = 0_u64;
     let mut place = |address: u64| {
+        // The file has no bytes for some words, as in `.bss`.
+        let at = image.place(address, 8);
+        let word = at.map(|at| image.file.number("relocated word", at, 8));
         each(&Pointer {
             address,
             relocation: None,
-            target: window.word(address)?,
+            target: word.transpose()?,
         })
     };
     for word in table.chunks_exact(8) {
@@ -142,56 +131,16 @@ fn packed(
     Ok(())
 }
 
-/// A buffer of 4 KiB for reads of a few bytes. Symbols and relocated words are mostly close
-/// together.
-struct Window<'a> {
-    image: &'a HostImage<'a>,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl<'a> Window<'a> {
-    const SIZE: u64 = 1 << 12;
-
-    fn new(image: &'a HostImage<'a>) -> Self {
-        Self {
-            image,
-            start: 0,
-            bytes: Vec::new(),
-        }
+/// The value of a symbol; `None` if another file defines it. Symbol 0 stands for no symbol, and has
+/// the value 0.
+fn defined(image: &HostImage<'_>, table: u64, index: u64) -> Result<Option<u64>> {
+    if index == 0 {
+        return Ok(Some(0));
     }
-
-    /// The value of a symbol; `None` if another file defines it. Symbol 0 stands for no symbol, and
-    /// has the value 0.
-    fn symbol(&mut self, table: u64, index: u64) -> Result<Option<u64>> {
-        if index == 0 {
-            return Ok(Some(0));
-        }
-        let entry = table.wrapping_add(index.wrapping_mul(24));
-        let at = self.image.place(entry, 24);
-        let at = at.with_context(|| format!("symbol {index} is not in the file"))?;
-        let entry = self.read(at, 24)?;
-        let (section, value) = (number(entry, 6, 2), number(entry, 8, 8));
-        Ok((section != 0).then_some(value))
-    }
-
-    /// The word at an address; `None` if the file has no bytes for it, as in `.bss`.
-    fn word(&mut self, address: u64) -> Result<Option<u64>> {
-        let Some(at) = self.image.place(address, 8) else {
-            return Ok(None);
-        };
-        Ok(Some(number(self.read(at, 8)?, 0, 8)))
-    }
-
-    fn read(&mut self, at: u64, size: u64) -> Result<&[u8]> {
-        let end = self.start.saturating_add(self.bytes.len() as u64);
-        if at < self.start || at.saturating_add(size) > end {
-            let rest = self.image.len().saturating_sub(at);
-            let len = rest.min(Self::SIZE).max(size);
-            self.bytes = self.image.file.bytes("relocated word", at, len)?;
-            self.start = at;
-        }
-        let inside = usize::try_from(at.saturating_sub(self.start))?;
-        Ok(self.bytes.get(inside..).unwrap_or_default())
-    }
+    let entry = table.wrapping_add(index.wrapping_mul(24));
+    let at = image.place(entry, 24);
+    let at = at.with_context(|| format!("symbol {index} is not in the file"))?;
+    let entry = image.file.bytes("symbol", at, 24)?;
+    let (section, value) = (number(&entry, 6, 2), number(&entry, 8, 8));
+    Ok((section != 0).then_some(value))
 }

@@ -69,8 +69,8 @@ fn lost(file: &Vec<u8>) -> usize {
     assert!(matches!(look(&split).unwrap(), FatFileKind::Split));
     let fat = fat(file);
     let references = references(&split).unwrap();
-    let indices: Vec<u64> = references.iter().map(|reference| reference.index).collect();
-    let bundles: Vec<u64> = fat.wrappers.iter().map(|w| w.bundle as u64).collect();
+    let indices: Vec<usize> = references.iter().map(|reference| reference.index).collect();
+    let bundles: Vec<usize> = fat.wrappers.iter().map(|w| w.bundle).collect();
     assert_eq!(indices, bundles);
     let (before, after) = (
         elf::read(file).unwrap().unwrap(),
@@ -185,7 +185,7 @@ fn wrappers_may_share_a_bundle() {
         .build();
     let split = split(&file);
     let references = references(&split).unwrap();
-    let found: Vec<(u64, &str)> = references
+    let found: Vec<(usize, &str)> = references
         .iter()
         .map(|r| (r.index, r.marker.kpack_search_paths[0].as_str()))
         .collect();
@@ -341,11 +341,11 @@ fn restored(file: &Vec<u8>) -> Vec<u8> {
     let bundle = |one: &bundle::Bundle| section.bytes("bundle", one.offset, one.len).unwrap();
     let bundles: Vec<Vec<u8>> = fat.bundles.iter().map(bundle).collect();
     let lens: Vec<u64> = bundles.iter().map(|bytes| bytes.len() as u64).collect();
-    let restored = restore(&split, &lens).unwrap();
+    let (plan, starts) = restore(&split, &lens).unwrap();
     let mut bytes = Vec::new();
-    let mut reader = PatchedReader::new(&split, restored.plan);
+    let mut reader = PatchedReader::new(&split, plan);
     reader.read_to_end(&mut bytes).unwrap();
-    for (start, bundle) in restored.starts.iter().zip(bundles) {
+    for (start, bundle) in starts.iter().zip(bundles) {
         let start = usize::try_from(*start).unwrap();
         bytes[start..start + bundle.len()].copy_from_slice(&bundle);
     }
@@ -409,11 +409,11 @@ fn room_is_made_for_code_that_comes_back() {
     let plain = b"text".to_vec();
     insta::assert_snapshot!(restore(&plain, &[]).unwrap_err(), @"not a binary for x86-64");
     let large = |file: &Vec<u8>| {
-        let restored = restore(file, &[5000, 500_000]).unwrap();
+        let (patch, starts) = restore(file, &[5000, 500_000]).unwrap();
         let mut bytes = Vec::new();
-        let mut reader = PatchedReader::new(file, restored.plan);
+        let mut reader = PatchedReader::new(file, patch);
         reader.read_to_end(&mut bytes).unwrap();
-        (bytes, restored.starts)
+        (bytes, starts)
     };
     // Without a spare slot the program headers move, to where any kernel finds them.
     let mut full = split.clone();

@@ -4,20 +4,21 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
+use itertools::Itertools as _;
+
 use crate::{
     elf::{ReadAt, tables::number},
     error::{Context as _, Result, bail, ensure},
     kpack::{
         ByteRegion,
         host::wrapper::{self, FAT, SPLIT, Wrapper, WrapperReference},
-        marker::MAX_LEN,
     },
 };
 
 /// The names of sections in a PE image have at most eight bytes, so the linker cuts `.hip_fatbin`.
-const CODE: &[u8; 8] = b".hip_fat";
-const WRAPPERS: &[u8; 8] = b".hipFatB";
-const MARKERS: &[u8; 8] = b".kpackrf";
+const CODE: [u8; 8] = *b".hip_fat";
+const WRAPPERS: [u8; 8] = *b".hipFatB";
+const MARKERS: [u8; 8] = *b".kpackrf";
 
 /// Size of a section header.
 const SECTION: u64 = 40;
@@ -64,8 +65,8 @@ struct Pe<'a> {
 }
 
 struct PeSection {
-    /// At most eight bytes, padded with NUL.
-    name: Vec<u8>,
+    /// Padded with NUL.
+    name: [u8; 8],
     /// Relative to the start of the image (RVA).
     address: u64,
     file: Range<u64>,
@@ -85,40 +86,23 @@ pub fn windows(source: &dyn ReadAt) -> Result<Windows> {
         return Ok(Windows::Plain);
     };
     let code = pe.section(CODE).map_or(0..0, |it| it.file.clone());
-    let Some(section) = pe.section(WRAPPERS) else {
-        ensure!(
-            pe.section(MARKERS).is_none(),
-            "a marker that no wrapper leads to"
-        );
-        let wrapped = Vec::new();
-        return Ok(if code.is_empty() {
-            Windows::Plain
-        } else {
-            Windows::Fat { code, wrapped }
-        });
-    };
-    let wrappers = pe.wrappers(section)?;
-    let mut kinds: BTreeSet<u64> = wrappers.iter().map(|wrapper| wrapper.magic).collect();
-    match (kinds.pop_first(), kinds.pop_first()) {
-        (Some(FAT), None) => Ok(Windows::Fat {
+    let section = pe.section(WRAPPERS);
+    ensure!(
+        section.is_some() || pe.section(MARKERS).is_none(),
+        "a marker that no wrapper leads to"
+    );
+    let wrappers = section.map(|it| pe.wrappers(it)).transpose()?;
+    let wrappers = wrappers.unwrap_or_default();
+    match wrappers.iter().map(|it| it.magic).all_equal_value() {
+        Err(None) if code.is_empty() => Ok(Windows::Plain),
+        Err(None) | Ok(FAT) => Ok(Windows::Fat {
             wrapped: pe.wrapped(&wrappers, &code)?,
             code,
         }),
-        (Some(SPLIT), None) => {
-            let read = |wrapper: &Wrapper, target| {
-                let place = pe.locate(target);
-                let place = place.with_context(|| {
-                    format!(
-                        "a wrapper that leads to no bytes: at {:#x}",
-                        wrapper.address
-                    )
-                })?;
-                let len = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
-                pe.file.bytes("marker", place.start, len)
-            };
-            Ok(Windows::Split(wrapper::references(&wrappers, read)?))
+        Ok(SPLIT) => {
+            let references = wrapper::references(&pe.file, &wrappers, |it| pe.locate(it));
+            references.map(Windows::Split)
         }
-        (None, None) => Ok(Windows::Plain),
         _ => bail!("wrappers of different or unknown kinds"),
     }
 }
@@ -158,7 +142,7 @@ impl<'a> Pe<'a> {
             let (used, size) = (number(entry, 8, 4), number(entry, 16, 4));
             let start = number(entry, 20, 4);
             PeSection {
-                name: entry.get(..8).unwrap_or_default().to_vec(),
+                name: entry.first_chunk().copied().unwrap_or_default(),
                 address: number(entry, 12, 4),
                 file: start..start.saturating_add(size.min(used)),
             }
@@ -170,7 +154,7 @@ impl<'a> Pe<'a> {
         }))
     }
 
-    fn section(&self, name: &[u8]) -> Option<&PeSection> {
+    fn section(&self, name: [u8; 8]) -> Option<&PeSection> {
         self.sections.iter().find(|section| section.name == name)
     }
 
@@ -219,11 +203,7 @@ impl<'a> Pe<'a> {
     /// the loader would leave it wrong.
     fn wrappers(&self, section: &PeSection) -> Result<Vec<Wrapper>> {
         self.ensure_64_bits()?;
-        let Range { start, end } = section.file;
-        let bytes = self
-            .file
-            .bytes("wrappers", start, end.saturating_sub(start))?;
-        let wrappers = wrapper::parse(".hipFatB", &bytes, section.address, start)?;
+        let wrappers = wrapper::parse(".hipFatB", &self.file, &section.file, section.address)?;
         if let Some(relocated) = self.relocated()? {
             for Wrapper { address, .. } in &wrappers {
                 ensure!(

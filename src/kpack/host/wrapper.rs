@@ -12,12 +12,16 @@
 //!
 //! The runtime appends the number of the bundle to the marker's name to look up the code.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Range,
+    sync::Arc,
+};
 
 use crate::{
     elf::{patch::Replacement, tables::number},
     error::{Context as _, Result, ensure},
-    kpack::Marker,
+    kpack::{ByteRegion, Marker, archive, marker::MAX_LEN},
 };
 
 /// The magic number of a wrapper that leads to a bundle. It is called `HIPF`, but its little-endian
@@ -31,6 +35,8 @@ pub(super) const WRAPPER: u64 = 24;
 /// The `r_info` of an `R_X86_64_RELATIVE` relocation: its type, and symbol 0.
 const RELATIVE: u64 = 8;
 
+/// Limit for damaged files: no binary has as many translation units.
+const MOST_WRAPPERS: u64 = 1 << 20;
 /// Limit for all markers of a binary together. A marker has some hundred bytes, and there are few
 /// of them; without the limit, a damaged binary could make us keep 64 KiB for every wrapper.
 const MOST_BYTES: usize = 16 << 20;
@@ -56,69 +62,90 @@ pub struct Wrapper {
 pub struct WrapperReference {
     pub marker: Arc<Marker>,
     /// The number of the bundle, which selects one of the code objects with the marker's name.
-    pub index: u64,
+    pub index: usize,
 }
 
-/// The wrappers of a section that begins at this address and at this offset in the file. They are
-/// as they are in the file, before relocation.
-pub(super) fn parse(name: &str, bytes: &[u8], address: u64, offset: u64) -> Result<Vec<Wrapper>> {
+impl WrapperReference {
+    /// The key of its code in archives.
+    pub fn key(&self) -> String {
+        archive::key(&self.marker.kernel_name, self.index)
+    }
+}
+
+/// The wrappers of a section that begins at this address and at this place in the file. They are as
+/// they are in the file, before relocation.
+pub(super) fn parse(
+    name: &str,
+    file: &ByteRegion<'_>,
+    place: &Range<u64>,
+    address: u64,
+) -> Result<Vec<Wrapper>> {
+    let size = place.end.saturating_sub(place.start);
+    ensure!(size <= MOST_WRAPPERS * WRAPPER, "`{name}` of {size} bytes");
     ensure!(
-        bytes.len().is_multiple_of(24),
-        "`{name}` holds no whole number of wrappers: {} bytes",
-        bytes.len()
+        size.is_multiple_of(WRAPPER),
+        "`{name}` holds no whole number of wrappers: {size} bytes"
     );
-    let wrappers = bytes.chunks_exact(24).enumerate().map(|(index, bytes)| {
-        let inside = index as u64 * WRAPPER;
+    let wrappers = file.part("wrappers", place.start, size)?.entries();
+    let wrappers = wrappers.map(|wrapper| {
+        let (inside, bytes) = wrapper?;
         let address = address.saturating_add(inside);
         ensure!(
-            number(bytes, 4, 4) == 1,
+            number(&bytes, 4, 4) == 1,
             "a wrapper of an unknown kind: at {address:#x}"
         );
         Ok(Wrapper {
-            offset: offset.saturating_add(inside),
+            offset: place.start.saturating_add(inside),
             address,
             // The runtime uses only the lower 32 bits.
-            bundle: usize::try_from(number(bytes, 16, 4))?,
-            magic: number(bytes, 0, 4),
-            target: Some(number(bytes, 8, 8)),
+            bundle: usize::try_from(number(&bytes, 16, 4))?,
+            magic: number(&bytes, 0, 4),
+            target: Some(number(&bytes, 8, 8)),
             relocation: None,
         })
     });
     wrappers.collect()
 }
 
-/// The marker and the bundle number of each wrapper. `read` gets a wrapper and the address to which
-/// it leads, and reads the bytes from there on. Most wrappers share a few markers, so each marker is
-/// read once.
+/// The marker and the bundle number of each wrapper. `locate` returns the range of the file from an
+/// address to the end of what lies there. Most wrappers share a few markers, so each marker is read
+/// once.
 pub(super) fn references(
+    file: &ByteRegion<'_>,
     wrappers: &[Wrapper],
-    read: impl Fn(&Wrapper, u64) -> Result<Vec<u8>>,
+    locate: impl Fn(u64) -> Option<Range<u64>>,
 ) -> Result<Vec<WrapperReference>> {
     let mut markers: BTreeMap<u64, Arc<Marker>> = BTreeMap::new();
     let mut total = 0_usize;
     let references = wrappers.iter().map(|wrapper| {
+        let address = wrapper.address;
         ensure!(
             wrapper.magic == SPLIT,
-            "a wrapper that leads to no marker: at {:#x}",
-            wrapper.address
+            "a wrapper that leads to no marker: at {address:#x}"
         );
         let target = wrapper.target;
         let target = target.context("a wrapper that leads into another file")?;
-        let marker = if let Some(known) = markers.get(&target) {
-            Arc::clone(known)
-        } else {
-            let (marker, len) = Marker::parse(&read(wrapper, target)?)?;
-            total = total.saturating_add(len);
-            ensure!(
-                total <= MOST_BYTES,
-                "markers of more than {MOST_BYTES} bytes"
-            );
-            let marker = Arc::new(marker);
-            markers.insert(target, Arc::clone(&marker));
-            marker
+        let marker = match markers.entry(target) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => {
+                let place = locate(target).with_context(|| {
+                    format!("a wrapper that leads to no bytes: at {address:#x}")
+                })?;
+                // A marker has no length field, so the parser finds its end.
+                let rest = place.end.saturating_sub(place.start).min(MAX_LEN as u64);
+                let (marker, len) = Marker::parse(&file.bytes("marker", place.start, rest)?)?;
+                total = total.saturating_add(len);
+                ensure!(
+                    total <= MOST_BYTES,
+                    "markers of more than {MOST_BYTES} bytes"
+                );
+                free.insert(Arc::new(marker))
+            }
         };
-        let index = wrapper.bundle as u64;
-        Ok(WrapperReference { marker, index })
+        Ok(WrapperReference {
+            marker: Arc::clone(marker),
+            index: wrapper.bundle,
+        })
     });
     references.collect()
 }
@@ -148,6 +175,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::elf::ReadAt as _;
 
     #[test]
     fn a_marker_is_read_once_and_all_of_them_are_not_too_long() {
@@ -161,18 +189,20 @@ mod tests {
             target: Some(target),
             relocation: None,
         };
-        let read = |_: &Wrapper, _| {
+        let file = one.render().unwrap();
+        let file = ByteRegion::whole(&file);
+        let locate = |_| {
             reads.set(reads.get() + 1);
-            one.render()
+            Some(0..file.len())
         };
-        let found = references(&[wrapper(5), wrapper(5)], read).unwrap();
+        let found = references(&file, &[wrapper(5), wrapper(5)], locate).unwrap();
         assert!(Arc::ptr_eq(&found[0].marker, &found[1].marker));
         assert_eq!(
             (&*found[0].marker, found[1].index, reads.get()),
             (&one, 7, 1)
         );
         let many: Vec<Wrapper> = (1..10_000).map(wrapper).collect();
-        let refused = references(&many, read).unwrap_err();
+        let refused = references(&file, &many, locate).unwrap_err();
         insta::assert_snapshot!(refused, @"markers of more than 16777216 bytes");
     }
 }

@@ -101,7 +101,7 @@ fn wrappers_of_a_split_binary_lead_to_markers() {
 fn wrappers_of_a_fat_binary_lead_into_its_code() {
     let wrappers = [wrapper(FAT, 0x1000, 0), wrapper(FAT, 0x1800, 0)].concat();
     let code = [7; 0x1801];
-    let parts: [Part<'_>; 2] = [(CODE, 0x1000, &code), (b".hipFatB", 0x4000, &wrappers)];
+    let parts: [Part<'_>; 2] = [(&CODE, 0x1000, &code), (b".hipFatB", 0x4000, &wrappers)];
     let bytes = with_relocations(&parts, &[0x4008, 0x4020]);
     let place = 0x400..0x400 + 0x1801;
     assert_eq!(code_of(&bytes), Some(place.clone()));
