@@ -8,15 +8,15 @@ pub(crate) mod captured;
 mod progress;
 mod quantity;
 mod settings;
-mod talk;
 #[cfg(test)]
 mod tests;
 mod workflow;
 
 use std::{
     borrow::Cow,
+    env,
     fmt::Display,
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind, IsTerminal as _, Write},
     num::NonZeroUsize,
     sync::{
         Arc, Mutex, PoisonError,
@@ -26,21 +26,25 @@ use std::{
 };
 
 use anstream::{AutoStream, adapter::strip_str};
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
+use self::settings::{LogReader, Show, Verbosity};
 pub use self::{
     progress::Progress,
     quantity::{few, many, size, took},
-    settings::{ColorChoice, ConsoleSettings, Options, OutputFormat, Terminals},
+    settings::{ColorChoice, ConsoleSettings, Options, OutputFormat},
     workflow::{Annotation, AnnotationLevel},
 };
-use self::{
-    settings::{LogReader, Show, Verbosity},
-    talk::Talk,
-};
 use crate::error::{self, Context, Error, Exit, Result, Stop};
+
+const DONE: Style = AnsiColor::Green.on_default().bold();
+const UNDER_WAY: Style = AnsiColor::Cyan.on_default().bold();
+const NOTE: Style = AnsiColor::Cyan.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const FAINT: Style = Style::new().dimmed();
 
 /// What commands need besides their input: the console, and the user's wish to stop.
 pub struct World {
@@ -71,7 +75,6 @@ impl World {
 
 /// Writes to stdout and stderr in the format that the settings ask for.
 pub struct Console {
-    settings: ConsoleSettings,
     answer: Mutex<Box<dyn Write + Send>>,
     /// Whether a JSON document was printed. A second one would make stdout invalid JSON.
     answered: AtomicBool,
@@ -82,12 +85,22 @@ pub struct Console {
 impl Console {
     /// A console for the streams of this process.
     pub fn of_this_process(options: &Options) -> Self {
-        let settings = ConsoleSettings::of_this_process(options);
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let terminals = (stdout.is_terminal(), stderr.is_terminal());
+        let settings = ConsoleSettings::resolve(options, |name| env::var(name).ok(), terminals);
         let bars = (settings.progress == Show::Bars)
             .then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
-        let stdout = stream(io::stdout(), settings.stdout_color);
-        let stderr = stream(io::stderr(), settings.stderr_color);
-        Self::new(settings, stdout, stderr, bars)
+        // A Windows console that does not understand color codes gets system calls instead.
+        let choice = |color| {
+            if color {
+                anstream::ColorChoice::Always
+            } else {
+                anstream::ColorChoice::AlwaysAnsi
+            }
+        };
+        let stdout = AutoStream::new(stdout, choice(settings.stdout_color));
+        let stderr = AutoStream::new(stderr, choice(settings.stderr_color));
+        Self::new(settings, Box::new(stdout), Box::new(stderr), bars)
     }
 
     fn new(
@@ -97,21 +110,24 @@ impl Console {
         bars: Option<MultiProgress>,
     ) -> Self {
         Self {
-            settings,
             answer: Mutex::new(stdout),
             answered: AtomicBool::new(false),
             group_is_open: AtomicBool::new(false),
-            talk: Arc::new(Talk::new(settings, stderr, bars)),
+            talk: Arc::new(Talk {
+                sink: Mutex::new(stderr),
+                bars,
+                settings,
+            }),
         }
     }
 
     pub fn format(&self) -> OutputFormat {
-        self.settings.format
+        self.talk.settings.format
     }
 
     /// Prints the result of a command, as JSON or as text.
     pub fn answer<T: Serialize + Display>(&self, value: &T) -> Result<()> {
-        match self.settings.format {
+        match self.talk.settings.format {
             OutputFormat::Json | OutputFormat::Sarif => self.json(value),
             OutputFormat::Text | OutputFormat::Github => self.data(value),
         }
@@ -126,7 +142,7 @@ impl Console {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
-        let text = match self.settings.reader {
+        let text = match self.talk.settings.reader {
             LogReader::Workflow => workflow::defang(&text),
             LogReader::Terminal => workflow::visible(&text),
             LogReader::Program => Cow::Borrowed(text.as_str()),
@@ -158,7 +174,7 @@ impl Console {
 
     /// Prints trusted, styled text to stdout: help. Removes the styles if colors are off.
     pub fn styled(&self, text: &str) -> Result<()> {
-        if self.settings.stdout_color {
+        if self.talk.settings.stdout_color {
             self.verbatim(text.as_bytes())
         } else {
             self.verbatim(strip_str(text).to_string().as_bytes())
@@ -173,30 +189,30 @@ impl Console {
     /// Like `status`, with a color that shows the worst finding.
     pub fn outcome(&self, verb: &str, facts: impl Display, worst: Option<AnnotationLevel>) {
         let style = match worst {
-            Some(AnnotationLevel::Error) => talk::ERROR,
-            Some(AnnotationLevel::Warning) => talk::WARNING,
-            Some(AnnotationLevel::Notice) | None => talk::DONE,
+            Some(AnnotationLevel::Error) => ERROR,
+            Some(AnnotationLevel::Warning) => WARNING,
+            Some(AnnotationLevel::Notice) | None => DONE,
         };
-        if self.settings.verbosity >= Verbosity::Normal {
+        if self.talk.settings.verbosity >= Verbosity::Normal {
             self.talk.status(style, verb, &facts.to_string());
         }
     }
 
     pub fn note(&self, text: impl Display) {
-        self.remark(Verbosity::Normal, talk::NOTE, "note", text);
+        self.remark(Verbosity::Normal, NOTE, "note", text);
     }
 
     pub fn warn(&self, text: impl Display) {
-        self.remark(Verbosity::Warnings, talk::WARNING, "warning", text);
+        self.remark(Verbosity::Warnings, WARNING, "warning", text);
     }
 
     /// Prints a message with `-v` only.
     pub fn debug(&self, text: impl Display) {
-        self.remark(Verbosity::Debug, talk::FAINT, "debug", text);
+        self.remark(Verbosity::Debug, FAINT, "debug", text);
     }
 
     fn remark(&self, least: Verbosity, style: Style, label: &str, text: impl Display) {
-        if self.settings.verbosity >= least {
+        if self.talk.settings.verbosity >= least {
             self.talk.remark(style, label, &text.to_string());
         }
     }
@@ -210,10 +226,11 @@ impl Console {
     /// Like `error`, with a different text for people.
     pub fn error_as(&self, error: &Error, rendered: &str) {
         self.talk.error(rendered);
-        if self.settings.commands {
+        if self.talk.settings.commands {
             self.talk.command(&annotation(error).command());
         }
-        if self.settings.format == OutputFormat::Json && !self.answered.load(Ordering::Relaxed) {
+        if self.talk.settings.format == OutputFormat::Json && !self.answered.load(Ordering::Relaxed)
+        {
             let document = serde_json::json!({
                 "schema": "rocwheel-error-v1",
                 "error": error::message(error),
@@ -230,11 +247,11 @@ impl Console {
     /// line.
     pub fn annotate(&self, annotation: &Annotation) {
         let (style, label, least) = match annotation.level {
-            AnnotationLevel::Error => (talk::ERROR, "error", Verbosity::Errors),
-            AnnotationLevel::Warning => (talk::WARNING, "warning", Verbosity::Warnings),
-            AnnotationLevel::Notice => (talk::NOTE, "note", Verbosity::Normal),
+            AnnotationLevel::Error => (ERROR, "error", Verbosity::Errors),
+            AnnotationLevel::Warning => (WARNING, "warning", Verbosity::Warnings),
+            AnnotationLevel::Notice => (NOTE, "note", Verbosity::Normal),
         };
-        if self.settings.commands {
+        if self.talk.settings.commands {
             self.talk.command(&annotation.command());
         } else {
             self.remark(least, style, label, annotation);
@@ -247,12 +264,13 @@ impl Console {
     /// GitHub does not nest groups, so a group inside another one is a headline, too.
     pub fn group(&self, title: impl Display) -> Group<'_> {
         let title = title.to_string();
-        let opens = self.settings.commands
-            && self.settings.verbosity >= Verbosity::Normal
+        let opens = self.talk.settings.commands
+            && self.talk.settings.verbosity >= Verbosity::Normal
             && !self.group_is_open.swap(true, Ordering::Relaxed);
         if opens {
-            self.talk.command(&workflow::open_group(&title));
-        } else if self.settings.verbosity >= Verbosity::Normal {
+            let title = workflow::data(&title);
+            self.talk.command(&format!("::group::{title}"));
+        } else if self.talk.settings.verbosity >= Verbosity::Normal {
             self.talk.headline(&title);
         }
         Group(opens.then_some(self))
@@ -268,16 +286,14 @@ impl Console {
         what: impl Display,
         total_bytes: impl Into<Option<u64>>,
     ) -> Progress {
-        let show = (self.settings.progress, false);
-        let what = what.to_string();
-        Progress::new(&self.talk, verb, &what, total_bytes.into(), show)
+        let total = total_bytes.into();
+        Progress::new(&self.talk, verb, &what.to_string(), total, false)
     }
 
     /// Like `progress`, for a part of work that already shows its progress: with a bar of its own,
     /// but with few lines.
     pub fn progress_of_part(&self, verb: &str, what: impl Display, bytes: u64) -> Progress {
-        let show = (self.settings.progress, true);
-        Progress::new(&self.talk, verb, &what.to_string(), Some(bytes), show)
+        Progress::new(&self.talk, verb, &what.to_string(), Some(bytes), true)
     }
 }
 
@@ -288,7 +304,7 @@ pub struct Group<'a>(Option<&'a Console>);
 impl Drop for Group<'_> {
     fn drop(&mut self) {
         if let Some(console) = self.0 {
-            console.talk.command(workflow::CLOSE_GROUP);
+            console.talk.command("::endgroup::");
             console.group_is_open.store(false, Ordering::Relaxed);
         }
     }
@@ -309,18 +325,95 @@ fn annotation(error: &Error) -> Annotation {
     }
 }
 
-/// A standard stream. A Windows console that does not understand color codes gets system calls
-/// instead.
-fn stream<S: anstream::stream::RawStream + Send + 'static>(
-    raw: S,
-    color: bool,
-) -> Box<dyn Write + Send>
-where
-    AutoStream<S>: Write,
-{
-    if color {
-        Box::new(AutoStream::always(raw))
-    } else {
-        Box::new(raw)
+/// The stderr side of the console, shared by all threads.
+#[derive(derive_more::Debug)]
+#[debug("Talk")]
+struct Talk {
+    sink: Mutex<Box<dyn Write + Send>>,
+    bars: Option<MultiProgress>,
+    settings: ConsoleSettings,
+}
+
+impl Talk {
+    /// Prints `      Built facts`. The verb is right-aligned in twelve columns.
+    fn status(&self, style: Style, verb: &str, facts: &str) {
+        self.line(&format!(
+            "{} {}",
+            self.paint(style, &format!("{:>12}", one_line(verb))),
+            one_line(facts)
+        ));
     }
+
+    /// Prints `label: text`.
+    fn remark(&self, style: Style, label: &str, text: &str) {
+        let label = self.paint(style, &format!("{label}:"));
+        self.line(&format!("{label} {}", one_line(text)));
+    }
+
+    /// Prints a bold line above others.
+    fn headline(&self, title: &str) {
+        self.line(&self.paint(Style::new().bold(), &one_line(title)));
+    }
+
+    /// Prints a rendered error, which has several lines.
+    fn error(&self, rendered: &str) {
+        const LABELS: [(&str, Style); 3] =
+            [("error:", ERROR), ("  caused by:", FAINT), ("hint:", NOTE)];
+        for line in workflow::visible(rendered).lines() {
+            let label = LABELS.iter().find_map(|(label, style)| {
+                Some((self.paint(*style, label), line.strip_prefix(label)?))
+            });
+            match label {
+                Some((label, rest)) => self.line(&format!("{label}{rest}")),
+                None => self.line(line),
+            }
+        }
+    }
+
+    /// Prints a workflow command of our own.
+    fn command(&self, command: &str) {
+        self.write(&format!("{command}\n"));
+    }
+
+    /// Adds a style to a text if colors are on.
+    fn paint(&self, style: Style, text: &str) -> String {
+        if self.settings.stderr_color {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// Prints a line. Untrusted text in it must have been through `visible` already.
+    fn line(&self, line: &str) {
+        let line = format!("{line}\n");
+        if self.settings.reader == LogReader::Workflow {
+            self.write(&workflow::defang(&line));
+        } else {
+            self.write(&line);
+        }
+    }
+
+    /// Errors are ignored: stderr is where they would be printed.
+    fn write(&self, text: &str) {
+        let text = error::redact(text);
+        self.without_bars(|| {
+            let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = sink.write_all(text.as_bytes());
+            let _ = sink.flush();
+        });
+    }
+
+    /// Hides the bars while `write` runs, also for stdout, because a terminal shows both streams.
+    fn without_bars<R>(&self, write: impl FnOnce() -> R) -> R {
+        match &self.bars {
+            Some(bars) => bars.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+/// Escapes untrusted text, including line feeds.
+fn one_line(text: &str) -> String {
+    workflow::visible(text).trim_end().replace('\n', r"\n")
 }

@@ -2,41 +2,32 @@
 
 use std::{
     fmt::Write,
-    sync::{
-        Arc, Mutex, TryLockError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, TryLockError},
+    time::Duration,
 };
 
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::{
+    Talk, UNDER_WAY, one_line,
     quantity::{size, took},
     settings::Show,
-    talk::{Talk, UNDER_WAY, one_line},
 };
 
 /// A handle that many threads can advance. Its bar disappears when it is dropped.
 #[derive(Debug)]
-pub struct Progress(Shown);
-
-#[derive(Debug)]
-enum Shown {
-    Nothing,
-    /// It clears itself on drop.
-    Bar(ProgressBar),
-    Lines(Lines),
+pub struct Progress {
+    /// Also counts where it is not drawn. It clears itself on drop.
+    bar: ProgressBar,
+    lines: Option<Lines>,
 }
 
+/// Lines in place of a bar.
 #[derive(Debug)]
 struct Lines {
     talk: Arc<Talk>,
     verb: String,
     what: String,
-    total: Option<u64>,
-    done: AtomicU64,
-    start: Instant,
     pace: Mutex<LinePace>,
 }
 
@@ -44,7 +35,7 @@ struct Lines {
 const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
 /// Decides when the next line is due.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct LinePace {
     /// Whether this is only a part of work that also shows its progress.
     is_part: bool,
@@ -60,17 +51,9 @@ impl LinePace {
     /// The maximum time between lines, as a longer silence looks like a hang.
     const LONGEST: Duration = Duration::from_secs(30);
 
-    fn new(is_part: bool) -> Self {
-        Self {
-            is_part,
-            last_line: Duration::ZERO,
-            tenths: 0,
-        }
-    }
-
     fn is_due(&mut self, elapsed: Duration, done: u64, total: Option<u64>) -> bool {
         let since = elapsed.saturating_sub(self.last_line);
-        let tenths = total.map_or(0, |total| tenths(done, total));
+        let tenths = total.map_or(0, |total| percent(done, total) / 10);
         // The lines of a part only show that it is not stuck, so they are rare.
         let early = !self.is_part && tenths > self.tenths && since >= Self::SHORTEST;
         let due = since >= Self::LONGEST || early;
@@ -88,66 +71,52 @@ impl Progress {
         verb: &str,
         what: &str,
         total: Option<u64>,
-        (show, is_part): (Show, bool),
+        is_part: bool,
     ) -> Self {
-        Self(match (show, &talk.bars) {
-            (Show::Nothing, _) => Shown::Nothing,
+        let (bar, what) = (bar(total), one_line(what));
+        let lines = match (talk.settings.progress, &talk.bars) {
             (Show::Bars, Some(bars)) => {
-                let bar = bar(total)
-                    .with_prefix(talk.paint(UNDER_WAY, verb))
-                    .with_message(one_line(what));
-                Shown::Bar(bars.add(bar))
+                let bar = bar.with_prefix(talk.paint(UNDER_WAY, verb));
+                let bar = bars.add(bar.with_message(what));
+                return Self { bar, lines: None };
             }
-            _ => Shown::Lines(Lines {
+            (Show::Nothing, _) => None,
+            _ => Some(Lines {
                 talk: Arc::clone(talk),
                 verb: verb.to_owned(),
-                what: one_line(what),
-                total,
-                done: AtomicU64::new(0),
-                start: Instant::now(),
-                pace: Mutex::new(LinePace::new(is_part)),
+                what,
+                pace: Mutex::new(LinePace {
+                    is_part,
+                    ..LinePace::default()
+                }),
             }),
-        })
+        };
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+        Self { bar, lines }
     }
 
     /// Advances by this many bytes.
     pub fn inc(&self, bytes: u64) {
-        match &self.0 {
-            Shown::Nothing => {}
-            Shown::Bar(bar) => bar.inc(bytes),
-            Shown::Lines(lines) => lines.inc(bytes),
-        }
-    }
-}
-
-#[cfg(test)]
-impl Progress {
-    pub(super) fn done(&self) -> Option<u64> {
-        match &self.0 {
-            Shown::Nothing => None,
-            Shown::Bar(bar) => Some(bar.position()),
-            Shown::Lines(lines) => Some(lines.done.load(Ordering::Relaxed)),
-        }
-    }
-}
-
-impl Lines {
-    fn inc(&self, bytes: u64) {
-        let done = self
-            .done
-            .fetch_add(bytes, Ordering::Relaxed)
-            .saturating_add(bytes);
-        let mut pace = match self.pace.try_lock() {
+        self.bar.inc(bytes);
+        let Some(lines) = &self.lines else {
+            return;
+        };
+        let mut pace = match lines.pace.try_lock() {
             Ok(pace) => pace,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             // Another thread is checking right now.
             Err(TryLockError::WouldBlock) => return,
         };
-        let elapsed = self.start.elapsed();
-        if pace.is_due(elapsed, done, self.total) {
-            let facts = facts(&self.what, done, self.total, elapsed);
-            self.talk.status(UNDER_WAY, &self.verb, &facts);
+        let (done, total, elapsed) = (self.bar.position(), self.bar.length(), self.bar.elapsed());
+        if pace.is_due(elapsed, done, total) {
+            let facts = facts(&lines.what, done, total, elapsed);
+            lines.talk.status(UNDER_WAY, &lines.verb, &facts);
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn done(&self) -> u64 {
+        self.bar.position()
     }
 }
 
@@ -198,10 +167,6 @@ fn bar(total: Option<u64>) -> ProgressBar {
     bar.with_style(style)
 }
 
-fn tenths(done: u64, total: u64) -> u64 {
-    percent(done, total) / 10
-}
-
 fn percent(done: u64, total: u64) -> u64 {
     let done = u128::from(done.min(total)) * 100;
     u64::try_from(done.checked_div(total.into()).unwrap_or(100)).unwrap_or(100)
@@ -219,7 +184,10 @@ mod tests {
     }
 
     fn lines_of(is_part: bool, seconds: u32, total: Option<u64>) -> Vec<u32> {
-        let mut pace = LinePace::new(is_part);
+        let mut pace = LinePace {
+            is_part,
+            ..LinePace::default()
+        };
         (1..=seconds)
             .filter(|&second| {
                 let done = u64::from(second) * 1000 / u64::from(seconds);

@@ -1,7 +1,5 @@
 //! Settings of the console, derived from flags, environment variables and the terminal.
 
-use std::{env, io::IsTerminal};
-
 use clap::{ArgAction, ValueEnum};
 
 /// The format of the results on stdout.
@@ -58,22 +56,6 @@ fn count(text: &str) -> Result<u8, String> {
     }
 }
 
-/// Which of stdout and stderr are terminals.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Terminals {
-    pub stdout: bool,
-    pub stderr: bool,
-}
-
-impl Terminals {
-    pub fn of_this_process() -> Self {
-        Self {
-            stdout: std::io::stdout().is_terminal(),
-            stderr: std::io::stderr().is_terminal(),
-        }
-    }
-}
-
 /// What is printed to stderr. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
@@ -120,11 +102,12 @@ pub struct ConsoleSettings {
 }
 
 impl ConsoleSettings {
-    /// Derives the settings from flags, environment variables and terminals.
+    /// Derives the settings from flags, environment variables, and whether stdout and stderr are
+    /// terminals.
     pub fn resolve(
         options: &Options,
         variable: impl Fn(&str) -> Option<String>,
-        terminals: Terminals,
+        (stdout, stderr): (bool, bool),
     ) -> Self {
         let actions = is_on(&variable, "GITHUB_ACTIONS");
         let format = match options.format {
@@ -142,7 +125,7 @@ impl ConsoleSettings {
         let dumb = variable("TERM").is_some_and(|term| term == "dumb");
         let progress = if options.no_progress || verbosity < Verbosity::Normal {
             Show::Nothing
-        } else if terminals.stderr && !dumb && !ci {
+        } else if stderr && !dumb && !ci {
             Show::Bars
         } else {
             Show::Lines
@@ -164,25 +147,16 @@ impl ConsoleSettings {
                 OutputFormat::Json | OutputFormat::Sarif => actions,
                 OutputFormat::Github => true,
             },
-            stdout_color: color(terminals.stdout),
-            stderr_color: color(terminals.stderr),
+            stdout_color: color(stdout),
+            stderr_color: color(stderr),
             reader: if actions || format == OutputFormat::Github {
                 LogReader::Workflow
-            } else if terminals.stdout {
+            } else if stdout {
                 LogReader::Terminal
             } else {
                 LogReader::Program
             },
         }
-    }
-
-    /// Derives the settings of this process.
-    pub fn of_this_process(options: &Options) -> Self {
-        Self::resolve(
-            options,
-            |name| env::var(name).ok(),
-            Terminals::of_this_process(),
-        )
     }
 }
 
@@ -227,11 +201,7 @@ mod tests {
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| value.to_owned())
         };
-        let terminals = Terminals {
-            stdout: terminal,
-            stderr: terminal,
-        };
-        ConsoleSettings::resolve(&options, variable, terminals)
+        ConsoleSettings::resolve(&options, variable, (terminal, terminal))
     }
 
     /// As many `-v`, or as many `-q` if the number is negative.

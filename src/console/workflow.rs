@@ -59,16 +59,9 @@ impl fmt::Display for Annotation {
     }
 }
 
-/// The workflow command that starts a group of folded lines.
-pub(super) fn open_group(title: &str) -> String {
-    format!("::group::{}", data(title))
-}
-
-pub(super) const CLOSE_GROUP: &str = "::endgroup::";
-
 /// Escapes the message of a command. The runner prints it to the log, so it must not contain a
 /// command itself.
-fn data(text: &str) -> String {
+pub(super) fn data(text: &str) -> String {
     escape(&defang(&visible(text)))
 }
 
