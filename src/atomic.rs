@@ -5,7 +5,6 @@
 //! and removes it.
 
 pub mod lock;
-pub mod space;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -288,6 +287,13 @@ pub fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The free space at a directory, which need not exist yet. `None` if the system does not tell.
+pub fn free_space(directory: &Path) -> Option<u64> {
+    let mut there = directory.ancestors();
+    let there = there.find(|path| fs::metadata(path).is_ok());
+    fs4::available_space(there.unwrap_or(Path::new("."))).ok()
+}
+
 /// Whether the path exists; a dangling symlink counts.
 fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
@@ -452,5 +458,12 @@ mod tests {
         let random = name.file_name().unwrap().to_str().unwrap();
         assert!(!random.contains(&format!("-{pid}-")), "{random}");
         assert_ne!(name, again);
+    }
+
+    #[test]
+    fn a_directory_that_is_to_come_has_the_room_of_what_it_will_be_in() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(free_space(&place.path().join("a/b")).is_some());
+        assert!(free_space(Path::new("not/here/yet")).is_some());
     }
 }

@@ -36,19 +36,8 @@ pub fn map<I: Sync, T: Send>(
     stop: &Stop,
     work: impl Fn(&I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let end = AtomicUsize::new(items.len());
-    let work = |at: usize, item: &I| {
-        let result = work(item);
-        if result.is_err() {
-            end.fetch_min(at, Ordering::Relaxed);
-        }
-        result
-    };
-    let (done, failed) = collect(items, (jobs, stop), &end, work)?;
-    failed
-        .into_iter()
-        .next()
-        .map_or(Ok(done), |(_, it)| Err(it))
+    let (done, failed) = collect(items, (jobs, stop), true, work)?;
+    failed.into_iter().next().map_or(Ok(done), Err)
 }
 
 /// Like [`map`], but tries all items even if some fail.
@@ -61,8 +50,7 @@ pub fn try_map<I: Sync, T: Send>(
     stop: &Stop,
     work: impl Fn(&I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let end = AtomicUsize::new(items.len());
-    let (done, failed) = collect(items, (jobs, stop), &end, |_, item| work(item))?;
+    let (done, failed) = collect(items, (jobs, stop), false, work)?;
     all_failures(failed, items.len())?;
     Ok(done)
 }
@@ -76,50 +64,29 @@ pub fn try_each<I: Sync, T: Send>(
     work: impl Fn(&I) -> Result<T> + Sync,
     mut done: impl FnMut(&I, T),
 ) -> Result<()> {
-    let end = AtomicUsize::new(items.len());
-    let mut failed = Vec::new();
-    let work = |_: usize, item: &I| work(item);
-    run(items, 1, (jobs, stop), &end, work, |at, result| {
-        match (items.get(at), result) {
-            (Some(item), Ok(result)) => done(item, result),
-            (_, Err(error)) => failed.push((at, error)),
-            (None, _) => {}
-        }
-    });
-    stop.check()?;
-    failed.sort_by_key(|(at, _)| *at);
+    let done = |at: usize, result| done(&items[at], result);
+    let failed = run(items, 1, (jobs, stop), false, work, done)?;
     all_failures(failed, items.len())
 }
-
-type Failures = Vec<(usize, Error)>;
 
 /// Runs the work, and returns the results and the failures, both in the order of the items.
 fn collect<I: Sync, T: Send>(
     items: &[I],
     (jobs, stop): (NonZeroUsize, &Stop),
-    end: &AtomicUsize,
-    work: impl Fn(usize, &I) -> Result<T> + Sync,
-) -> Result<(Vec<T>, Failures)> {
+    ends_early: bool,
+    work: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<(Vec<T>, Vec<Error>)> {
     let portion = (items.len() / jobs.get() / PORTIONS).clamp(1, LONGEST_PORTION);
-    let mut all = Vec::with_capacity(items.len());
-    run(items, portion, (jobs, stop), end, work, |at, result| {
-        all.push((at, result));
-    });
-    // An interrupted item can fail in many ways. Report the interruption instead.
-    stop.check()?;
-    all.sort_unstable_by_key(|(at, _)| *at);
-    let (mut done, mut failed) = (Vec::with_capacity(all.len()), Vec::new());
-    for (at, result) in all {
-        match result {
-            Ok(result) => done.push(result),
-            Err(error) => failed.push((at, error)),
-        }
-    }
-    Ok((done, failed))
+    let mut done = Vec::with_capacity(items.len());
+    let take = |at, result| done.push((at, result));
+    let failed = run(items, portion, (jobs, stop), ends_early, work, take)?;
+    done.sort_unstable_by_key(|(at, _)| *at);
+    Ok((done.into_iter().map(|(_, result)| result).collect(), failed))
 }
 
-/// The loop behind the other functions. Workers take the next portion of items until they reach
-/// `end` or `stop` is set.
+/// The loop behind the other functions. Workers take the next portion of items until none is left,
+/// `stop` is set or, if a failure ends the work early, an earlier item has failed. Returns the
+/// failures in the order of the items.
 ///
 /// The results of a portion are sent together: for items that take microseconds, waking the
 /// receiver for each of them would take longer than the work.
@@ -127,55 +94,67 @@ fn run<I: Sync, T: Send>(
     items: &[I],
     portion: usize,
     (jobs, stop): (NonZeroUsize, &Stop),
-    end: &AtomicUsize,
-    work: impl Fn(usize, &I) -> Result<T> + Sync,
-    mut done: impl FnMut(usize, Result<T>),
-) {
-    let next = AtomicUsize::new(0);
+    ends_early: bool,
+    work: impl Fn(&I) -> Result<T> + Sync,
+    mut done: impl FnMut(usize, T),
+) -> Result<Vec<Error>> {
+    let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(items.len()));
+    let is_due = |at: usize| at < end.load(Ordering::Relaxed) && stop.check().is_ok();
+    let attempt = |at: usize| {
+        let result = work(&items[at]);
+        if ends_early && result.is_err() {
+            end.fetch_min(at, Ordering::Relaxed);
+        }
+        (at, result)
+    };
+    let mut failed = Vec::new();
     let (sender, results) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..jobs.get().min(items.len().div_ceil(portion)) {
-            let (sender, next, work) = (sender.clone(), &next, &work);
+            let (sender, next, is_due, attempt) = (sender.clone(), &next, &is_due, &attempt);
             scope.spawn(move || {
                 loop {
                     let from = next.fetch_add(portion, Ordering::Relaxed);
-                    let is_due =
-                        |at: usize| at < end.load(Ordering::Relaxed) && stop.check().is_ok();
                     if !is_due(from) {
                         return;
                     }
-                    let items = items.iter().enumerate().skip(from).take(portion);
-                    let due = items.take_while(|(at, _)| is_due(*at));
-                    let results: Vec<_> = due.map(|(at, item)| (at, work(at, item))).collect();
+                    let due = (from..items.len().min(from + portion)).take_while(|at| is_due(*at));
                     // Cannot fail: the caller receives until the last worker has ended.
-                    let _ = sender.send(results);
+                    let _ = sender.send(due.map(attempt).collect::<Vec<_>>());
                 }
             });
         }
         drop(sender);
         for (at, result) in results.into_iter().flatten() {
-            done(at, result);
+            match result {
+                Ok(result) => done(at, result),
+                Err(error) => failed.push((at, error)),
+            }
         }
     });
+    // An interrupted item can fail in many ways. Report the interruption instead.
+    stop.check()?;
+    failed.sort_unstable_by_key(|(at, _)| *at);
+    Ok(failed.into_iter().map(|(_, error)| error).collect())
 }
 
-fn all_failures(mut failed: Failures, tried: usize) -> Result<()> {
+fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
     match failed.len() {
         0 => Ok(()),
-        1 => failed.pop().map_or(Ok(()), |(_, error)| Err(error)),
+        1 => failed.pop().map_or(Ok(()), Err),
         _ => Err(together(&failed, tried)),
     }
 }
 
 /// Combines several failures into one error.
-fn together(failed: &Failures, tried: usize) -> Error {
+fn together(failed: &[Error], tried: usize) -> Error {
     let mut text = format!("{} of {tried} failed", failed.len());
-    for (_, error) in failed {
+    for error in failed {
         text.push_str("\n  ");
         text.push_str(&one_line(error));
     }
-    let advice: BTreeSet<String> = failed.iter().flat_map(|(_, error)| hints(error)).collect();
-    let is_no = failed.iter().any(|(_, error)| Exit::of(error) == Exit::No);
+    let advice: BTreeSet<String> = failed.iter().flat_map(hints).collect();
+    let is_no = failed.iter().any(|error| Exit::of(error) == Exit::No);
     let error = if is_no {
         Error::new(No(text))
     } else {

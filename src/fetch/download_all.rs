@@ -17,7 +17,7 @@ use super::{
     state::{FetchState, Sufficiency},
 };
 use crate::{
-    atomic::space,
+    atomic,
     console::{World, few, many, size, took},
     error::{Error, No, Result, anyhow, hinted, hints, one_line},
     parallel,
@@ -56,7 +56,7 @@ pub(super) fn deliver(
 fn check_space(output: &OutputDir, needed: u64, world: &World) -> Result<()> {
     let place = output.root.display();
     // Some systems do not report the free space. Try then: a full disk fails later anyway.
-    let free = space::free(&output.root).unwrap_or(u64::MAX);
+    let free = atomic::free_space(&output.root).unwrap_or(u64::MAX);
     let is_packed = output.form == OutputForm::Packed;
     let (needs, has) = (size(needed), size(free));
     if needed > free {

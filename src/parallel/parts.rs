@@ -46,7 +46,16 @@ pub fn in_parts<D: Divide>(
         items,
         room,
         stop,
-        state: Mutex::new(PartsState::default()),
+        state: Mutex::new(PartsState {
+            unopened: 0,
+            used: 0,
+            ready: VecDeque::new(),
+            done: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            wanted: (0, 0),
+            failure: None,
+            closed: false,
+        }),
         change: Condvar::new(),
     };
     thread::scope(|scope| {
@@ -88,26 +97,6 @@ struct PartsState<D: Divide> {
     closed: bool,
 }
 
-enum PartTask<O> {
-    Open(usize),
-    Work(At, Arc<O>),
-}
-
-impl<D: Divide> Default for PartsState<D> {
-    fn default() -> Self {
-        Self {
-            unopened: 0,
-            used: 0,
-            ready: VecDeque::new(),
-            done: BTreeMap::new(),
-            parts: BTreeMap::new(),
-            wanted: (0, 0),
-            failure: None,
-            closed: false,
-        }
-    }
-}
-
 impl<D: Divide> PartsState<D> {
     /// Whether no earlier part has failed, so that the result of this part can still be taken.
     fn counts(&self, place: At) -> bool {
@@ -133,18 +122,23 @@ impl<D: Divide> SharedParts<'_, D> {
 
     fn run_worker(&self) {
         let _leave = Leave(self);
-        while let Some(task) = self.task() {
-            match task {
-                PartTask::Open(index) => self.open(index),
-                PartTask::Work(place, opened) => self.work(place, &opened),
+        while let Some((place, opened)) = self.task() {
+            match opened {
+                None => self.open(place.0),
+                Some(opened) => {
+                    let work = |item: &_| self.how.work(item, &opened, place.1);
+                    if let Some(done) = self.attempt(place, work) {
+                        self.lock().done.insert(place, done);
+                    }
+                }
             }
             self.change.notify_all();
         }
     }
 
-    /// The next task of a worker; blocks until there is one. Parts come before new items, because
-    /// finished items make room.
-    fn task(&self) -> Option<PartTask<D::Opened>> {
+    /// The next part to work on, or the next item to open; blocks until there is one. Parts come
+    /// before new items, because finished items make room.
+    fn task(&self) -> Option<(At, Option<Arc<D::Opened>>)> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -152,7 +146,7 @@ impl<D: Divide> SharedParts<'_, D> {
             }
             while let Some((place, opened)) = state.ready.pop_front() {
                 if state.counts(place) {
-                    return Some(PartTask::Work(place, opened));
+                    return Some((place, Some(opened)));
                 }
             }
             // Items are opened in order. So all items before the one that `next` waits for are done
@@ -164,7 +158,7 @@ impl<D: Divide> SharedParts<'_, D> {
             if item.is_some() && fits {
                 state.unopened += 1;
                 state.used = state.used.saturating_add(cost);
-                return Some(PartTask::Open(index));
+                return Some(((index, 0), None));
             }
             state = self.wait(state);
         }
@@ -180,13 +174,6 @@ impl<D: Divide> SharedParts<'_, D> {
         let mut state = self.lock();
         state.ready.extend(ready);
         state.parts.insert(index, parts);
-    }
-
-    fn work(&self, place: At, opened: &D::Opened) {
-        let done = self.attempt(place, |item| self.how.work(item, opened, place.1));
-        if let Some(done) = done {
-            self.lock().done.insert(place, done);
-        }
     }
 
     /// Does a step, unless the user has interrupted, and keeps its failure.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, error::Error as StdError, io, path::Path};
 use walkdir::WalkDir;
 
 use crate::{
-    atomic::space,
+    atomic,
     console::{World, size},
     error::{Error, Result, anyhow, hinted},
     package::{
@@ -77,7 +77,7 @@ pub(super) fn check_space(
 ) -> Result<()> {
     // If the system does not report the free space, start anyway. A full disk stops the build
     // with a hint of its own.
-    let Some(free) = space::free(dist) else {
+    let Some(free) = atomic::free_space(dist) else {
         return Ok(());
     };
     let (place, bytes) = (dist.display(), bytes(plan));
