@@ -50,7 +50,7 @@ impl HttpStore {
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
             .build()
-            .map_err(|error| StoreError::new(StoreFailureKind::Failed, &origin).caused_by(error))?;
+            .map_err(|error| StoreError::failed(&origin, error))?;
         Ok(Self {
             origin,
             client,
@@ -94,19 +94,17 @@ impl HttpStore {
         error: StoreError,
         failures: &mut Failures,
     ) -> Result<(), StoreError> {
-        let pause = failures.pause(&BACKOFF);
-        let pause = pause.filter(|_| error.kind() == StoreFailureKind::Unavailable);
-        let Some(pause) = pause else {
-            return Err(error);
-        };
-        retry::sleep(pause, &self.stop)
-            .map_err(|stopped| StoreError::new(StoreFailureKind::Failed, url).caused_by(stopped))
+        match failures.pause(&BACKOFF) {
+            Some(pause) if error.kind() == StoreFailureKind::Unavailable => {
+                retry::sleep(pause, &self.stop).map_err(|stopped| StoreError::failed(url, stopped))
+            }
+            _ => Err(error),
+        }
     }
 
     /// Runs a future until it ends or the user interrupts.
     fn wait<T>(&self, url: &str, something: impl Future<Output = T>) -> Result<T, StoreError> {
-        parallel::wait(&self.stop, something)
-            .map_err(|stopped| StoreError::new(StoreFailureKind::Failed, url).caused_by(stopped))
+        parallel::wait(&self.stop, something).map_err(|stopped| StoreError::failed(url, stopped))
     }
 }
 
@@ -166,9 +164,8 @@ impl Store for HttpStore {
                 None => length(&answer),
             };
             let cause = "the server does not say how many bytes it has";
-            let error =
-                || StoreError::new(StoreFailureKind::Failed, self.url(key)).caused_by(cause);
-            (size.ok_or_else(error)?, answer)
+            let unknown = || StoreError::failed(self.url(key), cause);
+            (size.ok_or_else(unknown)?, answer)
         };
         Ok(Object {
             key: key.clone(),

@@ -1,7 +1,9 @@
 //! How to reach a bucket: endpoint, region, credentials, and where the bucket's name stands in a
 //! URL.
 
-use std::{net::IpAddr, str::FromStr};
+use std::str::FromStr;
+
+use url::{Host, Url};
 
 use crate::{
     error::{Invalid, Secret},
@@ -104,17 +106,16 @@ impl Endpoint {
 /// Whether no machine on the network can change what is sent to a URL: it uses TLS, or stays on this
 /// machine.
 pub(super) fn is_private(url: &str) -> bool {
-    let Some((scheme, rest)) = url.split_once("://") else {
+    let Ok(url) = Url::parse(url) else {
         return false;
     };
-    let host = rest.split('/').next().unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| {
-        let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
-        if is_port { name } else { host }
-    });
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    let is_here = name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    scheme == "https" || is_here
+    let is_here = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "https" || is_here
 }
 
 impl S3Region {

@@ -2,9 +2,7 @@
 //! bucket's region, renew expired credentials, and stop when the user interrupts.
 
 use std::{
-    error::Error,
     fmt,
-    future::Future,
     sync::{
         PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -27,8 +25,7 @@ use super::{
     S3Limits,
     access::{Access, Addressing, Keys, S3Region, Signing, is_private},
     credentials::{credentials, region},
-    failure::{Asker, body, failure, status},
-    retry::TooManyRequests,
+    failure::{Asker, S3Failure, TooManyRequests, body, failure, plain, status},
 };
 use crate::{
     error::Stop,
@@ -56,8 +53,6 @@ struct Clients {
     /// `None` without credentials.
     signed: Option<Client>,
     unsigned: Client,
-    region: String,
-    is_private: bool,
 }
 
 impl Connection {
@@ -67,16 +62,17 @@ impl Connection {
         limits: &S3Limits,
         stop: Stop,
     ) -> Result<Self, StoreError> {
-        let place = format!("s3://{bucket}");
-        let opening = Clients::open(&place, bucket, access, limits);
-        let clients = wait(&stop, &place, opening)?;
+        let opening = Clients::open(bucket, access, limits);
+        let opened = parallel::wait(&stop, opening);
+        let (clients, is_private) =
+            opened.map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))??;
         let asker = match (&clients.signed, &access.signing) {
             (Some(_), _) => Asker::Known,
             (None, Signing::Never) => Asker::Anonymous,
             (None, _) => Asker::Unknown,
         };
         Ok(Self {
-            is_private: clients.is_private,
+            is_private,
             clients: RwLock::new(clients),
             asker,
             bucket: bucket.clone(),
@@ -96,130 +92,106 @@ impl Connection {
         place: impl fmt::Display,
         future: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        wait(&self.stop, place, future)
+        parallel::wait(&self.stop, future)
+            .unwrap_or_else(|stopped| Err(StoreError::failed(place, stopped)))
     }
 
     /// Sends a request that changes something.
-    pub(super) fn write<T, E, F>(
+    pub(super) fn write<T, E: ProvideErrorMetadata, F: Future<Output = Result<T, SdkError<E>>>>(
         &self,
         place: &str,
         request: impl Fn(Client) -> F,
-    ) -> Result<T, StoreError>
-    where
-        E: ProvideErrorMetadata + Error + 'static,
-        F: Future<Output = Result<T, SdkError<E>>>,
-    {
-        self.wait(
-            place,
-            self.ask(place, self.asker, Clients::either, &request),
-        )
+    ) -> Result<T, StoreError> {
+        self.wait(place, self.ask(place, Clients::either, &request))
     }
 
     /// Sends a request that only reads, and blocks the calling thread until the answer.
-    pub(super) fn read<T, E, F>(
+    pub(super) fn read<T, E: ProvideErrorMetadata, F: Future<Output = Result<T, SdkError<E>>>>(
         &self,
         place: &str,
         request: impl Fn(Client) -> F,
-    ) -> Result<T, StoreError>
-    where
-        E: ProvideErrorMetadata + Error + 'static,
-        F: Future<Output = Result<T, SdkError<E>>>,
-    {
+    ) -> Result<T, StoreError> {
         self.wait(place, self.reading(place, &request))
     }
 
     /// Sends a request that only reads. A public bucket may deny it to expired or foreign
     /// credentials and still allow it without any, so a denied request is repeated unsigned. If
     /// that fails too, the error is that of the signed request.
-    pub(super) async fn reading<T, E, F>(
+    pub(super) async fn reading<
+        T,
+        E: ProvideErrorMetadata,
+        F: Future<Output = Result<T, SdkError<E>>>,
+    >(
         &self,
         place: &str,
         request: &impl Fn(Client) -> F,
-    ) -> Result<T, StoreError>
-    where
-        E: ProvideErrorMetadata + Error + 'static,
-        F: Future<Output = Result<T, SdkError<E>>>,
-    {
+    ) -> Result<T, StoreError> {
         let unsigned = |clients: Clients| clients.unsigned;
         if self.reads_unsigned.load(Ordering::Relaxed) {
-            return self.ask(place, self.asker, unsigned, request).await;
+            return self.ask(place, unsigned, request).await;
         }
-        let error = match self.ask(place, self.asker, Clients::either, request).await {
-            Err(error)
-                if error.kind() == StoreFailureKind::Denied && self.asker == Asker::Known =>
-            {
-                error
-            }
-            answer => return answer,
-        };
-        let answer = self.ask(place, Asker::Anonymous, unsigned, request).await;
-        let answer = answer.map_err(|_| error)?;
+        let answer = self.ask(place, Clients::either, request).await;
+        let is_denied = |error: &StoreError| error.kind() == StoreFailureKind::Denied;
+        if self.asker != Asker::Known || !answer.as_ref().is_err_and(is_denied) {
+            return answer;
+        }
+        let again = self.ask(place, unsigned, request).await.or(answer)?;
         self.reads_unsigned.store(true, Ordering::Relaxed);
-        Ok(answer)
+        Ok(again)
     }
 
     /// Sends a request. Repeats it once if the server answers that the bucket is in another region,
     /// or that the credentials have expired.
-    async fn ask<T, E, F>(
+    async fn ask<T, E: ProvideErrorMetadata, F: Future<Output = Result<T, SdkError<E>>>>(
         &self,
         place: &str,
-        asker: Asker,
         client: impl Fn(Clients) -> Client,
         request: &impl Fn(Client) -> F,
-    ) -> Result<T, StoreError>
-    where
-        E: ProvideErrorMetadata + Error + 'static,
-        F: Future<Output = Result<T, SdkError<E>>>,
-    {
+    ) -> Result<T, StoreError> {
         let clients = self.clients();
-        let answer = request(client(clients.clone())).await;
+        let answer = request(client(clients.clone())).await.map_err(plain);
         let others = match &answer {
-            // The response to a HEAD has no body, and so does not name the right region.
-            Err(error) if is_mute(error) => self.probe(&client(clients.clone()), &clients).await,
+            // A 400 without a body does not say what is wrong: the response to a HEAD has none, and
+            // so does not name the right region. An empty listing is asked for, whose error does.
+            Err(error) if status(error) == Some(400) && body(error).is_empty() => {
+                let listing = client(clients.clone()).list_objects_v2();
+                let listing = listing.bucket(self.bucket.as_str()).max_keys(0).send();
+                let error = listing.await.map_err(plain).err();
+                error.and_then(|error| clients.others(&error))
+            }
             Err(error) => clients.others(error),
             Ok(_) => None,
         };
         let answer = match others {
             Some(others) => {
-                self.change(others);
-                request(client(self.clients())).await
+                *self.clients.write().unwrap_or_else(PoisonError::into_inner) = others;
+                request(client(self.clients())).await.map_err(plain)
             }
             None => answer,
         };
-        answer.map_err(|error| failure(place, asker, &error))
-    }
-
-    /// Asks the server for an empty listing, whose error names the right region, and returns
-    /// clients for that region.
-    async fn probe(&self, client: &Client, clients: &Clients) -> Option<Clients> {
-        let request = client.list_objects_v2().bucket(self.bucket.as_str());
-        let error = request.max_keys(0).send().await.err()?;
-        clients.others(&error)
+        answer.map_err(|error| failure(place, self.asker, &error))
     }
 
     fn clients(&self) -> Clients {
         let clients = self.clients.read();
         clients.unwrap_or_else(PoisonError::into_inner).clone()
     }
-
-    fn change(&self, clients: Clients) {
-        *self.clients.write().unwrap_or_else(PoisonError::into_inner) = clients;
-    }
 }
 
 impl Clients {
+    /// Also returns whether the connection is private.
     async fn open(
-        place: &str,
         bucket: &Bucket,
         access: &Access,
         limits: &S3Limits,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<(Self, bool), StoreError> {
         let region = region(access).await;
+        let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .region(config::Region::new(region.clone()))
             .retry_config(retries(limits))
             .timeout_config(timeouts(Duration::from_mins(1)))
-            .stalled_stream_protection(stalls(limits))
+            .stalled_stream_protection(stalls.build())
             .no_credentials();
         if let Some(profile) = &access.profile {
             loader = loader.profile_name(&profile.name);
@@ -229,73 +201,63 @@ impl Clients {
         }
         let unsigned = ConfigLoader::load(loader).await;
         let credentials = match &access.signing {
-            Signing::Auto => credentials(place, access, &region).await?,
+            Signing::Auto => credentials(bucket, access, &region).await?,
             Signing::With(Keys { id, secret }) => {
                 let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
                 Some(SharedCredentialsProvider::new(keys))
             }
             Signing::Never => None,
         };
+        let endpoint = unsigned.endpoint_url();
+        let in_path = match access.addressing {
+            // Amazon's wildcard certificate covers one label before the endpoint, and so does not
+            // cover the name of a bucket with dots.
+            Addressing::Auto => endpoint.is_some() || bucket.as_str().contains('.'),
+            Addressing::Path => true,
+            Addressing::Virtual => false,
+        };
         let client = |config: &SdkConfig| {
-            let is_amazon = config.endpoint_url().is_none();
-            let in_path = match access.addressing {
-                // Amazon's wildcard certificate covers one label before the endpoint, and so does
-                // not cover the name of a bucket with dots.
-                Addressing::Auto => !is_amazon || bucket.as_str().contains('.'),
-                Addressing::Path => true,
-                Addressing::Virtual => false,
-            };
             let config = config::Builder::from(config).force_path_style(in_path);
-            let config = config.retry_classifier(TooManyRequests);
-            Client::from_conf(config.build())
+            Client::from_conf(config.retry_classifier(TooManyRequests).build())
         };
         let signed = credentials.map(|credentials| {
             let config = unsigned.to_builder().credentials_provider(credentials);
             client(&config.build())
         });
-        Ok(Self {
+        let unsigned_client = client(&unsigned);
+        let clients = Self {
             signed,
-            unsigned: client(&unsigned),
-            region,
-            is_private: unsigned.endpoint_url().is_none_or(is_private),
-        })
+            unsigned: unsigned_client,
+        };
+        Ok((clients, endpoint.is_none_or(is_private)))
     }
 
     fn either(self) -> Client {
         self.signed.unwrap_or(self.unsigned)
     }
 
-    /// Clients that may succeed where these failed: in another region, or with new credentials.
-    fn others<E: ProvideErrorMetadata>(&self, error: &SdkError<E>) -> Option<Self> {
-        match home(error) {
-            Some(home) if home.as_str() != self.region => Some(self.in_region(&home)),
-            _ if is_over(error) => self.renewed(),
-            _ => None,
+    /// Clients that may succeed where these failed: in another region, or with an empty cache of
+    /// credentials, as a profile or a role may then provide new ones.
+    fn others(&self, error: &S3Failure) -> Option<Self> {
+        let region = self.unsigned.config().region();
+        let home = home(error).map(|home| config::Region::new(home.to_string()));
+        let home = home.filter(|home| Some(home) != region);
+        // Whether the server says that the credentials have expired.
+        let is_over = matches!(error.code(), Some("ExpiredToken" | "TokenRefreshRequired"));
+        if home.is_none() && !(is_over && self.signed.is_some()) {
+            return None;
         }
-    }
-
-    fn in_region(&self, region: &S3Region) -> Self {
-        let region = region.as_str().to_owned();
         let client = |client: &Client| {
             let config = client.config().to_builder();
-            Client::from_conf(config.region(config::Region::new(region.clone())).build())
+            let config = match &home {
+                Some(home) => config.region(home.clone()),
+                None => config.identity_cache(IdentityCache::lazy().build()),
+            };
+            Client::from_conf(config.build())
         };
-        Self {
+        Some(Self {
             signed: self.signed.as_ref().map(client),
             unsigned: client(&self.unsigned),
-            region,
-            is_private: self.is_private,
-        }
-    }
-
-    /// Clients with an empty credentials cache. A profile or a role may then provide new
-    /// credentials.
-    fn renewed(&self) -> Option<Self> {
-        let config = self.signed.as_ref()?.config().to_builder();
-        let config = config.identity_cache(IdentityCache::lazy().build());
-        Some(Self {
-            signed: Some(Client::from_conf(config.build())),
-            ..self.clone()
         })
     }
 }
@@ -314,13 +276,6 @@ fn timeouts(read: Duration) -> TimeoutConfig {
         .build()
 }
 
-/// Treats a response that has stopped sending as broken.
-fn stalls(limits: &S3Limits) -> StalledStreamProtectionConfig {
-    StalledStreamProtectionConfig::enabled()
-        .grace_period(limits.stall)
-        .build()
-}
-
 /// Exponential backoff with random pauses. The SDK signs every attempt again.
 pub(super) fn retries(limits: &S3Limits) -> RetryConfig {
     RetryConfig::standard()
@@ -329,39 +284,17 @@ pub(super) fn retries(limits: &S3Limits) -> RetryConfig {
         .with_max_backoff(Duration::from_secs(20))
 }
 
-/// Whether the server says that the credentials have expired.
-fn is_over<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
-    let code = error.as_service_error().and_then(|service| service.code());
-    matches!(code, Some("ExpiredToken" | "TokenRefreshRequired"))
-}
-
 /// The region of the bucket, if the error names it.
-fn home<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Option<S3Region> {
+fn home(error: &S3Failure) -> Option<S3Region> {
     let response = error.raw_response()?;
     if let Some(region) = response.headers().get("x-amz-bucket-region") {
         return region.parse().ok();
     }
-    let code = error.as_service_error()?.code();
-    if code != Some("AuthorizationHeaderMalformed") {
+    if error.code() != Some("AuthorizationHeaderMalformed") {
         return None;
     }
     // Amazon and Garage name it in an XML element of its own.
     let body = body(error);
     let (_, rest) = body.split_once("<Region>")?;
     rest.split('<').next()?.parse().ok()
-}
-
-/// A 400 without a body, which does not say what is wrong.
-fn is_mute<E>(error: &SdkError<E>) -> bool {
-    status(error) == Some(400) && body(error).is_empty()
-}
-
-fn wait<T>(
-    stop: &Stop,
-    place: impl fmt::Display,
-    future: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    parallel::wait(stop, future).unwrap_or_else(|stopped| {
-        Err(StoreError::new(StoreFailureKind::Failed, place).caused_by(stopped))
-    })
 }

@@ -18,7 +18,7 @@ use aws_sdk_s3::config::{self, ProvideCredentials as _, SharedCredentialsProvide
 use super::access::{Access, Profile};
 use crate::{
     error::last_cause,
-    error::{anyhow, hinted},
+    location::Bucket,
     store::{StoreError, StoreFailureKind},
 };
 
@@ -46,7 +46,7 @@ pub(super) async fn region(access: &Access) -> String {
 
 /// The standard credentials chain; `None` if it finds no credentials.
 pub(super) async fn credentials(
-    place: &str,
+    bucket: &Bucket,
     access: &Access,
     region: &str,
 ) -> Result<Option<SharedCredentialsProvider>, StoreError> {
@@ -78,13 +78,13 @@ pub(super) async fn credentials(
         Err(error) => {
             let cause = match (&access.profile, error) {
                 (Some(Profile { name, .. }), CredentialsError::CredentialsNotLoaded(_)) => {
-                    anyhow!("the profile `{name}` does not exist or has no credentials")
+                    format!("the profile `{name}` does not exist or has no credentials")
                 }
-                (_, error) => anyhow!("find AWS credentials: {}", last_cause(&error)),
+                (_, error) => format!("find AWS credentials: {}", last_cause(&error)),
             };
+            let denied = StoreError::new(StoreFailureKind::Denied, format!("s3://{bucket}"));
             let hint = "name another `--profile`, sign in again, or pass `--no-sign-request`";
-            let cause = hinted(cause, hint).reallocate_into_boxed_dyn_error_without_backtrace();
-            Err(StoreError::new(StoreFailureKind::Denied, place).caused_by(cause))
+            Err(denied.caused_by(cause).advised(hint))
         }
     }
 }

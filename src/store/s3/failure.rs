@@ -1,15 +1,34 @@
 //! Translates error responses of S3 into [`StoreError`], without the signature or credentials of
-//! the request.
+//! the request, and recognizes the throttling that the SDK does not: a 429 status and the
+//! `Retry-After` header.
 
-use std::error::Error;
+use std::time::Duration;
 
-use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_config::retry::ErrorKind;
+use aws_sdk_s3::{
+    config::{
+        interceptors::InterceptorContext,
+        retry::{ClassifyRetry, RetryAction},
+    },
+    error::{ErrorMetadata, ProvideErrorMetadata, SdkError},
+};
 use itertools::Itertools as _;
 
 use crate::{
     error::last_cause,
     store::{StoreError, StoreFailureKind},
 };
+
+/// Wait at most this long before a retry, even if the server asks for more.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// The codes of an answer to credentials, whatever its status.
+const DENIED: [&str; 4] = [
+    "ExpiredToken",
+    "InvalidToken",
+    "TokenRefreshRequired",
+    "AuthorizationHeaderMalformed",
+];
 
 /// As whom the server sees us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,38 +41,46 @@ pub(super) enum Asker {
     Anonymous,
 }
 
-pub(super) fn failure<E>(place: &str, asker: Asker, error: &SdkError<E>) -> StoreError
-where
-    E: ProvideErrorMetadata + Error + 'static,
-{
-    let Some(status) = status(error) else {
-        return unanswered(place, error);
+/// A failed request of any kind.
+pub(super) type S3Failure = SdkError<ErrorMetadata>;
+
+/// The error without what only errors of its kind have.
+pub(super) fn plain<E: ProvideErrorMetadata>(error: SdkError<E>) -> S3Failure {
+    error.map_service_error(|error| error.meta().clone())
+}
+
+pub(super) fn failure(place: &str, asker: Asker, error: &S3Failure) -> StoreError {
+    let failed = |kind| StoreError::new(kind, place).caused_by(last_cause(error));
+    let service = match error {
+        SdkError::ServiceError(answer) => answer.err(),
+        SdkError::ConstructionFailure(_) => return failed(StoreFailureKind::Failed),
+        SdkError::DispatchFailure(failure) if failure.is_user() => {
+            return failed(StoreFailureKind::Failed);
+        }
+        // A response that could not be parsed counts as no response, even with a good status.
+        _ => return failed(StoreFailureKind::Unavailable),
     };
-    // A response that could not be parsed counts as no response, even with a good status.
-    let Some(service) = error.as_service_error() else {
-        return StoreError::new(StoreFailureKind::Unavailable, place).caused_by(last_cause(error));
-    };
+    let status = status(error).unwrap_or_default();
     if (200..300).contains(&status) && service.code().is_none() {
         // The server's dialect differs from S3. For example, rclone names the root element of the
         // response to CreateMultipartUpload differently. Only the raw body can tell the user what
         // happened.
         let text = one_line(&body(error));
         let cause = format!("the answer is not one of S3's (HTTP {status}): {text}");
-        return StoreError::new(StoreFailureKind::Failed, place).caused_by(cause);
+        return StoreError::failed(place, cause);
     }
     answered(place, asker, status, (service.code(), service.message()))
 }
 
 /// The body of an error response. Errors are buffered in memory; other bodies are empty here.
-pub(super) fn body<E>(error: &SdkError<E>) -> String {
+pub(super) fn body(error: &S3Failure) -> String {
     let bytes = error.raw_response().and_then(|it| it.body().bytes());
     String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
 }
 
 pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
-    error
-        .raw_response()
-        .map(|response| response.status().as_u16())
+    let response = error.raw_response();
+    response.map(|response| response.status().as_u16())
 }
 
 fn answered(
@@ -63,6 +90,13 @@ fn answered(
     (code, message): (Option<&str>, Option<&str>),
 ) -> StoreError {
     let kind = kind(status, code);
+    // The server's message, on one line and of bounded length.
+    let words = [code, message].into_iter().flatten().map(one_line);
+    let text = match words.format(": ").to_string() {
+        words if words.is_empty() => format!("HTTP {status}"),
+        words => format!("{words} (HTTP {status})"),
+    };
+    let failure = StoreError::new(kind, place).caused_by(text);
     let hint = match (kind, code) {
         (StoreFailureKind::NotFound | StoreFailureKind::Exists, _) => {
             return StoreError::new(kind, place);
@@ -71,42 +105,30 @@ fn answered(
         (StoreFailureKind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
             "the credentials have expired: get new ones, and run the same again; what is there stays"
         }
-        (StoreFailureKind::Denied, _) => asker.hint(),
+        (StoreFailureKind::Denied, _) => match asker {
+            Asker::Known => {
+                "choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`"
+            }
+            Asker::Unknown => {
+                "no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`"
+            }
+            Asker::Anonymous => "leave `--no-sign-request` out",
+        },
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
-        _ => "",
+        _ => return failure,
     };
-    // The server's message, on one line and of bounded length.
-    let words = [code, message].into_iter().flatten().map(one_line);
-    let text = match words.format(": ").to_string() {
-        words if words.is_empty() => format!("HTTP {status}"),
-        words => format!("{words} (HTTP {status})"),
-    };
-    let failure = StoreError::new(kind, place).caused_by(text);
-    if hint.is_empty() {
-        failure
-    } else {
-        failure.advised(hint)
-    }
+    failure.advised(hint)
 }
 
 fn kind(status: u16, code: Option<&str>) -> StoreFailureKind {
-    match (status, code) {
-        (_, Some("NoSuchBucket")) => StoreFailureKind::Failed,
-        (_, Some("KeyTooLongError" | "InvalidURI")) => StoreFailureKind::Unusable,
-        (_, Some("RequestTimeout" | "SlowDown")) => StoreFailureKind::Unavailable,
+    match (status, code.unwrap_or_default()) {
+        (_, "NoSuchBucket") => StoreFailureKind::Failed,
+        (_, "KeyTooLongError" | "InvalidURI") => StoreFailureKind::Unusable,
+        (_, "RequestTimeout" | "SlowDown") => StoreFailureKind::Unavailable,
+        (_, code) if DENIED.contains(&code) => StoreFailureKind::Denied,
         // The response to a HEAD has no error code. The remaining cause of such a 400 is bad
         // credentials.
-        (400, None | Some("BadRequest"))
-        | (401 | 403, _)
-        | (
-            _,
-            Some(
-                "ExpiredToken"
-                | "InvalidToken"
-                | "TokenRefreshRequired"
-                | "AuthorizationHeaderMalformed",
-            ),
-        ) => StoreFailureKind::Denied,
+        (400, "" | "BadRequest") | (401 | 403, _) => StoreFailureKind::Denied,
         (404, _) => StoreFailureKind::NotFound,
         (409 | 412, _) => StoreFailureKind::Exists,
         (429 | 500..=599, _) => StoreFailureKind::Unavailable,
@@ -114,36 +136,39 @@ fn kind(status: u16, code: Option<&str>) -> StoreFailureKind {
     }
 }
 
-impl Asker {
-    fn hint(self) -> &'static str {
-        match self {
-            Self::Known => {
-                "choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`"
-            }
-            Self::Unknown => {
-                "no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`"
-            }
-            Self::Anonymous => "leave `--no-sign-request` out",
-        }
-    }
-}
-
-/// A request without a response.
-fn unanswered<E>(place: &str, error: &SdkError<E>) -> StoreError
-where
-    E: Error + 'static,
-{
-    let kind = match error {
-        SdkError::ConstructionFailure(_) => StoreFailureKind::Failed,
-        SdkError::DispatchFailure(failure) if failure.is_user() => StoreFailureKind::Failed,
-        _ => StoreFailureKind::Unavailable,
-    };
-    StoreError::new(kind, place).caused_by(last_cause(error))
-}
-
 fn one_line(text: &str) -> String {
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     visible.take(300).collect()
+}
+
+/// Recognizes throttling by the HTTP status alone, and waits as many seconds as `Retry-After` says.
+#[derive(Debug)]
+pub(super) struct TooManyRequests;
+
+impl ClassifyRetry for TooManyRequests {
+    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
+        let Some(response) = context.response() else {
+            return RetryAction::NoActionIndicated;
+        };
+        let status = response.status().as_u16();
+        action(status, response.headers().get("retry-after"))
+    }
+
+    fn name(&self) -> &'static str {
+        "Patience"
+    }
+}
+
+fn action(status: u16, after: Option<&str>) -> RetryAction {
+    let seconds = after.and_then(|text| text.trim().parse().ok());
+    match (status, seconds.map(Duration::from_secs)) {
+        (429 | 503, Some(pause)) => RetryAction::retryable_error_with_explicit_delay(
+            ErrorKind::ThrottlingError,
+            pause.min(LONGEST),
+        ),
+        (429, None) => RetryAction::throttling_error(),
+        _ => RetryAction::NoActionIndicated,
+    }
 }
 
 #[cfg(test)]
@@ -234,5 +259,26 @@ mod tests {
     fn a_long_answer_is_cut() {
         let long = "x".repeat(9999);
         assert!(shown(500, Some("E"), Some(&long)).len() < 400);
+    }
+
+    #[test]
+    fn patience_is_asked_for_by_status_and_seconds() {
+        let shown = [
+            action(429, None),
+            action(429, Some("2")),
+            action(503, Some(" 99999 ")),
+            action(429, Some("Wed, 21 Oct 2026 07:28:00 GMT")),
+            action(503, None),
+            action(200, Some("2")),
+        ];
+        let shown = shown.map(|action| action.to_string());
+        insta::assert_snapshot!(shown.join("\n"), @"
+        retry throttling error error
+        retry throttling error error after 2s
+        retry throttling error error after 60s
+        retry throttling error error
+        no action indicated
+        no action indicated
+        ");
     }
 }

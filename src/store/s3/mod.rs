@@ -9,12 +9,9 @@ mod connection;
 mod credentials;
 mod failure;
 mod get;
-mod multipart;
 mod put;
-mod retry;
 
 use std::{
-    fmt,
     io::Read,
     sync::{
         Arc,
@@ -24,7 +21,7 @@ use std::{
 };
 
 use aws_sdk_s3::{
-    operation::head_object::HeadObjectOutput,
+    operation::{head_object::HeadObjectOutput, list_objects_v2::ListObjectsV2Output},
     primitives::DateTime,
     types::{ChecksumMode, ChecksumType, ServerSideEncryption},
 };
@@ -79,8 +76,9 @@ impl Default for S3Limits {
     }
 }
 
-/// A bucket as a [`Store`].
-#[derive(derive_more::Display)]
+/// A bucket as a [`Store`]. Its `Debug` form has no credentials.
+#[derive(derive_more::Debug, derive_more::Display)]
+#[debug("S3Store({}, skipped: {:?})", _0.bucket, _0.skipped)]
 #[display("s3://{}", _0.bucket)]
 pub struct S3Store(Arc<S3StoreInner>);
 
@@ -90,7 +88,7 @@ struct S3StoreInner {
     limits: S3Limits,
     /// Permits of 1 MiB each.
     memory: Arc<Semaphore>,
-    /// How many listed objects had names that are not keys.
+    /// How many listed objects had names that are not keys, for the `Debug` form.
     skipped: AtomicU64,
 }
 
@@ -114,24 +112,38 @@ impl S3Store {
             limits,
         })))
     }
-
-    /// How many objects were left out of listings so far because their names are not valid keys.
-    pub fn skipped(&self) -> u64 {
-        self.0.skipped.load(Ordering::Relaxed)
-    }
 }
 
 impl Store for S3Store {
     fn list(&self, directory: Option<&Key>, depth: Depth) -> Result<Vec<Object>, StoreError> {
         let prefix = directory.map(Key::directory);
+        let prefix = prefix.as_ref().map_or("", Key::as_str);
+        let place = format!("{self}/{prefix}");
+        let pages = self.0.connection.read(&place, async |client| {
+            let request = client
+                .list_objects_v2()
+                .bucket(self.0.bucket.as_str())
+                .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
+                .set_delimiter((depth == Depth::Children).then(|| "/".to_owned()));
+            request.into_paginator().send().try_collect().await
+        })?;
         let mut objects = Vec::new();
-        let mut next = None;
-        loop {
-            next = self
-                .0
-                .list_page(prefix.as_ref(), depth, next.as_deref(), &mut objects)?;
-            if next.is_none() {
-                break;
+        for object in pages.iter().flat_map(ListObjectsV2Output::contents) {
+            match object.key().unwrap_or_default().parse::<Key>() {
+                // A directory page. Some servers list directories in this form, too.
+                Ok(key) if key.is_directory() => {}
+                Ok(key) => objects.push(Object {
+                    key,
+                    size: size(object.size()),
+                    sha256: None,
+                    checksum: None,
+                    content_type: None,
+                    etag: object.e_tag().map(etag),
+                    modified: object.last_modified().and_then(time),
+                }),
+                Err(_) => {
+                    self.0.skipped.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
         // Some servers sort by other rules than Amazon.
@@ -140,16 +152,7 @@ impl Store for S3Store {
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
-        let head = self.0.head(key)?;
-        Ok(Object {
-            key: key.clone(),
-            size: size(head.content_length()),
-            sha256: sha256(&head),
-            checksum: checksum(&head),
-            content_type: head.content_type().map(str::to_owned),
-            etag: head.e_tag().map(etag),
-            modified: head.last_modified().and_then(time),
-        })
+        self.0.head(key)
     }
 
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
@@ -160,7 +163,7 @@ impl Store for S3Store {
         if body.size() <= self.0.limits.part {
             put::put(&self.0, key, body, options)
         } else {
-            multipart::put(&self.0, key, body, options)
+            put::put_in_parts(&self.0, key, body, options)
         }
     }
 
@@ -181,57 +184,21 @@ impl S3StoreInner {
         format!("s3://{}/{key}", self.bucket)
     }
 
-    fn head(&self, key: &Key) -> Result<HeadObjectOutput, StoreError> {
-        self.connection.read(&self.place(key), async |client| {
+    fn head(&self, key: &Key) -> Result<Object, StoreError> {
+        let head = self.connection.read(&self.place(key), async |client| {
             let request = client.head_object().bucket(self.bucket.as_str());
             let request = request.checksum_mode(ChecksumMode::Enabled);
             request.key(key.as_str()).send().await
-        })
-    }
-
-    fn list_page(
-        &self,
-        prefix: Option<&Key>,
-        depth: Depth,
-        token: Option<&str>,
-        objects: &mut Vec<Object>,
-    ) -> Result<Option<String>, StoreError> {
-        let prefix = prefix.map_or("", Key::as_str);
-        let place = format!("s3://{}/{prefix}", self.bucket);
-        let page = self.connection.read(&place, async |client| {
-            let request = client
-                .list_objects_v2()
-                .bucket(self.bucket.as_str())
-                .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
-                .set_delimiter((depth == Depth::Children).then(|| "/".to_owned()))
-                .set_continuation_token(token.map(str::to_owned));
-            request.send().await
         })?;
-        for object in page.contents() {
-            match object.key().unwrap_or_default().parse::<Key>() {
-                // A directory page. Some servers list directories in this form, too.
-                Ok(key) if key.is_directory() => {}
-                Ok(key) => objects.push(Object {
-                    key,
-                    size: size(object.size()),
-                    sha256: None,
-                    checksum: None,
-                    content_type: None,
-                    etag: object.e_tag().map(etag),
-                    modified: object.last_modified().and_then(time),
-                }),
-                Err(_) => {
-                    self.skipped.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        }
-        // A server that returns the same token again would make us list forever.
-        let next = page
-            .next_continuation_token()
-            .filter(|next| token != Some(next));
-        Ok(next
-            .filter(|_| page.is_truncated() == Some(true))
-            .map(str::to_owned))
+        Ok(Object {
+            key: key.clone(),
+            size: size(head.content_length()),
+            sha256: sha256(&head),
+            checksum: checksum(&head),
+            content_type: head.content_type().map(str::to_owned),
+            etag: head.e_tag().map(etag),
+            modified: head.last_modified().and_then(time),
+        })
     }
 
     /// Waits until the store's memory limit has room for this many bytes.
@@ -239,21 +206,9 @@ impl S3StoreInner {
         let wanted = units(bytes).min(units(self.limits.memory));
         self.connection.wait(&self.bucket, async {
             let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
-            room.await.map_err(|error| {
-                StoreError::new(StoreFailureKind::Failed, &self.bucket).caused_by(error)
-            })
+            room.await
+                .map_err(|error| StoreError::failed(&self.bucket, error))
         })
-    }
-}
-
-/// Written by hand, so that no credentials get into a log.
-impl fmt::Debug for S3Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S3Store")
-            .field("bucket", &self.0.bucket)
-            .field("asker", &self.0.connection.asker)
-            .field("skipped", &self.skipped())
-            .finish_non_exhaustive()
     }
 }
 
