@@ -47,14 +47,21 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     }
     libraries(&seen.tree, findings);
     for wheel in &seen.set.wheels {
-        // A full disk leaves empty libraries behind.
-        for (path, _) in wheel
-            .files()
-            .filter(|(path, it)| it.len == 0 && is_library(path))
-        {
+        // A full disk leaves empty libraries and programs behind.
+        let programs = wheel.contents().filter(|(it, _)| is_program(it));
+        let programs = programs.map(|(member, it)| (&*member.path, it));
+        let files = wheel.files().filter(|(path, _)| is_library(path));
+        for (path, _) in files.chain(programs).filter(|(_, it)| it.len == 0) {
             findings.at(rule::BROKEN_ELF, (&wheel.file, path), "it is empty");
         }
     }
+}
+
+/// Whether a member is a program by its mode and its directory. An empty `__init__.py` is none,
+/// though it may have execute bits.
+fn is_program(member: &MemberFacts) -> bool {
+    let is_executable = member.kind == MemberKind::File && member.mode & 0o111 != 0;
+    is_executable && member.path.contains("/bin/") && !has_extension(&member.path, "py")
 }
 
 fn clean(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {

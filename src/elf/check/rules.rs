@@ -25,6 +25,8 @@ use crate::{
 };
 
 const PAGE: u64 = 0x1000;
+/// The dynamic loader in the [ABI of x86-64](https://gitlab.com/x86-psABIs/x86-64-ABI).
+const LOADER: &[u8] = b"/lib64/ld-linux-x86-64.so.2";
 const DT_AUXILIARY: u64 = 0x7fff_fffd;
 const DT_FILTER: u64 = 0x7fff_ffff;
 /// The kernel refuses longer paths (`PATH_MAX`).
@@ -266,15 +268,22 @@ pub(super) fn segments(raw: &RawElf<'_>) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// `PT_INTERP` must be an absolute path, and loaded: the kernel reads it from the file, and the
-/// loader from memory.
+/// `PT_INTERP` must be loaded, because the kernel reads it from the file and the loader from memory.
+/// It must be the path that the ABI of x86-64 has for the loader: a program that was linked in a
+/// package manager such as Nix names a loader that other hosts do not have.
 fn interpreter(raw: &RawElf<'_>, place: &Segment) -> Result<Option<String>> {
     if !is_loaded(raw, place) || place.file_size > LONGEST_PATH {
         return Ok(Some("`PT_INTERP` is in no segment".to_owned()));
     }
     let path = text_at(raw.source, place.offset, place.file().end)?;
-    let is_path = path.is_some_and(|path| path.starts_with(b"/"));
-    Ok((!is_path).then(|| "`PT_INTERP` is not the path of a loader".to_owned()))
+    let path = path.unwrap_or_default();
+    if !path.starts_with(b"/") {
+        return Ok(Some("`PT_INTERP` is not the path of a loader".to_owned()));
+    }
+    // A library with a name of its own may have the segment too, and nobody reads it there.
+    let is_foreign = raw.value(DT_SONAME).is_none() && path != LOADER;
+    let shown = String::from_utf8_lossy(&path);
+    Ok(is_foreign.then(|| format!("`PT_INTERP` is not the loader of every host: `{shown}`")))
 }
 
 /// The entry point of a program and all sections with code lie in executable segments.

@@ -1,6 +1,7 @@
 //! Programs and libraries that do not load.
 
 use super::*;
+use crate::support::linker::Executable;
 
 #[test]
 fn a_library_that_nobody_ships_is_found() {
@@ -167,4 +168,36 @@ fn segments_that_no_loader_can_use_are_found() {
         }
     }), @"error   RW406 broken-elf: `_rocm_sdk_core/lib/llvm/bin/clang-22`: it begins at 0x4000f0, where no code can run");
     insta::assert_snapshot!(broken("lib/libamdhip64.so.7", &Vec::clear), @"error   RW406 broken-elf: `_rocm_sdk_core/lib/libamdhip64.so.7`: it is empty");
+    for program in [
+        "_rocm_sdk_core/bin/hipcc",
+        "_rocm_sdk_core/bin/rocminfo",
+        "llvm/bin/clang-22",
+    ] {
+        let found = broken(program, &Vec::clear);
+        assert!(
+            found.ends_with(&format!("{program}`: it is empty")),
+            "{found}"
+        );
+    }
+    let started_by = |loader: &[u8]| {
+        let usual = b"/lib64/ld-linux-x86-64.so.2";
+        let mut program = Executable::new().calls("x").needs("libc.so.6").build();
+        let at = program
+            .windows(usual.len())
+            .position(|it| it == usual)
+            .unwrap();
+        program[at..at + loader.len()].copy_from_slice(loader);
+        let found = edited(CORE, |members| {
+            add(members, "_rocm_sdk_core/libexec/x", program)
+        });
+        only("RW406", &found)
+    };
+    assert_eq!(started_by(b"/lib64/ld-linux-x86-64"), "");
+    insta::assert_snapshot!(started_by(b"/lib/ld-linux-musl-x86.so.2"), @"error   RW406 broken-elf: `_rocm_sdk_core/libexec/x`: `PT_INTERP` is not the loader of every host: `/lib/ld-linux-musl-x86.so.2`");
+    // Nothing runs an empty module.
+    let found = edited(CORE, |members| {
+        add(members, "_rocm_sdk_core/bin/__init__.py", "");
+        members[0].1 = 0o100_755;
+    });
+    assert_eq!(found, "exit 0\n");
 }
