@@ -43,8 +43,11 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let path = devel_manifest::PATH;
     let Some(bytes) = wheel.text(path) else {
         // Only our builds write it.
-        let fact = format!("no `{path}`");
-        return findings.of(rule::NO_DEVEL_MANIFEST, &wheel.file, fact);
+        let rule = match wheel.tables() {
+            Some(_) => rule::DEVEL_MANIFEST_DISAGREES,
+            None => rule::NO_DEVEL_MANIFEST,
+        };
+        return findings.of(rule, &wheel.file, format!("no `{path}`"));
     };
     let place = (wheel.file.as_str(), path);
     let Ok(found) = serde_json::from_slice::<Value>(bytes) else {
