@@ -266,7 +266,17 @@ pub struct SdistFile {
     pub files: BTreeMap<String, ContentFacts>,
 }
 
+/// The class of the tables in `_dist_info.py` that our builds write.
+const TABLES: &str = "\nclass FileEntry";
+
 impl SdistFile {
+    /// Whether its `_dist_info.py` has the tables that our builds write.
+    pub fn is_built_by_us(&self) -> bool {
+        let file = self.files.get("src/rocm_sdk/_dist_info.py");
+        let text = file.and_then(|it| str::from_utf8(it.kept.as_deref()?).ok());
+        text.is_some_and(|text| text.contains(TABLES))
+    }
+
     pub fn facts(&self) -> CheckedPackage<'_> {
         let name = self.name.as_ref().ok();
         CheckedPackage {
@@ -329,7 +339,7 @@ impl WheelFile {
     pub fn tables(&self) -> Option<&str> {
         let (_, bytes) = self.kept(|path| path.ends_with("/_dist_info.py"))?;
         let text = str::from_utf8(bytes).ok()?;
-        text.contains("\nclass FileEntry").then_some(text)
+        text.contains(TABLES).then_some(text)
     }
 
     /// The path and bytes of a file in the `.dist-info` directory.

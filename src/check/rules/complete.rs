@@ -6,12 +6,15 @@ use itertools::Itertools as _;
 
 use super::Observed;
 use crate::{
+    archive::TarKind,
     check::{
         coverage,
         facts::{NAMES, SetFacts},
         finding::Findings,
         rule,
     },
+    loader::join,
+    package::{Catalog, DistributionMode},
     set::{identity, is_ours},
     target::{Target, TargetTable},
     version::Version,
@@ -26,6 +29,8 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     devices(set, findings);
     siblings(set, findings);
     overlaid(set, findings);
+    linked(set, findings);
+    selected(set, findings);
     if set.selector().is_none() {
         let fact = format!("no `rocm` sdist among {} packages", set.packages().count());
         findings.of_set(rule::MISSING_SELECTOR, fact);
@@ -115,6 +120,90 @@ fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     };
     let mut wheels = set.wheels.iter();
     wheels.any(|it| coverage::promised(it).contains(&target))
+}
+
+/// The development files require each package to which their symlinks lead.
+fn linked(set: &SetFacts, findings: &mut Findings) {
+    let mut owners: BTreeMap<&str, DistName> = BTreeMap::new();
+    for wheel in &set.wheels {
+        let (Ok(name), None) = (&wheel.name, wheel.device_target()) else {
+            continue;
+        };
+        let tops = wheel.members.iter();
+        let tops = tops.filter_map(|it| Some(it.path.split_once('/')?.0));
+        owners.extend(tops.dedup().map(|top| (top, name.name().clone())));
+    }
+    for wheel in &set.wheels {
+        let (Some(metadata), Some(_)) = (wheel.metadata(), wheel.tables()) else {
+            continue;
+        };
+        let mut wanted: BTreeSet<&DistName> = BTreeSet::new();
+        for devel in wheel.unpacked() {
+            if let TarKind::Symlink(text) = &devel.entry.kind
+                && let Some(place) = join(devel.entry.path.as_str(), text)
+            {
+                wanted.extend(owners.get(place.split('/').next().unwrap_or_default()));
+            }
+        }
+        let required = requirements_of(&metadata, &set.platforms());
+        for name in wanted {
+            if *name != metadata.name && !required.iter().any(|(it, _)| it == name) {
+                let name = name.normalized();
+                let fact = format!("it does not require `{name}`, to which its symlinks lead");
+                findings.of(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
+            }
+        }
+    }
+}
+
+/// Our `rocm` requires the packages beside it: the core package always, each other one under its
+/// extras. TheRock's sdist decides that when it is installed.
+fn selected(set: &SetFacts, findings: &mut Findings) {
+    let sdists = set.sdists.iter().filter(|it| it.is_built_by_us());
+    let sdists = sdists.filter_map(|it| Some((&it.file, it.metadata.as_ref().ok()?)));
+    let (files, metadata): (Vec<&String>, Vec<&Metadata>) = sdists.unzip();
+    let (Some(file), Ok(catalog)) = (files.first(), Catalog::built_in()) else {
+        return;
+    };
+    let lines = metadata.iter().flat_map(|it| &it.requires_dist);
+    let lines = lines.filter_map(|line| {
+        let (name, _) = requirement(line.as_str(), &set.platforms())?;
+        Some((name, line.as_str()))
+    });
+    let lines: Vec<(DistName, &str)> = lines.collect();
+    for name in set.wheels.iter().filter_map(|it| it.name.as_ref().ok()) {
+        let name = name.name();
+        let lines = lines.iter().filter(|(it, _)| it == name);
+        let lines: Vec<&str> = lines.map(|(_, line)| *line).collect();
+        let extras = match device(name) {
+            // RW203 reports a device wheel that no extra names.
+            Some(_) if lines.is_empty() => Vec::new(),
+            Some(target) => vec![format!("device-{target}"), "device-all".to_owned()],
+            None => {
+                let mut packages = catalog.packages().iter();
+                let spec = packages.find(|it| {
+                    let template = it.dist_template(DistributionMode::Split);
+                    template.python_template() == name.normalized()
+                });
+                let extra = spec.map(|it| if it.required { "" } else { &*it.name });
+                extra.map(str::to_owned).into_iter().collect()
+            }
+        };
+        let is_lacking = |extra: &&String| {
+            !lines.iter().any(|line| match line.split_once("extra == ") {
+                None => extra.is_empty(),
+                Some((_, it)) => it.trim_matches(['"', '\'', ')']) == extra.as_str(),
+            })
+        };
+        for extra in extras.iter().filter(is_lacking) {
+            let whose = match extra.as_str() {
+                "" => "it".to_owned(),
+                extra => format!("its extra `{extra}`"),
+            };
+            let fact = format!("{whose} does not require `{}`", name.normalized());
+            findings.of(rule::LOOSE_REQUIREMENT, file, fact);
+        }
+    }
 }
 
 /// A device wheel requires the package with the libraries to which it adds code.

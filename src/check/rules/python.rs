@@ -2,8 +2,9 @@
 //! installed outside of our directories, and the files are there that it looks up by name in
 //! `_dist_info.py`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
 use serde::Deserialize;
 
 use super::Observed;
@@ -185,6 +186,12 @@ fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     let rocm = members.chain(devel).filter(|it| it.0.starts_with('_'));
     let rocm = rocm.filter_map(|(path, runs)| Some((path.split_once('/')?.1, runs)));
     let files: Vec<(&str, bool)> = rocm.collect();
+    for fact in modules_without_init(wheel)
+        .into_iter()
+        .chain(missing_short_names(package, &files))
+    {
+        findings.of(rule::UNKEPT_PROMISE, &wheel.file, fact);
+    }
     match promise::read(text, platform) {
         Ok(promises) => {
             for promise in promises.iter().filter(|it| it.package == package) {
@@ -193,6 +200,52 @@ fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
         }
         Err(error) => findings.of(rule::UNKEPT_PROMISE, &wheel.file, format!("{error:#}")),
     }
+}
+
+/// Its two directories have an `__init__.py`. Python imports one without it too, but as a namespace
+/// package, which has no file by which the others find it.
+fn modules_without_init(wheel: &WheelFile) -> Vec<String> {
+    let paths = wheel.members.iter().map(|it| it.path.as_str());
+    let paths: BTreeSet<&str> = paths.collect();
+    let mut modules = paths
+        .iter()
+        .filter_map(|path| path.strip_suffix("/_dist_info.py"));
+    let module = modules.next().unwrap_or_default();
+    let tops = paths
+        .iter()
+        .filter_map(|path| Some(path.split_once('/')?.0));
+    // The files are in `_rocm_sdk_core`, with a suffix if the set has one.
+    let is_own = |top: &&str| {
+        let files = top.strip_prefix('_').unwrap_or_default();
+        *top == module || files.starts_with(module)
+    };
+    let inits = tops.filter(is_own).dedup();
+    let inits = inits.map(|top| format!("{top}/__init__.py"));
+    let missing = inits.filter(|init| !paths.contains(init.as_str()));
+    missing
+        .map(|init| format!("its Python needs `{init}`, which is missing"))
+        .collect()
+}
+
+/// Some tools load a library by its name without a version (`also-without-version`).
+fn missing_short_names(package: &str, files: &[(&str, bool)]) -> Vec<String> {
+    let catalog = Catalog::built_in();
+    let Some(spec) = catalog.as_ref().ok().and_then(|it| it.get(package)) else {
+        return Vec::new();
+    };
+    let is_it = |path: &str| {
+        let mut patterns = spec.also_without_version.iter();
+        patterns.any(|pattern| pattern.matches(path))
+    };
+    let names = files
+        .iter()
+        .map(|(path, _)| *path)
+        .filter(|path| is_it(path));
+    let shorter = names.filter_map(|path| Some((path, path.rsplit_once('.')?.0)));
+    let missing = shorter.filter(|(_, name)| files.iter().all(|(path, _)| path != name));
+    missing
+        .map(|(path, name)| format!("tools load `{path}` as `{name}`, which is missing"))
+        .collect()
 }
 
 /// Whether a file exists for a promise, and is executable if it must be.

@@ -49,6 +49,11 @@ fn a_promise_of_what_is_no_target_is_found() {
 
 /// Rewrites the selector, so that it promises another target.
 fn promise(set: &Set, from: &str, to: &str) {
+    information(set, |text| text.replace(from, to));
+}
+
+/// Changes the PKG-INFO files of the selector.
+fn information(set: &Set, edit: impl Fn(&str) -> String) {
     set.bytes("rocm-0", |bytes| {
         let mut tar = Vec::new();
         GzDecoder::new(bytes.as_slice())
@@ -63,7 +68,7 @@ fn promise(set: &Set, from: &str, to: &str) {
             entry.read_to_end(&mut content).unwrap();
             if entry.path().unwrap().ends_with("PKG-INFO") {
                 let text = String::from_utf8(content).unwrap();
-                content = text.replace(from, to).into_bytes();
+                content = edit(&text).into_bytes();
             }
             let mut header = entry.header().clone();
             header.set_size(content.len() as u64);
@@ -158,6 +163,68 @@ fn a_requirement_that_any_version_meets_is_found() {
     rocm_sdk_device_gfx942.whl
       error   RW212 loose-requirement: it does not require `rocm-sdk-libraries`, which its code is for
     ");
+}
+
+#[test]
+fn a_package_of_ours_that_another_one_does_not_require_is_found() {
+    insta::assert_snapshot!(edited("rocm_sdk_devel", |members| {
+        let text = &mut member(members, "/METADATA").2;
+        let lines = std::str::from_utf8(text).unwrap().split_inclusive('\n');
+        *text = lines.filter(|it| !it.starts_with("Requires-Dist")).collect::<String>().into();
+    }), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW212 loose-requirement: it does not require `rocm-sdk-core`, to which its symlinks lead
+      error   RW212 loose-requirement: it does not require `rocm-sdk-libraries`, to which its symlinks lead
+    ");
+    let without = |start: &str, end: &str| {
+        after(|set| {
+            information(set, |text| {
+                let is_kept =
+                    |line: &&str| !(line.starts_with(start) && line.trim_end().ends_with(end));
+                text.split_inclusive('\n').filter(is_kept).collect()
+            });
+        })
+    };
+    insta::assert_snapshot!(without("Requires-Dist: rocm-sdk-core", ""), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW212 loose-requirement: it does not require `rocm-sdk-core`
+    ");
+    insta::assert_snapshot!(without("Requires-Dist: rocm-profiler", ""), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW212 loose-requirement: its extra `profiler` does not require `rocm-profiler`
+    ");
+    insta::assert_snapshot!(without("Requires-Dist: rocm-sdk-device-gfx942", "\"device-all\""), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW212 loose-requirement: its extra `device-all` does not require `rocm-sdk-device-gfx942`
+    ");
+}
+
+#[test]
+fn the_modules_and_the_short_names_that_the_python_of_the_set_needs_are_there() {
+    for (wheel, path) in [
+        ("rocm_sdk_devel", "rocm_sdk_devel/__init__.py"),
+        (CORE, "_rocm_sdk_core/__init__.py"),
+        ("rocm_sdk_libraries", "_rocm_sdk_libraries/__init__.py"),
+        ("rocm_sdk_libraries", "rocm_sdk_libraries/__init__.py"),
+        ("rocm_profiler", "_rocm_profiler/__init__.py"),
+        ("rocm_profiler", "_rocm_profiler/lib/librocprof-sys.so"),
+    ] {
+        let found = edited(wheel, |members| {
+            let before = members.len();
+            members.retain(|it| it.0 != path);
+            assert_eq!(members.len(), before - 1, "{path}");
+        });
+        let found = only("RW213", &found);
+        let name = path.strip_prefix("_rocm_profiler/lib/").unwrap_or(path);
+        assert!(
+            found.contains(&format!("{name}`")) && found.ends_with("which is missing"),
+            "{path}: {found}"
+        );
+    }
 }
 
 #[test]
