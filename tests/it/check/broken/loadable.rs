@@ -188,7 +188,7 @@ fn segments_that_no_loader_can_use_are_found() {
             .unwrap();
         program[at..at + loader.len()].copy_from_slice(loader);
         let found = edited(CORE, |members| {
-            add(members, "_rocm_sdk_core/libexec/x", program)
+            add(members, "_rocm_sdk_core/libexec/x", program);
         });
         only("RW406", &found)
     };
