@@ -24,8 +24,14 @@ use flate2::{Compress, FlushCompress};
 use libdeflater::{CompressionLvl, Compressor};
 use rocwheel::{
     error::{Context as _, Result, Stop},
-    package::assemble::pipeline::{self, Contents, PackSettings, write_wheel},
-    wheel::{Deflater, FileMode, Timestamp, WheelCompression, WheelMember, deflate::BlockPosition},
+    package::{
+        FIRST_DAY,
+        assemble::{
+            AssembleSettings,
+            pipeline::{self, WheelWork, write_wheel},
+        },
+    },
+    wheel::{Deflater, FileMode, WheelCompression, WheelMember, deflate::BlockPosition},
 };
 
 const MIB: usize = 1 << 20;
@@ -229,26 +235,30 @@ impl Bench<'_> {
 
     fn wheel(&self, what: &str, compression: WheelCompression) -> Result<()> {
         let record = "x-1.dist-info/RECORD".parse()?;
-        let contents = Contents {
-            members: &[WheelMember {
-                path: "x/large.so".parse()?,
-                mode: FileMode::Regular,
-                len: self.bytes.len() as u64,
-            }],
-            texts: &[],
-            record: &record,
+        let member = WheelMember {
+            path: "x/large.so".parse()?,
+            mode: FileMode::Regular,
+            len: self.bytes.len() as u64,
         };
-        let settings = PackSettings {
+        let settings = AssembleSettings {
             compression,
-            time: Timestamp::FIRST,
+            time: FIRST_DAY,
             jobs: self.threads,
             block: pipeline::BLOCK,
         };
         let open = |_| Ok(Box::new(Cursor::new(Arc::clone(self.bytes))) as Box<dyn Read + Send>);
         let mut out = tempfile::tempfile().map(|file| fs_err::File::from_parts(file, "wheel"))?;
         self.measure(what, || {
-            let stop = Stop::default();
-            Ok(write_wheel(&mut out, &contents, &open, &settings, &stop, &|_| {})?.len)
+            let work = WheelWork {
+                members: std::slice::from_ref(&member),
+                open: &open,
+                texts: &[],
+                record: &record,
+                settings: &settings,
+                stop: &Stop::default(),
+                progress: &|_| {},
+            };
+            Ok(write_wheel(&mut out, &work)?.len)
         })
     }
 }

@@ -22,13 +22,13 @@ use crate::{
 pub fn write_sdist(
     out: impl Write,
     top: &RelPath,
-    files: &[(RelPath, Vec<u8>)],
+    files: &[(RelPath, impl AsRef<[u8]>)],
     epoch: u64,
 ) -> Result<()> {
     let (mut entries, mut contents) = (Vec::new(), Vec::new());
     let mut made = HashSet::new();
     for (path, content) in files {
-        let path = top.join(path);
+        let (path, content) = (top.join(path), content.as_ref());
         // Implementations of tar do not agree on names with line breaks.
         ensure!(
             !path.as_str().contains(char::is_control),

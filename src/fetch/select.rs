@@ -13,7 +13,7 @@ use crate::{
     artifact::Component,
     console::many,
     error::{Hint as _, No, Result, hinted},
-    package::{Sibling, Subset},
+    package::Subset,
     run::ArtifactGroup,
     target::{Scope, TargetTable, missing},
 };
@@ -63,12 +63,8 @@ impl ArchiveSelection {
             .collect();
         self.archives.retain(|archive| {
             let artifact = &archive.name.artifact;
-            let sibling = if for_all.contains(&(&artifact.name, artifact.component)) {
-                Sibling::Generic
-            } else {
-                Sibling::None
-            };
-            subset.needs(artifact, sibling)
+            let has_generic = for_all.contains(&(&*artifact.name, artifact.component));
+            subset.needs(artifact, has_generic)
         });
     }
 }

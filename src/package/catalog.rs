@@ -68,7 +68,8 @@ pub struct PackageSpec {
     platforms: Vec<Platform>,
     #[serde(default)]
     pub required: bool,
-    scope: Option<ScopeRule>,
+    #[serde(default)]
+    scope: ScopeRule,
     legacy_scope: Option<ScopeRule>,
     #[serde(default)]
     take: Vec<Take>,
@@ -117,9 +118,10 @@ pub enum PackageKind {
 }
 
 /// The scopes of the artifacts that a package takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScopeRule {
+    #[default]
     Any,
     Generic,
     FamilyOrGeneric,
@@ -328,9 +330,7 @@ impl PackageSpec {
     }
 
     pub fn dist_template(&self, mode: DistributionMode) -> &NameTemplate {
-        let legacy = self.legacy_dist.as_ref();
-        let legacy = legacy.filter(|_| mode == DistributionMode::Legacy);
-        legacy.unwrap_or(&self.dist)
+        mode.pick(&self.dist, self.legacy_dist.as_ref())
     }
 
     /// The name of the distribution: `rocm-sdk-device-gfx942`.
@@ -359,11 +359,9 @@ impl PackageSpec {
         mode: DistributionMode,
         scope: Option<&Scope>,
     ) -> bool {
-        let legacy = self.legacy_scope;
-        let legacy = legacy.filter(|_| mode == DistributionMode::Legacy);
         let is_generic = artifact.scope == Scope::Generic;
         let is_same = scope.is_some_and(|scope| artifact.scope.base() == scope.base());
-        match legacy.or(self.scope).unwrap_or(ScopeRule::Any) {
+        match mode.pick(self.scope, self.legacy_scope) {
             ScopeRule::Any => true,
             ScopeRule::Generic => is_generic,
             ScopeRule::FamilyOrGeneric => is_generic || is_same,
@@ -396,8 +394,7 @@ impl PackageSpec {
     /// Whether a devel package leaves out an artifact that a runtime package takes.
     pub fn leaves_out(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
         let legacy = self.legacy_without_components.as_ref();
-        let legacy = legacy.filter(|_| mode == DistributionMode::Legacy);
-        let components = legacy.unwrap_or(&self.without_components);
+        let components = mode.pick(&self.without_components, legacy);
         components.contains(&artifact.component) || self.without_artifacts.contains(&artifact.name)
     }
 
@@ -413,20 +410,18 @@ impl PackageSpec {
     /// with `if-present` are among them only if the package has their program.
     pub fn scripts(&self, platform: Platform, has: impl Fn(&str) -> bool) -> Result<Vec<String>> {
         let scripts = self.scripts.iter().filter(|script| {
-            let is_there = || {
-                script
-                    .program(platform)
-                    .is_some_and(|program| has(&program))
-            };
-            script.is_on(platform) && (!script.if_present || is_there())
+            let is_there = script.program(platform).is_some_and(|it| has(&it));
+            script.is_on(platform) && (is_there || !script.if_present)
         });
-        let calls: BTreeMap<&str, String> = scripts
-            .map(|script| (script.name.as_str(), script.call(&self.python)))
+        let lines: BTreeMap<&str, Result<String>> = scripts
+            .map(|it| {
+                (
+                    &*it.name,
+                    wheel::entry_point(&it.name, &it.call(&self.python)),
+                )
+            })
             .collect();
-        let lines = calls.iter();
-        lines
-            .map(|(name, call)| wheel::entry_point(name, call))
-            .collect()
+        lines.into_values().collect()
     }
 
     /// What the package must contain on a platform.

@@ -2,34 +2,32 @@
 //! code, and METADATA, WHEEL and the other texts of `.dist-info` ([PEP
 //! 427](https://peps.python.org/pep-0427/)). Reads and writes no files.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
+
+use itertools::Itertools as _;
+use serde_json::json;
 
 use crate::{
     error::Result,
     package::{
         catalog::{PackageKind, PackageSpec},
-        devel, devel_manifest,
-        dist_info::{self, DistInfo},
-        naming::PublicationName,
-        plan::{
-            Label, MemberSource, Members, PackageContent, PackagePlan, SdkTreePacking,
-            WheelMemberPlan,
-        },
+        devel_manifest,
+        dist_info::DistInfo,
+        plan::{Label, MemberSource, Members, PackageForm, PackagePlan, SdkTree, SdkTreePacking},
+        request::Request,
         runtime::Claim,
-        sdk_tree::SdkTree,
         selector, templates,
     },
-    run::Platform,
+    relpath::RelPath,
     target::Scope,
-    wheel::{self, SdistFilename, Tag, WheelFilename},
+    version::Version,
+    wheel::{self, SdistFilename, WheelFilename},
 };
 
 /// What is the same in all packages of a set.
 pub(super) struct Describer<'a> {
     pub(super) info: DistInfo<'a>,
-    pub(super) release: &'a PublicationName,
-    pub(super) platform: Platform,
-    pub(super) tag: &'a Tag,
+    pub(super) request: &'a Request<'a>,
     /// Whether the set has several families. Each then has a selector and a devel package in a
     /// directory of its own, and its selector knows only this family.
     pub(super) has_directories: bool,
@@ -39,7 +37,6 @@ pub(super) struct Describer<'a> {
 pub(super) struct Devel {
     pub(super) family: Option<Scope>,
     pub(super) tree: SdkTree,
-    pub(super) packing: SdkTreePacking,
     /// The distribution names of the packages that the tree links to.
     pub(super) requires: Vec<String>,
 }
@@ -49,12 +46,11 @@ impl Describer<'_> {
     pub(super) fn wheel(&self, claim: Claim<'_>) -> Result<PackagePlan> {
         let label = Label::of(claim.spec, self.info.mode, claim.scope.as_ref());
         let has = |file: &str| claim.members.contains_key(file);
-        let scripts = claim.spec.scripts(self.platform, has)?;
+        let scripts = claim.spec.scripts(self.request.options.platform, has)?;
         let (mut members, mut requires) = (Members::default(), Vec::new());
-        let below = |path| format!("{}/{path}", claim.directory).parse();
         if claim.spec.kind == PackageKind::Device {
-            let (path, links) = devel::device_links(&claim, &self.release.version)?;
-            members.insert(below(&path)?, links)?;
+            let (path, links) = device_links(&claim, &self.request.version)?;
+            members.insert(path, links)?;
             let overlaid = self.info.catalog.overlaid()?;
             requires.push(overlaid.dist_name(self.info.mode, None));
         }
@@ -71,16 +67,17 @@ impl Describer<'_> {
         let mut members = Members::default();
         self.add_python(spec, devel.family.as_ref(), &mut members)?;
         let tree = Arc::new(devel.tree);
-        let extension = match devel.packing {
+        let packing = self.request.options.devel_packing;
+        let extension = match packing {
             SdkTreePacking::Tar => "tar",
             SdkTreePacking::TarXz => "tar.xz",
         };
         let archive = format!("{}/_devel.{extension}", spec.python).parse()?;
-        let packed = MemberSource::Sdk(Arc::clone(&tree), devel.packing);
-        members.insert(archive, WheelMemberPlan::regular(packed))?;
-        let manifest = WheelMemberPlan::regular(MemberSource::SdkManifest(tree));
+        let packed = MemberSource::Sdk(Arc::clone(&tree), packing);
+        members.insert(archive, packed)?;
+        let manifest = MemberSource::SdkManifest(tree);
         members.insert(devel_manifest::PATH.parse()?, manifest)?;
-        let scripts = spec.scripts(self.platform, |_| false)?;
+        let scripts = spec.scripts(self.request.options.platform, |_| false)?;
         let label = self.label(spec, devel.family.as_ref());
         self.finish(spec, label, members, &scripts, &devel.requires)
     }
@@ -93,14 +90,13 @@ impl Describer<'_> {
             ..self.info.clone()
         };
         let label = self.label(spec, family);
-        let name = SdistFilename::new(&label.dist.parse()?, &self.release.version);
+        let name = SdistFilename::new(&label.dist.parse()?, &self.request.version);
         Ok(PackagePlan {
             label,
             file_name: name.to_string(),
-            content: PackageContent::Sdist {
-                top: name.top().parse()?,
-                files: selector::files(&info)?,
-            },
+            form: PackageForm::Sdist(name.top().parse()?),
+            members: Members::default(),
+            texts: selector::files(&info)?,
         })
     }
 
@@ -112,26 +108,20 @@ impl Describer<'_> {
         }
     }
 
-    /// Adds the Python module of a package, if it has one.
+    /// Adds the Python files of a package.
     fn add_python(
         &self,
         spec: &PackageSpec,
         scope: Option<&Scope>,
         members: &mut Members,
     ) -> Result<()> {
-        let mut files = templates::pure_package(spec);
-        if files.is_empty() {
-            return Ok(());
-        }
-        let dist_info = dist_info::render(&self.info, &spec.name, scope);
-        files.push(("_dist_info.py", dist_info));
         let is_for_one = spec.dist_template(self.info.mode).is_for_one_scope();
         let import = match scope.filter(|_| is_for_one) {
             Some(scope) => format!("{}_{}", spec.python, scope.to_string().replace('-', "_")),
             None => spec.python.clone(),
         };
-        for (name, text) in files {
-            let text = WheelMemberPlan::regular(MemberSource::Text(text));
+        for (name, text) in templates::files(&self.info, spec, scope) {
+            let text = MemberSource::Text(text);
             members.insert(format!("{import}/{name}").parse()?, text)?;
         }
         Ok(())
@@ -145,10 +135,11 @@ impl Describer<'_> {
         scripts: &[String],
         requires: &[String],
     ) -> Result<PackagePlan> {
-        let filename = WheelFilename::new(&label.dist.parse()?, &self.release.version, self.tag);
+        let (version, tag) = (&self.request.version, &self.request.options.tag);
+        let filename = WheelFilename::new(&label.dist.parse()?, version, tag);
         let mut texts = vec![
             ("METADATA", self.metadata(spec, &label, requires)),
-            ("WHEEL", wheel::wheel_text(self.tag)),
+            ("WHEEL", wheel::wheel_text(tag)),
             ("top_level.txt", wheel::top_level_text(members.keys())),
         ];
         if !scripts.is_empty() {
@@ -161,19 +152,17 @@ impl Describer<'_> {
         let texts = texts.map(|(name, text)| Ok((in_directory(name)?, text)));
         Ok(PackagePlan {
             label,
-            content: PackageContent::Wheel {
-                members,
-                dist_info: texts.collect::<Result<_>>()?,
-                record: in_directory("RECORD")?,
-            },
             file_name: filename.to_string(),
+            form: PackageForm::Wheel(in_directory("RECORD")?),
+            members,
+            texts: texts.collect::<Result<_>>()?,
         })
     }
 
     /// METADATA ([core
     /// metadata](https://packaging.python.org/en/latest/specifications/core-metadata/)).
     fn metadata(&self, spec: &PackageSpec, label: &Label, requires: &[String]) -> String {
-        let (common, version) = (&self.info.catalog.metadata, &self.release.version);
+        let (common, version) = (&self.info.catalog.metadata, &self.request.version);
         let urls = common.urls.iter();
         let urls = urls.map(|(label, url)| format!("Project-URL: {label}, {url}\n"));
         let requires = requires.iter();
@@ -195,4 +184,44 @@ impl Describer<'_> {
             requires.collect::<String>(),
         )
     }
+}
+
+/// `.devel_links/gfx942.json`: the symlinks that the devel tree needs for the files of this
+/// package.
+///
+/// The text of a symlink is relative to its directory, so it begins with one `../` for each
+/// component of the symlink's path. Names of libraries that the wheel leaves out are symlinks to
+/// the name that it ships.
+fn device_links(claim: &Claim<'_>, version: &Version) -> Result<(RelPath, MemberSource)> {
+    let shipped = claim.members.keys().map(|path| (path, path));
+    let mut all: Vec<(&RelPath, &RelPath)> = shipped.chain(&claim.aliases).collect();
+    all.sort_unstable();
+    let links: Vec<_> = all
+        .into_iter()
+        .map(|(path, file)| {
+            let up = "../".repeat(path.depth());
+            json!({ "relpath": path.as_str(), "target": format!("{up}{}/{file}", claim.directory) })
+        })
+        .collect();
+    let document = json!({ "version": version.to_string(), "links": links });
+    let text = serde_json::to_string_pretty(&document)?;
+    let target = claim.scope.iter().map(Scope::base).join("");
+    let path = format!("{}/.devel_links/{target}.json", claim.directory).parse()?;
+    Ok((path, MemberSource::Text(escaped(&text))))
+}
+
+/// Escapes non-ASCII characters of JSON. Its readers have always been given plain ASCII.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii() && c != '\x7f' {
+            out.push(c);
+        } else {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out
 }

@@ -1,21 +1,29 @@
-//! Renders `_dist_info.py`: a static text, then generated lines with the version, the targets and
+//! Writes and reads `_dist_info.py`: a static text, then generated lines with the version, the targets and
 //! the tables of `packages.toml`.
 //!
 //! Every value is written as a Python literal, so no text in a version, a suffix or a target can
 //! become code.
 
+use std::{collections::BTreeSet, fmt::Write as _};
+
 use itertools::Itertools as _;
+use ruff_python_ast::{Expr, ExprCall, PySourceType, Stmt};
+use ruff_python_parser::parse_unchecked_source;
 
 use crate::{
+    error::{Context as _, Result, bail},
+    glob::Glob,
     package::{
         catalog::{Catalog, PackageSpec},
         naming::DistributionMode,
-        python_literal::literal,
-        templates,
+        promise::{self, Promise, PromiseKind},
     },
     run::Platform,
     target::{PlatformView, Scope, TargetTable},
 };
+
+/// The static part; `render` adds the rest.
+pub(super) const DIST_INFO: &str = include_str!("python/_dist_info.py");
 
 /// What the packages of a set say about it in `_dist_info.py` and in the metadata of `rocm`.
 #[derive(Clone, Debug)]
@@ -33,12 +41,9 @@ pub struct DistInfo<'a> {
 }
 
 /// Renders the text of `_dist_info.py` for a package, and the target or family that it is for.
-pub fn render(info: &DistInfo<'_>, package: &str, target: Option<&Scope>) -> String {
-    let lines = tables(info)
-        .into_iter()
-        .chain(generated(info, package, target));
-    let lines = lines.map(|line| format!("{line}\n"));
-    format!("{}{}", templates::DIST_INFO, lines.collect::<String>())
+pub(super) fn render(info: &DistInfo<'_>, package: &str, target: Option<&Scope>) -> String {
+    let lines = [tables(info), generated(info, package, target)].concat();
+    format!("{DIST_INFO}{}\n", lines.join("\n"))
 }
 
 /// The generated lines, in their order.
@@ -80,13 +85,9 @@ fn tables(info: &DistInfo<'_>) -> Vec<String> {
     let packages = info.catalog.packages();
     let entries = packages.iter().map(|package| {
         let template = package.dist_template(info.mode).python_template();
-        let named = [
-            ("pure_py_package_name", Some(package.python.as_str())),
-            (
-                "sys_platform",
-                package.only_platform().map(Platform::sys_platform),
-            ),
-        ];
+        let platform = package.only_platform().map(Platform::sys_platform);
+        let module = ("pure_py_package_name", Some(&*package.python));
+        let named = [module, ("sys_platform", platform)];
         let flag = package.required.then_some("required");
         call("PackageEntry", &[&package.name, &template], &named, flag)
     });
@@ -94,13 +95,9 @@ fn tables(info: &DistInfo<'_>) -> Vec<String> {
         package.libraries.iter().map(|it| {
             let texts = [&*it.name, &*package.name, &*it.linux, &*it.windows];
             let directory = Some(it.directory.as_str()).filter(|it| *it != "lib");
+            let named = [("posix_relpath", directory)];
             let flag = it.optional.then_some("optional");
-            call(
-                "LibraryEntry",
-                &texts,
-                &[("posix_relpath", directory)],
-                flag,
-            )
+            call("LibraryEntry", &texts, &named, flag)
         })
     });
     let files = packages.iter().flat_map(files);
@@ -135,6 +132,34 @@ fn files(package: &PackageSpec) -> Vec<String> {
     programs.chain(files).collect()
 }
 
+/// The Python string literal for a value, nearly as `repr` writes it.
+///
+/// `repr` keeps all non-ASCII characters that the Unicode version of Python calls printable. Here
+/// only letters and digits are kept, and all others are escaped. The value is the same.
+pub(super) fn literal(value: &str) -> String {
+    let quote = if value.contains('\'') && !value.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
+    let mut out = String::from(quote);
+    for c in value.chars() {
+        let _ = match (c, u32::from(c)) {
+            ('\n', _) => write!(out, "\\n"),
+            ('\r', _) => write!(out, "\\r"),
+            ('\t', _) => write!(out, "\\t"),
+            (c, _) if c == quote || c == '\\' => write!(out, "\\{c}"),
+            (' '..='~', _) => write!(out, "{c}"),
+            (c, _) if !c.is_ascii() && c.is_alphanumeric() => write!(out, "{c}"),
+            (_, code @ 0..=0xff) => write!(out, "\\x{code:02x}"),
+            (_, code @ 0x100..=0xffff) => write!(out, "\\u{code:04x}"),
+            (_, code) => write!(out, "\\U{code:08x}"),
+        };
+    }
+    out.push(quote);
+    out
+}
+
 /// A call on one line: `Name('a', 'b', key='c', flag=True)`.
 fn call(
     function: &str,
@@ -149,207 +174,94 @@ fn call(
     format!("{function}({})", texts.chain(named).chain(flag).join(", "))
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::LazyLock;
-
-    use super::*;
-    use crate::package::promise;
-    use proptest::prelude::*;
-
-    fn scopes(names: &[&str]) -> Vec<Scope> {
-        names.iter().map(|name| name.parse().unwrap()).collect()
-    }
-
-    fn policy() -> &'static Catalog {
-        static POLICY: LazyLock<Catalog> = LazyLock::new(|| Catalog::built_in().unwrap());
-        &POLICY
-    }
-
-    fn split(available: &[&str], linux: &[&str], windows: &[&str]) -> DistInfo<'static> {
-        DistInfo {
-            catalog: policy(),
-            mode: DistributionMode::Split,
-            version: "10.1.0a20260820".to_owned(),
-            suffix: String::new(),
-            view: PlatformView {
-                default: scopes(available).first().cloned(),
-                available: scopes(available),
-                linux: scopes(linux),
-                windows: scopes(windows),
-            },
-            absent: Vec::new(),
-            only: None,
+/// Reads the promises for a platform from a `_dist_info.py`. They are those of all packages of the
+/// set.
+pub fn read(dist_info: &str, platform: Platform) -> Result<Vec<Promise>> {
+    let mut promises = Vec::new();
+    // Python with errors is parsed as far as possible: other checks report the errors.
+    let parsed = parse_unchecked_source(dist_info, PySourceType::Python);
+    for statement in &parsed.syntax().body {
+        if let Stmt::Expr(statement) = statement
+            && let Expr::Call(call) = &*statement.value
+        {
+            let promise = of_call(call, platform);
+            promises.extend(
+                promise.with_context(|| format!("failed to read `{}`", &dist_info[call.range]))?,
+            );
         }
     }
-
-    #[test]
-    fn a_split_package_says_the_whole_distribution() {
-        let info = split(
-            &["gfx1100", "gfx1201", "gfx942"],
-            &["gfx1100", "gfx942"],
-            &["gfx1100", "gfx1201"],
-        );
-        insta::assert_snapshot!(generated(&info, "libraries", None).join("\n"), @r#"
-        __version__ = '10.1.0a20260820'
-        PY_PACKAGE_SUFFIX_NONCE = ''
-        DEFAULT_TARGET_FAMILY = 'gfx1100'
-        AVAILABLE_TARGET_FAMILIES.append('gfx1100')
-        AVAILABLE_TARGET_FAMILIES.append('gfx1201')
-        AVAILABLE_TARGET_FAMILIES.append('gfx942')
-        LINUX_TARGET_FAMILIES.append('gfx1100')
-        LINUX_TARGET_FAMILIES.append('gfx942')
-        WINDOWS_TARGET_FAMILIES.append('gfx1100')
-        WINDOWS_TARGET_FAMILIES.append('gfx1201')
-        THIS_TARGET_FAMILY = None
-        THIS_PACKAGE_ENTRY = ALL_PACKAGES['libraries']
-        "#);
-    }
-
-    #[test]
-    fn a_restricted_package_names_no_family_but_its_own() {
-        let info = DistInfo {
-            only: Some("gfx94X-dcgpu".parse().unwrap()),
-            ..split(&["gfx110X-all", "gfx94X-dcgpu"], &["gfx110X-all"], &[])
-        };
-        insta::assert_snapshot!(generated(&info, "meta", None).join("\n"), @r"
-        __version__ = '10.1.0a20260820'
-        PY_PACKAGE_SUFFIX_NONCE = ''
-        THIS_TARGET_FAMILY = 'gfx94X-dcgpu'
-        THIS_PACKAGE_ENTRY = ALL_PACKAGES['meta']
-        DEFAULT_TARGET_FAMILY = 'gfx94X-dcgpu'
-        AVAILABLE_TARGET_FAMILIES.append('gfx94X-dcgpu')
-        ");
-    }
-
-    #[test]
-    fn a_distribution_says_what_it_goes_without() {
-        let info = DistInfo {
-            absent: vec!["profiler".to_owned()],
-            ..split(&[], &[], &[])
-        };
-        insta::assert_snapshot!(generated(&info, "libraries", None)[2..].join("\n"), @r"
-        ABSENT_PACKAGES.append('profiler')
-        THIS_TARGET_FAMILY = None
-        THIS_PACKAGE_ENTRY = ALL_PACKAGES['libraries']
-        ");
-    }
-
-    #[test]
-    fn the_tables_are_those_of_the_policy() {
-        let mut lines = tables(&split(&[], &[], &[]));
-        let legacy = DistInfo {
-            mode: DistributionMode::Legacy,
-            ..split(&["gfx942"], &[], &[])
-        };
-        assert!(tables(&legacy).contains(&"PackageEntry('libraries', 'rocm-sdk-libraries-{target_family}', pure_py_package_name='rocm_sdk_libraries')".to_owned()));
-        lines.retain(|line| !line.contains("gfx1") && !line.contains("rocprof"));
-        insta::assert_snapshot!(lines.join("\n"), @"
-        PackageEntry('meta', 'rocm', pure_py_package_name='rocm_sdk', required=True)
-        PackageEntry('core', 'rocm-sdk-core', pure_py_package_name='rocm_sdk_core', required=True)
-        PackageEntry('libraries', 'rocm-sdk-libraries', pure_py_package_name='rocm_sdk_libraries')
-        PackageEntry('device', 'rocm-sdk-device-{target_family}', pure_py_package_name='rocm_sdk_device')
-        PackageEntry('devel', 'rocm-sdk-devel', pure_py_package_name='rocm_sdk_devel')
-        PackageEntry('profiler', 'rocm-profiler', pure_py_package_name='rocm_profiler', sys_platform='linux')
-        LibraryEntry('amdhip64', 'core', 'libamdhip64.so*', 'amdhip64*.dll')
-        LibraryEntry('hipfile', 'core', 'libhipfile.so*', '')
-        LibraryEntry('hiprtc', 'core', 'libhiprtc.so*', 'hiprtc0*.dll')
-        LibraryEntry('roctx64', 'core', 'libroctx64.so*', '')
-        LibraryEntry('roctracer64', 'core', 'libroctracer64.so*', '')
-        LibraryEntry('rocm_sysdeps_liblzma', 'core', 'librocm_sysdeps_liblzma.so.*', '', posix_relpath='lib/rocm_sysdeps/lib')
-        LibraryEntry('rocm-openblas', 'core', 'librocm-openblas.so.*', 'rocm-openblas*.dll', posix_relpath='lib/host-math/lib')
-        LibraryEntry('amd_comgr', 'core', 'libamd_comgr.so*', 'amd_comgr*.dll')
-        LibraryEntry('rocm_kpack', 'core', 'librocm_kpack.so*', 'rocm_kpack*.dll')
-        LibraryEntry('rocm_smi64', 'core', 'librocm_smi64.so*', '')
-        LibraryEntry('rocdecode', 'core', 'librocdecode.so*', '')
-        LibraryEntry('rocjpeg', 'core', 'librocjpeg.so*', '')
-        LibraryEntry('amd_smi', 'core', 'libamd_smi.so*', '')
-        LibraryEntry('rocdxg', 'core', 'librocdxg*.so*', '', optional=True)
-        LibraryEntry('rpp', 'libraries', 'librpp.so*', '')
-        LibraryEntry('hipblas', 'libraries', 'libhipblas.so*', '*hipblas*.dll')
-        LibraryEntry('hipblaslt', 'libraries', 'libhipblaslt.so*', '*hipblaslt*.dll')
-        LibraryEntry('hipfft', 'libraries', 'libhipfft.so*', 'hipfft*.dll')
-        LibraryEntry('hiprand', 'libraries', 'libhiprand.so*', 'hiprand*.dll')
-        LibraryEntry('hipsparse', 'libraries', 'libhipsparse.so*', 'hipsparse*.dll')
-        LibraryEntry('hipsparselt', 'libraries', 'libhipsparselt.so*', '')
-        LibraryEntry('hipsolver', 'libraries', 'libhipsolver.so*', 'hipsolver*.dll')
-        LibraryEntry('rccl', 'libraries', 'librccl.so*', '')
-        LibraryEntry('miopen', 'libraries', 'libMIOpen.so*', 'MIOpen*.dll')
-        LibraryEntry('origami', 'libraries', 'liborigami.so*', 'origami*.dll')
-        LibraryEntry('hipdnn', 'libraries', 'libhipdnn_backend.so*', 'hipdnn_backend*.dll')
-        FileEntry('core', 'lib/llvm/bin/amdclang', command='amdclang')
-        FileEntry('core', 'lib/llvm/bin/amdclang++', command='amdclang++')
-        FileEntry('core', 'lib/llvm/bin/amdclang-cpp', command='amdclang-cpp')
-        FileEntry('core', 'lib/llvm/bin/amdclang-cl', command='amdclang-cl')
-        FileEntry('core', 'lib/llvm/bin/amdflang', command='amdflang')
-        FileEntry('core', 'lib/llvm/bin/amdlld', command='amdlld')
-        FileEntry('core', 'bin/hipcc', command='hipcc')
-        FileEntry('core', 'bin/hipconfig', command='hipconfig')
-        FileEntry('core', 'bin/hipify-clang', command='hipify-clang')
-        FileEntry('core', 'lib/llvm/bin/offload-arch', command='offload-arch')
-        FileEntry('core', 'bin/amd-smi', command='amd-smi', sys_platform='linux')
-        FileEntry('core', 'bin/hipify-perl', command='hipify-perl', sys_platform='linux')
-        FileEntry('core', 'bin/rocm_agent_enumerator', command='rocm_agent_enumerator', sys_platform='linux')
-        FileEntry('core', 'bin/rocminfo', command='rocminfo', sys_platform='linux')
-        FileEntry('core', 'bin/rocm-smi', command='rocm-smi', sys_platform='linux')
-        FileEntry('core', 'bin/roccoremerge', command='roccoremerge', sys_platform='linux')
-        FileEntry('core', 'bin/rocgdb', command='rocgdb', sys_platform='linux')
-        FileEntry('core', 'bin/rocpd', command='rocpd', sys_platform='linux')
-        FileEntry('core', 'bin/rocpd2csv', command='rocpd2csv', sys_platform='linux')
-        FileEntry('core', 'bin/rocpd2otf2', command='rocpd2otf2', sys_platform='linux')
-        FileEntry('core', 'bin/rocpd2pftrace', command='rocpd2pftrace', sys_platform='linux')
-        FileEntry('core', 'bin/rocpd2summary', command='rocpd2summary', sys_platform='linux')
-        FileEntry('core', 'bin/hipInfo', command='hipInfo', sys_platform='win32')
-        FileEntry('core', 'bin/roc-obj', command='roc-obj', optional=True)
-        FileEntry('core', 'bin/roc-obj-extract', command='roc-obj-extract', optional=True)
-        FileEntry('core', 'bin/roc-obj-ls', command='roc-obj-ls', optional=True)
-        FileEntry('core', 'bin/rocminfo', command='rocminfo', sys_platform='win32', optional=True)
-        FileEntry('devel', 'lib/cmake/hip/hip-config.cmake')
-        FileEntry('devel', 'llvm', sys_platform='linux')
-        _FAMILIES['gfx900'] = ('dgpu-all', 'gfx900-dgpu',)
-        _FAMILIES['gfx90c'] = ('igpu-all', 'gfx90c-igpu',)
-        _FAMILIES['gfx906'] = ('dgpu-all', 'gfx906-dgpu',)
-        _FAMILIES['gfx908'] = ('dcgpu-all', 'gfx908-dcgpu',)
-        _FAMILIES['gfx90a'] = ('dcgpu-all', 'gfx90a-dcgpu',)
-        _FAMILIES['gfx942'] = ('dcgpu-all', 'gfx94X-all', 'gfx94X-dcgpu',)
-        _FAMILIES['gfx950'] = ('dcgpu-all', 'gfx950-all', 'gfx950-dcgpu',)
-        ");
-    }
-
-    #[test]
-    fn what_a_package_promises_is_read_back_from_its_text() {
-        let text = render(&split(&[], &[], &[]), "libraries", None);
-        for platform in Platform::ALL {
-            let packages = policy().packages().iter();
-            let mut wanted: Vec<_> = packages.flat_map(|one| one.promises(platform)).collect();
-            let mut found = promise::read(&text, platform).unwrap();
-            for promise in &mut wanted {
-                promise.artifact = None;
-            }
-            wanted.sort_by_key(ToString::to_string);
-            found.sort_by_key(ToString::to_string);
-            assert_eq!(found, wanted);
-        }
-    }
-
-    #[test]
-    fn the_generated_lines_follow_the_template() {
-        let text = render(&split(&[], &[], &[]), "libraries", None);
-        assert!(text.starts_with(templates::DIST_INFO));
-        assert!(text.ends_with("THIS_PACKAGE_ENTRY = ALL_PACKAGES['libraries']\n"));
-    }
-
-    proptest! {
-        #[test]
-        fn hostile_texts_stay_one_line_each(text in r#"['"\\\n\r\u{2028}#;)(]{0,12}"#) {
-            let info = DistInfo {
-                version: text.clone(),
-                suffix: text.clone(),
-                absent: vec![text.clone()],
-                ..split(&[], &[], &[])
-            };
-            let rendered = generated(&info, &text, None);
-            prop_assert_eq!(rendered.join("\n").lines().count(), rendered.len());
-        }
-    }
+    Ok(promises)
 }
+
+/// The promise of `LibraryEntry('x', 'libraries', 'libx.so*', '')` or `FileEntry('core', 'bin/x')`,
+/// if it is for this platform.
+fn of_call(call: &ExprCall, platform: Platform) -> Result<Option<Promise>> {
+    let function = call.func.as_name_expr().map_or("", |name| name.id.as_str());
+    let texts = call.arguments.args.iter().filter_map(text).collect_vec();
+    let named = |name| Some(&call.arguments.find_keyword(name)?.value);
+    let (package, kind, pattern) = match (function, &texts[..]) {
+        ("LibraryEntry", [name, package, linux, windows]) => {
+            let directory = named("posix_relpath").and_then(text).unwrap_or("lib");
+            let pattern = promise::library(platform, directory, [linux, windows]);
+            (package, PromiseKind::Library((*name).to_owned()), pattern)
+        }
+        ("FileEntry", [package, path]) => {
+            let (kind, path) = match named("command").and_then(text) {
+                Some(name) => (
+                    PromiseKind::Command(name.to_owned()),
+                    promise::program(path, platform),
+                ),
+                None => (PromiseKind::File, (*path).to_owned()),
+            };
+            let only = named("sys_platform").and_then(text);
+            let is_here = only.is_none_or(|only| only == platform.sys_platform());
+            (package, kind, is_here.then(|| Glob::new(path)))
+        }
+        ("LibraryEntry" | "FileEntry", _) => bail!("unexpected arguments"),
+        _ => return Ok(None),
+    };
+    let is_true = |value: &Expr| matches!(value, Expr::BooleanLiteral(literal) if literal.value);
+    let required = pattern.filter(|_| !named("optional").is_some_and(is_true));
+    Ok(required.map(|pattern| Promise {
+        package: (*package).to_owned(),
+        kind,
+        pattern,
+        artifact: None,
+    }))
+}
+
+fn text(expression: &Expr) -> Option<&str> {
+    let literal = expression.as_string_literal_expr()?;
+    Some(literal.value.to_str())
+}
+
+/// The names that were left out when a set was built, from the `_dist_info.py` of one of its
+/// packages. Compares its tables with the policy: packages, libraries, commands and files.
+pub fn left_out(catalog: &Catalog, dist_info: &str, platform: Platform) -> Result<Vec<String>> {
+    let there = read(dist_info, platform)?;
+    let is_there = |one: &Promise| {
+        let mut there = there.iter();
+        there.any(|it| it.kind == one.kind && it.name() == one.name())
+    };
+    let is_absent = |package: &&PackageSpec| {
+        let line = format!("ABSENT_PACKAGES.append({})", literal(&package.name));
+        package.is_optional() && dist_info.lines().any(|it| it == line)
+    };
+    let (absent, packages): (Vec<_>, Vec<_>) = catalog.packages().iter().partition(is_absent);
+    let mut names: BTreeSet<String> = absent.iter().map(|it| it.name.clone()).collect();
+    let promises = packages.iter().flat_map(|it| it.promises(platform));
+    let (kept, lacking): (Vec<_>, Vec<_>) = promises.partition(is_there);
+    for promise in &lacking {
+        // If the set has nothing of an artifact, it was built without the whole artifact.
+        let artifact = promise.artifact.as_ref().filter(|part| {
+            let mut kept = kept.iter().filter_map(|it| it.artifact.as_ref());
+            kept.all(|it| it.name != part.name)
+        });
+        let name = artifact.map_or(promise.name(), |part| &part.name);
+        names.insert(name.to_owned());
+    }
+    Ok(names.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     artifact::TreeForm,
@@ -13,8 +13,7 @@ use crate::{
     package::{
         DistributionMode,
         assemble::MadePackage,
-        plan::{BuildPlan, MemberSource, PackageContent, PackagePlan},
-        sdk_tree::{BuildOrigin, SdkEntry, SdkTree},
+        plan::{BuildOrigin, BuildPlan, MemberSource, PackagePlan, SdkEntry, SdkTree},
     },
     relpath::RelPath,
     wheel::FileMode,
@@ -97,14 +96,11 @@ pub enum PlannedSource {
 
 impl PlanDocument {
     pub fn parse(text: &str) -> Result<Self> {
-        #[derive(Deserialize)]
-        struct PlanSchema {
-            schema: String,
-        }
         let read = || -> Result<Self> {
-            let form: PlanSchema = serde_json::from_str(text)?;
-            ensure!(form.schema == SCHEMA, "its schema is {:?}", form.schema);
-            Ok(serde_json::from_str(text)?)
+            let value: serde_json::Value = serde_json::from_str(text)?;
+            let schema = &value["schema"];
+            ensure!(schema == SCHEMA, "its schema is {schema}");
+            Ok(serde_json::from_value(value)?)
         };
         read()
             .context("failed to read a plan")
@@ -127,36 +123,17 @@ impl From<&BuildPlan> for PlanDocument {
     }
 }
 
-impl Serialize for BuildPlan {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        PlanDocument::from(self).serialize(serializer)
-    }
-}
-
 fn planned(package: &PackagePlan) -> PlannedPackage {
-    let members = package.members();
-    let mut members: Vec<PlannedMember> = members
-        .map(|(path, it)| member(path, it.mode, source(&it.source)))
-        .collect();
-    let mut add = |path, bytes| members.push(member(path, FileMode::Regular, text(bytes)));
-    match &package.content {
-        PackageContent::Wheel { dist_info, .. } => {
-            for (path, text) in dist_info {
-                add(path, text.as_bytes());
-            }
-        }
-        PackageContent::Sdist { files, .. } => {
-            for (path, bytes) in files {
-                add(path, bytes);
-            }
-        }
-    }
+    let members = package.members.iter();
+    let members = members.map(|(path, it)| member(path, it.mode(), source(it)));
+    let texts = package.texts.iter();
+    let texts = texts.map(|(path, it)| member(path, FileMode::Regular, text(it)));
     PlannedPackage {
         path: package.path(),
         package: package.label.package.clone(),
         name: package.label.dist.clone(),
         target: package.label.scope.as_ref().map(ToString::to_string),
-        members,
+        members: members.chain(texts).collect(),
     }
 }
 
@@ -168,21 +145,20 @@ fn member(path: &RelPath, mode: FileMode, source: PlannedSource) -> PlannedMembe
     }
 }
 
-fn text(bytes: &[u8]) -> PlannedSource {
+fn text(text: &str) -> PlannedSource {
     PlannedSource::Text {
-        size: bytes.len() as u64,
-        sha256: Some(Sha256::of(bytes)),
+        size: text.len() as u64,
+        sha256: Some(Sha256::of(text.as_bytes())),
     }
 }
 
 fn source(source: &MemberSource) -> PlannedSource {
     match source {
-        MemberSource::Copy(origin) => file(origin, None),
-        MemberSource::Relink(origin, rpath) => file(origin, Some(rpath)),
+        MemberSource::File(origin, rpath) => file(origin, rpath.as_ref()),
         MemberSource::Launcher(target) => PlannedSource::Launcher {
             target: target.clone(),
         },
-        MemberSource::Text(it) => text(it.as_bytes()),
+        MemberSource::Text(it) => text(it),
         MemberSource::Sdk(tree, _) => tree_of(tree),
         MemberSource::SdkManifest(_) => PlannedSource::TreeManifest,
     }
@@ -192,12 +168,8 @@ fn tree_of(tree: &SdkTree) -> PlannedSource {
     let members = tree.ordered().into_iter().map(|(path, entry)| {
         let (mode, source) = match entry {
             SdkEntry::Directory => (FileMode::Regular, PlannedSource::Directory),
-            SdkEntry::Empty => (FileMode::Regular, text(&[])),
-            SdkEntry::File {
-                origin,
-                mode,
-                rpath,
-            } => (*mode, file(origin, rpath.as_ref())),
+            SdkEntry::Empty => (FileMode::Regular, text("")),
+            SdkEntry::File(origin, rpath) => (origin.mode, file(origin, rpath.as_ref())),
             SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
                 let target = target.clone();
                 (FileMode::Regular, PlannedSource::Link { target })
@@ -239,12 +211,6 @@ impl fmt::Display for PlanDocument {
             writeln!(f, "note: {note}")?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for BuildPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        PlanDocument::from(self).fmt(f)
     }
 }
 

@@ -4,10 +4,7 @@ use std::str::FromStr;
 
 use derive_more::Display;
 
-use crate::{
-    error::{Error, Result, ensure},
-    version::Version,
-};
+use crate::error::{Error, Result, ensure};
 
 /// Whether device code ships in packages of its own, or in the libraries packages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -19,11 +16,14 @@ pub enum DistributionMode {
     Legacy,
 }
 
-/// The version of a set, and the suffix of its import names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublicationName {
-    pub version: Version,
-    pub suffix: ImportSuffix,
+impl DistributionMode {
+    /// The usual value, or the one of legacy sets, if they have one of their own.
+    pub(super) fn pick<T>(self, usual: T, legacy: Option<T>) -> T {
+        match self {
+            Self::Split => usual,
+            Self::Legacy => legacy.unwrap_or(usual),
+        }
+    }
 }
 
 /// A suffix for the import names of all packages with files, so that two sets can be installed side
@@ -86,11 +86,6 @@ impl TryFrom<String> for NameTemplate {
     }
 }
 
-/// The import name of the directory with the files of a distribution: `_rocm_sdk_core`.
-pub fn platform_package(dist: &str, release: &PublicationName) -> String {
-    format!("_{}{}", dist.replace('-', "_"), release.suffix)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,18 +108,6 @@ mod tests {
         assert_eq!(
             libraries.python_template(),
             "rocm-sdk-libraries-{target_family}"
-        );
-    }
-
-    #[test]
-    fn an_import_name_keeps_case_and_ends_with_the_suffix() {
-        let release = PublicationName {
-            version: "7.1".parse().unwrap(),
-            suffix: "_v1".parse().unwrap(),
-        };
-        assert_eq!(
-            platform_package("rocm-sdk-libraries-gfx94X-dcgpu", &release),
-            "_rocm_sdk_libraries_gfx94X_dcgpu_v1"
         );
     }
 

@@ -1,11 +1,12 @@
 //! [`BuildPlan`]: what a build will write. For each wheel it maps the path of every member to the
-//! source of its bytes.
+//! source of its bytes. [`SdkTree`] has the development files, which one member packs.
 //!
 //! A plan is a value. `build --plan` prints it, tests compare it with snapshots, and `check
 //! --planned` compares a finished set with it. Nothing in this file reads files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -13,18 +14,15 @@ use derive_more::{Deref, IntoIterator};
 use itertools::Itertools as _;
 
 use crate::{
+    artifact::{ArtifactName, TreeForm},
     elf::Rpath,
     error::{Result, bail, ensure},
-    package::{
-        catalog::PackageSpec,
-        naming::DistributionMode,
-        sdk_tree::{BuildOrigin, SdkTree},
-    },
+    package::{catalog::PackageSpec, naming::DistributionMode},
     relpath::RelPath,
     run::Platform,
     target::Scope,
     version::Version,
-    wheel,
+    wheel::FileMode,
 };
 
 #[derive(Debug)]
@@ -60,41 +58,30 @@ pub struct Label {
 pub struct PackagePlan {
     pub label: Label,
     pub file_name: String,
-    pub content: PackageContent,
+    pub form: PackageForm,
+    /// The members of a wheel without its `.dist-info` directory. A sdist has none.
+    pub members: Members,
+    /// The texts of the `.dist-info` directory, or all files of a sdist, in the order of the archive.
+    pub texts: Vec<(RelPath, String)>,
 }
 
 #[derive(Debug)]
-pub enum PackageContent {
-    /// Its members, and the texts of its `.dist-info` directory. RECORD is added when it is written.
-    Wheel {
-        members: Members,
-        dist_info: Vec<(RelPath, String)>,
-        record: RelPath,
-    },
-    /// Its files below the directory `top`, in the order of the archive.
-    Sdist {
-        top: RelPath,
-        files: Vec<(RelPath, Vec<u8>)>,
-    },
+pub enum PackageForm {
+    /// A wheel with the path of its RECORD, which is added when the wheel is written.
+    Wheel(RelPath),
+    /// A sdist with its top directory.
+    Sdist(RelPath),
 }
 
 /// A sorted map from path to member, in which no path can be inserted twice.
 #[derive(Debug, Default, Deref, IntoIterator)]
-pub struct Members(pub(super) BTreeMap<RelPath, WheelMemberPlan>);
-
-#[derive(Clone, Debug)]
-pub struct WheelMemberPlan {
-    pub mode: wheel::FileMode,
-    pub source: MemberSource,
-}
+pub struct Members(pub(super) BTreeMap<RelPath, MemberSource>);
 
 /// Where a member's bytes come from.
 #[derive(Clone, Debug)]
 pub enum MemberSource {
-    /// The unchanged file.
-    Copy(BuildOrigin),
-    /// A library or executable. This run path replaces its own.
-    Relink(BuildOrigin, Rpath),
+    /// A file of an artifact. If there is a run path, it replaces the one of the file.
+    File(BuildOrigin, Option<Rpath>),
     /// A launcher, in place of a symlink with this text. Wheels cannot have symlinks.
     Launcher(String),
     /// A text that rocwheel generates.
@@ -118,15 +105,18 @@ pub enum SdkTreePacking {
     TarXz,
 }
 
-impl WheelMemberPlan {
-    pub(super) fn regular(source: MemberSource) -> Self {
-        let mode = wheel::FileMode::Regular;
-        Self { mode, source }
+impl MemberSource {
+    pub fn mode(&self) -> FileMode {
+        match self {
+            Self::File(origin, _) => origin.mode,
+            Self::Launcher(_) => FileMode::Executable,
+            Self::Text(_) | Self::Sdk(..) | Self::SdkManifest(_) => FileMode::Regular,
+        }
     }
 }
 
 impl Members {
-    pub fn insert(&mut self, path: RelPath, member: WheelMemberPlan) -> Result<()> {
+    pub fn insert(&mut self, path: RelPath, member: MemberSource) -> Result<()> {
         match self.0.entry(path) {
             Entry::Vacant(place) => drop(place.insert(member)),
             Entry::Occupied(taken) => bail!("two sources for one member `{}`", taken.key()),
@@ -148,8 +138,8 @@ impl BuildPlan {
     }
 
     /// The members of all wheels.
-    pub(super) fn members(&self) -> impl Iterator<Item = (&RelPath, &WheelMemberPlan)> {
-        self.packages.iter().flat_map(PackagePlan::members)
+    pub(super) fn members(&self) -> impl Iterator<Item = (&RelPath, &MemberSource)> {
+        self.packages.iter().flat_map(|it| it.members.iter())
     }
 }
 
@@ -198,13 +188,232 @@ impl PackagePlan {
         let directory = self.label.directory.iter();
         directory.chain([&self.file_name]).join("/")
     }
+}
 
-    /// The members of a wheel. A sdist has none.
-    pub fn members(&self) -> impl Iterator<Item = (&RelPath, &WheelMemberPlan)> {
-        let members = match &self.content {
-            PackageContent::Wheel { members, .. } => Some(members),
-            PackageContent::Sdist { .. } => None,
-        };
-        members.into_iter().flat_map(|members| members.iter())
+/// The most symlinks in one path, as on Linux. A path with more is taken for a loop.
+const MOST_LINKS: usize = 40;
+
+/// A file of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildOrigin {
+    pub artifact: ArtifactName,
+    pub path: PathBuf,
+    /// The length; 0 for a file that is not written yet.
+    pub len: u64,
+    pub is_library: bool,
+    /// The mode in a package. Installers keep only whether a file is executable.
+    pub mode: FileMode,
+    pub form: TreeForm,
+}
+
+/// The tree. Paths are relative to its top directory.
+#[derive(Clone, Debug)]
+pub struct SdkTree {
+    /// `_rocm_sdk_devel`.
+    pub top: RelPath,
+    entries: BTreeMap<RelPath, SdkEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SdkEntry {
+    Directory,
+    /// A file that no other package ships. A run path here replaces the one of the file.
+    File(BuildOrigin, Option<Rpath>),
+    /// A symlink to a file that another package ships, with its text.
+    Shipped(String),
+    /// A symlink within the tree, with its text.
+    Link(String),
+    /// An empty file.
+    Empty,
+}
+
+impl SdkTree {
+    /// An empty tree. `top` is its top directory.
+    pub fn new(top: RelPath) -> Self {
+        Self {
+            top,
+            entries: BTreeMap::new(),
+        }
+    }
+
+    /// Adds an entry, and its parent directories.
+    pub fn add(&mut self, path: RelPath, entry: SdkEntry) {
+        for directory in path.ancestors() {
+            self.entries.entry(directory).or_insert(SdkEntry::Directory);
+        }
+        self.entries.insert(path, entry);
+    }
+
+    /// Finds a path that is no directory but has another path below it.
+    pub fn contradiction(&self) -> Option<(RelPath, &RelPath)> {
+        self.entries.keys().find_map(|path| {
+            let not_a_directory =
+                |above: &RelPath| self.entries.get(above) != Some(&SdkEntry::Directory);
+            path.ancestors()
+                .find(not_a_directory)
+                .map(|above| (above, path))
+        })
+    }
+
+    /// All symlinks to files of this tree or of another package: the path of each symlink, and the
+    /// path of the file.
+    pub(super) fn symlinks_to_files(&self) -> impl Iterator<Item = (RelPath, RelPath)> + '_ {
+        self.entries.iter().filter_map(|(path, entry)| {
+            let SdkEntry::Link(_) = entry else {
+                return None;
+            };
+            let end = self.real(path)?;
+            let is_file = matches!(
+                self.entries.get(&end),
+                Some(SdkEntry::File(..) | SdkEntry::Shipped(_))
+            );
+            is_file.then(|| (path.clone(), end))
+        })
+    }
+
+    /// The origin and the run path of a file that only the tree ships.
+    pub(super) fn run_path_mut(&mut self, path: &RelPath) -> Option<(&BuildOrigin, &mut Rpath)> {
+        match self.entries.get_mut(path)? {
+            SdkEntry::File(origin, Some(rpath)) => Some((origin, rpath)),
+            _ => None,
+        }
+    }
+
+    /// Resolves all symlinks in a path; `None` if it leads out of the tree, or into a loop.
+    fn real(&self, path: &RelPath) -> Option<RelPath> {
+        let mut at = path.clone();
+        for _ in 0..MOST_LINKS {
+            let parts: Vec<RelPath> = at.ancestors().chain([at.clone()]).collect();
+            let link = parts
+                .into_iter()
+                .find_map(|part| match self.entries.get(&part)? {
+                    SdkEntry::Link(text) => Some((part.resolve_link(text), part)),
+                    _ => None,
+                });
+            let Some((end, part)) = link else {
+                return Some(at);
+            };
+            at = match at.strip_prefix(&part) {
+                Some(rest) => end?.join(&rest),
+                None => end?,
+            };
+        }
+        None
+    }
+
+    /// The entries, in the order of the archive.
+    ///
+    /// The program that unpacks the archive empties each directory when it first meets it. So a
+    /// directory comes before its contents, and its files before its subdirectories. Symlinks
+    /// within the tree come after the files and the symlinks to other packages that they may lead
+    /// to, so that they can become hard links.
+    pub fn ordered(&self) -> Vec<(&RelPath, &SdkEntry)> {
+        let mut children: BTreeMap<Option<RelPath>, Vec<(&RelPath, &SdkEntry)>> = BTreeMap::new();
+        for (path, entry) in &self.entries {
+            children
+                .entry(path.parent())
+                .or_default()
+                .push((path, entry));
+        }
+        let mut ordered = Vec::with_capacity(self.entries.len());
+        let mut waiting = vec![None];
+        while let Some(directory) = waiting.pop() {
+            let mut inside = children.remove(&directory).unwrap_or_default();
+            inside.sort_by_key(|(path, entry)| (entry.turn(), *path));
+            let subdirectories = inside
+                .iter()
+                .filter(|(_, entry)| **entry == SdkEntry::Directory);
+            let subdirectories: Vec<_> = subdirectories
+                .map(|(path, _)| Some((*path).clone()))
+                .rev()
+                .collect();
+            waiting.extend(subdirectories);
+            ordered.extend(inside);
+        }
+        ordered
+    }
+}
+
+/// The text of a symlink at `from` that leads to `to`: `../lib/libx.so`.
+pub(super) fn way(from: &RelPath, to: &RelPath) -> String {
+    let (from, to): (Vec<&str>, Vec<&str>) =
+        (from.components().collect(), to.components().collect());
+    let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    // The last component is never shared, even if one path is a parent of the other.
+    let shared = shared.min(from.len() - 1).min(to.len() - 1);
+    let up = std::iter::repeat_n("..", from.len() - 1 - shared);
+    let text: Vec<&str> = up.chain(to.into_iter().skip(shared)).collect();
+    text.join("/")
+}
+
+impl SdkEntry {
+    fn turn(&self) -> u8 {
+        match self {
+            Self::Empty => 0,
+            Self::File(..) | Self::Shipped(_) => 1,
+            Self::Link(_) => 2,
+            Self::Directory => 3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_way_goes_up_as_far_as_it_must_and_no_further() {
+        let way = |from: &str, to: &str| way(&from.parse().unwrap(), &to.parse().unwrap());
+        assert_eq!(way("lib/libx.so", "lib/libx.so.1"), "libx.so.1");
+        assert_eq!(way("lib/libx.so", "lib/sub/libx.so.1"), "sub/libx.so.1");
+        assert_eq!(way("lib/sub/libx.so", "lib/libx.so.1"), "../libx.so.1");
+        assert_eq!(way("bin/x", "libexec/x/bin/x"), "../libexec/x/bin/x");
+        assert_eq!(way("x", "y"), "y");
+        assert_eq!(way("a", "a/b"), "a/b");
+        assert_eq!(way("a/b", "a"), "../a");
+    }
+
+    fn path() -> impl Strategy<Value = RelPath> {
+        "[ab](/[ab]){0,4}".prop_map(|text| text.parse().unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn the_way_always_arrives(from in path(), to in path()) {
+            prop_assert_eq!(from.resolve_link(&way(&from, &to)), Some(to));
+        }
+
+        #[test]
+        fn a_directory_comes_before_what_is_in_it_and_files_before_links(
+            paths in proptest::collection::btree_map(path(), 0..3_u8, 1..20)
+        ) {
+            let mut tree = SdkTree::new("_top".parse().unwrap());
+            tree.add("__init__.py".parse().unwrap(), SdkEntry::Empty);
+            for (path, kind) in paths {
+                let (name, entry) = match kind {
+                    0 => ("d", SdkEntry::Directory),
+                    1 => ("l", SdkEntry::Link("x".to_owned())),
+                    _ => ("s", SdkEntry::Shipped("../x".to_owned())),
+                };
+                tree.add(path.join(&name.parse().unwrap()), entry);
+            }
+            let ordered = tree.ordered();
+            prop_assert_eq!(ordered[0].0.as_str(), "__init__.py");
+            prop_assert_eq!(ordered.len(), tree.entries.len());
+            let place = |path: &RelPath| ordered.iter().position(|(other, _)| *other == path);
+            for (at, (path, entry)) in ordered.iter().enumerate() {
+                for above in path.ancestors() {
+                    prop_assert!(place(&above).unwrap() < at, "{} before {}", path, above);
+                }
+                if let SdkEntry::Link(_) = entry {
+                    let later = &ordered[at..];
+                    let beside = later.iter().find(|(other, entry)| {
+                        other.parent() == path.parent() && matches!(entry, SdkEntry::Shipped(_))
+                    });
+                    prop_assert!(beside.is_none(), "{} after the link {}", beside.unwrap().0, path);
+                }
+            }
+        }
     }
 }

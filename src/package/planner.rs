@@ -4,10 +4,9 @@
 //! may read files, to compare two that have the same path.
 
 mod check;
+mod devel;
 #[cfg(test)]
 mod fixture;
-mod overlay;
-mod reached;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +16,16 @@ use crate::{
     package::{
         catalog::{Catalog, PackageKind, PackageSpec},
         describe::{Describer, Devel},
-        devel,
         dist_info::DistInfo,
-        naming::{DistributionMode, platform_package},
-        options::{OnCollision, Request},
+        naming::DistributionMode,
         plan::{BuildPlan, Members},
-        runtime::{Claim, Claims, Placing},
+        request::{OnCollision, Request},
+        runtime::{Claim, Claims},
         subset::Subset,
     },
     relpath::RelPath,
     target::{PlatformView, Scope},
 };
-use overlay::Overlay;
 
 /// Compares the contents of two files. The planner calls it only for files with the same path.
 pub type Same<'a> = &'a dyn Fn(&TreeFile, &TreeFile) -> Result<bool>;
@@ -42,7 +39,7 @@ struct Planner<'a> {
     request: &'a Request<'a>,
     same: Same<'a>,
     /// The import name of the directory with the files of the core package: `_rocm_sdk_core`.
-    core: String,
+    core: &'a str,
     /// The targets or families that the set has device code for.
     scopes: BTreeSet<Scope>,
     /// The targets whose device packages are planned; fewer than `scopes` for a subset.
@@ -58,7 +55,7 @@ struct Planner<'a> {
 pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Result<BuildPlan> {
     let catalog = &request.options.catalog;
     check::platform(tree, request.options.platform)?;
-    let core = catalog.core()?.dist_name(request.mode, None);
+    let core = request.import_name(&catalog.core()?.dist_name(request.mode, None));
     let artifacts = tree.artifacts.iter().filter(|it| !it.basedirs.is_empty());
     let mut scopes = catalog.scopes_with_code(artifacts.map(|it| &it.name), request.mode)?;
     let mut devices = scopes.clone();
@@ -72,7 +69,7 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
         tree,
         request,
         same,
-        core: platform_package(&core, &request.release),
+        core: &core,
         scopes,
         devices,
         needed: needed(tree),
@@ -85,10 +82,7 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
 impl<'a> Planner<'a> {
     /// Plans which files each package takes, then the metadata, in which packages name each other.
     fn whole(mut self) -> Result<BuildPlan> {
-        let mut claims = match self.request.mode {
-            DistributionMode::Split => self.claims_of_targets()?,
-            DistributionMode::Legacy => self.claims_of_families()?,
-        };
+        let mut claims = self.claims()?;
         let is_made = |kind| -> Result<bool> {
             let package = self.catalog.only(kind)?;
             Ok(!package.is_omitted && self.is_made(|subset| subset.has(package)))
@@ -106,7 +100,7 @@ impl<'a> Planner<'a> {
         if !has_devel {
             self.notes.truncate(notes);
         }
-        reached::extend(self.tree, &mut claims, &mut devels)?;
+        devel::extend_run_paths(&mut claims, &mut devels)?;
         let describer = self.describer(devels.len() > 1);
         let (mut packages, mut sdists) = (Vec::new(), Vec::new());
         for mut claim in claims.0 {
@@ -123,7 +117,7 @@ impl<'a> Planner<'a> {
         }
         packages.extend(sdists);
         Ok(BuildPlan {
-            version: self.request.release.version.clone(),
+            version: self.request.version.clone(),
             mode: self.request.mode,
             platform: self.request.options.platform,
             targets: self.scopes.into_iter().collect(),
@@ -142,62 +136,33 @@ impl<'a> Planner<'a> {
         self.scopes.iter().cloned().map(Some).collect()
     }
 
-    /// Claims of a set for all targets, in which device packages have the device code.
-    fn claims_of_targets(&mut self) -> Result<Claims<'a>> {
-        check::is_apart(self.catalog, self.tree, &self.scopes)?;
-        self.notes
-            .extend(check::targets(self.request, &self.scopes)?);
+    /// Claims of the runtime packages, and of the device packages that a split set has. A legacy set
+    /// has one libraries package for each family, with its device code inside.
+    fn claims(&mut self) -> Result<Claims<'a>> {
+        let mode = self.request.mode;
+        match mode {
+            DistributionMode::Split => {
+                check::is_apart(self.catalog, self.tree, &self.scopes)?;
+                let notes = check::targets(self.request, &self.scopes)?;
+                self.notes.extend(notes);
+            }
+            DistributionMode::Legacy => {
+                check::is_legacy(self.catalog, self.tree, &self.scopes)?;
+                let options = &self.request.options;
+                if options.linux.is_some() || options.windows.is_some() {
+                    self.note(NO_LISTS.to_owned());
+                }
+                let device = self.catalog.only(PackageKind::Device)?.name.clone();
+                self.absent.push(device);
+            }
+        }
         let mut claims = Claims::default();
-        let mut overlay = Overlay::new(self.request.options.on_collision, self.same);
-        let below = &self.catalog.overlaid()?.name;
         for spec in self.runtime_specs() {
             if !self.is_made(|subset| subset.looks_at(spec)) {
                 continue;
             }
-            let Some((claim, merged)) = self.runtime(spec, None)? else {
-                self.absent.push(spec.name.clone());
-                continue;
-            };
-            if spec.name == *below {
-                overlay.add(&claim, &merged, &mut self.notes)?;
-            }
-            claims.0.push(claim);
-        }
-        if !self.scopes.is_empty() && self.absent.contains(below) {
-            return Err(check::nothing_below(below, &self.scopes));
-        }
-        let device = self.catalog.only(PackageKind::Device)?;
-        for scope in self.devices.clone() {
-            let (claim, merged) = self.claim(device, Some(&scope))?;
-            ensure!(
-                !claim.members.is_empty(),
-                "failed to plan `{}`: its artifacts hold no files",
-                device.dist_name(self.request.mode, Some(&scope))
-            );
-            overlay.add(&claim, &merged, &mut self.notes)?;
-            claims.0.push(claim);
-        }
-        Ok(claims)
-    }
-
-    /// Whether the request includes something. Without a subset it includes everything.
-    fn is_made(&self, of: impl Fn(&Subset) -> bool) -> bool {
-        self.request.subset.as_ref().is_none_or(of)
-    }
-
-    /// Claims of a legacy set: one libraries package for each family, with its device code inside.
-    fn claims_of_families(&mut self) -> Result<Claims<'a>> {
-        check::is_legacy(self.catalog, self.tree, &self.scopes)?;
-        if self.request.options.linux.is_some() || self.request.options.windows.is_some() {
-            self.note(NO_LISTS.to_owned());
-        }
-        let device = self.catalog.only(PackageKind::Device)?.name.clone();
-        self.absent.push(device);
-        let mut claims = Claims::default();
-        for spec in self.runtime_specs() {
             let mut families = vec![None];
-            let template = spec.dist_template(DistributionMode::Legacy);
-            if template.is_for_one_scope() {
+            if mode == DistributionMode::Legacy && spec.dist_template(mode).is_for_one_scope() {
                 families = self.scopes.iter().cloned().map(Some).collect();
             }
             if families.is_empty() {
@@ -209,14 +174,46 @@ impl<'a> Planner<'a> {
             }
             let before = claims.0.len();
             for family in families {
-                let claim = self.runtime(spec, family.as_ref())?;
-                claims.0.extend(claim.map(|(claim, _)| claim));
+                claims.0.extend(self.runtime(spec, family.as_ref())?);
             }
             if claims.0.len() == before {
                 self.absent.push(spec.name.clone());
             }
         }
+        if mode == DistributionMode::Split {
+            self.add_devices(&mut claims)?;
+        }
         Ok(claims)
+    }
+
+    /// Adds the claims of the device packages, which install into the directory of the libraries.
+    fn add_devices(&mut self, claims: &mut Claims<'a>) -> Result<()> {
+        let below = self.catalog.overlaid()?;
+        if !self.scopes.is_empty() && self.absent.contains(&below.name) {
+            return Err(check::nothing_below(&below.name, &self.scopes));
+        }
+        let device = self.catalog.only(PackageKind::Device)?;
+        for scope in self.devices.clone() {
+            let claim = self.claim(device, Some(&scope))?;
+            ensure!(
+                !claim.members.is_empty(),
+                "failed to plan `{}`: its artifacts hold no files",
+                device.dist_name(self.request.mode, Some(&scope))
+            );
+            claims.0.push(claim);
+        }
+        let in_one_directory = claims.0.iter().filter(|claim| {
+            claim.spec.kind == PackageKind::Device || claim.spec.name == below.name
+        });
+        let on_collision = self.request.options.on_collision;
+        let notes = check::overlaid(in_one_directory, on_collision, self.same)?;
+        self.notes.extend(notes);
+        Ok(())
+    }
+
+    /// Whether the request includes something. Without a subset it includes everything.
+    fn is_made(&self, of: impl Fn(&Subset) -> bool) -> bool {
+        self.request.subset.as_ref().is_none_or(of)
     }
 
     fn describer(&self, has_directories: bool) -> Describer<'a> {
@@ -239,15 +236,13 @@ impl<'a> Planner<'a> {
             info: DistInfo {
                 catalog: self.catalog,
                 mode: self.request.mode,
-                version: self.request.release.version.to_string(),
-                suffix: self.request.release.suffix.to_string(),
+                version: self.request.version.to_string(),
+                suffix: self.request.options.suffix.to_string(),
                 view,
                 absent,
                 only: None,
             },
-            release: &self.request.release,
-            platform: self.request.options.platform,
-            tag: &self.request.options.tag,
+            request: self.request,
             has_directories,
         }
     }
@@ -266,11 +261,11 @@ impl<'a> Planner<'a> {
         &mut self,
         spec: &'a PackageSpec,
         scope: Option<&Scope>,
-    ) -> Result<Option<(Claim<'a>, Merged<'a>)>> {
-        let (mut claim, merged) = self.claim(spec, scope)?;
+    ) -> Result<Option<Claim<'a>>> {
+        let mut claim = self.claim(spec, scope)?;
         if !claim.members.is_empty() {
             claim.add_empty_module()?;
-            return Ok(Some((claim, merged)));
+            return Ok(Some(claim));
         }
         let dist = spec.dist_name(self.request.mode, scope);
         let why = if claim.artifacts.is_empty() {
@@ -290,11 +285,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans the files of a runtime or device package.
-    fn claim(
-        &mut self,
-        spec: &'a PackageSpec,
-        scope: Option<&Scope>,
-    ) -> Result<(Claim<'a>, Merged<'a>)> {
+    fn claim(&mut self, spec: &'a PackageSpec, scope: Option<&Scope>) -> Result<Claim<'a>> {
         let mode = self.request.mode;
         let selected = self.select(|name| spec.takes(name, mode, scope));
         let filter = spec.filter();
@@ -309,20 +300,19 @@ impl<'a> Planner<'a> {
         let mut claim = Claim {
             spec,
             scope: scope.cloned(),
-            directory: platform_package(&directory, &self.request.release),
+            directory: self.request.import_name(&directory),
+            files: merged.files,
             members: Members::default(),
             aliases: BTreeMap::new(),
             artifacts: artifacts.collect(),
             notes: Vec::new(),
-        };
-        let placing = Placing {
             platform: self.request.options.platform,
-            core: &self.core,
+            core: self.core,
         };
-        placing
-            .claim(&merged.files, &mut claim)
+        claim
+            .place_all()
             .with_context(|| format!("failed to plan `{dist}`"))?;
-        Ok((claim, merged))
+        Ok(claim)
     }
 
     fn devel(&mut self, claims: &Claims<'_>, family: Option<Scope>) -> Result<Devel> {
@@ -350,7 +340,7 @@ impl<'a> Planner<'a> {
         let owners = owners.into_iter().filter_map(|index| claims.0.get(index));
         let requires = owners.map(|claim| claim.spec.dist_name(mode, claim.scope.as_ref()));
         let dist = spec.dist_name(mode, scope);
-        let top = platform_package(&dist, &self.request.release).parse()?;
+        let top = self.request.import_name(&dist).parse()?;
         let tree = devel::tree(
             top,
             &merged.files,
@@ -360,7 +350,6 @@ impl<'a> Planner<'a> {
         );
         Ok(Devel {
             tree: tree.with_context(|| format!("failed to plan `{dist}`"))?,
-            packing: self.request.options.devel_packing,
             requires: requires.collect(),
             family,
         })
@@ -368,9 +357,7 @@ impl<'a> Planner<'a> {
 
     fn select(&self, wanted: impl Fn(&ArtifactName) -> bool) -> Vec<&'a Artifact> {
         let artifacts = self.tree.artifacts.iter();
-        artifacts
-            .filter(|artifact| wanted(&artifact.name))
-            .collect()
+        artifacts.filter(|it| wanted(&it.name)).collect()
     }
 
     /// Merges artifacts into one install tree.

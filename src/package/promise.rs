@@ -3,16 +3,15 @@
 //!
 //! `packages.toml` lists the promises, and `_dist_info.py` has them in every package. A set is
 //! complete only if it has all these files: `build` compares the promises with its plan, `check`
-//! reads them from a finished wheel with [`read`], and `rocm-sdk test` opens the files.
+//! reads them from a finished wheel with `dist_info::read`, and `rocm-sdk test` opens the files.
 
 use derive_more::Display;
 use serde::Deserialize;
 
 use crate::{
     artifact::{ArtifactName, Component},
-    error::{Context as _, Invalid, Result, bail},
+    error::Invalid,
     glob::Glob,
-    package::python_literal::Call,
     relpath::RelPath,
     run::Platform,
 };
@@ -141,63 +140,6 @@ impl ScriptSpec {
     }
 }
 
-/// Reads the promises for a platform from a `_dist_info.py`. They are those of all packages of the
-/// set.
-pub fn read(dist_info: &str, platform: Platform) -> Result<Vec<Promise>> {
-    let mut promises = Vec::new();
-    for line in dist_info.lines() {
-        let Some(call) = Call::parse(line) else {
-            continue;
-        };
-        let found = match call.function {
-            "LibraryEntry" => read_library(&call, platform),
-            "FileEntry" => read_file(&call, platform),
-            _ => continue,
-        };
-        promises.extend(found.with_context(|| format!("failed to read `{line}`"))?);
-    }
-    Ok(promises)
-}
-
-fn read_library(call: &Call<'_>, platform: Platform) -> Result<Option<Promise>> {
-    let [name, package, linux, windows] = &call.arguments[..] else {
-        bail!("expected four arguments");
-    };
-    let directory = call.text("posix_relpath").unwrap_or("lib");
-    let pattern = library(platform, directory, [linux, windows]);
-    let required = pattern.filter(|_| !call.is_set("optional"));
-    Ok(required.map(|pattern| Promise {
-        package: package.clone(),
-        kind: PromiseKind::Library(name.clone()),
-        pattern,
-        artifact: None,
-    }))
-}
-
-fn read_file(call: &Call<'_>, platform: Platform) -> Result<Option<Promise>> {
-    let [package, path] = &call.arguments[..] else {
-        bail!("expected two arguments");
-    };
-    let only = call.text("sys_platform");
-    let elsewhere = only.is_some_and(|only| only != platform.sys_platform());
-    if elsewhere || call.is_set("optional") {
-        return Ok(None);
-    }
-    let (kind, pattern) = match call.text("command") {
-        Some(name) => (
-            PromiseKind::Command(name.to_owned()),
-            program(path, platform),
-        ),
-        None => (PromiseKind::File, path.clone()),
-    };
-    Ok(Some(Promise {
-        package: package.clone(),
-        kind,
-        pattern: Glob::new(pattern),
-        artifact: None,
-    }))
-}
-
 /// The path of a library on a platform, as a pattern; `None` if the platform does not have it.
 pub(super) fn library(
     platform: Platform,
@@ -211,7 +153,7 @@ pub(super) fn library(
     (!name.is_empty()).then(|| Glob::new(format!("{directory}/{name}")))
 }
 
-fn program(path: &str, platform: Platform) -> String {
+pub(super) fn program(path: &str, platform: Platform) -> String {
     match platform {
         Platform::Linux => path.to_owned(),
         Platform::Windows => format!("{path}.exe"),

@@ -16,8 +16,7 @@ use crate::{
     glob::Glob,
     package::{
         catalog::{PackageKind, PackageSpec},
-        plan::{MemberSource, Members, WheelMemberPlan},
-        sdk_tree::{BuildOrigin, way},
+        plan::{BuildOrigin, MemberSource, Members, way},
         search,
     },
     relpath::RelPath,
@@ -37,6 +36,8 @@ pub(super) struct Claim<'a> {
     pub(super) scope: Option<Scope>,
     /// The import name of the directory with its files: `_rocm_sdk_core`.
     pub(super) directory: String,
+    /// The merged files of its artifacts, of which it may not take all.
+    pub(super) files: Files<'a>,
     pub(super) members: Members,
     /// Names of libraries that do not ship because they are not the SONAME, each with the path that
     /// ships: `lib/libx.so` with `lib/libx.so.1`.
@@ -44,6 +45,9 @@ pub(super) struct Claim<'a> {
     /// The names of the artifacts that were selected for it, even if its globs accept no file.
     pub(super) artifacts: BTreeSet<String>,
     pub(super) notes: Vec<String>,
+    pub(super) platform: Platform,
+    /// The import name of the directory with the files of the core package: `_rocm_sdk_core`.
+    pub(super) core: &'a str,
 }
 
 /// All claims, in the order in which the packages were planned.
@@ -68,110 +72,67 @@ impl Claim<'_> {
         if self.members.contains_key(&path) {
             return Ok(());
         }
-        let empty = MemberSource::Text(String::new());
-        self.members.insert(path, WheelMemberPlan::regular(empty))
-    }
-}
-
-impl Claims<'_> {
-    /// Finds what ships for a path, for the devel tree of `scope`: the index of the claim, and the
-    /// path in it. That is another path if the first one is an alias.
-    pub(super) fn find<'b>(
-        &'b self,
-        path: &'b RelPath,
-        scope: Option<&Scope>,
-    ) -> Option<(usize, &'b RelPath)> {
-        let mut seen = self.0.iter().filter(|claim| claim.is_seen(scope));
-        let alias = seen.find_map(|claim| claim.aliases.get(path));
-        let shipped = alias.unwrap_or(path);
-        Some((self.owner(shipped, scope)?, shipped))
+        self.members.insert(path, MemberSource::Text(String::new()))
     }
 
-    /// The index of the claim that ships a path, for the devel tree of `scope`.
-    pub(super) fn owner(&self, path: &RelPath, scope: Option<&Scope>) -> Option<usize> {
-        let is_owner = |claim: &Claim<'_>| claim.is_seen(scope) && claim.members.contains_key(path);
-        self.0.iter().position(is_owner)
-    }
-}
-
-/// A file, found directly or through a symlink.
-#[derive(Clone, Copy)]
-pub(super) struct RuntimeFile<'a> {
-    /// The entry in the install tree.
-    pub(super) owned: &'a Owned<'a>,
-    /// The path in the install tree, on disk, and the facts of the file that has the bytes.
-    pub(super) at: &'a RelPath,
-    pub(super) source: &'a Path,
-    pub(super) facts: &'a FileFacts,
-}
-
-/// How the files of all packages are placed.
-#[derive(Clone, Copy)]
-pub(super) struct Placing<'a> {
-    pub(super) platform: Platform,
-    /// The import name of the directory with the files of the core package: `_rocm_sdk_core`.
-    pub(super) core: &'a str,
-}
-
-impl Placing<'_> {
-    /// Plans all files of a package: adds them to its claim.
-    pub(super) fn claim(&self, files: &Files<'_>, claim: &mut Claim<'_>) -> Result<()> {
-        let (spec, filter) = (claim.spec, claim.spec.filter());
-        let mut accepted = files.clone();
+    /// Plans all files of the package.
+    pub(super) fn place_all(&mut self) -> Result<()> {
+        let (spec, filter) = (self.spec, self.spec.filter());
+        let mut accepted = self.files.clone();
         accepted.retain(|path, owned| {
             filter.accepts(path.as_str()) && spec.takes_file(&owned.artifact.name, path)
         });
-        self.place(&accepted, claim)?;
+        self.place(&accepted)?;
         for pattern in &spec.also_without_version {
-            add_shorter_names(pattern, claim)?;
+            self.add_shorter_names(pattern)?;
         }
         // Launchers for commands whose program has another name.
         for (command, target) in &spec.also_as {
             let content = accepted.get(target).map(|owned| &owned.file.content);
             if let Some(TreeContent::File(facts)) = content
                 && self.is_run(facts)
-                && !claim.members.contains_key(command)
+                && !self.members.contains_key(command)
             {
-                let launcher = launcher(command, target);
-                claim.members.insert(command.clone(), launcher)?;
+                let launcher = MemberSource::Launcher(way(command, target));
+                self.members.insert(command.clone(), launcher)?;
             }
         }
         Ok(())
     }
 
-    fn place(&self, files: &Files<'_>, claim: &mut Claim<'_>) -> Result<()> {
+    fn place(&mut self, files: &Files<'_>) -> Result<()> {
         // Launchers and library names are decided after all other paths: they depend on what ships.
         let (mut launchers, mut names) = (Vec::new(), Vec::new());
         for (path, owned) in files {
             let path = *path;
-            let Some(found) = find(claim.spec.kind, path, owned)? else {
+            let Some((at, facts, origin)) = find(self.spec.kind, path, owned)? else {
                 continue;
             };
-            if found.at != path && is_for_programs(path) && self.is_run(found.facts) {
-                launchers.push((path, found.at.clone(), self.member(claim, path, found)?));
+            if at != path && is_for_programs(path) && self.is_run(facts) {
+                launchers.push((path, at, self.member(path, facts, origin)?));
                 continue;
             }
-            match self.soname(found.facts) {
+            match self.soname(facts) {
                 Some(soname) if soname.as_str() != path.file_name() => {
-                    let library = self.member(claim, found.at, found)?;
-                    names.push((path, found.at.clone(), soname, library));
+                    let library = self.member(at, facts, origin)?;
+                    names.push((path, at, soname, library));
                 }
                 _ => {
-                    let member = self.member(claim, path, found)?;
-                    claim.members.insert(path.clone(), member)?;
+                    let member = self.member(path, facts, origin)?;
+                    self.members.insert(path.clone(), member)?;
                 }
             }
         }
         for (path, at, mut member) in launchers {
-            if claim.members.contains_key(&at) {
-                member = launcher(path, &at);
+            if self.members.contains_key(at) {
+                member = MemberSource::Launcher(way(path, at));
             }
-            claim.members.insert(path.clone(), member)?;
+            self.members.insert(path.clone(), member)?;
         }
         for (path, at, soname, library) in names {
-            settle(path.clone(), &at, &soname, library, claim)?;
+            self.settle(path.clone(), at, &soname, library)?;
         }
-        self.remark(files, claim);
+        self.remark(files);
         Ok(())
     }
 
@@ -203,61 +164,125 @@ impl Placing<'_> {
     /// The member for a file: unchanged, or with the run path for its path in the package.
     fn member(
         &self,
-        claim: &Claim<'_>,
         path: &RelPath,
-        found: RuntimeFile<'_>,
-    ) -> Result<WheelMemberPlan> {
-        let linux = self.platform == Platform::Linux;
-        if let Some(damage) = found.facts.damage.as_ref().filter(|_| linux) {
+        facts: &FileFacts,
+        origin: BuildOrigin,
+    ) -> Result<MemberSource> {
+        if self.platform != Platform::Linux {
+            return Ok(MemberSource::File(origin, None));
+        }
+        if let Some(damage) = &facts.damage {
             return Err(hinted(
-                anyhow!(
-                    "`{path}` of artifact `{}`: {damage}",
-                    found.owned.artifact.name
-                ),
+                anyhow!("`{path}` of artifact `{}`: {damage}", origin.artifact),
                 "fetch the artifact again; if it was built like this, leave the file out with \
                  `exclude` in a `--packages-file`",
             ));
         }
-        let searched = found.loaded();
-        let searched = searched.filter(|elf| linux && search::is_searched(elf));
-        let source = match searched {
-            Some(elf) => {
-                let rpath = search::extend(self.core, &claim.spec.rpath, path, elf)?;
-                MemberSource::Relink(found.origin(), rpath)
-            }
-            None => MemberSource::Copy(found.origin()),
-        };
-        let mode = found.mode();
-        Ok(WheelMemberPlan { mode, source })
+        let searched = loaded(facts).filter(|elf| search::is_searched(elf));
+        let rpath = searched.map(|elf| search::extend(self.core, &self.spec.rpath, path, elf));
+        Ok(MemberSource::File(origin, rpath.transpose()?))
     }
 
     /// Adds notes about files for other machines and about setuid programs.
-    fn remark(&self, files: &Files<'_>, claim: &mut Claim<'_>) {
-        let mut note = |is_it: &dyn Fn(&FileFacts) -> bool, what: &str| {
-            let paths = files.iter().filter_map(|(path, owned)| {
+    fn remark(&mut self, files: &Files<'_>) {
+        let note = |is_it: &dyn Fn(&FileFacts) -> bool, what: &str| {
+            let mut paths = files.iter().filter_map(|(path, owned)| {
                 matches!(&owned.file.content, TreeContent::File(facts) if is_it(facts))
                     .then_some(path)
             });
-            let paths: BTreeSet<_> = paths.collect();
-            let Some(first) = paths.first() else { return };
-            let more = match paths.len() {
-                1 => String::new(),
-                several => format!("; so it is with {} more", several - 1),
+            let first = paths.next()?;
+            let more = match paths.count() {
+                0 => String::new(),
+                more => format!("; so it is with {more} more"),
             };
-            claim.notes.push(format!("`{first}` {what}{more}"));
+            Some(format!("`{first}` {what}{more}"))
         };
         let is_foreign = |facts: &FileFacts| {
             let machine = facts.elf.as_ref().map(|elf| elf.machine);
             self.kind(facts).is_loaded() && matches!(machine, Some(Machine::Other(_)))
         };
-        note(
-            &is_foreign,
-            "is for another machine than x86-64, and ships as it is",
-        );
-        note(
-            &|facts| facts.mode.setuid,
-            "ran as its owner or group, and will run as its user",
-        );
+        let foreign = "is for another machine than x86-64, and ships as it is";
+        let setuid = "ran as its owner or group, and will run as its user";
+        let notes = [
+            note(&is_foreign, foreign),
+            note(&|facts| facts.mode.setuid, setuid),
+        ];
+        self.notes.extend(notes.into_iter().flatten());
+    }
+
+    /// Records a name of the library at `at` as an alias of its SONAME. Ships the library if it is not
+    /// in the package yet.
+    ///
+    /// That happens if a build installs `libx.so.1.2` without the symlink `libx.so.1`. Programs look
+    /// for the SONAME `libx.so.1`, so the library ships under that name.
+    fn settle(
+        &mut self,
+        path: RelPath,
+        at: &RelPath,
+        soname: &RelPath,
+        library: MemberSource,
+    ) -> Result<()> {
+        let beside = |path: &RelPath| match path.parent() {
+            Some(directory) => directory.join(soname),
+            None => soname.clone(),
+        };
+        let mut shipped = beside(&path);
+        if !self.members.contains_key(&shipped) {
+            shipped = beside(at);
+        }
+        if !self.members.contains_key(&shipped) {
+            self.notes.push(format!(
+                "`{at}` calls itself `{soname}`, and nothing else does: it ships as `{shipped}`"
+            ));
+            self.members.insert(shipped.clone(), library)?;
+        }
+        if shipped != path {
+            self.aliases.insert(path, shipped);
+        }
+        Ok(())
+    }
+
+    /// Ships `librocprof-sys.so.1.2` also as `librocprof-sys.so.1` and `librocprof-sys.so`, unless the
+    /// package has files of these names.
+    fn add_shorter_names(&mut self, pattern: &Glob) -> Result<()> {
+        let members = self.members.iter();
+        let mut shorter = BTreeMap::new();
+        for (path, member) in members.filter(|(path, _)| pattern.matches(path.as_str())) {
+            let mut name = path.as_str();
+            while let Some((rest, _)) = name.rsplit_once('.').filter(|(_, last)| *last != "so") {
+                let entry = shorter.entry(rest.parse::<RelPath>()?);
+                entry.or_insert_with(|| member.clone());
+                name = rest;
+            }
+        }
+        for (path, member) in shorter {
+            if !self.members.contains_key(&path) {
+                self.aliases.remove(&path);
+                self.members.insert(path, member)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Claims<'_> {
+    /// Finds what ships for a path, for the devel tree of `scope`: the index of the claim, and the
+    /// path in it. That is another path if the first one is an alias.
+    pub(super) fn find<'b>(
+        &'b self,
+        path: &'b RelPath,
+        scope: Option<&Scope>,
+    ) -> Option<(usize, &'b RelPath)> {
+        let mut seen = self.0.iter().filter(|claim| claim.is_seen(scope));
+        let alias = seen.find_map(|claim| claim.aliases.get(path));
+        let shipped = alias.unwrap_or(path);
+        Some((self.owner(shipped, scope)?, shipped))
+    }
+
+    /// The index of the claim that ships a path, for the devel tree of `scope`.
+    pub(super) fn owner(&self, path: &RelPath, scope: Option<&Scope>) -> Option<usize> {
+        let is_owner = |claim: &Claim<'_>| claim.is_seen(scope) && claim.members.contains_key(path);
+        self.0.iter().position(is_owner)
     }
 }
 
@@ -269,19 +294,14 @@ impl Placing<'_> {
 fn find<'a>(
     kind: PackageKind,
     path: &'a RelPath,
-    owned: &'a Owned<'a>,
-) -> Result<Option<RuntimeFile<'a>>> {
-    let found = |at, source, facts| {
-        Ok(Some(RuntimeFile {
-            owned,
-            at,
-            source,
-            facts,
-        }))
-    };
+    owned: &Owned<'a>,
+) -> Result<Option<(&'a RelPath, &'a FileFacts, BuildOrigin)>> {
     let (text, end) = match &owned.file.content {
         TreeContent::Directory => return Ok(None),
-        TreeContent::File(facts) => return found(path, &owned.file.source, facts),
+        TreeContent::File(facts) => {
+            let origin = origin(owned, &owned.file.source, facts);
+            return Ok(Some((path, facts, origin)));
+        }
         TreeContent::Link { text, end } => (text, end),
     };
     let to = match end {
@@ -289,7 +309,7 @@ fn find<'a>(
             path,
             source,
             facts,
-        } => return found(path, source, facts),
+        } => return Ok(Some((path, facts, origin(owned, source, facts)))),
         LinkEnd::Escapes => return Err(escaping_link(path, text, owned)),
         _ if kind != PackageKind::Device => return Ok(None),
         LinkEnd::Dangling => "to nothing",
@@ -302,29 +322,25 @@ fn find<'a>(
     ))
 }
 
-impl<'a> RuntimeFile<'a> {
-    /// The ELF facts of a file that the dynamic loader may load; `None` for other files.
-    pub(super) fn loaded(&self) -> Option<&'a ElfFacts> {
-        let elf = self.facts.elf.as_deref();
-        elf.filter(|_| self.facts.kind.is_loaded())
-    }
+/// The ELF facts of a file that the dynamic loader may load; `None` for other files.
+pub(super) fn loaded(facts: &FileFacts) -> Option<&ElfFacts> {
+    let elf = facts.elf.as_deref();
+    elf.filter(|_| facts.kind.is_loaded())
+}
 
-    pub(super) fn origin(&self) -> BuildOrigin {
-        BuildOrigin {
-            artifact: self.owned.artifact.name.clone(),
-            path: self.source.to_owned(),
-            len: self.facts.len,
-            form: self.facts.form.clone(),
-        }
-    }
-
-    /// The mode in the wheel. Installers keep only whether a file is executable.
-    pub(super) fn mode(&self) -> FileMode {
-        if self.facts.mode.executable {
+/// The file on disk that has the bytes of an entry, which may be a symlink to it.
+pub(super) fn origin(owned: &Owned<'_>, source: &Path, facts: &FileFacts) -> BuildOrigin {
+    BuildOrigin {
+        artifact: owned.artifact.name.clone(),
+        path: source.to_owned(),
+        len: facts.len,
+        is_library: facts.kind == FileKind::SharedObject,
+        mode: if facts.mode.executable {
             FileMode::Executable
         } else {
             FileMode::Regular
-        }
+        },
+        form: facts.form.clone(),
     }
 }
 
@@ -355,65 +371,4 @@ pub(super) fn escaping_link(path: &RelPath, text: &str, owned: &Owned<'_>) -> Er
         anyhow!("link `{path}` of artifact `{artifact}` leads out of it: `{text}`"),
         "make it relative and point it at a file of the same artifact",
     )
-}
-
-fn launcher(path: &RelPath, place: &RelPath) -> WheelMemberPlan {
-    WheelMemberPlan {
-        mode: FileMode::Executable,
-        source: MemberSource::Launcher(way(path, place)),
-    }
-}
-
-/// Records a name of the library at `at` as an alias of its SONAME. Ships the library if it is not
-/// in the package yet.
-///
-/// That happens if a build installs `libx.so.1.2` without the symlink `libx.so.1`. Programs look
-/// for the SONAME `libx.so.1`, so the library ships under that name.
-fn settle(
-    path: RelPath,
-    at: &RelPath,
-    soname: &RelPath,
-    library: WheelMemberPlan,
-    claim: &mut Claim<'_>,
-) -> Result<()> {
-    let beside = |path: &RelPath| match path.parent() {
-        Some(directory) => directory.join(soname),
-        None => soname.clone(),
-    };
-    let mut shipped = beside(&path);
-    if !claim.members.contains_key(&shipped) {
-        shipped = beside(at);
-    }
-    if !claim.members.contains_key(&shipped) {
-        claim.notes.push(format!(
-            "`{at}` calls itself `{soname}`, and nothing else does: it ships as `{shipped}`"
-        ));
-        claim.members.insert(shipped.clone(), library)?;
-    }
-    if shipped != path {
-        claim.aliases.insert(path, shipped);
-    }
-    Ok(())
-}
-
-/// Ships `librocprof-sys.so.1.2` also as `librocprof-sys.so.1` and `librocprof-sys.so`, unless the
-/// package has files of these names.
-fn add_shorter_names(pattern: &Glob, claim: &mut Claim<'_>) -> Result<()> {
-    let members = claim.members.iter();
-    let mut shorter = BTreeMap::new();
-    for (path, member) in members.filter(|(path, _)| pattern.matches(path.as_str())) {
-        let mut name = path.as_str();
-        while let Some((rest, _)) = name.rsplit_once('.').filter(|(_, last)| *last != "so") {
-            let entry = shorter.entry(rest.parse::<RelPath>()?);
-            entry.or_insert_with(|| member.clone());
-            name = rest;
-        }
-    }
-    for (path, member) in shorter {
-        if !claim.members.contains_key(&path) {
-            claim.aliases.remove(&path);
-            claim.members.insert(path, member)?;
-        }
-    }
-    Ok(())
 }

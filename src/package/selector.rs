@@ -4,7 +4,7 @@
 //! The contents do not depend on the machine that builds them. The extras are the same as those
 //! that `build_extras(None)` of `_dist_info.py` computes; a test compares the two.
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use itertools::Itertools as _;
 
@@ -12,7 +12,7 @@ use crate::{
     error::Result,
     package::{
         catalog::{PackageKind, PackageSpec},
-        dist_info::{self, DistInfo},
+        dist_info::DistInfo,
         naming::DistributionMode,
         templates,
     },
@@ -26,47 +26,42 @@ use crate::{
 type Extra = (String, Vec<(String, Option<String>)>);
 
 /// The files of the sdist, relative to its top directory, in the order of the archive.
-pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, Vec<u8>)>> {
+pub fn files(info: &DistInfo<'_>) -> Result<Vec<(RelPath, String)>> {
     let package = info.catalog.only(PackageKind::Selector)?;
-    let dist_info = dist_info::render(info, &package.name, None);
-    let mut python = vec![("_dist_info.py", dist_info)];
-    python.extend(templates::pure_package(package));
-    let python = python.into_iter();
+    let python = templates::files(info, package, None).into_iter();
     let mut texts: Vec<(String, String)> = python
         .map(|(name, text)| (format!("src/rocm_sdk/{name}"), text))
         .collect();
+    let mut add = |path: &str, text: &str| texts.push((path.to_owned(), text.to_owned()));
     for (name, text) in templates::ROCM_TOP {
-        texts.push(((*name).into(), (*text).into()));
+        add(name, text);
     }
-    texts.push(("README.md".into(), readme(info, package)));
+    let pkg_info = pkg_info(info, package);
+    let entry_points = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
+    add("README.md", &readme(info, package));
     // The `.egg-info` files that setuptools would write, for tools that read them.
-    let egg_info = [
-        ("PKG-INFO", pkg_info(info, package)),
-        ("dependency_links.txt", "\n".to_owned()),
-        (
-            "entry_points.txt",
-            "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n".to_owned(),
-        ),
-        ("requires.txt", requires_txt(info)),
-        ("top_level.txt", "rocm_sdk\n".to_owned()),
-        ("SOURCES.txt", String::new()),
-    ];
-    let egg_info = egg_info.into_iter();
-    texts.extend(egg_info.map(|(name, text)| (format!("src/rocm.egg-info/{name}"), text)));
-    let sources = texts.iter().map(|(path, _)| path.as_str()).sorted();
-    let sources = sources.collect::<Vec<_>>().join("\n");
-    if let Some((_, text)) = texts.last_mut() {
-        *text = sources;
-    }
-    texts.push(("PKG-INFO".into(), pkg_info(info, package)));
-    texts.push((
-        "setup.cfg".into(),
-        "[egg_info]\ntag_build = \ntag_date = 0\n\n".into(),
-    ));
-    texts.sort_by(|a, b| files_first(&a.0, &b.0));
+    add("src/rocm.egg-info/PKG-INFO", &pkg_info);
+    add("src/rocm.egg-info/dependency_links.txt", "\n");
+    add("src/rocm.egg-info/entry_points.txt", entry_points);
+    add("src/rocm.egg-info/requires.txt", &requires_txt(info));
+    add("src/rocm.egg-info/top_level.txt", "rocm_sdk\n");
+    let sources = "src/rocm.egg-info/SOURCES.txt";
+    let paths = texts.iter().map(|(path, _)| path.as_str());
+    let listed = paths.chain([sources]).sorted().join("\n");
+    texts.push((sources.to_owned(), listed));
+    texts.push(("PKG-INFO".to_owned(), pkg_info));
+    let setup = "[egg_info]\ntag_build = \ntag_date = 0\n\n";
+    texts.push(("setup.cfg".to_owned(), setup.to_owned()));
+    // The files of a directory come before its subdirectories, both by name.
+    texts.sort_by_cached_key(|(path, _)| {
+        let depth = path.matches('/').count();
+        let steps = path.split('/').enumerate();
+        let steps = steps.map(|(at, step)| (at < depth, step.to_owned()));
+        steps.collect_vec()
+    });
     let texts = texts.into_iter();
     texts
-        .map(|(path, text)| Ok((path.parse()?, text.into_bytes())))
+        .map(|(path, text)| Ok((path.parse()?, text)))
         .collect()
 }
 
@@ -163,22 +158,15 @@ fn extras(info: &DistInfo<'_>) -> Vec<Extra> {
     for package in packages.into_iter().filter(|it| is_per_target(it)) {
         // Device packages have such extras even for a single target, so that the same install
         // command works for every set.
-        let fewest = if package.kind == PackageKind::Device {
-            1
-        } else {
-            2
-        };
-        if targets.len() < fewest {
+        let is_device = package.kind == PackageKind::Device;
+        if targets.is_empty() || (targets.len() == 1 && !is_device) {
             continue;
         }
         let mut all = Vec::new();
         for (target, scope) in &targets {
             let requirement = (pin(info, package, target), info.view.marker(scope).map(on));
-            extras.push((
-                format!("{}-{target}", package.name),
-                vec![requirement.clone()],
-            ));
-            all.push(requirement);
+            all.push(requirement.clone());
+            extras.push((format!("{}-{target}", package.name), vec![requirement]));
         }
         extras.push((format!("{}-all", package.name), all));
     }
@@ -200,16 +188,6 @@ fn requires_txt(info: &DistInfo<'_>) -> String {
         let _ = write!(text, "\n[{name}]\n{}", pins.collect::<String>());
     }
     text
-}
-
-/// Orders the files of a directory before its subdirectories, both by name.
-fn files_first(a: &str, b: &str) -> Ordering {
-    match (a.split_once('/'), b.split_once('/')) {
-        (None, Some(_)) => Ordering::Less,
-        (Some(_), None) => Ordering::Greater,
-        (Some((a, below_a)), Some((b, below_b))) if a == b => files_first(below_a, below_b),
-        _ => a.cmp(b),
-    }
 }
 
 #[cfg(test)]

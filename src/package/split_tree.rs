@@ -21,7 +21,7 @@ use crate::{
     },
     atomic,
     console::{World, many, size},
-    error::{Context as _, Hint as _, Result, bail},
+    error::{Context as _, Hint as _, Result, anyhow},
     relpath::RelPath,
     target::Scope,
 };
@@ -101,13 +101,9 @@ impl<'a> SplitTree<'a> {
         let staging = BuildArchives(self.staging.clone());
         let (mut count, mut bytes) = (0, 0);
         for splitting in &self.splittings {
-            let total = splitting
-                .losses()
-                .map(|(_, loss)| loss.fat.code.end - loss.fat.code.start);
-            let progress =
-                world
-                    .console
-                    .progress("Splitting", &splitting.artifact.name, Some(total.sum()));
+            let (name, losses) = (&splitting.artifact.name, splitting.losses());
+            let total = losses.map(|(_, loss)| loss.fat.code.end - loss.fat.code.start);
+            let progress = (world.console).progress("Splitting", name, Some(total.sum()));
             let to = |at: &ArchivePlace| {
                 let place = place(splitting, at, &self.staging);
                 if let Some(parent) = place.parent() {
@@ -118,7 +114,7 @@ impl<'a> SplitTree<'a> {
             let inc = |bytes| progress.inc(bytes);
             let archives =
                 split::write_archives(splitting, Vec::new(), to, jobs, &world.stop, &inc)
-                    .with_context(|| format!("failed to split `{}`", splitting.artifact.name))?;
+                    .with_context(|| format!("failed to split `{name}`"))?;
             for (_, len) in archives {
                 count += 1;
                 bytes += len;
@@ -165,8 +161,8 @@ fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
             (Scope::Family(_), Some(_)) if kpack == Kpack::Auto => {}
             (Scope::Family(_), Some(generic)) => {
                 let (one, other) = (&artifact.name, &generic.name);
-                let both = || -> Result<_> { bail!("only one of `{other}` and `{one}` is split") };
-                return both().hint("keep the artifacts of one run in `--artifact-dir`");
+                return Err(anyhow!("only one of `{other}` and `{one}` is split"))
+                    .hint("keep the artifacts of one run in `--artifact-dir`");
             }
             (_, None) => candidates.push(artifact),
         }

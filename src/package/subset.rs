@@ -24,13 +24,6 @@ pub struct Subset {
     packages: Vec<PackageSpec>,
 }
 
-/// Whether the run has a generic artifact of the same name and component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sibling {
-    Generic,
-    None,
-}
-
 impl Subset {
     /// Selects packages by name, as [`BuildPlan::keep`] does.
     pub fn new(
@@ -124,13 +117,14 @@ impl Subset {
         self.is_for_all() || self.packages.iter().any(below)
     }
 
-    /// Whether the build needs an artifact.
-    pub fn needs(&self, artifact: &ArtifactName, sibling: Sibling) -> bool {
+    /// Whether the build needs an artifact. `has_generic` says whether the run has a generic artifact
+    /// of the same name and component.
+    pub fn needs(&self, artifact: &ArtifactName, has_generic: bool) -> bool {
         artifact.to_string() == TherockManifest::ARTIFACT
             || self.packages.iter().any(|package| match package.kind {
                 PackageKind::Selector => false,
                 PackageKind::Runtime => {
-                    self.looks_at(package) && self.runs(package, artifact, sibling)
+                    self.looks_at(package) && self.runs(package, artifact, has_generic)
                 }
                 PackageKind::Device => self.is_device_code(package, artifact),
                 PackageKind::Devel => self.has(package) && self.is_for_devel(package, artifact),
@@ -139,8 +133,8 @@ impl Subset {
 
     /// Whether a runtime package needs an artifact. Without a generic sibling, an artifact for a
     /// target may contain the host code as well.
-    fn runs(&self, package: &PackageSpec, artifact: &ArtifactName, sibling: Sibling) -> bool {
-        let alone = sibling == Sibling::None && self.is_for_all();
+    fn runs(&self, package: &PackageSpec, artifact: &ArtifactName, has_generic: bool) -> bool {
+        let alone = !has_generic && self.is_for_all();
         package.takes(artifact, DistributionMode::Split, None)
             || alone && package.takes_kind(artifact, DistributionMode::Split)
     }
@@ -194,18 +188,16 @@ mod tests {
             .split_whitespace()
             .map(|it| it.parse().unwrap())
             .collect();
-        let sibling = |artifact: &ArtifactName| {
+        let has_generic = |artifact: &ArtifactName| {
             let generic = ArtifactName {
                 scope: Scope::Generic,
                 ..artifact.clone()
             };
-            if artifacts.contains(&generic) {
-                Sibling::Generic
-            } else {
-                Sibling::None
-            }
+            artifacts.contains(&generic)
         };
-        let needed = artifacts.iter().filter(|it| subset.needs(it, sibling(it)));
+        let needed = artifacts
+            .iter()
+            .filter(|it| subset.needs(it, has_generic(it)));
         needed
             .map(ToString::to_string)
             .collect::<Vec<_>>()

@@ -6,8 +6,9 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::package::{
     catalog::{PackageKind, PackageSpec},
-    python_literal::literal,
+    dist_info::{self, DistInfo, literal},
 };
+use crate::target::Scope;
 
 /// A file of a package: its name and its text.
 type Text = (&'static str, &'static str);
@@ -17,9 +18,6 @@ macro_rules! texts {
         &[$(($name, include_str!(concat!("python/", $root, "/", $name)))),*]
     };
 }
-
-/// The static part of `_dist_info.py`; `dist_info::render` adds the rest.
-pub(super) const DIST_INFO: &str = include_str!("python/_dist_info.py");
 
 /// The start of `_cli.py`, which runs programs. `console_scripts` adds one function per script.
 const CLI: &str = include_str!("python/_cli.py");
@@ -71,11 +69,15 @@ const LIBRARIES: &[Text] = texts!("rocm_sdk_libraries": "__init__.py", "py.typed
 const DEVEL: &[Text] = texts!("rocm_sdk_devel": "__init__.py", "py.typed");
 const PROFILER: &[Text] = texts!("rocm_profiler": "__init__.py", "py.typed");
 
-/// The Python files of a package, without `_dist_info.py`.
+/// The Python files of a package for a target or family.
 ///
 /// A device package has none, because it only adds files to the libraries package. A runtime
 /// package that a user has added in `packages.toml` has an empty module.
-pub fn pure_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
+pub fn files(
+    info: &DistInfo<'_>,
+    package: &PackageSpec,
+    target: Option<&Scope>,
+) -> Vec<(&'static str, String)> {
     let own = match package.name.as_str() {
         "meta" => ROCM_SDK,
         "core" => CORE,
@@ -84,15 +86,17 @@ pub fn pure_package(package: &PackageSpec) -> Vec<(&'static str, String)> {
         "profiler" => PROFILER,
         _ => &[],
     };
-    let mut files: Vec<_> = own
-        .iter()
-        .map(|(name, text)| (*name, (*text).to_owned()))
-        .collect();
+    let own = own.iter().map(|(name, text)| (*name, (*text).to_owned()));
+    let mut files: Vec<_> = own.collect();
     if files.is_empty() && package.kind == PackageKind::Runtime {
         let purpose = format!("\"\"\"The files of `{}`.\"\"\"\n", package.name);
         files.extend([("__init__.py", purpose), ("py.typed", String::new())]);
     }
     files.extend(console_scripts(package).map(|text| ("_cli.py", text)));
+    if !files.is_empty() {
+        let dist_info = dist_info::render(info, &package.name, target);
+        files.push(("_dist_info.py", dist_info));
+    }
     files
 }
 
@@ -126,13 +130,32 @@ fn console_scripts(package: &PackageSpec) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::package::Catalog;
+    use crate::{
+        package::{Catalog, DistributionMode},
+        target::PlatformView,
+    };
+
+    fn python(catalog: &Catalog, package: &PackageSpec) -> Vec<(&'static str, String)> {
+        let info = DistInfo {
+            catalog,
+            mode: DistributionMode::Split,
+            version: "7.13.0".to_owned(),
+            suffix: String::new(),
+            view: PlatformView::new(None, None, []),
+            absent: Vec::new(),
+            only: None,
+        };
+        files(&info, package, None)
+    }
 
     #[test]
     fn every_pure_package_is_typed_and_starts_with_its_purpose() {
-        for package in Catalog::built_in().unwrap().packages() {
-            let (logical, files) = (&package.name, pure_package(package));
+        let catalog = Catalog::built_in().unwrap();
+        for package in catalog.packages() {
+            let (logical, files) = (&package.name, python(&catalog, package));
             assert_eq!(
                 files.is_empty(),
                 package.kind == PackageKind::Device,
@@ -144,7 +167,8 @@ mod tests {
                 assert!(text.starts_with("\"\"\""), "{logical}: {name}");
                 assert!(text.ends_with('\n'), "{logical}: {name}");
                 assert!(!text.contains('\r'), "{logical}: {name}");
-                assert!(text.lines().count() < 500, "{logical}: {name}");
+                let is_short = text.lines().count() < 500;
+                assert!(is_short || *name == "_dist_info.py", "{logical}: {name}");
             }
         }
     }
@@ -156,7 +180,8 @@ mod tests {
         let policy =
             include_str!("packages.toml").replacen("scripts = [\n", &format!("{added}\n"), 1);
         let catalog = Catalog::parse(&policy).unwrap();
-        let (_, text) = pure_package(catalog.get("core").unwrap()).pop().unwrap();
+        let files = python(&catalog, catalog.get("core").unwrap());
+        let (_, text) = files.iter().find(|(name, _)| *name == "_cli.py").unwrap();
         let function = "\n\n\ndef amdgone() -> NoReturn:\n    _query('bin/amdgone')\n";
         assert!(text.contains(function), "{text}");
         let function = "\n\n\ndef amdclangpp() -> NoReturn:\n    _run('lib/llvm/bin/amdclang++')\n";
@@ -167,12 +192,13 @@ mod tests {
     #[test]
     fn every_line_that_installs_names_an_index_and_pins_the_version() {
         let catalog = Catalog::built_in().unwrap();
-        let python = catalog.packages().iter().flat_map(pure_package);
+        let packages = catalog.packages().iter();
+        let python = packages.flat_map(|package| python(&catalog, package));
         let top = ROCM_TOP.iter().map(|(_, text)| (*text).to_owned());
         let mut texts: Vec<String> = python.map(|(_, text)| text).chain(top).collect();
-        texts.extend([DIST_INFO.to_owned(), README.replace("{version}", "7.13.0")]);
+        texts.push(README.replace("{version}", "7.13.0"));
         let lines = texts.iter().flat_map(|text| text.lines());
-        let found: Vec<_> = lines.filter(|it| it.contains("pip install")).collect();
+        let found: BTreeSet<_> = lines.filter(|it| it.contains("pip install")).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         for line in found {
             let is_pinned = line.contains("=={__version__}") || line.contains("==7.13.0");

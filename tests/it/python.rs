@@ -9,11 +9,7 @@ use std::{
 };
 
 use rocwheel::{
-    package::{
-        Catalog, DistributionMode,
-        dist_info::{self, DistInfo},
-        selector, templates,
-    },
+    package::{Catalog, DistributionMode, dist_info::DistInfo, selector, templates},
     target::{PlatformView, Scope},
 };
 
@@ -74,12 +70,7 @@ fn write_package(packages: &Path, logical: &str) {
         _ => format!("rocm_sdk_{logical}"),
     };
     let info = info(&[], &[], &[], &[]);
-    let dist_info = dist_info::render(&info, logical, None);
-    let mut files = vec![("_dist_info.py".to_owned(), dist_info)];
-    for (file, text) in templates::pure_package(info.catalog.get(logical).unwrap()) {
-        files.push((file.to_owned(), text));
-    }
-    for (file, text) in files {
+    for (file, text) in templates::files(&info, info.catalog.get(logical).unwrap(), None) {
         write(&packages.join(&name).join(file), text.as_bytes());
     }
 }
@@ -105,8 +96,8 @@ pub(crate) fn write_sdists(place: &Path) {
         ("partial", info(&all, &linux, &[], &absent)),
         ("legacy", legacy),
     ] {
-        for (path, bytes) in selector::files(&info).unwrap() {
-            write(&place.join(name).join(path.as_str()), &bytes);
+        for (path, text) in selector::files(&info).unwrap() {
+            write(&place.join(name).join(path.as_str()), text.as_bytes());
         }
     }
 }

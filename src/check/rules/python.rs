@@ -18,8 +18,8 @@ use crate::{
     },
     elf::ElfKind,
     package::{
-        Catalog,
-        promise::{self, Promise, PromiseKind},
+        Catalog, dist_info,
+        promise::{Promise, PromiseKind},
     },
     run::Platform,
     wheel::Metadata,
@@ -192,7 +192,7 @@ fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     {
         findings.of(rule::UNKEPT_PROMISE, &wheel.file, fact);
     }
-    match promise::read(text, platform) {
+    match dist_info::read(text, platform) {
         Ok(promises) => {
             for promise in promises.iter().filter(|it| it.package == package) {
                 kept(wheel, promise, &files, platform, findings);

@@ -14,7 +14,7 @@ use crate::{
     fetch,
     package::{
         BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
-        assemble::{AssembleSettings, Existing},
+        assemble::{AssembleSettings, Existing, pipeline::BLOCK},
         build::BuildSelection,
     },
     run::Platform,
@@ -217,6 +217,7 @@ impl BuildInputs {
                     self.compression
                 },
                 jobs: self.jobs.count(),
+                block: BLOCK,
             },
         })
     }

@@ -11,7 +11,10 @@ use crate::{
     artifact::input,
     error::{Hint as _, Result, anyhow},
     fetch,
-    package::{build::Build, document::BuildAnswer},
+    package::{
+        build::Build,
+        document::{BuildAnswer, PlanDocument},
+    },
     set::LocalSet,
 };
 
@@ -24,7 +27,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     let build = Build::plan(&tree, &options, &selection, dest, world)?;
     build.ensure_complete()?;
     if args.plan {
-        return world.console.answer(&build.plan);
+        return world.console.answer(&PlanDocument::from(&build.plan));
     }
     let made = build.make(dest, args.existing(), world)?;
     LocalSet::built(dest, &build.plan, &build.manifest()?, &made, world)?;

@@ -20,6 +20,7 @@ use crate::{
     package::{
         BuildOptions,
         build::{Build, BuildSelection},
+        dist_info,
         document::PlanDocument,
     },
     parallel,
@@ -101,7 +102,7 @@ fn without(set: &SetFacts, options: &BuildOptions) -> Result<Vec<String>> {
     let published = set.published.as_ref().map(|it| &it.without);
     match (published, set.dist_info()) {
         (Some(names), _) if !names.is_empty() => Ok(names.clone()),
-        (_, Some(text)) => options.catalog.left_out(text, options.platform),
+        (_, Some(text)) => dist_info::left_out(&options.catalog, text, options.platform),
         _ => Ok(Vec::new()),
     }
 }

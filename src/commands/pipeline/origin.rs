@@ -18,7 +18,6 @@ use crate::{
     package::{
         Expected,
         build::{Build, BuildSelection},
-        expected,
     },
     report::Forecast,
     run,
@@ -224,7 +223,7 @@ impl ArtifactsOrigin<'_> {
         }
         let options = what.options()?;
         let request = options.request(&scanned.therock_manifest()?)?;
-        expected(&request, &names)
+        request.expected(&names)
     }
 }
 

@@ -2,52 +2,56 @@
 //! bytes.
 
 use std::{
-    io::{self, Cursor, Read},
+    io::{self, BufReader, Cursor, Read, Write},
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
 };
 
 use tempfile::TempPath;
+use xz2::{
+    bufread::XzEncoder,
+    stream::{Check, Filters, LzmaOptions, MtStreamBuilder},
+};
 
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
     artifact::TreeForm,
     elf::{self, EditPlan, PatchedReader, Rpath},
-    error::{Context as _, Result},
+    error::{Context as _, Result, Stop},
     package::{
         devel_manifest,
-        plan::MemberSource,
-        sdk_tree::{BuildOrigin, SdkEntry, SdkTree},
+        plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree},
     },
     relpath::RelPath,
     version::Version,
     wheel::FileMode,
 };
 
-pub(super) enum MemberContent {
-    Bytes(Arc<[u8]>),
-    File {
-        path: PathBuf,
-        form: TreeForm,
-        /// The edit that gives it a new run path. It is small, even for a file of gigabytes.
-        edit: Option<EditPlan>,
-        len: u64,
-        stamp: FileStamp,
-    },
-    /// A temporary file, which is deleted when this is dropped, and its length.
-    Packed(TempPath, u64),
-    Tar(TarPlan, Arc<[Option<MemberContent>]>),
+/// The length of a member, and a function that opens a reader of its bytes.
+pub(super) struct MemberContent {
+    pub(super) len: u64,
+    open: Box<dyn Fn() -> Result<Box<dyn Read + Send>> + Send + Sync>,
 }
 
 impl MemberContent {
+    fn new<R: Read + Send + 'static>(
+        len: u64,
+        open: impl Fn() -> Result<R> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            len,
+            open: Box::new(move || Ok(Box::new(open()?))),
+        }
+    }
+
     /// Reads only as much of the source as the length of the content depends on.
     pub(super) fn of(source: &MemberSource, version: &Version, mtime: u64) -> Result<Self> {
         Ok(match source {
-            MemberSource::Copy(origin) => Self::file(origin, None)?,
-            MemberSource::Relink(origin, rpath) => Self::file(origin, Some(rpath))?,
-            MemberSource::Launcher(target) => Self::Bytes(elf::launcher(target.as_bytes())?.into()),
-            MemberSource::Text(text) => Self::Bytes(text.as_bytes().into()),
+            MemberSource::File(origin, rpath) => Self::file(origin, rpath.as_ref())?,
+            MemberSource::Launcher(target) => Self::bytes(elf::launcher(target.as_bytes())?),
+            MemberSource::Text(text) => Self::bytes(text.as_bytes()),
             MemberSource::Sdk(tree, _) => {
                 let (mut entries, mut files) = (Vec::new(), Vec::new());
                 for (path, kind, content) in members(tree)? {
@@ -55,85 +59,70 @@ impl MemberContent {
                     entries.push(TarEntry { path, kind });
                     files.push(content);
                 }
-                Self::Tar(TarPlan::new(entries, mtime)?, files.into())
+                let (plan, files) = (TarPlan::new(entries, mtime)?, Arc::new(files));
+                Self::new(plan.len(), move || {
+                    let files = Arc::clone(&files);
+                    Ok(plan.stream(move |index| match files.get(index) {
+                        Some(Some(content)) => content.open(),
+                        _ => Ok(Box::new(io::empty())),
+                    }))
+                })
             }
             MemberSource::SdkManifest(tree) => {
                 let members = members(tree)?;
                 let members = members.iter().map(|(path, kind, _)| (*path, kind));
-                let manifest = devel_manifest::render(&version.to_string(), members);
-                Self::Bytes(manifest.into_bytes().into())
+                Self::bytes(devel_manifest::render(&version.to_string(), members).into_bytes())
             }
         })
     }
 
+    fn bytes(bytes: impl Into<Arc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self::new(bytes.len() as u64, move || {
+            Ok(Cursor::new(Arc::clone(&bytes)))
+        })
+    }
+
+    /// A temporary file, which is deleted when this is dropped.
     pub(super) fn packed(file: TempPath) -> Result<Self> {
         let len = fs_err::metadata(&file)?.len();
-        Ok(Self::Packed(file, len))
+        Ok(Self::new(len, move || Ok(fs_err::File::open(&file)?)))
     }
 
     fn file(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Result<Self> {
-        let (path, stamp) = (&origin.path, FileStamp::of(&origin.path)?);
+        let (path, form) = (origin.path.clone(), origin.form.clone());
+        let stamp = FileStamp::of(&path)?;
+        // The edit is small, even for a file of gigabytes.
         let edit = |rpath| -> Result<EditPlan> {
-            let plan = elf::plan_rpath(&origin.form.open(path)?, rpath);
+            let plan = elf::plan_rpath(&form.open(&path)?, rpath);
             plan.with_context(|| format!("failed to plan a new run path for `{}`", path.display()))
         };
         let edit = rpath
             .map(edit)
             .transpose()?
             .filter(|edit| !edit.is_nothing());
-        let len = match (&edit, &origin.form) {
+        let len = match (&edit, &form) {
             (Some(edit), _) => edit.total_len(),
             (None, TreeForm::ToCome) => stamp.len,
             (None, TreeForm::Whole | TreeForm::WithoutCode(_)) => origin.len,
         };
-        Ok(Self::File {
-            path: path.clone(),
-            form: origin.form.clone(),
-            edit,
-            len,
-            stamp,
-        })
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File { len, .. } | Self::Packed(_, len) => *len,
-            Self::Tar(plan, _) => plan.len(),
-        }
+        Ok(Self::new(len, move || {
+            let file = form.open(&path)?;
+            let reader: Box<dyn Read + Send> = match &edit {
+                Some(edit) => Box::new(PatchedReader::new(file, edit.clone())),
+                None => Box::new(file),
+            };
+            Ok(Unchanged {
+                reader,
+                path: path.clone(),
+                stamp,
+                left: len,
+            })
+        }))
     }
 
     pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
-        Ok(match self {
-            Self::Bytes(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
-            Self::Packed(file, _) => Box::new(fs_err::File::open(file)?),
-            Self::File {
-                path,
-                form,
-                edit,
-                len,
-                stamp,
-            } => {
-                let file = form.open(path)?;
-                let reader: Box<dyn Read + Send> = match edit {
-                    Some(edit) => Box::new(PatchedReader::new(file, edit.clone())),
-                    None => Box::new(file),
-                };
-                Box::new(Unchanged {
-                    reader,
-                    path: path.clone(),
-                    stamp: *stamp,
-                    left: *len,
-                })
-            }
-            Self::Tar(plan, files) => {
-                let files = Arc::clone(files);
-                Box::new(plan.stream(move |index| match files.get(index) {
-                    Some(Some(content)) => content.open(),
-                    _ => Ok(Box::new(io::empty()) as Box<dyn Read + Send>),
-                }))
-            }
-        })
+        (self.open)()
     }
 }
 
@@ -145,13 +134,9 @@ fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<MemberConten
             SdkEntry::Shipped(text) | SdkEntry::Link(text) => {
                 (TarKind::Symlink(text.clone()), None)
             }
-            SdkEntry::File {
-                origin,
-                mode,
-                rpath,
-            } => {
+            SdkEntry::File(origin, rpath) => {
                 let content = MemberContent::file(origin, rpath.as_ref())?;
-                let (len, executable) = (content.len(), *mode == FileMode::Executable);
+                let (len, executable) = (content.len, origin.mode == FileMode::Executable);
                 (TarKind::File { len, executable }, Some(content))
             }
             SdkEntry::Empty => {
@@ -215,11 +200,56 @@ impl<R: Read> Read for Unchanged<R> {
     }
 }
 
+/// The input of one xz block, which one thread packs. The output depends on it.
+const XZ_BLOCK: u64 = 8 << 20;
+/// The preset that TheRock uses for its packages. `WINDOW` is half of the preset's window, because
+/// the memory of a thread grows with it.
+const PRESET: u32 = 6;
+const WINDOW: u32 = 4 << 20;
+/// The size of the read buffer.
+const READ: usize = 1 << 20;
+
+/// Packs a tar as xz, on several threads with about 60 MiB each. The input is cut into blocks of a
+/// fixed size, so the output has the same bytes for any number of threads.
+pub(super) fn pack_xz(source: impl Read, out: &mut impl Write, jobs: NonZeroUsize) -> Result<()> {
+    let mut options = LzmaOptions::new_preset(PRESET).context("failed to set xz up")?;
+    options.dict_size(WINDOW);
+    let mut filters = Filters::new();
+    filters.lzma2(&options);
+    let encoder = MtStreamBuilder::new()
+        .threads(u32::try_from(jobs.get()).unwrap_or(u32::MAX))
+        .block_size(XZ_BLOCK)
+        .filters(filters)
+        .check(Check::Crc64)
+        .encoder()
+        .with_context(|| format!("failed to set xz up for {jobs} threads"))?;
+    let source = BufReader::with_capacity(READ, source);
+    io::copy(&mut XzEncoder::new_stream(source, encoder), out)?;
+    Ok(())
+}
+
+/// A reader that reports progress, and fails when the user stops the build.
+pub(super) struct CountedReader<'a, R> {
+    pub(super) source: R,
+    pub(super) stop: &'a Stop,
+    pub(super) progress: &'a dyn Fn(u64),
+}
+
+impl<R: Read> Read for CountedReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stop.check().map_err(io::Error::other)?;
+        let read = self.source.read(buffer)?;
+        (self.progress)(read as u64);
+        Ok(read)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::wheel::specimen::{noise, prose};
 
     #[test]
     fn a_file_that_is_written_while_it_is_read_is_noticed() {
@@ -257,5 +287,24 @@ mod tests {
             fs_err::rename(other, &path).unwrap();
         };
         assert!(read(&replaced).is_err());
+    }
+
+    #[test]
+    fn it_unpacks_to_its_source_and_is_the_same_for_any_number_of_jobs() {
+        let source = [prose(1_000_000, 1), noise(200_000, 2), vec![0; 9_000_000]].concat();
+        let pack = |jobs| {
+            let mut out = Vec::new();
+            pack_xz(&source[..], &mut out, NonZeroUsize::new(jobs).unwrap()).unwrap();
+            out
+        };
+        let packed = pack(1);
+        assert!(packed.len() < source.len() / 2);
+        for jobs in [2, 5] {
+            assert!(pack(jobs) == packed, "{jobs} jobs");
+        }
+        let mut plain = Vec::new();
+        let mut decoder = xz2::read::XzDecoder::new(&packed[..]);
+        decoder.read_to_end(&mut plain).unwrap();
+        assert!(plain == source);
     }
 }

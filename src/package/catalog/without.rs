@@ -7,10 +7,8 @@ use crate::{
     error::{Hint as _, Result, anyhow, ensure},
     package::{
         catalog::{Catalog, PackageKind, PackageSpec},
-        promise::{self, ArtifactPart, Promise},
-        python_literal,
+        promise::ArtifactPart,
     },
-    run::Platform,
 };
 
 /// A known name is suggested for an unknown one if they differ in at most this many letters.
@@ -49,35 +47,6 @@ impl Catalog {
         &self.without
     }
 
-    /// The names that were left out when a set was built, from the `_dist_info.py` of one of its
-    /// packages. Compares its tables with this policy: packages, libraries, commands and files.
-    pub fn left_out(&self, dist_info: &str, platform: Platform) -> Result<Vec<String>> {
-        let there = promise::read(dist_info, platform)?;
-        let is_there = |one: &Promise| {
-            let mut there = there.iter();
-            there.any(|it| it.kind == one.kind && it.name() == one.name())
-        };
-        let is_absent = |package: &&PackageSpec| {
-            let name = python_literal::literal(&package.name);
-            let line = format!("ABSENT_PACKAGES.append({name})");
-            package.is_optional() && dist_info.lines().any(|it| it == line)
-        };
-        let (absent, packages): (Vec<_>, Vec<_>) = self.packages.iter().partition(is_absent);
-        let mut names: BTreeSet<String> = absent.iter().map(|it| it.name.clone()).collect();
-        let promises = packages.iter().flat_map(|it| it.promises(platform));
-        let (kept, lacking): (Vec<_>, Vec<_>) = promises.partition(is_there);
-        for promise in &lacking {
-            // If the set has nothing of an artifact, it was built without the whole artifact.
-            let artifact = promise.artifact.as_ref().filter(|part| {
-                let mut kept = kept.iter().filter_map(|it| it.artifact.as_ref());
-                kept.all(|it| it.name != part.name)
-            });
-            let name = artifact.map_or(promise.name(), |part| &part.name);
-            names.insert(name.to_owned());
-        }
-        Ok(names.into_iter().collect())
-    }
-
     /// Known names that the user may have meant: those that contain `name`, are contained in it, or
     /// differ from it in few letters.
     fn nearest(&self, name: &str) -> Vec<String> {
@@ -109,7 +78,7 @@ fn distance(one: &str, other: &str) -> usize {
 }
 
 impl PackageSpec {
-    fn is_optional(&self) -> bool {
+    pub fn is_optional(&self) -> bool {
         let is_optional = self.kind == PackageKind::Runtime && !self.required;
         is_optional || self.kind == PackageKind::Devel
     }

@@ -1,15 +1,21 @@
-//! Checks, before planning, that the artifacts fit the request and the build's manifest.
+//! Checks that the artifacts fit the request and the build's manifest, and that packages which
+//! install into one directory fit each other.
 
-use std::{collections::BTreeSet, fmt::Display};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 use crate::{
-    artifact::{ArtifactTree, Collision, TreeContent, TreeFile},
+    artifact::{self, Artifact, ArtifactTree, Collision, Owned, TreeContent, TreeFile},
     elf::{ElfKind, Machine},
     error::{Error, Result, anyhow, hinted},
     package::{
         catalog::{Catalog, PackageKind, PackageSpec},
         naming::DistributionMode,
-        options::Request,
+        planner::Same,
+        request::{OnCollision, Request},
+        runtime::Claim,
         subset::Subset,
     },
     relpath::RelPath,
@@ -218,6 +224,70 @@ fn made_for(file: &TreeFile) -> Option<Platform> {
     let elf = facts.elf.as_ref()?;
     let is_for_hosts = elf.machine == Machine::X86_64 && elf.kind != ElfKind::Other;
     is_for_hosts.then_some(Platform::Linux)
+}
+
+/// Fails if two of the packages that install into one directory, the one of the libraries, have other
+/// bytes at one path. Returns notes about the paths at which they
+/// have equal bytes.
+///
+/// Installers do not refuse this: the package that is installed last replaces the file, and the one
+/// that is uninstalled first removes it for both. So even files with equal bytes get a note.
+/// `--on-collision last` turns the error into a note.
+pub(super) fn overlaid<'a>(
+    packages: impl Iterator<Item = &'a Claim<'a>>,
+    on_collision: OnCollision,
+    same: Same<'_>,
+) -> Result<Vec<String>> {
+    let mut files: BTreeMap<&RelPath, (String, &Owned<'_>)> = BTreeMap::new();
+    let mut notes = Vec::new();
+    for claim in packages {
+        let name = match &claim.scope {
+            Some(scope) => format!("{}-{scope}", claim.spec.name),
+            None => claim.spec.name.clone(),
+        };
+        let mut shared: BTreeMap<String, Vec<&RelPath>> = BTreeMap::new();
+        let shipped = claim.files.iter();
+        for (path, owned) in shipped.filter(|(path, _)| claim.members.contains_key(**path)) {
+            let Some((other, before)) = files.insert(path, (name.clone(), owned)) else {
+                continue;
+            };
+            if is_same(before, owned, same)? {
+                shared.entry(other).or_default().push(path);
+                continue;
+            }
+            let what = format!(
+                "packages `{other}` and `{name}` install `{path}`, which differs between `{before}` and `{owned}`"
+            );
+            if on_collision == OnCollision::Refuse {
+                return Err(hinted(
+                    anyhow!(what),
+                    "give the file a name of its own for each target; `--on-collision last` ships both",
+                ));
+            }
+            notes.push(format!("{what}: the one installed last counts"));
+        }
+        for (other, paths) in shared {
+            let more = match paths.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            notes.push(format!(
+                "packages `{other}` and `{name}` both ship `{}`{more}, with equal bytes: \
+                 uninstalling one takes that from the other",
+                paths[0]
+            ));
+        }
+    }
+    Ok(notes)
+}
+
+fn is_same(one: &Owned<'_>, other: &Owned<'_>, same: Same<'_>) -> Result<bool> {
+    let pair = [one, other].map(|owned| Artifact {
+        name: owned.artifact.name.clone(),
+        basedirs: Vec::new(),
+        files: vec![owned.file.clone()],
+    });
+    Ok(artifact::merge(&pair, same)?.collisions.is_empty())
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use crate::{
     error::{Result, render},
     package::{
         document::PlanDocument,
-        naming::{DistributionMode, PublicationName},
-        options::{BuildOptions, OnCollision, Request},
+        naming::DistributionMode,
         plan::BuildPlan,
         planner::plan,
+        request::{BuildOptions, OnCollision, Request},
         subset::Subset,
     },
     run::Platform,
@@ -195,10 +195,7 @@ impl Fixture {
     pub(super) fn try_plan(&self) -> Result<BuildPlan> {
         let request = Request {
             options: &self.options,
-            release: PublicationName {
-                version: "1.0".parse().unwrap(),
-                suffix: self.options.suffix.clone(),
-            },
+            version: "1.0".parse().unwrap(),
             mode: self.mode,
             subset: self.subset.clone(),
         };
@@ -232,7 +229,7 @@ impl Fixture {
     /// The error of a plan that fails.
     pub(super) fn refusal(&self) -> String {
         match self.try_plan() {
-            Ok(plan) => format!("a plan:\n{plan}"),
+            Ok(plan) => format!("a plan:\n{}", PlanDocument::from(&plan)),
             Err(error) => render(&error),
         }
     }

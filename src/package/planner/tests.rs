@@ -6,7 +6,8 @@ mod legacy;
 mod runtime;
 
 use crate::package::{
-    plan::{BuildPlan, MemberSource, PackageContent, PackagePlan, SdkTreePacking},
+    document::PlanDocument,
+    plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
     planner::fixture::{Fixture, file, library, script},
 };
 use crate::relpath::RelPath;
@@ -26,7 +27,7 @@ fn names_in(shown: &str) -> String {
 
 /// The plan without Python files, so that snapshots do not depend on their sizes.
 fn outline(plan: &BuildPlan) -> String {
-    let text = plan.to_string();
+    let text = PlanDocument::from(plan).to_string();
     let lines = text.lines().filter_map(|line| {
         let (line, _) = line.split_once(" (").unwrap_or((line, ""));
         let python = line.starts_with("  text   rocm_") && !line.contains(".dist-info/");
@@ -38,23 +39,18 @@ fn outline(plan: &BuildPlan) -> String {
 
 /// The generated lines of each `_dist_info.py`.
 fn says(plan: &BuildPlan, file: &str) -> String {
-    let texts = plan.packages.iter().flat_map(|package| {
-        let members = package.members();
-        let mut texts: Vec<(String, String)> = members
-            .filter_map(|(path, member)| match &member.source {
-                MemberSource::Text(text) => Some((path.to_string(), text.clone())),
-                _ => None,
-            })
-            .collect();
-        if let PackageContent::Sdist { files, .. } = &package.content {
-            let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
-            texts.extend(files.iter().map(|(path, it)| (path.to_string(), text(it))));
-        }
-        let package = package.path();
-        let texts = texts.into_iter();
-        texts.map(move |(path, text)| (format!("{package}: {path}"), text))
+    let mut texts = plan.packages.iter().flat_map(|package| {
+        let members = package.members.iter();
+        let members = members.filter_map(|(path, member)| match member {
+            MemberSource::Text(text) => Some((path, text)),
+            _ => None,
+        });
+        let texts = package.texts.iter().map(|(path, text)| (path, text));
+        let name = package.path();
+        let texts = members.chain(texts);
+        texts.map(move |(path, text)| (format!("{name}: {path}"), text.clone()))
     });
-    let found = texts.into_iter().find(|(path, _)| path == file);
+    let found = texts.find(|(path, _)| path == file);
     let (_, text) = found.unwrap_or_else(|| panic!("no `{file}`"));
     let at = text.rfind("__version__ = '").unwrap();
     text[at..].to_owned()
@@ -64,10 +60,8 @@ fn says(plan: &BuildPlan, file: &str) -> String {
 fn dist_info<'a>(plan: &'a BuildPlan, name: &str) -> Vec<&'a (RelPath, String)> {
     let packages = plan.packages.iter().filter(|it| it.label.package == name);
     packages
-        .flat_map(|package| match &package.content {
-            PackageContent::Wheel { dist_info, .. } => &dist_info[..],
-            PackageContent::Sdist { .. } => &[],
-        })
+        .filter(|package| matches!(package.form, PackageForm::Wheel(_)))
+        .flat_map(|package| &package.texts)
         .collect()
 }
 
@@ -281,10 +275,7 @@ fn the_selector_is_the_same_on_both_platforms() {
         .artifact("blas_lib_gfx1201")
         .file(".kpack/blas_gfx1201.kpack", file())
         .plan();
-    let files = |plan: &BuildPlan| match &plan.packages.last().unwrap().content {
-        PackageContent::Sdist { files, .. } => files.clone(),
-        PackageContent::Wheel { .. } => panic!("no sdist"),
-    };
+    let files = |plan: &BuildPlan| plan.packages.last().unwrap().texts.clone();
     assert_eq!(files(&linux), files(&windows));
     insta::assert_snapshot!(names(&windows), @"
     rocm_sdk_core-1.0-py3-none-win_amd64.whl
@@ -400,9 +391,10 @@ fn a_part_of_a_set_is_that_part_of_the_whole() {
     let kept = |names: &[&str]| {
         let mut plan = split().plan();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        plan.keep(&names).map(|()| plan.to_string())
+        plan.keep(&names)
+            .map(|()| PlanDocument::from(&plan).to_string())
     };
-    let whole = split().plan().to_string();
+    let whole = PlanDocument::from(&split().plan()).to_string();
     let some = kept(&["device-gfx942", "rocm", "rocm-sdk-core"]).unwrap();
     assert!(some.lines().all(|line| whole.contains(line)));
     insta::assert_snapshot!(names_in(&some), @"

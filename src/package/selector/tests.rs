@@ -36,11 +36,8 @@ fn info(linux: &[&str], windows: &[&str]) -> DistInfo<'static> {
 
 fn text(info: &DistInfo<'_>, path: &str) -> String {
     let files = files(info).unwrap();
-    let (_, bytes) = files
-        .into_iter()
-        .find(|(name, _)| name.as_str() == path)
-        .unwrap();
-    String::from_utf8(bytes).unwrap()
+    let mut files = files.into_iter();
+    files.find(|(name, _)| name.as_str() == path).unwrap().1
 }
 
 fn head(text: &str) -> &str {

@@ -45,11 +45,7 @@ pub(crate) fn whole_set(root: &Path) {
         absent: Vec::new(),
         only: None,
     };
-    let files: Vec<(String, String)> = selector::files(&info)
-        .unwrap()
-        .into_iter()
-        .map(|(path, bytes)| (path.to_string(), String::from_utf8(bytes).unwrap()))
-        .collect();
+    let files = selector::files(&info).unwrap();
     let members: Vec<(&str, &str)> = files
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))

@@ -9,16 +9,13 @@ use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
 
 use flate2::{Decompress, FlushDecompress};
 
-use super::{
-    Block, Output, PackTask, PackWork, WrittenWheel,
-    finished::{FinishedTask, PackedPiece},
-};
+use super::{Block, Output, PackTask, PackedPiece, WheelWork, WrittenWheel};
 use crate::{
     digest::{Hasher, Sha256},
     error::{Context as _, Result, ensure},
     relpath::RelPath,
     wheel::{
-        Deflater, FileMode, Record, StorageMethod, WheelMember, ZipWriter,
+        Deflater, FileMode, Record, StorageMethod, Timestamp, WheelMember, ZipWriter,
         deflate::{BlockPosition, plain_blocks},
         writer::Begun,
     },
@@ -26,7 +23,7 @@ use crate::{
 
 pub(super) struct Sink<'a, W: Output> {
     zip: ZipWriter<BufWriter<HashedOutput<'a, W>>>,
-    work: &'a PackWork<'a>,
+    work: &'a WheelWork<'a>,
     streamed: Option<Streamed>,
     record: Record,
 }
@@ -41,7 +38,7 @@ struct Streamed {
 }
 
 impl<'a, W: Output> Sink<'a, W> {
-    pub(super) fn new(out: &'a mut W, work: &'a PackWork<'a>) -> Self {
+    pub(super) fn new(out: &'a mut W, work: &'a WheelWork<'a>) -> Self {
         let out = HashedOutput {
             out,
             at: 0,
@@ -52,7 +49,7 @@ impl<'a, W: Output> Sink<'a, W> {
         };
         let out = BufWriter::with_capacity(BUFFER, out);
         Self {
-            zip: ZipWriter::new(out, work.settings.time),
+            zip: ZipWriter::new(out, Timestamp::from_epoch(work.settings.time)),
             work,
             streamed: None,
             record: Record::default(),
@@ -60,12 +57,18 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     /// Writes the result of a task.
-    pub(super) fn take(&mut self, task: &PackTask, done: &FinishedTask) -> Result<()> {
-        let all = self.work.contents.members;
-        for (at, piece) in done.pieces.iter().enumerate() {
-            let bytes = &done.bytes.room[piece.packed.clone()];
+    pub(super) fn take(
+        &mut self,
+        task: &PackTask,
+        pieces: &[PackedPiece],
+        bytes: &[u8],
+    ) -> Result<()> {
+        for (at, piece) in pieces.iter().enumerate() {
+            let bytes = &bytes[piece.packed.clone()];
             match task {
-                PackTask::Batch(members) => self.add(&all[members.start + at], piece, bytes)?,
+                PackTask::Batch(members) => {
+                    self.add(&self.work.members[members.start + at], piece, bytes)?;
+                }
                 PackTask::Block(block) => self.block(block, piece, bytes)?,
             }
         }
@@ -81,15 +84,14 @@ impl<'a, W: Output> Sink<'a, W> {
     /// Writes the texts, RECORD and the central directory.
     pub(super) fn finish(mut self) -> Result<WrittenWheel> {
         let mut deflater = self.work.settings.compression.deflater();
-        for (path, text) in self.work.contents.texts {
-            self.text(path, text, deflater.as_mut())?;
+        for (path, text) in self.work.texts {
             let sha256 = Sha256::of(text.as_bytes());
-            self.record.push(path.clone(), sha256, text.len() as u64);
+            self.text(path, text, Some(sha256), deflater.as_mut())?;
         }
-        let path = self.work.contents.record;
+        let path = self.work.record;
         self.record.push_self(path.clone());
         let text = self.record.to_string();
-        self.text(path, &text, deflater.as_mut())?;
+        self.text(path, &text, None, deflater.as_mut())?;
         let out = self.zip.finish()?.into_inner();
         let (len, sha256) = out.map_err(IntoInnerError::into_error)?.finish()?;
         Ok(WrittenWheel {
@@ -99,11 +101,17 @@ impl<'a, W: Output> Sink<'a, W> {
         })
     }
 
-    fn text(&mut self, path: &RelPath, text: &str, deflater: Option<&mut Deflater>) -> Result<()> {
+    fn text(
+        &mut self,
+        path: &RelPath,
+        text: &str,
+        sha256: Option<Sha256>,
+        deflater: Option<&mut Deflater>,
+    ) -> Result<()> {
         let text = text.as_bytes();
         let mut room = vec![0; Deflater::room(text.len())];
         let packed = deflater.and_then(|deflater| deflater.member(text, &mut room));
-        let piece = PackedPiece::new(text, packed, &mut room, 0);
+        let piece = PackedPiece::new(text, sha256, packed, &mut room, 0);
         let member = WheelMember {
             path: path.clone(),
             mode: FileMode::Regular,
@@ -144,7 +152,7 @@ impl<'a, W: Output> Sink<'a, W> {
     fn begin(&mut self, block: &Block, method: StorageMethod) -> Result<Streamed> {
         // The local header is written again in `end`, so nothing from here on may be hashed yet.
         self.output().open = Some(self.zip.position());
-        let member = &self.work.contents.members[block.member];
+        let member = &self.work.members[block.member];
         Ok(Streamed {
             begun: self.zip.begin(member)?,
             method,
@@ -169,7 +177,7 @@ impl<'a, W: Output> Sink<'a, W> {
                 self.append_plain(bytes, block.place)
             }
             (StorageMethod::Stored, StorageMethod::Deflated) => {
-                let len = self.work.contents.members[block.member].len;
+                let len = self.work.members[block.member].len;
                 if !pays(block, bytes.len(), len) {
                     return Ok(self.zip.append(&inflate(bytes, block.len)?)?);
                 }
@@ -193,7 +201,7 @@ impl<'a, W: Output> Sink<'a, W> {
     /// compressed, in the form of the new method. Fails if the source does not have the same bytes
     /// as before.
     fn rewrite(&mut self, block: &Block, streamed: &Streamed) -> Result<()> {
-        let path = &self.work.contents.members[block.member].path;
+        let path = &self.work.members[block.member].path;
         let context = || format!("failed to read `{path}` again");
         let source = (self.work.open)(block.member).with_context(context)?;
         let mut source = source.take(streamed.done);
@@ -219,7 +227,7 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     fn end(&mut self, block: &Block, mut streamed: Streamed, sha256: Sha256) -> Result<()> {
-        let member = &self.work.contents.members[block.member];
+        let member = &self.work.members[block.member];
         // The member may have become longer although some blocks shrank: stored deflate blocks have
         // headers. It is then stored after all, which is not longer than what the file has already.
         // The buffer is flushed before the rest is cut off, because the cut goes directly to the

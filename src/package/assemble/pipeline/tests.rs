@@ -13,10 +13,12 @@ use proptest::prelude::*;
 use zip::ZipArchive;
 
 use super::*;
-use crate::wheel::{
-    specimen::SparseWheel,
-    specimen::{noise, prose},
-    writer::FileMode,
+use crate::{
+    package::FIRST_DAY,
+    wheel::{
+        FileMode, WheelCompression,
+        specimen::{SparseWheel, noise, prose},
+    },
 };
 
 mod tasks;
@@ -37,10 +39,10 @@ fn path(text: &str) -> RelPath {
     text.parse().unwrap()
 }
 
-fn settings(block: usize, jobs: usize) -> PackSettings {
-    PackSettings {
+fn settings(block: usize, jobs: usize) -> AssembleSettings {
+    AssembleSettings {
         compression: WheelCompression::default(),
-        time: Timestamp::FIRST,
+        time: FIRST_DAY,
         jobs: NonZeroUsize::new(jobs).unwrap(),
         block: NonZeroUsize::new(block).unwrap(),
     }
@@ -79,15 +81,11 @@ impl Fixture {
         fixture
     }
 
-    fn contents(&self) -> Contents<'_> {
-        Contents {
-            members: &self.members,
-            texts: &self.texts,
-            record: &self.record,
-        }
-    }
-
-    fn write_to<W: Output>(&self, out: &mut W, settings: &PackSettings) -> Result<WrittenWheel> {
+    fn write_to<W: Output>(
+        &self,
+        out: &mut W,
+        settings: &AssembleSettings,
+    ) -> Result<WrittenWheel> {
         let open = |index: usize| {
             self.opened.fetch_add(1, Ordering::Relaxed);
             Ok(Box::new(Cursor::new(Arc::clone(&self.contents[index]))) as Box<dyn Read + Send>)
@@ -99,16 +97,33 @@ impl Fixture {
         &self,
         out: &mut W,
         open: &Open,
-        settings: &PackSettings,
+        settings: &AssembleSettings,
     ) -> Result<WrittenWheel> {
         let progress = |bytes| {
             self.progress.fetch_add(bytes, Ordering::Relaxed);
         };
-        write_wheel(out, &self.contents(), open, settings, &self.stop, &progress)
+        write_wheel(out, &self.work(open, settings, &progress))
+    }
+
+    fn work<'a>(
+        &'a self,
+        open: &'a Open,
+        settings: &'a AssembleSettings,
+        progress: &'a (dyn Fn(u64) + Sync),
+    ) -> WheelWork<'a> {
+        WheelWork {
+            members: &self.members,
+            open,
+            texts: &self.texts,
+            record: &self.record,
+            settings,
+            stop: &self.stop,
+            progress,
+        }
     }
 
     /// Writes the wheel, and verifies its length, its hash, its members and its RECORD.
-    fn wheel(&self, settings: &PackSettings) -> Vec<u8> {
+    fn wheel(&self, settings: &AssembleSettings) -> Vec<u8> {
         let mut out = Cursor::default();
         let written = self.write_to(&mut out, settings).unwrap();
         let bytes = out.into_inner();
@@ -228,7 +243,7 @@ fn the_bytes_are_the_same_for_any_number_of_jobs() {
 #[test]
 fn store_stores_everything() {
     let fixture = every_kind();
-    let settings = PackSettings {
+    let settings = AssembleSettings {
         compression: WheelCompression::Store,
         ..settings(65_536, 2)
     };
@@ -319,7 +334,7 @@ fn a_member_of_more_than_4_gib_is_streamed() {
     fixture.members = vec![member("zeros", len), member("after", 3)];
     let open =
         |index: usize| Ok(Box::new(Zeros(fixture.members[index].len)) as Box<dyn Read + Send>);
-    let settings = PackSettings {
+    let settings = AssembleSettings {
         compression: WheelCompression::Store,
         ..settings(4 << 20, 2)
     };

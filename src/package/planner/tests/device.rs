@@ -15,7 +15,7 @@ fn links(plan: &BuildPlan) -> String {
     let members = plan.members();
     let lists = members.filter(|(path, _)| path.as_str().contains(".devel_links"));
     lists
-        .map(|(path, member)| match &member.source {
+        .map(|(path, member)| match member {
             MemberSource::Text(text) => format!("{path}\n{text}\n"),
             other => panic!("{other:?}"),
         })

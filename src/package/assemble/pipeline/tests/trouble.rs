@@ -9,7 +9,10 @@ use std::{
 use super::{Fixture, member, settings};
 use crate::{
     error::{Exit, anyhow},
-    package::assemble::pipeline::{Open, Output, PackSettings, write_wheel},
+    package::assemble::{
+        AssembleSettings,
+        pipeline::{Open, Output, write_wheel},
+    },
     wheel::{
         deflate::WheelCompression,
         specimen::{noise, prose},
@@ -124,7 +127,7 @@ fn a_stop_ends_all_threads() {
     ] {
         let mut fixture = Fixture::new([]);
         fixture.members = vec![member("endless", 1 << 50)];
-        let settings = PackSettings {
+        let settings = AssembleSettings {
             compression,
             ..settings(65_536, jobs)
         };
@@ -136,15 +139,8 @@ fn a_stop_ends_all_threads() {
             }
         };
         let mut out = Cursor::default();
-        let error = write_wheel(
-            &mut out,
-            &fixture.contents(),
-            &open,
-            &settings,
-            &fixture.stop,
-            &progress,
-        )
-        .unwrap_err();
+        let work = fixture.work(&open, &settings, &progress);
+        let error = write_wheel(&mut out, &work).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::Interrupted);
         assert!(seen.load(Ordering::Relaxed) <= 21 + jobs);
     }
