@@ -95,7 +95,7 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let identity = args.identity(&set.document.identity, &run)?;
     let upload = PlannedUpload::plan(&set, identity, destination, args.options(), world)?;
     if args.dry_run {
-        return world.console.answer(&upload.plan);
+        return world.console.answer(&upload);
     }
     let published = upload.carry_out(world)?;
     if args.part {

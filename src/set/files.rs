@@ -111,16 +111,6 @@ impl SetPlace {
         Ok(if has_dist { Layout::Dist } else { Layout::Flat })
     }
 
-    /// The current stamp of a local file. `None` in a bucket: there, one listing later gives the
-    /// stamps of a thousand files per request (see `Reading::remember_sidecars`).
-    pub(super) fn stamp(&self, path: &str) -> Result<Option<SetStamp>> {
-        if self.local().is_none() {
-            return Ok(None);
-        }
-        let object = found(self.store.head(&self.key(path)?))?;
-        Ok(object.map(|object| self.stamp_of(&object)))
-    }
-
     /// The text and the stamp of a document such as `set.json`.
     pub(super) fn document(&self, name: &str) -> Result<Option<(String, SetStamp)>> {
         let Some(object) = found(self.store.head(&self.key(name)?))? else {

@@ -4,11 +4,7 @@
 use std::{
     collections::HashSet,
     num::NonZeroUsize,
-    ops::RangeInclusive,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use serde::Serialize;
@@ -17,17 +13,16 @@ use super::{
     as_text,
     known::KnownFacts,
     packages::{Layout, PackageSet},
-    pages::{IndexPage, Phase, directory_of, document, pages},
+    pages::{Phase, directory_of},
     place::SetPlace,
-    read::{ReadPackages, Reading, Watch},
+    read::Reading,
     set_json::SetJson,
-    write::{Action, Before, Guard, Item, REQUESTS, Writer},
+    write::{Action, Before, ExistingObject, Guard, Item, REQUESTS, Writer},
     yank::YankList,
 };
 use crate::{
     console::{World, many, size},
     error::{Context as _, No, Result, bail},
-    parallel,
     run::ArtifactGroup,
 };
 
@@ -93,31 +88,21 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
 fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option<Indexed>> {
     let known = KnownFacts::read(site)?;
     let families = known.families();
-    let mut directories = vec!["simple/".to_owned()];
-    directories.extend(families.iter().map(|family| format!("{family}/")));
-    let (guard, at_once) = match site.local() {
-        Some(_) => (Guard::Nothing, options.jobs),
-        None => (Guard::Pages, REQUESTS),
-    };
-    let watch = Watch {
-        stop: &world.stop,
-        progress: &world.console.progress("Reading", site, None),
-    };
     let attempt = IndexAttempt {
         options,
-        world,
-        known: &known,
-        before: Before::list(site, directories)?,
+        before: Before::list(site, &families)?,
         writer: Writer {
             to: site,
-            guard,
-            watch,
+            guard: match site.local() {
+                Some(_) => Guard::Nothing,
+                None => Guard::Pages,
+            },
+            world,
+            progress: world.console.progress("Reading", site, None),
             overtaken: AtomicBool::new(false),
         },
-        at_once,
-        changed: Mutex::default(),
     };
-    match attempt.run(&families) {
+    match attempt.run(known, &families) {
         Err(_) if attempt.writer.overtaken.load(Ordering::Relaxed) => Ok(None),
         done => done.map(Some),
     }
@@ -125,164 +110,94 @@ fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option
 
 struct IndexAttempt<'a> {
     options: &'a IndexOptions,
-    world: &'a World,
-    known: &'a KnownFacts,
     before: Before,
     writer: Writer<'a>,
-    at_once: NonZeroUsize,
-    /// What was written, without the bytes.
-    changed: Mutex<Vec<(Item, Action)>>,
 }
 
 impl IndexAttempt<'_> {
     /// Installers may read the index at any moment, so the order of writes matters: sidecars, pages
     /// of projects, root pages, `set.json`, deletions last. No reader follows a link to a missing
     /// file.
-    ///
-    /// Everything is read back before `set.json`, because a set that has it is complete.
-    fn run(&self, families: &[ArtifactGroup]) -> Result<Indexed> {
-        let site = self.writer.to;
-        let layout = self.options.layout.map_or_else(|| site.layout(), Ok)?;
-        let mut found = self.read(layout)?;
-        let set_json = set_json(self.known, &mut found, layout);
-        let views = found.set.views();
-        let mut pages = pages(&found.set, &views, layout);
-        pages.push(document(&set_json));
-        let is_unchanged = found.untouched == found.set.files().len();
-        let mut lost = self.write(&pages, is_unchanged)?;
-        lost.sort_unstable();
-        self.writer.warn(&lost, &self.world.console)?;
+    fn run(&self, known: KnownFacts, families: &[ArtifactGroup]) -> Result<Indexed> {
+        let (site, options) = (self.writer.to, self.options);
+        let is_local = self.writer.guard == Guard::Nothing;
+        let reading = Reading {
+            place: site,
+            layout: options.layout.map_or_else(|| site.layout(), Ok)?,
+            known: &known,
+            at_once: if is_local { options.jobs } else { REQUESTS },
+            watch: self.writer.watch(),
+            is_index: true,
+        };
+        let layout = reading.layout;
+        let mut found = reading.run()?;
+        if let Some(list) = &options.yank {
+            found.set = list.apply(found.set)?;
+        }
+        let sidecars = found.metadata.drain();
+        let sidecars = sidecars.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes));
+        let sidecars: Vec<Item> = sidecars.collect();
+        let has_sidecars = !sidecars.is_empty();
+        let mut written = self.write(sidecars, true)?;
+        if has_sidecars && !options.is_dry_run {
+            reading.remember_sidecars(&mut found)?;
+        }
+        let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
+        for file in &mut document.files {
+            file.remembered = found.remembered.remove(&file.path);
+        }
+        let mut pages = Item::pages(&found.set, &document, layout, self.writer.world)?;
         let mut stale = self.stale(&pages, families);
-        stale.extend(found.orphans.iter().cloned());
+        // A directory needs no pages under keys that end in `/`.
+        pages.retain(|item| !item.path.ends_with('/') || (site.directory_pages && !is_local));
+        written.extend(self.write(pages, found.is_unchanged)?);
+        stale.extend(found.orphans);
         self.remove(&stale)?;
         if !stale.is_empty() {
             site.tidy(families);
         }
-        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Indexed {
-            changes: changes(&changed, stale),
+            changes: changes(&written, stale),
             families: found.set.families().into_iter().cloned().collect(),
             files: found.set.files().len(),
             facts: facts(&found.set),
         })
     }
 
-    /// Reads the packages and writes their sidecars.
-    fn read(&self, layout: Layout) -> Result<ReadPackages> {
-        let site = self.writer.to;
-        let reading = Reading {
-            place: site,
-            layout,
-            known: self.known,
-            at_once: self.at_once,
-            watch: self.writer.watch,
-            keep: Some(&|file, listed, bytes| {
-                let item = Item::here(file.sidecar_path(layout), Phase::Sidecar, bytes);
-                // Without a sidecar in the listing, no request is needed to compare it.
-                let there = match listed {
-                    Some(_) => self.before.find(site, &item)?,
-                    None => None,
-                };
-                self.sync(&item, Action::of(&item, there, true))?;
-                if self.options.is_dry_run {
-                    return Ok(listed.cloned());
-                }
-                site.stamp(&item.path)
-            }),
-        };
-        let mut found = reading.run()?;
-        if let Some(list) = &self.options.yank {
-            found.set = list.apply(found.set)?;
-        }
-        self.verify(Phase::Sidecar..=Phase::Sidecar)?;
-        if !self.options.is_dry_run {
-            reading.remember_sidecars(&mut found)?;
-        }
-        Ok(found)
-    }
-
-    /// Writes the pages, and reads them back. Returns the keys that the server drops.
+    /// Writes the objects that differ, and returns them in order.
     ///
-    /// Root pages have a line for every file and take long to render, so they are rendered in
-    /// parallel with the project pages, and first.
-    fn write(&self, pages: &[IndexPage], is_unchanged: bool) -> Result<Vec<String>> {
-        let (projects, roots): (Vec<_>, Vec<_>) =
-            pages.iter().partition(|page| page.phase == Phase::Project);
-        let all: Vec<&IndexPage> = roots.into_iter().chain(projects).collect();
-        let make = |page: &&IndexPage| {
-            let items = self.items(page);
-            if page.phase > Phase::Project {
-                return Ok(items);
-            }
-            items.iter().try_for_each(|item| self.compare(item, true))?;
-            Ok(Vec::new())
-        };
-        let roots = parallel::try_map(&all, self.at_once, &self.world.stop, make)?;
-        let mut lost = Vec::new();
-        for item in roots.into_iter().flatten() {
-            self.world.stop.check()?;
-            if item.phase == Phase::Whole {
-                lost.extend(self.verify(Phase::Project..=Phase::Root)?);
-            }
-            self.compare(&item, is_unchanged || item.phase < Phase::Whole)?;
-        }
-        lost.extend(self.verify(Phase::Whole..=Phase::Whole)?);
-        Ok(lost)
-    }
-
-    /// A directory needs no pages under keys that end in `/`.
-    fn items(&self, page: &IndexPage) -> Vec<Item> {
-        let has_directory_pages =
-            self.writer.to.directory_pages && self.writer.guard == Guard::Pages;
-        let mut items = Item::page(page);
-        items.retain(|item| has_directory_pages || !item.path.ends_with('/'));
-        items
-    }
-
-    /// Writes a page if it differs. In a directory, `set.json` is also written with the same bytes
-    /// if a package was read: its modification time says when the stamps in it were recorded (see
-    /// `KnownFacts`).
-    fn compare(&self, item: &Item, may_stay: bool) -> Result<()> {
-        let there = self.before.find(self.writer.to, item)?;
-        let action = match Action::of(item, there.clone(), true) {
-            Action::Same if !may_stay && self.writer.guard == Guard::Nothing => {
-                there.map_or(Action::New, Action::Replace)
-            }
-            action => action,
-        };
-        self.sync(item, action)
-    }
-
-    fn sync(&self, item: &Item, action: Action) -> Result<()> {
-        if action == Action::Same {
-            return Ok(());
+    /// In a directory, `set.json` is also written with the same bytes if a package was read: its
+    /// modification time says when the stamps in it were recorded (see `KnownFacts`).
+    fn write(&self, mut items: Vec<Item>, may_stay: bool) -> Result<Vec<(Item, Action)>> {
+        let (site, stop) = (self.writer.to, &self.writer.world.stop);
+        // Objects that are written in parallel are sorted by path, so that the output is the same
+        // each time. Root pages have an order of their own.
+        items.sort_by_cached_key(|item| {
+            let is_sorted = item.phase < Phase::Root;
+            (item.phase, is_sorted.then(|| item.path.clone()))
+        });
+        let actions = self.before.actions(site, &items, true, stop)?;
+        let is_rewritten = self.writer.guard == Guard::Nothing && !may_stay;
+        let mut planned: Vec<(Item, Action)> = Vec::new();
+        for (item, action) in items.into_iter().zip(actions) {
+            let action = match action {
+                Action::Same if is_rewritten && item.phase == Phase::Whole => {
+                    Action::Replace(ExistingObject::same(&item))
+                }
+                Action::Same => continue,
+                action => action,
+            };
+            planned.push((item, action));
         }
         if !self.options.is_dry_run {
-            let written = self.writer.write(item, &action);
-            if !written.with_context(|| format!("failed to write `{}`", item.path))? {
-                return Ok(());
-            }
+            self.writer.carry_out(&planned, |_, _| ())?;
         }
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.push((item.without_bytes(), action));
-        Ok(())
-    }
-
-    /// Reads back what was written in some phases. Returns the keys that the server drops. A
-    /// directory keeps what is written to it.
-    fn verify(&self, phases: RangeInclusive<Phase>) -> Result<Vec<String>> {
-        if self.options.is_dry_run || self.writer.guard == Guard::Nothing {
-            return Ok(Vec::new());
-        }
-        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = changed.iter().map(|(item, _)| item);
-        self.writer
-            .verify(written.filter(|item| phases.contains(&item.phase)))
+        Ok(planned)
     }
 
     /// The existing pages of projects and families that do not belong to this index, sorted.
-    fn stale(&self, pages: &[IndexPage], families: &[ArtifactGroup]) -> Vec<String> {
-        let current: HashSet<&str> = pages.iter().map(|page| page.path.as_str()).collect();
+    fn stale(&self, pages: &[Item], families: &[ArtifactGroup]) -> Vec<String> {
+        let current: HashSet<&str> = pages.iter().map(|page| &*page.path).collect();
         let families: Vec<String> = families.iter().map(|family| format!("{family}/")).collect();
         let is_ours = |path: &&String| {
             let mut families = families.iter();
@@ -304,7 +219,7 @@ impl IndexAttempt<'_> {
     fn remove(&self, paths: &[String]) -> Result<()> {
         let site = self.writer.to;
         for path in paths.iter().filter(|_| !self.options.is_dry_run) {
-            self.world.stop.check()?;
+            self.writer.world.stop.check()?;
             // Delete the key that ends in `/` first. Stale pages are found by their file names in a
             // listing, so an interrupted run leaves the name by which the next one finds both.
             let directory = directory_of(path).filter(|_| site.directory_pages);
@@ -327,24 +242,9 @@ fn is_page(path: &str) -> bool {
     )
 }
 
-/// The `set.json` of the set, with the stamps that spare the next run from reading each file.
-fn set_json(known: &KnownFacts, found: &mut ReadPackages, layout: Layout) -> SetJson {
-    let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
-    for file in &mut document.files {
-        file.remembered = found.remembered.remove(&file.path);
-    }
-    document
-}
-
-/// All changes in the order of the writes. Changes that were made in parallel are sorted by path, so
-/// that the output is the same each time.
+/// All changes, in the order of the writes.
 fn changes(written: &[(Item, Action)], removed: Vec<String>) -> Vec<IndexChange> {
-    let mut written: Vec<&(Item, Action)> = written.iter().collect();
-    written.sort_by_key(|(item, _)| {
-        let is_sorted = item.phase < Phase::Root;
-        (item.phase, is_sorted.then_some(&item.path))
-    });
-    let written = written.into_iter().map(|(item, action)| IndexChange {
+    let written = written.iter().map(|(item, action)| IndexChange {
         action: action.clone(),
         path: item.path.clone(),
         size: item.size,

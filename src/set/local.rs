@@ -10,9 +10,9 @@ use super::{
     known::KnownFacts,
     packages::{Layout, PackageSet, SetFile},
     place::SetPlace,
-    plan::because,
     read::{Reading, Watch},
     set_json::{Identity, SetJson},
+    write::because,
 };
 use crate::{
     artifact::TherockManifest,
@@ -99,7 +99,7 @@ impl LocalSet {
                 stop: &world.stop,
                 progress: &world.console.progress("Reading", root.display(), None),
             },
-            keep: None,
+            is_index: false,
         };
         let found = reading.run()?;
         Ok(Self {

@@ -14,7 +14,6 @@ mod local;
 mod packages;
 mod pages;
 mod place;
-mod plan;
 mod promised;
 mod published;
 mod read;
@@ -34,12 +33,11 @@ pub use self::{
     packages::{IndexView, Layout, PackageSet, SIDECAR, SetFile, Sidecar, identity, is_ours},
     pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
-    plan::{RemoteListing, UploadPlan},
     promised::{PlaceDepth, PublishedSet, find, find_published},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts, SidecarPromise},
     set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp},
     upload::{PlannedUpload, PublishedUpload, UploadOptions},
     urls::{Addresses, Urls},
-    write::{Action, ExistingObject, Item, ItemBytes},
+    write::Action,
     yank::YankList,
 };

@@ -60,11 +60,6 @@ impl<R: Read> Read for Watched<'_, R> {
     }
 }
 
-/// Called with a wheel, the stamp of its sidecar in the listing, and its metadata. Returns the
-/// stamp of the sidecar afterwards, if it is known.
-pub(super) type Keep<'a> =
-    &'a (dyn Fn(&SetFile, Option<&SetStamp>, Vec<u8>) -> Result<Option<SetStamp>> + Sync);
-
 /// How to read the packages of a place.
 pub(super) struct Reading<'a> {
     pub(super) place: &'a SetPlace,
@@ -72,29 +67,21 @@ pub(super) struct Reading<'a> {
     pub(super) known: &'a KnownFacts,
     pub(super) at_once: NonZeroUsize,
     pub(super) watch: Watch<'a>,
-    /// What to do with the metadata of wheels that have changed. `None` returns the metadata of
-    /// every wheel.
-    pub(super) keep: Option<Keep<'a>>,
+    /// Whether files that have not changed are not opened. Their metadata is then not returned.
+    pub(super) is_index: bool,
 }
 
 /// The packages of a place, and what to store in the next `set.json`.
 pub(super) struct ReadPackages {
     pub(super) set: PackageSet,
-    /// The METADATA of each wheel, by the path of its sidecar, if `Reading::keep` is `None`.
+    /// The METADATA of each wheel that was opened, by the path of its sidecar.
     pub(super) metadata: HashMap<String, Vec<u8>>,
     /// The stamps and facts for `set.json`, by path.
     pub(super) remembered: HashMap<String, Remembered>,
-    /// The number of packages that were unchanged and not opened.
-    pub(super) untouched: usize,
+    /// Whether no package was opened.
+    pub(super) is_unchanged: bool,
     /// Sidecars whose wheels are gone, by path.
     pub(super) orphans: Vec<String>,
-}
-
-struct ReadPackage {
-    file: SetFile,
-    remembered: Remembered,
-    metadata: Option<Vec<u8>>,
-    is_untouched: bool,
 }
 
 impl Reading<'_> {
@@ -114,22 +101,25 @@ impl Reading<'_> {
         };
         let read = parallel::try_map(&tasks, self.at_once, self.watch.stop, reading)?;
         let mut files = Vec::with_capacity(read.len());
-        let (mut metadata, mut remembered, mut untouched) = (HashMap::new(), HashMap::new(), 0);
-        for ((listed, _), package) in tasks.into_iter().zip(read) {
-            untouched += usize::from(package.is_untouched);
-            metadata.extend(
-                package
-                    .metadata
-                    .map(|bytes| (format!("{}{SIDECAR}", listed.path), bytes)),
-            );
-            remembered.insert(listed.path, package.remembered);
-            files.push(package.file);
+        let (mut metadata, mut remembered) = (HashMap::new(), HashMap::new());
+        let mut is_unchanged = true;
+        for ((listed, sidecar), (file, is_opened, bytes)) in tasks.into_iter().zip(read) {
+            is_unchanged &= !is_opened;
+            metadata.extend(bytes.map(|bytes| (listed.path.clone() + SIDECAR, bytes)));
+            let facts = Remembered {
+                file: listed.stamp,
+                sidecar,
+                sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
+                requires_python: file.requires_python.clone(),
+            };
+            remembered.insert(listed.path, facts);
+            files.push(file);
         }
         Ok(ReadPackages {
             set: PackageSet::new(files)?,
             metadata,
             remembered,
-            untouched,
+            is_unchanged,
             orphans,
         })
     }
@@ -137,15 +127,11 @@ impl Reading<'_> {
     /// Lists the place again, to get the stamps of the sidecars written since the first listing. In
     /// a bucket a listing costs one request for a thousand files instead of one for each.
     pub(super) fn remember_sidecars(&self, found: &mut ReadPackages) -> Result<()> {
-        let lacks = |facts: &Remembered| facts.sidecar.is_some() != facts.sidecar_sha256.is_some();
-        if !found.remembered.values().any(lacks) {
-            return Ok(());
-        }
         let listed = self.place.files(self.layout)?.into_iter();
         let mut stamps: HashMap<String, SetStamp> = listed.map(|it| (it.path, it.stamp)).collect();
         for (path, facts) in &mut found.remembered {
             facts.sidecar = stamps.remove(&format!("{path}{SIDECAR}"));
-            if lacks(facts) {
+            if facts.sidecar.is_some() != facts.sidecar_sha256.is_some() {
                 let shown = self.place.shown_in_full(path);
                 bail!(No(format!(
                     "the metadata of `{shown}` was written and is not there"
@@ -155,9 +141,14 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn one(&self, listed: &ListedPackage, sidecar: Option<&SetStamp>) -> Result<ReadPackage> {
-        let known = self.keep.and_then(|_| self.known.all(listed, sidecar));
-        let is_untouched = known.is_some();
+    /// A package, whether it was opened, and the METADATA of an opened wheel.
+    fn one(
+        &self,
+        listed: &ListedPackage,
+        sidecar: Option<&SetStamp>,
+    ) -> Result<(SetFile, bool, Option<Vec<u8>>)> {
+        let known = self.known.all(listed, sidecar).filter(|_| self.is_index);
+        let is_opened = known.is_none();
         let (sha256, facts, metadata, bytes) = if let Some((sha256, facts, metadata)) = known {
             (sha256, facts, metadata, None)
         } else {
@@ -177,22 +168,7 @@ impl Reading<'_> {
             requires_python: facts.requires_python,
             yanked: self.known.yanked(&listed.path),
         };
-        let (sidecar, metadata) = match (bytes, self.keep) {
-            (Some(bytes), Some(keep)) => (keep(&file, sidecar, bytes)?, None),
-            (bytes, _) => (sidecar.cloned(), bytes),
-        };
-        let remembered = Remembered {
-            file: listed.stamp.clone(),
-            sidecar,
-            sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
-            requires_python: file.requires_python.clone(),
-        };
-        Ok(ReadPackage {
-            file,
-            remembered,
-            metadata,
-            is_untouched,
-        })
+        Ok((file, is_opened, bytes))
     }
 
     /// The digest, the facts and the sidecar of a package. The digest comes from an earlier run,

@@ -1,26 +1,27 @@
 //! Publishes a local set: compares it with the destination, writes it in phases and reads it back.
 
-use std::{cmp::Reverse, fmt, sync::atomic::AtomicBool};
+use std::{collections::HashSet, fmt, sync::atomic::AtomicBool};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::{
     local::LocalSet,
     packages::Layout,
-    pages::{Phase, document, pages},
+    pages::Phase,
     place::SetPlace,
-    plan::{RemoteListing, UploadPlan},
-    read::Watch,
     set_json::{Identity, PART, SetJson},
     urls::{Addresses, Urls},
-    write::{Action, Before, Guard, Item, REQUESTS, Writer},
+    write::{Action, Before, Guard, Item, Writer, because},
 };
 use crate::{
     console::{World, many, size},
-    error::{Context as _, Error, Hint as _, No, Result, bail, one_line},
-    parallel,
+    error::{Context as _, Error, Hint as _, Result, one_line},
     store::{StoreError, StoreFailureKind},
 };
+
+/// The most files that an error names.
+const MOST_REFUSED: usize = 10;
 
 /// Options of `rocwheel upload`.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +39,12 @@ pub struct UploadOptions {
 /// An upload that is decided but not started.
 #[derive(Debug)]
 pub struct PlannedUpload {
-    pub plan: UploadPlan,
     destination: SetPlace,
     set: SetJson,
+    /// Everything that the upload does, in order.
+    actions: Vec<(Item, Action)>,
+    /// Existing files and pages that do not belong to this set. They stay.
+    strangers: Vec<String>,
 }
 
 impl PlannedUpload {
@@ -53,90 +57,177 @@ impl PlannedUpload {
         world: &World,
     ) -> Result<Self> {
         let set = SetJson::new(identity, &local.set, Layout::Dist);
-        let mut items = items(local, &set, options.is_part);
-        if !destination.directory_pages {
-            items.retain(|item| !item.path.ends_with('/'));
-        }
-        let seen = match look(&destination, &items, world) {
+        let mut items = items(local, &set, options.is_part, world)?;
+        items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
+        items.sort_by_key(|item| item.phase);
+        let compare = || -> Result<_> {
+            let before = Before::list(&destination, &[])?;
+            let actions = before.actions(&destination, &items, options.overwrite, &world.stop);
+            Ok((actions?, before.objects.into_keys().collect()))
+        };
+        let (actions, listed) = match compare() {
             Err(error) if options.is_dry_run && is_closed(&error) => {
                 let why = one_line(&error);
                 world.console.warn(format!(
                     "existing objects could not be listed, so everything counts as new: {why}"
                 ));
-                RemoteListing::default()
+                (vec![Action::New; items.len()], Vec::new())
             }
             seen => seen.with_context(|| format!("failed to read `{destination}`"))?,
         };
-        let mut plan = UploadPlan::new(destination.to_string(), items, seen, options.overwrite);
-        if options.is_part {
+        let strangers = match options.is_part {
             // The other files at the destination belong to the other parts.
-            plan.strangers.clear();
-        }
+            true => Vec::new(),
+            false => strangers(&items, listed),
+        };
         Ok(Self {
-            plan,
             destination,
             set,
+            actions: items.into_iter().zip(actions).collect(),
+            strangers,
         })
     }
 
     /// Writes everything, reads it back, and returns the addresses of the published set.
-    ///
-    /// A phase begins only when the one before it is complete, so that readers, who may come at any
-    /// time, never follow a link to a missing file. The root pages are written one after the other
-    /// in the order of the plan. `set.json` is the last one, and says that the set is complete, so
-    /// everything else is read back before.
     pub fn carry_out(self, world: &World) -> Result<PublishedUpload> {
-        let (plan, set) = (self.plan, self.set);
-        if let Some(refusal) = plan.refusal() {
+        if let Some(refusal) = self.refusal() {
             let hint = "build under another version, or pass `--overwrite` to replace the files";
             return Err(refusal).hint(hint);
         }
-        let to = &plan.destination;
+        let to = &self.destination;
         let writer = Writer {
-            to: &self.destination,
+            to,
             guard: Guard::Packages,
-            watch: Watch {
-                stop: &world.stop,
-                progress: &world.console.progress("Uploading", to, plan.size()),
-            },
+            world,
+            progress: world.console.progress("Uploading", to, self.size()),
             overtaken: AtomicBool::new(false),
         };
-        let (mut uploaded, mut lost) = (0, Vec::new());
-        let mut verify = |actions: &[(Item, Action)]| -> Result<()> {
-            let read = writer.verify(actions.iter().map(|(item, _)| item));
-            lost.extend(
-                read.with_context(|| format!("failed to check what was uploaded to `{to}`"))?,
-            );
-            Ok(())
-        };
-        let is_document = |(item, _): &(Item, Action)| item.phase == Phase::Whole;
-        for actions in plan
-            .actions
-            .chunk_by(|a, b| is_document(a) == is_document(b))
-        {
-            for phase in actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
-                uploaded += write(phase, &writer, world)
-                    .with_context(|| format!("failed to upload to `{to}`"))?;
+        let mut uploaded = 0;
+        let done = |item: &Item, is_written| {
+            let verb = if is_written { "Uploaded" } else { "Unchanged" };
+            uploaded += usize::from(is_written);
+            if item.phase == Phase::File {
+                let facts = format!("{}: {}", item.path, size(item.size));
+                world.console.status(verb, facts);
+            } else {
+                world.console.debug(format!("{verb} {}", item.path));
             }
-            verify(actions)?;
+        };
+        let written = writer.carry_out(&self.actions, done);
+        written.with_context(|| format!("failed to upload to `{to}`"))?;
+        let (total, unchanged) = (self.actions.len(), self.actions.len() - uploaded);
+        let total = many(total, "object");
+        let facts = format!("{total} in {to}, {unchanged} of them unchanged");
+        world.console.status("Published", facts);
+        if let Some(first) = self.strangers.first() {
+            let count = many(self.strangers.len(), "object");
+            world.console.warn(format!(
+                "{count} not listed by the index, such as `{first}`"
+            ));
         }
-        writer.warn(&lost, &world.console)?;
-        let unchanged = plan.actions.len() - uploaded;
-        tell(&plan, unchanged, world);
-        let urls = self.destination.urls()?;
+        let urls = to.urls()?;
         Ok(PublishedUpload {
             schema: "rocwheel-upload-v1",
-            addresses: Addresses::new(&urls, &set.families()),
+            addresses: Addresses::new(&urls, &self.set.families()),
             uploaded,
             unchanged,
-            set,
+            set: self.set,
             urls,
         })
+    }
+
+    /// The error for files that exist with other bytes, with one cause for each of them.
+    fn refusal(&self) -> Option<Error> {
+        let refused = self
+            .actions
+            .iter()
+            .filter_map(|(item, action)| match action {
+                Action::Refuse(there) => Some(item.conflict(there)),
+                _ => None,
+            });
+        let mut lines: Vec<String> = refused.collect();
+        let count = lines.len();
+        let noun = if count == 1 { "file is" } else { "files are" };
+        if count > MOST_REFUSED {
+            lines.truncate(MOST_REFUSED);
+            lines.push(format!("and {} more", count - MOST_REFUSED));
+        }
+        let headline = format!(
+            "{count} {noun} in `{}` already, with other bytes; nothing was changed",
+            self.destination
+        );
+        because(headline, lines)
+    }
+
+    /// The number of bytes to write.
+    fn size(&self) -> u64 {
+        let items = self.actions.iter();
+        let written = items.filter(|(_, it)| matches!(it, Action::New | Action::Replace(_)));
+        written.map(|(item, _)| item.size).sum()
+    }
+}
+
+impl Serialize for PlannedUpload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let actions = self.actions.iter().map(|(item, action)| {
+            let mut object = json!({
+                "action": action.to_string(),
+                "path": item.path,
+                "size": item.size,
+                "sha256": item.sha256,
+                "content-type": item.content_type(),
+                "cache-control": item.cache_control(),
+            });
+            if let Action::Replace(there) | Action::Refuse(there) = action {
+                object["there"] = json!({ "size": there.size, "sha256": there.sha256 });
+            }
+            object
+        });
+        let plan = json!({
+            "schema": "rocwheel-upload-plan-v1",
+            "destination": self.destination.to_string(),
+            "actions": actions.collect::<Vec<Value>>(),
+            "not-of-this-set": self.strangers,
+        });
+        plan.serialize(serializer)
+    }
+}
+
+impl fmt::Display for PlannedUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "to {}", self.destination)?;
+        for (item, action) in &self.actions {
+            let size = size(item.size).to_string();
+            let (kind, cache) = (item.content_type(), item.cache_control());
+            writeln!(
+                f,
+                "{action:<7} {size:>10}  {}  ({kind}; {cache})",
+                item.path
+            )?;
+        }
+        for path in &self.strangers {
+            writeln!(f, "leave   {:>10}  {path}  (not of this set)", "")?;
+        }
+        let total = |(action, what): (&str, &str)| {
+            let items = self.actions.iter();
+            let items: Vec<u64> = items
+                .filter(|(_, it)| it.to_string() == action)
+                .map(|(item, _)| item.size)
+                .collect();
+            format!("{} {what} ({})", items.len(), size(items.iter().sum()))
+        };
+        let totals = [
+            ("new", "new"),
+            ("replace", "to replace"),
+            ("same", "there already"),
+            ("refuse", "refused"),
+        ];
+        writeln!(f, "{}", totals.map(total).join(", "))
     }
 }
 
 /// The objects of a set: its packages, their sidecars, and all pages.
-fn items(local: &LocalSet, set: &SetJson, is_part: bool) -> Vec<Item> {
+fn items(local: &LocalSet, set: &SetJson, is_part: bool, world: &World) -> Result<Vec<Item>> {
     let (packages, layout) = (&local.set, Layout::Dist);
     let mut items = Vec::new();
     for file in packages.files() {
@@ -145,9 +236,7 @@ fn items(local: &LocalSet, set: &SetJson, is_part: bool) -> Vec<Item> {
         items.extend(local.metadata(file).map(sidecar));
     }
     if !is_part {
-        let views = packages.views();
-        items.extend(pages(packages, &views, layout).iter().flat_map(Item::page));
-        items.extend(Item::page(&document(set)));
+        items.extend(Item::pages(packages, set, layout, world)?);
     } else if set.identity.version.is_some() {
         // All parts of a set write the same `part.json`, so other bytes at the destination mean
         // another build, and are refused. Only a set that `build` described has a version. Other
@@ -156,22 +245,27 @@ fn items(local: &LocalSet, set: &SetJson, is_part: bool) -> Vec<Item> {
         let bytes = set.part().into_bytes();
         items.push(Item::here(PART.to_owned(), Phase::Sidecar, bytes));
     }
-    items
+    Ok(items)
 }
 
-/// Finds the objects that the destination already has.
-fn look(destination: &SetPlace, items: &[Item], world: &World) -> Result<RemoteListing> {
-    let before = Before::list(destination, vec!["dist/".into(), "simple/".into()])?;
-    let mut seen = RemoteListing::default();
-    let find = |item: &Item| before.find(destination, item);
-    parallel::try_each(items, REQUESTS, &world.stop, find, |item, there| {
-        seen.there
-            .extend(there.map(|there| (item.path.clone(), there)));
-    })?;
+/// The listed files and pages that do not belong to a set, sorted.
+fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
+    let ours: HashSet<&str> = items.iter().map(|item| &*item.path).collect();
+    // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`. SeaweedFS lists
+    // it as `simple/rocm/rocm`.
+    let has_page = |directory: &str| {
+        let mut pages = ["index.html", "index.json"].iter();
+        pages.any(|page| ours.contains(&*format!("{directory}/{page}")))
+    };
     // Directories of other groups may be stored here too. Their files are not strangers.
-    let listed = before.objects.into_keys();
-    seen.paths = listed.filter(|path| path.contains('/')).collect();
-    Ok(seen)
+    listed.retain(|path| {
+        path.rsplit_once('/').is_some_and(|(directory, name)| {
+            let is_twice = directory.rsplit('/').next() == Some(name);
+            !ours.contains(&**path) && !has_page(path) && !(is_twice && has_page(directory))
+        })
+    });
+    listed.sort_unstable();
+    listed
 }
 
 fn is_closed(error: &Error) -> bool {
@@ -182,62 +276,6 @@ fn is_closed(error: &Error) -> bool {
             StoreFailureKind::Denied | StoreFailureKind::Unavailable
         )
     })
-}
-
-/// Writes one phase. Returns the number of objects that had to be written.
-fn write(phase: &[(Item, Action)], writer: &Writer<'_>, world: &World) -> Result<usize> {
-    let mut uploaded = 0;
-    let mut done = |item: &Item, is_written: bool| {
-        let verb = if is_written { "Uploaded" } else { "Unchanged" };
-        uploaded += usize::from(is_written);
-        if item.phase == Phase::File {
-            let facts = format!("{}: {}", item.path, size(item.size));
-            world.console.status(verb, facts);
-        } else {
-            world.console.debug(format!("{verb} {}", item.path));
-        }
-    };
-    let act = |(item, action): &(Item, Action)| match action {
-        Action::Same => Ok(false),
-        Action::Refuse(there) => bail!(No(item.conflict(there))),
-        action => {
-            let written = writer.write(item, action);
-            written.with_context(|| format!("failed to upload `{}`", item.path))
-        }
-    };
-    if phase.iter().any(|(item, _)| item.phase >= Phase::Root) {
-        for action in phase {
-            world.stop.check()?;
-            done(&action.0, act(action)?);
-        }
-    } else {
-        // The largest first. A large file that starts last would upload alone at the end.
-        let mut phase: Vec<&(Item, Action)> = phase.iter().collect();
-        phase.sort_by_key(|(item, _)| Reverse(item.size));
-        let act = |action: &&(Item, Action)| act(action);
-        parallel::try_each(
-            &phase,
-            REQUESTS,
-            &world.stop,
-            act,
-            |(item, _), is_written| {
-                done(item, is_written);
-            },
-        )?;
-    }
-    Ok(uploaded)
-}
-
-fn tell(plan: &UploadPlan, unchanged: usize, world: &World) {
-    let (total, to) = (many(plan.actions.len(), "object"), &plan.destination);
-    let facts = format!("{total} in {to}, {unchanged} of them unchanged");
-    world.console.status("Published", facts);
-    if let Some(first) = plan.strangers.first() {
-        let count = many(plan.strangers.len(), "object");
-        world.console.warn(format!(
-            "{count} not listed by the index, such as `{first}`"
-        ));
-    }
 }
 
 /// The result of an upload that was read back.
@@ -260,3 +298,6 @@ impl fmt::Display for PublishedUpload {
         self.addresses.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests;

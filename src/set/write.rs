@@ -1,9 +1,10 @@
 //! Writes the objects of a set: packages, sidecars and pages.
 //!
 //! `upload` and `index` compare each [`Item`] with what the place has ([`Before`]), decide what to
-//! do with it ([`Action`]), write it and read it back ([`Writer`]).
+//! do with it ([`Action`]), and then write them all in phases and read them back ([`Writer`]).
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     io::{self, Read, Seek as _, SeekFrom},
     num::NonZeroUsize,
@@ -17,16 +18,18 @@ use std::{
 use fs_err as fs;
 
 use super::{
-    packages::{Layout, SetFile},
-    pages::{IndexPage, Phase, TOP, content_type},
+    packages::{Layout, PackageSet, SetFile},
+    pages::{IndexPage, Phase, TOP, content_type, document, pages},
     place::{SetPlace, found},
     read::{Watch, Watched},
+    set_json::SetJson,
 };
 use crate::{
-    console::Console,
+    console::{Progress, World},
     digest::Sha256,
-    error::{Context as _, Error, No, Result, bail, ensure, hinted, hints, one_line},
+    error::{Context as _, Error, No, Result, Stop, bail, ensure, hinted, hints, one_line},
     parallel,
+    run::ArtifactGroup,
     store::{Body, Condition, Depth, Object, PutOptions, Span, StoreError, StoreFailureKind},
 };
 
@@ -36,25 +39,25 @@ pub(super) const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// One object of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub(super) struct Item {
     /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`, `simple/rocm/`.
-    pub path: String,
-    pub phase: Phase,
-    pub size: u64,
-    pub sha256: Sha256,
-    pub bytes: ItemBytes,
+    pub(super) path: String,
+    pub(super) phase: Phase,
+    pub(super) size: u64,
+    pub(super) sha256: Sha256,
+    pub(super) bytes: ItemBytes,
 }
 
 /// Where the bytes of an object are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ItemBytes {
+pub(super) enum ItemBytes {
     OnDisk(PathBuf),
     Here(Arc<[u8]>),
 }
 
 impl Item {
     /// A wheel or sdist on disk.
-    pub fn file(file: &SetFile, layout: Layout, on_disk: PathBuf) -> Self {
+    pub(super) fn file(file: &SetFile, layout: Layout, on_disk: PathBuf) -> Self {
         Self {
             path: file.path(layout),
             phase: Phase::File,
@@ -64,7 +67,7 @@ impl Item {
         }
     }
 
-    pub fn here(path: String, phase: Phase, bytes: impl Into<Arc<[u8]>>) -> Self {
+    pub(super) fn here(path: String, phase: Phase, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
         Self {
             path,
@@ -80,7 +83,7 @@ impl Item {
     ///
     /// The file name comes first. Listings contain it, so its `ETag` is known and a conflict with
     /// another writer shows there. A listing may leave out the key that ends in `/`.
-    pub fn page(page: &IndexPage) -> Vec<Self> {
+    pub(super) fn page(page: &IndexPage) -> Vec<Self> {
         let item = Self::here(String::new(), page.phase, page.body().into_bytes());
         let paths = page.paths().map(|path| Self {
             path: path.to_owned(),
@@ -89,22 +92,13 @@ impl Item {
         paths.collect()
     }
 
-    /// What is remembered about an object that was written.
-    pub(super) fn without_bytes(&self) -> Self {
-        Self {
-            path: self.path.clone(),
-            bytes: ItemBytes::Here(Arc::default()),
-            ..*self
-        }
-    }
-
-    pub fn content_type(&self) -> &'static str {
+    pub(super) fn content_type(&self) -> &'static str {
         content_type(&self.path)
     }
 
     /// The names of packages and sidecars contain the version, so their bytes never change. A cache
     /// may keep a page, but must revalidate it.
-    pub fn cache_control(&self) -> &'static str {
+    pub(super) fn cache_control(&self) -> &'static str {
         if self.is_page() {
             "no-cache"
         } else {
@@ -112,12 +106,28 @@ impl Item {
         }
     }
 
-    pub fn is_page(&self) -> bool {
+    pub(super) fn is_page(&self) -> bool {
         self.phase >= Phase::Project
     }
 
     fn is_directory(&self) -> bool {
         self.path.ends_with('/')
+    }
+
+    /// All pages of a set, and its `set.json`. They are rendered in parallel, because root pages have
+    /// a line for every file.
+    pub(super) fn pages(
+        set: &PackageSet,
+        set_json: &SetJson,
+        layout: Layout,
+        world: &World,
+    ) -> Result<Vec<Self>> {
+        let views = set.views();
+        let mut pages = pages(set, &views, layout);
+        pages.push(document(set_json));
+        let render = |page: &IndexPage| Ok(Self::page(page));
+        let items = parallel::map(&pages, world.jobs(), &world.stop, render)?;
+        Ok(items.concat())
     }
 
     /// Describes a conflict: size and digest of the item and of the existing object.
@@ -138,6 +148,15 @@ pub struct ExistingObject {
 }
 
 impl ExistingObject {
+    /// An object with the bytes of an item.
+    pub(super) fn same(item: &Item) -> Self {
+        Self {
+            size: item.size,
+            sha256: item.sha256,
+            etag: None,
+        }
+    }
+
     /// `None` if there is no such object. One without a recorded digest is read.
     fn find(place: &SetPlace, path: &str) -> Result<Option<Self>> {
         let (store, key) = (&place.store, place.key(path)?);
@@ -166,8 +185,10 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Lists the objects directly in the set, and everything below some directories.
-    pub(super) fn list(place: &SetPlace, directories: Vec<String>) -> Result<Self> {
+    /// Lists the objects directly in the set, its packages, and its pages and those of `families`.
+    pub(super) fn list(place: &SetPlace, families: &[ArtifactGroup]) -> Result<Self> {
+        let mut directories = vec!["simple/".to_owned(), "dist/".to_owned()];
+        directories.extend(families.iter().map(|family| format!("{family}/")));
         let mut objects = place.list("", Depth::Children)?;
         for directory in &directories {
             objects.extend(place.list(directory, Depth::All)?);
@@ -178,8 +199,21 @@ impl Before {
         })
     }
 
+    /// Decides what to do with each item, in the order of the items.
+    pub(super) fn actions(
+        &self,
+        place: &SetPlace,
+        items: &[Item],
+        overwrite: bool,
+        stop: &Stop,
+    ) -> Result<Vec<Action>> {
+        parallel::try_map(items, REQUESTS, stop, |item| {
+            Ok(Action::of(item, self.find(place, item)?, overwrite))
+        })
+    }
+
     /// The existing object of an item, if there is one.
-    pub(super) fn find(&self, place: &SetPlace, item: &Item) -> Result<Option<ExistingObject>> {
+    fn find(&self, place: &SetPlace, item: &Item) -> Result<Option<ExistingObject>> {
         let listed = self.objects.get(&item.path);
         if listed.is_none() && !self.is_likely(&item.path) {
             return Ok(None);
@@ -249,16 +283,89 @@ pub(super) enum Guard {
 pub(super) struct Writer<'a> {
     pub(super) to: &'a SetPlace,
     pub(super) guard: Guard,
-    pub(super) watch: Watch<'a>,
+    pub(super) world: &'a World,
+    pub(super) progress: Progress,
     /// Whether a write failed because another writer changed the object. Errors of parallel writes
     /// are joined into one text, in which this could no longer be found.
     pub(super) overtaken: AtomicBool,
 }
 
 impl Writer<'_> {
+    pub(super) fn watch(&self) -> Watch<'_> {
+        Watch {
+            stop: &self.world.stop,
+            progress: &self.progress,
+        }
+    }
+
+    /// Writes objects, which are sorted by phase, and reads them back. Calls `done` with each of
+    /// them, and whether it had to be written.
+    ///
+    /// A phase begins only when the one before it is complete, so that readers, who may come at any
+    /// time, never follow a link to a missing file. `set.json` is the last one, and says that the set
+    /// is complete, so everything else is read back before.
+    pub(super) fn carry_out(
+        &self,
+        actions: &[(Item, Action)],
+        mut done: impl FnMut(&Item, bool),
+    ) -> Result<()> {
+        let mut lost = Vec::new();
+        let is_document = |(item, _): &(Item, Action)| item.phase == Phase::Whole;
+        for actions in actions.chunk_by(|a, b| is_document(a) == is_document(b)) {
+            for phase in actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
+                self.write_phase(phase, &mut done)?;
+            }
+            lost.extend(self.verify(actions)?);
+        }
+        // See `verify`.
+        if let Some(path) = lost.first() {
+            let (key, url) = (self.to.key(path)?, self.to.urls()?.find_links());
+            self.world.console.warn(format!(
+                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes root pages one after the other, and the objects of any other phase in parallel.
+    fn write_phase(
+        &self,
+        phase: &[(Item, Action)],
+        mut done: impl FnMut(&Item, bool),
+    ) -> Result<()> {
+        let act = |(item, action): &(Item, Action)| match action {
+            Action::Same => Ok(false),
+            Action::Refuse(there) => bail!(No(item.conflict(there))),
+            action => {
+                let written = self.write(item, action);
+                written.with_context(|| format!("failed to write `{}`", item.path))
+            }
+        };
+        if phase.iter().any(|(item, _)| item.phase >= Phase::Root) {
+            for step in phase {
+                self.world.stop.check()?;
+                done(&step.0, act(step)?);
+            }
+            return Ok(());
+        }
+        let (directories, files): (Vec<_>, Vec<_>) =
+            phase.iter().partition(|(item, _)| item.is_directory());
+        // File names first: their condition is that of the keys which end in `/` too.
+        for mut steps in [files, directories] {
+            // The largest first. A large file that starts last would upload alone at the end.
+            steps.sort_by_key(|(item, _)| Reverse(item.size));
+            let act = |step: &&(Item, Action)| act(step);
+            let stop = &self.world.stop;
+            parallel::try_each(&steps, REQUESTS, stop, act, |(item, _), is_written| {
+                done(item, is_written);
+            })?;
+        }
+        Ok(())
+    }
+
     /// Writes an object. Returns whether it had to be written: another writer may have written the
     /// same bytes meanwhile.
-    pub(super) fn write(&self, item: &Item, action: &Action) -> Result<bool> {
+    fn write(&self, item: &Item, action: &Action) -> Result<bool> {
         let condition = self.condition(item, action);
         let options = PutOptions {
             content_type: item.content_type().to_owned(),
@@ -270,7 +377,7 @@ impl Writer<'_> {
         let answer = match &item.bytes {
             ItemBytes::Here(bytes) => store.put(&key, &&**bytes, &options),
             ItemBytes::OnDisk(path) => {
-                let watch = self.watch;
+                let watch = self.watch();
                 store.put(&key, &OnDisk { path, size, watch }, &options)
             }
         };
@@ -278,10 +385,7 @@ impl Writer<'_> {
             Ok(()) => Ok(true),
             Err(error) if is_conflict(&error, &condition) => {
                 let there = ExistingObject::find(self.to, &item.path)?;
-                if there
-                    .as_ref()
-                    .is_some_and(|there| there.sha256 == item.sha256)
-                {
+                if there.as_ref().is_some_and(|it| it.sha256 == item.sha256) {
                     return Ok(false);
                 }
                 self.overtaken.store(true, Ordering::Relaxed);
@@ -290,7 +394,7 @@ impl Writer<'_> {
                 bail!(No(format!("{others}: {conflict}")));
             }
             Err(error) => {
-                self.watch.stop.check()?;
+                self.world.stop.check()?;
                 Err(failed(error))
             }
         }
@@ -311,18 +415,21 @@ impl Writer<'_> {
         }
     }
 
-    /// Reads back what was written, and compares it.
+    /// Reads back what was written, and compares it. An index in a directory needs no such check.
     ///
     /// Returns the keys ending in `/` that are empty: some servers treat such a key as a directory
     /// and drop the bytes. This is no error, because the page also exists under its file name.
-    pub(super) fn verify<'i>(&self, items: impl Iterator<Item = &'i Item>) -> Result<Vec<String>> {
-        let items: Vec<&Item> = items.collect();
+    fn verify(&self, actions: &[(Item, Action)]) -> Result<Vec<String>> {
         let mut lost = Vec::new();
-        let look = |item: &&Item| {
+        if self.guard == Guard::Nothing {
+            return Ok(lost);
+        }
+        let look = |(item, _): &(Item, Action)| {
             let is_there = self.is_there(item);
             is_there.with_context(|| format!("failed to read back `{}`", item.path))
         };
-        parallel::try_each(&items, REQUESTS, self.watch.stop, look, |item, is_there| {
+        let stop = &self.world.stop;
+        parallel::try_each(actions, REQUESTS, stop, look, |(item, _), is_there| {
             if !is_there {
                 lost.push(item.path.clone());
             }
@@ -358,17 +465,6 @@ impl Writer<'_> {
         );
         Ok(true)
     }
-
-    /// Warns of a server that drops the pages of directories, see `verify`.
-    pub(super) fn warn(&self, lost: &[String], console: &Console) -> Result<()> {
-        if let Some(path) = lost.first() {
-            let (key, url) = (self.to.key(path)?, self.to.urls()?.find_links());
-            console.warn(format!(
-                "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
-            ));
-        }
-        Ok(())
-    }
 }
 
 fn is_conflict(error: &StoreError, condition: &Condition) -> bool {
@@ -393,6 +489,14 @@ fn failed(error: StoreError) -> Error {
     }
     let no = Error::new(No(one_line(&error)));
     hints(&error).into_iter().rev().fold(no, hinted)
+}
+
+/// A negative answer with a cause for each line. `None` without any.
+pub(super) fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
+    // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
+    let innermost = Error::from(No(causes.pop()?));
+    let causes = causes.into_iter().rev();
+    Some(causes.fold(innermost, Error::context).context(headline))
 }
 
 /// A file on disk as the body of a request.

@@ -294,7 +294,7 @@ fn an_upload_to_a_bucket_that_broke_off_is_completed() {
         Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
       caused by: AccessDenied: as told (HTTP 403)
       caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
-      caused by: failed to upload `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      caused by: failed to write `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
     error: failed to upload to `s3://BUCKET/42-linux/python`
     hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
     ");

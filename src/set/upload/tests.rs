@@ -1,0 +1,162 @@
+//! What an upload plans, and how it says so.
+
+use super::*;
+use crate::{
+    digest::Sha256,
+    error::{Exit, Stop, render},
+    set::{PackageSet, SetFile, Sidecar, pages, write::ExistingObject},
+};
+
+const METADATA: &[u8] = b"Metadata-Version: 2.4\n";
+
+fn items() -> Vec<Item> {
+    let file = |name: &str, project: &str, metadata| SetFile {
+        family: None,
+        name: name.to_owned(),
+        project: project.parse().unwrap(),
+        version: "7.13.0+ab".parse().unwrap(),
+        size: 642_000_000,
+        sha256: Sha256::of(name.as_bytes()),
+        upload_time: None,
+        metadata,
+        requires_python: None,
+        yanked: None,
+    };
+    let sidecar = Some(Sidecar::of(METADATA));
+    let set = PackageSet::new(vec![
+        file("rocm-7.13.0+ab.tar.gz", "rocm", None),
+        file(
+            "rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl",
+            "rocm-sdk-core",
+            sidecar,
+        ),
+    ])
+    .unwrap();
+    let mut items = Vec::new();
+    for file in set.files() {
+        items.push(Item::file(file, Layout::Dist, file.name.clone().into()));
+        let sidecar = file.metadata.map(|_| file.sidecar_path(Layout::Dist));
+        items.extend(sidecar.map(|path| Item::here(path, Phase::Sidecar, METADATA)));
+    }
+    let views = set.views();
+    items.extend(
+        pages(&set, &views, Layout::Dist)
+            .iter()
+            .flat_map(Item::page),
+    );
+    items.sort_by_key(|item| item.phase);
+    items
+}
+
+fn plan(there: &[(&str, ExistingObject)], overwrite: bool) -> PlannedUpload {
+    let items = items();
+    let listed = there.iter().map(|(path, _)| (*path).to_owned()).collect();
+    let strangers = strangers(&items, listed);
+    let actions = items.into_iter().map(|item| {
+        let found = there.iter().find(|(path, _)| *path == item.path);
+        let action = Action::of(&item, found.map(|(_, there)| there.clone()), overwrite);
+        (item, action)
+    });
+    let set = PackageSet::new(Vec::new()).unwrap();
+    PlannedUpload {
+        destination: SetPlace::directory("out/1-linux/python".as_ref(), &Stop::default()),
+        set: SetJson::new(Identity::default(), &set, Layout::Dist),
+        actions: actions.collect(),
+        strangers,
+    }
+}
+
+fn same(path: &str) -> ExistingObject {
+    let items = items();
+    let item = items.iter().find(|item| item.path == path).unwrap();
+    ExistingObject::same(item)
+}
+
+const OTHER: fn() -> ExistingObject = || ExistingObject {
+    size: 7,
+    sha256: Sha256::of(b"other"),
+    etag: None,
+};
+const SDIST: &str = "dist/rocm-7.13.0+ab.tar.gz";
+const WHEEL: &str = "dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl";
+
+#[test]
+fn files_go_before_sidecars_pages_and_roots() {
+    insta::assert_snapshot!(plan(&[], false), @"
+    to out/1-linux/python
+    new     612.26 MiB  dist/rocm-7.13.0+ab.tar.gz  (application/gzip; public, max-age=31536000, immutable)
+    new     612.26 MiB  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl  (application/zip; public, max-age=31536000, immutable)
+    new           22 B  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl.metadata  (text/plain; charset=utf-8; public, max-age=31536000, immutable)
+    new       1.93 KiB  simple/rocm/index.html  (text/html; charset=utf-8; no-cache)
+    new       1.93 KiB  simple/rocm/  (text/html; charset=utf-8; no-cache)
+    new          363 B  simple/_json/rocm/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
+    new          363 B  simple/_json/rocm/  (application/vnd.pypi.simple.v1+json; no-cache)
+    new       2.19 KiB  simple/rocm-sdk-core/index.html  (text/html; charset=utf-8; no-cache)
+    new       2.19 KiB  simple/rocm-sdk-core/  (text/html; charset=utf-8; no-cache)
+    new          671 B  simple/_json/rocm-sdk-core/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
+    new          671 B  simple/_json/rocm-sdk-core/  (application/vnd.pypi.simple.v1+json; no-cache)
+    new       2.15 KiB  simple/index.html  (text/html; charset=utf-8; no-cache)
+    new       2.15 KiB  simple/  (text/html; charset=utf-8; no-cache)
+    new          142 B  simple/_json/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
+    new          142 B  simple/_json/  (application/vnd.pypi.simple.v1+json; no-cache)
+    new       2.59 KiB  index.html  (text/html; charset=utf-8; no-cache)
+    new       2.59 KiB  ./  (text/html; charset=utf-8; no-cache)
+    new          344 B  SHA256SUMS  (text/plain; charset=utf-8; no-cache)
+    18 new (1.20 GiB), 0 to replace (0 B), 0 there already (0 B), 0 refused (0 B)
+    ");
+}
+
+#[test]
+fn the_pages_of_an_earlier_upload_are_no_strangers() {
+    let paths = [
+        "simple/rocm",
+        "simple/_json/rocm",
+        "simple/rocm/index.html",
+        "simple/rocm/rocm",
+        "simple/other/other",
+    ];
+    let there: Vec<(&str, ExistingObject)> = paths.map(|path| (path, OTHER())).into();
+    let strangers = plan(&there, false).strangers;
+    assert_eq!(strangers, ["simple/other/other"]);
+}
+
+#[test]
+fn a_second_run_completes_the_first() {
+    let there = [
+        (SDIST, same(SDIST)),
+        ("simple/rocm/index.html", OTHER()),
+        ("dist/old.whl", OTHER()),
+    ];
+    let plan = plan(&there, false);
+    let whys: Vec<String> = plan
+        .actions
+        .iter()
+        .map(|(_, why)| why.to_string())
+        .collect();
+    assert_eq!(whys[..4], ["same", "new", "new", "replace"]);
+    assert!(plan.refusal().is_none());
+    assert!(plan.to_string().contains("dist/old.whl  (not of this set)"));
+}
+
+#[test]
+fn other_bytes_are_refused_by_name_or_replaced_on_demand() {
+    let there = [(SDIST, OTHER()), (WHEEL, OTHER())];
+    let refusal = plan(&there, false).refusal().unwrap();
+    insta::assert_snapshot!(render(&refusal), @r"
+    error: 2 files are in `out/1-linux/python` already, with other bytes; nothing was changed
+      caused by: `dist/rocm-7.13.0+ab.tar.gz`: here 642000000 bytes with sha256 8cf2595608588b051a3c58500174561ac05e4f775f9c4ffbfa96b85cf57b3e48, there 7 bytes with sha256 d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
+      caused by: `dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl`: here 642000000 bytes with sha256 4b777112bcb1b53336b396635aad23e0ad959b9ceff56201fc5b4d9911905501, there 7 bytes with sha256 d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa
+    ");
+    assert_eq!(Exit::of(&refusal), Exit::No);
+    let replacing = plan(&there, true);
+    assert!(replacing.refusal().is_none());
+    assert_eq!(replacing.actions[0].1, Action::Replace(OTHER()));
+}
+
+#[test]
+fn a_plan_is_readable_by_programs() {
+    let json = serde_json::to_value(plan(&[(SDIST, OTHER())], false)).unwrap();
+    insta::assert_snapshot!(json["actions"][0], @r#"{"action":"refuse","path":"dist/rocm-7.13.0+ab.tar.gz","size":642000000,"sha256":"8cf2595608588b051a3c58500174561ac05e4f775f9c4ffbfa96b85cf57b3e48","content-type":"application/gzip","cache-control":"public, max-age=31536000, immutable","there":{"size":7,"sha256":"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"}}"#);
+    assert_eq!(json["schema"], "rocwheel-upload-plan-v1");
+    assert_eq!(json["not-of-this-set"], json!([]));
+}
