@@ -1,18 +1,15 @@
 //! The job summary of a package set, in Markdown.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, str::FromStr};
 
 use itertools::Itertools as _;
 
-use super::{
-    artifact::WorkflowArtifact,
-    cell::{code, linked, plain},
-    packages::packages,
-    sections,
-};
+use super::tables::{code, coverage, findings, linked, packages, plain};
+
 use crate::{
     check::Report,
-    run::{ArtifactGroup, Platform},
+    error::Invalid,
+    run::{ArtifactGroup, Platform, Repository, RunId},
     set::{Choice, Identity, Places, SetJson, install},
     target::{Scope, Target, TargetTable},
 };
@@ -60,14 +57,14 @@ impl<'a> SummaryPage<'a> {
         let (mut text, install) = (self.head(), self.installation());
         let left = limit.saturating_sub(text.len() + install.len());
         if let Some(report) = self.report {
-            let findings = sections::findings(report, left / 3);
+            let findings = findings(report, left / 3);
             // If the set has errors, show them above the install commands.
             text += &if report.errors > 0 {
                 findings + &install
             } else {
                 install + &findings
             };
-            text += &sections::coverage(report, left / 3);
+            text += &coverage(report, left / 3);
         } else {
             text += &install;
         }
@@ -104,15 +101,15 @@ impl<'a> SummaryPage<'a> {
         }
         let facts = self.facts();
         if !facts.is_empty() {
-            let _ = writeln!(text, "{}", facts.concat());
+            text += &(facts + "\n");
         }
         text
     }
 
-    fn facts(&self) -> Vec<String> {
+    fn facts(&self) -> String {
         let identity = &self.set.identity;
-        let mut rows = Vec::new();
-        let mut row = |name: &str, value: String| rows.push(format!("- **{name}**: {value}\n"));
+        let mut rows = String::new();
+        let mut row = |name: &str, value: String| rows += &format!("- **{name}**: {value}\n");
         if let Some(run) = run(identity, self.server) {
             row("Run", run);
         }
@@ -146,47 +143,40 @@ impl<'a> SummaryPage<'a> {
     }
 
     fn installation(&self) -> String {
+        let lines = self.for_each_choice();
         let text = match self.whereabouts {
-            Whereabouts::Nowhere => String::new(),
-            Whereabouts::Published(places) => self.published(places),
-            Whereabouts::Kept(artifact) => self.kept(artifact),
+            Whereabouts::Nowhere => return String::new(),
+            Whereabouts::Published(places) => lines + &self.project(places),
+            Whereabouts::Kept(artifact) => self.download(artifact) + &lines,
         };
         if text.len() > LONGEST_INSTALLATION {
             return String::new();
         }
-        text
+        format!("### Install\n\n{text}")
     }
 
-    fn published(&self, places: Places<'_>) -> String {
-        let set = self.set;
-        let mut text = self.for_each_choice();
-        if !set.has("rocm") && places.base.is_none() {
-            text.push_str(NO_BASE);
-        }
-        let project = install::project(set, places);
-        let _ = writeln!(
-            text,
-            "<details><summary>In a uv project (<code>pyproject.toml</code>)</summary>\n\n\
-             ```toml\n{project}```\n\n</details>\n"
-        );
-        text
+    fn project(&self, places: Places<'_>) -> String {
+        let is_lacking = !self.set.has("rocm") && places.base.is_none();
+        let note = if is_lacking { NO_BASE } else { "" };
+        let project = install::project(self.set, places);
+        format!(
+            "{note}<details><summary>In a uv project (<code>pyproject.toml</code>)</summary>\n\n\
+             ```toml\n{project}```\n\n</details>\n\n"
+        )
     }
 
-    fn kept(&self, artifact: &WorkflowArtifact) -> String {
+    fn download(&self, artifact: &WorkflowArtifact) -> String {
         let name = code(artifact.name.as_str());
         let run = artifact.run.as_ref();
         let run = run.map_or("the run of the workflow".to_owned(), |(repository, run)| {
             let path = format!("{repository}/actions/runs/{run}");
             format!("run {}", linked(run.as_str(), Some(path), self.server))
         });
-        let lines = self.for_each_choice();
-        let heading = "### Install\n\n";
         format!(
-            "{heading}The packages are not published. They are the artifact {name} of {run}. \
+            "The packages are not published. They are the artifact {name} of {run}. \
              Download it, with GitHub's `gh` or from the page of the run, and install from there:\n\n\
-             ```sh\n{}\n```\n\n{}",
-            artifact.download(),
-            lines.strip_prefix(heading).unwrap_or(&lines)
+             ```sh\n{}\n```\n\n",
+            artifact.download()
         )
     }
 
@@ -202,23 +192,18 @@ impl<'a> SummaryPage<'a> {
 
     /// The install commands for each choice. Only those of the first choice are unfolded.
     fn for_each_choice(&self) -> String {
-        let mut text = String::from("### Install\n\n");
-        let choices = install::choices(self.set);
-        for (at, choice) in choices.iter().take(MOST_TARGETS).enumerate() {
-            let lines = self.lines(choice).into_iter();
+        let choices = install::choices(self.set).into_iter().take(MOST_TARGETS);
+        let blocks = choices.enumerate().map(|(at, choice)| {
+            let lines = self.lines(&choice).into_iter();
             let mut lines = lines.map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n"));
             let (block, open) = (lines.join("\n"), if at == 0 { " open" } else { "" });
-            let _ = if *choice == Choice::default() {
-                writeln!(text, "{block}")
-            } else {
-                let name = named(choice);
-                writeln!(
-                    text,
-                    "<details{open}><summary>{name}</summary>\n\n{block}\n</details>\n"
-                )
-            };
-        }
-        text
+            if choice == Choice::default() {
+                return block + "\n";
+            }
+            let name = named(&choice);
+            format!("<details{open}><summary>{name}</summary>\n\n{block}\n</details>\n\n")
+        });
+        blocks.collect()
     }
 }
 
@@ -244,6 +229,51 @@ fn run(identity: &Identity, server: &str) -> Option<String> {
     let run = linked(run.as_str(), link, server);
     let of = repository.map(|name| format!(" of {}", code(&name.to_string())));
     Some(run + &of.unwrap_or_default())
+}
+
+/// The name of such an artifact: letters, digits, `-`, `_` and `.`, beginning with a letter or
+/// digit.
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+pub struct WorkflowArtifactName(Box<str>);
+
+/// An artifact, and the run that has it if the run is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowArtifact {
+    pub name: WorkflowArtifactName,
+    pub run: Option<(Repository, RunId)>,
+}
+
+impl WorkflowArtifactName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl WorkflowArtifact {
+    /// The command that downloads the artifact to a directory of its name.
+    pub fn download(&self) -> String {
+        let name = &self.name;
+        let run = match &self.run {
+            Some((repository, run)) => format!(" {run} --repo {repository}"),
+            None => String::new(),
+        };
+        format!("gh run download{run} --name {name} --dir {name}")
+    }
+}
+
+impl FromStr for WorkflowArtifactName {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(known) {
+            return Ok(Self(text.into()));
+        }
+        Err(Invalid::new(
+            "not a name of letters, digits, `-`, `_` and `.` that begins with a letter or digit",
+            text,
+        ))
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,10 @@
 //! Reports about a package set, from the set and the findings of `check`: the job summary in
 //! Markdown, the same as a JSON document, and step outputs. Renders text only; does no I/O.
 
-mod artifact;
-mod cell;
 mod document;
-mod forecast;
 mod markdown;
 pub mod outputs;
-mod packages;
-mod sections;
+mod tables;
 
-pub use artifact::{WorkflowArtifact, WorkflowArtifactName};
-pub use document::PipelineAnswer;
-pub use forecast::Forecast;
-pub use markdown::{LIMIT, SummaryPage, Whereabouts};
+pub use document::{Forecast, PipelineAnswer};
+pub use markdown::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName};

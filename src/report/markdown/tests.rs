@@ -1,5 +1,7 @@
 //! Tests of whole summaries, and of summaries that are cut.
 
+mod artifact;
+
 use super::*;
 use crate::set::{Urls, tests as samples};
 
@@ -166,70 +168,6 @@ fn each_family_is_told_how_to_install_it() {
 }
 
 #[test]
-fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
-    let set = samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
-    let artifact = WorkflowArtifact {
-        name: "python-packages-linux".parse().unwrap(),
-        run: Some(("ROCm/TheRock".parse().unwrap(), "42".parse().unwrap())),
-    };
-    let page = SummaryPage {
-        set: &set,
-        whereabouts: Whereabouts::Kept(&artifact),
-        server: SERVER,
-        report: None,
-        earlier: None,
-    };
-    let text = page.render(LIMIT);
-    assert!(
-        !text.contains("file://") && !text.contains("Find-links"),
-        "{text}"
-    );
-    insta::assert_snapshot!(&text[..text.find("### Packages").unwrap()], @"
-    ## ROCm Python packages <code>7.13.0.dev0+ab</code>
-
-    ### Install
-
-    The packages are not published. They are the artifact <code>python-packages-linux</code> of run [<code>42</code>](https://github.com/ROCm/TheRock/actions/runs/42). Download it, with GitHub's `gh` or from the page of the run, and install from there:
-
-    ```sh
-    gh run download 42 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux
-    ```
-
-    <details open><summary><b>gfx110X-all</b></summary>
-
-    pip:
-
-    ```sh
-    pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx110X-all 'rocm==7.13.0.dev0+ab'
-    ```
-
-    uv:
-
-    ```sh
-    uv pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx110X-all 'rocm==7.13.0.dev0+ab'
-    ```
-
-    </details>
-
-    <details><summary><b>gfx94X-dcgpu</b></summary>
-
-    pip:
-
-    ```sh
-    pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx94X-dcgpu 'rocm==7.13.0.dev0+ab'
-    ```
-
-    uv:
-
-    ```sh
-    uv pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx94X-dcgpu 'rocm==7.13.0.dev0+ab'
-    ```
-
-    </details>
-    ");
-}
-
-#[test]
 fn names_beyond_all_measure_leave_the_packages_their_room() {
     let long = format!("7.13.0+{}", "a".repeat(LIMIT));
     let mut set = samples::document();
@@ -388,7 +326,7 @@ fn a_table_of_many_targets_is_folded_below_its_gaps() {
         coverage: serde_json::from_value(coverage).unwrap(),
         ..report()
     };
-    insta::assert_snapshot!(sections::coverage(&report, LIMIT), @"
+    insta::assert_snapshot!(super::coverage(&report, LIMIT), @"
     ### Device code
 
     0 of 1 library with code for every target.
