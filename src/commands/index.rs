@@ -15,7 +15,8 @@ use crate::{
     console::{many, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
-        Action, Addresses, IndexChange, IndexOptions, Layout, NamedPlace, SetPlace, YankList, index,
+        Addresses, IndexChange, IndexOptions, Layout, NamedPlace, PackageSet, REMOVE, SetPlace,
+        YankList, index,
     },
 };
 
@@ -83,17 +84,33 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
         });
     }
     for change in &indexed.changes {
-        if change.action == Action::Remove {
+        if change.action == REMOVE {
             world.console.status("Removed", &change.path);
         }
     }
-    world.console.status("Indexed", &indexed.facts);
+    world.console.status("Indexed", facts(&indexed.set));
     world.console.answer(&IndexReport {
         schema: "rocwheel-index-v1",
-        addresses: Addresses::new(&site.urls()?, &indexed.families),
-        files: indexed.files,
+        addresses: Addresses::new(&site.urls()?, indexed.set.families()),
+        files: indexed.set.files().len(),
         changed: indexed.changes.len(),
     })
+}
+
+/// A line of numbers: files, size, projects.
+fn facts(set: &PackageSet) -> String {
+    let files = set.files();
+    let yanked = match files.iter().filter(|file| file.yanked.is_some()).count() {
+        0 => String::new(),
+        count => format!(", {count} of them yanked"),
+    };
+    let projects = files.chunk_by(|a, b| a.project == b.project).count();
+    format!(
+        "{}{yanked}, {}, of {}",
+        many(files.len(), "file"),
+        size(files.iter().map(|file| file.size).sum()),
+        many(projects, "project")
+    )
 }
 
 impl IndexArgs {
@@ -161,8 +178,8 @@ impl fmt::Display for IndexPlan<'_> {
         writeln!(f, "in {}", self.place)?;
         for change in self.actions {
             let IndexChange { action, path, .. } = change;
-            let size = match action {
-                Action::Remove => String::new(),
+            let size = match *action {
+                REMOVE => String::new(),
                 _ => size(change.size).to_string(),
             };
             writeln!(f, "{action:<7} {size:>10}  {path}")?;

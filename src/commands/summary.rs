@@ -53,21 +53,6 @@ pub struct SummaryArgs {
     /// Write the summary to this file
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
     output: Option<PathBuf>,
-    #[command(flatten)]
-    more: More,
-    #[command(flatten)]
-    steps: Steps,
-    #[command(flatten)]
-    run: RunArgs,
-    #[command(flatten)]
-    access: AccessArgs,
-    #[command(flatten)]
-    github: GitHubArgs,
-}
-
-/// What a summary may tell besides.
-#[derive(Debug, clap::Args)]
-pub struct More {
     /// Show the findings and the device code of libraries from this output of `check --format json`
     #[arg(long, value_name = "FILE")]
     findings: Option<PathBuf>,
@@ -82,6 +67,14 @@ pub struct More {
     /// Index for third-party dependencies; adds a second index to the install lines
     #[arg(long, value_name = "URL")]
     base_index: Option<Urls>,
+    #[command(flatten)]
+    steps: Steps,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
+    github: GitHubArgs,
 }
 
 /// Where a step of a workflow says what it did.
@@ -107,8 +100,8 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let place = args.place(world)?;
     let artifact = args.artifact()?;
     let (set, urls) = args.read(&place, artifact.is_none(), world)?;
-    let report = args.more.report(&place, world)?;
-    let earlier = args.more.earlier(&args.access, world)?;
+    let report = args.report(&place, world)?;
+    let earlier = args.earlier(world)?;
     let page = SummaryPage {
         set: &set,
         whereabouts: args.whereabouts(artifact.as_ref(), urls.as_ref()),
@@ -116,7 +109,12 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
         report: report.as_ref(),
         earlier: earlier.as_ref(),
     };
-    args.steps.outputs(&set, urls.as_ref(), world)?;
+    append_outputs(
+        args.steps.github_output.as_deref(),
+        &set,
+        urls.as_ref(),
+        world,
+    )?;
     args.steps.page(&page, world)?;
     args.print(&page, world)
 }
@@ -177,7 +175,7 @@ impl SummaryArgs {
         artifact: Option<&'a WorkflowArtifact>,
         urls: Option<&'a Urls>,
     ) -> Whereabouts<'a> {
-        let base = self.more.base_index.as_ref();
+        let base = self.base_index.as_ref();
         match (artifact, urls) {
             (Some(artifact), _) => Whereabouts::Kept(artifact),
             (None, Some(set)) => Whereabouts::Published(Places { set, base }),
@@ -210,9 +208,7 @@ impl SummaryArgs {
         let run = run.map(of).transpose()?;
         Ok(Some(WorkflowArtifact { name, run }))
     }
-}
 
-impl More {
     fn report(&self, place: &NamedPlace, world: &World) -> Result<Option<Report>> {
         if let Some(file) = &self.findings {
             return Report::parse(&fs::read_to_string(file)?).map(Some);
@@ -227,9 +223,9 @@ impl More {
         }
     }
 
-    fn earlier(&self, access: &AccessArgs, world: &World) -> Result<Option<SetJson>> {
+    fn earlier(&self, world: &World) -> Result<Option<SetJson>> {
         let read = |place: &NamedPlace| match place {
-            NamedPlace::Bucket(location) => access.bucket(location, &world.stop)?.set_json(),
+            NamedPlace::Bucket(location) => self.access.bucket(location, &world.stop)?.set_json(),
             NamedPlace::Directory(path) => local_document(path, world),
         };
         self.baseline.as_ref().map(read).transpose()
@@ -237,14 +233,6 @@ impl More {
 }
 
 impl Steps {
-    /// Appends the step outputs of a set, if there is a file for them.
-    pub fn outputs(&self, set: &SetJson, urls: Option<&Urls>, world: &World) -> Result<()> {
-        match &self.github_output {
-            Some(file) => append_outputs(file, set, urls, world),
-            None => Ok(()),
-        }
-    }
-
     /// Appends a page to the summary of the step, if there is a file for it.
     pub fn page(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         let Some(file) = &self.step_summary else {
@@ -259,14 +247,17 @@ impl Steps {
     }
 }
 
-/// Appends the step outputs of a set. Warns if the document of the set was too long and was left
-/// out.
+/// Appends the step outputs of a set, if there is a file for them. Warns if the document of the set
+/// was too long and was left out.
 pub fn append_outputs(
-    file: &Path,
+    file: Option<&Path>,
     set: &SetJson,
     urls: Option<&Urls>,
     world: &World,
 ) -> Result<()> {
+    let Some(file) = file else {
+        return Ok(());
+    };
     let outputs = outputs::of(set, urls);
     if outputs::is_left_out(&outputs) {
         world.console.warn(

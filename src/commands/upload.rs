@@ -90,7 +90,7 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     }
     let set = LocalSet::read(&args.packages_dir, world)?;
     if !args.no_check {
-        set.ensure_as_described()?;
+        set.ensure_as_described(false)?;
     }
     let identity = args.identity(&set.document.identity, &run)?;
     let upload = PlannedUpload::plan(&set, identity, destination, args.options(), world)?;
@@ -101,9 +101,8 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     if args.part {
         return Ok(());
     }
-    if let Some(file) = &args.github_output {
-        summary::append_outputs(file, &published.set, Some(&published.urls), world)?;
-    }
+    let outputs = args.github_output.as_deref();
+    summary::append_outputs(outputs, &published.set, Some(&published.urls), world)?;
     world.console.answer(&published)
 }
 

@@ -61,6 +61,7 @@ impl FromStr for RunId {
     Hash,
     clap::ValueEnum,
     serde::Deserialize,
+    serde::Serialize,
     strum::Display,
     strum::EnumString,
     strum::IntoStaticStr,

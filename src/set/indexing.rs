@@ -1,8 +1,9 @@
 //! Writes the index of a place: reads the packages, writes the pages, and starts again if another
-//! job changed the index meanwhile.
+//! job changed the index meanwhile. Which files are yanked, and why
+//! ([PEP 592](https://peps.python.org/pep-0592/)), is in the list of `--yank`.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     num::NonZeroUsize,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -10,24 +11,28 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    as_text,
-    known::KnownFacts,
-    packages::{Layout, PackageSet},
+    items::{Action, Before, ExistingObject, Item, REQUESTS},
+    packages::{Layout, PackageSet, SetFile, is_package},
     pages::{Phase, directory_of},
     place::SetPlace,
+    read::KnownFacts,
     read::Reading,
     set_json::SetJson,
-    write::{Action, Before, ExistingObject, Guard, Item, REQUESTS, Writer},
-    yank::YankList,
+    write::{Guard, Writer},
 };
+
 use crate::{
-    console::{World, many, size},
-    error::{Context as _, No, Result, bail},
+    console::World,
+    error::{Context as _, No, Result, bail, ensure},
     run::ArtifactGroup,
+    version::Version,
+    wheel::DistName,
 };
 
 /// Attempts before giving up, if other writers change the index each time.
 const ATTEMPTS: u32 = 5;
+/// The action for a page that the index no longer has.
+pub const REMOVE: &str = "remove";
 /// The pages of an index that do not belong to one project.
 const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index.json"];
 
@@ -46,8 +51,8 @@ pub struct IndexOptions {
 /// One change to an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IndexChange {
-    #[serde(serialize_with = "as_text::one::serialize")]
-    pub action: Action,
+    /// The name of an [`Action`].
+    pub action: &'static str,
     /// Relative to the directory of the set.
     pub path: String,
     pub size: u64,
@@ -58,10 +63,7 @@ pub struct IndexChange {
 pub struct Indexed {
     /// The objects that were written or removed, in order.
     pub changes: Vec<IndexChange>,
-    pub families: Vec<ArtifactGroup>,
-    pub files: usize,
-    /// One line of numbers for messages: files, size, projects.
-    pub facts: String,
+    pub set: PackageSet,
 }
 
 /// Updates the index of a place. If another writer changes the index meanwhile, starts again with
@@ -158,9 +160,7 @@ impl IndexAttempt<'_> {
         }
         Ok(Indexed {
             changes: changes(&written, stale),
-            families: found.set.families().into_iter().cloned().collect(),
-            files: found.set.files().len(),
-            facts: facts(&found.set),
+            set: found.set,
         })
     }
 
@@ -245,49 +245,119 @@ fn is_page(path: &str) -> bool {
 /// All changes, in the order of the writes.
 fn changes(written: &[(Item, Action)], removed: Vec<String>) -> Vec<IndexChange> {
     let written = written.iter().map(|(item, action)| IndexChange {
-        action: action.clone(),
+        action: action.into(),
         path: item.path.clone(),
         size: item.size,
     });
     let removed = removed.into_iter().map(|path| IndexChange {
-        action: Action::Remove,
+        action: REMOVE,
         path,
         size: 0,
     });
     written.chain(removed).collect()
 }
 
-fn facts(set: &PackageSet) -> String {
-    let files = set.files();
-    let yanked = match files.iter().filter(|file| file.yanked.is_some()).count() {
-        0 => String::new(),
-        count => format!(", {count} of them yanked"),
-    };
-    let projects = files.chunk_by(|a, b| a.project == b.project).count();
-    format!(
-        "{}{yanked}, {}, of {}",
-        many(files.len(), "file"),
-        size(files.iter().map(|file| file.size).sum()),
-        many(projects, "project")
-    )
+/// A list of files or releases, one per line, each optionally followed by a reason:
+///
+/// ```text
+/// # broken launchers
+/// rocm-sdk-core==7.13.0  launcher is broken
+/// rocm-7.13.0.tar.gz
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct YankList(Vec<YankLine>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct YankLine {
+    text: String,
+    what: YankSubject,
+    reason: String,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum YankSubject {
+    File(String),
+    /// `rocm-sdk-core==7.13.0`: every file of it.
+    Release(DistName, Version),
+}
 
-    #[test]
-    fn only_pages_of_projects_can_be_stale() {
-        assert!(is_page("simple/rocm/index.html"));
-        assert!(is_page("simple/_json/rocm/index.json"));
-        for path in [
-            "simple/index.html",
-            "simple/rocm/notes.html",
-            "simple/a/b/index.html",
-            "simple/_json/index.json",
-            "index.html",
-        ] {
-            assert!(!is_page(path), "{path}");
+impl YankSubject {
+    fn has(&self, file: &SetFile) -> bool {
+        match self {
+            Self::File(name) => file.name == *name,
+            Self::Release(project, version) => file.project == *project && file.version == *version,
         }
     }
 }
+
+impl YankList {
+    /// Parses the list. Blank lines and lines that begin with `#` are ignored.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut lines: Vec<YankLine> = Vec::new();
+        let numbered = text.trim_start_matches('\u{feff}').lines().zip(1..);
+        for (line, number) in numbered {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let read = || -> Result<YankLine> {
+                let (text, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+                let line = YankLine {
+                    text: text.to_owned(),
+                    what: what(text)?,
+                    reason: reason.trim().to_owned(),
+                };
+                if line.reason.contains(char::is_control) {
+                    bail!("a control character in the reason: {:?}", line.reason);
+                }
+                if lines.iter().any(|other| other.what == line.what) {
+                    bail!("`{text}` is there twice");
+                }
+                Ok(line)
+            };
+            let line = read().with_context(|| format!("line {number}"))?;
+            lines.push(line);
+        }
+        Ok(Self(lines))
+    }
+
+    /// Yanks exactly the files in the list, and no others. A line that matches no file is an error,
+    /// because the file that it meant would stay available.
+    pub(super) fn apply(&self, set: PackageSet) -> Result<PackageSet> {
+        let mut files = set.into_files();
+        let mut used = BTreeSet::new();
+        for file in &mut files {
+            file.yanked = None;
+            for line in &self.0 {
+                if line.what.has(file) {
+                    used.insert(&*line.text);
+                    // The reason for a file takes precedence over that for its release.
+                    if file.yanked.is_none() || matches!(line.what, YankSubject::File(_)) {
+                        file.yanked = Some(line.reason.clone());
+                    }
+                }
+            }
+        }
+        let unused = self.0.iter().filter(|line| !used.contains(&*line.text));
+        let unused: Vec<&str> = unused.map(|line| line.text.as_str()).collect();
+        ensure!(
+            unused.is_empty(),
+            No(format!(
+                "not in the set, so not to be yanked: `{}`",
+                unused.join("`, `")
+            ))
+        );
+        PackageSet::new(files)
+    }
+}
+
+fn what(text: &str) -> Result<YankSubject> {
+    match text.split_once("==") {
+        Some((project, version)) => Ok(YankSubject::Release(project.parse()?, version.parse()?)),
+        None if is_package(text) => Ok(YankSubject::File(text.to_owned())),
+        None => bail!("neither the name of a file nor `project==version`: `{text}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,12 @@
 //! Parses the pages of an index, also of indexes that other tools wrote: HTML
 //! ([PEP 503](https://peps.python.org/pep-0503/)), JSON
-//! ([PEP 691](https://peps.python.org/pep-0691/)) and SHA256SUMS. Pure: from text to links.
+//! ([PEP 691](https://peps.python.org/pep-0691/)), SHA256SUMS and `set.json`. Pure: from text to
+//! links.
 
 use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
-use super::{place::Address, published::SidecarPromise};
+use super::{place::Address, published::SidecarPromise, set_json::SetJson, urls::encode_path};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, bail},
@@ -29,13 +30,17 @@ pub(super) fn html_links(page: &str) -> Vec<PageLink> {
             let value = tag.attributes.get(name.as_bytes())?;
             std::str::from_utf8(&value.value).ok()
         };
+        let digest = |text: &str| text.strip_prefix("sha256=")?.parse().ok();
         let href = value("href")?;
+        let fragment = href.split_once('#').map_or("", |(_, fragment)| fragment);
         let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
         Some(PageLink {
-            sha256: fragment(href),
+            sha256: fragment.split('&').find_map(digest),
             href: href.to_owned(),
             size: value("data-size").and_then(|size| size.parse().ok()),
-            metadata: metadata.filter(|text| *text != "false").map(sidecar),
+            metadata: metadata
+                .filter(|text| *text != "false")
+                .map(|text| digest(text).into()),
         })
     };
     let tags = Tokenizer::new(page).filter_map(|token| match token {
@@ -45,44 +50,28 @@ pub(super) fn html_links(page: &str) -> Vec<PageLink> {
     tags.filter_map(link).collect()
 }
 
-/// The digest in the fragment of a URL: `…whl#sha256=…`.
-fn fragment(href: &str) -> Option<Sha256> {
-    let (_, fragment) = href.split_once('#')?;
-    fragment
-        .split('&')
-        .find_map(|part| part.strip_prefix("sha256=")?.parse().ok())
-}
-
-fn sidecar(text: &str) -> SidecarPromise {
-    let digest = text.strip_prefix("sha256=").and_then(|it| it.parse().ok());
-    digest.map_or(SidecarPromise::There, SidecarPromise::Digest)
-}
-
 /// The files of a project page in JSON (PEP 691).
 pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
-    let link = |file: &Value| -> Option<PageLink> {
-        let metadata = file
-            .get("core-metadata")
-            .filter(|it| **it != Value::Bool(false));
-        let digest = |value: &Value| value.get("sha256")?.as_str()?.parse().ok();
+    let link = |file: Value| -> Option<PageLink> {
+        let digest = |value: &Value| value["sha256"].as_str()?.parse().ok();
+        let metadata = file.get("core-metadata");
+        let metadata = metadata.filter(|it| **it != Value::Bool(false));
         Some(PageLink {
-            href: file.get("url")?.as_str()?.to_owned(),
-            sha256: file.get("hashes").and_then(digest),
-            size: file.get("size").and_then(Value::as_u64),
-            metadata: metadata
-                .map(|it| digest(it).map_or(SidecarPromise::There, SidecarPromise::Digest)),
+            href: file["url"].as_str()?.to_owned(),
+            sha256: digest(&file["hashes"]),
+            size: file["size"].as_u64(),
+            metadata: metadata.map(|it| digest(it).into()),
         })
     };
-    Ok(json_list(page, "files")?.iter().filter_map(link).collect())
+    let files = json_list(page, "files")?.into_iter();
+    Ok(files.filter_map(link).collect())
 }
 
 /// The projects of a root page in JSON (PEP 691).
 pub(super) fn json_projects(page: &str) -> Result<Vec<String>> {
-    let name = |project: &Value| Some(project.get("name")?.as_str()?.to_owned());
-    Ok(json_list(page, "projects")?
-        .iter()
-        .filter_map(name)
-        .collect())
+    let projects = json_list(page, "projects")?.into_iter();
+    let names = projects.filter_map(|project| Some(project["name"].as_str()?.to_owned()));
+    Ok(names.collect())
 }
 
 fn json_list(page: &str, name: &str) -> Result<Vec<Value>> {
@@ -94,14 +83,29 @@ fn json_list(page: &str, name: &str) -> Result<Vec<Value>> {
 }
 
 /// The lines of SHA256SUMS.
-pub(super) fn checksums(page: &str) -> Result<Vec<(Sha256, String)>> {
+pub(super) fn checksums(page: &str) -> Result<Vec<PageLink>> {
     let lines = page.lines().filter(|line| !line.is_empty());
-    let pairs = lines.map(|line| {
-        let (digest, name) = line.split_once(' ').context("a line without a space")?;
-        let name = name.trim_start_matches([' ', '*']);
-        Ok((digest.parse()?, name.to_owned()))
+    let links = lines.map(|line| {
+        let (digest, path) = line.split_once(' ').context("a line without a space")?;
+        Ok(PageLink {
+            href: encode_path(path.trim_start_matches([' ', '*'])),
+            sha256: Some(digest.parse()?),
+            size: None,
+            metadata: None,
+        })
     });
-    pairs.collect()
+    links.collect()
+}
+
+/// The files of a `set.json`.
+pub(super) fn document(set: &SetJson) -> Vec<PageLink> {
+    let links = set.files.iter().map(|file| PageLink {
+        href: encode_path(&file.path),
+        sha256: Some(file.sha256),
+        size: Some(file.size),
+        metadata: None,
+    });
+    links.collect()
 }
 
 /// Resolves a link of a page: `../dist/a%2Bb.whl#sha256=…` of `x/simple/` is `x/dist/a+b.whl`.

@@ -7,19 +7,19 @@ use std::{
 };
 
 use super::{
-    known::KnownFacts,
+    items::because,
     packages::{Layout, PackageSet, SetFile},
     place::SetPlace,
+    read::KnownFacts,
     read::{Reading, Watch},
     set_json::{Identity, SetJson},
-    write::because,
 };
 use crate::{
     artifact::TherockManifest,
     atomic,
     console::World,
     digest::Sha256,
-    error::{Context as _, Error, Hint as _, No, Result},
+    error::{Context as _, Hint as _, Result},
     package::{BuildPlan, assemble::MadePackage},
 };
 
@@ -65,15 +65,18 @@ impl LocalSet {
             let path = format!("{}{}", Layout::Dist.files(), made.path);
             (path, (made.size, made.sha256))
         });
-        let mut known = KnownFacts::made(made.collect());
-        known.identity = Identity {
-            platform: Some(plan.platform),
-            commit: commit.and_then(|commit| commit.parse().ok()),
-            run_id: run_id.and_then(|run| run.parse().ok()),
-            version: Some(plan.version.clone()),
-            targets: plan.targets.clone(),
-            repository: None,
-            without: plan.without.clone(),
+        let known = KnownFacts {
+            identity: Identity {
+                platform: Some(plan.platform),
+                commit: commit.and_then(|commit| commit.parse().ok()),
+                run_id: run_id.and_then(|run| run.parse().ok()),
+                version: Some(plan.version.clone()),
+                targets: plan.targets.clone(),
+                repository: None,
+                without: plan.without.clone(),
+            },
+            made: made.collect(),
+            ..KnownFacts::default()
         };
         let place = SetPlace::directory(dest, &world.stop);
         let set = Self::read_known(dest, &place, Layout::Dist, known, world)
@@ -112,11 +115,12 @@ impl LocalSet {
         })
     }
 
-    /// An error if a file that `set.json` describes is missing or has another digest.
+    /// An error if a file that `set.json` describes is missing or has another digest. With
+    /// `is_exact`, also if the directory has a package that `set.json` does not describe.
     ///
     /// A wheel from another build can have the same name and version. It looks right, but does not
     /// work with the other packages of this set.
-    pub fn ensure_as_described(&self) -> Result<()> {
+    pub fn ensure_as_described(&self, is_exact: bool) -> Result<()> {
         let files = self.set.files().iter();
         let files = files.map(|file| (file.path(self.layout), file.sha256));
         let files: BTreeMap<String, Sha256> = files.collect();
@@ -130,6 +134,10 @@ impl LocalSet {
                 Some(_) => {}
             }
         }
+        let added = files
+            .keys()
+            .filter(|path| is_exact && !self.described.contains_key(*path));
+        differences.extend(added.map(|path| format!("`{path}` is not described")));
         let place = self.root.display();
         let headline = format!("`{place}` does not hold the set that `build` described there");
         match because(headline, differences) {
@@ -137,20 +145,6 @@ impl LocalSet {
             Some(refusal) => Err(refusal).hint(
                 "build again, or run `rocwheel index` on it if the files were replaced on purpose",
             ),
-        }
-    }
-
-    /// An error if the directory has a package that `set.json` does not describe.
-    pub fn ensure_nothing_added(&self) -> Result<()> {
-        let paths = self.set.files().iter().map(|file| file.path(self.layout));
-        let mut added = paths.filter(|path| !self.described.contains_key(path));
-        match added.next() {
-            None => Ok(()),
-            Some(path) => Err(Error::new(No(format!(
-                "`{path}` in `{}` is not of the set that `build` described there",
-                self.root.display()
-            ))))
-            .hint("remove it, or build again"),
         }
     }
 

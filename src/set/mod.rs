@@ -3,12 +3,10 @@
 //! `packages` and `set_json` say what a set is; `pages`, `html` and `install` render its index;
 //! `place` opens a place, `files` and `read` read its packages, `links` and `promised` its pages; `write` writes objects, for `indexing` and `upload`.
 
-mod as_text;
 mod files;
-mod html;
 mod indexing;
 pub mod install;
-mod known;
+mod items;
 mod links;
 mod local;
 mod packages;
@@ -23,11 +21,10 @@ pub(crate) mod tests;
 mod upload;
 mod urls;
 mod write;
-mod yank;
 
 pub use self::{
     files::PackageFile,
-    indexing::{IndexChange, IndexOptions, Indexed, index},
+    indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
     local::LocalSet,
     packages::{IndexView, Layout, PackageSet, SIDECAR, SetFile, Sidecar, identity, is_ours},
@@ -38,6 +35,4 @@ pub use self::{
     set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp},
     upload::{PlannedUpload, PublishedUpload, UploadOptions},
     urls::{Addresses, Urls},
-    write::Action,
-    yank::YankList,
 };

@@ -3,17 +3,25 @@
 //!
 //! Every page is a pure function of the set and its layout, without clock or random order, so the
 //! same set gives the same bytes.
+//!
+//! Those in HTML follow [PEP 503](https://peps.python.org/pep-0503/), with yanks
+//! ([592](https://peps.python.org/pep-0592/)), the version of the API
+//! ([629](https://peps.python.org/pep-0629/)) and metadata files
+//! ([658](https://peps.python.org/pep-0658/), [714](https://peps.python.org/pep-0714/)).
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
+use itertools::Itertools as _;
 use serde_json::{Value, json};
 
 use super::{
-    html::{self, REPOSITORY_VERSION},
+    install::{Pinned, requirements},
     packages::{IndexView, Layout, PackageSet, SetFile},
-    set_json::{Identity, SetJson},
+    set_json::{Identity, SetJson, device_targets},
     urls::encode_path,
 };
+
+use crate::console::{many, size};
 
 /// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
 /// be the name of a project: normalized names begin with a letter or a digit.
@@ -103,7 +111,7 @@ pub fn pages<'a>(
             all.push(IndexPage::new(
                 format!("{top}simple/{project}/index.html"),
                 Phase::Project,
-                move || html::project_page(view, project, files, layout),
+                move || project_page(view, project, files, layout),
             ));
             all.push(IndexPage::new(
                 format!("{top}{JSON}/{project}/index.json"),
@@ -116,14 +124,11 @@ pub fn pages<'a>(
         let mut root = |path: String, render: Box<dyn Fn() -> String + Sync + 'a>| {
             all.push(IndexPage::new(view.top() + &path, Phase::Root, render));
         };
-        root(
-            "simple/index.html".into(),
-            Box::new(|| html::root_page(view)),
-        );
+        root("simple/index.html".into(), Box::new(|| root_page(view)));
         root(format!("{JSON}/index.json"), Box::new(|| json_root(view)));
         root(
             "index.html".into(),
-            Box::new(move || html::find_links_page(view, set, layout)),
+            Box::new(move || find_links_page(view, set, layout)),
         );
     }
     let sums = move || checksums(set, layout);
@@ -225,6 +230,215 @@ fn json_file(file: &SetFile, directory: &str) -> Value {
 
 fn pretty(page: &Value) -> String {
     format!("{page:#}\n")
+}
+
+/// The version of the repository API ([PEP 629](https://peps.python.org/pep-0629/)). 1.1 means that
+/// pages have sizes, versions and upload times ([PEP 700](https://peps.python.org/pep-0700/)).
+pub(super) const REPOSITORY_VERSION: &str = "1.1";
+
+/// `simple/{project}/index.html`, the newest version first, because people look for it; installers
+/// do not depend on the order.
+pub(super) fn project_page(
+    view: &IndexView,
+    project: &str,
+    files: &[&SetFile],
+    layout: Layout,
+) -> String {
+    let directory = view.files_from(2, layout);
+    let mut list = String::new();
+    let versions: Vec<&[&SetFile]> = by_version(files).collect();
+    for files in &versions {
+        // Most pages have one version. It is in every file name and needs no heading.
+        if let Some(first) = files.first().filter(|_| versions.len() > 1) {
+            let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
+        }
+        let items: String = files.iter().map(|file| item(file, &directory)).collect();
+        let _ = writeln!(list, "<ul>\n{items}</ul>");
+    }
+    let lead = format!("<p>{}</p>\n", count_text(files));
+    frame(project, &lead, &list)
+}
+
+/// `simple/index.html`.
+pub(super) fn root_page(view: &IndexView) -> String {
+    let items = view.projects().map(|(project, files)| {
+        let name = escape(project);
+        let newest = files.last().map(|file| file.version.to_string());
+        let newest = newest.unwrap_or_default();
+        let newest = escape(&newest);
+        format!("<li><a href=\"{name}/\">{name}</a> <span>{newest}</span></li>\n")
+    });
+    let list = format!("<ul class=\"short\">\n{}</ul>\n", items.collect::<String>());
+    let lead = format!(
+        "<p>{}, {}. Install with the address of this page up to <code>simple/</code>:</p>\n{}",
+        many(view.projects().count(), "project"),
+        size(view.files.iter().map(|file| file.size).sum()),
+        install_lines(
+            view,
+            "--index-url <address up to simple/>",
+            "--default-index <address up to simple/>"
+        ),
+    );
+    frame(&title("Python package index", view), &lead, &list)
+}
+
+/// `index.html`: all files of the set on one page. If families have their own pages, the page of
+/// the set links to them.
+///
+/// Its links have hashes and metadata attributes too, so that installers can resolve without
+/// downloading wheels. Yanked files are left out, because uv does not respect yanks on such pages.
+pub(super) fn find_links_page(view: &IndexView, set: &PackageSet, layout: Layout) -> String {
+    let families = set.families().into_iter().filter(|_| view.family.is_none());
+    let links = families.map(|it| format!("<li><a href=\"{it}/index.html\">{it}</a></li>\n"));
+    let families = match links.collect::<String>() {
+        links if links.is_empty() => links,
+        links => format!("<h2>By family</h2>\n<ul>\n{links}</ul>\n<h2>For every family</h2>\n"),
+    };
+    let directory = view.files_from(0, layout);
+    let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
+        view.files.iter().partition(|file| file.yanked.is_none());
+    let projects = listed.chunk_by(|a, b| a.project == b.project);
+    let items = projects.flat_map(by_version).flatten();
+    let items: String = items.map(|file| item(file, &directory)).collect();
+    let left_out = match yanked.len() {
+        0 => String::new(),
+        1 => "<p>1 yanked file is only in the index.</p>\n".to_owned(),
+        count => format!("<p>{count} yanked files are only in the index.</p>\n"),
+    };
+    let look = "--no-index --find-links <this address>";
+    let lead = format!(
+        "<p>{}. Install with the address of this page:</p>\n{}{left_out}",
+        count_text(&listed),
+        install_lines(view, look, look),
+    );
+    let content = format!("{families}<ul>\n{items}</ul>\n");
+    frame(&title("Python packages", view), &lead, &content)
+}
+
+/// The command lines on a page, as HTML. Empty if there is nothing to install. A page does not know
+/// its own URL; the options in `pip` and `uv` have a placeholder for it.
+fn install_lines(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
+    let files = view.files.iter().filter(|file| file.yanked.is_none());
+    let files: Vec<Pinned<'_>> = files
+        .map(|file| (file.project.normalized(), &file.version))
+        .collect();
+    if files.is_empty() {
+        return String::new();
+    }
+    let targets = device_targets(files.iter().map(|(project, _)| *project));
+    let requirement = match requirements(&files, targets.first()).as_slice() {
+        [only] => only.clone(),
+        _ => "<project>==<version>".to_owned(),
+    };
+    // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
+    let line = |command: &str, options: &str| {
+        let line = format!("{command} install {options} \"{requirement}\"");
+        escape(&line).into_owned()
+    };
+    let (pip, uv) = (line("pip", pip), line("uv pip", uv));
+    let others = match targets.split_first() {
+        Some((first, others)) if !others.is_empty() => format!(
+            "<p>For other GPUs, replace <code>{first}</code> with: {}.</p>\n",
+            others.iter().join(", ")
+        ),
+        _ => String::new(),
+    };
+    format!("<pre>{pip}\n{uv}</pre>\n{others}")
+}
+
+/// A complete page. `title` is text and gets escaped; `lead`, which introduces the page, and
+/// `content` are HTML.
+///
+/// The style works on phones: long file names wrap, and on a narrow screen the size is shown below
+/// the name. The pages load no script, font or picture, and follow the reader's light or dark theme.
+fn frame(title: &str, lead: &str, content: &str) -> String {
+    format!(
+        include_str!("page.html"),
+        version = REPOSITORY_VERSION,
+        title = escape(title),
+        style = include_str!("style.css"),
+        lead = lead,
+        content = content
+    )
+}
+
+fn title(what: &str, view: &IndexView) -> String {
+    match view.family {
+        Some(family) => format!("{what} for {family}"),
+        None => what.to_owned(),
+    }
+}
+
+/// Number and total size of files: `3 files, 1.20 GiB`.
+fn count_text(files: &[&SetFile]) -> String {
+    let total = files.iter().map(|file| file.size).sum();
+    format!("{}, {}", many(files.len(), "file"), size(total))
+}
+
+fn by_version<'a>(files: &'a [&'a SetFile]) -> impl Iterator<Item = &'a [&'a SetFile]> {
+    files.chunk_by(|a, b| a.version == b.version).rev()
+}
+
+/// A list item: the link with the attributes that installers read, and the size and other facts for
+/// people.
+///
+/// `data-dist-info-metadata` is the name in [PEP 658](https://peps.python.org/pep-0658/), and pip
+/// 23 reads it. `data-core-metadata` is its new name in [PEP
+/// 714](https://peps.python.org/pep-0714/). `data-size` and `data-upload-time` are not standardized
+/// for HTML, but uv reads them.
+fn item(file: &SetFile, directory: &str) -> String {
+    let digest = file
+        .metadata
+        .map(|sidecar| format!("sha256={}", sidecar.sha256));
+    let attributes = [
+        ("requires-python", file.requires_python.clone()),
+        ("core-metadata", digest.clone()),
+        ("dist-info-metadata", digest),
+        ("yanked", file.yanked.clone()),
+        ("size", Some(file.size.to_string())),
+        ("upload-time", file.upload_time.clone()),
+    ];
+    let attributes = attributes.into_iter().filter_map(|(name, value)| {
+        let value = value?;
+        Some(format!(" data-{name}=\"{}\"", escape(&value)))
+    });
+    let yanked = file.yanked.as_deref().map(|reason| {
+        let colon = if reason.is_empty() { "" } else { ": " };
+        format!(" <em>yanked{colon}{}</em>", escape(reason))
+    });
+    format!(
+        "<li><a href=\"{directory}{}#sha256={}\"{}>{}</a>{} <span>{}</span></li>\n",
+        encode_path(&file.below()),
+        file.sha256,
+        attributes.collect::<String>(),
+        escape(&file.name),
+        yanked.unwrap_or_default(),
+        size(file.size)
+    )
+}
+
+/// Escapes text for an element or a quoted attribute.
+fn escape(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_graphic() && !"&<>\"'".contains(c);
+    // Most texts are names or numbers, and need no copy.
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            // Bidirectional control characters could display a different file name.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

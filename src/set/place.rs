@@ -12,6 +12,7 @@ use std::{
 };
 
 use fs_err as fs;
+use walkdir::WalkDir;
 
 use super::{packages::is_package, pages::TOP, set_json::SetJson, urls::Urls};
 use crate::{
@@ -264,20 +265,12 @@ impl SetPlace {
         let Some(root) = self.local() else {
             return;
         };
-        // `remove_dir` fails for a directory that is not empty, and these errors are ignored.
-        let remove_below = |directory: PathBuf| {
-            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                let _ = fs::remove_dir(entry.path());
-            }
-        };
-        let families = families.iter().map(|family| root.join(family.as_str()));
-        for top in iter::once(root.to_owned()).chain(families) {
-            remove_below(top.join("simple/_json"));
-            remove_below(top.join("simple"));
-            if top != *root {
-                remove_below(top.clone());
-                let _ = fs::remove_dir(top);
-            }
+        let directories = families.iter().map(ArtifactGroup::as_str);
+        let directories = iter::once("simple").chain(directories);
+        let below = |name| WalkDir::new(root.join(name)).contents_first(true);
+        for entry in directories.flat_map(below).flatten() {
+            // This fails for a directory that is not empty, and the error is ignored.
+            let _ = fs::remove_dir(entry.path());
         }
     }
 

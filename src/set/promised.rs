@@ -7,17 +7,18 @@ use std::{
     path::Path,
 };
 
+use itertools::Itertools as _;
+
 use super::{
     files::PackageFile,
     links::{self, PageLink},
     packages::{Layout, SIDECAR, identity, is_ours, is_package, is_wheel},
     place::{Address, PlaceKind, SetPlace},
-    published::{Listing, ListingPlace, PageClaim, PublishedFacts, SidecarPromise},
+    published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::SetJson,
 };
 use crate::{
-    digest::Sha256,
-    error::{Error, Hint as _, Result, anyhow, one_line},
+    error::{Hint as _, Result, anyhow, one_line},
     store::Depth,
     version::Version,
 };
@@ -67,21 +68,19 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
 
 /// Reads the pages of a place, and finds the files that they lead to.
 pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
-    let Promised {
-        mut facts,
-        addresses,
-        chosen,
-        names,
-        ..
-    } = Promised::read(place)?;
-    if facts.promises.is_empty() {
+    let mut pages = PageReader {
+        place,
+        facts: PublishedFacts::default(),
+        addresses: BTreeMap::new(),
+    };
+    pages.read()?;
+    pages.find_missing();
+    if pages.facts.promises.is_empty() {
         // No page names a package: check the packages beside the pages. Any web server has an
         // `index.html`; it counts only if there are packages beside it.
-        let packages = place.packages(None)?;
-        let has_index = facts
-            .listings
-            .iter()
-            .any(|it| it.listing != Listing::FindLinks);
+        let (packages, facts) = (place.packages(None)?, pages.facts);
+        let mut listings = facts.listings.iter();
+        let has_index = listings.any(|it| it.listing != Listing::FindLinks);
         let is_beside_packages = !packages.is_empty() && !facts.listings.is_empty();
         if !has_index && !is_beside_packages && facts.bad_pages.is_empty() {
             return unpublished(place, packages);
@@ -92,21 +91,21 @@ pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
             chosen: None,
         });
     }
-    facts.unlisted = unlisted(place, &names)?;
+    pages.find_unlisted()?;
+    let chosen = pages.choose();
+    let mut facts = pages.facts;
     let promises = facts.promises.iter().filter(|it| it.metadata.is_some());
     let with_metadata: BTreeSet<String> = promises.map(|it| it.file.clone()).collect();
     let mut packages = Vec::new();
-    for (name, address) in addresses {
+    for (name, address) in pages.addresses {
         match place.package(&name, &address)? {
             Some(package) => packages.push(package),
             None => _ = facts.gone.insert(name.clone()),
         }
         if is_wheel(&name) && with_metadata.contains(&name) {
-            let sidecar = Address {
-                path: address.path + SIDECAR,
-                ..address
-            };
-            facts.sidecars.insert(name, place.bytes(&sidecar)?);
+            let path = address.path + SIDECAR;
+            let sidecar = place.bytes(&Address { path, ..address })?;
+            facts.sidecars.insert(name, sidecar);
         }
     }
     Ok(PublishedSet {
@@ -138,21 +137,6 @@ fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<Published
 const PASS_A_SET: &str =
     "pass what holds `simple/`, `set.json` or `dist/`, or the address of a page with links";
 
-/// Packages that exist but that no page names.
-fn unlisted(place: &SetPlace, names: &BTreeSet<String>) -> Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    if place.kind == PlaceKind::Web {
-        return Ok(found);
-    }
-    for below in ["dist/", ""] {
-        let listed = place.list(below, Depth::Children)?.into_iter();
-        let names = listed.map(|(path, _)| path.rsplit('/').next().unwrap_or_default().to_owned());
-        found.extend(names.filter(|name| is_package(name)));
-    }
-    found.retain(|name| !names.contains(name));
-    Ok(found)
-}
-
 /// Whether a local directory has any page of an index.
 fn has_pages(place: &Path) -> bool {
     ["set.json", "simple", "SHA256SUMS", "index.html"]
@@ -160,103 +144,86 @@ fn has_pages(place: &Path) -> bool {
         .any(|name| place.join(name).exists())
 }
 
-/// What a page says about a file: its size, its digest, and its sidecar.
-type Claims = (Option<u64>, Option<Sha256>, Option<SidecarPromise>);
-
-/// Parses a document: files, by their paths in the set, and claims about them.
-type ParseDocument = fn(&mut PublishedFacts, &str) -> Result<Vec<(String, Claims)>>;
-
-/// The claims of all pages of a place.
-struct Promised<'a> {
+/// Reads the pages of a place.
+struct PageReader<'a> {
     place: &'a SetPlace,
     facts: PublishedFacts,
     /// The address of each file, by name.
     addresses: BTreeMap<String, Address>,
-    chosen: Option<Version>,
-    /// The names of all packages on the pages, of every version.
-    names: BTreeSet<String>,
 }
 
-impl<'a> Promised<'a> {
+impl PageReader<'_> {
     /// Reads all pages that exist.
-    fn read(place: &'a SetPlace) -> Result<Self> {
-        let mut this = Self {
-            place,
-            facts: PublishedFacts::default(),
-            addresses: BTreeMap::new(),
-            chosen: None,
-            names: BTreeSet::new(),
-        };
-        this.document("set.json", Listing::SetJson, |facts, text| {
-            let set = SetJson::parse(text)?;
-            facts.without = set.identity.without;
-            let files = set.files.into_iter();
-            let claims = files.map(|file| (file.path, (Some(file.size), Some(file.sha256), None)));
-            Ok(claims.collect())
-        })?;
-        let page = place.path("index.html");
-        this.pages(None, place.page.as_deref().unwrap_or(&page))?;
-        for family in this.families() {
-            let page = place.path(&format!("{family}/index.html"));
-            this.pages(Some(&family), &page)?;
+    fn read(&mut self) -> Result<()> {
+        let place = self.place;
+        let document = place.path("set.json");
+        if let Some(text) = place.text(&document)? {
+            let set = SetJson::parse(&text);
+            let links = set.as_ref().map(links::document);
+            self.document(&document, Listing::SetJson, links.map_err(one_line));
+            self.facts.without = set.map(|set| set.identity.without).unwrap_or_default();
         }
-        this.document("SHA256SUMS", Listing::Checksums, |_, text| {
-            let lines = links::checksums(text)?.into_iter();
-            let claims = lines.map(|(sha256, path)| (path, (None, Some(sha256), None)));
-            Ok(claims.collect())
-        })?;
-        this.missing_pages();
-        this.choose();
-        Ok(this)
+        let page = place.path("index.html");
+        self.pages(None, place.page.as_deref().unwrap_or(&page))?;
+        for family in self.families() {
+            let page = place.path(&format!("{family}/index.html"));
+            self.pages(Some(&family), &page)?;
+        }
+        let sums = place.path("SHA256SUMS");
+        if let Some(text) = place.text(&sums)? {
+            let links = links::checksums(&text);
+            self.document(&sums, Listing::Checksums, links.map_err(|it| one_line(&it)));
+        }
+        Ok(())
     }
 
     /// Reports missing pages of a published set. `upload` writes `set.json` last, so a set that has
     /// it must also have the pages.
-    fn missing_pages(&mut self) {
+    fn find_missing(&mut self) {
         let is_local = matches!(self.place.kind, PlaceKind::Directory(_));
         // `build` writes `set.json` beside its packages, but no pages.
         let is_built = self.facts.listings.len() == 1 && is_local;
-        let document = ListingPlace {
-            family: None,
-            listing: Listing::SetJson,
-        };
-        if is_built || !self.facts.listings.contains(&document) {
+        let page = |family, listing| ListingPlace { family, listing };
+        if is_built || !self.facts.listings.contains(&page(None, Listing::SetJson)) {
             return;
         }
-        for family in iter::once(None).chain(self.families().into_iter().map(Some)) {
-            for listing in [Listing::Simple, Listing::FindLinks] {
-                let page = ListingPlace {
-                    family: family.clone(),
-                    listing,
-                };
-                if !self.facts.listings.contains(&page) {
-                    let why = "`set.json` is there, and this page is not".to_owned();
-                    self.facts.bad_pages.push((page.name(), why));
-                }
+        let families = iter::once(None).chain(self.families().into_iter().map(Some));
+        for (family, listing) in families.cartesian_product([Listing::Simple, Listing::FindLinks]) {
+            let page = page(family, listing);
+            if !self.facts.listings.contains(&page) {
+                let why = "`set.json` is there, and this page is not".to_owned();
+                self.facts.bad_pages.push((page.name(), why));
             }
         }
     }
 
-    /// Reads a document that names files by their paths in the set.
-    fn document(&mut self, name: &str, listing: Listing, parse: ParseDocument) -> Result<()> {
-        let path = self.place.path(name);
-        let Some(text) = self.place.text(&path)? else {
+    /// Reports packages that exist but that no page names.
+    fn find_unlisted(&mut self) -> Result<()> {
+        if self.place.kind == PlaceKind::Web {
             return Ok(());
-        };
-        match parse(&mut self.facts, &text) {
-            Err(error) => self.bad(&path, &error),
-            Ok(files) => {
-                let listing = self.listing(None, listing);
-                for (file, claims) in files {
-                    let address = Address {
-                        origin: None,
-                        path: self.place.path(&file),
-                    };
-                    self.promise(&path, &listing, address, claims);
+        }
+        for below in ["dist/", ""] {
+            for (path, _) in self.place.list(below, Depth::Children)? {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let is_named =
+                    self.addresses.contains_key(name) || self.facts.foreign.contains(name);
+                if is_package(name) && !is_named {
+                    self.facts.unlisted.insert(name.to_owned());
                 }
             }
         }
         Ok(())
+    }
+
+    /// Records what a document says that names files by their paths in the set.
+    fn document(&mut self, page: &str, listing: Listing, links: Result<Vec<PageLink>, String>) {
+        match links {
+            Ok(links) => {
+                let listing = self.listing(None, listing);
+                self.links(page, &listing, links);
+            }
+            Err(why) => self.bad(page, why),
+        }
     }
 
     /// The families that have a directory of packages.
@@ -279,7 +246,16 @@ impl<'a> Promised<'a> {
                 self.index(&root, file, &text, &listing)?;
             }
         }
-        self.find_links(family, find_links)
+        let mut text = self.place.text(find_links)?;
+        if text.is_none() && self.place.kind == PlaceKind::Web {
+            // The web server may generate a page that lists the directory.
+            text = self.place.text(&self.place.path(""))?;
+        }
+        if let Some(text) = text {
+            let listing = self.listing(family, Listing::FindLinks);
+            self.links(find_links, &listing, links::html_links(&text));
+        }
+        Ok(())
     }
 
     /// Records that a listing exists, even if it names no package.
@@ -293,30 +269,43 @@ impl<'a> Promised<'a> {
     /// Reads the pages of our projects in an index, whose root page is given.
     fn index(&mut self, root: &str, file: &str, text: &str, listing: &ListingPlace) -> Result<()> {
         let is_json = listing.listing == Listing::SimpleJson;
-        let projects = if is_json {
-            links::json_projects(text).unwrap_or_else(|error| {
-                self.bad(root, &error);
+        let projects = match links::json_projects(text) {
+            _ if !is_json => self.linked_projects(root, text),
+            Ok(projects) => projects,
+            Err(error) => {
+                self.bad(root, one_line(&error));
                 Vec::new()
-            })
-        } else {
-            self.linked_projects(root, text)
+            }
         };
-        for project in projects.iter().filter(|name| is_our_project(name)) {
+        // Links to other projects are not followed.
+        for project in projects {
+            if !project.parse().is_ok_and(|name| is_ours(&name)) {
+                continue;
+            }
             let path = format!("{root}{project}/");
-            let links = self.page(&path, file)?.map(|text| {
-                if is_json {
-                    links::json_links(&text)
-                } else {
-                    Ok(links::html_links(&text))
-                }
-            });
+            let Some(text) = self.page(&path, file)? else {
+                let why = format!("`{}` names it, and it is not there", self.place.shown(root));
+                self.bad(&path, why);
+                continue;
+            };
+            let links = match is_json {
+                true => links::json_links(&text),
+                false => Ok(links::html_links(&text)),
+            };
             match links {
-                Some(Ok(links)) => self.project_links(&path, listing, links),
-                Some(Err(error)) => self.bad(&path, &error),
-                None => {
-                    let (page, root) = (self.place.shown(&path), self.place.shown(root));
-                    let why = format!("`{root}` names it, and it is not there");
-                    self.facts.bad_pages.push((page.to_owned(), why));
+                Err(error) => self.bad(&path, one_line(&error)),
+                Ok(mut links) => {
+                    // Files of other projects than that of the page are ignored, as installers do.
+                    links.retain(|link| {
+                        let file = links::resolve(&path, &link.href).ok();
+                        let named = file.and_then(|file| identity(&file.path));
+                        named.is_none_or(|(name, _)| name.normalized() == project)
+                    });
+                    if links.is_empty() {
+                        let page = self.place.shown(&path).to_owned();
+                        self.facts.empty_pages.push((page, project));
+                    }
+                    self.links(&path, listing, links);
                 }
             }
         }
@@ -333,55 +322,22 @@ impl<'a> Promised<'a> {
                     projects.extend(below.map(str::to_owned));
                 }
                 Ok(_) => {}
-                Err(error) => self.bad(root, &error),
+                Err(error) => self.bad(root, one_line(&error)),
             }
         }
         projects.into_iter().collect()
     }
 
-    fn find_links(&mut self, family: Option<&str>, path: &str) -> Result<()> {
-        let mut text = self.place.text(path)?;
-        if text.is_none() && self.place.kind == PlaceKind::Web {
-            // The web server may generate a page that lists the directory.
-            text = self.place.text(&self.place.path(""))?;
-        }
-        if let Some(text) = text {
-            let listing = self.listing(family, Listing::FindLinks);
-            self.links(path, &listing, links::html_links(&text));
-        }
-        Ok(())
-    }
-
-    /// Ignores files of other projects than that of the page, as installers do.
-    fn project_links(&mut self, page: &str, listing: &ListingPlace, mut links: Vec<PageLink>) {
-        let project = page.trim_end_matches('/').rsplit('/').next();
-        let project = project.unwrap_or_default().to_owned();
-        links.retain(|link| {
-            let file = links::resolve(page, &link.href);
-            let named = file.ok().and_then(|file| identity(&file.path));
-            named.is_none_or(|(name, _)| name.normalized() == project)
-        });
-        if links.is_empty() {
-            let page = self.place.shown(page).to_owned();
-            self.facts.empty_pages.push((page, project));
-        } else {
-            self.links(page, listing, links);
-        }
-    }
-
     fn links(&mut self, page: &str, listing: &ListingPlace, links: Vec<PageLink>) {
         for link in links {
             match links::resolve(page, &link.href) {
-                Ok(address) => {
-                    let claims = (link.size, link.sha256, link.metadata);
-                    self.promise(page, listing, address, claims);
-                }
+                Ok(address) => self.promise(page, listing, address, &link),
                 Err(error) => {
                     // The directory listing of a web server links to its parent directory, which
                     // may be outside. Only a bad link to a package is an error.
                     let path = link.href.split(['#', '?']).next().unwrap_or_default();
                     if is_package(path) {
-                        self.bad(page, &error);
+                        self.bad(page, one_line(&error));
                     }
                 }
             }
@@ -389,18 +345,11 @@ impl<'a> Promised<'a> {
     }
 
     /// Records a claim about a package. Links to other files are ignored.
-    fn promise(
-        &mut self,
-        page: &str,
-        listing: &ListingPlace,
-        address: Address,
-        (size, sha256, metadata): Claims,
-    ) {
+    fn promise(&mut self, page: &str, listing: &ListingPlace, address: Address, link: &PageLink) {
         let file = self.name_of(&address);
         if !is_package(&file) {
             return;
         }
-        self.names.insert(file.clone());
         if identity(&file).is_some_and(|(name, _)| !is_ours(&name)) {
             self.facts.foreign.insert(file);
             return;
@@ -409,33 +358,34 @@ impl<'a> Promised<'a> {
             page: self.place.shown(page).to_owned(),
             listing: listing.clone(),
             file: file.clone(),
-            size,
-            sha256,
-            metadata,
+            size: link.size,
+            sha256: link.sha256,
+            metadata: link.metadata,
         });
         self.addresses.entry(file).or_insert(address);
     }
 
-    /// Selects the newest version. An index may keep many versions, but a set is only one of them.
-    fn choose(&mut self) {
+    /// Selects the newest version, if there are several. An index may keep many versions, but a set
+    /// is only one of them.
+    fn choose(&mut self) -> Option<Version> {
         let version = |name: &str| identity(name).map(|(_, version)| version);
         let all = self.addresses.keys().filter_map(|it| version(it));
-        let all: BTreeSet<Version> = all.collect();
+        let mut all: BTreeSet<Version> = all.collect();
         // All files in a `set.json` belong to one set, even if their versions differ.
         let mut promises = self.facts.promises.iter();
         let has_document = promises.any(|it| it.listing.listing == Listing::SetJson);
-        let Some(newest) = all.last().filter(|_| all.len() > 1 && !has_document) else {
-            return;
-        };
-        let is_it = |name: &str| version(name).is_none_or(|version| version == *newest);
+        let newest = all
+            .pop_last()
+            .filter(|_| !all.is_empty() && !has_document)?;
+        let is_it = |name: &str| version(name).is_none_or(|version| version == newest);
         self.facts.promises.retain(|promise| is_it(&promise.file));
         self.addresses.retain(|name, _| is_it(name));
-        self.chosen = Some(newest.clone());
+        Some(newest)
     }
 
-    fn bad(&mut self, page: &str, error: &Error) {
+    fn bad(&mut self, page: &str, why: String) {
         let page = self.place.shown(page).to_owned();
-        self.facts.bad_pages.push((page, one_line(error)));
+        self.facts.bad_pages.push((page, why));
     }
 
     /// The page of a directory, under the key that ends in `/` or under its file name.
@@ -459,9 +409,4 @@ impl<'a> Promised<'a> {
             None => name.to_owned(),
         }
     }
-}
-
-/// Whether a link on a root page names one of our projects. Other links are not followed.
-fn is_our_project(project: &str) -> bool {
-    project.parse().is_ok_and(|name| is_ours(&name))
 }

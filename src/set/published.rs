@@ -71,6 +71,12 @@ pub enum SidecarPromise {
     Digest(Sha256),
 }
 
+impl From<Option<Sha256>> for SidecarPromise {
+    fn from(digest: Option<Sha256>) -> Self {
+        digest.map_or(Self::There, Self::Digest)
+    }
+}
+
 impl ListingPlace {
     /// `simple/`, or `gfx94X-dcgpu/simple/`.
     pub fn name(&self) -> String {

@@ -1,37 +1,156 @@
-//! Reads the packages of a place, several at a time. Files that `known` proves unchanged are not
-//! opened; of others only the needed ranges are read, if the store has their digest.
+//! Reads the packages of a place, several at a time. Files that [`KnownFacts`] prove unchanged since
+//! an earlier run wrote `set.json` are not opened; of others only the needed ranges are read, if the
+//! store has their digest.
 
 use std::{
-    collections::HashMap,
-    io::{self, BufReader, Cursor, Read, Seek},
+    collections::{BTreeMap, HashMap},
+    io::{self, BufReader, Read, Seek},
     num::NonZeroUsize,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use flate2::read::GzDecoder;
+use itertools::Itertools as _;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     files::ListedPackage,
-    known::{KnownFacts, PackageFacts},
     packages::{Layout, PackageSet, SIDECAR, SetFile, Sidecar, is_package, is_wheel},
     place::SetPlace,
-    set_json::{Remembered, SetStamp},
+    set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp},
 };
+
 use crate::{
     console::Progress,
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, Stop, anyhow, bail, ensure},
     location::Key,
     parallel,
+    run::ArtifactGroup,
     store::{Ranged, Span},
     version::Version,
     wheel::{self, DistName, Metadata, SdistFilename, WheelFilename},
 };
 
-/// A file up to this size is read in one request: digest and metadata come from the same bytes.
-const AT_ONCE: u64 = 256 << 10;
+/// The coarsest resolution of modification times, in nanoseconds. Within it a file can change and
+/// keep its time.
+const GRAIN: u64 = 2_000_000_000;
+
+/// The facts of one package that an index shows, from its metadata: METADATA of a wheel ([PEP
+/// 427](https://peps.python.org/pep-0427/)), PKG-INFO of an sdist ([PEP
+/// 625](https://peps.python.org/pep-0625/)).
+#[derive(Debug)]
+pub(super) struct PackageFacts {
+    pub(super) project: DistName,
+    pub(super) version: Version,
+    pub(super) requires_python: Option<String>,
+}
+
+/// The facts of an earlier run about each file.
+#[derive(Debug, Default)]
+pub(super) struct KnownFacts {
+    pub(super) identity: Identity,
+    pub(super) files: HashMap<String, SetJsonFile>,
+    /// Sizes and digests, by path, of what this process wrote itself.
+    pub(super) made: HashMap<String, (u64, Sha256)>,
+    /// The stamp of `set.json` itself, to compare with the times of the files.
+    pub(super) stamp: Option<SetStamp>,
+}
+
+impl KnownFacts {
+    /// Reads `set.json`, or `part.json` if only parts were uploaded so far.
+    pub(super) fn read(place: &SetPlace) -> Result<Self> {
+        for name in ["set.json", PART] {
+            if let Some((text, stamp)) = place.document(name)? {
+                let document = SetJson::parse(&text)
+                    .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
+                    .hint("remove it, so that it is written again")?;
+                return Ok(Self::new(document, Some(stamp)));
+            }
+        }
+        Ok(Self::default())
+    }
+
+    fn new(document: SetJson, stamp: Option<SetStamp>) -> Self {
+        let by_path = |file: SetJsonFile| (file.path.clone(), file);
+        Self {
+            files: document.files.into_iter().map(by_path).collect(),
+            made: HashMap::new(),
+            identity: document.identity,
+            stamp,
+        }
+    }
+
+    /// The digest of every file, by path.
+    pub(super) fn digests(&self) -> BTreeMap<String, Sha256> {
+        let digests = self
+            .files
+            .iter()
+            .map(|(path, file)| (path.clone(), file.sha256));
+        digests.collect()
+    }
+
+    /// The families of an earlier index, whose pages may exist.
+    pub(super) fn families(&self) -> Vec<ArtifactGroup> {
+        let families = self.files.values().filter_map(SetJsonFile::family);
+        families.sorted().dedup().collect()
+    }
+
+    /// The digest of a file, if the file is unchanged.
+    pub(super) fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
+        match self.made.get(&listed.path) {
+            Some((size, sha256)) if *size == listed.stamp.size => Some(*sha256),
+            _ => self.same(listed).map(|file| file.sha256),
+        }
+    }
+
+    /// Everything known about a file, if the file and its sidecar are both unchanged.
+    pub(super) fn all(
+        &self,
+        listed: &ListedPackage,
+        sidecar: Option<&SetStamp>,
+    ) -> Option<(Sha256, PackageFacts, Option<Sidecar>)> {
+        let file = self.same(listed)?;
+        let remembered = file.remembered.as_ref()?;
+        let metadata = sidecar.zip(remembered.sidecar_sha256);
+        let metadata = metadata.map(|(stamp, sha256)| Sidecar {
+            size: stamp.size,
+            sha256,
+        });
+        let facts = PackageFacts {
+            project: file.project.clone(),
+            version: file.version.clone(),
+            requires_python: remembered.requires_python.clone(),
+        };
+        let is_wheel = is_wheel(&listed.name);
+        let is_same = remembered.sidecar.as_ref() == sidecar
+            && is_wheel == sidecar.is_some()
+            && is_wheel == metadata.is_some();
+        is_same.then_some((file.sha256, facts, metadata))
+    }
+
+    fn same(&self, listed: &ListedPackage) -> Option<&SetJsonFile> {
+        let file = self.files.get(&listed.path)?;
+        let is_same = file.remembered.as_ref()?.file == listed.stamp;
+        (is_same && self.is_settled(&listed.stamp)).then_some(file)
+    }
+
+    /// Whether equal stamps prove equal bytes.
+    ///
+    /// An `ETag` does, because it depends on the bytes. A modification time does only if it is older
+    /// than `set.json` by `GRAIN`: some clocks are so coarse that a file can change right after its
+    /// digest was taken and keep its time.
+    fn is_settled(&self, stamp: &SetStamp) -> bool {
+        if stamp.etag.is_some() {
+            return true;
+        }
+        let written = self.stamp.as_ref().and_then(|stamp| stamp.modified);
+        let ages = stamp.modified.zip(written);
+        ages.is_some_and(|(changed, written)| changed.saturating_add(GRAIN) <= written)
+    }
+}
+
 /// The largest METADATA or PKG-INFO that is read.
 const LONGEST_METADATA: u64 = 16 << 20;
 /// The uncompressed bytes of an sdist that are searched for PKG-INFO, which is among its first
@@ -166,7 +285,11 @@ impl Reading<'_> {
             upload_time: listed.uploaded.and_then(in_utc),
             metadata,
             requires_python: facts.requires_python,
-            yanked: self.known.yanked(&listed.path),
+            yanked: self
+                .known
+                .files
+                .get(&listed.path)
+                .and_then(|file| file.yanked.clone()),
         };
         Ok((file, is_opened, bytes))
     }
@@ -180,19 +303,6 @@ impl Reading<'_> {
             None => store.head(&key)?.sha256,
             known => known,
         };
-        if size <= AT_ONCE {
-            // Read one byte more than listed, to notice a file that has grown.
-            let mut bytes = Vec::new();
-            let reader = store.get(&key, Span::Whole)?;
-            reader.take(size + 1).read_to_end(&mut bytes)?;
-            ensure!(bytes.len() as u64 == size, "it changed while it was read");
-            let sha256 = known.unwrap_or_else(|| {
-                self.watch.progress.inc(size);
-                Sha256::of(&bytes)
-            });
-            let (facts, sidecar) = PackageFacts::read(Cursor::new(bytes), &listed.name)?;
-            return Ok((sha256, facts, sidecar));
-        }
         // Parse first: a file that is not a valid package fails without a full download.
         let far = BufReader::new(Ranged::of(Arc::clone(store), key.clone(), size));
         let (facts, sidecar) = PackageFacts::read(far, &listed.name)?;

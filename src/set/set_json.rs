@@ -1,12 +1,9 @@
 //! [`SetJson`]: the document `set.json`, which describes a set to programs. Writes and parses it.
 
 use itertools::Itertools as _;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{
-    as_text::{list as list_as_text, one as as_text, option as option_as_text},
-    packages::{Layout, PackageSet},
-};
+use super::packages::{Layout, PackageSet};
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
@@ -28,18 +25,18 @@ pub const PART: &str = "part.json";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Identity {
-    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<Repository>,
-    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<GitSha>,
     /// The version of ROCm.
-    #[serde(with = "option_as_text", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
-    #[serde(with = "list_as_text", skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Scope>,
     /// Packages that the set leaves out on purpose: the names passed to `build --without`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -74,13 +71,7 @@ pub struct SetJson {
 pub struct SetJsonFile {
     /// Relative to the directory of `set.json`: `dist/rocm-7.13.0.tar.gz`.
     pub path: String,
-    /// Written as the normalized name.
-    #[serde(
-        serialize_with = "normalized",
-        deserialize_with = "as_text::deserialize"
-    )]
     pub project: DistName,
-    #[serde(with = "as_text")]
     pub version: Version,
     pub size: u64,
     pub sha256: Sha256,
@@ -155,23 +146,22 @@ impl SetJson {
             yanked: file.yanked.clone(),
             remembered: None,
         });
-        let mut rocm = set
-            .files()
-            .iter()
-            .filter(|file| file.project.normalized() == "rocm");
         let mut this = Self {
             schema: SCHEMA,
             identity,
             files: files.collect(),
         };
-        if this.identity.version.is_none() {
-            this.identity.version = rocm.next_back().map(|file| file.version.clone());
+        let identity = &mut this.identity;
+        if identity.version.is_none() {
+            let mut files = this.files.iter().rev();
+            let rocm = files.find(|file| file.project.normalized() == "rocm");
+            identity.version = rocm.map(|file| file.version.clone());
         }
-        for target in this.device_targets().into_iter().map(Scope::Target) {
-            if !this.identity.targets.contains(&target) {
-                this.identity.targets.push(target);
-            }
-        }
+        let targets = device_targets(this.files.iter().map(|file| file.project.normalized()));
+        identity
+            .targets
+            .extend(targets.into_iter().map(Scope::Target));
+        identity.targets = identity.targets.drain(..).unique().collect();
         this
     }
 
@@ -193,7 +183,7 @@ impl SetJson {
         }
         // Parse twice. With `#[serde(flatten)]`, serde would hold the whole document in memory a
         // second time.
-        let identity: Identity = serde_json::from_str(text).context("failed to read a set")?;
+        let identity = serde_json::from_str(text).context("failed to read a set")?;
         let Files { files } = serde_json::from_str(text).context("failed to read a set")?;
         let set = Self {
             schema,
@@ -257,9 +247,25 @@ pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec
     targets.sorted().dedup().collect()
 }
 
-fn normalized<S: Serializer>(name: &DistName, to: S) -> std::result::Result<S::Ok, S::Error> {
-    to.serialize_str(name.normalized())
+/// Values that a document has as text: written with `Display`, and parsed with `FromStr`, so that an
+/// invalid value is an error.
+macro_rules! as_text {
+    ($($value:ty),+) => { $(
+        impl Serialize for $value {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $value {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                String::deserialize(from)?.parse().map_err(D::Error::custom)
+            }
+        }
+    )+ };
 }
+
+as_text!(Repository, RunId, GitSha, Version, Scope, DistName);
 
 #[cfg(test)]
 mod tests {

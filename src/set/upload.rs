@@ -6,13 +6,14 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{
+    items::{Action, Before, Item, because},
     local::LocalSet,
     packages::Layout,
     pages::Phase,
     place::SetPlace,
     set_json::{Identity, PART, SetJson},
     urls::{Addresses, Urls},
-    write::{Action, Before, Guard, Item, Writer, because},
+    write::{Guard, Writer},
 };
 use crate::{
     console::{World, many, size},

@@ -143,16 +143,17 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    pub fn new(urls: &Urls, families: &[ArtifactGroup]) -> Self {
-        let families = families.iter().map(|family| {
-            let own = Self::new(&urls.of_family(family), &[]);
-            (family.to_string(), own)
-        });
-        Self {
+    pub fn new<'a>(urls: &Urls, families: impl IntoIterator<Item = &'a ArtifactGroup>) -> Self {
+        let of = |urls: &Urls, families| Self {
             index_url: urls.index(),
             find_links_url: urls.find_links(),
-            families: families.collect(),
-        }
+            families,
+        };
+        let families = families.into_iter().map(|family| {
+            let own = of(&urls.of_family(family), BTreeMap::new());
+            (family.to_string(), own)
+        });
+        of(urls, families.collect())
     }
 }
 

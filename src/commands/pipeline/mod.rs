@@ -86,7 +86,8 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     let earlier = args.earlier(world)?;
     let page = args.page(&set, Some(&urls), &report, earlier.as_ref());
     args.tell(&page, world)?;
-    args.steps.outputs(&set, Some(&urls), world)?;
+    let outputs = args.steps.github_output.as_deref();
+    summary::append_outputs(outputs, &set, Some(&urls), world)?;
     world.console.answer(&PipelineAnswer(page))
 }
 
@@ -115,8 +116,7 @@ impl PipelineArgs {
                 .hint("run the same command without `--resume`");
         }
         let set = LocalSet::read(&packages, world)?;
-        set.ensure_as_described()?;
-        set.ensure_nothing_added()?;
+        set.ensure_as_described(true)?;
         let (count, packages) = (many(set.set.files().len(), "package"), packages.display());
         let facts = format!("with {count} in `{packages}`");
         world.console.status("Resumed", facts);

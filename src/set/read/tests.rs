@@ -114,3 +114,78 @@ fn metadata_that_unpacks_to_gigabytes_is_refused() {
         assert!(said.contains("more than 16777216 bytes"), "{said}");
     }
 }
+
+const SECOND: u64 = 1_000_000_000;
+
+fn stamp(modified: u64, etag: Option<&str>) -> SetStamp {
+    SetStamp {
+        size: 1,
+        modified: Some(modified),
+        etag: etag.map(str::to_owned),
+    }
+}
+
+fn known(file: &SetStamp, written: u64) -> KnownFacts {
+    let sha256 = Sha256::of(b"a");
+    let text = serde_json::json!({ "schema": 1, "files": [{
+        "path": "dist/a-1.tar.gz", "project": "a", "version": "1", "size": 1,
+        "sha256": sha256.to_string(), "remembered": { "file": file },
+    }, {
+        "path": "dist/b-1-py3-none-any.whl", "project": "b", "version": "1", "size": 1,
+        "sha256": sha256.to_string(),
+        "remembered": { "file": file, "sidecar": file, "sidecar-sha256": sha256.to_string() },
+    }] });
+    let document = SetJson::parse(&text.to_string()).unwrap();
+    KnownFacts::new(document, Some(stamp(written, None)))
+}
+
+fn listed(name: &str, stamp: SetStamp) -> ListedPackage {
+    ListedPackage {
+        path: format!("dist/{name}"),
+        family: None,
+        name: name.into(),
+        stamp,
+        uploaded: None,
+    }
+}
+
+#[test]
+fn a_digest_holds_for_the_same_size_time_and_mark_only() {
+    let (old, late) = (stamp(SECOND, None), 3 * SECOND);
+    let is_known =
+        |known: &KnownFacts, stamp: SetStamp| known.sha256(&listed("a-1.tar.gz", stamp)).is_some();
+    assert!(is_known(&known(&old, late), old.clone()));
+    assert!(!is_known(&known(&old, late), stamp(SECOND + 1, None)));
+    assert!(!is_known(
+        &known(&old, late),
+        SetStamp {
+            size: 2,
+            ..old.clone()
+        }
+    ));
+    assert!(!is_known(&known(&old, late), stamp(SECOND, Some("mark"))));
+    assert!(
+        !is_known(&known(&old, late - 1), old),
+        "it may have changed since"
+    );
+    let marked = stamp(SECOND, Some("mark"));
+    assert!(
+        is_known(&known(&marked, 0), marked.clone()),
+        "a mark needs no time"
+    );
+    assert!(!is_known(&known(&marked, 0), stamp(SECOND, Some("other"))));
+}
+
+#[test]
+fn what_a_wheel_says_holds_as_long_as_its_sidecar_does() {
+    let old = stamp(SECOND, None);
+    let known = known(&old, 3 * SECOND);
+    let wheel = listed("b-1-py3-none-any.whl", old.clone());
+    let all = |sidecar| known.all(&wheel, sidecar).is_some();
+    assert!(all(Some(&old)));
+    assert!(!all(None), "the sidecar is gone");
+    assert!(!all(Some(&stamp(SECOND + 1, None))), "it was touched");
+    let sdist = listed("a-1.tar.gz", old.clone());
+    assert!(known.all(&sdist, None).is_some());
+    assert!(known.all(&sdist, Some(&old)).is_none());
+}

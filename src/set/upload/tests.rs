@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     digest::Sha256,
     error::{Exit, Stop, render},
-    set::{PackageSet, SetFile, Sidecar, pages, write::ExistingObject},
+    set::{PackageSet, SetFile, Sidecar, items::ExistingObject, pages},
 };
 
 const METADATA: &[u8] = b"Metadata-Version: 2.4\n";

@@ -108,8 +108,7 @@ fn an_index_that_may_not_be_written_is_told() {
     let refused = index(&desk, &[], &[]);
     assert_eq!(refused.code, 2);
     insta::assert_snapshot!(refused.stderr, @"
-    error: failed to read `s3://BUCKET/42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
-      caused by: failed to write `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
+    error: failed to write `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
       caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
       caused by: AccessDenied: Access Denied. (HTTP 403)
 

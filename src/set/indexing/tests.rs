@@ -1,0 +1,102 @@
+//! What of an index is ours, and lists of yanks.
+
+use super::*;
+use crate::{digest::Sha256, error::render};
+
+fn file(name: &str, project: &str, version: &str) -> SetFile {
+    SetFile {
+        family: None,
+        name: name.to_owned(),
+        project: project.parse().unwrap(),
+        version: version.parse().unwrap(),
+        size: 1,
+        sha256: Sha256::of(b""),
+        upload_time: None,
+        metadata: None,
+        requires_python: None,
+        yanked: Some("before".into()),
+    }
+}
+
+fn set() -> PackageSet {
+    let files = vec![
+        file("rocm-1.0.tar.gz", "rocm", "1.0"),
+        file("rocm_sdk_core-1.0-py3-none-any.whl", "rocm-sdk-core", "1.0"),
+        file(
+            "rocm_sdk_core-1.0-py3-none-win_amd64.whl",
+            "rocm-sdk-core",
+            "1.0",
+        ),
+        file("rocm_sdk_core-2.0-py3-none-any.whl", "rocm-sdk-core", "2.0"),
+    ];
+    PackageSet::new(files).unwrap()
+}
+
+#[test]
+fn a_list_names_files_and_releases_with_their_reasons() {
+    let list = "\u{feff}# broken\n\nRocm.SDK_core==1.0.0\tlauncher  is broken \r\n\
+                rocm_sdk_core-1.0-py3-none-win_amd64.whl   not <signed>\nrocm-1.0.tar.gz\n";
+    let set = YankList::parse(list).unwrap().apply(set()).unwrap();
+    let shown: Vec<String> = set
+        .files()
+        .iter()
+        .map(|file| format!("{}: {:?}", file.name, file.yanked))
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    rocm-1.0.tar.gz: Some("")
+    rocm_sdk_core-1.0-py3-none-any.whl: Some("launcher  is broken")
+    rocm_sdk_core-1.0-py3-none-win_amd64.whl: Some("not <signed>")
+    rocm_sdk_core-2.0-py3-none-any.whl: None
+    "#);
+}
+
+#[test]
+fn an_empty_list_takes_every_yank_back() {
+    let set = YankList::parse("").unwrap().apply(set()).unwrap();
+    assert!(set.files().iter().all(|file| file.yanked.is_none()));
+}
+
+#[test]
+fn what_cannot_be_yanked_is_an_error_in_words() {
+    let lists = [
+        "rocm-1.1.tar.gz\nrocm==2 gone\nrocm==1.0 there",
+        "rocm\n",
+        "\nrocm==x",
+        "a b==1",
+        "rocm==1.0 a\u{7}b",
+        "rocm==1.0 a\nROCM==1.0.0 b",
+    ];
+    let said = lists.map(|list| {
+        let answer = YankList::parse(list).and_then(|list| list.apply(set()));
+        render(&answer.unwrap_err())
+    });
+    insta::assert_snapshot!(said.concat(), @r#"
+    error: not in the set, so not to be yanked: `rocm-1.1.tar.gz`, `rocm==2`
+    error: line 1
+      caused by: neither the name of a file nor `project==version`: `rocm`
+    error: line 2
+      caused by: not a PEP 440 version: "x"
+      caused by: expected version to start with a number, but no leading ASCII digits were found
+    error: line 1
+      caused by: neither the name of a file nor `project==version`: `a`
+    error: line 1
+      caused by: a control character in the reason: "a\u{7}b"
+    error: line 2
+      caused by: `ROCM==1.0.0` is there twice
+    "#);
+}
+
+#[test]
+fn only_pages_of_projects_can_be_stale() {
+    assert!(is_page("simple/rocm/index.html"));
+    assert!(is_page("simple/_json/rocm/index.json"));
+    for path in [
+        "simple/index.html",
+        "simple/rocm/notes.html",
+        "simple/a/b/index.html",
+        "simple/_json/index.json",
+        "index.html",
+    ] {
+        assert!(!is_page(path), "{path}");
+    }
+}

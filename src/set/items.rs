@@ -1,0 +1,304 @@
+//! The objects of a set: packages, sidecars and pages.
+//!
+//! `upload` and `index` compare each [`Item`] with what the place has ([`Before`]) and decide what to
+//! do with it ([`Action`]).
+
+use std::{collections::HashMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
+
+use super::{
+    packages::{Layout, PackageSet, SetFile},
+    pages::{IndexPage, Phase, TOP, content_type, document, pages},
+    place::{SetPlace, found},
+    set_json::SetJson,
+};
+use crate::{
+    console::World,
+    digest::Sha256,
+    error::{Context as _, Error, No, Result, Stop},
+    parallel,
+    run::ArtifactGroup,
+    store::{Depth, Object, Span},
+};
+
+/// Requests at the same time. They mostly wait for the network; the store bounds the memory of all
+/// of them together.
+pub(super) const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// One object of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`, `simple/rocm/`.
+    pub(super) path: String,
+    pub(super) phase: Phase,
+    pub(super) size: u64,
+    pub(super) sha256: Sha256,
+    pub(super) bytes: ItemBytes,
+}
+
+/// Where the bytes of an object are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ItemBytes {
+    OnDisk(PathBuf),
+    Here(Arc<[u8]>),
+}
+
+impl Item {
+    /// A wheel or sdist on disk.
+    pub(super) fn file(file: &SetFile, layout: Layout, on_disk: PathBuf) -> Self {
+        Self {
+            path: file.path(layout),
+            phase: Phase::File,
+            size: file.size,
+            sha256: file.sha256,
+            bytes: ItemBytes::OnDisk(on_disk),
+        }
+    }
+
+    pub(super) fn here(path: String, phase: Phase, bytes: impl Into<Arc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self {
+            path,
+            phase,
+            size: bytes.len() as u64,
+            sha256: Sha256::of(&bytes),
+            bytes: ItemBytes::Here(bytes),
+        }
+    }
+
+    /// A page under its file name and, if it is the page of a directory, under the key that ends in
+    /// `/`: installers request `simple/rocm/`, and S3 answers only to exact keys.
+    ///
+    /// The file name comes first. Listings contain it, so its `ETag` is known and a conflict with
+    /// another writer shows there. A listing may leave out the key that ends in `/`.
+    pub(super) fn page(page: &IndexPage) -> Vec<Self> {
+        let item = Self::here(String::new(), page.phase, page.body().into_bytes());
+        let paths = page.paths().map(|path| Self {
+            path: path.to_owned(),
+            ..item.clone()
+        });
+        paths.collect()
+    }
+
+    pub(super) fn content_type(&self) -> &'static str {
+        content_type(&self.path)
+    }
+
+    /// The names of packages and sidecars contain the version, so their bytes never change. A cache
+    /// may keep a page, but must revalidate it.
+    pub(super) fn cache_control(&self) -> &'static str {
+        if self.is_page() {
+            "no-cache"
+        } else {
+            "public, max-age=31536000, immutable"
+        }
+    }
+
+    pub(super) fn is_page(&self) -> bool {
+        self.phase >= Phase::Project
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.path.ends_with('/')
+    }
+
+    /// All pages of a set, and its `set.json`. They are rendered in parallel, because root pages have
+    /// a line for every file.
+    pub(super) fn pages(
+        set: &PackageSet,
+        set_json: &SetJson,
+        layout: Layout,
+        world: &World,
+    ) -> Result<Vec<Self>> {
+        let views = set.views();
+        let mut pages = pages(set, &views, layout);
+        pages.push(document(set_json));
+        let render = |page: &IndexPage| Ok(Self::page(page));
+        let items = parallel::map(&pages, world.jobs(), &world.stop, render)?;
+        Ok(items.concat())
+    }
+
+    /// Describes a conflict: size and digest of the item and of the existing object.
+    pub(super) fn conflict(&self, there: &ExistingObject) -> String {
+        format!(
+            "`{}`: here {} bytes with sha256 {}, there {} bytes with sha256 {}",
+            self.path, self.size, self.sha256, there.size, there.sha256
+        )
+    }
+}
+
+/// An object that a place already has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ExistingObject {
+    pub(super) size: u64,
+    pub(super) sha256: Sha256,
+    pub(super) etag: Option<String>,
+}
+
+impl ExistingObject {
+    /// An object with the bytes of an item.
+    pub(super) fn same(item: &Item) -> Self {
+        Self {
+            size: item.size,
+            sha256: item.sha256,
+            etag: None,
+        }
+    }
+
+    /// `None` if there is no such object. One without a recorded digest is read.
+    pub(super) fn find(place: &SetPlace, path: &str) -> Result<Option<Self>> {
+        let (store, key) = (&place.store, place.key(path)?);
+        let Some(object) = found(store.head(&key))? else {
+            return Ok(None);
+        };
+        let sha256 = match object.sha256 {
+            Some(sha256) => sha256,
+            None => Sha256::of_reader(store.get(&key, Span::Whole)?)?.0,
+        };
+        Ok(Some(Self {
+            size: object.size,
+            sha256,
+            etag: object.etag,
+        }))
+    }
+}
+
+/// The objects that a place had before anything was written, from listings of some directories.
+#[derive(Debug)]
+pub(super) struct Before {
+    pub(super) objects: HashMap<String, Object>,
+    /// The directories that were listed completely. An object below one of them, or directly in the
+    /// set, that is not in `objects` did not exist.
+    directories: Vec<String>,
+}
+
+impl Before {
+    /// Lists the objects directly in the set, its packages, and its pages and those of `families`.
+    pub(super) fn list(place: &SetPlace, families: &[ArtifactGroup]) -> Result<Self> {
+        let mut directories = vec!["simple/".to_owned(), "dist/".to_owned()];
+        directories.extend(families.iter().map(|family| format!("{family}/")));
+        let mut objects = place.list("", Depth::Children)?;
+        for directory in &directories {
+            objects.extend(place.list(directory, Depth::All)?);
+        }
+        Ok(Self {
+            objects: objects.into_iter().collect(),
+            directories,
+        })
+    }
+
+    /// Decides what to do with each item, in the order of the items.
+    pub(super) fn actions(
+        &self,
+        place: &SetPlace,
+        items: &[Item],
+        overwrite: bool,
+        stop: &Stop,
+    ) -> Result<Vec<Action>> {
+        parallel::try_map(items, REQUESTS, stop, |item| {
+            Ok(Action::of(item, self.find(place, item)?, overwrite))
+        })
+    }
+
+    /// The existing object of an item, if there is one.
+    fn find(&self, place: &SetPlace, item: &Item) -> Result<Option<ExistingObject>> {
+        let listed = self.objects.get(&item.path);
+        if listed.is_none() && !self.is_likely(&item.path) {
+            return Ok(None);
+        }
+        let there = ExistingObject::find(place, &item.path)
+            .with_context(|| format!("failed to read `{}`", item.path))?;
+        // The ETag of the listing, not of the request above. A page that another writer changed
+        // between the two may name packages that this one does not know; the write has to fail.
+        Ok(there.map(|there| ExistingObject {
+            etag: listed.map_or(there.etag, |listed| listed.etag.clone()),
+            ..there
+        }))
+    }
+
+    /// Whether an object that was not listed may exist, so that it is worth a request. A listing may
+    /// leave out keys that end in `/`, but contains the same page under its file name. If only the
+    /// key that ends in `/` exists, it is written again, which does no harm.
+    fn is_likely(&self, path: &str) -> bool {
+        if path.ends_with('/') {
+            let directory = path.strip_prefix(TOP).unwrap_or(path);
+            let twins = ["index.html", "index.json"].map(|name| format!("{directory}{name}"));
+            return twins.iter().any(|twin| self.objects.contains_key(twin));
+        }
+        let mut directories = self.directories.iter();
+        path.contains('/') && !directories.any(|directory| path.starts_with(directory.as_str()))
+    }
+}
+
+/// What is done with an object, and why.
+#[derive(Clone, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub(super) enum Action {
+    New,
+    /// The place has the same bytes: nothing to do.
+    Same,
+    /// The place has other bytes, which are replaced: a page, or a file with `--overwrite`.
+    Replace(ExistingObject),
+    /// The place has other bytes, which must not be replaced. The upload fails.
+    Refuse(ExistingObject),
+}
+
+impl Action {
+    pub(super) fn of(item: &Item, there: Option<ExistingObject>, overwrite: bool) -> Self {
+        match there {
+            None => Self::New,
+            Some(there) if there.sha256 == item.sha256 => Self::Same,
+            Some(there) if item.is_page() || overwrite => Self::Replace(there),
+            Some(there) => Self::Refuse(there),
+        }
+    }
+}
+
+/// A negative answer with a cause for each line. `None` without any.
+pub(super) fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
+    // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
+    let innermost = Error::from(No(causes.pop()?));
+    let causes = causes.into_iter().rev();
+    Some(causes.fold(innermost, Error::context).context(headline))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_a_directory_may_be_there_when_its_twin_is() {
+        let listed = |paths: &[&str]| {
+            let object = |path: &&str| Object {
+                key: path.parse().unwrap(),
+                size: 1,
+                sha256: None,
+                checksum: None,
+                content_type: None,
+                etag: None,
+                modified: None,
+            };
+            Before {
+                objects: paths
+                    .iter()
+                    .map(|path| ((*path).to_owned(), object(path)))
+                    .collect(),
+                directories: vec!["dist/".into(), "simple/".into()],
+            }
+        };
+        let before = listed(&["simple/a/index.html", "simple/_json/index.json"]);
+        for path in ["simple/a/", "simple/_json/", "other/b.whl"] {
+            assert!(before.is_likely(path), "{path}");
+        }
+        for path in [
+            "dist/b.whl",
+            "simple/b/",
+            "simple/",
+            "./",
+            "simple/a",
+            "SHA256SUMS",
+        ] {
+            assert!(!before.is_likely(path), "{path}");
+        }
+        assert!(listed(&["index.html"]).is_likely("./"));
+    }
+}
