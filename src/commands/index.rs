@@ -121,8 +121,9 @@ impl IndexArgs {
             return Err(anyhow!("a file, not a directory: `{}`", path.display()))
                 .hint("pass the directory that `rocwheel build` wrote to");
         }
-        let place = self.access.named(&self.place, &world.stop)?;
-        Ok(place.with_directory_pages(!self.no_directory_pages))
+        let mut place = self.access.named(&self.place, &world.stop)?;
+        place.directory_pages = !self.no_directory_pages;
+        Ok(place)
     }
 
     fn layout(&self) -> Option<Layout> {

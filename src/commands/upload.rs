@@ -93,7 +93,12 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
         set.ensure_as_described(false)?;
     }
     let identity = args.identity(&set.document.identity, &run)?;
-    let upload = PlannedUpload::plan(&set, identity, destination, args.options(), world)?;
+    let options = UploadOptions {
+        is_part: args.part,
+        overwrite: args.overwrite,
+        is_dry_run: args.dry_run,
+    };
+    let upload = PlannedUpload::plan(&set, identity, destination, options, world)?;
     if args.dry_run {
         return world.console.answer(&upload);
     }
@@ -107,14 +112,6 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
 }
 
 impl UploadArgs {
-    fn options(&self) -> UploadOptions {
-        UploadOptions {
-            is_part: self.part,
-            overwrite: self.overwrite,
-            is_dry_run: self.dry_run,
-        }
-    }
-
     /// Resolves the run of the set.
     fn resolve(&self, world: &World) -> Result<Run> {
         let reference = match self.run.run() {
@@ -147,11 +144,12 @@ impl UploadArgs {
 
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
-        let place = match (&self.to, &self.output_dir) {
+        let mut place = match (&self.to, &self.output_dir) {
             (Some(to), _) => self.access.bucket(to, stop)?,
             (None, Some(directory)) => SetPlace::below(directory, root.key(), stop),
             (None, None) => self.access.bucket(&root, stop)?,
         };
-        Ok(place.with_directory_pages(!self.no_directory_pages))
+        place.directory_pages = !self.no_directory_pages;
+        Ok(place)
     }
 }

@@ -19,14 +19,10 @@ use crate::{
 /// Longer texts are cut.
 const LONGEST_TEXT: usize = 300;
 /// Bytes reserved for the end of a section.
-pub(super) const RESERVE: usize = 400;
+const RESERVE: usize = 400;
 
 /// Appends rows up to a limit. Returns how many were left out.
-pub(super) fn rows(
-    text: &mut String,
-    mut rows: impl Iterator<Item = String>,
-    limit: usize,
-) -> usize {
+fn rows(text: &mut String, mut rows: impl Iterator<Item = String>, limit: usize) -> usize {
     while let Some(row) = rows.next() {
         if text.len() + row.len() + RESERVE > limit {
             return rows.count() + 1;
@@ -59,7 +55,7 @@ pub(super) fn code(text: &str) -> String {
 }
 
 /// Escapes a message. Texts between backticks are shown as code.
-pub(super) fn message(text: &str) -> String {
+fn message(text: &str) -> String {
     let mut out = String::new();
     for (number, part) in text.split('`').enumerate() {
         if number % 2 == 1 && !part.is_empty() {

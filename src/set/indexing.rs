@@ -104,7 +104,7 @@ fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option
             overtaken: AtomicBool::new(false),
         },
     };
-    match attempt.run(known, &families) {
+    match attempt.run(&known, &families) {
         Err(_) if attempt.writer.overtaken.load(Ordering::Relaxed) => Ok(None),
         done => done.map(Some),
     }
@@ -120,13 +120,13 @@ impl IndexAttempt<'_> {
     /// Installers may read the index at any moment, so the order of writes matters: sidecars, pages
     /// of projects, root pages, `set.json`, deletions last. No reader follows a link to a missing
     /// file.
-    fn run(&self, known: KnownFacts, families: &[ArtifactGroup]) -> Result<Indexed> {
-        let (site, options) = (self.writer.to, self.options);
+    fn run(&self, known: &KnownFacts, families: &[ArtifactGroup]) -> Result<Indexed> {
+        let (site, options, stop) = (self.writer.to, self.options, &self.writer.world.stop);
         let is_local = self.writer.guard == Guard::Nothing;
         let reading = Reading {
             place: site,
             layout: options.layout.map_or_else(|| site.layout(), Ok)?,
-            known: &known,
+            known,
             at_once: if is_local { options.jobs } else { REQUESTS },
             watch: self.writer.watch(),
             is_index: true,
@@ -148,7 +148,7 @@ impl IndexAttempt<'_> {
         for file in &mut document.files {
             file.remembered = found.remembered.remove(&file.path);
         }
-        let mut pages = Item::pages(&found.set, &document, layout, self.writer.world)?;
+        let mut pages = Item::pages(&found.set, &document, layout, options.jobs, stop)?;
         let mut stale = self.stale(&pages, families);
         // A directory needs no pages under keys that end in `/`.
         pages.retain(|item| !item.path.ends_with('/') || (site.directory_pages && !is_local));
@@ -323,7 +323,7 @@ impl YankList {
 
     /// Yanks exactly the files in the list, and no others. A line that matches no file is an error,
     /// because the file that it meant would stay available.
-    pub(super) fn apply(&self, set: PackageSet) -> Result<PackageSet> {
+    fn apply(&self, set: PackageSet) -> Result<PackageSet> {
         let mut files = set.into_files();
         let mut used = BTreeSet::new();
         for file in &mut files {

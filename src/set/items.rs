@@ -12,7 +12,6 @@ use super::{
     set_json::SetJson,
 };
 use crate::{
-    console::World,
     digest::Sha256,
     error::{Context as _, Error, No, Result, Stop},
     parallel,
@@ -107,13 +106,14 @@ impl Item {
         set: &PackageSet,
         set_json: &SetJson,
         layout: Layout,
-        world: &World,
+        jobs: NonZeroUsize,
+        stop: &Stop,
     ) -> Result<Vec<Self>> {
         let views = set.views();
         let mut pages = pages(set, &views, layout);
         pages.push(document(set_json));
         let render = |page: &IndexPage| Ok(Self::page(page));
-        let items = parallel::map(&pages, world.jobs(), &world.stop, render)?;
+        let items = parallel::map(&pages, jobs, stop, render)?;
         Ok(items.concat())
     }
 

@@ -85,7 +85,7 @@ fn json_list(page: &str, name: &str) -> Result<Vec<Value>> {
 /// The lines of SHA256SUMS.
 pub(super) fn checksums(page: &str) -> Result<Vec<PageLink>> {
     let lines = page.lines().filter(|line| !line.is_empty());
-    let links = lines.map(|line| {
+    let named = lines.map(|line| {
         let (digest, path) = line.split_once(' ').context("a line without a space")?;
         Ok(PageLink {
             href: encode_path(path.trim_start_matches([' ', '*'])),
@@ -94,7 +94,7 @@ pub(super) fn checksums(page: &str) -> Result<Vec<PageLink>> {
             metadata: None,
         })
     });
-    links.collect()
+    named.collect()
 }
 
 /// The files of a `set.json`.

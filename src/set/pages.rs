@@ -234,16 +234,11 @@ fn pretty(page: &Value) -> String {
 
 /// The version of the repository API ([PEP 629](https://peps.python.org/pep-0629/)). 1.1 means that
 /// pages have sizes, versions and upload times ([PEP 700](https://peps.python.org/pep-0700/)).
-pub(super) const REPOSITORY_VERSION: &str = "1.1";
+const REPOSITORY_VERSION: &str = "1.1";
 
 /// `simple/{project}/index.html`, the newest version first, because people look for it; installers
 /// do not depend on the order.
-pub(super) fn project_page(
-    view: &IndexView,
-    project: &str,
-    files: &[&SetFile],
-    layout: Layout,
-) -> String {
+fn project_page(view: &IndexView, project: &str, files: &[&SetFile], layout: Layout) -> String {
     let directory = view.files_from(2, layout);
     let mut list = String::new();
     let versions: Vec<&[&SetFile]> = by_version(files).collect();
@@ -260,7 +255,7 @@ pub(super) fn project_page(
 }
 
 /// `simple/index.html`.
-pub(super) fn root_page(view: &IndexView) -> String {
+fn root_page(view: &IndexView) -> String {
     let items = view.projects().map(|(project, files)| {
         let name = escape(project);
         let newest = files.last().map(|file| file.version.to_string());
@@ -287,7 +282,7 @@ pub(super) fn root_page(view: &IndexView) -> String {
 ///
 /// Its links have hashes and metadata attributes too, so that installers can resolve without
 /// downloading wheels. Yanked files are left out, because uv does not respect yanks on such pages.
-pub(super) fn find_links_page(view: &IndexView, set: &PackageSet, layout: Layout) -> String {
+fn find_links_page(view: &IndexView, set: &PackageSet, layout: Layout) -> String {
     let families = set.families().into_iter().filter(|_| view.family.is_none());
     let links = families.map(|it| format!("<li><a href=\"{it}/index.html\">{it}</a></li>\n"));
     let families = match links.collect::<String>() {

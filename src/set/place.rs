@@ -71,8 +71,9 @@ pub struct SetPlace {
     /// has, such as `simple/`.
     pub(super) page: Option<String>,
     pub(super) kind: PlaceKind,
-    /// Whether pages are also stored under keys that end in `/`, which installers request.
-    pub(super) directory_pages: bool,
+    /// Whether pages are also stored under keys that end in `/`, which installers request. Some
+    /// servers reject such keys.
+    pub directory_pages: bool,
     /// Connections to other servers that the pages link to, by origin.
     others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
     stop: Stop,
@@ -198,15 +199,6 @@ impl SetPlace {
             directory_pages: true,
             others: Mutex::default(),
             stop: stop.clone(),
-        }
-    }
-
-    /// Sets whether pages get keys that end in `/`. Some servers reject such keys.
-    #[must_use]
-    pub fn with_directory_pages(self, directory_pages: bool) -> Self {
-        Self {
-            directory_pages,
-            ..self
         }
     }
 

@@ -41,10 +41,10 @@ const GRAIN: u64 = 2_000_000_000;
 /// 427](https://peps.python.org/pep-0427/)), PKG-INFO of an sdist ([PEP
 /// 625](https://peps.python.org/pep-0625/)).
 #[derive(Debug)]
-pub(super) struct PackageFacts {
-    pub(super) project: DistName,
-    pub(super) version: Version,
-    pub(super) requires_python: Option<String>,
+struct PackageFacts {
+    project: DistName,
+    version: Version,
+    requires_python: Option<String>,
 }
 
 /// The facts of an earlier run about each file.
@@ -98,7 +98,7 @@ impl KnownFacts {
     }
 
     /// The digest of a file, if the file is unchanged.
-    pub(super) fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
+    fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
         match self.made.get(&listed.path) {
             Some((size, sha256)) if *size == listed.stamp.size => Some(*sha256),
             _ => self.same(listed).map(|file| file.sha256),
@@ -106,7 +106,7 @@ impl KnownFacts {
     }
 
     /// Everything known about a file, if the file and its sidecar are both unchanged.
-    pub(super) fn all(
+    fn all(
         &self,
         listed: &ListedPackage,
         sidecar: Option<&SetStamp>,

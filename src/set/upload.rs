@@ -237,7 +237,13 @@ fn items(local: &LocalSet, set: &SetJson, is_part: bool, world: &World) -> Resul
         items.extend(local.metadata(file).map(sidecar));
     }
     if !is_part {
-        items.extend(Item::pages(packages, set, layout, world)?);
+        items.extend(Item::pages(
+            packages,
+            set,
+            layout,
+            world.jobs(),
+            &world.stop,
+        )?);
     } else if set.identity.version.is_some() {
         // All parts of a set write the same `part.json`, so other bytes at the destination mean
         // another build, and are refused. Only a set that `build` described has a version. Other
