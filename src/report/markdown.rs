@@ -109,7 +109,9 @@ impl<'a> SummaryPage<'a> {
     fn facts(&self) -> String {
         let identity = &self.set.identity;
         let mut rows = String::new();
-        let mut row = |name: &str, value: String| rows += &format!("- **{name}**: {value}\n");
+        let mut row = |name: &str, value: String| {
+            let _ = writeln!(rows, "- **{name}**: {value}");
+        };
         if let Some(run) = run(identity, self.server) {
             row("Run", run);
         }

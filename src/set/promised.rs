@@ -288,9 +288,10 @@ impl PageReader<'_> {
                 self.bad(&path, why);
                 continue;
             };
-            let links = match is_json {
-                true => links::json_links(&text),
-                false => Ok(links::html_links(&text)),
+            let links = if is_json {
+                links::json_links(&text)
+            } else {
+                Ok(links::html_links(&text))
             };
             match links {
                 Err(error) => self.bad(&path, one_line(&error)),

@@ -76,10 +76,11 @@ impl PlannedUpload {
             }
             seen => seen.with_context(|| format!("failed to read `{destination}`"))?,
         };
-        let strangers = match options.is_part {
-            // The other files at the destination belong to the other parts.
-            true => Vec::new(),
-            false => strangers(&items, listed),
+        // Of a part, the other files at the destination belong to the other parts.
+        let strangers = if options.is_part {
+            Vec::new()
+        } else {
+            strangers(&items, listed)
         };
         Ok(Self {
             destination,
@@ -268,7 +269,8 @@ fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
     listed.retain(|path| {
         path.rsplit_once('/').is_some_and(|(directory, name)| {
             let is_twice = directory.rsplit('/').next() == Some(name);
-            !ours.contains(&**path) && !has_page(path) && !(is_twice && has_page(directory))
+            let is_ours = ours.contains(&**path) || has_page(path);
+            !is_ours && !(is_twice && has_page(directory))
         })
     });
     listed.sort_unstable();
