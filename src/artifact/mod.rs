@@ -5,7 +5,6 @@ pub mod input;
 mod manifest;
 mod name;
 mod output;
-mod parts;
 mod recombine;
 mod resolve;
 pub mod sample;
@@ -13,13 +12,12 @@ pub mod split;
 pub mod tree;
 mod unpack;
 
-pub use manifest::{ArtifactManifest, Submodule, TherockManifest};
+pub use manifest::{ArtifactManifest, TherockManifest};
 pub use name::{ArchiveName, ArtifactName, Component};
 pub use output::ArtifactOutput;
-pub use parts::{ensure_fit, is_archive};
-pub use recombine::{RecombinedArtifact, parts_by_name, recombine};
+pub use recombine::{RecombinedArtifact, ensure_fit, parts_by_name, recombine};
 pub use tree::{
     Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileKind, LinkEnd, Merged, Owned,
     PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,
 };
-pub use unpack::{Clashes, Staged, UnpackLimits, Unpacked, stage, unpack};
+pub use unpack::{Staged, UnpackLimits, Unpacked, stage, unpack};

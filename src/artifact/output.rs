@@ -10,7 +10,7 @@ use fs_err as fs;
 use crate::{
     artifact::ArtifactName,
     atomic::{self, StagedDir},
-    error::{Hint as _, Result, bail},
+    error::{Hint as _, Result, anyhow},
 };
 
 /// This file lists the artifacts that are being renamed into place. While it exists, the artifacts
@@ -36,8 +36,8 @@ impl ArtifactOutput {
         for name in &names {
             let place = directory.join(name);
             if place.symlink_metadata().is_ok() {
-                let refuse = || -> Result<Self> { bail!("exists already: `{}`", place.display()) };
-                return refuse().hint("remove it, or pass another `--output-dir`");
+                return Err(anyhow!("exists already: `{}`", place.display()))
+                    .hint("remove it, or pass another `--output-dir`");
             }
         }
         Ok(Self {

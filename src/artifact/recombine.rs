@@ -1,10 +1,12 @@
-//! The inverse of the split: puts device code from `.kpack` archives back into the binaries.
+//! The parts of a split artifact: whether they belong together, and the inverse of the split, which
+//! puts device code from `.kpack` archives back into the binaries.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Seek as _, SeekFrom, Write as _},
     num::NonZeroUsize,
     path::Path,
+    sync::Arc,
 };
 
 use fs_err as fs;
@@ -14,18 +16,97 @@ use serde::Serialize;
 use crate::{
     artifact::{
         Artifact, ArtifactManifest, ArtifactName, ArtifactOutput, Component, FileAt, TreeContent,
-        TreeFile, ensure_fit, is_archive, split::link,
+        TreeFile, TreeForm, split::link,
     },
-    elf::PatchedReader,
+    elf::{PatchedReader, ReadAt},
     error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
     kpack::{
         archive::{KpackArchive, StoredCode},
         bundle,
         host::{self, FatFileKind},
+        loader::{SplitBinary, lost_code},
     },
+    parallel,
     relpath::RelPath,
     target::{Family, Scope},
 };
+
+/// Fails if a split binary would not find its code in the archives beside it, because the parts
+/// come from different builds.
+///
+/// Artifacts that are still to be split are skipped: their parts fit by construction.
+pub fn ensure_fit<'a>(
+    artifacts: impl IntoIterator<Item = &'a Artifact>,
+    jobs: NonZeroUsize,
+    stop: &Stop,
+) -> Result<()> {
+    for ((name, component), parts) in by_name_and_component(artifacts) {
+        let files: Vec<&TreeFile> = parts.iter().flat_map(|part| &part.files).collect();
+        let archives = readable_archives(&files)?;
+        if archives.is_empty() {
+            continue;
+        }
+        let binaries = parallel::map(&files, jobs, stop, |file| split_binary(file))?;
+        let binaries: Vec<SplitBinary> = binaries.into_iter().flatten().collect();
+        if let Some(first) = lost_code(&binaries, &archives)? {
+            return Err(anyhow!(
+                "the parts of artifact `{name}_{component}` do not fit together: {first}"
+            ))
+            .hint(
+                "take all parts from one build, or split the fat artifacts of each family again \
+                 with `rocwheel split`",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The archives on disk, by their path in the install tree.
+fn readable_archives(files: &[&TreeFile]) -> Result<BTreeMap<RelPath, Arc<dyn ReadAt>>> {
+    let mut archives: BTreeMap<RelPath, Arc<dyn ReadAt>> = BTreeMap::new();
+    for file in files {
+        if let TreeContent::File(facts) = &file.content
+            && facts.form == TreeForm::Whole
+            && is_archive(&file.path)
+        {
+            let archive: Arc<dyn ReadAt> = Arc::new(FileAt::open(&file.source)?);
+            // The runtime skips archives that it cannot read, and `check` reports them.
+            if KpackArchive::open(Arc::clone(&archive)).is_ok() {
+                archives.insert(file.path.clone(), archive);
+            }
+        }
+    }
+    Ok(archives)
+}
+
+/// Whether a path in an install tree is a `.kpack` archive.
+fn is_archive(path: &RelPath) -> bool {
+    let in_directory = path.components().next() == Some(".kpack") && path.depth() > 1;
+    let ending = path.file_name().rsplit_once('.').map(|(_, it)| it);
+    in_directory && ending == Some("kpack")
+}
+
+fn split_binary(file: &TreeFile) -> Result<Option<SplitBinary>> {
+    match &file.content {
+        TreeContent::File(facts) if facts.elf.is_some() && facts.form == TreeForm::Whole => {}
+        _ => return Ok(None),
+    }
+    if !is_split(&file.source)? {
+        return Ok(None);
+    }
+    let references = host::references(&FileAt::open(&file.source)?)
+        .with_context(|| format!("failed to read `{}`", file.source.display()))?;
+    Ok(Some((file.path.clone(), references)))
+}
+
+/// The parts of each artifact.
+fn by_name_and_component<'a>(
+    artifacts: impl IntoIterator<Item = &'a Artifact>,
+) -> BTreeMap<(&'a str, Component), Vec<&'a Artifact>> {
+    let key = |part: &&'a Artifact| (part.name.name.as_str(), part.name.component);
+    let parts = artifacts.into_iter().map(|part| (key(&part), part));
+    parts.into_group_map().into_iter().collect()
+}
 
 /// A recombined artifact, with its statistics.
 #[derive(Clone, Debug, Serialize)]
@@ -45,11 +126,7 @@ pub fn parts_by_name<'a>(
     artifacts: &'a [Artifact],
     family: &Family,
 ) -> Vec<(ArtifactName, Vec<&'a Artifact>)> {
-    let mut parts: BTreeMap<(&str, Component), Vec<&Artifact>> = BTreeMap::new();
-    for artifact in artifacts {
-        let key = (artifact.name.name.as_str(), artifact.name.component);
-        parts.entry(key).or_default().push(artifact);
-    }
+    let parts = by_name_and_component(artifacts);
     let named = parts.into_values().filter_map(|parts| {
         let is_generic = parts.iter().all(|it| it.name.scope == Scope::Generic);
         let scope = if is_generic {
@@ -273,8 +350,6 @@ fn manifest(parts: &[&Artifact]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::artifact::LinkEnd;
 

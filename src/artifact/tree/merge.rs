@@ -6,6 +6,8 @@ use std::{
     io::{self, Read},
 };
 
+use itertools::Itertools as _;
+
 use crate::{
     artifact::tree::{Artifact, TreeContent, TreeFile, TreeForm},
     error::Result,
@@ -104,7 +106,7 @@ fn all_equal(
     owners: &[Owned],
     same: &impl Fn(&TreeFile, &TreeFile) -> Result<bool>,
 ) -> Result<bool> {
-    for (one, other) in owners.iter().zip(owners.iter().skip(1)) {
+    for (one, other) in owners.iter().tuple_windows() {
         let equal = match (&one.file.content, &other.file.content) {
             (TreeContent::Directory, TreeContent::Directory) => true,
             (TreeContent::Link { text, .. }, TreeContent::Link { text: other, .. }) => {
@@ -126,11 +128,9 @@ fn all_equal(
 
 impl fmt::Display for Collision<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let owners = self.owners.iter().map(|owner| format!("`{owner}`"));
-        let owners: Vec<String> = owners.collect();
-        let (last, others) = owners.split_last().ok_or(fmt::Error)?;
-        let (path, others) = (self.path, others.join(", "));
-        write!(f, "`{path}` differs between {others} and {last}")
+        let (last, others) = self.owners.split_last().ok_or(fmt::Error)?;
+        let others = others.iter().map(|owner| format!("`{owner}`")).join(", ");
+        write!(f, "`{}` differs between {others} and `{last}`", self.path)
     }
 }
 

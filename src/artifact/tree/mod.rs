@@ -1,10 +1,7 @@
 //! Artifacts on disk: the facts that planning needs. They are read once, and are the same for any
 //! order of directory entries and any number of threads.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     artifact::{ArtifactName, TherockManifest},
@@ -14,7 +11,6 @@ use crate::{
 };
 
 mod facts;
-mod list;
 mod merge;
 mod scan;
 
@@ -146,11 +142,4 @@ impl ArtifactTree {
         };
         read().with_context(|| format!("failed to read `{}`", source.display()))
     }
-}
-
-/// Joins a directory and a relative path.
-fn below(directory: &Path, path: &RelPath) -> PathBuf {
-    // Component by component, to get the separators of Windows.
-    path.components()
-        .fold(directory.to_owned(), |at, component| at.join(component))
 }

@@ -1,7 +1,9 @@
-//! Scans a directory of artifacts: lists and walks them, reads facts, and resolves symlinks.
+//! Scans a directory of artifacts: lists them, reads their manifests, walks their base directories,
+//! reads the facts of files, and resolves symlinks.
 
 use std::{
     collections::HashMap,
+    io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,21 +11,24 @@ use std::{
 
 use walkdir::{DirEntry, WalkDir};
 
+use super::facts::facts;
 use crate::{
+    archive::ArchiveFormat,
     artifact::{
-        ArtifactName,
+        ArchiveName, ArtifactManifest, ArtifactName,
         resolve::{Node, ResolvedLink, resolve},
         tree::{
             Artifact, ArtifactTree, FileFacts, LinkEnd, PermissionBits, Skipped, TreeContent,
-            TreeFile, below,
-            facts::facts,
-            list::{ListedArtifact, list},
+            TreeFile,
         },
     },
-    error::{Context, Error, Hint, Result, Stop, anyhow, bail},
+    error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
     parallel,
     relpath::RelPath,
 };
+
+/// Artifacts whose files have not been listed yet, each with its directory.
+type Listed = Vec<(PathBuf, Artifact)>;
 
 /// An entry found on disk.
 struct WalkedPath {
@@ -40,41 +45,59 @@ type Contents = Vec<(WalkedPath, Option<FileFacts>)>;
 impl ArtifactTree {
     /// Scans the artifacts in a directory with `jobs` threads. Fails if there are none.
     pub fn scan(directory: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
-        let (directory, listed, skipped) = list_some(directory)?;
-        let mut contents = contents(&listed, jobs, stop)?.into_iter();
-        let artifacts = listed
-            .into_iter()
-            .map(|listed| {
-                let basedirs: Vec<_> = listed.basedirs.into_iter().map(Arc::new).collect();
-                let files = basedirs.iter().zip(contents.by_ref());
-                Artifact {
-                    name: listed.name,
-                    files: files
-                        .flat_map(|(at, contents)| files_in(at, &contents))
-                        .collect(),
-                    basedirs,
-                }
-            })
-            .collect();
+        let (directory, mut listed, skipped) = list(directory)?;
+        let tops = listed.iter().flat_map(|(at, artifact)| {
+            let tops = artifact.basedirs.iter();
+            tops.map(|basedir| below(at, basedir))
+        });
+        let mut contents = contents(&tops.collect::<Vec<_>>(), jobs, stop)?.into_iter();
+        for (_, artifact) in &mut listed {
+            let files = artifact.basedirs.iter().zip(contents.by_ref());
+            let files = files.flat_map(|(basedir, contents)| files_in(basedir, &contents));
+            artifact.files = files.collect();
+        }
         Ok(Self {
             directory,
-            artifacts,
+            artifacts: listed.into_iter().map(|(_, artifact)| artifact).collect(),
             skipped,
         })
     }
 
     /// The names of the artifacts that [`ArtifactTree::scan`] would find.
     pub fn names(directory: &Path) -> Result<Vec<ArtifactName>> {
-        let (_, listed, _) = list_some(directory)?;
-        Ok(listed.into_iter().map(|artifact| artifact.name).collect())
+        let (_, listed, _) = list(directory)?;
+        let names = listed.into_iter().map(|(_, artifact)| artifact.name);
+        Ok(names.collect())
     }
 }
 
-/// Lists the artifacts of a directory. Fails if there are none.
-fn list_some(directory: &Path) -> Result<(PathBuf, Vec<ListedArtifact>, Vec<Skipped>)> {
+/// The artifacts in a directory, sorted by name, and everything else with the reason to skip it.
+/// Fails if there are no artifacts. Also returns the absolute path of the directory.
+fn list(directory: &Path) -> Result<(PathBuf, Listed, Vec<Skipped>)> {
     let directory = std::path::absolute(directory)
         .with_context(|| format!("failed to scan `{}`", directory.display()))?;
-    let (listed, skipped) = list(&directory)?;
+    let (mut listed, mut skipped) = (Vec::new(), Vec::new());
+    for child in fs_err::read_dir(&directory)? {
+        let child = child?;
+        let (name, path) = (
+            child.file_name().to_string_lossy().into_owned(),
+            child.path(),
+        );
+        match artifact_name(&name, &path) {
+            Ok(artifact) => {
+                let basedirs = basedirs(&path).hint(format!("fetch `{name}` again"))?;
+                let artifact = Artifact {
+                    name: artifact,
+                    basedirs,
+                    files: Vec::new(),
+                };
+                listed.push((path, artifact));
+            }
+            Err(reason) => skipped.push(Skipped { name, reason }),
+        }
+    }
+    listed.sort_by_cached_key(|(_, artifact)| artifact.name.to_string());
+    skipped.sort_by(|one, other| one.name.cmp(&other.name));
     if listed.is_empty() {
         return Err(nothing_found(&directory, &skipped))
             .hint("`rocwheel fetch` puts artifacts there");
@@ -82,30 +105,84 @@ fn list_some(directory: &Path) -> Result<(PathBuf, Vec<ListedArtifact>, Vec<Skip
     Ok((directory, listed, skipped))
 }
 
-/// The entries of all base directories of all artifacts, in that order.
-fn contents(listed: &[ListedArtifact], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Contents>> {
-    let tops: Vec<_> = listed
-        .iter()
-        .flat_map(|artifact| {
-            let tops = artifact.basedirs.iter();
-            tops.map(|basedir| below(&artifact.directory, basedir))
-        })
-        .collect();
-    let walked = parallel::map(&tops, jobs, stop, |top| walk(top))?;
-    let lens: Vec<usize> = walked.iter().map(Vec::len).collect();
-    let found: Vec<WalkedPath> = walked.into_iter().flatten().collect();
-    let facts = parallel::map(&found, jobs, stop, facts_of)?;
-    let mut all = found.into_iter().zip(facts);
-    Ok(lens
-        .into_iter()
-        .map(|len| all.by_ref().take(len).collect())
-        .collect())
+/// The name of the artifact at a path, or the reason why it is none.
+fn artifact_name(name: &str, path: &Path) -> Result<ArtifactName, String> {
+    if ArchiveFormat::from_file_name(name).is_some() {
+        return Err(match ArchiveName::of_file(name) {
+            Ok(_) => "an archive that is not unpacked".to_owned(),
+            Err(invalid) => invalid.to_string(),
+        });
+    }
+    if name.strip_suffix(".part").is_some() {
+        return Err("an artifact that is not whole".to_owned());
+    }
+    let artifact = ArtifactName::of_file(name).map_err(|invalid| invalid.to_string())?;
+    // `metadata` follows symlinks: one to a directory is accepted, a dangling one is not.
+    if !fs_err::metadata(path).is_ok_and(|found| found.is_dir()) {
+        return Err("not a directory".to_owned());
+    }
+    match fs_err::symlink_metadata(path.join(ArtifactManifest::FILE_NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(format!("it has no `{}`", ArtifactManifest::FILE_NAME))
+        }
+        // Any other error comes again when the manifest is read.
+        _ => Ok(artifact),
+    }
 }
 
-fn facts_of(found: &WalkedPath) -> Result<Option<FileFacts>> {
-    let file = found.file;
-    file.map(|(len, mode)| facts(&found.source, len, mode))
-        .transpose()
+/// The base directories of an artifact that exist, in the order of its manifest.
+fn basedirs(artifact: &Path) -> Result<Vec<Arc<RelPath>>> {
+    let path = artifact.join(ArtifactManifest::FILE_NAME);
+    let found = fs_err::symlink_metadata(&path)?;
+    ensure!(found.is_file(), "not a regular file: `{}`", path.display());
+    // `parse` has the same limit, but the file would be in memory by then.
+    ensure!(
+        found.len() <= ArtifactManifest::MAX_LEN as u64,
+        "more than {} bytes: `{}`",
+        ArtifactManifest::MAX_LEN,
+        path.display()
+    );
+    let manifest = ArtifactManifest::parse(&fs_err::read(&path)?)
+        .with_context(|| format!("failed to read `{}`", path.display()))?;
+    let mut basedirs = Vec::new();
+    for basedir in manifest.basedirs() {
+        if is_there(artifact, basedir)? {
+            basedirs.push(Arc::new(basedir.clone()));
+        }
+    }
+    Ok(basedirs)
+}
+
+/// Whether a base directory exists. It must not be reached through a symlink, which could lead
+/// anywhere.
+fn is_there(directory: &Path, basedir: &RelPath) -> Result<bool> {
+    for step in basedir.ancestors().chain([basedir.clone()]) {
+        let path = below(directory, &step);
+        match fs_err::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => {}
+            Ok(found) if found.is_symlink() => {
+                bail!("a link in place of a base directory: `{}`", path.display())
+            }
+            Ok(_) => bail!("not a directory: `{}`", path.display()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+/// The entries of all base directories of all artifacts, in that order.
+fn contents(tops: &[PathBuf], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Contents>> {
+    let walked = parallel::map(tops, jobs, stop, |top| walk(top))?;
+    let lens: Vec<usize> = walked.iter().map(Vec::len).collect();
+    let found: Vec<WalkedPath> = walked.into_iter().flatten().collect();
+    let facts = parallel::map(&found, jobs, stop, |found| {
+        let facts = |(len, mode)| facts(&found.source, len, mode);
+        found.file.map(facts).transpose()
+    })?;
+    let mut all = found.into_iter().zip(facts);
+    let contents = lens.into_iter().map(|len| all.by_ref().take(len).collect());
+    Ok(contents.collect())
 }
 
 /// The files of a base directory, with resolved symlinks.
@@ -221,6 +298,13 @@ fn mode(bits: u32) -> PermissionBits {
         read_only: bits & 0o200 == 0,
         setuid: bits & 0o6000 != 0,
     }
+}
+
+/// Joins a directory and a relative path.
+fn below(directory: &Path, path: &RelPath) -> PathBuf {
+    // Component by component, to get the separators of Windows.
+    path.components()
+        .fold(directory.to_owned(), |at, component| at.join(component))
 }
 
 fn nothing_found(directory: &Path, skipped: &[Skipped]) -> Error {

@@ -394,14 +394,14 @@ fn of_two_manifests_of_the_build_the_later_base_directory_counts() {
         .manifest(TherockManifest::ARTIFACT, "z\na\n")
         .file(
             &format!("base_lib_generic/z/{}", TherockManifest::PATH),
-            r#"{"rocm_version": "1"}"#,
+            r#"{"rocm_package_version": "1"}"#,
         )
         .file(
             &format!("base_lib_generic/a/{}", TherockManifest::PATH),
-            r#"{"rocm_version": "2"}"#,
+            r#"{"rocm_package_version": "2"}"#,
         );
     let manifest = fixture.scan().unwrap().therock_manifest().unwrap();
-    assert_eq!(manifest.rocm_version.as_deref(), Some("2"));
+    assert_eq!(manifest.package_version.as_deref(), Some("2"));
 }
 
 #[test]

@@ -1,33 +1,203 @@
-//! Unpacks the members of an archive, one after the other: checks each of them, then writes it.
+//! Unpacks an archive into a directory. The archive is untrusted: sizes and names have limits, and
+//! nothing is written outside of the directory. The directory gets its final name only when it is
+//! complete.
 
 use std::{
+    collections::HashMap,
+    error::Error as StdError,
     io::{self, BufWriter, Read, Write as _},
     path::{Path, PathBuf},
 };
 
 use fs_err::OpenOptions;
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::{
-    archive::{TarEntry, TarKind},
+    archive::{Decompressor, TarEntry, TarKind, TarReader},
     artifact::{
-        ArtifactManifest,
+        ArchiveName, ArtifactManifest,
         resolve::{Node, ResolvedLink, resolve},
-        unpack::{Clashes, UnpackLimits, Unpacked, seen::SeenPaths},
     },
-    error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
+    atomic::StagedDir,
+    error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
     relpath::RelPath,
 };
 
 /// How many bytes of a file are written at once.
 const STEP: usize = 64 << 10;
 
+/// Limits for archives. No real artifact comes near the defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpackLimits {
+    /// Bytes of the uncompressed tar. Default: 256 GiB.
+    pub bytes: u64,
+    /// Number of files, directories and links. Default: 4 million.
+    pub members: u64,
+    /// Bytes of one path component. Default: 255, as in most file systems.
+    pub name: usize,
+    /// Bytes of all paths together, which are kept in memory. Default: 1 GiB.
+    pub paths: u64,
+    /// Whether names must differ in more than case or Unicode normalization. `share/terminfo/E` and
+    /// `share/terminfo/e` are two directories on Linux, but one on Windows and macOS, where this is
+    /// the default.
+    pub ignores_case: bool,
+}
+
+/// An unpacked archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unpacked {
+    pub directory: PathBuf,
+    /// Number of regular files, including hard links.
+    pub files: u64,
+    /// Total length of all files in bytes.
+    pub bytes: u64,
+    /// Whether the archive has a checksum of its own, which was verified.
+    pub has_checksum: bool,
+}
+
+impl Default for UnpackLimits {
+    fn default() -> Self {
+        Self {
+            bytes: 256 << 30,
+            members: 4_000_000,
+            name: 255,
+            paths: 1 << 30,
+            ignores_case: cfg!(any(windows, target_vendor = "apple")),
+        }
+    }
+}
+
+/// Unpacks into `{destination}/{stem}`. An older artifact there is replaced only when the new one
+/// is complete.
+///
+/// `progress` is called with the number of bytes of the tar after each read.
+pub fn unpack(
+    archive: impl Read,
+    name: &ArchiveName,
+    destination: &Path,
+    limits: &UnpackLimits,
+    stop: &Stop,
+    progress: &dyn Fn(u64),
+) -> Result<Unpacked> {
+    stage(archive, name, destination, limits, stop, progress)?.commit()
+}
+
+/// An unpacked artifact without its final name. Dropping it deletes it.
+pub struct Staged {
+    staging: StagedDir,
+    unpacked: Unpacked,
+}
+
+impl Staged {
+    /// What was unpacked, with the directory that is its final name.
+    pub fn unpacked(&self) -> &Unpacked {
+        &self.unpacked
+    }
+
+    /// Renames the artifact to its final name. An older one is replaced.
+    pub fn commit(self) -> Result<Unpacked> {
+        self.staging.replace()?;
+        Ok(self.unpacked)
+    }
+}
+
+/// Unpacks into a temporary directory beside `{destination}/{stem}`. The caller can verify more and
+/// then call [`Staged::commit`]; dropping the result deletes the directory.
+///
+/// The archive is read to its end, even if the tar ends earlier.
+pub fn stage(
+    archive: impl Read,
+    name: &ArchiveName,
+    destination: &Path,
+    limits: &UnpackLimits,
+    stop: &Stop,
+    progress: &dyn Fn(u64),
+) -> Result<Staged> {
+    let attempt = || -> Result<Staged> {
+        let target = destination.join(name.artifact.file_name());
+        // Only directories and symlinks are replaced.
+        if fs_err::symlink_metadata(&target).is_ok_and(|found| found.is_file()) {
+            let file = target.display();
+            return Err(anyhow!("a file has this name already: `{file}`"))
+                .hint("remove it, or unpack to another directory");
+        }
+        let staging = StagedDir::beside(&target)?;
+        let tar = UnpackReader {
+            source: Decompressor::new(name.format, archive)?,
+            stop,
+            progress,
+        };
+        let mut tar = TarReader::new(tar, limits.bytes);
+        let mut unpacking = Unpacking {
+            root: staging.path(),
+            limits,
+            manifest: None,
+            seen: HashMap::new(),
+            folded: HashMap::new(),
+            paths: 0,
+            links: Vec::new(),
+            done: Unpacked::default(),
+        };
+        while let Some(entry) = tar.next_entry()? {
+            unpacking.take(entry, &mut tar)?;
+        }
+        unpacking.finish(stop)?;
+        let unpacked = Unpacked {
+            directory: target,
+            has_checksum: tar.source().source.has_checksum(),
+            ..unpacking.done
+        };
+        Ok(Staged { staging, unpacked })
+    };
+    attempt().or_else(|error| {
+        // `UnpackReader` reports a stop as an I/O error. Report the stop itself, not a damaged
+        // archive.
+        stop.check()?;
+        let damaged = error.chain().any(is_damage);
+        let result = Err(error).with_context(|| format!("failed to unpack `{name}`"));
+        if damaged {
+            result.hint("download the archive again; if that does not help, rebuild it in its run")
+        } else {
+            result
+        }
+    })
+}
+
+fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
+    let kind = cause.downcast_ref().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+    )
+}
+
+/// A reader that fails once the user stops the program, and reports progress.
+struct UnpackReader<'a, R> {
+    source: R,
+    stop: &'a Stop,
+    progress: &'a dyn Fn(u64),
+}
+
+impl<R: Read> Read for UnpackReader<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.stop.check().map_err(io::Error::other)?;
+        let read = self.source.read(buf)?;
+        (self.progress)(read as u64);
+        Ok(read)
+    }
+}
+
 /// An artifact that is being unpacked.
-pub(super) struct Unpacking<'a> {
+struct Unpacking<'a> {
     root: &'a Path,
     limits: &'a UnpackLimits,
     /// Members that come before the manifest are checked when it is read.
     manifest: Option<ArtifactManifest>,
-    seen: SeenPaths,
+    /// Every path so far, including the directories above each.
+    seen: HashMap<RelPath, Node>,
+    /// The same paths by a form that is the same for all names that Windows or macOS regard as one,
+    /// if names must not clash there.
+    folded: HashMap<String, RelPath>,
     /// Total length of all paths and link texts, in bytes.
     paths: u64,
     /// Symlinks are created last. If they existed earlier, a later member could be written through
@@ -36,20 +206,8 @@ pub(super) struct Unpacking<'a> {
     done: Unpacked,
 }
 
-impl<'a> Unpacking<'a> {
-    pub(super) fn new(root: &'a Path, limits: &'a UnpackLimits) -> Self {
-        Self {
-            root,
-            limits,
-            manifest: None,
-            seen: SeenPaths::default(),
-            paths: 0,
-            links: Vec::new(),
-            done: Unpacked::default(),
-        }
-    }
-
-    pub(super) fn take(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
+impl Unpacking<'_> {
+    fn take(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
         let TarEntry { path, kind } = entry;
         if path.as_str() == ArtifactManifest::FILE_NAME {
             return self.take_manifest(&path, &kind, content);
@@ -84,7 +242,7 @@ impl<'a> Unpacking<'a> {
             "`{path}` is not a regular file"
         );
         ensure!(
-            self.seen.get(path.as_str()).is_none(),
+            !self.seen.contains_key(path.as_str()),
             "two members are called `{path}`"
         );
         let mut text = Vec::new();
@@ -94,10 +252,9 @@ impl<'a> Unpacking<'a> {
             .read_to_end(&mut text)?;
         let manifest =
             ArtifactManifest::parse(&text).with_context(|| format!("failed to read `{path}`"))?;
-        if let Some(stray) = self
-            .seen
-            .first(|path, kind| !is_listed(&manifest, path, kind))
-        {
+        let strays = self.seen.iter();
+        let strays = strays.filter(|(path, kind)| !is_listed(&manifest, path, kind));
+        if let Some(stray) = strays.map(|(path, _)| path).min() {
             return Err(stray_member(stray));
         }
         self.manifest = Some(manifest);
@@ -185,7 +342,7 @@ impl<'a> Unpacking<'a> {
     /// Records a new path, within the limits.
     fn note(&mut self, path: &RelPath, kind: Node) -> Result<()> {
         ensure!(
-            self.seen.len() < self.limits.members,
+            (self.seen.len() as u64) < self.limits.members,
             "more than {} files, directories and links, from `{path}` on",
             self.limits.members
         );
@@ -195,32 +352,18 @@ impl<'a> Unpacking<'a> {
             "more than {} bytes of names, from `{path}` on",
             self.limits.paths
         );
-        if let Some(other) = self.seen.add(path, kind) {
-            ensure!(
-                self.limits.clashes == Clashes::Report,
-                "`{path}` and `{other}` differ only in case"
-            );
-            self.done.clashes.push((other, path.clone()));
+        if self.limits.ignores_case
+            && let Some(other) = self.folded.insert(fold(path.as_str()), path.clone())
+        {
+            bail!("`{path}` and `{other}` differ only in case");
         }
+        self.seen.insert(path.clone(), kind);
         Ok(())
     }
 
     /// Creates the symlinks. All paths are known now, so the end of each symlink can be checked.
-    fn make_links(&mut self, stop: &Stop) -> Result<()> {
-        for path in &self.links {
-            stop.check()?;
-            let Some(Node::Link(text)) = self.seen.get(path.as_str()) else {
-                continue;
-            };
-            let end = ensure_inside(path, text, |path| self.seen.get(path))?;
-            symlink(&self.at(path), text, &end)?;
-            self.done.symlinks += 1;
-        }
-        Ok(())
-    }
-
-    pub(super) fn finish(mut self, stop: &Stop) -> Result<Unpacked> {
-        let Some(manifest) = self.manifest.take() else {
+    fn finish(&self, stop: &Stop) -> Result<()> {
+        if self.manifest.is_none() {
             return Err(anyhow!(
                 "the archive has no `{}`",
                 ArtifactManifest::FILE_NAME
@@ -228,13 +371,16 @@ impl<'a> Unpacking<'a> {
             .hint(
                 "an artifact has a file of that name at its top, which lists its base directories",
             );
-        };
-        self.make_links(stop)?;
-        Ok(Unpacked {
-            directory: self.root.to_owned(),
-            manifest,
-            ..self.done
-        })
+        }
+        for path in &self.links {
+            stop.check()?;
+            let Some(Node::Link(text)) = self.seen.get(path.as_str()) else {
+                continue;
+            };
+            let end = ensure_inside(path, text, |path| self.seen.get(path))?;
+            symlink(&self.at(path), text, &end)?;
+        }
+        Ok(())
     }
 
     fn at(&self, path: &RelPath) -> PathBuf {
@@ -285,7 +431,7 @@ fn symlink(at: &Path, text: &str, end: &ResolvedLink) -> Result<()> {
 /// Whether a path is in a base directory of the manifest, or is a directory above one.
 fn is_listed(manifest: &ArtifactManifest, path: &RelPath, kind: &Node) -> bool {
     let on_the_way = *kind == Node::Directory && manifest.leads_to_basedir(path);
-    on_the_way || manifest.split(path).is_some()
+    on_the_way || manifest.has(path)
 }
 
 fn stray_member(path: &RelPath) -> Error {
@@ -312,7 +458,7 @@ fn ensure_inside<'a>(
 
 /// Whether a name is valid on Windows: no separators, no `:` (drive or alternate stream), no device
 /// name such as `con` or `lpt1`, and no trailing dots and spaces, which Windows removes.
-pub(super) fn windows_allows(name: &str) -> bool {
+fn windows_allows(name: &str) -> bool {
     const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
     let stem = name
         .split('.')
@@ -329,3 +475,15 @@ pub(super) fn windows_allows(name: &str) -> bool {
         && !numbered
         && !DEVICES.contains(&stem.as_str())
 }
+
+/// A form that is the same for all names that Windows or macOS regard as one.
+fn fold(path: &str) -> String {
+    if path.is_ascii() {
+        path.to_ascii_lowercase()
+    } else {
+        path.chars().flat_map(char::to_lowercase).nfc().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
