@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeSet,
     fs::Metadata,
-    io::{self, Read, Seek as _, SeekFrom, Write as _},
+    io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write as _},
     ops::Range,
     path::{MAIN_SEPARATOR, Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -103,7 +103,13 @@ impl LocalStore {
     /// Creates the temporary file that is later renamed to `path`.
     fn create_beside(&self, path: &Path, key: &Key) -> Result<AtomicFile, StoreError> {
         let directory = path.parent().unwrap_or(Path::new("."));
-        make_directory(directory, key)?;
+        fs::create_dir_all(directory).map_err(|error| match error.kind() {
+            // A file exists where a directory is needed.
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                StoreError::new(StoreFailureKind::Unusable, key).caused_by(error)
+            }
+            _ => StoreError::from_io(key, error),
+        })?;
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
         if swept.insert(directory.to_owned()) {
             atomic::sweep(directory);
@@ -202,9 +208,8 @@ impl Store for LocalStore {
         allow(&options.condition, key, &path)?;
         let failed = |error| StoreError::from_io(key, error);
         let mut file = self.create_beside(&path, key)?;
-        let hasher = options.sha256.map(|_| Hasher::default());
-        let written = fill(&mut file, body, hasher).map_err(failed)?;
-        if written != (options.sha256, body.size()) {
+        let (sha256, size) = fill(&mut file, body).map_err(failed)?;
+        if size != body.size() || options.sha256.is_some_and(|promised| promised != sha256) {
             return Err(StoreError::new(StoreFailureKind::Differs, key));
         }
         let named = match &options.condition {
@@ -229,52 +234,45 @@ impl Store for LocalStore {
     }
 }
 
-/// Copies a whole body. Returns its length, and its digest if a hasher was passed.
-fn fill(
-    file: &mut AtomicFile,
-    body: &dyn Body,
-    mut hasher: Option<Hasher>,
-) -> io::Result<(Option<Sha256>, u64)> {
-    let mut reader = body.read_from(0)?;
-    let mut written = 0;
-    // A small file needs no large buffer. The extra byte is for an empty body: `read` into an empty
-    // buffer returns 0, and would not notice a body that has bytes after all.
-    let len = usize::try_from(body.size()).unwrap_or(usize::MAX);
-    let mut buffer = vec![0; len.saturating_add(1).min(1 << 20)];
+/// Copies a whole body. Returns its digest and its length.
+fn fill(file: &mut AtomicFile, body: &dyn Body) -> io::Result<(Sha256, u64)> {
+    // A small file needs no large buffer. The extra byte is for an empty body: a buffer without
+    // room would not notice a body that has bytes after all.
+    let size = usize::try_from(body.size()).unwrap_or(usize::MAX);
+    let capacity = size.saturating_add(1).min(1 << 20);
+    let mut reader = BufReader::with_capacity(capacity, body.read_from(0)?);
+    let mut hasher = Hasher::default();
     loop {
-        let count = match reader.read(&mut buffer) {
+        let bytes = match reader.fill_buf() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            count => count?,
+            bytes => bytes?,
         };
-        let bytes = buffer.get(..count).unwrap_or_default();
         if bytes.is_empty() {
-            return Ok((hasher.map(|hasher| hasher.finish().0), written));
+            return Ok(hasher.finish());
         }
-        if let Some(hasher) = &mut hasher {
-            hasher.write_all(bytes)?;
-        }
+        hasher.write_all(bytes)?;
         file.write_all(bytes)?;
-        written += bytes.len() as u64;
+        let count = bytes.len();
+        reader.consume(count);
     }
 }
 
 fn object(key: Key, found: &Metadata, path: &Path) -> Object {
     let (size, modified) = (found.len(), found.modified().ok());
+    // Like those that web servers derive from the modification time and the size of a file.
+    let etag = |time: SystemTime| {
+        let since = time.duration_since(UNIX_EPOCH).ok()?;
+        Some(format!("{:x}-{size:x}", since.as_nanos()))
+    };
     Object {
         key,
         size,
         sha256: None,
         checksum: None,
         content_type: content_type(path).map(str::to_owned),
-        etag: modified.and_then(|time| mark(time, size)),
+        etag: modified.and_then(etag),
         modified,
     }
-}
-
-/// An `ETag` like those that web servers derive from the modification time and the size of a file.
-fn mark(modified: SystemTime, size: u64) -> Option<String> {
-    let since = modified.duration_since(UNIX_EPOCH).ok()?;
-    Some(format!("{:x}-{size:x}", since.as_nanos()))
 }
 
 /// Checks a condition before the write. The check is not atomic with the write that follows.
@@ -310,16 +308,6 @@ fn is_plain(component: &str) -> bool {
         &['\\', '\0']
     };
     !(is_special || component.starts_with(atomic::PREFIX) || component.contains(separators))
-}
-
-fn make_directory(directory: &Path, key: &Key) -> Result<(), StoreError> {
-    fs::create_dir_all(directory).map_err(|error| match error.kind() {
-        // A file exists where a directory is needed.
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            StoreError::new(StoreFailureKind::Unusable, key).caused_by(error)
-        }
-        _ => StoreError::from_io(key, error),
-    })
 }
 
 /// The path does not exist, or one of its parents is a file.

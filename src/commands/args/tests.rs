@@ -181,7 +181,7 @@ fn every_flag_has_its_effect() {
 #[test]
 fn a_known_region_stands_in_for_one_that_is_not_given() {
     let region = access("", Some("us-east-2")).region.unwrap();
-    assert_eq!(region.as_str(), "us-east-2");
+    assert_eq!(region.to_string(), "us-east-2");
 }
 
 #[test]

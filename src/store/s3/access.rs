@@ -97,12 +97,6 @@ impl Access {
     }
 }
 
-impl Endpoint {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// Whether no machine on the network can change what is sent to a URL: it uses TLS, or stays on this
 /// machine.
 pub(super) fn is_private(url: &str) -> bool {
@@ -116,12 +110,6 @@ pub(super) fn is_private(url: &str) -> bool {
         None => false,
     };
     url.scheme() == "https" || is_here
-}
-
-impl S3Region {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for Endpoint {
@@ -202,7 +190,7 @@ mod tests {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
         let slash: Endpoint = "https://s3.example/".parse().unwrap();
-        assert_eq!(slash.as_str(), "https://s3.example");
+        assert_eq!(slash.to_string(), "https://s3.example");
         let refused = [
             "",
             "s3.example",
@@ -244,7 +232,7 @@ mod tests {
     #[test]
     fn a_region_is_a_plain_word() {
         for text in ["us-east-2", "garage", "US"] {
-            assert_eq!(text.parse::<S3Region>().unwrap().as_str(), text);
+            assert_eq!(text.parse::<S3Region>().unwrap().to_string(), text);
         }
         let long = "a".repeat(41);
         insta::assert_snapshot!(refusals::<S3Region>(&["", "us east", "us.east/", &long]), @r#"

@@ -197,7 +197,7 @@ impl Clients {
             loader = loader.profile_name(&profile.name);
         }
         if let Some(endpoint) = &access.endpoint {
-            loader = loader.endpoint_url(endpoint.as_str());
+            loader = loader.endpoint_url(endpoint.to_string());
         }
         let unsigned = ConfigLoader::load(loader).await;
         let credentials = match &access.signing {

@@ -32,7 +32,7 @@ const METADATA_PATIENCE: Duration = Duration::from_millis(250);
 /// long outside EC2.
 pub(super) async fn region(access: &Access) -> String {
     if let Some(region) = &access.region {
-        return region.as_str().to_owned();
+        return region.to_string();
     }
     let mut profile = ProfileFileRegionProvider::builder();
     if let Some(Profile { name, .. }) = &access.profile {

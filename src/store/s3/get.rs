@@ -4,7 +4,6 @@
 use std::{
     collections::VecDeque,
     io::{self, Read},
-    ops::Range,
     sync::Arc,
 };
 
@@ -19,13 +18,13 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{S3StoreInner, failure::status, units};
+use super::{S3Store, failure::status, units};
 use crate::{
     error::last_cause,
     location::Key,
     parallel::runtime,
     retry::Failures,
-    store::{Span, StoreError, StoreFailureKind},
+    store::{Span, Store as _, StoreError, StoreFailureKind},
 };
 
 /// More messages than a piece of any size has.
@@ -33,15 +32,10 @@ const UNBOUNDED: usize = 1 << 20;
 
 /// A reader of the rest of an object.
 struct S3Reader {
-    store: Arc<S3StoreInner>,
-    key: Key,
-    etag: Option<String>,
-    /// The pieces that are read now, in order. The first one is the current one. Together they cover
-    /// the bytes up to `next`.
+    /// The pieces that are read now, in order. The first one is the current one.
     pieces: VecDeque<Piece>,
-    /// Offset of the first byte not yet requested.
-    next: u64,
-    end: u64,
+    /// What was not requested yet.
+    rest: ObjectRange,
     /// Bytes that have arrived but were not read yet.
     ready: Bytes,
 }
@@ -82,7 +76,7 @@ impl Piece {
 }
 
 pub(super) fn open(
-    store: &Arc<S3StoreInner>,
+    store: &S3Store,
     key: &Key,
     span: Span,
 ) -> Result<Box<dyn Read + Send>, StoreError> {
@@ -111,22 +105,23 @@ pub(super) fn open(
         (None, _) => came,
         _ => {
             let cause = "the server sends other bytes than were asked for";
-            return Err(
-                StoreError::new(StoreFailureKind::Failed, store.place(key)).caused_by(cause)
-            );
+            return Err(StoreError::failed(store.place(key), cause));
         }
     };
-    let etag = answer.e_tag().map(str::to_owned);
-    let came = came.min(end);
-    let mut first = ObjectRange::new(store, key, etag.as_deref(), start..came);
+    let mut rest = ObjectRange {
+        store: store.clone(),
+        key: key.clone(),
+        etag: answer.e_tag().map(str::to_owned),
+        at: start,
+        end,
+        body: None,
+        failures: Failures::default(),
+    };
+    let mut first = rest.take(came.saturating_sub(start));
     first.body = Some(answer.body);
     Ok(Box::new(S3Reader {
-        store: Arc::clone(store),
-        key: key.clone(),
-        etag,
         pieces: VecDeque::from([Piece::start(first, None)]),
-        next: came,
-        end,
+        rest,
         ready: Bytes::new(),
     }))
 }
@@ -142,20 +137,20 @@ fn told(answer: &GetObjectOutput) -> Option<(u64, u64)> {
 impl S3Reader {
     /// The next bytes, or none at the end.
     fn next(&mut self) -> Result<Bytes, StoreError> {
+        let place = self.rest.store.place(&self.rest.key);
         loop {
             self.look_ahead();
-            if self.pieces.is_empty() && self.next < self.end {
-                let piece = Piece::start(self.range(), None);
-                self.pieces.push_back(piece);
+            if self.pieces.is_empty() && self.rest.at < self.rest.end {
+                let next = self.rest.take(self.rest.store.limits.part);
+                self.pieces.push_back(Piece::start(next, None));
             }
             let Some(piece) = self.pieces.front_mut() else {
                 return Ok(Bytes::new());
             };
-            let place = self.store.place(&self.key);
-            let bytes = self.store.connection.wait(&place, async {
+            let bytes = self.rest.store.connection.wait(&place, async {
                 piece.bytes.recv().await.unwrap_or_else(|| {
-                    let gone = StoreError::new(StoreFailureKind::Failed, &place);
-                    Err(gone.caused_by("a part was given up before its end"))
+                    let cause = "a part was given up before its end";
+                    Err(StoreError::failed(&place, cause))
                 })
             })?;
             if !bytes.is_empty() {
@@ -165,25 +160,17 @@ impl S3Reader {
         }
     }
 
-    /// Takes the first piece not yet requested.
-    fn range(&mut self) -> ObjectRange {
-        let end = self
-            .end
-            .min(self.next.saturating_add(self.store.limits.part));
-        let range = std::mem::replace(&mut self.next, end)..end;
-        ObjectRange::new(&self.store, &self.key, self.etag.as_deref(), range)
-    }
-
     /// Prefetches as many pieces as the limits and the memory allow.
     fn look_ahead(&mut self) {
-        while self.next < self.end && (1..=self.store.limits.ahead).contains(&self.pieces.len()) {
-            let size = (self.end - self.next).min(self.store.limits.part);
-            let room = Arc::clone(&self.store.memory);
+        let (part, ahead) = (self.rest.store.limits.part, self.rest.store.limits.ahead);
+        while self.rest.at < self.rest.end && (1..=ahead).contains(&self.pieces.len()) {
+            let size = (self.rest.end - self.rest.at).min(part);
+            let room = Arc::clone(&self.rest.store.memory);
             let Ok(room) = room.try_acquire_many_owned(units(size)) else {
                 return;
             };
-            let piece = Piece::start(self.range(), Some(room));
-            self.pieces.push_back(piece);
+            let next = self.rest.take(part);
+            self.pieces.push_back(Piece::start(next, Some(room)));
         }
     }
 }
@@ -205,7 +192,7 @@ impl Read for S3Reader {
 
 /// The range of an object that is still to be read.
 struct ObjectRange {
-    store: Arc<S3StoreInner>,
+    store: S3Store,
     key: Key,
     /// Of the version that is read. A server may send none.
     etag: Option<String>,
@@ -219,13 +206,16 @@ struct ObjectRange {
 }
 
 impl ObjectRange {
-    fn new(store: &Arc<S3StoreInner>, key: &Key, etag: Option<&str>, range: Range<u64>) -> Self {
+    /// Takes the first bytes, before any was requested.
+    fn take(&mut self, len: u64) -> Self {
+        let start = self.at;
+        self.at = self.end.min(start.saturating_add(len));
         Self {
-            store: Arc::clone(store),
-            key: key.clone(),
-            etag: etag.map(str::to_owned),
-            at: range.start,
-            end: range.end,
+            store: self.store.clone(),
+            key: self.key.clone(),
+            etag: self.etag.clone(),
+            at: start,
+            end: self.at,
             body: None,
             failures: Failures::default(),
         }
@@ -304,7 +294,7 @@ impl ObjectRange {
 
 /// Requests an object or a range. `None` if the range starts after the end of the object (416).
 async fn ask(
-    store: &S3StoreInner,
+    store: &S3Store,
     key: &Key,
     range: Option<&str>,
     etag: Option<&str>,

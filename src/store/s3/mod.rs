@@ -76,20 +76,19 @@ impl Default for S3Limits {
     }
 }
 
-/// A bucket as a [`Store`]. Its `Debug` form has no credentials.
-#[derive(derive_more::Debug, derive_more::Display)]
-#[debug("S3Store({}, skipped: {:?})", _0.bucket, _0.skipped)]
-#[display("s3://{}", _0.bucket)]
-pub struct S3Store(Arc<S3StoreInner>);
-
-struct S3StoreInner {
+/// A bucket as a [`Store`]. Clones share one connection and one memory limit. The `Debug` form has no
+/// credentials.
+#[derive(Clone, derive_more::Debug, derive_more::Display)]
+#[debug("S3Store({bucket}, skipped: {skipped:?})")]
+#[display("s3://{bucket}")]
+pub struct S3Store {
     bucket: Bucket,
-    connection: Connection,
+    connection: Arc<Connection>,
     limits: S3Limits,
     /// Permits of 1 MiB each.
     memory: Arc<Semaphore>,
-    /// How many listed objects had names that are not keys, for the `Debug` form.
-    skipped: AtomicU64,
+    /// How many listed objects had names that are not keys.
+    skipped: Arc<AtomicU64>,
 }
 
 impl S3Store {
@@ -104,13 +103,27 @@ impl S3Store {
         stop: Stop,
         limits: S3Limits,
     ) -> Result<Self, StoreError> {
-        Ok(Self(Arc::new(S3StoreInner {
-            connection: Connection::new(&bucket, access, &limits, stop)?,
+        Ok(Self {
+            connection: Arc::new(Connection::new(&bucket, access, &limits, stop)?),
             memory: Arc::new(Semaphore::new(units(limits.memory) as usize)),
-            skipped: AtomicU64::new(0),
+            skipped: Arc::default(),
             bucket,
             limits,
-        })))
+        })
+    }
+
+    fn place(&self, key: &Key) -> String {
+        format!("s3://{}/{key}", self.bucket)
+    }
+
+    /// Waits until the store's memory limit has room for this many bytes.
+    fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit, StoreError> {
+        let wanted = units(bytes).min(units(self.limits.memory));
+        self.connection.wait(&self.bucket, async {
+            let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
+            room.await
+                .map_err(|error| StoreError::failed(&self.bucket, error))
+        })
     }
 }
 
@@ -119,10 +132,10 @@ impl Store for S3Store {
         let prefix = directory.map(Key::directory);
         let prefix = prefix.as_ref().map_or("", Key::as_str);
         let place = format!("{self}/{prefix}");
-        let pages = self.0.connection.read(&place, async |client| {
+        let pages = self.connection.read(&place, async |client| {
             let request = client
                 .list_objects_v2()
-                .bucket(self.0.bucket.as_str())
+                .bucket(self.bucket.as_str())
                 .set_prefix((!prefix.is_empty()).then(|| prefix.to_owned()))
                 .set_delimiter((depth == Depth::Children).then(|| "/".to_owned()));
             request.into_paginator().send().try_collect().await
@@ -142,46 +155,13 @@ impl Store for S3Store {
                     modified: object.last_modified().and_then(time),
                 }),
                 Err(_) => {
-                    self.0.skipped.fetch_add(1, Ordering::Relaxed);
+                    self.skipped.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
         // Some servers sort by other rules than Amazon.
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(objects)
-    }
-
-    fn head(&self, key: &Key) -> Result<Object, StoreError> {
-        self.0.head(key)
-    }
-
-    fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
-        get::open(&self.0, key, span)
-    }
-
-    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
-        if body.size() <= self.0.limits.part {
-            put::put(&self.0, key, body, options)
-        } else {
-            put::put_in_parts(&self.0, key, body, options)
-        }
-    }
-
-    fn delete(&self, key: &Key) -> Result<(), StoreError> {
-        let deleted = self.0.connection.write(&self.0.place(key), async |client| {
-            let request = client.delete_object().bucket(self.0.bucket.as_str());
-            request.key(key.as_str()).send().await
-        });
-        match deleted {
-            Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl S3StoreInner {
-    fn place(&self, key: &Key) -> String {
-        format!("s3://{}/{key}", self.bucket)
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
@@ -201,14 +181,27 @@ impl S3StoreInner {
         })
     }
 
-    /// Waits until the store's memory limit has room for this many bytes.
-    fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit, StoreError> {
-        let wanted = units(bytes).min(units(self.limits.memory));
-        self.connection.wait(&self.bucket, async {
-            let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
-            room.await
-                .map_err(|error| StoreError::failed(&self.bucket, error))
-        })
+    fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
+        get::open(self, key, span)
+    }
+
+    fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
+        if body.size() <= self.limits.part {
+            put::put(self, key, body, options)
+        } else {
+            put::put_in_parts(self, key, body, options)
+        }
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        let deleted = self.connection.write(&self.place(key), async |client| {
+            let request = client.delete_object().bucket(self.bucket.as_str());
+            request.key(key.as_str()).send().await
+        });
+        match deleted {
+            Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet, time::timeout};
 
 use super::{
-    MIB, S3StoreInner, SHA256,
+    MIB, S3Store, SHA256,
     connection::{patient, retries},
     failure::{failure, plain},
 };
@@ -24,7 +24,7 @@ use crate::{
     digest::{Hasher, Sha256},
     location::Key,
     parallel::runtime,
-    store::{Body, Condition, PutOptions, StoreError, StoreFailureKind},
+    store::{Body, Condition, PutOptions, Store as _, StoreError, StoreFailureKind},
 };
 
 /// The maximum number of parts that S3 allows.
@@ -97,7 +97,7 @@ fn conditions(condition: &Condition) -> (Option<String>, Option<String>) {
 
 /// Writes an object with one request.
 pub(super) fn put(
-    store: &S3StoreInner,
+    store: &S3Store,
     key: &Key,
     body: &dyn Body,
     options: &PutOptions,
@@ -151,7 +151,7 @@ pub(super) fn put(
 /// An upload in several parts. It must be completed or aborted, because S3 charges for the stored
 /// parts.
 struct MultipartUpload<'a> {
-    store: &'a S3StoreInner,
+    store: &'a S3Store,
     key: &'a Key,
     options: &'a PutOptions,
     place: String,
@@ -162,7 +162,7 @@ struct MultipartUpload<'a> {
 
 /// Writes an object in several parts.
 pub(super) fn put_in_parts(
-    store: &S3StoreInner,
+    store: &S3Store,
     key: &Key,
     body: &dyn Body,
     options: &PutOptions,
@@ -198,7 +198,7 @@ fn part_size(size: u64, usual: u64) -> u64 {
 
 impl<'a> MultipartUpload<'a> {
     fn begin(
-        store: &'a S3StoreInner,
+        store: &'a S3Store,
         key: &'a Key,
         size: u64,
         options: &'a PutOptions,

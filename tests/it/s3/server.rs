@@ -195,7 +195,7 @@ fn client(port: u16) -> Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-2"))
-        .endpoint_url(at(port).as_str())
+        .endpoint_url(at(port).to_string())
         .force_path_style(true)
         .credentials_provider(Credentials::new(ID, SECRET, None, None, "test"));
     Client::from_conf(config.build())
