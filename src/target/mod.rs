@@ -41,17 +41,13 @@ impl Target {
     /// The target without its features: `gfx942` for `gfx942:xnack+`.
     #[must_use]
     pub fn base(&self) -> Self {
-        Self(self.base_str().into())
+        Self(self.0.split(':').next().unwrap_or(&self.0).into())
     }
 
     /// Whether code for this target runs with XNACK off, which is the normal mode of devices. Code
     /// for `gfx942:xnack+` does not, so it never counts as code for `gfx942`.
     pub fn runs_with_xnack_off(&self) -> bool {
         runs_with_xnack_off(&self.0)
-    }
-
-    fn base_str(&self) -> &str {
-        self.0.split(':').next().unwrap_or(&self.0)
     }
 }
 

@@ -24,29 +24,20 @@ impl PlatformView {
         windows: Option<&[Target]>,
         on_disk: impl IntoIterator<Item = Scope>,
     ) -> Self {
-        if linux.is_none() && windows.is_none() {
-            return Self::of_disk(on_disk);
-        }
+        let is_listed = linux.is_some() || windows.is_some();
         let (linux, windows) = (scopes(linux), scopes(windows));
-        let available: BTreeSet<Scope> = linux.union(&windows).cloned().collect();
+        let available: BTreeSet<Scope> = if is_listed {
+            linux.union(&windows).cloned().collect()
+        } else {
+            let on_disk = on_disk.into_iter();
+            on_disk.filter(|scope| *scope != Scope::Generic).collect()
+        };
         let default = linux.intersection(&windows).next();
         Self {
             default: default.or(available.first()).cloned(),
-            available: available.iter().cloned().collect(),
+            available: available.into_iter().collect(),
             linux: linux.iter().cloned().collect(),
             windows: windows.iter().cloned().collect(),
-        }
-    }
-
-    fn of_disk(on_disk: impl IntoIterator<Item = Scope>) -> Self {
-        let available: BTreeSet<Scope> = on_disk
-            .into_iter()
-            .filter(|scope| *scope != Scope::Generic)
-            .collect();
-        Self {
-            default: available.first().cloned(),
-            available: available.into_iter().collect(),
-            ..Self::default()
         }
     }
 
