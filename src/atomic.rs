@@ -145,10 +145,6 @@ impl StagedDir {
         self.staging.path()
     }
 
-    pub fn target(&self) -> &Path {
-        &self.target
-    }
-
     /// Renames the directory to its target. An existing target is removed only after the rename.
     pub fn replace(self) -> io::Result<()> {
         let (staging, target) = (self.staging, &self.target);
