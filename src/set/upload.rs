@@ -270,7 +270,8 @@ fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
         path.rsplit_once('/').is_some_and(|(directory, name)| {
             let is_twice = directory.rsplit('/').next() == Some(name);
             let is_ours = ours.contains(&**path) || has_page(path);
-            !is_ours && !(is_twice && has_page(directory))
+            let is_twin = is_twice && has_page(directory);
+            !is_ours && !is_twin
         })
     });
     listed.sort_unstable();
