@@ -1,7 +1,8 @@
 //! A package set at a place: in a directory, in a bucket or on a web server.
 //!
-//! `packages` and `set_json` say what a set is; `pages`, `html` and `install` render its index;
-//! `place` opens a place, `files` and `read` read its packages, `links` and `promised` its pages; `write` writes objects, for `indexing` and `upload`.
+//! `packages` and `set_json` say what a set is; `pages` and `install` render its index; `place` opens
+//! a place, `files` and `read` read its packages, `links` and `promised` its pages; `items` decides
+//! what happens to each object and `write` writes them, for `indexing` and `upload`.
 
 mod files;
 mod indexing;
