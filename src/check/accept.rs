@@ -13,7 +13,8 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     check::{Finding, RULES, Rule, RulePattern, Severity},
@@ -37,7 +38,6 @@ struct AcceptEntry {
     rule: RulePattern,
     /// The project or a glob for it; for a finding about a page, the path of the page. `None`
     /// matches everything.
-    #[serde(default)]
     package: Option<String>,
     /// Globs for paths in the package. An empty list matches everything.
     #[serde(default)]
@@ -51,7 +51,7 @@ struct AcceptEntry {
 }
 
 /// A finding, and why the list accepts it.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedFinding {
     #[serde(flatten)]
     pub finding: Finding,
@@ -138,10 +138,8 @@ impl AcceptList {
         let counted = findings.iter();
         for finding in counted.filter(|it| it.rule.severity > Severity::Note) {
             let key = (finding.rule.id, package_of(finding), finding.fact.as_str());
-            groups
-                .entry(key)
-                .or_default()
-                .extend(finding.member.clone());
+            let paths = groups.entry(key).or_default();
+            paths.extend(finding.member.clone());
         }
         for ((id, package, fact), paths) in groups {
             let Ok(rule) = id.parse() else { continue };
@@ -178,25 +176,21 @@ impl AcceptEntry {
     }
 
     fn to_toml(&self) -> String {
-        // A JSON string without control characters is a valid TOML string, and findings have none.
-        let text = |value: &str| serde_json::Value::from(value).to_string();
-        let mut keys = vec![("rule", text(&self.rule.to_string()))];
-        keys.extend(self.package.as_ref().map(|it| ("package", text(it))));
-        match self.paths.as_slice() {
-            [] => {}
-            [path] => keys.push(("paths", format!("[{}]", text(path)))),
-            paths => {
-                let paths = paths.iter().map(|path| format!("    {},\n", text(path)));
-                keys.push(("paths", format!("[\n{}]", paths.collect::<String>())));
-            }
+        // JSON strings without control characters are valid TOML, and findings have none.
+        let mut keys = vec![("rule", Value::from(self.rule.to_string()))];
+        keys.extend(self.package.clone().map(|it| ("package", it.into())));
+        if !self.paths.is_empty() {
+            keys.push(("paths", self.paths.clone().into()));
         }
         if !self.says.is_empty() {
-            keys.push(("says", text(&self.says)));
+            keys.push(("says", self.says.clone().into()));
         }
-        keys.push(("reason", text(&self.reason)));
-        keys.push(("until", self.until.to_string()));
-        let keys = keys.iter().map(|(key, value)| format!("{key} = {value}\n"));
-        format!("\n[[accept]]\n{}", keys.collect::<String>())
+        keys.push(("reason", self.reason.clone().into()));
+        let keys = keys
+            .iter()
+            .map(|(key, value)| format!("{key} = {value:#}\n"));
+        let (keys, until) = (keys.collect::<String>(), self.until);
+        format!("\n[[accept]]\n{keys}until = {until}\n")
     }
 }
 
@@ -265,8 +259,8 @@ mod tests {
         rule = "RW405"
         package = "rocm-sdk-core"
         paths = [
-            "lib/a[1].so",
-            "lib/b.so",
+          "lib/a[1].so",
+          "lib/b.so"
         ]
         says = "it needs glibc 2.34"
         reason = "known when this list was written"

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub use crate::check::facts::Cell;
 use crate::{
     check::{
-        facts::{ContentFacts, DeviceCodeFacts, HostCode, MemberFacts, NAMES, SetFacts, WheelFile},
-        finding::one_line,
-        path_facts,
+        facts::{ContentFacts, DeviceCodeFacts, MemberFacts, NAMES, SetFacts, WheelFile},
+        path_facts::{self, file_name, has_extension},
+        rule::one_line,
     },
     kpack::{CodeTarget, loader::wanted},
     target::{Target, TargetTable},
@@ -57,10 +57,14 @@ impl Coverage {
                 found.extend(codes.map(|code| (code, target, *wheel)));
             }
         }
-        for fat in fat(set) {
+        for (wheel, member, carried) in fat(set) {
             for target in &targets {
-                let codes = fat.code(target).into_iter();
-                found.extend(codes.map(|code| (code, target, fat.wheel)));
+                let accepted = accepted(target);
+                let own = carried.iter().filter(|it| accepted.contains(&it.0.base()));
+                found.extend(own.map(|(code, it)| {
+                    let code = inside(&member.path, code, it.code_objects, it.bytes);
+                    (code, target, wheel)
+                }));
             }
         }
         if devices.is_empty() {
@@ -136,30 +140,24 @@ fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
         let found = found_for(target);
         let codes = archive.codes().iter();
         let codes = codes.filter(|code| found.contains(&code.target.base()));
-        return codes
-            .map(|code| {
-                let key = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
-                let bytes = code.packed;
-                inside(key, &code.target, 1, bytes)
-            })
-            .collect();
+        let codes = codes.map(|code| {
+            let key = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
+            inside(key, &code.target, 1, code.packed)
+        });
+        codes.collect()
+    } else if has_extension(&member.path, "kpack") {
+        Vec::new()
+    } else {
+        vec![as_file(member)]
     }
-    if path_facts::has_extension(&member.path, "kpack") {
-        return Vec::new();
-    }
-    vec![as_file(member)]
 }
 
 /// Code for a target inside a file: of the library at a path, or with a key in an archive.
 fn inside(path: &str, target: &CodeTarget, code_objects: u64, bytes: u64) -> LibraryCode {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let name = one_line(&name.chars().take(LONGEST_NAME).collect::<String>());
+    let name: String = file_name(path).chars().take(LONGEST_NAME).collect();
+    let name = if name.is_empty() { "(unnamed)" } else { &name };
     LibraryCode {
-        library: if name.is_empty() {
-            "(unnamed)".to_owned()
-        } else {
-            name
-        },
+        library: one_line(name),
         needs_xnack: !target.runs_with_xnack_off(),
         cell: Cell {
             files: 0,
@@ -174,7 +172,7 @@ fn as_file(member: &MemberFacts) -> LibraryCode {
     let content = member.content.as_ref().ok();
     LibraryCode {
         library: path_facts::library(&member.path),
-        needs_xnack: match content.and_then(|content| content.code.as_ref()) {
+        needs_xnack: match content.map(|content| &content.code) {
             Some(DeviceCodeFacts::Objects(targets)) if !targets.is_empty() => {
                 targets.iter().all(|it| !it.runs_with_xnack_off())
             }
@@ -196,8 +194,8 @@ fn beside<'a>(
     let mut found = Vec::new();
     for (wheel, member) in set.members().filter(|(_, it)| is_device_file(&it.path)) {
         let content = member.content.as_ref().ok();
-        let is_host = content.and_then(ContentFacts::binary).is_some();
-        if is_host || path_facts::has_extension(&member.path, "py") {
+        let is_host = content.is_some_and(|it| it.elf().is_some() || it.imports.is_some());
+        if is_host || has_extension(&member.path, "py") {
             continue;
         }
         // Ignore the top-level directory: it may have the name of the family.
@@ -220,36 +218,21 @@ pub(super) fn is_device_file(path: &str) -> bool {
 /// SPIR-V, which is compiled for a device when it is loaded.
 const LATER: &str = "amdgcnspirv";
 
-/// A library that contains its device code.
-pub(super) struct FatLibrary<'a> {
-    pub(super) wheel: &'a WheelFile,
-    pub(super) member: &'a MemberFacts,
-    pub(super) carried: &'a BTreeMap<CodeTarget, Cell>,
-}
+/// A host wheel, a library in it that contains its device code, and that code.
+type FatLibrary<'a> = (
+    &'a WheelFile,
+    &'a MemberFacts,
+    &'a BTreeMap<CodeTarget, Cell>,
+);
 
-impl FatLibrary<'_> {
-    /// The code that runs on a target.
-    fn code(&self, target: &Target) -> Vec<LibraryCode> {
-        let accepted = accepted(target);
-        let own = self.carried.iter();
-        let own = own.filter(|(code, _)| accepted.contains(&code.base()));
-        own.map(|(code, it)| inside(&self.member.path, code, it.code_objects, it.bytes))
-            .collect()
-    }
-}
-
-/// The fat libraries in host wheels.
-pub(super) fn fat(set: &SetFacts) -> Vec<FatLibrary<'_>> {
-    let contents = set.contents();
-    let found = contents.filter_map(|(wheel, member, content)| match content.host_code()? {
-        HostCode::Fat(carried) if wheel.device_target().is_none() => Some(FatLibrary {
-            wheel,
-            member,
-            carried,
-        }),
-        _ => None,
-    });
-    found.collect()
+pub(super) fn fat(set: &SetFacts) -> impl Iterator<Item = FatLibrary<'_>> {
+    set.contents()
+        .filter_map(|(wheel, member, content)| match &content.code {
+            DeviceCodeFacts::Fat(carried) if wheel.device_target().is_none() => {
+                Some((wheel, member, carried))
+            }
+            _ => None,
+        })
 }
 
 /// The targets of the device wheels. Without device wheels, the targets of the families in the
@@ -259,12 +242,11 @@ pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
     if !devices.is_empty() {
         return devices.into_keys().collect();
     }
-    let mut found: BTreeSet<Target> = set.wheels.iter().flat_map(|it| promised(it)).collect();
-    for fat in fat(set) {
-        let bases = fat.carried.keys().map(CodeTarget::base);
-        found.extend(bases.filter_map(|it| it.target()));
-    }
-    found
+    let promised = set.wheels.iter().flat_map(|it| promised(it));
+    let carried = fat(set).flat_map(|(.., carried)| carried.keys());
+    promised
+        .chain(carried.filter_map(|it| it.base().target()))
+        .collect()
 }
 
 /// Whether it is a legacy set: no device wheels, and libraries for families.
@@ -276,21 +258,20 @@ pub(super) fn is_legacy(set: &SetFacts) -> bool {
 /// The targets of the family in the name of a package.
 pub(super) fn promised(wheel: &WheelFile) -> Vec<Target> {
     let table = TargetTable::builtin();
-    let project = wheel.project();
-    let own = project.and_then(|name| name.strip_prefix(&NAMES.of_family));
-    let family = own.and_then(|own| {
-        let mut families = table.families();
-        families.find(|it| it.as_str().eq_ignore_ascii_case(own))
-    });
-    let targets = family.map(|family| table.targets(family).cloned().collect());
-    targets.unwrap_or_default()
+    let own = wheel
+        .project()
+        .and_then(|name| name.strip_prefix(&NAMES.of_family));
+    let is_it = |name: &str| own.is_some_and(|own| name.eq_ignore_ascii_case(own));
+    let family = table.families().find(|it| is_it(it.as_str()));
+    let targets = family.into_iter().flat_map(|it| table.targets(it));
+    targets.cloned().collect()
 }
 
 /// Whether some of the code runs on a target with XNACK off.
 pub(super) fn serves(carried: &BTreeMap<CodeTarget, Cell>, target: &Target) -> bool {
     let accepted = accepted(target);
-    let mut targets = carried.keys();
-    targets.any(|it| it.runs_with_xnack_off() && accepted.contains(&it.base()))
+    let serves = |it: &CodeTarget| it.runs_with_xnack_off() && accepted.contains(&it.base());
+    carried.keys().any(serves)
 }
 
 /// The targets whose code in a library runs on `target` without features.
@@ -307,7 +288,7 @@ pub(super) fn found_for(target: &Target) -> BTreeSet<CodeTarget> {
 
 /// Whether a set has any code for a target.
 pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
-    set.device_wheels().contains_key(target) || fat(set).iter().any(|it| serves(it.carried, target))
+    set.device_wheels().contains_key(target) || fat(set).any(|(.., it)| serves(it, target))
 }
 
 /// Shows a table with a row for each library.

@@ -110,17 +110,13 @@ pub struct ContentFacts {
     /// The bytes, if rules need them.
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
-    pub code: Option<DeviceCodeFacts>,
-    pub windows: Option<WindowsFile>,
+    pub code: DeviceCodeFacts,
+    /// For a file for Windows: the file names of the libraries that it imports if it has device
+    /// code, or why they cannot be read.
+    pub imports: Option<Result<BTreeSet<String>, String>>,
 }
 
 impl ContentFacts {
-    /// The host binary in this file, ELF or Windows, if it could be read.
-    pub fn binary(&self) -> Option<Binary<'_>> {
-        let elf = self.elf().map(Binary::Elf);
-        elf.or(self.windows.as_ref().map(Binary::Windows))
-    }
-
     /// The ELF file, if it could be read.
     pub fn elf(&self) -> Option<&ElfFile> {
         match &self.elf {
@@ -132,41 +128,28 @@ impl ContentFacts {
     /// The archive of device code.
     pub fn archive(&self) -> Option<&DeviceArchive> {
         match &self.code {
-            Some(DeviceCodeFacts::Archive(archive)) => Some(archive),
+            DeviceCodeFacts::Archive(archive) => Some(archive),
             _ => None,
-        }
-    }
-
-    /// The device code of a host binary.
-    pub fn host_code(&self) -> Option<&HostCode> {
-        Some(self.binary()?.code())
-    }
-}
-
-/// A host binary that could be read.
-#[derive(Clone, Copy, Debug)]
-pub enum Binary<'a> {
-    Elf(&'a ElfFile),
-    Windows(&'a WindowsFile),
-}
-
-impl<'a> Binary<'a> {
-    pub fn code(self) -> &'a HostCode {
-        match self {
-            Self::Elf(file) => &file.code,
-            Self::Windows(file) => &file.code,
         }
     }
 }
 
 /// The device code of a file, from its headers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum DeviceCodeFacts {
+    #[default]
+    None,
     /// A code object or a bundle: the targets of its code objects, as far as they are known.
     Objects(BTreeSet<CodeTarget>),
     Archive(Box<DeviceArchive>),
     /// It begins like one of these, but cannot be parsed.
     Unreadable(String),
+    /// A host binary, whose code moved to archives. The references of its wrappers lead there.
+    Split(Vec<WrapperReference>),
+    /// A host binary with code inside: the amount for each target.
+    Fat(BTreeMap<CodeTarget, Cell>),
+    /// A host binary whose wrappers or markers are damaged, so that the code cannot be found.
+    Damaged(String),
 }
 
 /// A readable archive, without its code.
@@ -174,18 +157,6 @@ pub enum DeviceCodeFacts {
 pub struct DeviceArchive {
     pub file: Arc<SparseFile>,
     pub archive: KpackArchive<Arc<SparseFile>>,
-}
-
-/// The device code of a host binary.
-#[derive(Debug, PartialEq, Eq)]
-pub enum HostCode {
-    None,
-    /// Moved to archives. The references of its wrappers lead there.
-    Split(Vec<WrapperReference>),
-    /// Inside the binary: the amount for each target.
-    Fat(BTreeMap<CodeTarget, Cell>),
-    /// The wrappers or markers are damaged, so that the code cannot be found.
-    Damaged(String),
 }
 
 /// An amount of device code: that of one library for one target.
@@ -223,16 +194,6 @@ pub struct ElfFile {
     pub faults: Vec<String>,
     /// The program that a launcher runs, relative to the directory of the launcher.
     pub launches: Option<String>,
-    pub code: HostCode,
-}
-
-/// A program or a library for Windows.
-#[derive(Debug, PartialEq, Eq)]
-pub struct WindowsFile {
-    pub code: HostCode,
-    /// For a file with device code: the file names of the libraries that it imports, or why they
-    /// cannot be read.
-    pub needed: Result<BTreeSet<String>, String>,
 }
 
 /// The contents of `_devel.tar`, which `rocm-sdk init` unpacks to a directory beside the packages.
@@ -314,8 +275,9 @@ impl WheelFile {
     pub fn files(&self) -> impl Iterator<Item = (&str, &ContentFacts)> {
         let members = self.contents().map(|(member, it)| (&*member.path, it));
         let unpacked = self.unpacked();
-        members
-            .chain(unpacked.filter_map(|it| Some((it.entry.path.as_str(), it.content.as_ref()?))))
+        let unpacked =
+            unpacked.filter_map(|it| Some((it.entry.path.as_str(), it.content.as_ref()?)));
+        members.chain(unpacked)
     }
 
     /// The entries of its development files.
@@ -438,19 +400,16 @@ impl SetFacts {
 
     /// The device wheels by target. Those with an invalid target are left out.
     pub fn device_wheels(&self) -> BTreeMap<Target, &WheelFile> {
-        let wheels = self.wheels.iter().map(Arc::as_ref);
-        wheels
-            .filter_map(|wheel: &WheelFile| Some((wheel.device_target()?.ok()?, wheel)))
-            .collect()
+        let wheels = self.wheels.iter();
+        let found = wheels.filter_map(|wheel| Some((wheel.device_target()?.ok()?, &**wheel)));
+        found.collect()
     }
 
     /// The selector: the `rocm` sdist, whose extras select the other packages.
     pub fn selector(&self) -> Option<&SdistFile> {
         let mut sdists = self.sdists.iter().map(Arc::as_ref);
-        sdists.find(|sdist| {
-            let identity = sdist.facts().identity;
-            identity.is_some_and(|(name, _)| name.normalized() == "rocm")
-        })
+        let is_named = |name: &SdistFilename| name.name().normalized() == "rocm";
+        sdists.find(|sdist| sdist.name.as_ref().is_ok_and(is_named))
     }
 
     /// The first `_dist_info.py` with the tables of our builds; each package contains the same
@@ -463,11 +422,10 @@ impl SetFacts {
     /// The metadata of each package for which it can be parsed.
     pub fn metadata(&self) -> impl Iterator<Item = (&str, Metadata)> {
         let wheels = self.wheels.iter();
-        let wheels = wheels.filter_map(|wheel| Some((&*wheel.file, wheel.metadata()?)));
+        let wheels = wheels.filter_map(|it| Some((&*it.file, it.metadata()?)));
         let sdists = self.sdists.iter();
-        wheels.chain(
-            sdists.filter_map(|sdist| Some((&*sdist.file, sdist.metadata.as_ref().ok()?.clone()))),
-        )
+        let sdists = sdists.filter_map(|it| Some((&*it.file, it.metadata.clone().ok()?)));
+        wheels.chain(sdists)
     }
 
     /// The platforms of the wheels, as values of `sys_platform`.

@@ -5,26 +5,21 @@
 mod accept;
 pub mod coverage;
 pub mod facts;
-mod finding;
 mod judge;
 pub mod observe;
 mod path_facts;
 mod python;
-mod reach;
 mod read;
 mod report;
 mod rule;
 mod rules;
-mod sarif;
 mod sparse;
 
 pub use accept::{AcceptList, AcceptedFinding};
 pub use coverage::Coverage;
 pub use facts::SetFacts;
-pub use finding::Finding;
 pub use judge::judge;
 pub use read::{facts_of, inventory, sdists};
-pub use report::{Report, annotations, level};
-pub use rule::{RULES, Rule, RulePattern, RuleSelection, Severity};
+pub use report::{Report, annotations, level, sarif};
+pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
 pub use rules::{CheckOptions, Digests, PackageInventory, differences, originals};
-pub use sarif::sarif;

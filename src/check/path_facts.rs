@@ -12,19 +12,15 @@ use crate::{
 pub(super) fn targets(path: &str) -> BTreeSet<Target> {
     let mut found = BTreeSet::new();
     for (at, _) in path.match_indices("gfx") {
-        let before = path.get(..at).unwrap_or_default();
+        let (before, rest) = path.split_at(at);
         if before.ends_with(|c: char| c.is_ascii_alphanumeric()) {
             continue;
         }
-        let rest = path.get(at..).unwrap_or_default();
-        let end = rest.find(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit());
-        let name = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        let is_end = |c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit();
+        let name = rest.split(is_end).next().unwrap_or_default();
         let strict = format!("{name}-strict");
-        let name = if rest.starts_with(&strict) {
-            &strict
-        } else {
-            name
-        };
+        let is_strict = rest.starts_with(&strict);
+        let name = if is_strict { &strict } else { name };
         let target = name.parse::<Target>().ok();
         found.extend(target.filter(|it| TargetTable::builtin().product(it).is_some()));
     }
@@ -38,9 +34,9 @@ pub(super) fn covered(path: &str) -> BTreeSet<Target> {
     let mut found = targets(path);
     let with_units = path.contains("miopen/db");
     for (at, _) in path.match_indices("gfx") {
-        let rest = path.get(at..).unwrap_or_default();
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-        let name = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+        let (_, rest) = path.split_at(at);
+        let is_end = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+        let name = rest.split(is_end).next().unwrap_or_default();
         let word = name.split('-').next().unwrap_or_default();
         let known = TargetTable::builtin().known();
         found.extend(known.filter(|it| speaks_of(name, word, it)).cloned());
@@ -64,6 +60,11 @@ fn speaks_of(name: &str, word: &str, target: &Target) -> bool {
 fn has_units(word: &str, target: &str) -> bool {
     let units = word.strip_prefix(target).unwrap_or_default();
     !units.is_empty() && units.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The last component of a path.
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Whether a path has this extension. The comparison is case-sensitive.

@@ -14,7 +14,7 @@ use crate::{
     check::{
         PackageInventory, SetFacts,
         facts::SdistFile,
-        observe::{ObserveProgress, Outline, PackageReader, PortionFacts, Walk, read_sdist},
+        observe::{ObserveProgress, Outline, PackageReader, Portion, PortionFacts, read_sdist},
     },
     console::World,
     digest::Sha256,
@@ -46,25 +46,19 @@ pub fn facts_of(
             "the index has several versions, and {version} is the newest: the others are ignored"
         ));
     }
-    let pass = match (found.published.is_some(), place.local()) {
-        (false, _) => Pass::Portions,
-        (true, Some(_)) => Pass::Hashed,
-        (true, None) => Pass::Whole,
-    };
-    let mut set = read(&found.packages, pass, jobs, &place.to_string(), world)?;
+    // A wheel of which only the members count is read in portions, by several threads. Its digest
+    // is needed too if pages tell of it. A wheel in a store is then read in one stream.
+    let is_hashed = found.published.is_some();
+    let is_split = !is_hashed || place.local().is_some();
+    let mut set = read(
+        &found.packages,
+        (is_hashed, is_split),
+        jobs,
+        &place.to_string(),
+        world,
+    )?;
     set.published = found.published.map(Arc::new);
     Ok(set)
-}
-
-/// How wheels are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
-    /// In portions, by several threads.
-    Portions,
-    /// In portions, by several threads, one of which hashes the whole file.
-    Hashed,
-    /// In one stream, and hashed at the same time.
-    Whole,
 }
 
 /// A piece of work for one thread: its weight, and what it does.
@@ -72,33 +66,35 @@ type ReadJob<'a> = (u64, Box<dyn Fn() -> Result<FinishedRead> + Sync + 'a>);
 
 /// What a piece of work has read; for a wheel with its index.
 enum FinishedRead {
-    Portion(usize, PortionFacts),
-    Hash(usize, Option<(Sha256, u64)>),
-    Sdist(Arc<SdistFile>),
+    Wheel(usize, PortionFacts),
+    Sdist(SdistFile),
 }
 
 /// The facts of all packages, in the order of `packages` for any number of threads.
 fn read(
     packages: &[PackageFile],
-    pass: Pass,
+    pass: (bool, bool),
     jobs: NonZeroUsize,
     title: &str,
     world: &World,
 ) -> Result<SetFacts> {
     let total = packages.iter().map(PackageFile::size).sum::<u64>();
     let progress = world.console.progress("Checking", title, total);
-    let watch = ObserveProgress {
+    let watch = &ObserveProgress {
         stop: &world.stop,
         progress: &|bytes| progress.inc(bytes),
     };
     let (wheels, sdists): (Vec<_>, Vec<_>) = packages.iter().partition(|it| it.is_wheel());
     let outlines = outlines(&wheels, jobs, world)?;
-    let mut work = wheel_jobs(&wheels, &outlines, pass, &watch);
+    let mut work: Vec<ReadJob<'_>> = Vec::new();
+    for (index, outline) in outlines.iter().enumerate() {
+        work.extend(wheel_jobs((index, wheels[index]), outline, pass, watch));
+    }
     for package in sdists {
-        let job = || -> Result<FinishedRead> {
+        let job = || {
             let stream = package.stream(0..package.size())?;
-            let sdist = read_sdist(package.name(), stream, &watch)?;
-            Ok(FinishedRead::Sdist(Arc::new(sdist)))
+            let sdist = read_sdist(package.name(), stream, watch)?;
+            Ok(FinishedRead::Sdist(sdist))
         };
         work.push((package.size(), Box::new(job)));
     }
@@ -106,20 +102,17 @@ fn read(
     work.sort_by_key(|(weight, _)| Reverse(*weight));
     let mut set = SetFacts::default();
     let mut portions: HashMap<usize, Vec<PortionFacts>> = HashMap::new();
-    let mut digests = HashMap::new();
     let run = |(_, job): &ReadJob<'_>| job();
     parallel::try_each(&work, jobs, &world.stop, run, |_, done| match done {
-        FinishedRead::Portion(wheel, facts) => portions.entry(wheel).or_default().push(facts),
-        FinishedRead::Hash(wheel, digest) => _ = digests.insert(wheel, digest),
-        FinishedRead::Sdist(sdist) => set.sdists.push(sdist),
+        FinishedRead::Wheel(index, facts) => portions.entry(index).or_default().push(facts),
+        FinishedRead::Sdist(sdist) => set.sdists.push(Arc::new(sdist)),
     })?;
     drop(work);
     for package in packages {
         package.outcome()?;
     }
     for (index, outline) in outlines.into_iter().enumerate() {
-        let mut wheel = outline.finish(portions.remove(&index).unwrap_or_default());
-        wheel.digest = wheel.digest.or(digests.remove(&index).flatten());
+        let wheel = outline.finish(portions.remove(&index).unwrap_or_default());
         set.wheels.push(Arc::new(wheel));
     }
     set.sdists.sort_by(|one, other| one.file.cmp(&other.file));
@@ -127,38 +120,28 @@ fn read(
 }
 
 fn wheel_jobs<'a>(
-    wheels: &[&'a PackageFile],
-    outlines: &'a [Outline],
-    pass: Pass,
+    (index, package): (usize, &'a PackageFile),
+    outline: &'a Outline,
+    (is_hashed, is_split): (bool, bool),
     watch: &'a ObserveProgress<'a>,
 ) -> Vec<ReadJob<'a>> {
-    let mut jobs: Vec<ReadJob<'a>> = Vec::new();
-    for (wheel, (package, outline)) in wheels.iter().copied().zip(outlines).enumerate() {
-        let portions = match pass {
-            Pass::Portions | Pass::Hashed => outline.portions(),
-            Pass::Whole => vec![outline.whole()],
-        };
-        for portion in portions {
-            let weight = portion.weight();
-            let job = move || -> Result<FinishedRead> {
-                let facts = outline.read_portion(package, &portion, watch)?;
-                Ok(FinishedRead::Portion(wheel, facts))
-            };
-            jobs.push((weight, Box::new(job)));
-        }
-        if pass == Pass::Hashed {
-            let job = move || -> Result<FinishedRead> {
-                // The portions report the progress.
-                let watch = ObserveProgress {
-                    progress: &|_| (),
-                    ..*watch
-                };
-                let walk = Walk::new(package.stream(0..package.size())?, 0, &watch);
-                Ok(FinishedRead::Hash(wheel, walk.hashing(true).finish()?))
-            };
-            // Hashing is about four times as fast as inflating.
-            jobs.push((package.size() / 4, Box::new(job)));
-        }
+    let job = |portion: Portion| -> ReadJob<'a> {
+        let weight = portion.weight();
+        let read = move || outline.read_portion(package, &portion, watch);
+        (
+            weight,
+            Box::new(move || Ok(FinishedRead::Wheel(index, read()?))),
+        )
+    };
+    if !is_split {
+        return vec![job(outline.whole())];
+    }
+    let mut jobs: Vec<ReadJob<'_>> = outline.portions().into_iter().map(job).collect();
+    if is_hashed {
+        let hash = move || PortionFacts::hash(package, watch);
+        let job = move || Ok(FinishedRead::Wheel(index, hash()?));
+        // Hashing is about four times as fast as inflating.
+        jobs.push((package.size() / 4, Box::new(job)));
     }
     jobs
 }
@@ -187,7 +170,7 @@ pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<
         let outlines = outlines(&wheels, jobs, world)?;
         for (package, outline) in wheels.iter().zip(&outlines) {
             if let Some((project, _)) = identity(package.name()) {
-                let members = Some(outline.members());
+                let members = Some(outline.members().collect());
                 inventory.add(&project, Some(package.size()), members);
             }
         }
@@ -196,7 +179,7 @@ pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<
         let sdists = sdists.iter().map(|it| (it.name(), Some(it.size())));
         for (file, size) in sdists.chain(gone) {
             if let Some((project, _)) = identity(file) {
-                inventory.add_package(&project, size);
+                inventory.add(&project, size, None);
             }
         }
         Ok(inventory)

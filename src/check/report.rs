@@ -1,15 +1,20 @@
-//! [`Report`]: the result of a check, for the commands that print it or decide by it; and its
-//! annotations, which GitHub shows on the page of a run.
+//! [`Report`], the result of a check, in the forms that others read: JSON, annotations, which
+//! GitHub shows on the page of a run, and [SARIF
+//! 2.1.0](https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html), which GitHub's code
+//! scanning and other viewers read.
 
 use std::{cmp::Reverse, fmt};
 
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::{
-    check::{AcceptedFinding, Coverage, Finding, Rule, Severity},
+    check::{AcceptedFinding, Coverage, Finding, RULES, Rule, Severity},
     console::{Annotation, AnnotationLevel, many},
+    digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
+    location::percent_encode,
 };
 
 const SCHEMA: &str = "rocwheel-check-v1";
@@ -49,14 +54,10 @@ impl Report {
 
     /// Parses the output of `check --format json`. Fields that later versions add are ignored.
     pub fn parse(text: &str) -> Result<Self> {
-        #[derive(Deserialize)]
-        struct ReportSchema {
-            schema: String,
-        }
         let read = || -> Result<Self> {
-            let form: ReportSchema = serde_json::from_str(text)?;
-            ensure!(form.schema == SCHEMA, "its schema is {:?}", form.schema);
-            Ok(serde_json::from_str(text)?)
+            let form: Value = serde_json::from_str(text)?;
+            ensure!(form["schema"] == SCHEMA, "its schema is {}", form["schema"]);
+            Ok(serde_json::from_value(form)?)
         };
         read()
             .context("failed to read what `check` found")
@@ -153,140 +154,74 @@ pub fn level(severity: Severity) -> AnnotationLevel {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{check::rule, error::render};
+/// The document: every rule with its help, and a result for each finding.
+pub fn sarif(report: &Report) -> Value {
+    let rules: Vec<Value> = RULES.iter().map(|rule| descriptor(rule)).collect();
+    let results: Vec<Value> = report.findings.iter().map(result).collect();
+    json!({
+        "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "rocwheel",
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "columnKind": "utf16CodeUnits",
+            "results": results,
+        }],
+    })
+}
 
-    #[test]
-    fn a_report_is_read_as_it_was_written_and_ordered_by_rule() {
-        let rules = [
-            rule::UNCOVERED_LIBRARY,
-            rule::UNCOVERED_LIBRARY,
-            rule::UNRESOLVED_REQUIREMENT,
-            rule::UNREADABLE_PACKAGE,
-            rule::UNREADABLE_PACKAGE,
-        ];
-        let findings = rules.map(|rule| Finding::new(rule, "f").in_file("a").at("b"));
-        let mut report = Report::new(7, findings.to_vec(), Coverage::default());
-        report.accepted.push(AcceptedFinding {
-            finding: Finding::new(rule::RUNPATH, "f"),
-            reason: "r".to_owned(),
-        });
-        let text = serde_json::to_string(&report).unwrap();
-        assert_eq!(Report::parse(&text).unwrap(), report);
-        let newer = text.replacen('{', r#"{"new":{},"#, 1);
-        assert_eq!(Report::parse(&newer).unwrap(), report);
-        let order = report.by_rule();
-        let order: Vec<_> = order
-            .iter()
-            .map(|(rule, all)| (rule.id, all.len()))
-            .collect();
-        assert_eq!(order, [("RW101", 2), ("RW201", 1), ("RW303", 2)]);
-        assert_eq!(report.to_string(), "3 errors, 2 warnings, 1 accepted");
+fn descriptor(rule: &Rule) -> Value {
+    let explanation = rule.explanation();
+    json!({
+        "id": rule.id,
+        "name": rule.name,
+        "shortDescription": { "text": sentence(&rule.name.replace('-', " ")) },
+        "fullDescription": { "text": explanation },
+        "help": { "text": explanation, "markdown": explanation },
+        "defaultConfiguration": { "level": rule.severity },
+    })
+}
+
+fn result(finding: &Finding) -> Value {
+    let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
+    // A finding about the whole set has no file, but viewers drop results without a location.
+    let file = finding.file.as_deref().unwrap_or("set.json");
+    let uri: Vec<String> = file.split('/').map(percent_encode).collect();
+    let mut location = json!({
+        "physicalLocation": { "artifactLocation": { "uri": uri.join("/") } },
+    });
+    let mut text = sentence(&finding.fact);
+    if let Some(member) = &finding.member {
+        location["logicalLocations"] = json!([{ "fullyQualifiedName": member, "kind": "member" }]);
+        text = format!("`{member}`: {}.", finding.fact.trim_end_matches('.'));
     }
+    json!({
+        "ruleId": finding.rule.id,
+        "ruleIndex": index,
+        "level": finding.rule.severity,
+        "message": { "text": format!("{text} Fix: {}.", finding.rule.way_out()) },
+        "locations": [location],
+        "partialFingerprints": { "rocwheel/v1": fingerprint(finding) },
+    })
+}
 
-    #[test]
-    fn anything_else_is_refused_in_words() {
-        let newer = r#"{"schema":"rocwheel-check-v1","findings":[{"id":"RW999","fact":"f"}]}"#;
-        let refused = ["", "{}", r#"{"schema":"rocwheel-plan-v1"}"#, newer]
-            .map(|text| render(&Report::parse(text).unwrap_err()));
-        insta::assert_snapshot!(refused.concat(), @r#"
-        error: failed to read what `check` found
-          caused by: EOF while parsing a value at line 1 column 0
+/// Identifies a problem across versions of a package, so that viewers do not report it as new.
+fn fingerprint(finding: &Finding) -> String {
+    let file = finding.file.as_deref().unwrap_or_default();
+    let project = file.split('-').next().unwrap_or_default();
+    let member = finding.member.as_deref().unwrap_or_default();
+    let text = format!("{}\n{project}\n{member}", finding.rule.id);
+    Sha256::of(text.as_bytes()).to_string()
+}
 
-        hint: write it with `rocwheel check --format json`
-        error: failed to read what `check` found
-          caused by: missing field `schema` at line 1 column 2
-
-        hint: write it with `rocwheel check --format json`
-        error: failed to read what `check` found
-          caused by: its schema is "rocwheel-plan-v1"
-
-        hint: write it with `rocwheel check --format json`
-        error: failed to read what `check` found
-          caused by: a rule that this version does not have: "RW999" at line 1 column 55
-
-        hint: write it with `rocwheel check --format json`
-        "#);
-    }
+fn sentence(fragment: &str) -> String {
+    let mut chars = fragment.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), chars.as_str())
 }
 
 #[cfg(test)]
-mod annotation_tests {
-    use super::*;
-    use crate::check::{Coverage, RULES};
-
-    fn of(rules: usize) -> Vec<Annotation> {
-        let findings = RULES.iter().take(rules);
-        let findings =
-            findings.flat_map(|rule| [Finding::new(rule, "one"), Finding::new(rule, "two")]);
-        shown(findings.collect())
-    }
-
-    fn shown(findings: Vec<Finding>) -> Vec<Annotation> {
-        annotations(&Report::new(1, findings, Coverage::default()))
-    }
-
-    #[test]
-    fn there_are_no_more_annotations_than_github_shows_and_the_last_tells_of_the_rest() {
-        assert_eq!(of(1).len(), 1);
-        assert_eq!(of(MOST_ANNOTATIONS).len(), MOST_ANNOTATIONS);
-        let many = of(MOST_ANNOTATIONS + 2);
-        assert_eq!(many.len(), MOST_ANNOTATIONS);
-        let last = format!("{:?}", many.last());
-        assert!(last.contains("3 other rules found something too"), "{last}");
-        assert_eq!(of(RULES.len()).len(), MOST_ANNOTATIONS);
-    }
-
-    #[test]
-    fn ten_annotations_are_made_at_most_the_gravest_and_most_frequent_first() {
-        let each = RULES.iter().map(|rule| Finding::new(rule, "a fact"));
-        let frequent = (0..3).map(|at| {
-            let rule = RULES.iter().rfind(|it| it.severity == Severity::Error);
-            Finding::new(rule.unwrap(), format!("fact {at}"))
-        });
-        let shown = self::annotation_tests::shown(each.chain(frequent).collect());
-        assert_eq!(shown.len(), 10);
-        assert!(shown.iter().all(|it| it.level == AnnotationLevel::Error));
-        insta::assert_snapshot!(shown[0], @"
-        RW903 not-as-planned: a fact
-        fact 0
-        fact 1
-        fact 2
-        fix: build again from these artifacts, or compare with the plan of this set
-        ");
-        let warnings = RULES.iter().filter(|it| it.severity == Severity::Warning);
-        let warnings = warnings.map(|rule| Finding::new(rule, "a fact"));
-        let gravest = RULES
-            .iter()
-            .find(|it| it.severity == Severity::Error)
-            .unwrap();
-        let mixed = warnings.chain([Finding::new(gravest, "a fact")]);
-        let shown = self::annotation_tests::shown(mixed.collect());
-        assert_eq!(shown.len(), 10);
-        let errors = shown.iter().filter(|it| it.level == AnnotationLevel::Error);
-        assert_eq!(errors.count(), 1);
-        assert_eq!(shown[0].title, gravest.to_string());
-    }
-
-    #[test]
-    fn an_annotation_names_five_places_and_says_how_many_more() {
-        let rule = RULES[0];
-        let found = (0..7).map(|at| {
-            let finding = Finding::new(rule, "100% of it,\nall: of it");
-            finding
-                .in_file(format!("a{at}::error::.whl"))
-                .at("x\r\n::add-mask::y")
-        });
-        insta::assert_snapshot!(shown(found.collect())[0], @"
-        RW101 unreadable-package: a0::error::.whl: x��::add-mask::y: 100% of it,�all: of it
-        a1::error::.whl: x��::add-mask::y: 100% of it,�all: of it
-        a2::error::.whl: x��::add-mask::y: 100% of it,�all: of it
-        a3::error::.whl: x��::add-mask::y: 100% of it,�all: of it
-        a4::error::.whl: x��::add-mask::y: 100% of it,�all: of it
-        and 2 more in the log
-        fix: build or copy the file again
-        ");
-    }
-}
+mod tests;

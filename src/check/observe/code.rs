@@ -14,11 +14,11 @@ use std::{
 
 use crate::{
     check::{
-        facts::{Cell, DeviceArchive, DeviceCodeFacts, HostCode, WindowsFile},
+        facts::{Cell, DeviceArchive, DeviceCodeFacts},
         sparse::SparseFile,
     },
     elf::ReadAt,
-    error::{Error, Result, bail, ensure},
+    error::{Result, bail, ensure},
     kpack::{
         ByteRegion, CodeTarget,
         archive::{self, KpackArchive},
@@ -34,9 +34,8 @@ const BEGIN: u64 = 4 << 20;
 const BUNDLE: &[u8] = b"__CL";
 const EM_AMDGPU: u16 = 224;
 
-/// Reads a file of device code. `None` if it does not begin like an archive or a bundle; then
-/// nothing is read.
-pub(super) fn read(begin: &[u8], source: &mut impl Read) -> io::Result<Option<DeviceCodeFacts>> {
+/// Reads a file of device code. Nothing is read if it does not begin like an archive or a bundle.
+pub(super) fn read(begin: &[u8], source: &mut impl Read) -> io::Result<DeviceCodeFacts> {
     let found = if begin.starts_with(archive::MAGIC) {
         let file = Arc::new(SparseFile::archive(source)?);
         let archive = KpackArchive::open(Arc::clone(&file));
@@ -48,10 +47,9 @@ pub(super) fn read(begin: &[u8], source: &mut impl Read) -> io::Result<Option<De
         let targets = found.and_then(|found| bundle::targets(&region, &found));
         targets.map(DeviceCodeFacts::Objects)
     } else {
-        return Ok(None);
+        return Ok(DeviceCodeFacts::None);
     };
-    let unreadable = |error: Error| DeviceCodeFacts::Unreadable(format!("{error:#}"));
-    Ok(Some(found.unwrap_or_else(unreadable)))
+    Ok(found.unwrap_or_else(|error| DeviceCodeFacts::Unreadable(format!("{error:#}"))))
 }
 
 /// The target of an ELF file that is a code object itself.
@@ -88,37 +86,35 @@ fn target(flags: u32, version: u8) -> Option<CodeTarget> {
 }
 
 /// The device code of a host ELF file. `is_split` says that it has a marker.
-pub(super) fn of_host(file: &dyn ReadAt, is_split: bool) -> HostCode {
-    let found = if is_split {
-        host::references(file).map(HostCode::Split)
+pub(super) fn of_host(file: &dyn ReadAt, is_split: bool) -> DeviceCodeFacts {
+    known(if is_split {
+        host::references(file).map(DeviceCodeFacts::Split)
     } else {
         fat(file)
-    };
-    found.unwrap_or_else(damaged)
+    })
 }
 
-/// Reads a Windows file, and the names of the libraries that it imports.
-pub(super) fn of_windows(file: &dyn ReadAt) -> WindowsFile {
-    let code = match host::windows(file) {
-        Ok(host::Windows::Plain) => Ok(HostCode::None),
-        Ok(host::Windows::Split(references)) => Ok(HostCode::Split(references)),
-        Ok(host::Windows::Fat { code, wrapped }) => wrapped_code(file, &code, &wrapped),
-        Err(error) => Err(error),
+/// The device code of a Windows file, and the names of the libraries that it imports.
+pub(super) fn of_windows(file: &dyn ReadAt) -> (DeviceCodeFacts, Result<BTreeSet<String>, String>) {
+    let code = known(host::windows(file).and_then(|found| match found {
+        host::Windows::Plain => Ok(DeviceCodeFacts::None),
+        host::Windows::Split(references) => Ok(DeviceCodeFacts::Split(references)),
+        host::Windows::Fat { code, wrapped } => wrapped_code(file, &code, &wrapped),
+    }));
+    let imports = match code {
+        DeviceCodeFacts::Split(_) | DeviceCodeFacts::Fat(_) => host::imports(file),
+        _ => Ok(BTreeSet::new()),
     };
-    let code = code.unwrap_or_else(damaged);
-    let needed = match code {
-        HostCode::None | HostCode::Damaged(_) => Ok(BTreeSet::new()),
-        HostCode::Split(_) | HostCode::Fat(_) => host::imports(file),
-    };
-    WindowsFile {
-        code,
-        needed: needed.map_err(|error| format!("{error:#}")),
-    }
+    (code, imports.map_err(|error| format!("{error:#}")))
 }
 
-fn fat(file: &dyn ReadAt) -> Result<HostCode> {
+fn known(code: Result<DeviceCodeFacts>) -> DeviceCodeFacts {
+    code.unwrap_or_else(|error| DeviceCodeFacts::Damaged(format!("{error:#}")))
+}
+
+fn fat(file: &dyn ReadAt) -> Result<DeviceCodeFacts> {
     let code = match host::look(file)? {
-        FatFileKind::Plain | FatFileKind::Split => return Ok(HostCode::None),
+        FatFileKind::Plain | FatFileKind::Split => return Ok(DeviceCodeFacts::None),
         FatFileKind::Fat(fat) => fat.code,
         // No wrapper leads to this code, but the library may load it by other means.
         FatFileKind::Stuck { code, .. } if !code.is_empty() => code,
@@ -129,20 +125,17 @@ fn fat(file: &dyn ReadAt) -> Result<HostCode> {
 }
 
 /// The code of a file, whose wrappers must all lead to a bundle.
-fn wrapped_code(file: &dyn ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Result<HostCode> {
+fn wrapped_code(file: &dyn ReadAt, code: &Range<u64>, wrapped: &[u64]) -> Result<DeviceCodeFacts> {
     let section = ByteRegion::new(file, "device code", code)?;
     let found = bundle::find(&section)?;
-    let is_lost = |place: &&u64| !found.iter().any(|bundle| bundle.offset == **place);
-    let lost = wrapped.iter().find(is_lost);
-    ensure!(
-        lost.is_none(),
-        "a wrapper that leads to no bundle: to {:#x}",
-        lost.unwrap_or(&0)
-    );
+    for place in wrapped {
+        let is_there = found.iter().any(|bundle| bundle.offset == *place);
+        ensure!(is_there, "a wrapper that leads to no bundle: to {place:#x}");
+    }
     carried(&section, &found)
 }
 
-fn carried(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<HostCode> {
+fn carried(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<DeviceCodeFacts> {
     let mut carried: BTreeMap<CodeTarget, Cell> = BTreeMap::new();
     for bundle in bundles {
         for (target, bytes) in bundle::parts(section, bundle)? {
@@ -153,12 +146,7 @@ fn carried(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<HostCode> {
             });
         }
     }
-    Ok(HostCode::Fat(carried))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for `unwrap_or_else`")]
-fn damaged(error: Error) -> HostCode {
-    HostCode::Damaged(format!("{error:#}"))
+    Ok(DeviceCodeFacts::Fat(carried))
 }
 
 /// `EF_AMDGPU_MACH` in the [AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html), from gfx900 on.
@@ -223,28 +211,27 @@ mod tests {
         bytes
     }
 
-    fn shown(code: Option<DeviceCodeFacts>) -> String {
+    fn shown(code: DeviceCodeFacts) -> String {
         match code {
-            None => "none".to_owned(),
-            Some(DeviceCodeFacts::Objects(targets)) => {
+            DeviceCodeFacts::Objects(targets) => {
                 let targets: Vec<&str> = targets.iter().map(CodeTarget::as_str).collect();
                 targets.join(" ")
             }
-            Some(DeviceCodeFacts::Archive(_)) => "archive".to_owned(),
-            Some(DeviceCodeFacts::Unreadable(why)) => why,
+            DeviceCodeFacts::Unreadable(why) => why,
+            other => format!("{other:?}"),
         }
     }
 
     #[test]
     fn a_code_object_says_what_it_is_for() {
-        let said = |flags, version| shown(of_elf(&object(flags, version)));
+        let said = |flags, version| shown(of_elf(&object(flags, version)).unwrap());
         assert_eq!(said(0x4c, 3), "gfx942");
         assert_eq!(said(0x13f, 3), "gfx90a");
         assert_eq!(said(0xe3f, 2), "gfx90a:sramecc+:xnack-");
         assert_eq!(said(0xe3f, 1), "gfx90a");
         assert_eq!(said(0x5f, 4), "gfx9-4-generic");
         assert_eq!(said(0x21, 3), "");
-        assert_eq!(shown(of_elf(&&b"\x7fELF"[..])), "none");
+        assert!(of_elf(&&b"\x7fELF"[..]).is_none());
     }
 
     #[test]
@@ -256,7 +243,7 @@ mod tests {
         assert!(PROCESSORS.is_sorted());
     }
 
-    fn looked(bytes: &[u8]) -> Option<DeviceCodeFacts> {
+    fn looked(bytes: &[u8]) -> DeviceCodeFacts {
         read(bytes, &mut &*bytes).unwrap()
     }
 
@@ -267,10 +254,10 @@ mod tests {
         for bytes in [raw, compressed] {
             assert_eq!(shown(looked(&bytes)), "gfx90a:xnack+ gfx942");
             let cut = bytes.get(..34).unwrap();
-            assert!(matches!(looked(cut), Some(DeviceCodeFacts::Unreadable(_))));
+            assert!(matches!(looked(cut), DeviceCodeFacts::Unreadable(_)));
         }
-        assert_eq!(shown(looked(b"text")), "none");
-        assert_eq!(shown(looked(b"__C")), "none");
+        assert_eq!(shown(looked(b"text")), "None");
+        assert_eq!(shown(looked(b"__C")), "None");
         insta::assert_snapshot!(shown(looked(b"KPAK")), @"the header lies outside of what holds it: 4 bytes at 4 of 4");
     }
 }

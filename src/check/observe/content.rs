@@ -11,11 +11,13 @@ use std::{
 
 use crate::{
     check::{
-        facts::{ContentFacts, Elf, ElfFile, HostCode},
+        facts::{ContentFacts, DeviceCodeFacts, Elf, ElfFile},
         observe::code,
     },
     digest::Hasher,
-    elf::{self, Machine, ReadAt},
+    elf::{self, ReadAt},
+    error::Context as _,
+    loader::is_loadable,
     spool::Spool,
 };
 
@@ -52,7 +54,7 @@ pub(super) fn read(source: impl Read, len: u64, keep: Keep) -> io::Result<Conten
     let is_elf = begin.starts_with(ELF_MAGIC);
     let is_windows = begin.starts_with(WINDOWS_MAGIC);
     let mut held = Spool::new(IN_MEMORY);
-    let mut code = None;
+    let (mut elf, mut imports, mut code) = (None, None, DeviceCodeFacts::None);
     let mut whole = begin.as_slice().chain(&mut source);
     if is_kept || is_elf || is_windows {
         let mut chunk = Vec::new();
@@ -65,17 +67,17 @@ pub(super) fn read(source: impl Read, len: u64, keep: Keep) -> io::Result<Conten
     }
     io::copy(&mut source, &mut io::sink())?;
     if is_elf {
-        code = code::of_elf(&Tables::of(&held));
+        let (examined, found) = examine(&held);
+        (code, elf) = (found, Some(examined));
+    } else if is_windows {
+        let (found, names) = code::of_windows(&Tables::of(&held));
+        (code, imports) = (found, Some(names));
     }
-    let (elf, windows) = (
-        is_elf.then(|| examine(&held)),
-        is_windows.then(|| code::of_windows(&Tables::of(&held))),
-    );
     let kept = held.into_memory().filter(|_| is_kept);
     Ok(ContentFacts {
         elf,
         code,
-        windows,
+        imports,
         ..source.into_inner().content(len, kept)?
     })
 }
@@ -105,8 +107,8 @@ impl<R> HashedReader<R> {
             sha256,
             kept,
             elf: None,
-            code: None,
-            windows: None,
+            code: DeviceCodeFacts::None,
+            imports: None,
         })
     }
 }
@@ -151,35 +153,34 @@ impl ReadAt for Tables<'_> {
     }
 }
 
-fn examine(held: &Spool) -> Elf {
+/// What an ELF file says, and its device code.
+fn examine(held: &Spool) -> (Elf, DeviceCodeFacts) {
     let file = Tables::of(held);
+    let object = || code::of_elf(&Tables::of(held)).unwrap_or_default();
     let examined = elf::read(&file).and_then(|facts| {
-        let Some(facts) = facts else {
-            let why = "it is cut off after its first bytes".to_owned();
-            return Ok(Elf::Damaged(why));
-        };
-        let loads = facts.machine == Machine::X86_64 && facts.kind != elf::ElfKind::Other;
-        let faults = if loads {
-            elf::faults(&file)?
-        } else {
-            Vec::new()
-        };
-        let code = if loads {
-            code::of_host(&file, facts.kpack_ref)
-        } else {
-            HostCode::None
-        };
-        Ok(Elf::Read(Box::new(ElfFile {
-            launches: held.memory().and_then(launches),
-            code,
+        let facts = facts.context("it is cut off after its first bytes")?;
+        let (mut faults, mut code) = (Vec::new(), object());
+        if is_loadable(&facts) {
+            faults = elf::faults(&file)?;
+            code = code::of_host(&file, facts.kpack_ref);
+        }
+        let launches = held.memory().and_then(launches);
+        let file = ElfFile {
             facts,
             faults,
-        })))
+            launches,
+        };
+        Ok((Elf::Read(Box::new(file)), code))
     });
     if file.has_refused.get() {
-        return Elf::TooLarge;
+        return (Elf::TooLarge, object());
     }
-    examined.unwrap_or_else(|error| Elf::Damaged(format!("a damaged ELF file: {error:#}")))
+    examined.unwrap_or_else(|error| {
+        (
+            Elf::Damaged(format!("a damaged ELF file: {error:#}")),
+            object(),
+        )
+    })
 }
 
 fn launches(bytes: &[u8]) -> Option<String> {

@@ -5,7 +5,7 @@
 //! fields that contradict each other. Where fields disagree, installers may read different files
 //! from one archive; each contradiction becomes an [`ArchiveFault`].
 
-use std::collections::HashSet;
+use itertools::Itertools as _;
 
 use crate::{
     check::{
@@ -29,14 +29,17 @@ const ENTRY_MAGIC: &[u8] = b"PK\x01\x02";
 const LONGEST_END: u64 = 256 << 10;
 /// The largest directory that is read into memory: that of a million members with long names.
 const LONGEST_DIRECTORY: u64 = 256 << 20;
-/// The contradictions reported for one archive; the others are counted.
-const MOST_TOLD: usize = 3;
 
+/// What the end of a wheel says: its directory, or why that cannot be read.
 #[derive(Debug, Default)]
-pub(super) struct CentralDirectory {
+pub struct Outline {
+    pub(super) file: String,
+    pub(super) size: u64,
     /// Sorted by their offset in the file.
     pub(super) entries: Vec<DirectoryEntry>,
     pub(super) faults: Vec<ArchiveFault>,
+    /// Contradictions in the directory.
+    pub(super) told: Vec<String>,
     /// The offset at which the archive begins; not 0 if there is junk before it.
     pub(super) begin: u64,
     /// The offset of the directory, where the members end.
@@ -71,11 +74,21 @@ struct EndOfDirectory {
     offset: u64,
 }
 
-impl CentralDirectory {
-    pub(super) fn read(source: &dyn PackageReader) -> Result<Self> {
+impl Outline {
+    pub fn read(file: &str, source: &dyn PackageReader) -> Self {
         let mut this = Self::default();
-        let mut told = Vec::new();
-        let end = this.end(source, &mut told)?;
+        if let Err(error) = this.read_directory(source) {
+            this = Self {
+                faults: vec![ArchiveFault::Unreadable(format!("{error:#}"))],
+                ..Self::default()
+            };
+        }
+        (this.file, this.size) = (file.to_owned(), source.len());
+        this
+    }
+
+    fn read_directory(&mut self, source: &dyn PackageReader) -> Result<()> {
+        let end = self.end(source)?;
         // The directory ends where the end record begins, so its real offset follows from its
         // length. The offset in the record is relative to the begin of the archive; the difference
         // is the number of bytes before the archive.
@@ -90,34 +103,27 @@ impl CentralDirectory {
             );
         };
         if before > 0 {
-            this.faults.push(ArchiveFault::Around(before));
+            self.faults.push(ArchiveFault::Around(before));
         }
         let len = end.len;
         ensure!(len <= LONGEST_DIRECTORY, "a directory of {len} bytes");
-        (this.begin, this.start) = (before, start);
-        let directory = bytes(source, start..end.at)?;
-        this.read_entries(&directory, &mut told)?;
-        let (count, said) = (this.entries.len(), end.count);
+        (self.begin, self.start) = (before, start);
+        self.read_entries(&bytes(source, start..end.at)?)?;
+        let (count, said) = (self.entries.len(), end.count);
         if count as u64 != said {
-            told.push(format!(
+            self.told.push(format!(
                 "{count} members in the directory, and {said} in the end record"
             ));
         }
-        let mut names = HashSet::new();
-        let paths = this.entries.iter().map(|entry| &entry.path);
-        let twice = paths.filter(|path| !names.insert(*path));
-        told.extend(twice.map(|path| format!("`{path}` is there twice")));
-        this.faults.extend(inconsistent(told));
-        this.entries.sort_by_key(|entry| entry.at);
-        Ok(this)
+        let paths = self.entries.iter().map(|entry| &entry.path).duplicates();
+        let twice = paths.map(|path| format!("`{path}` is there twice"));
+        self.told.extend(twice);
+        self.entries.sort_by_key(|entry| entry.at);
+        Ok(())
     }
 
     /// Finds the end record, which must be at the end of the file.
-    fn end(
-        &mut self,
-        source: &dyn PackageReader,
-        told: &mut Vec<String>,
-    ) -> Result<EndOfDirectory> {
+    fn end(&mut self, source: &dyn PackageReader) -> Result<EndOfDirectory> {
         let len = source.len();
         let tail_at = len.saturating_sub(LONGEST_END);
         let tail = bytes(source, tail_at..len)?;
@@ -156,12 +162,12 @@ impl CentralDirectory {
             || !agree(plain.len, large.len, SATURATED)
             || !agree(plain.offset, large.offset, SATURATED)
         {
-            told.push("its two end records disagree".to_owned());
+            self.told.push("its two end records disagree".to_owned());
         }
         Ok(large)
     }
 
-    fn read_entries(&mut self, mut directory: &[u8], told: &mut Vec<String>) -> Result<()> {
+    fn read_entries(&mut self, mut directory: &[u8]) -> Result<()> {
         while !directory.is_empty() {
             let count = self.entries.len();
             let is_whole = directory.len() >= ENTRY && directory.starts_with(ENTRY_MAGIC);
@@ -173,7 +179,7 @@ impl CentralDirectory {
                 rest.with_context(|| format!("its directory is cut off after {count} members"))?;
             let (name, fields) = fields.split_at(name);
             let extra = &fields[..extra];
-            let entry = DirectoryEntry::new(header, name, extra, self.begin, told);
+            let entry = DirectoryEntry::new(header, name, extra, self.begin, &mut self.told);
             self.entries.push(entry);
             directory = rest;
         }
@@ -296,15 +302,6 @@ pub(super) fn large_fields<const N: usize>(
     }
 }
 
-/// Turns contradictions into faults: the first few, which often have the same cause as the rest,
-/// and the number of the others.
-pub(super) fn inconsistent(told: Vec<String>) -> impl Iterator<Item = ArchiveFault> {
-    let rest = told.len().saturating_sub(MOST_TOLD);
-    let more = (rest > 0).then(|| format!("and {rest} more contradictions"));
-    let first = told.into_iter().take(MOST_TOLD);
-    first.chain(more).map(ArchiveFault::Inconsistent)
-}
-
 pub(super) fn half(bytes: &[u8], at: usize) -> u64 {
     number(bytes, at, 2)
 }
@@ -364,17 +361,5 @@ mod tests {
         an extra field that runs over
         a second name in an extra field
         ");
-    }
-
-    #[test]
-    fn many_contradictions_are_told_by_the_first() {
-        let told = inconsistent((0..7).map(|index| index.to_string()).collect());
-        let told: Vec<String> = told
-            .map(|fault| match fault {
-                ArchiveFault::Inconsistent(why) => why,
-                other => format!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(told, ["0", "1", "2", "and 4 more contradictions"]);
     }
 }

@@ -13,8 +13,9 @@ use std::{
     str::FromStr,
 };
 
+pub use directory::Outline;
 pub use tarball::read_sdist;
-pub use wheel::{Outline, PortionFacts};
+pub use wheel::{Portion, PortionFacts};
 
 use crate::{
     digest::{Hasher, Sha256},
@@ -63,7 +64,7 @@ fn file_name<T: FromStr<Err = Error>>(file: &str) -> Result<T, String> {
 
 /// A buffered stream that knows its offset in the package, reports progress, can hash what passes,
 /// and fails when the user interrupts.
-pub(super) struct Walk<'a> {
+struct Walk<'a> {
     inner: BufReader<Box<dyn Read + 'a>>,
     at: u64,
     hasher: Option<Hasher>,
@@ -73,19 +74,19 @@ pub(super) struct Walk<'a> {
 const BUFFER: usize = 256 << 10;
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(stream: Box<dyn Read + 'a>, at: u64, watch: &'a ObserveProgress<'a>) -> Self {
+    /// Walks a stream that begins at this offset; `is_hashed` says whether to hash all bytes.
+    fn new(
+        stream: Box<dyn Read + 'a>,
+        at: u64,
+        is_hashed: bool,
+        watch: &'a ObserveProgress<'a>,
+    ) -> Self {
         Self {
             inner: BufReader::with_capacity(BUFFER, stream),
             at,
-            hasher: None,
+            hasher: is_hashed.then(Hasher::default),
             watch,
         }
-    }
-
-    /// Hashes all bytes that pass.
-    pub(super) fn hashing(mut self, is_hashed: bool) -> Self {
-        self.hasher = is_hashed.then(Hasher::default);
-        self
     }
 
     /// Skips to an offset.
@@ -96,7 +97,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads to the end. Returns digest and number of all bytes if they were hashed.
-    pub(super) fn finish(mut self) -> io::Result<Option<(Sha256, u64)>> {
+    fn finish(mut self) -> io::Result<Option<(Sha256, u64)>> {
         self.skip_to(u64::MAX)?;
         Ok(self.hasher.map(Hasher::finish))
     }

@@ -12,7 +12,7 @@ use flate2::read::GzDecoder;
 use crate::{
     archive::{ArchiveFormat, Decompressor, TarKind, TarReader},
     check::{
-        facts::{ContentFacts, DevelEntry, DevelTree, SdistFile},
+        facts::{ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistFile},
         observe::{
             ObserveProgress, Walk,
             content::{self, HashedReader, Keep},
@@ -70,6 +70,7 @@ pub(super) fn read_devel(
 }
 
 fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<()> {
+    use DeviceCodeFacts::{Archive, Objects, Unreadable};
     let mut tar = TarReader::new(source, u64::MAX);
     let mut held = 0_u64;
     while let Some(entry) = tar.next_entry()? {
@@ -82,11 +83,14 @@ fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<(
         held = held.saturating_add(own);
         ensure!(held <= most, "entries that take more than {most} bytes");
         let content = match entry.kind {
-            // No rule needs the device code of these files, and it may take memory.
-            TarKind::File { len, .. } => Some(ContentFacts {
-                code: None,
-                ..content::read(&mut tar, len, Keep::Facts)?
-            }),
+            TarKind::File { len, .. } => {
+                let mut content = content::read(&mut tar, len, Keep::Facts)?;
+                // No rule needs these, and they may take memory.
+                if let Objects(_) | Archive(_) | Unreadable(_) = content.code {
+                    content.code = DeviceCodeFacts::None;
+                }
+                Some(content)
+            }
             _ => None,
         };
         entries.push(DevelEntry { entry, content });
@@ -100,7 +104,7 @@ pub fn read_sdist<'a>(
     source: Box<dyn Read + 'a>,
     watch: &'a ObserveProgress<'a>,
 ) -> Result<SdistFile, Interrupted> {
-    let mut walk = Walk::new(source, 0, watch).hashing(true);
+    let mut walk = Walk::new(source, 0, true, watch);
     let mut sdist = SdistFile {
         file: file.to_owned(),
         name: file_name(file),

@@ -20,9 +20,7 @@ use crate::{
         observe::{
             ObserveProgress, PackageReader, Walk,
             content::{self, Keep},
-            directory::{
-                CentralDirectory, DirectoryEntry, half, inconsistent, large_fields, usize_of, word,
-            },
+            directory::{DirectoryEntry, Outline, half, large_fields, usize_of, word},
             file_name, tarball,
         },
         path_facts::has_extension,
@@ -41,13 +39,8 @@ const ENCRYPTED: u64 = 1;
 /// The sizes are in a data descriptor after the data, not in the local header.
 const DESCRIPTOR: u64 = 1 << 3;
 
-/// The facts at the end of a wheel: its directory, or why that cannot be read.
-#[derive(Debug)]
-pub struct Outline {
-    file: String,
-    size: u64,
-    directory: CentralDirectory,
-}
+/// The contradictions reported for one archive; the others are counted.
+const MOST_TOLD: usize = 3;
 
 /// Consecutive members of a wheel, which are read in one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,31 +70,32 @@ impl Portion {
     }
 }
 
-impl Outline {
-    pub fn read(file: &str, source: &dyn PackageReader) -> Self {
-        let directory = CentralDirectory::read(source);
-        let directory = directory.unwrap_or_else(|error| CentralDirectory {
-            faults: vec![ArchiveFault::Unreadable(format!("{error:#}"))],
-            ..CentralDirectory::default()
-        });
-        Self {
-            file: file.to_owned(),
-            size: source.len(),
-            directory,
-        }
+impl PortionFacts {
+    /// Hashes a wheel whose members are read in portions. These report the progress.
+    pub fn hash(source: &dyn PackageReader, watch: &ObserveProgress<'_>) -> Result<Self> {
+        let watch = ObserveProgress {
+            progress: &|_| (),
+            ..*watch
+        };
+        let walk = Walk::new(source.stream(0..source.len())?, 0, true, &watch);
+        Ok(Self {
+            digest: walk.finish()?,
+            ..Self::default()
+        })
     }
+}
 
+impl Outline {
     /// The path of each member, from the directory.
     pub fn members(&self) -> impl Iterator<Item = &str> {
-        let entries = self.directory.entries.iter();
-        entries.map(|entry| entry.path.as_str())
+        self.entries.iter().map(|entry| entry.path.as_str())
     }
 
     /// The whole wheel as one portion, which is also hashed: for a wheel in a store, of which each
     /// byte should be downloaded once.
     pub fn whole(&self) -> Portion {
         Portion {
-            members: 0..self.directory.entries.len(),
+            members: 0..self.entries.len(),
             bytes: 0..self.size,
             is_hashed: true,
         }
@@ -109,12 +103,12 @@ impl Outline {
 
     /// All members, split into portions that may be read at the same time.
     pub fn portions(&self) -> Vec<Portion> {
-        let entries = &self.directory.entries;
+        let count = self.entries.len();
         let mut portions = Vec::new();
-        let (mut first, mut start) = (0, self.directory.begin);
-        for next in 1..=entries.len() {
+        let (mut first, mut start) = (0, self.begin);
+        for next in 1..=count {
             let end = self.offset(next).max(start);
-            if end - start >= PORTION || next == entries.len() {
+            if end - start >= PORTION || next == count {
                 portions.push(Portion {
                     members: first..next,
                     bytes: start..end,
@@ -128,8 +122,8 @@ impl Outline {
 
     /// The offset of a member, or of the directory after the last one.
     fn offset(&self, member: usize) -> u64 {
-        let entry = self.directory.entries.get(member);
-        entry.map_or(self.directory.start, |entry| entry.at)
+        let entry = self.entries.get(member);
+        entry.map_or(self.start, |entry| entry.at)
     }
 
     pub fn read_portion(
@@ -156,16 +150,15 @@ impl Outline {
         watch: &ObserveProgress<'_>,
     ) -> Result<()> {
         let stream = source.stream(portion.bytes.clone())?;
-        let walk = Walk::new(stream, portion.bytes.start, watch);
-        let mut walk = walk.hashing(portion.is_hashed);
+        let mut walk = Walk::new(stream, portion.bytes.start, portion.is_hashed, watch);
         if portion.members.start == 0 {
             // The directory has reported bytes before the archive already.
-            walk.skip_to(self.directory.begin)?;
+            walk.skip_to(self.begin)?;
         }
         // The end of the member before, if it is known. After a damaged member it is not, so no gap
         // can be reported.
         let mut at = Some(walk.at);
-        let entries = self.directory.entries.get(portion.members.clone());
+        let entries = self.entries.get(portion.members.clone());
         for entry in entries.unwrap_or_default() {
             facts.gap(at, entry.at, &format!("`{}`", entry.path));
             let content = facts.content(&mut walk, entry);
@@ -189,13 +182,12 @@ impl Outline {
             name: file_name(&self.file),
             file: self.file,
             size: self.size,
-            faults: self.directory.faults,
+            faults: self.faults,
             members: Vec::new(),
             devel: None,
             digest: None,
         };
-        let mut told = Vec::new();
-        let mut errors = Vec::new();
+        let (mut told, mut errors) = (self.told, Vec::new());
         for portion in portions {
             wheel.members.extend(portion.members);
             wheel.devel = wheel.devel.or(portion.devel);
@@ -203,7 +195,11 @@ impl Outline {
             told.extend(portion.told);
             errors.extend(portion.error);
         }
-        wheel.faults.extend(inconsistent(told));
+        // The first contradictions often have the same cause as the rest.
+        let rest = told.len().saturating_sub(MOST_TOLD);
+        let more = (rest > 0).then(|| format!("and {rest} more contradictions"));
+        let told = told.into_iter().take(MOST_TOLD).chain(more);
+        wheel.faults.extend(told.map(ArchiveFault::Inconsistent));
         // One reason is enough why it cannot be read.
         errors.truncate(usize::from(wheel.is_readable()));
         let unreadable = errors.into_iter().map(ArchiveFault::Unreadable);

@@ -11,8 +11,8 @@ use super::{CheckOptions, some};
 use crate::{
     check::{
         facts::{NAMES, SetFacts},
-        finding::Findings,
-        path_facts, rule,
+        path_facts,
+        rule::{self, Findings},
     },
     wheel::DistName,
 };
@@ -43,29 +43,19 @@ impl PackageInventory {
         for wheel in &set.wheels {
             if let Some((name, _)) = wheel.facts().identity {
                 let members = wheel.contents().map(|(member, _)| &*member.path);
-                this.add(name, Some(wheel.size), Some(members));
+                this.add(name, Some(wheel.size), Some(members.collect()));
             }
         }
         for sdist in &set.sdists {
             if let Some((name, _)) = sdist.facts().identity {
-                this.add_package(name, Some(sdist.size));
+                this.add(name, Some(sdist.size), None);
             }
         }
         this
     }
 
-    /// Adds a package of which at most the size is known.
-    pub fn add_package(&mut self, project: &DistName, size: Option<u64>) {
-        self.add(project, size, None::<[&str; 0]>);
-    }
-
-    /// Adds a package with the paths of its members.
-    pub fn add<'a>(
-        &mut self,
-        project: &DistName,
-        size: Option<u64>,
-        members: Option<impl IntoIterator<Item = &'a str>>,
-    ) {
+    /// Adds a package with what is known of it: its size, and the paths of its members.
+    pub fn add(&mut self, project: &DistName, size: Option<u64>, members: Option<Vec<&str>>) {
         let stock = self.0.entry(project.normalized().to_owned()).or_default();
         // Wheels for several platforms belong to the same package.
         if let Some(size) = size {
@@ -130,10 +120,8 @@ fn changed(
         let fact = format!("`{name}` lacks files of the baseline: {named}");
         findings.of_set(rule::FILES_GONE, fact);
     }
-    let known: BTreeSet<_> = before
-        .iter()
-        .flat_map(|it| path_facts::targets(it))
-        .collect();
+    let known = before.iter().flat_map(|it| path_facts::targets(it));
+    let known: BTreeSet<_> = known.collect();
     let added = after.difference(before);
     let targets: BTreeSet<_> = added.flat_map(|it| path_facts::targets(it)).collect();
     let targets = targets.difference(&known).join(", ");
@@ -149,7 +137,7 @@ mod tests {
 
     fn stock(size: u64, members: Option<&[&str]>) -> Stock {
         let mut inventory = PackageInventory::default();
-        let members = members.map(|paths| paths.iter().copied());
+        let members = members.map(<[&str]>::to_vec);
         inventory.add(&"a".parse().unwrap(), Some(size), members);
         inventory.0.remove("a").unwrap()
     }

@@ -10,8 +10,7 @@ use crate::{
     check::{
         coverage,
         facts::{NAMES, SetFacts},
-        finding::Findings,
-        rule,
+        rule::{self, Findings},
     },
     loader::join,
     package::{Catalog, DistributionMode},
@@ -115,11 +114,13 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
 /// names packages for device code and for single targets, and none of them is built.
 fn is_in_libraries(set: &SetFacts, name: &DistName) -> bool {
     let target = name.normalized().strip_prefix(&NAMES.of_family);
-    let Some(target) = target.and_then(|it| it.parse::<Target>().ok()) else {
-        return device(name).is_some();
-    };
-    let mut wheels = set.wheels.iter();
-    wheels.any(|it| coverage::promised(it).contains(&target))
+    match target.and_then(|it| it.parse::<Target>().ok()) {
+        Some(target) => set
+            .wheels
+            .iter()
+            .any(|it| coverage::promised(it).contains(&target)),
+        None => device(name).is_some(),
+    }
 }
 
 /// The development files require each package to which their symlinks lead.
@@ -210,13 +211,9 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
 fn overlaid(set: &SetFacts, findings: &mut Findings) {
     let overlaid = &NAMES.overlaid;
     for wheel in set.device_wheels().into_values() {
-        let Some(metadata) = wheel.metadata() else {
-            continue;
-        };
-        let required = requirements_of(&metadata, &[]);
-        if !required
-            .iter()
-            .any(|(name, _)| name.normalized() == overlaid)
+        let is_it = |(name, _): &(DistName, _)| name.normalized() == overlaid;
+        if let Some(metadata) = wheel.metadata()
+            && !requirements_of(&metadata, &[]).iter().any(is_it)
         {
             let fact = format!("it does not require `{overlaid}`, which its code is for");
             findings.of(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
@@ -250,11 +247,10 @@ fn duplicates(set: &SetFacts, findings: &mut Findings) {
     for wheel in &set.wheels {
         let Ok(name) = &wheel.name else { continue };
         let key = (name.name().normalized(), name.tag().to_string());
-        if let Some(first) = seen.get(&key) {
+        let first = *seen.entry(key).or_insert(&wheel.file);
+        if first != wheel.file {
             let fact = format!("the set has `{first}` too");
             findings.of(rule::DUPLICATE_PACKAGE, &wheel.file, fact);
-        } else {
-            seen.insert(key, &wheel.file);
         }
     }
 }

@@ -2,9 +2,8 @@
 
 mod changes;
 mod complete;
-mod devel;
+mod installed;
 mod kpack;
-mod loadable;
 mod planned;
 mod published;
 mod python;
@@ -25,8 +24,7 @@ use crate::{
         AcceptList, RuleSelection,
         coverage::Coverage,
         facts::{ContentFacts, Elf, SetFacts},
-        finding::{Finding, Findings},
-        rule::{self, Rule},
+        rule::{self, Finding, Findings, Rule},
     },
     loader::{Dotted, FileContents, InstalledTree},
     target::Target,
@@ -90,8 +88,7 @@ pub(super) fn findings(
         complete::find,
         targets::find,
         kpack::find,
-        loadable::find,
-        devel::find,
+        installed::find,
         python::find,
     ] {
         find(&observed, &mut findings);

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     archive::TarKind,
     check::{
-        facts::{ContentFacts, DevelEntry, DevelTree, SdistFile, SetFacts, WheelFile},
-        finding::{Finding, Findings},
-        rule,
+        facts::{ContentFacts, DevelEntry, MemberFacts, SetFacts, WheelFile},
+        rule::{self, Finding, Findings},
     },
     digest::Sha256,
     package::document::{PlanDocument, PlannedMember, PlannedPackage, PlannedSource as Source},
@@ -47,16 +46,30 @@ pub fn differences(set: &SetFacts, plan: &PlanDocument, digests: &Digests) -> Ve
     let mut findings = Findings::default();
     let planned = plan.packages.iter().map(|it| (it.path.as_str(), it));
     let mut planned: BTreeMap<&str, &PlannedPackage> = planned.collect();
+    for package in set.packages().filter(|it| !planned.contains_key(it.file)) {
+        let fact = "in the set, and not planned";
+        findings.of(rule::UNPLANNED, package.file, fact);
+    }
     for wheel in &set.wheels {
-        match planned.remove(wheel.file.as_str()) {
-            Some(package) => wheel_changes(wheel, package, digests, &mut findings),
-            None => findings.of(rule::UNPLANNED, &wheel.file, EXTRA_PACKAGE),
+        if let Some(package) = planned.remove(wheel.file.as_str()) {
+            wheel_changes(wheel, package, digests, &mut findings);
         }
     }
     for sdist in &set.sdists {
-        match planned.remove(sdist.file.as_str()) {
-            Some(package) => sdist_changes(sdist, package, &mut findings),
-            None => findings.of(rule::UNPLANNED, &sdist.file, EXTRA_PACKAGE),
+        if let Some(package) = planned.remove(sdist.file.as_str()) {
+            let there = sdist.files.iter().map(|(path, it)| (path.as_str(), it));
+            let changes =
+                |place: (&str, &str), content, planned: &PlannedMember, to: &mut Findings| {
+                    let change = content_change(content, &planned.source, &Digests::new());
+                    to.at_each(rule::NOT_AS_PLANNED, place, change);
+                };
+            compare(
+                &sdist.file,
+                ("", &package.members),
+                there,
+                &mut findings,
+                changes,
+            );
         }
     }
     for file in planned.into_keys() {
@@ -65,20 +78,19 @@ pub fn differences(set: &SetFacts, plan: &PlanDocument, digests: &Digests) -> Ve
     findings.into_vec()
 }
 
-const EXTRA_PACKAGE: &str = "in the set, and not planned";
-
-/// Reports the paths that only one side has. Returns those that both have.
-fn both<'a, P, T>(
+/// Reports the paths that only one side has. `changes` compares those that both have.
+fn compare<'a, T>(
     file: &str,
-    planned: impl Iterator<Item = (String, P)>,
+    (top, planned): (&str, &[PlannedMember]),
     there: impl Iterator<Item = (&'a str, T)>,
     findings: &mut Findings,
-) -> Vec<(String, P, T)> {
+    changes: impl Fn((&str, &str), T, &PlannedMember, &mut Findings),
+) {
     let mut there: BTreeMap<&str, T> = there.collect();
-    let mut found = Vec::new();
-    for (path, planned) in planned {
+    for member in planned {
+        let path = format!("{top}{}", member.path);
         if let Some(it) = there.remove(path.as_str()) {
-            found.push((path, planned, it));
+            changes((file, &path), it, member, findings);
         } else {
             let fact = "planned, and not in the package";
             findings.at(rule::PLANNED_MISSING, (file, &path), fact);
@@ -88,17 +100,6 @@ fn both<'a, P, T>(
         let fact = "in the package, and not planned";
         findings.at(rule::UNPLANNED, (file, path), fact);
     }
-    found
-}
-
-fn sdist_changes(sdist: &SdistFile, package: &PlannedPackage, findings: &mut Findings) {
-    let planned = package.members.iter().map(|it| (it.path.clone(), it));
-    let there = sdist.files.iter().map(|(path, it)| (path.as_str(), it));
-    for (path, planned, content) in both(&sdist.file, planned, there, findings) {
-        if let Some(fact) = content_change(content, &planned.source, &Digests::new()) {
-            findings.at(rule::NOT_AS_PLANNED, (&sdist.file, &path), fact);
-        }
-    }
 }
 
 fn wheel_changes(
@@ -107,42 +108,37 @@ fn wheel_changes(
     digests: &Digests,
     findings: &mut Findings,
 ) {
-    let planned = package.members.iter().map(|it| (it.path.clone(), it));
     // RECORD is not compared: it follows from all other members.
     let is_compared = |path: &str| !path.ends_with(".dist-info/RECORD");
     let there = wheel.members.iter().map(|it| (it.path.as_str(), it));
     let there = there.filter(|(path, _)| is_compared(path));
-    for (path, planned, member) in both(&wheel.file, planned, there, findings) {
-        let Ok(content) = &member.content else {
-            continue;
+    let changes =
+        |place: (&str, &str), member: &MemberFacts, planned: &PlannedMember, to: &mut Findings| {
+            let Ok(content) = &member.content else { return };
+            if let (Source::Tree { top, members }, Some(tree)) = (&planned.source, &wheel.devel) {
+                let there = tree.entries.iter();
+                let there = there.map(|it| (it.entry.path.as_str(), it));
+                let changes =
+                    |place: (&str, &str), entry, planned: &PlannedMember, to: &mut Findings| {
+                        to.at_each(
+                            rule::NOT_AS_PLANNED,
+                            place,
+                            entry_changes(entry, planned, digests),
+                        );
+                    };
+                compare(place.0, (&format!("{top}/"), members), there, to, changes);
+            } else {
+                let facts = file_changes(content, member.mode & 0o111 != 0, planned, digests);
+                to.at_each(rule::NOT_AS_PLANNED, place, facts);
+            }
         };
-        if let (Source::Tree { top, members }, Some(tree)) = (&planned.source, &wheel.devel) {
-            tree_changes(&wheel.file, (top, members), tree, digests, findings);
-            continue;
-        }
-        for fact in file_changes(content, member.mode & 0o111 != 0, planned, digests) {
-            findings.at(rule::NOT_AS_PLANNED, (&wheel.file, &path), fact);
-        }
-    }
-}
-
-/// How the development files differ from the plan.
-fn tree_changes(
-    file: &str,
-    (top, members): (&str, &[PlannedMember]),
-    tree: &DevelTree,
-    digests: &Digests,
-    findings: &mut Findings,
-) {
-    let path = |member: &PlannedMember| format!("{top}/{}", member.path);
-    let planned = members.iter().map(|it| (path(it), it));
-    let there = tree.entries.iter();
-    let there = there.map(|it| (it.entry.path.as_str(), it));
-    for (path, planned, entry) in both(file, planned, there, findings) {
-        for fact in entry_changes(entry, planned, digests) {
-            findings.at(rule::NOT_AS_PLANNED, (file, &path), fact);
-        }
-    }
+    compare(
+        &wheel.file,
+        ("", &package.members),
+        there,
+        findings,
+        changes,
+    );
 }
 
 fn entry_changes(entry: &DevelEntry, planned: &PlannedMember, digests: &Digests) -> Vec<String> {

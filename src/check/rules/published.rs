@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use crate::{
-    check::{facts::SetFacts, finding::Findings, rule},
+    check::{
+        facts::SetFacts,
+        rule::{self, Findings},
+    },
     digest::Sha256,
     set::{ListingPlace, PageClaim, PublishedFacts, SidecarPromise, identity},
 };

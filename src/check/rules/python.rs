@@ -11,10 +11,9 @@ use super::Observed;
 use crate::{
     check::{
         facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
-        finding::Findings,
         path_facts::has_extension,
         python::{PythonModule, PythonModules, broken_imports, unresolved},
-        rule,
+        rule::{self, Findings},
     },
     elf::ElfKind,
     package::{
@@ -82,9 +81,8 @@ fn modules<'a>(
 fn names(wheel: &WheelFile, modules: &PythonModules<'_>, findings: &mut Findings) {
     let file = &wheel.file;
     if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
-        for fact in broken_calls(text, modules, "") {
-            findings.at(rule::BROKEN_IMPORT, (file, path), fact);
-        }
+        let facts = broken_calls(text, modules, "");
+        findings.at_each(rule::BROKEN_IMPORT, (file, path), facts);
     }
     imports(file, modules, findings);
     if let Some(metadata) = wheel.metadata() {
@@ -336,9 +334,8 @@ fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findin
         // If the list is in `src/rocm.egg-info`, the packages are in `src`.
         let top = list.rsplitn(3, '/').nth(2);
         let top = top.map_or(String::new(), |top| format!("{top}/"));
-        for fact in broken_calls(text, modules, &top) {
-            findings.at(rule::BROKEN_IMPORT, (&*sdist.file, list), fact);
-        }
+        let facts = broken_calls(text, modules, &top);
+        findings.at_each(rule::BROKEN_IMPORT, (&sdist.file, list), facts);
     }
 }
 

@@ -10,8 +10,8 @@ use crate::{
     check::{
         coverage::{self, Coverage, is_device_file},
         facts::{MemberFacts, SetFacts, WheelFile},
-        finding::Findings,
-        path_facts, rule,
+        path_facts,
+        rule::{self, Findings},
     },
     kpack::CodeTarget,
     target::{Target, TargetTable},
@@ -63,11 +63,8 @@ fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
         let named = path_facts::covered(&member.path);
         if let Some(first) = named.first().filter(|_| !named.contains(&base)) {
             let fact = format!("a file for `{first}` in the package of `{target}`");
-            findings.at(
-                rule::FOREIGN_DEVICE_FILE,
-                (&*wheel.file, &*member.path),
-                fact,
-            );
+            let place = (&*wheel.file, &*member.path);
+            findings.at(rule::FOREIGN_DEVICE_FILE, place, fact);
         }
     }
 }
@@ -101,9 +98,7 @@ fn devel_links(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
         return findings.at(rule, place, "not a list of links in JSON");
     };
     let top = path.split('/').next().unwrap_or_default();
-    for fact in wrong_links(wheel, top, &list.links) {
-        findings.at(rule, place, fact);
-    }
+    findings.at_each(rule, place, wrong_links(wheel, top, &list.links));
 }
 
 /// The differences between a list of links and the files of its wheel below `top`.
@@ -208,7 +203,7 @@ pub(in crate::check) fn covers(set: &SetFacts, target: &Target) -> bool {
 }
 
 fn lack(set: &SetFacts, target: &Target) -> Option<String> {
-    let is_fat = set.device_wheels().is_empty() && !coverage::fat(set).is_empty();
+    let is_fat = set.device_wheels().is_empty() && coverage::fat(set).next().is_some();
     match (
         coverage::covers(set, target),
         advertised(set).contains(target),
@@ -223,10 +218,10 @@ fn lack(set: &SetFacts, target: &Target) -> Option<String> {
 /// In a set with device wheels, no other wheel contains device code: neither files of it, nor
 /// libraries with it.
 fn host_wheels(set: &SetFacts, findings: &mut Findings) {
-    for fat in coverage::fat(set) {
-        let targets = fat.carried.keys().map(CodeTarget::as_str).join(", ");
+    for (wheel, member, carried) in coverage::fat(set) {
+        let targets = carried.keys().map(CodeTarget::as_str).join(", ");
         let fact = format!("it still carries its device code, for {targets}");
-        let place = (&*fat.wheel.file, &*fat.member.path);
+        let place = (&*wheel.file, &*member.path);
         findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
     }
     let ends = [".kpack", ".hsaco", ".co"];

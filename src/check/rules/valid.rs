@@ -10,12 +10,11 @@ use super::Observed;
 use crate::{
     check::{
         facts::{ArchiveFault, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
-        finding::Findings,
-        rule::{self, Rule},
+        rule::{self, Findings, Rule},
     },
     relpath::RelPath,
     version::Version,
-    wheel::{DistName, Metadata, Record, dist_info::WheelFacts},
+    wheel::{DistName, Metadata, Record, Tag, dist_info::WheelFacts},
 };
 
 /// The minor versions of Python 3 tried against `Requires-Python`.
@@ -221,9 +220,9 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
         Ok(facts) => facts,
         Err(error) => return findings.at(rule, place, format!("{error:#}")),
     };
-    let tags = |tags: &mut dyn Iterator<Item = String>| tags.sorted().join(" ");
-    let inside = tags(&mut facts.tags.iter().map(ToString::to_string));
-    if inside != tags(&mut name.tag().expand().iter().map(ToString::to_string)) {
+    let tags = |tags: &[Tag]| tags.iter().map(ToString::to_string).sorted().join(" ");
+    let inside = tags(&facts.tags);
+    if inside != tags(&name.tag().expand()) {
         let outside = name.tag();
         let fact = format!("its tag is `{inside}`, and the file name's `{outside}`");
         findings.at(rule, place, fact);

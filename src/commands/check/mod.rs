@@ -264,7 +264,8 @@ impl Policy {
         let facts = format!("{packages}: {report}");
         world.console.outcome("Checked", facts, level);
         for entry in unused {
-            let list = self.accept.shown();
+            let list = self.accept.accept.as_deref().unwrap_or(Path::new(""));
+            let list = list.display();
             world.console.warn(format!(
                 "{entry}: remove it from `{list}`, or write it again"
             ));
@@ -331,19 +332,12 @@ impl AcceptArgs {
         AcceptList::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))
     }
 
-    fn shown(&self) -> String {
-        let file = self.accept.as_ref();
-        file.map_or(String::new(), |file| file.display().to_string())
-    }
-
     /// Writes a list that accepts all findings of a report.
     fn write(&self, file: &Path, report: &Report, world: &World) -> Result<()> {
         let until = day(OffsetDateTime::now_utc() + ACCEPTED_FOR);
         let list = self.list()?;
-        fs::write(
-            file,
-            list.renewed(&report.accepted, &report.findings, &until),
-        )?;
+        let text = list.renewed(&report.accepted, &report.findings, &until);
+        fs::write(file, text)?;
         let count = report.count_from(Severity::Warning);
         let (count, file) = (many(count, "finding"), file.display());
         let facts = format!("{file}: {count} accepted until {until}; give each its reason");

@@ -123,12 +123,10 @@ fn fat(gap: usize, is_page: bool) -> Vec<u8> {
         .build()
 }
 
-fn carried(elf: &Elf) -> String {
-    let Elf::Read(elf) = elf else {
-        panic!("not read")
-    };
-    let HostCode::Fat(carried) = &elf.code else {
-        panic!("{:?}", elf.code)
+fn carried(bytes: &[u8]) -> String {
+    let code = seen(bytes, Keep::Facts).code;
+    let DeviceCodeFacts::Fat(carried) = &code else {
+        panic!("{code:?}")
     };
     let amounts = carried.iter();
     let amounts =
@@ -138,15 +136,15 @@ fn carried(elf: &Elf) -> String {
 
 #[test]
 fn a_library_of_any_size_says_what_code_is_in_it() {
-    let small = examined(&fat(1000, true));
-    insta::assert_snapshot!(carried(&small), @"
+    let small = carried(&fat(1000, true));
+    insta::assert_snapshot!(small, @"
     gfx1100: 1, 70000
     gfx90a:xnack+: 2, 200
     gfx942: 1, 5000
     ");
-    assert_eq!(carried(&examined(&fat(33 << 20, true))), carried(&small));
+    assert_eq!(carried(&fat(33 << 20, true)), small);
     // Bundles where no compiler lays them.
-    assert_eq!(carried(&examined(&fat(33 << 20, false))), carried(&small));
+    assert_eq!(carried(&fat(33 << 20, false)), small);
 }
 
 #[test]
@@ -155,11 +153,9 @@ fn what_is_wrong_with_a_large_library_is_told_as_of_a_small_one() {
         let mut bytes = fat(gap, true);
         let magic = bytes.windows(8).position(|it| it == b"__CLANG_").unwrap();
         bytes[magic + 3] = b'?';
-        let Elf::Read(elf) = examined(&bytes) else {
-            panic!("not read")
-        };
-        let HostCode::Damaged(why) = &elf.code else {
-            panic!("{:?}", elf.code)
+        let code = seen(&bytes, Keep::Facts).code;
+        let DeviceCodeFacts::Damaged(why) = &code else {
+            panic!("{code:?}")
         };
         assert_eq!(
             why,
@@ -191,10 +187,10 @@ fn for_windows(gap: usize, name_at: u32) -> Vec<u8> {
 
 #[test]
 fn a_library_for_windows_of_any_size_says_what_it_is_linked_with() {
-    let windows = |gap| seen(&for_windows(gap, 40), Keep::Facts).windows.unwrap();
-    let small = windows(1000);
-    let needed = small.needed.clone().unwrap();
-    assert_eq!(needed.into_iter().collect::<Vec<_>>(), ["rocblas.dll"]);
-    assert!(matches!(small.code, HostCode::Fat(_)));
-    assert_eq!(windows(33 << 20), small);
+    for gap in [1000, 33 << 20] {
+        let bytes = for_windows(gap, 40);
+        let imports = seen(&bytes, Keep::Facts).imports.unwrap().unwrap();
+        assert_eq!(imports.into_iter().collect::<Vec<_>>(), ["rocblas.dll"]);
+        assert_eq!(carried(&bytes), "gfx942: 1, 5000");
+    }
 }

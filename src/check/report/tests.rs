@@ -1,0 +1,132 @@
+//! Reports as they are written and read, and their annotations.
+
+use super::*;
+use crate::{
+    check::{Coverage, RULES, rule},
+    error::render,
+};
+
+#[test]
+fn a_report_is_read_as_it_was_written_and_ordered_by_rule() {
+    let rules = [
+        rule::UNCOVERED_LIBRARY,
+        rule::UNCOVERED_LIBRARY,
+        rule::UNRESOLVED_REQUIREMENT,
+        rule::UNREADABLE_PACKAGE,
+        rule::UNREADABLE_PACKAGE,
+    ];
+    let findings = rules.map(|rule| Finding::new(rule, "f").in_file("a").at("b"));
+    let mut report = Report::new(7, findings.to_vec(), Coverage::default());
+    report.accepted.push(AcceptedFinding {
+        finding: Finding::new(rule::RUNPATH, "f"),
+        reason: "r".to_owned(),
+    });
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(Report::parse(&text).unwrap(), report);
+    let newer = text.replacen('{', r#"{"new":{},"#, 1);
+    assert_eq!(Report::parse(&newer).unwrap(), report);
+    let order = report.by_rule();
+    let order: Vec<_> = order
+        .iter()
+        .map(|(rule, all)| (rule.id, all.len()))
+        .collect();
+    assert_eq!(order, [("RW101", 2), ("RW201", 1), ("RW303", 2)]);
+    assert_eq!(report.to_string(), "3 errors, 2 warnings, 1 accepted");
+}
+
+#[test]
+fn anything_else_is_refused_in_words() {
+    let newer = r#"{"schema":"rocwheel-check-v1","findings":[{"id":"RW999","fact":"f"}]}"#;
+    let refused = ["", "{}", r#"{"schema":"rocwheel-plan-v1"}"#, newer]
+        .map(|text| render(&Report::parse(text).unwrap_err()));
+    insta::assert_snapshot!(refused.concat(), @r#"
+    error: failed to read what `check` found
+      caused by: EOF while parsing a value at line 1 column 0
+
+    hint: write it with `rocwheel check --format json`
+    error: failed to read what `check` found
+      caused by: its schema is null
+
+    hint: write it with `rocwheel check --format json`
+    error: failed to read what `check` found
+      caused by: its schema is "rocwheel-plan-v1"
+
+    hint: write it with `rocwheel check --format json`
+    error: failed to read what `check` found
+      caused by: a rule that this version does not have: "RW999"
+
+    hint: write it with `rocwheel check --format json`
+    "#);
+}
+
+fn of(rules: usize) -> Vec<Annotation> {
+    let findings = RULES.iter().take(rules);
+    let findings = findings.flat_map(|rule| [Finding::new(rule, "one"), Finding::new(rule, "two")]);
+    shown(findings.collect())
+}
+
+fn shown(findings: Vec<Finding>) -> Vec<Annotation> {
+    annotations(&Report::new(1, findings, Coverage::default()))
+}
+
+#[test]
+fn there_are_no_more_annotations_than_github_shows_and_the_last_tells_of_the_rest() {
+    assert_eq!(of(1).len(), 1);
+    assert_eq!(of(MOST_ANNOTATIONS).len(), MOST_ANNOTATIONS);
+    let many = of(MOST_ANNOTATIONS + 2);
+    assert_eq!(many.len(), MOST_ANNOTATIONS);
+    let last = format!("{:?}", many.last());
+    assert!(last.contains("3 other rules found something too"), "{last}");
+    assert_eq!(of(RULES.len()).len(), MOST_ANNOTATIONS);
+}
+
+#[test]
+fn ten_annotations_are_made_at_most_the_gravest_and_most_frequent_first() {
+    let each = RULES.iter().map(|rule| Finding::new(rule, "a fact"));
+    let frequent = (0..3).map(|at| {
+        let rule = RULES.iter().rfind(|it| it.severity == Severity::Error);
+        Finding::new(rule.unwrap(), format!("fact {at}"))
+    });
+    let told = shown(each.chain(frequent).collect());
+    assert_eq!(told.len(), 10);
+    assert!(told.iter().all(|it| it.level == AnnotationLevel::Error));
+    insta::assert_snapshot!(told[0], @"
+    RW903 not-as-planned: a fact
+    fact 0
+    fact 1
+    fact 2
+    fix: build again from these artifacts, or compare with the plan of this set
+    ");
+    let warnings = RULES.iter().filter(|it| it.severity == Severity::Warning);
+    let warnings = warnings.map(|rule| Finding::new(rule, "a fact"));
+    let gravest = RULES
+        .iter()
+        .find(|it| it.severity == Severity::Error)
+        .unwrap();
+    let mixed = warnings.chain([Finding::new(gravest, "a fact")]);
+    let told = shown(mixed.collect());
+    assert_eq!(told.len(), 10);
+    let errors = told.iter().filter(|it| it.level == AnnotationLevel::Error);
+    assert_eq!(errors.count(), 1);
+    assert_eq!(told[0].title, gravest.to_string());
+}
+
+#[test]
+fn an_annotation_names_five_places_and_says_how_many_more() {
+    let rule = RULES[0];
+    let found = (0..7).map(|at| {
+        let finding = Finding::new(rule, "100% of it,\nall: of it");
+        finding
+            .in_file(format!("a{at}::error::.whl"))
+            .at("x\r\n::add-mask::y")
+    });
+    insta::assert_snapshot!(shown(found.collect())[0], @"
+    RW101 unreadable-package: a0::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+    a1::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+    a2::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+    a3::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+    a4::error::.whl: x��::add-mask::y: 100% of it,�all: of it
+    and 2 more in the log
+    fix: build or copy the file again
+    ");
+}
