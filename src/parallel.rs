@@ -138,18 +138,13 @@ fn run<I: Sync, T: Send>(
     Ok(failed.into_iter().map(|(_, error)| error).collect())
 }
 
-fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
-    match failed.len() {
-        0 => Ok(()),
-        1 => failed.pop().map_or(Ok(()), Err),
-        _ => Err(together(&failed, tried)),
-    }
-}
-
 /// Combines several failures into one error.
-fn together(failed: &[Error], tried: usize) -> Error {
+fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
+    if failed.len() < 2 {
+        return failed.pop().map_or(Ok(()), Err);
+    }
     let mut text = format!("{} of {tried} failed", failed.len());
-    for error in failed {
+    for error in &failed {
         text.push_str("\n  ");
         text.push_str(&one_line(error));
     }
@@ -160,7 +155,7 @@ fn together(failed: &[Error], tried: usize) -> Error {
     } else {
         anyhow!(text)
     };
-    advice.into_iter().fold(error, hinted)
+    Err(advice.into_iter().fold(error, hinted))
 }
 
 /// The threads of the only asynchronous runtime of the process. Requests mostly wait for the network,

@@ -224,10 +224,9 @@ impl Clients {
             let config = unsigned.to_builder().credentials_provider(credentials);
             client(&config.build())
         });
-        let unsigned_client = client(&unsigned);
         let clients = Self {
             signed,
-            unsigned: unsigned_client,
+            unsigned: client(&unsigned),
         };
         Ok((clients, endpoint.is_none_or(is_private)))
     }

@@ -133,18 +133,13 @@ pub(super) fn put(
             request.send().await
         }
     });
-    let is_refusal = |error: &StoreError| {
-        matches!(
-            error.kind(),
-            StoreFailureKind::Unavailable | StoreFailureKind::Failed | StoreFailureKind::Unusable
-        )
-    };
-    written.map(drop).map_err(|error| {
-        if key.is_directory() && is_refusal(&error) {
+    written.map(drop).map_err(|error| match error.kind() {
+        StoreFailureKind::Unavailable | StoreFailureKind::Failed | StoreFailureKind::Unusable
+            if key.is_directory() =>
+        {
             error.advised(NO_DIRECTORY_PAGES)
-        } else {
-            error
         }
+        _ => error,
     })
 }
 
