@@ -11,11 +11,9 @@ use std::{
 use flate2::{CrcReader, read::DeflateDecoder};
 
 use super::{
-    inventory::ArtifactArchive,
-    output::OutputForm,
-    source::{ArchiveSource, Parcel},
-    state::{Fetched, PathExtent},
-    zip_directory::ZipSpan,
+    output::{Fetched, OutputForm, PathExtent},
+    run_artifacts::ZipSpan,
+    source::{ArchiveSource, ArtifactArchive, Parcel},
 };
 use crate::{
     artifact::{Staged, UnpackLimits, stage},

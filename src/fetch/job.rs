@@ -1,29 +1,38 @@
 //! One fetch: [`FetchRequest`] says what the user asked for, `decide` makes a [`FetchJob`] of it,
-//! and `carry_out` downloads.
+//! and `carry_out` downloads all due parcels, several at once.
 
-use std::{collections::BTreeSet, num::NonZeroUsize, path::Path, time::Duration};
+use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use itertools::Itertools as _;
 
 use super::{
-    completeness::{Completeness, subset},
-    download_all::deliver,
-    inventory::ArtifactArchive,
-    output::{OutputDir, OutputForm},
+    download::{Ground, Received, receive},
+    output::{FetchState, OutputDir, OutputForm},
     plan::FetchPlan,
     query::RunQuery,
-    select::{ArchiveSelection, Wish, select},
-    source::ArchiveSource,
-    state::Sufficiency,
+    select::{ArchiveSelection, Completeness, Wish, select, subset},
+    source::{ArchiveSource, ArtifactArchive, Parcel},
 };
 use crate::{
     artifact::ArtifactName,
-    atomic::lock::{Lock, LockPurpose},
-    console::{World, few, many, took},
-    error::{No, Result, TimeOver, hinted},
+    atomic::{
+        lock::{Lock, LockPurpose},
+        space,
+    },
+    console::{World, few, many, size, took},
+    error::{Error, Hint as _, No, Result, TimeOver, anyhow, hinted, hints, one_line},
     package::catalog::Catalog,
+    parallel,
     run::Run,
 };
+
+/// Unpacked artifacts of ROCm are three to five times as large as their archives.
+const USUALLY: u64 = 4;
 
 /// What the user asked for.
 pub struct FetchRequest<'a> {
@@ -41,11 +50,9 @@ pub struct FetchJob<'a> {
     /// The run that the artifacts belong to.
     pub run: Run,
     pub plan: FetchPlan,
-    enough: Sufficiency,
+    request: FetchRequest<'a>,
     source: Box<dyn ArchiveSource + 'a>,
     output: OutputDir,
-    downloads: NonZeroUsize,
-    time: Option<Duration>,
     /// Held until the job is dropped, so that no other fetch changes the artifacts while they are
     /// used.
     lock: Option<Lock>,
@@ -79,7 +86,7 @@ impl<'a> FetchRequest<'a> {
             world.console.status("Listed", facts);
             self.choose(inventory, world)
         };
-        let (run, (source, selection)) = self.query.settle(world, choose)?;
+        let (run, (source, selection)) = self.query.settle(world, &choose)?;
         let parcels = source.parcels(&selection.archives, self.downloads)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
@@ -102,11 +109,9 @@ impl<'a> FetchRequest<'a> {
         Ok(FetchJob {
             run,
             plan,
-            enough: self.wish.enough(),
+            request: self,
             source,
             output,
-            downloads: self.downloads,
-            time: self.time,
             lock,
         })
     }
@@ -138,18 +143,18 @@ impl<'a> FetchRequest<'a> {
 }
 
 impl FetchJob<'_> {
+    /// Downloads what is due and, with `--flatten`, merges it into one tree.
     pub fn carry_out(&self, world: &World) -> Result<()> {
         if let Some(lock) = &self.lock
             && !self.plan.due().is_empty()
         {
             lock.ensure_writable()?;
         }
-        let work = || {
-            let to = (&self.output, &self.enough);
-            deliver(&*self.source, &self.plan, to, self.downloads, world)
+        let Some(time) = self.request.time else {
+            return self.deliver(world);
         };
-        let Some(time) = self.time else { return work() };
-        world.stop.within(time, work).map_err(|error| {
+        let delivered = world.stop.within(time, || self.deliver(world));
+        delivered.map_err(|error| {
             if !error.is::<TimeOver>() {
                 return error;
             }
@@ -158,6 +163,109 @@ impl FetchJob<'_> {
                 "run it again: what is whole is kept; or allow more with `--download-timeout`";
             hinted(No(text), hint)
         })
+    }
+
+    fn deliver(&self, world: &World) -> Result<()> {
+        let (plan, enough) = (&self.plan, self.request.wish.enough());
+        let mut due = plan.due();
+        if !due.is_empty() {
+            self.check_space(world)?;
+        }
+        let mut state = self.output.state.clone();
+        state.begin(&plan.from, plan.wanted(), &plan.due_names(), &enough)?;
+        if !due.is_empty() {
+            // Start the largest first: if one of them started last, it would run alone at the end.
+            due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
+            self.download(&due, &mut state, world)?;
+        }
+        if self.output.form == OutputForm::Merged {
+            let jobs = self.request.downloads;
+            self.output.merge(&plan.wanted(), &mut state, jobs, world)?;
+        }
+        state.end(&enough)
+    }
+
+    /// Fails if the archives alone do not fit. If only the estimate for their contents does not
+    /// fit, it is a warning, because the exact size is known only after unpacking.
+    fn check_space(&self, world: &World) -> Result<()> {
+        let (root, needed) = (&self.output.root, self.plan.size());
+        let place = root.display();
+        // Some systems do not report the free space. Try then: a full disk fails later anyway.
+        let free = space::free(root).unwrap_or(u64::MAX);
+        let is_packed = self.output.form == OutputForm::Packed;
+        let (needs, has) = (size(needed), size(free));
+        if needed > free {
+            let more = if is_packed {
+                ""
+            } else {
+                " for the archives and more unpacked"
+            };
+            let error = anyhow!("not enough space for `{place}`: needs {needs}{more}, has {has}");
+            return Err(error).hint("choose another `--output-dir`, or fetch less");
+        }
+        if !is_packed && needed.saturating_mul(USUALLY) > free {
+            world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives and several times as much unpacked, has {has}"));
+        }
+        Ok(())
+    }
+
+    /// Downloads the due parcels. A failed parcel does not end the others; all failures are
+    /// reported together at the end.
+    fn download(&self, due: &[&Parcel], state: &mut FetchState, world: &World) -> Result<()> {
+        let start = Instant::now();
+        let (console, bytes) = (&world.console, self.plan.size());
+        let (mut failures, mut unverified) = (Vec::new(), BTreeSet::new());
+        {
+            let progress = console.progress("Fetching", &self.source, Some(bytes));
+            let work = |parcel: &&Parcel| {
+                let start = Instant::now();
+                let part = console.progress_of_part("Fetching", &parcel.id, parcel.size);
+                let ground = Ground {
+                    directory: &self.output.work,
+                    kept: self.output.form,
+                    stop: &world.stop,
+                    progress: &|bytes| {
+                        part.inc(bytes);
+                        progress.inc(bytes);
+                    },
+                };
+                Ok((receive(&*self.source, parcel, &ground), start.elapsed()))
+            };
+            // `done` runs on one thread, because recording waits for the disk. The workers
+            // continue to download meanwhile.
+            let done = |parcel: &&Parcel, (received, time): (Result<Received>, Duration)| {
+                let recorded = received.and_then(|received| {
+                    let extents = received.artifacts.iter().filter_map(|(_, it)| it.extent);
+                    let files: usize = extents.map(|extent| extent.files).sum();
+                    state.record(received.artifacts)?;
+                    unverified.extend(received.unverified);
+                    Ok(many(files, "file"))
+                });
+                match recorded {
+                    Ok(files) => {
+                        let (id, speed) = (&parcel.id, speed(parcel.size, time));
+                        let facts = format!("{id}: {}, {files} {speed}", size(parcel.size));
+                        console.status("Fetched", facts);
+                    }
+                    Err(error) => failures.push(error),
+                }
+            };
+            parallel::try_each(due, self.request.downloads, &world.stop, work, done)?;
+        }
+        if !unverified.is_empty() {
+            let count = many(unverified.len(), "archive");
+            let names = few(unverified.iter().map(|name| format!("`{name}`")));
+            console.warn(format!(
+                "{count} fetched without any checksum, so damage would not be detected: {names}"
+            ));
+        }
+        if !failures.is_empty() {
+            return Err(together(&failures, due.len()));
+        }
+        let (count, all) = (many(due.len(), "archive"), size(bytes));
+        let speed = speed(bytes, start.elapsed());
+        console.status("Finished", format!("{count}, {all} {speed}"));
+        Ok(())
     }
 
     /// A warning about artifacts in the output directory that are not in the plan and come from
@@ -186,5 +294,41 @@ impl FetchJob<'_> {
     pub fn artifacts(&self) -> Vec<&ArtifactName> {
         let archives = self.plan.archives();
         archives.map(|archive| &archive.name.artifact).collect()
+    }
+}
+
+/// `in 2.0 s, 5.00 MiB/s`; only the time if there is nothing to measure.
+fn speed(bytes: u64, time: Duration) -> String {
+    let rate = u128::from(bytes) * 1000;
+    match rate.checked_div(time.as_millis()) {
+        Some(rate) if time >= Duration::from_secs(1) => {
+            let rate = size(u64::try_from(rate).unwrap_or(u64::MAX));
+            format!("in {}, {rate}/s", took(time))
+        }
+        _ => format!("in {}", took(time)),
+    }
+}
+
+/// One error for all failed parcels, with one line for each.
+fn together(failures: &[Error], tried: usize) -> Error {
+    let lines: BTreeSet<String> = failures.iter().map(one_line).collect();
+    let mut advice: BTreeSet<String> = failures.iter().flat_map(hints).collect();
+    advice.insert("run it again: what is whole is kept".to_owned());
+    let (failed, tried) = (failures.len(), many(tried, "archive"));
+    let lines = lines.iter().join("\n  ");
+    let text = format!("{failed} of {tried} not fetched\n  {lines}");
+    advice.into_iter().fold(Error::new(No(text)), hinted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_said_once_it_can_be_measured() {
+        let second = Duration::from_secs(1);
+        assert_eq!(speed(5 << 20, second / 2), "in 0.5 s");
+        assert_eq!(speed(10 << 20, 2 * second), "in 2.0 s, 5.00 MiB/s");
+        assert_eq!(speed(u64::MAX, Duration::ZERO), "in 0.0 s");
     }
 }

@@ -15,10 +15,7 @@ use std::{
 use fs_err as fs;
 use itertools::Itertools as _;
 
-use super::{
-    output::OutputDir,
-    state::{FetchState, Fetched},
-};
+use super::output::{FetchState, Fetched, OutputDir};
 use crate::{
     artifact::{
         Artifact, ArtifactName, ArtifactTree, LinkEnd, TreeContent, TreeFile, merge, same_content,

@@ -6,10 +6,8 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::{
-    inventory::ArtifactArchive,
-    output::{OutputDir, OutputForm},
-    source::{ArchiveSource, Parcel},
-    state::Fetched,
+    output::{Fetched, OutputDir, OutputForm},
+    source::{ArchiveSource, ArtifactArchive, Parcel},
 };
 use crate::{
     console::{many, size},
@@ -45,7 +43,7 @@ impl FetchPlan {
         let step = |parcel: Parcel| {
             let mut why = FetchReason::Same;
             for archive in &parcel.members {
-                if !is_same(&parcel, &from, output.whole(archive)?.as_ref()) {
+                if !is_same(&parcel, &from, output.whole(archive)?) {
                     why = if output.has(&output.form.name(archive)) {
                         FetchReason::Changed
                     } else {

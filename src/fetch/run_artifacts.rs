@@ -1,29 +1,34 @@
 //! The source for artifacts that GitHub keeps for a run (`actions/upload-artifact`): an artifact is
 //! either one archive as it is, or a zip file with several archives.
+//!
+//! The archives in a zip file are found from its central directory, which is at the end of the file.
+//! Only that part is read, in ranges, so nothing of a remote file is downloaded in vain. The format
+//! is that of [APPNOTE.TXT](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT), sections
+//! 4.3.7 and 4.3.12.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    io::{self, Read as _},
+    io::{self, Read, Seek},
     num::NonZeroUsize,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use itertools::Itertools as _;
+use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry};
 
 use super::{
-    inventory::{ArtifactArchive, one_each},
     query::LazyGitHub,
-    source::{ArchiveSource, Parcel},
-    zip_directory::{self, MOST, ZipSpan},
+    source::{ArchiveSource, ArtifactArchive, Parcel, one_each},
 };
 use crate::{
     artifact::ArchiveName,
     console::World,
-    error::{Context as _, Error, Exit, No, Result, hinted, hints, one_line},
+    error::{Context as _, Error, Exit, No, Result, bail, ensure, hinted, hints, one_line},
     github::{ArtifactBlob, GitHub, RunArtifact},
     parallel,
+    relpath::RelPath,
     run::{Platform, Run},
     store::{FIRST_PIECE, Ranged},
 };
@@ -144,13 +149,13 @@ impl<'a> RunArtifacts<'a> {
             let mut total = 0;
             let ranged = Ranged::new(size, |range| {
                 total += range.end - range.start;
-                if total > MOST {
+                if total > MOST_OF_A_DIRECTORY {
                     return Err(io::Error::other("its directory is too long"));
                 }
                 let bytes = read(range).map(|(_, bytes)| bytes);
                 bytes.map_err(io::Error::other)
             });
-            let found = zip_directory::archives(ranged.with_end(end))?.into_iter();
+            let found = archives(ranged.with_end(end))?.into_iter();
             Ok(found
                 .map(|(name, span)| archive(name, Some(span)))
                 .collect())
@@ -240,21 +245,77 @@ impl fmt::Display for RunArtifacts<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The limit for reading a central directory. No upload needs more, but a damaged or hostile file
+/// could ask for any size.
+const MOST_OF_A_DIRECTORY: u64 = 64 << 20;
 
-    #[test]
-    fn an_artifact_that_names_a_platform_is_for_that_alone() {
-        for (name, linux, windows) in [
-            ("artifacts-gfx942", true, true),
-            ("artifacts-linux-gfx942", true, false),
-            ("Windows_gfx942", false, true),
-            ("linux-and-windows", true, true),
-            ("linuxbrew", true, true),
-        ] {
-            let found = [Platform::Linux, Platform::Windows].map(|it| is_for(name, it));
-            assert_eq!(found, [linux, windows], "{name}");
-        }
+/// The position of a member in a zip file, from the central directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ZipSpan {
+    pub header_at: u64,
+    pub packed: u64,
+    /// Size when unpacked.
+    pub size: u64,
+    pub crc32: u32,
+    pub deflated: bool,
+}
+
+/// Lists the archives of artifacts in a zip file, in all of its directories, in the order of their
+/// positions. Other members are ignored.
+pub(super) fn archives(zip: impl Read + Seek) -> Result<Vec<(ArchiveName, ZipSpan)>> {
+    let zip = ZipArchive::new(zip).context("not a zip file that can be read")?;
+    let mut archives = Vec::new();
+    for index in 0..zip.len() {
+        let entry = zip.by_index_data(index)?;
+        let path = entry.name()?;
+        let last = path.rsplit(['/', '\\']).next().unwrap_or_default();
+        let Ok(name) = ArchiveName::of_file(last) else {
+            continue;
+        };
+        let _: RelPath = path.parse().context("a member that must not be unpacked")?;
+        let span = ZipSpan::of(&entry).with_context(|| format!("`{path}` cannot be unpacked"))?;
+        archives.push((name, span));
+    }
+    archives.sort_by_key(|(_, span)| span.header_at);
+    Ok(archives)
+}
+
+impl ZipSpan {
+    fn of(entry: &ZipFileEntry) -> Result<Self> {
+        ensure!(!entry.encrypted(), "it is encrypted");
+        Ok(Self {
+            header_at: entry.header_start(),
+            packed: entry.compressed_size(),
+            size: entry.size(),
+            crc32: entry.crc32(),
+            deflated: match entry.compression() {
+                CompressionMethod::Stored => false,
+                CompressionMethod::Deflated => true,
+                other => bail!("it is neither stored nor deflated but {other}"),
+            },
+        })
+    }
+
+    /// Skips the local header of a member: 30 bytes, a name and an extra field of variable length.
+    ///
+    /// Its sizes and CRC are ignored, because a streamed zip file has zeros there; those of the
+    /// central directory are used. The name and extra field may have other lengths than in the
+    /// central directory, so they have to be read here.
+    pub(super) fn skip_header(stream: &mut impl Read) -> Result<()> {
+        let mut header = [0; 30];
+        stream
+            .read_exact(&mut header)
+            .context("failed to read the zip file's member")?;
+        let [b'P', b'K', 3, 4, .., n0, n1, e0, e1] = header else {
+            bail!("no member of the zip file where its directory says there is one");
+        };
+        let rest =
+            u64::from(u16::from_le_bytes([n0, n1])) + u64::from(u16::from_le_bytes([e0, e1]));
+        let skipped = io::copy(&mut stream.take(rest), &mut io::sink())?;
+        ensure!(skipped == rest, "the zip file is cut off");
+        Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,22 @@
-//! Selects archives of a run by target, family, group, component and pattern. It has no I/O.
+//! Selects archives of a run by target, family, group, component and pattern, and checks, before
+//! anything is downloaded, whether they are enough to build packages. It has no I/O.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 use regex::Regex;
 
-use super::{
-    inventory::{ArtifactArchive, in_words},
-    state::Sufficiency,
-};
+use super::{output::Sufficiency, source::ArtifactArchive};
 use crate::{
-    artifact::Component,
-    console::many,
-    error::{Hint as _, No, Result, hinted},
-    package::Subset,
-    run::ArtifactGroup,
+    artifact::{ArtifactName, Component, TherockManifest},
+    console::{few, many},
+    error::{Error, Hint as _, No, Result, hinted, message},
+    package::{
+        Subset,
+        catalog::{Catalog, PackageKind, PackageSpec},
+        naming::DistributionMode,
+    },
+    run::{ArtifactGroup, Platform},
     target::{Scope, TargetTable, missing},
 };
 
@@ -48,10 +50,7 @@ pub(super) struct ArchiveSelection {
 }
 
 /// One group, family or target that the user named, and the scopes that it stands for.
-struct Asked {
-    what: String,
-    scopes: BTreeSet<Scope>,
-}
+type Asked = (String, BTreeSet<Scope>);
 
 impl ArchiveSelection {
     /// Removes the archives that the packages of `subset` do not need.
@@ -72,12 +71,12 @@ impl ArchiveSelection {
 /// Selects the wanted archives. Fails if the run has nothing for one of the things asked for.
 pub(super) fn select(inventory: &[ArtifactArchive], wish: &Wish) -> Result<ArchiveSelection> {
     let asked = asked(inventory, wish)?;
-    let has = |asked: &Asked, scope: &Scope| asked.scopes.contains(&scope.base());
+    let has = |(_, scopes): &Asked, scope: &Scope| scopes.contains(&scope.base());
     let scopes = || inventory.iter().map(|archive| &archive.name.artifact.scope);
     let unknown = asked
         .iter()
         .filter(|asked| !scopes().any(|it| has(asked, it)));
-    let mut nothing: Vec<String> = unknown.map(|asked| asked.what.clone()).collect();
+    let mut nothing: Vec<String> = unknown.map(|(what, _)| what.clone()).collect();
     let is_for_asked = |archive: &&ArtifactArchive| {
         let scope = &archive.name.artifact.scope;
         asked.is_empty() || *scope == Scope::Generic || asked.iter().any(|it| has(it, scope))
@@ -98,7 +97,7 @@ pub(super) fn select(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Archi
     Ok(ArchiveSelection {
         archives: archives.into_iter().cloned().collect(),
         absent: absent(&scopes().collect(), &asked),
-        scopes: (!asked.is_empty()).then(|| asked.into_iter().flat_map(|it| it.scopes).collect()),
+        scopes: (!asked.is_empty()).then(|| asked.into_iter().flat_map(|it| it.1).collect()),
         is_part: wish.is_part(),
     })
 }
@@ -157,17 +156,11 @@ impl Wish {
 fn asked(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Vec<Asked>> {
     let mut asked = Vec::new();
     if let Some(group) = wish.group.as_ref().filter(|group| !group.is_for_all()) {
-        asked.push(Asked {
-            what: format!("artifact group `{group}`"),
-            scopes: group.scopes(),
-        });
+        asked.push((format!("artifact group `{group}`"), group.scopes()));
     }
     for (kind, names) in [("family", &wish.families), ("target", &wish.targets)] {
         for name in names {
-            asked.push(Asked {
-                what: format!("{kind} `{name}`"),
-                scopes: scopes_of(name, inventory)?,
-            });
+            asked.push((format!("{kind} `{name}`"), scopes_of(name, inventory)?));
         }
     }
     Ok(asked)
@@ -198,21 +191,245 @@ fn scopes_of(name: &str, inventory: &[ArtifactArchive]) -> Result<BTreeSet<Scope
 /// of the family.
 fn absent(there: &BTreeSet<&Scope>, asked: &[Asked]) -> BTreeSet<Scope> {
     let mut absent = BTreeSet::new();
-    for Asked { scopes, .. } in asked {
-        let is_there_whole =
-            |scope: &Scope| matches!(scope, Scope::Family(_)) && there.contains(scope);
-        if scopes.iter().any(is_there_whole) {
-            continue;
+    for (_, scopes) in asked {
+        let mut targets = Vec::new();
+        let mut is_there_whole = false;
+        for scope in scopes {
+            match scope {
+                Scope::Target(target) => targets.push(target.clone()),
+                Scope::Family(_) => is_there_whole |= there.contains(scope),
+                Scope::Generic => {}
+            }
         }
-        let targets = scopes.iter().filter_map(|scope| match scope {
-            Scope::Target(target) => Some(target.clone()),
-            Scope::Generic | Scope::Family(_) => None,
-        });
-        let targets: Vec<_> = targets.collect();
-        let missing = missing(&targets, there.iter().copied());
-        absent.extend(missing.into_iter().map(Scope::Target));
+        if !is_there_whole {
+            let missing = missing(&targets, there.iter().copied());
+            absent.extend(missing.into_iter().map(Scope::Target));
+        }
     }
     absent
+}
+
+/// What the selection lacks compared with what the packages are made of.
+pub(super) struct Completeness<'a> {
+    /// The packages that ship on the platform.
+    packages: Vec<&'a PackageSpec>,
+    device: &'a PackageSpec,
+    mode: DistributionMode,
+    /// Without these, packages cannot be built.
+    pub lacks: Vec<String>,
+    /// Without these, packages can be built but are incomplete.
+    pub remarks: Vec<String>,
+}
+
+impl<'a> Completeness<'a> {
+    pub(super) fn of(
+        selection: &ArchiveSelection,
+        inventory: &[ArtifactArchive],
+        catalog: &'a Catalog,
+        platform: Platform,
+        subset: Option<&Subset>,
+    ) -> Result<Self> {
+        let device = catalog.only(PackageKind::Device)?;
+        let packages = catalog.packages().iter();
+        let mut found = Self {
+            packages: packages.filter(|it| it.ships_on(platform)).collect(),
+            device,
+            mode: mode(inventory, device),
+            lacks: Vec::new(),
+            remarks: Vec::new(),
+        };
+        if !selection.absent.is_empty() {
+            let absent = few(selection.absent.iter().map(Scope::to_string));
+            let remark = format!("the run has nothing for {absent}");
+            found.remarks.push(remark);
+        }
+        if selection.is_part {
+            found.left_out(selection, inventory);
+            return Ok(found);
+        }
+        let artifacts: Vec<&ArtifactName> = names_of(&selection.archives).collect();
+        let manifest = TherockManifest::ARTIFACT;
+        if !artifacts.iter().any(|it| it.to_string() == manifest) {
+            let lack = format!("no `{manifest}`, which says what was built");
+            found.lacks.push(lack);
+        }
+        if subset.is_none_or(Subset::is_for_all) {
+            found.required(&artifacts);
+        }
+        // For `--only`, `subset` has already checked that there is device code for the packages.
+        if subset.is_none() && found.mode == DistributionMode::Split {
+            found.targets(selection.scopes.is_some(), &artifacts);
+        }
+        Ok(found)
+    }
+
+    /// Fails if anything is lacking.
+    pub(super) fn require(&self) -> Result<()> {
+        if self.lacks.is_empty() {
+            return Ok(());
+        }
+        let message = format!("not enough for packages: {}", self.lacks.join("; "));
+        let hint = "pass `--allow-incomplete` to fetch anyway";
+        Err(hinted(No(message), hint))
+    }
+
+    fn takes(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
+        package.takes(artifact, self.mode, Some(&artifact.scope))
+    }
+
+    /// Checks that there is an artifact for each required package.
+    fn required(&mut self, artifacts: &[&ArtifactName]) {
+        let lacking = self.packages.iter().filter(|it| {
+            it.required
+                && it.kind == PackageKind::Runtime
+                && !artifacts.iter().any(|artifact| self.takes(it, artifact))
+        });
+        let names = lacking.map(|it| it.dist_name(self.mode, None));
+        let lacks: Vec<_> = names.map(|it| format!("no artifact for `{it}`")).collect();
+        self.lacks.extend(lacks);
+    }
+
+    /// Checks that each target has device code. A target that lacks an artifact which other targets
+    /// have is only a remark.
+    fn targets(&mut self, are_named: bool, artifacts: &[&ArtifactName]) {
+        let mut targets: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
+        let mut xnack: Vec<&ArtifactName> = Vec::new();
+        for artifact in artifacts {
+            if let Scope::Target(target) = &artifact.scope {
+                let own = targets.entry(artifact.scope.base()).or_default();
+                match self.device.takes_kind(artifact, self.mode) {
+                    true if target.runs_with_xnack_off() => drop(own.insert(&artifact.name)),
+                    true => xnack.push(artifact),
+                    false => {}
+                }
+            }
+        }
+        // XNACK code (`gfx942:xnack+`) is an addition to code for the plain target: alone it runs
+        // only where XNACK is on. Only runs for sanitizers have nothing else for a target.
+        let only_xnack = targets.iter().filter(|(_, names)| names.is_empty());
+        let only_xnack: BTreeSet<Scope> = only_xnack.map(|(base, _)| base.clone()).collect();
+        for artifact in xnack {
+            let base = artifact.scope.base();
+            let own = targets.entry(base.clone()).or_default();
+            if only_xnack.contains(&base) {
+                own.insert(&artifact.name);
+            } else if !own.contains(artifact.name.as_str()) {
+                let name = ArtifactName {
+                    scope: base,
+                    ..artifact.clone()
+                };
+                let lack = format!("no `{name}`; `{artifact}` runs only where XNACK is on");
+                self.lacks.push(lack);
+            }
+        }
+        let all: BTreeSet<&str> = targets.values().flatten().copied().collect();
+        for (target, own) in &targets {
+            let missing: Vec<_> = all.difference(own).map(|it| format!("`{it}`")).collect();
+            if own.is_empty() && are_named {
+                self.lacks.push(format!("no device code for `{target}`"));
+            } else if own.is_empty() {
+                self.remarks.push(format!("`{target}` has no device code"));
+            } else if !missing.is_empty() {
+                let missing = few(missing.into_iter());
+                let remark = format!("`{target}` has no {missing}, which other targets have");
+                self.remarks.push(remark);
+            }
+        }
+    }
+
+    /// Remarks on artifacts of the wanted targets that were not selected, although packages
+    /// contain them.
+    fn left_out(&mut self, selection: &ArchiveSelection, inventory: &[ArtifactArchive]) {
+        let chosen: BTreeSet<&ArtifactName> = names_of(&selection.archives).collect();
+        let is_wanted = |scope: &Scope| {
+            let scopes = selection.scopes.as_ref();
+            *scope == Scope::Generic || scopes.is_none_or(|scopes| scopes.contains(&scope.base()))
+        };
+        let left = names_of(inventory)
+            .filter(|it| !chosen.contains(it) && is_wanted(&it.scope) && self.is_used(it));
+        let left: Vec<String> = left.map(|it| format!("`{it}`")).collect();
+        if !left.is_empty() {
+            let left = few(left.into_iter());
+            let remark = format!("left out, and part of the packages: {left}");
+            self.remarks.push(remark);
+        }
+    }
+
+    fn is_used(&self, artifact: &ArtifactName) -> bool {
+        let some_package_takes = |component| {
+            let sibling = ArtifactName {
+                component,
+                ..artifact.clone()
+            };
+            let mut packages = self.packages.iter();
+            packages.any(|package| package.takes_kind(&sibling, self.mode))
+        };
+        self.packages.iter().any(|package| match package.kind {
+            PackageKind::Selector => false,
+            PackageKind::Runtime | PackageKind::Device => self.takes(package, artifact),
+            PackageKind::Devel => {
+                package.reaches(artifact, self.mode, Some(&artifact.scope))
+                    && !package.leaves_out(artifact, self.mode)
+                    && (package.takes_besides(&artifact.name, self.mode)
+                        || Component::ALL.iter().copied().any(some_package_takes))
+            }
+        })
+    }
+}
+
+/// The packages of these names, for the targets that the selection has device code for.
+pub(super) fn subset(
+    names: &[String],
+    selection: &ArchiveSelection,
+    inventory: &[ArtifactArchive],
+    catalog: &Catalog,
+    platform: Platform,
+) -> Result<Subset> {
+    let device = catalog.only(PackageKind::Device)?;
+    if mode(inventory, device) == DistributionMode::Legacy {
+        let text = "`--only` needs a run with split device code, and this one is fat";
+        return Err(hinted(
+            No(text.to_owned()),
+            "fetch all of it, without `--only`",
+        ));
+    }
+    let with_code = names_of(&selection.archives)
+        .filter(|it| it.scope != Scope::Generic && device.takes_kind(it, DistributionMode::Split));
+    let targets = with_code.map(|it| it.scope.base()).collect();
+    // An unknown package or a missing artifact is the answer "no" rather than a wrong call: with
+    // `--wait`, the artifact may still be uploaded.
+    Subset::new(names, catalog, platform, targets).map_err(|error| Error::new(No(message(&error))))
+}
+
+/// A run with device code in artifacts of single targets is a run with split device code.
+fn mode(inventory: &[ArtifactArchive], device: &PackageSpec) -> DistributionMode {
+    let is_split = |artifact: &ArtifactName| {
+        matches!(artifact.scope, Scope::Target(_))
+            && device.takes_kind(artifact, DistributionMode::Split)
+    };
+    if names_of(inventory).any(is_split) {
+        DistributionMode::Split
+    } else {
+        DistributionMode::Legacy
+    }
+}
+
+fn names_of(archives: &[ArtifactArchive]) -> impl Iterator<Item = &ArtifactName> {
+    archives.iter().map(|archive| &archive.name.artifact)
+}
+
+/// A summary for messages: `base, blas (lib, dev) for generic, gfx942`.
+pub(super) fn in_words(archives: &[ArtifactArchive]) -> String {
+    let artifacts = || archives.iter().map(|archive| &archive.name.artifact);
+    let names: BTreeSet<&str> = artifacts().map(|it| it.name.as_str()).collect();
+    let components: BTreeSet<_> = artifacts().map(|it| it.component).collect();
+    let scopes: BTreeSet<&str> = artifacts().map(|it| it.scope.as_str()).collect();
+    format!(
+        "{} ({}) for {}",
+        names.iter().join(", "),
+        components.iter().join(", "),
+        scopes.iter().join(", ")
+    )
 }
 
 #[cfg(test)]

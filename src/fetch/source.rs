@@ -1,23 +1,53 @@
-//! The sources of archives: a run's directory in a store (bucket or local), or the artifacts that
-//! GitHub keeps for the run.
+//! The archives of a run, one for each artifact, and the sources that have them: a run's directory in
+//! a store (bucket or local), or the artifacts that GitHub keeps for the run.
 
-use std::{fmt, io::Read, num::NonZeroUsize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    io::Read,
+    num::NonZeroUsize,
+};
 
-use super::inventory::{ArtifactArchive, SIDECAR, in_store};
+use super::run_artifacts::ZipSpan;
 use crate::{
+    artifact::{ArchiveName, ArtifactName},
     digest::{Checksum, Sha256},
     error::{Context as _, Result, Stop},
+    github::RunArtifact,
     location::Key,
     parallel,
     relpath::RelPath,
-    store::{Depth, Span, Store, StoreFailureKind},
+    store::{Depth, Object, Span, Store, StoreFailureKind},
 };
+
+/// Suffix of the file beside an archive that contains its SHA-256.
+const SIDECAR: &str = ".sha256sum";
 
 /// The limit for reading a sidecar, which has one line: a digest and a file name.
 const MOST_OF_A_SIDECAR: u64 = 4096;
 
 /// Archives of at least this size may be downloaded in several ranges at once.
 const LARGE: u64 = 16 << 20;
+
+/// An archive of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ArtifactArchive {
+    pub name: ArchiveName,
+    pub size: u64,
+    /// File name in a store, `blas_lib_gfx942%3Axnack+.tar.zst`: `:` may be encoded, unlike in
+    /// `name`. On GitHub, the name of the artifact that contains the archive.
+    pub key: String,
+    /// SHA-256 of the object or artifact of that name, if the source lists it.
+    pub sha256: Option<Sha256>,
+    /// Changes whenever the bytes change, if the source has such a value (`ETag`, artifact id).
+    pub etag: Option<String>,
+    /// Whether a sidecar with the SHA-256 exists beside it.
+    pub sidecar: bool,
+    /// The artifact on GitHub that contains the archive.
+    pub upload: Option<RunArtifact>,
+    /// Where the archive is in that artifact, if it is a zip file.
+    pub span: Option<ZipSpan>,
+}
 
 /// A place that has the archives of a run.
 pub(super) trait ArchiveSource: fmt::Display + Send + Sync {
@@ -147,6 +177,41 @@ impl fmt::Display for StoreSource {
     }
 }
 
+/// The archives among the objects of a directory.
+pub(super) fn in_store(objects: Vec<Object>) -> Vec<ArtifactArchive> {
+    let names: BTreeSet<String> = objects
+        .iter()
+        .map(|object| object.key.file_name().to_owned())
+        .collect();
+    let archives = objects.into_iter().filter_map(|object| {
+        let key = object.key.file_name().to_owned();
+        Some(ArtifactArchive {
+            name: ArchiveName::of_file(&key).ok()?,
+            size: object.size,
+            sidecar: names.contains(&format!("{key}{SIDECAR}")),
+            key,
+            sha256: object.sha256,
+            etag: object.etag,
+            upload: None,
+            span: None,
+        })
+    });
+    one_each(archives)
+}
+
+/// One archive for each artifact, sorted. If an artifact has archives of two formats, the first
+/// format of `ArchiveFormat::ALL` is taken.
+pub(super) fn one_each(archives: impl Iterator<Item = ArtifactArchive>) -> Vec<ArtifactArchive> {
+    let mut chosen: BTreeMap<ArtifactName, ArtifactArchive> = BTreeMap::new();
+    for archive in archives {
+        let known = chosen.get(&archive.name.artifact);
+        if known.is_none_or(|known| archive.name.format < known.name.format) {
+            chosen.insert(archive.name.artifact.clone(), archive);
+        }
+    }
+    chosen.into_values().collect()
+}
+
 /// Parses `digest  name`, or the digest alone.
 fn parse_sidecar(text: &str) -> Result<Sha256> {
     let word = text.split_whitespace().next();
@@ -155,8 +220,66 @@ fn parse_sidecar(text: &str) -> Result<Sha256> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use itertools::Itertools as _;
+
     use super::*;
+
+    /// The archives among files of one byte each.
+    pub(crate) fn inventory(files: &str) -> Vec<ArtifactArchive> {
+        let object = |name: &str| Object {
+            key: name.parse().unwrap(),
+            size: 1,
+            sha256: None,
+            checksum: None,
+            content_type: None,
+            etag: None,
+            modified: None,
+        };
+        in_store(files.split_whitespace().map(object).collect())
+    }
+
+    fn names(archives: &[ArtifactArchive]) -> String {
+        archives.iter().map(|it| &it.name).join(" ")
+    }
+
+    #[test]
+    fn what_is_no_archive_of_an_artifact_is_ignored() {
+        let archives = inventory(
+            "index.html ccache_logs.tar.zst blas_lib_gfx942.tar.zst rocm.tar.gz a_b_c_d.tar.xz \
+             base_lib_generic.tar.zst.part",
+        );
+        assert_eq!(names(&archives), "blas_lib_gfx942.tar.zst");
+    }
+
+    #[test]
+    fn of_two_compressions_zstd_is_taken_in_any_order() {
+        for files in [
+            "blas_lib_generic.tar.xz blas_lib_generic.tar.zst",
+            "blas_lib_generic.tar.zst blas_lib_generic.tar.xz",
+        ] {
+            assert_eq!(names(&inventory(files)), "blas_lib_generic.tar.zst");
+        }
+    }
+
+    #[test]
+    fn a_sidecar_belongs_to_the_archive_of_its_name_alone() {
+        let archives = inventory(
+            "a_lib_generic.tar.zst a_lib_generic.tar.zst.sha256sum \
+             b_lib_generic.tar.zst b_lib_generic.tar.xz.sha256sum",
+        );
+        let sidecars: Vec<bool> = archives.iter().map(|it| it.sidecar).collect();
+        assert_eq!(sidecars, [true, false]);
+    }
+
+    #[test]
+    fn a_name_with_an_encoded_colon_is_that_of_its_artifact() {
+        let archives =
+            inventory("a_lib_gfx942%3Axnack+.tar.zst a_lib_gfx942%3Axnack+.tar.zst.sha256sum");
+        assert_eq!(names(&archives), "a_lib_gfx942:xnack+.tar.zst");
+        assert_eq!(archives[0].key, "a_lib_gfx942%3Axnack+.tar.zst");
+        assert!(archives[0].sidecar);
+    }
 
     #[test]
     fn a_sidecar_has_the_digest_first_and_perhaps_a_name() {

@@ -12,7 +12,10 @@ use reqwest::{
     header::{CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE},
 };
 
-use super::{failure::ApiFailureKind, model::RunArtifact, transport::GitHub};
+use super::{
+    runs::RunArtifact,
+    transport::{ApiFailureKind, GitHub},
+};
 use crate::{
     error::{Context as _, Error, Result, last_cause},
     location::percent_decode,
@@ -96,9 +99,14 @@ impl Blob<'_> {
             let place = self.github.locate(&self.route)?;
             let last = self.span.end.saturating_sub(1);
             let range = format!("bytes={}-{last}", self.span.start);
-            let answer = match self.github.get_from(&place, (RANGE, &range))? {
+            let request = self.github.keepers.get(place.reveal());
+            let request = request.header(RANGE, range);
+            // `send` is called inside the runtime, because its timeouts need one.
+            let answer = match self.github.wait(async { request.send().await })? {
                 Ok(answer) => answer,
                 Err(error) => {
+                    // The URL is a secret.
+                    let error = error.without_url();
                     self.pause(&patience.after(&error), &last_cause(&error))?;
                     continue;
                 }

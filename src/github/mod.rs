@@ -4,16 +4,11 @@
 //! wait, and waits are bounded.
 
 mod blob;
-mod failure;
-mod limits;
-mod model;
 mod route;
 mod runs;
 mod transport;
 
 pub use blob::{ArtifactBlob, Blob};
-pub use failure::Token;
-pub use limits::WaitPolicy;
-pub use model::{RunArtifact, RunState, WorkflowRun};
 pub use route::{ApiUrl, Workflow};
-pub use transport::{ApiSettings, GitHub};
+pub use runs::{RunArtifact, RunState, WorkflowRun};
+pub use transport::{ApiSettings, GitHub, WaitPolicy};

@@ -1,27 +1,107 @@
-//! Looks up workflow runs, their artifacts, commits, pull requests and branches.
+//! Looks up workflow runs, their artifacts, commits, pull requests and branches. Of GitHub's
+//! answers, fields that it may omit are optional.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
 
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use super::{
-    failure::ApiFailureKind,
-    model::{RunArtifact, WorkflowRun},
     route::Workflow,
-    transport::GitHub,
+    transport::{ApiFailureKind, GitHub},
 };
 use crate::{
+    digest::Sha256,
     error::{Context as _, Result},
     location::percent_encode,
-    run::{Repository, RunId, RunOrigin},
+    run::{Repository, RunFacts, RunId, RunOrigin},
 };
 
 /// How many pages of a branch's runs are read. Runs of a branch with the same name in forks are
 /// listed as well, and can fill some of the pages.
 const MOST_PAGES: usize = 5;
+
+/// A run of a workflow.
+#[derive(Clone, Debug)]
+pub struct WorkflowRun {
+    pub id: RunId,
+    pub commit: String,
+    pub state: RunState,
+    /// The creation time as GitHub writes it (ISO 8601), so that sorting the texts sorts by time.
+    pub created_at: String,
+    pub page: String,
+    pub facts: RunFacts,
+}
+
+/// Whether a run may still upload artifacts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// It has not ended; with GitHub's status, such as `in_progress`.
+    Running(String),
+    /// It has ended; with its conclusion, such as `success`.
+    Ended(String),
+}
+
+/// An artifact that a job of a run has uploaded to GitHub.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct RunArtifact {
+    pub id: u64,
+    pub name: String,
+    #[serde(rename = "size_in_bytes")]
+    pub size: u64,
+    /// Of the bytes as they are downloaded. Older uploads have none.
+    #[serde(default, rename = "digest", deserialize_with = "sha256")]
+    pub sha256: Option<Sha256>,
+    /// Whether it cannot be downloaded any more.
+    pub expired: bool,
+    /// As GitHub writes times.
+    pub expires_at: Option<String>,
+}
+
+/// Reads `sha256:...`. A digest of another algorithm is ignored.
+fn sha256<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sha256>, D::Error> {
+    let digest: Option<String> = Deserialize::deserialize(from)?;
+    let digits = digest.as_deref().and_then(|it| it.strip_prefix("sha256:"));
+    digits.map(str::parse).transpose().map_err(D::Error::custom)
+}
+
+#[derive(Deserialize)]
+struct RawRun {
+    id: u64,
+    head_sha: String,
+    status: Option<String>,
+    conclusion: Option<String>,
+    created_at: Option<String>,
+    html_url: Option<String>,
+}
+
+impl WorkflowRun {
+    fn read(value: &Value, repository: &Repository) -> Result<Self> {
+        let raw = RawRun::deserialize(value).context("failed to read a run")?;
+        let status = raw.status.unwrap_or_default();
+        Ok(Self {
+            id: raw.id.to_string().parse()?,
+            commit: raw.head_sha,
+            state: if status == "completed" {
+                RunState::Ended(raw.conclusion.unwrap_or_default())
+            } else {
+                RunState::Running(status)
+            },
+            created_at: raw.created_at.unwrap_or_default(),
+            page: raw.html_url.unwrap_or_default(),
+            facts: RunFacts::read(value, repository),
+        })
+    }
+}
+
+impl RunArtifact {
+    fn read(value: &Value) -> Result<Self> {
+        Self::deserialize(value).context("failed to read an artifact")
+    }
+}
 
 impl GitHub<'_> {
     /// The details of one run.
@@ -77,16 +157,11 @@ impl GitHub<'_> {
         commit: &str,
     ) -> Result<Vec<WorkflowRun>> {
         let query = format!("head_sha={}&per_page=100", percent_encode(commit));
-        let mut runs = Vec::new();
-        let take = |run| {
-            runs.push(run);
-            true
-        };
-        self.each_run(repository, workflow, &query, usize::MAX, take)
+        let all = (usize::MAX, usize::MAX);
+        self.runs(repository, workflow, &query, all, |_| true)
             .with_context(|| {
                 format!("failed to list the runs of `{workflow}` for commit `{commit}`")
-            })?;
-        Ok(newest_first(runs))
+            })
     }
 
     /// The newest runs of a workflow on a branch, newest first. Runs of a branch with the same name
@@ -99,35 +174,35 @@ impl GitHub<'_> {
         most: usize,
     ) -> Result<Vec<WorkflowRun>> {
         let query = format!("branch={}&per_page={most}", percent_encode(branch));
-        let mut runs = Vec::new();
-        let take = |run: WorkflowRun| {
-            if run.facts.origin == RunOrigin::Own {
-                runs.push(run);
-            }
-            runs.len() < most
-        };
-        self.each_run(repository, workflow, &query, MOST_PAGES, take)
+        let is_own = |run: &WorkflowRun| run.facts.origin == RunOrigin::Own;
+        self.runs(repository, workflow, &query, (most, MOST_PAGES), is_own)
             .with_context(|| {
                 format!("failed to list the runs of `{workflow}` on branch `{branch}`")
-            })?;
-        let mut runs = newest_first(runs);
-        runs.truncate(most);
-        Ok(runs)
+            })
     }
 
-    fn each_run(
+    /// The runs of a workflow that `keep` returns true for, newest first.
+    fn runs(
         &self,
         repository: &Repository,
         workflow: &Workflow,
         query: &str,
-        most_pages: usize,
-        mut take: impl FnMut(WorkflowRun) -> bool,
-    ) -> Result<()> {
+        (most, most_pages): (usize, usize),
+        keep: impl Fn(&WorkflowRun) -> bool,
+    ) -> Result<Vec<WorkflowRun>> {
         let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
         let first = self.route(repository, &segments, query);
-        let take = |run: &Value| Ok(take(WorkflowRun::read(run, repository)?));
-        self.each(&first, "workflow_runs", most_pages, take)?;
-        Ok(())
+        let mut runs = Vec::new();
+        self.each(&first, "workflow_runs", most_pages, |run| {
+            runs.extend(Some(WorkflowRun::read(run, repository)?).filter(&keep));
+            Ok(runs.len() < most)
+        })?;
+        runs.sort_by_key(|run| {
+            let id = run.id.as_str().to_owned();
+            Reverse((run.created_at.clone(), id.len(), id))
+        });
+        runs.truncate(most);
+        Ok(runs)
     }
 
     /// The artifacts that the jobs of a run have uploaded with `actions/upload-artifact`, sorted by
@@ -191,10 +266,5 @@ impl GitHub<'_> {
     }
 }
 
-fn newest_first(mut runs: Vec<WorkflowRun>) -> Vec<WorkflowRun> {
-    runs.sort_by_key(|run| {
-        let id = run.id.as_str().to_owned();
-        Reverse((run.created_at.clone(), id.len(), id))
-    });
-    runs
-}
+#[cfg(test)]
+mod tests;

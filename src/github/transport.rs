@@ -1,4 +1,5 @@
-//! Sends requests to GitHub's API: retries, rate limits and pages.
+//! Sends requests to GitHub's API: retries, rate limits and pages. Errors are classified by what the
+//! user can do about them.
 
 use std::{
     fmt,
@@ -7,21 +8,17 @@ use std::{
 };
 
 use reqwest::{
-    Client, Response, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    Client, StatusCode,
+    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue},
     redirect::Policy,
 };
 use serde_json::Value;
 
-use super::{
-    failure::{ApiFailureKind, Token},
-    limits::{WaitPolicy, limit},
-    route::{ApiUrl, next_page},
-};
+use super::route::{ApiUrl, next_page};
 use crate::{
-    error::{Context as _, Error, Result, Secret, Stop, last_cause},
+    error::{Context as _, Error, Result, Secret, Stop, anyhow, hinted, last_cause},
     parallel,
-    retry::{self, Failures},
+    retry::{self, Backoff, Failures},
     run::Repository,
 };
 
@@ -30,6 +27,8 @@ const SILENCE: Duration = Duration::from_mins(1);
 /// Longer error messages of GitHub are cut.
 const MOST_OF_A_MESSAGE: usize = 200;
 const AGENT: &str = concat!("rocwheel/", env!("CARGO_PKG_VERSION"));
+/// How long GitHub asks clients to wait if a response names no time.
+const UNNAMED: Duration = Duration::from_mins(1);
 
 /// The API to use, and how to use it.
 #[derive(Clone, Debug)]
@@ -40,13 +39,65 @@ pub struct ApiSettings {
     pub patience: WaitPolicy,
 }
 
+/// How long and how often to wait for GitHub.
+#[derive(Clone, Debug)]
+pub struct WaitPolicy {
+    /// Attempts of one request and the pauses between them.
+    pub backoff: Backoff,
+    /// How long a storage server may send nothing before the request is repeated.
+    pub silence: Duration,
+    /// The longest wait for a rate limit. A longer one is an error at once.
+    pub longest: Duration,
+}
+
+impl Default for WaitPolicy {
+    fn default() -> Self {
+        Self {
+            backoff: Backoff {
+                attempts: 5,
+                pause: Duration::from_secs(1),
+            },
+            silence: Duration::from_secs(20),
+            longest: Duration::from_mins(10),
+        }
+    }
+}
+
+/// The classes of API errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ApiFailureKind {
+    #[error("GitHub does not accept the token")]
+    Token,
+    /// The token, or an anonymous user, lacks a permission.
+    #[error("GitHub denies access")]
+    Denied,
+    /// It does not exist, or is private.
+    #[error("GitHub has no such thing")]
+    NotFound,
+    /// It existed, but has expired.
+    #[error("GitHub does not have it any more")]
+    Gone,
+    /// The rate limit is exceeded; with the time until it is lifted.
+    #[error("GitHub's rate limit is spent for {} min", .0.as_secs().div_ceil(60))]
+    Limited(Duration),
+    /// No usable response, even after retries.
+    #[error("GitHub does not answer now")]
+    Unavailable,
+    /// The response is not what the API promises.
+    #[error("not an answer of GitHub's API")]
+    Strange,
+    /// The storage server does not have the bytes that GitHub's API describes.
+    #[error("GitHub has it, and it cannot be read")]
+    Unreadable,
+}
+
 /// A connection to GitHub's API.
 pub struct GitHub<'a> {
     pub(super) settings: ApiSettings,
     /// The HTTP client for the API. It sends the token.
     client: Client,
     /// The HTTP client for storage servers. It has no token.
-    keepers: Client,
+    pub(super) keepers: Client,
     stop: Stop,
     announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
 }
@@ -101,25 +152,13 @@ impl<'a> GitHub<'a> {
         place.ok_or_else(|| self.strange(route, "it has no target"))
     }
 
-    /// Sends one request to a storage server. Errors do not contain the URL, as it is a secret.
-    pub(super) fn get_from(
-        &self,
-        place: &Secret,
-        (name, value): (HeaderName, &str),
-    ) -> Result<Result<Response, reqwest::Error>> {
-        let request = self.keepers.get(place.reveal()).header(name, value);
-        // `send` is called inside the runtime, because its timeouts need one.
-        let answer = self.wait(async { request.send().await })?;
-        Ok(answer.map_err(reqwest::Error::without_url))
-    }
-
     fn ask(&self, route: &str, is_good: impl Fn(u16) -> bool) -> Result<ApiResponse> {
         let mut failures = Failures::default();
         loop {
             let mut backoff = self.settings.patience.backoff;
             let (kind, said) = match self.once(route)? {
                 Ok(answer) if is_good(answer.status) => return Ok(answer),
-                Ok(answer) => (answer.judge(self.token()), answer.message()),
+                Ok(answer) => (answer.judge(self.has_token()), answer.message()),
                 Err(error) => {
                     backoff = backoff.after(&error);
                     (ApiFailureKind::Unavailable, last_cause(&error))
@@ -158,7 +197,7 @@ impl<'a> GitHub<'a> {
     /// The error for a request that was answered in this way.
     pub(super) fn refused(&self, kind: ApiFailureKind, route: &str, said: &str) -> Error {
         let path = route.strip_prefix(self.settings.api.as_str());
-        kind.error(path.unwrap_or(route), said, self.token())
+        kind.error(path.unwrap_or(route), said, self.has_token())
     }
 
     /// The error for an answer that is not what the API promises.
@@ -167,11 +206,8 @@ impl<'a> GitHub<'a> {
     }
 
     /// Whether requests carry a token, and so have a far higher rate limit.
-    pub fn token(&self) -> Token {
-        match self.settings.token {
-            Some(_) => Token::Sent,
-            None => Token::None,
-        }
+    pub fn has_token(&self) -> bool {
+        self.settings.token.is_some()
     }
 
     /// Sleeps until the time is over or the user interrupts.
@@ -233,7 +269,7 @@ impl ApiResponse {
         self.headers.get(name)?.to_str().ok()
     }
 
-    fn judge(&self, token: Token) -> ApiFailureKind {
+    fn judge(&self, has_token: bool) -> ApiFailureKind {
         let number = |name: &str| self.header(name)?.parse().ok();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_secs());
@@ -241,7 +277,7 @@ impl ApiResponse {
             return ApiFailureKind::Limited(wait);
         }
         match self.status {
-            401 if token == Token::Sent => ApiFailureKind::Token,
+            401 if has_token => ApiFailureKind::Token,
             401 | 403 => ApiFailureKind::Denied,
             // 422: not a commit; 409: the repository is empty.
             404 | 409 | 422 => ApiFailureKind::NotFound,
@@ -270,3 +306,87 @@ impl fmt::Debug for GitHub<'_> {
             .finish_non_exhaustive()
     }
 }
+
+/// How long to wait, if a response was refused because of a rate limit. `number` reads a header,
+/// and `now` is in seconds since the Unix epoch.
+fn limit(
+    status: u16,
+    message: &str,
+    number: impl Fn(&str) -> Option<u64>,
+    now: u64,
+) -> Option<Duration> {
+    let retry_after = number("retry-after");
+    let is_spent = number("x-ratelimit-remaining") == Some(0);
+    let is_told = message.to_ascii_lowercase().contains("rate limit");
+    if status != 429 && !(status == 403 && (is_spent || is_told || retry_after.is_some())) {
+        return None;
+    }
+    // One second more, because both times are rounded down.
+    let until = number("x-ratelimit-reset").filter(|_| is_spent);
+    let wait = until.map(|reset| Duration::from_secs(reset.saturating_sub(now) + 1));
+    retry_after
+        .map(Duration::from_secs)
+        .or(wait)
+        .or(Some(UNNAMED))
+}
+
+impl ApiFailureKind {
+    /// The error for a request to `address`, with the cause that was told and a hint.
+    fn error(self, address: &str, cause: &str, has_token: bool) -> Error {
+        let path = address.split('?').next().unwrap_or_default();
+        let message = format!("{self}: `{path}`");
+        let error = if cause.is_empty() {
+            anyhow!(message)
+        } else {
+            anyhow!("{cause}").context(message)
+        };
+        hinted(error, self.hint(path, has_token))
+    }
+
+    fn hint(self, path: &str, has_token: bool) -> String {
+        let hint = match self {
+            Self::Token => {
+                "renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none"
+            }
+            Self::Denied if !has_token => {
+                "pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`"
+            }
+            Self::Denied => {
+                "the token needs `actions: read` and `contents: read` for this repository"
+            }
+            Self::NotFound => return not_found(path, has_token),
+            Self::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
+            Self::Limited(_) if !has_token => {
+                "pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked"
+            }
+            Self::Limited(_) => "try again when the limit is lifted, or use another token",
+            Self::Unavailable => {
+                "look at https://www.githubstatus.com and at the proxy, and try again"
+            }
+            Self::Strange => "look at `--github-api-url`",
+            Self::Unreadable => "try again; if it is the same, its job has to upload it again",
+        };
+        hint.to_owned()
+    }
+}
+
+/// The hint for something that was not found: the flag that named it.
+fn not_found(path: &str, has_token: bool) -> String {
+    let flags = [
+        ("/actions/runs/", " and `--run-id`"),
+        ("/actions/workflows/", " and `--workflow`"),
+        ("/commits/", " and `--commit`"),
+        ("/pulls/", " and `--pr`"),
+    ];
+    let flag = flags.iter().find(|(part, _)| path.contains(part));
+    let flag = flag.map_or("", |(_, flag)| flag);
+    let private = if has_token {
+        "of a private repository, the token may not know"
+    } else {
+        "a private repository needs `--github-token`"
+    };
+    format!("look at `--repository`{flag}; {private}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -345,7 +345,7 @@ mod zipped {
     use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
     use super::*;
-    use crate::fetch::zip_directory;
+    use crate::fetch::run_artifacts;
 
     struct Zipped(Vec<u8>);
 
@@ -379,7 +379,7 @@ mod zipped {
     }
 
     fn parcel(bytes: &[u8]) -> Parcel {
-        let found = zip_directory::archives(Cursor::new(bytes)).unwrap();
+        let found = run_artifacts::archives(Cursor::new(bytes)).unwrap();
         let (name, span) = found.into_iter().next().unwrap();
         Parcel {
             id: "artifact".into(),

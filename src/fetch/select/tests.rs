@@ -1,7 +1,7 @@
 //! Selections as a table: what was asked for, and the archives that it comes to.
 
 use super::*;
-use crate::{error::render, fetch::inventory::tests::inventory};
+use crate::{error::render, fetch::source::tests::inventory};
 
 /// A run with device code of its own, and variants.
 const SPLIT: &str = "base_lib_generic.tar.zst base_dev_generic.tar.zst blas_lib_generic.tar.zst \
@@ -163,4 +163,122 @@ fn patterns_and_components_ask_for_a_part() {
     for line in ["base", "exclude=test", "component=lib"] {
         assert!(part(line), "{line}");
     }
+}
+
+#[test]
+fn what_there_is_is_said_in_few_words() {
+    let archives = inventory(
+        "blas_lib_gfx942.tar.zst blas_dev_generic.tar.zst base_lib_generic.tar.xz \
+         rccl_test_gfx942:xnack+.tar.zst",
+    );
+    insta::assert_snapshot!(
+        in_words(&archives),
+        @"base, blas, rccl (lib, dev, test) for generic, gfx942, gfx942:xnack+"
+    );
+}
+
+const RUN: &str = "base_lib_generic.tar.zst core-hip_lib_generic.tar.zst \
+    core-hip_dev_generic.tar.zst blas_lib_generic.tar.zst blas_lib_gfx942.tar.zst \
+    rand_lib_gfx942.tar.zst blas_lib_gfx1100.tar.zst blas_test_gfx1100.tar.zst";
+
+fn report(files: &str, wish: &Wish) -> String {
+    let inventory = inventory(files);
+    let selection = select(&inventory, wish).unwrap();
+    let catalog = Catalog::built_in().unwrap();
+    let found = Completeness::of(&selection, &inventory, &catalog, Platform::Linux, None).unwrap();
+    let lacks = found.require().err().map(|error| render(&error));
+    let remarks = found.remarks.iter().map(|it| format!("- {it}\n"));
+    remarks.chain(lacks).collect()
+}
+
+fn targets(names: &[&str]) -> Wish {
+    Wish {
+        targets: names.iter().map(ToString::to_string).collect(),
+        ..Wish::default()
+    }
+}
+
+#[test]
+fn a_target_that_has_less_than_another_is_remarked_on() {
+    insta::assert_snapshot!(report(RUN, &Wish::default()), @"- `gfx1100` has no `rand`, which other targets have");
+}
+
+#[test]
+fn enough_for_packages_is_said_nothing_about() {
+    assert_eq!(report(RUN, &targets(&["gfx942"])), "");
+    let families = "base_lib_generic.tar.zst blas_lib_gfx94X-dcgpu.tar.zst";
+    assert_eq!(report(families, &Wish::default()), "");
+}
+
+#[test]
+fn code_that_needs_xnack_does_not_stand_for_its_target() {
+    let without = RUN.replace("blas_lib_gfx942.", "blas_lib_gfx942:xnack+.");
+    insta::assert_snapshot!(report(&without, &Wish::default()), @"
+    - `gfx1100` has no `rand`, which other targets have
+    - `gfx942` has no `blas`, which other targets have
+    error: not enough for packages: no `blas_lib_gfx942`; `blas_lib_gfx942:xnack+` runs only where XNACK is on
+
+    hint: pass `--allow-incomplete` to fetch anyway
+    ");
+    let only = "base_lib_generic.tar.zst core-hip_lib_generic.tar.zst \
+        blas_lib_gfx942:xnack+.tar.zst";
+    assert_eq!(report(only, &Wish::default()), "");
+}
+
+#[test]
+fn without_the_manifest_or_a_required_package_there_is_not_enough() {
+    let files = "blas_lib_gfx942.tar.zst blas_test_gfx1100.tar.zst";
+    insta::assert_snapshot!(report(files, &targets(&["gfx942", "gfx1100"])), @"
+    error: not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`; no device code for `gfx1100`
+
+    hint: pass `--allow-incomplete` to fetch anyway
+    ");
+}
+
+#[test]
+fn tests_alone_are_no_device_code() {
+    let files = "base_lib_generic.tar.zst blas_lib_gfx942.tar.zst blas_test_gfx1100.tar.zst";
+    insta::assert_snapshot!(report(files, &Wish::default()), @"- `gfx1100` has no device code");
+}
+
+#[test]
+fn a_family_that_is_there_in_part_is_remarked_on() {
+    let families = Wish {
+        families: vec!["gfx110X-all".into()],
+        ..Wish::default()
+    };
+    insta::assert_snapshot!(report(RUN, &families), @"- the run has nothing for gfx1101, gfx1102, gfx1103");
+}
+
+#[test]
+fn a_part_is_told_what_it_leaves_out() {
+    let wish = Wish {
+        include: vec!["_lib_".parse().unwrap()],
+        ..targets(&["gfx942"])
+    };
+    insta::assert_snapshot!(report(RUN, &wish), @"- left out, and part of the packages: `core-hip_dev_generic`");
+    let wish = Wish {
+        include: vec!["blas_test".parse().unwrap()],
+        ..Wish::default()
+    };
+    insta::assert_snapshot!(report(RUN, &wish), @"- left out, and part of the packages: `base_lib_generic`, `blas_lib_generic`, `blas_lib_gfx1100`, `blas_lib_gfx942`, `core-hip_dev_generic`, `core-hip_lib_generic`, `rand_lib_gfx942`");
+}
+
+#[test]
+fn what_packages_are_made_of_is_known_where_device_code_is_apart() {
+    let refused = |files: &str, name: &str| {
+        let inventory = inventory(files);
+        let all = select(&inventory, &Wish::default()).unwrap();
+        let catalog = Catalog::built_in().unwrap();
+        let names = [name.to_owned()];
+        let refused = subset(&names, &all, &inventory, &catalog, Platform::Windows);
+        render(&refused.unwrap_err())
+    };
+    let families = "base_lib_generic.tar.zst blas_lib_gfx94X-dcgpu.tar.zst";
+    insta::assert_snapshot!(refused(families, "core"), @"
+    error: `--only` needs a run with split device code, and this one is fat
+
+    hint: fetch all of it, without `--only`
+    ");
+    insta::assert_snapshot!(refused(RUN, "profiler"), @"error: no package `profiler` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `device-gfx942`, `libraries`, `meta`, `rocm`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
 }

@@ -1,0 +1,82 @@
+//! Tests of what is read of an answer.
+
+use serde_json::json;
+
+use super::*;
+use crate::error::render;
+
+fn read(value: &Value) -> Result<WorkflowRun> {
+    WorkflowRun::read(value, &"ROCm/TheRock".parse().unwrap())
+}
+
+#[test]
+fn a_run_with_nothing_but_what_it_must_have_is_read() {
+    let run = read(
+        &json!({"id": 21_440_027_240_u64, "head_sha": "abc", "head_branch": null,
+        "status": null, "conclusion": null, "head_repository": null}),
+    )
+    .unwrap();
+    assert_eq!(run.id.as_str(), "21440027240");
+    assert_eq!(run.state, RunState::Running(String::new()));
+    assert_eq!(run.facts.origin, RunOrigin::Fork);
+}
+
+#[test]
+fn a_run_ends_with_its_status_and_not_with_its_conclusion() {
+    let state = |status: &str, conclusion: Value| {
+        let run = json!({"id": 1, "head_sha": "", "status": status, "conclusion": conclusion});
+        read(&run).unwrap().state
+    };
+    assert_eq!(
+        state("completed", json!("failure")),
+        RunState::Ended("failure".into())
+    );
+    assert_eq!(
+        state("completed", Value::Null),
+        RunState::Ended(String::new())
+    );
+    // A second attempt is running, and GitHub still returns the conclusion of the first one.
+    assert_eq!(
+        state("in_progress", json!("failure")),
+        RunState::Running("in_progress".into())
+    );
+}
+
+#[test]
+fn what_an_artifact_may_leave_out_is_left_out() {
+    let artifact = |digest: Value, expired: bool, expires_at: Value| {
+        RunArtifact::read(
+            &json!({"id": 21_440_027_240_u64, "name": "a", "size_in_bytes": 3,
+            "digest": digest, "expired": expired, "expires_at": expires_at}),
+        )
+    };
+    let (zeros, at) = ("0".repeat(64), "2026-01-01T00:00:00Z");
+    let told = artifact(json!(format!("sha256:{zeros}")), true, json!(at)).unwrap();
+    assert_eq!(told.sha256.unwrap().to_string(), zeros);
+    assert_eq!((told.expired, told.expires_at.as_deref()), (true, Some(at)));
+    for digest in [Value::Null, json!("sha512:00")] {
+        let untold = artifact(digest, false, Value::Null).unwrap();
+        assert_eq!((untold.sha256, untold.expired), (None, false));
+    }
+    let short = artifact(json!("sha256:00"), false, Value::Null).unwrap_err();
+    insta::assert_snapshot!(render(&short), @r#"
+    error: failed to read an artifact
+      caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "00"
+    "#);
+}
+
+#[test]
+fn what_is_no_run_is_refused_in_words() {
+    let refused = [json!({}), json!([]), json!({"id": "1", "head_sha": ""})];
+    let said = refused
+        .map(|value| render(&read(&value).unwrap_err()))
+        .concat();
+    insta::assert_snapshot!(said, @r#"
+    error: failed to read a run
+      caused by: missing field `id`
+    error: failed to read a run
+      caused by: invalid length 0, expected struct RawRun with 6 elements
+    error: failed to read a run
+      caused by: invalid type: string "1", expected u64
+    "#);
+}
