@@ -11,7 +11,7 @@ use super::{
 use crate::{
     artifact::Component,
     error::{Result, ensure},
-    fetch::{FetchRequest, Keeper, LazyGitHub, OutputForm, Purpose, RunQuery, Search, Wish},
+    fetch::{FetchRequest, Keeper, LazyGitHub, OutputForm, Search, Wish},
     github::Workflow,
     run::{ArtifactGroup, Run, RunId},
     target::split_list,
@@ -58,9 +58,8 @@ pub struct FetchArgs {
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     let to = (args.output_dir.as_path(), args.form());
-    let purpose = Purpose::of_dry_run(args.dry_run);
     let request = args.choice.request(args.wish())?;
-    let job = request.decide(to, purpose, world)?;
+    let job = request.decide(to, args.dry_run, world)?;
     if !args.dry_run {
         job.carry_out(world)?;
     }
@@ -173,21 +172,6 @@ impl ChoiceArgs {
             let names = names.as_deref().unwrap_or_default();
             split_list(names).map(str::to_owned).collect()
         };
-        Ok(FetchRequest {
-            query: self.query()?,
-            wish: Wish {
-                group: self.artifact_group.clone(),
-                families: list(&self.amdgpu_families),
-                targets: list(&self.amdgpu_targets),
-                ..wish
-            },
-            allow_incomplete: self.allow_incomplete,
-            downloads: self.downloads,
-            time: self.download_timeout,
-        })
-    }
-
-    fn query(&self) -> Result<RunQuery<'_>> {
         let search = self.search.get();
         let run = self.run.run().ok().cloned();
         ensure!(
@@ -205,7 +189,7 @@ impl ChoiceArgs {
         let named = run.clone().filter(|_| search.is_none());
         let server = named.and_then(|run| run.server);
         let settings = move || self.github.settings(server.as_deref());
-        Ok(RunQuery {
+        Ok(FetchRequest {
             run,
             search,
             workflow: self.workflow.clone(),
@@ -216,6 +200,15 @@ impl ChoiceArgs {
             keeper: self.keeper,
             access: self.access.access(None)?,
             github: LazyGitHub::new(settings),
+            wish: Wish {
+                group: self.artifact_group.clone(),
+                families: list(&self.amdgpu_families),
+                targets: list(&self.amdgpu_targets),
+                ..wish
+            },
+            allow_incomplete: self.allow_incomplete,
+            downloads: self.downloads,
+            time: self.download_timeout,
         })
     }
 

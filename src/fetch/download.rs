@@ -12,8 +12,7 @@ use flate2::{CrcReader, read::DeflateDecoder};
 
 use super::{
     output::{Fetched, OutputForm, PathExtent},
-    run_artifacts::ZipSpan,
-    source::{ArchiveSource, ArtifactArchive, Parcel},
+    source::{ArchiveSource, ArtifactArchive, Parcel, ZipSpan},
 };
 use crate::{
     artifact::{Staged, UnpackLimits, stage},

@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeSet,
-    num::NonZeroUsize,
     path::Path,
     time::{Duration, Instant},
 };
@@ -14,15 +13,15 @@ use super::{
     download::{Ground, Received, receive},
     output::{FetchState, OutputDir, OutputForm},
     plan::FetchPlan,
-    query::RunQuery,
-    select::{ArchiveSelection, Completeness, Wish, select, subset},
+    query::FetchRequest,
+    select::{ArchiveSelection, Completeness, select, subset},
     source::{ArchiveSource, ArtifactArchive, Parcel},
 };
 use crate::{
     artifact::ArtifactName,
     atomic::{
+        self,
         lock::{Lock, LockPurpose},
-        space,
     },
     console::{World, few, many, size, took},
     error::{Error, Hint as _, No, Result, TimeOver, anyhow, hinted, hints, one_line},
@@ -33,17 +32,6 @@ use crate::{
 
 /// Unpacked artifacts of ROCm are three to five times as large as their archives.
 const USUALLY: u64 = 4;
-
-/// What the user asked for.
-pub struct FetchRequest<'a> {
-    pub query: RunQuery<'a>,
-    pub wish: Wish,
-    /// Fetch even if the artifacts are not enough to build packages.
-    pub allow_incomplete: bool,
-    pub downloads: NonZeroUsize,
-    /// Time limit for all downloads together.
-    pub time: Option<Duration>,
-}
 
 /// A decided fetch: the plan, the source that the artifacts come from, and the output directory.
 pub struct FetchJob<'a> {
@@ -58,42 +46,27 @@ pub struct FetchJob<'a> {
     lock: Option<Lock>,
 }
 
-/// Whether a job is only printed or carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// A dry run: it takes no lock and changes nothing.
-    Tell,
-    Do,
-}
-
-impl Purpose {
-    pub fn of_dry_run(dry_run: bool) -> Self {
-        if dry_run { Self::Tell } else { Self::Do }
-    }
-}
-
 impl<'a> FetchRequest<'a> {
     /// Lists the artifacts of the run, selects from them, and compares that with directory `to`.
+    /// A dry run takes no lock and changes nothing.
     pub fn decide(
         self,
         (to, form): (&Path, OutputForm),
-        purpose: Purpose,
+        is_dry_run: bool,
         world: &'a World,
     ) -> Result<FetchJob<'a>> {
         let choose = |source: &dyn ArchiveSource, inventory: &[ArtifactArchive]| {
             let count = many(inventory.len(), "artifact");
             let facts = format!("{count} in {source}");
             world.console.status("Listed", facts);
-            self.choose(inventory, world)
+            self.selection(inventory, world)
         };
-        let (run, (source, selection)) = self.query.settle(world, &choose)?;
+        let (run, (source, selection)) = self.settle(world, &choose)?;
         let parcels = source.parcels(&selection.archives, self.downloads)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
-        let lock = match purpose {
-            Purpose::Tell => None,
-            Purpose::Do => Some(Lock::take(to, LockPurpose::Fetch)?),
-        };
+        let lock = (!is_dry_run).then(|| Lock::take(to, LockPurpose::Fetch));
+        let lock = lock.transpose()?;
         let output = OutputDir::open(to, form)?;
         if lock.as_ref().is_some_and(Lock::is_held) {
             output.clear()?;
@@ -117,8 +90,8 @@ impl<'a> FetchRequest<'a> {
     }
 
     /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
-    fn choose(&self, inventory: &[ArtifactArchive], world: &World) -> Result<ArchiveSelection> {
-        let (wish, platform) = (&self.wish, self.query.platform);
+    fn selection(&self, inventory: &[ArtifactArchive], world: &World) -> Result<ArchiveSelection> {
+        let (wish, platform) = (&self.wish, self.platform);
         let mut selection = select(inventory, wish)?;
         let catalog = Catalog::built_in()?;
         let mut of = None;
@@ -191,7 +164,7 @@ impl FetchJob<'_> {
         let (root, needed) = (&self.output.root, self.plan.size());
         let place = root.display();
         // Some systems do not report the free space. Try then: a full disk fails later anyway.
-        let free = space::free(root).unwrap_or(u64::MAX);
+        let free = atomic::free_space(root).unwrap_or(u64::MAX);
         let is_packed = self.output.form == OutputForm::Packed;
         let (needs, has) = (size(needed), size(free));
         if needed > free {

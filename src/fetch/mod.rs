@@ -15,9 +15,10 @@ mod select;
 mod source;
 
 pub use self::{
-    job::{FetchJob, FetchRequest, Purpose},
+    job::FetchJob,
     output::{OutputForm, fetched_for},
     plan::FetchPlan,
-    query::{Keeper, LazyGitHub, RunQuery, Search},
+    query::{FetchRequest, Keeper, Search},
+    run_artifacts::LazyGitHub,
     select::Wish,
 };

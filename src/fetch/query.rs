@@ -2,22 +2,23 @@
 //! artifacts that are still to come.
 
 use std::{
+    num::NonZeroUsize,
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use itertools::Itertools as _;
 
 use super::{
-    run_artifacts::RunArtifacts,
-    select::ArchiveSelection,
+    run_artifacts::{LazyGitHub, RunArtifacts},
+    select::{ArchiveSelection, Wish},
     source::{ArchiveSource, ArtifactArchive, StoreSource},
 };
 use crate::{
     console::{World, took},
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message},
-    github::{ApiSettings, GitHub, RunState, Workflow, WorkflowRun},
+    github::{RunState, Workflow, WorkflowRun},
     location::Key,
     run::{Buckets, Platform, Run, RunContext, RunFacts, RunId, RunReference},
     store::{
@@ -35,8 +36,8 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// GitHub answers 60 requests in an hour without a token. A poll makes two, so this makes 40.
 const SELDOM_WITHOUT_TOKEN: Duration = Duration::from_mins(3);
 
-/// Which run the user means, and where to search for its artifacts.
-pub struct RunQuery<'a> {
+/// What the user asked for: which run, where to search for its artifacts, and which of them.
+pub struct FetchRequest<'a> {
     pub run: Option<RunReference>,
     pub search: Option<Search>,
     /// The workflow whose runs are searched.
@@ -50,6 +51,12 @@ pub struct RunQuery<'a> {
     pub keeper: Keeper,
     pub access: Access,
     pub github: Arc<LazyGitHub<'a>>,
+    pub wish: Wish,
+    /// Fetch even if the artifacts are not enough to build packages.
+    pub allow_incomplete: bool,
+    pub downloads: NonZeroUsize,
+    /// Time limit for all downloads together.
+    pub time: Option<Duration>,
 }
 
 /// Who keeps the artifacts of a run.
@@ -87,31 +94,6 @@ impl Search {
     }
 }
 
-/// A connection to the GitHub server of a run, made when the first request is due: the token may
-/// come from another program.
-pub struct LazyGitHub<'a> {
-    settings: Box<dyn Fn() -> Result<ApiSettings> + Send + Sync + 'a>,
-    connected: OnceLock<GitHub<'a>>,
-}
-
-impl<'a> LazyGitHub<'a> {
-    pub fn new(settings: impl Fn() -> Result<ApiSettings> + Send + Sync + 'a) -> Arc<Self> {
-        Arc::new(Self {
-            settings: Box::new(settings),
-            connected: OnceLock::new(),
-        })
-    }
-
-    pub(super) fn get(&self, world: &'a World) -> Result<&GitHub<'a>> {
-        if let Some(github) = self.connected.get() {
-            return Ok(github);
-        }
-        let announce = |text: &str| world.console.note(text);
-        let github = GitHub::connect((self.settings)()?, world.stop.clone(), announce)?;
-        Ok(self.connected.get_or_init(|| github))
-    }
-}
-
 /// A run that the query may mean, and what GitHub reported about it, if it was asked.
 type Candidate = (RunReference, Option<WorkflowRun>);
 
@@ -124,7 +106,7 @@ type Chosen<'a> = (Box<dyn ArchiveSource + 'a>, ArchiveSelection);
 /// Selects from the artifacts that a source has listed.
 type Choose<'f> = &'f dyn Fn(&dyn ArchiveSource, &[ArtifactArchive]) -> Result<ArchiveSelection>;
 
-impl<'a> RunQuery<'a> {
+impl<'a> FetchRequest<'a> {
     /// Takes the first candidate for which `choose` succeeds. If none has what is wanted, waits for
     /// the first candidate.
     pub(super) fn settle(&self, world: &'a World, choose: Choose) -> Result<(Run, Chosen<'a>)> {
@@ -215,7 +197,7 @@ impl<'a> RunQuery<'a> {
             Ok(match told {
                 Some(told) => told.facts.clone(),
                 None if self.input_dir.is_some() || self.keeper == Keeper::GitHub => {
-                    RunFacts::own()
+                    RunFacts::default()
                 }
                 None => self.github.get(world)?.run(repository, &run.id)?.facts,
             })

@@ -12,21 +12,18 @@ use std::{
     io::{self, Read, Seek},
     num::NonZeroUsize,
     ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use itertools::Itertools as _;
 use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry};
 
-use super::{
-    query::LazyGitHub,
-    source::{ArchiveSource, ArtifactArchive, Parcel, one_each},
-};
+use super::source::{ArchiveSource, ArtifactArchive, Parcel, ZipSpan, one_each};
 use crate::{
     artifact::ArchiveName,
     console::World,
     error::{Context as _, Error, Exit, No, Result, bail, ensure, hinted, hints, one_line},
-    github::{ArtifactBlob, GitHub, RunArtifact},
+    github::{ApiSettings, ArtifactBlob, GitHub, RunArtifact},
     parallel,
     relpath::RelPath,
     run::{Platform, Run},
@@ -35,6 +32,31 @@ use crate::{
 
 /// How many artifacts are inspected at once.
 const LOOKS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+
+/// A connection to the GitHub server of a run, made when the first request is due: the token may
+/// come from another program.
+pub struct LazyGitHub<'a> {
+    settings: Box<dyn Fn() -> Result<ApiSettings> + Send + Sync + 'a>,
+    connected: OnceLock<GitHub<'a>>,
+}
+
+impl<'a> LazyGitHub<'a> {
+    pub fn new(settings: impl Fn() -> Result<ApiSettings> + Send + Sync + 'a) -> Arc<Self> {
+        Arc::new(Self {
+            settings: Box::new(settings),
+            connected: OnceLock::new(),
+        })
+    }
+
+    pub(super) fn get(&self, world: &'a World) -> Result<&GitHub<'a>> {
+        if let Some(github) = self.connected.get() {
+            return Ok(github);
+        }
+        let announce = |text: &str| world.console.note(text);
+        let github = GitHub::connect((self.settings)()?, world.stop.clone(), announce)?;
+        Ok(self.connected.get_or_init(|| github))
+    }
+}
 
 /// The artifacts of a run on GitHub that may contain archives for its platform.
 pub(super) struct RunArtifacts<'a> {
@@ -248,17 +270,6 @@ impl fmt::Display for RunArtifacts<'_> {
 /// The limit for reading a central directory. No upload needs more, but a damaged or hostile file
 /// could ask for any size.
 const MOST_OF_A_DIRECTORY: u64 = 64 << 20;
-
-/// The position of a member in a zip file, from the central directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ZipSpan {
-    pub header_at: u64,
-    pub packed: u64,
-    /// Size when unpacked.
-    pub size: u64,
-    pub crc32: u32,
-    pub deflated: bool,
-}
 
 /// Lists the archives of artifacts in a zip file, in all of its directories, in the order of their
 /// positions. Other members are ignored.

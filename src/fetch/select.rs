@@ -10,7 +10,7 @@ use super::{output::Sufficiency, source::ArtifactArchive};
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
     console::{few, many},
-    error::{Error, Hint as _, No, Result, hinted, message},
+    error::{Error, No, Result, hinted, message},
     package::{
         Subset,
         catalog::{Catalog, PackageKind, PackageSpec},
@@ -178,11 +178,9 @@ fn scopes_of(name: &str, inventory: &[ArtifactArchive]) -> Result<BTreeSet<Scope
             let itself = name.parse::<Scope>().ok().map(|scope| scope.base());
             let mut scopes = inventory.iter().map(|it| it.name.artifact.scope.base());
             let found = itself.filter(|itself| scopes.contains(itself));
-            let hint = unknown.hint.clone();
             found
                 .map(|scope| BTreeSet::from([scope]))
-                .ok_or(unknown)
-                .hint(hint)
+                .ok_or_else(|| unknown.hinted())
         }
     }
 }

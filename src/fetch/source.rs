@@ -8,7 +8,6 @@ use std::{
     num::NonZeroUsize,
 };
 
-use super::run_artifacts::ZipSpan;
 use crate::{
     artifact::{ArchiveName, ArtifactName},
     digest::{Checksum, Sha256},
@@ -47,6 +46,17 @@ pub(super) struct ArtifactArchive {
     pub upload: Option<RunArtifact>,
     /// Where the archive is in that artifact, if it is a zip file.
     pub span: Option<ZipSpan>,
+}
+
+/// The position of a member in a zip file, from the central directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ZipSpan {
+    pub header_at: u64,
+    pub packed: u64,
+    /// Size when unpacked.
+    pub size: u64,
+    pub crc32: u32,
+    pub deflated: bool,
 }
 
 /// A place that has the archives of a run.

@@ -2,19 +2,19 @@
 
 use std::str::FromStr;
 
+use url::Url;
+
 mod buckets;
 mod group;
 mod origin;
-mod reference;
 mod resolve;
 
 pub use buckets::{BucketFacts, Buckets};
 pub use group::ArtifactGroup;
 pub use origin::{Event, RunFacts, RunOrigin};
-pub use reference::RunReference;
 pub use resolve::{Environment, Run, RunContext};
 
-use crate::error::{Error, Result, anyhow, bail, ensure};
+use crate::error::{Context as _, Error, Result, anyhow, bail, ensure};
 
 /// The id of a run on GitHub: decimal digits of any length, or `local` for a build outside of CI.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
@@ -47,6 +47,64 @@ impl FromStr for RunId {
         );
         Ok(Self(text.into()))
     }
+}
+
+/// A run, with its repository and server if it was named by a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunReference {
+    pub id: RunId,
+    pub repository: Option<Repository>,
+    /// The GitHub server, `https://github.com` or an installation of GitHub Enterprise.
+    pub server: Option<String>,
+}
+
+impl From<RunId> for RunReference {
+    fn from(id: RunId) -> Self {
+        Self {
+            id,
+            repository: None,
+            server: None,
+        }
+    }
+}
+
+impl FromStr for RunReference {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        // Pasted text often has spaces or a line end around it.
+        let pasted = text.trim();
+        if let Ok(id) = pasted.parse::<RunId>() {
+            return Ok(id.into());
+        }
+        parse_url(pasted).with_context(|| {
+            format!(
+                "not a run id, nor an address such as `https://github.com/ROCm/TheRock/actions/runs/21440027240`: {text:?}"
+            )
+        })
+    }
+}
+
+/// Parses the URL of any page of a run: the run itself, an attempt, a job, a step or a summary.
+fn parse_url(text: &str) -> Option<RunReference> {
+    // Some browsers hide `https://` in the address bar, so it may be missing in a copied address.
+    let with_scheme = || Url::parse(&format!("https://{text}"));
+    let url = Url::parse(text).or_else(|_| with_scheme()).ok()?;
+    let names_a_host = url
+        .host_str()?
+        .starts_with(|c: char| c.is_ascii_alphanumeric());
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    let segments: Vec<&str> = url.path_segments()?.collect();
+    let [owner, name, "actions", "runs", id, ..] = segments[..] else {
+        return None;
+    };
+    let id: RunId = id.parse().ok()?;
+    let is_run = url.scheme() == "https" && names_a_host && !has_user && !id.is_local();
+    Some(RunReference {
+        id: Some(id).filter(|_| is_run)?,
+        repository: Some(format!("{owner}/{name}").parse().ok()?),
+        server: Some(url.origin().ascii_serialization()),
+    })
 }
 
 /// The operating system that packages are for. It may differ from the one that builds them.
@@ -158,93 +216,4 @@ fn is_plain(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fmt;
-
-    use super::*;
-
-    fn refusals<T>(texts: &[&str]) -> String
-    where
-        T: FromStr<Err: fmt::Display> + fmt::Debug,
-    {
-        let messages: Vec<String> = texts
-            .iter()
-            .map(|text| text.parse::<T>().err().unwrap().to_string())
-            .collect();
-        messages.join("\n")
-    }
-
-    #[test]
-    fn a_run_id_is_digits_of_any_length_or_local() {
-        let long = "9".repeat(80);
-        for text in ["1", "21440027240", &long, "local"] {
-            assert_eq!(text.parse::<RunId>().unwrap().to_string(), text);
-        }
-        assert!(RunId::local().is_local());
-        assert_eq!("local".parse::<RunId>().unwrap(), RunId::local());
-        let refused = ["", "0", "01", "-1", "1 ", "1/..", "Local", "１"];
-        insta::assert_snapshot!(refusals::<RunId>(&refused), @r#"
-        not a run id such as `21440027240`, nor `local`: ""
-        not a run id such as `21440027240`, nor `local`: "0"
-        not a run id such as `21440027240`, nor `local`: "01"
-        not a run id such as `21440027240`, nor `local`: "-1"
-        not a run id such as `21440027240`, nor `local`: "1 "
-        not a run id such as `21440027240`, nor `local`: "1/.."
-        not a run id such as `21440027240`, nor `local`: "Local"
-        not a run id such as `21440027240`, nor `local`: "１"
-        "#);
-    }
-
-    #[test]
-    fn a_platform_has_a_name_for_each_who_asks() {
-        let names = Platform::ALL.map(|platform| {
-            assert_eq!(platform.to_string().parse::<Platform>().unwrap(), platform);
-            let (python, tag) = (platform.sys_platform(), platform.wheel_tag());
-            format!("{platform} {python} {tag}")
-        });
-        assert_eq!(
-            names,
-            ["linux linux linux_x86_64", "windows win32 win_amd64"]
-        );
-        let refused = ["", "Linux", "darwin", "win32"];
-        insta::assert_snapshot!(refusals::<Platform>(&refused), @r#"
-        not a platform (linux, windows): ""
-        not a platform (linux, windows): "Linux"
-        not a platform (linux, windows): "darwin"
-        not a platform (linux, windows): "win32"
-        "#);
-    }
-
-    #[test]
-    fn a_repository_is_an_owner_and_a_name() {
-        for text in ["ROCm/TheRock", "a/b", "user_corp/x.y-z_1", "ROCm/.github"] {
-            assert_eq!(text.parse::<Repository>().unwrap().to_string(), text);
-        }
-        let same: [Repository; 2] = ["ROCm/TheRock", "rocm/therock"].map(|t| t.parse().unwrap());
-        assert_eq!(same[0], same[1]);
-        assert_ne!(same[0], "ROCm/rockrel".parse().unwrap());
-        let long = [
-            format!("{}/x", "a".repeat(40)),
-            format!("x/{}", "a".repeat(101)),
-        ];
-        let refused = [
-            "", "TheRock", "a/b/c", "/b", "a/", "a/..", "../b", "a.b/c", "a b/c", "a/b+", "a/.",
-            &long[0], &long[1],
-        ];
-        insta::assert_snapshot!(refusals::<Repository>(&refused), @r#"
-        not a repository such as `ROCm/TheRock`: ""
-        not a repository such as `ROCm/TheRock`: "TheRock"
-        not a repository such as `ROCm/TheRock`: "a/b/c"
-        not a repository such as `ROCm/TheRock`: "/b"
-        not a repository such as `ROCm/TheRock`: "a/"
-        not a repository such as `ROCm/TheRock`: "a/.."
-        not a repository such as `ROCm/TheRock`: "../b"
-        not a repository such as `ROCm/TheRock`: "a.b/c"
-        not a repository such as `ROCm/TheRock`: "a b/c"
-        not a repository such as `ROCm/TheRock`: "a/b+"
-        not a repository such as `ROCm/TheRock`: "a/."
-        not a repository such as `ROCm/TheRock`: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/x"
-        not a repository such as `ROCm/TheRock`: "x/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        "#);
-    }
-}
+mod tests;

@@ -1,16 +1,17 @@
 //! Whose code a run builds: that of the repository itself, or that of a fork.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
-    error::{Context as _, Hint as _, Result, ensure},
+    error::{Context as _, Hint as _, Result},
     run::Repository,
 };
 
 /// Whose code a run builds. Code of a fork is not trusted: it may not write to the buckets of the
 /// repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunOrigin {
+    #[default]
     Own,
     Fork,
 }
@@ -23,8 +24,8 @@ pub struct Event {
     pub repository: RunOrigin,
 }
 
-/// Facts about a run from GitHub's API.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Facts about a run from GitHub's API. By default, it built the code of the repository itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFacts {
     pub origin: RunOrigin,
     /// As GitHub writes times, `2025-11-11T16:18:48Z`, so that sorting the texts sorts by time.
@@ -32,14 +33,6 @@ pub struct RunFacts {
 }
 
 impl RunFacts {
-    /// The facts of a run that built the code of the repository itself.
-    pub fn own() -> Self {
-        Self {
-            origin: RunOrigin::Own,
-            updated_at: None,
-        }
-    }
-
     /// Reads the answer of GitHub's API about a run of `repository`.
     pub fn read(run: &Value, repository: &Repository) -> Self {
         let head = text(run, "/head_repository/full_name");
@@ -69,16 +62,10 @@ impl Event {
     /// itself. A `workflow_run` event builds the code of the run that triggered it, so it has the
     /// origin of that run.
     pub fn parse(payload: &str) -> Result<Self> {
-        let parse = || -> Result<Value> {
-            let payload: Value =
-                serde_json::from_str(payload).context("failed to read the event's payload")?;
-            ensure!(
-                payload.is_object(),
-                "the event's payload is not a JSON object"
-            );
-            Ok(payload)
-        };
-        let payload = parse().hint("`GITHUB_EVENT_PATH` must name a JSON file, or be unset")?;
+        let payload: Map<String, Value> = serde_json::from_str(payload)
+            .context("failed to read the event's payload")
+            .hint("`GITHUB_EVENT_PATH` must name a JSON file, or be unset")?;
+        let payload = Value::Object(payload);
         let here = text(&payload, "/repository/full_name");
         let origin = if payload.get("pull_request").is_some() {
             let base = text(&payload, "/pull_request/base/repo/full_name").or(here);
@@ -182,11 +169,13 @@ mod tests {
 
         hint: `GITHUB_EVENT_PATH` must name a JSON file, or be unset
 
-        error: the event's payload is not a JSON object
+        error: failed to read the event's payload
+          caused by: invalid type: sequence, expected a map at line 1 column 0
 
         hint: `GITHUB_EVENT_PATH` must name a JSON file, or be unset
 
-        error: the event's payload is not a JSON object
+        error: failed to read the event's payload
+          caused by: invalid type: null, expected a map at line 1 column 4
 
         hint: `GITHUB_EVENT_PATH` must name a JSON file, or be unset
         ");

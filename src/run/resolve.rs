@@ -114,8 +114,8 @@ impl RunContext {
                 None if is_home && buckets.tells_forks_apart(kind) => lookup(&repository)?,
                 // It is unknown only if the place does not depend on it, so any value will do.
                 origin => RunFacts {
-                    origin: origin.unwrap_or(RunOrigin::Own),
-                    updated_at: None,
+                    origin: origin.unwrap_or_default(),
+                    ..RunFacts::default()
                 },
             };
             origin = Some(facts.origin);

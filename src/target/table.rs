@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Display, sync::LazyLock};
 use itertools::Itertools as _;
 use serde::Deserialize;
 
-use crate::error::{Context, Result, bail, ensure};
+use crate::error::{Context, Error, Result, bail, ensure, hinted};
 use crate::target::{Family, Scope, Target};
 
 static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
@@ -49,6 +49,14 @@ pub struct UnknownFamilies {
     pub names: Vec<String>,
     /// Suggests similar names, and lists the known ones.
     pub hint: String,
+}
+
+impl UnknownFamilies {
+    /// The error with its hint, for the user.
+    pub fn hinted(self) -> Error {
+        let hint = self.hint.clone();
+        hinted(self, hint)
+    }
 }
 
 impl TargetTable {

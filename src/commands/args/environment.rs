@@ -32,8 +32,8 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     // variable, so the loop ends.
     let mut silent = BTreeSet::new();
     loop {
-        let mut command = without_variables(without_idle_variables(tree::<C>()), |name| {
-            silent.contains(name)
+        let mut command = without_variables(tree::<C>(), |argument| {
+            is_idle(argument) || variable(argument).is_some_and(|it| silent.contains(it))
         });
         let error = match command.try_get_matches_from_mut(arguments) {
             Ok(matches) => {
@@ -114,7 +114,7 @@ fn variable(argument: &Arg) -> Option<&str> {
 
 /// The global options of a command line that clap has rejected.
 pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> Options {
-    without_idle_variables(tree::<C>())
+    without_variables(tree::<C>(), is_idle)
         .ignore_errors(true)
         .disable_help_flag(true)
         .disable_version_flag(true)
@@ -124,56 +124,41 @@ pub(crate) fn globals<C: CommandFactory>(arguments: &[OsString]) -> Options {
         .unwrap_or_default()
 }
 
-/// Ignores environment variables that are set but empty, because workflows pass an empty variable
-/// for a value that is not given. Also ignores those that say no to a switch: otherwise clap would
-/// report a conflict with flags that only contradict a switch that is on.
-fn without_idle_variables(command: Command) -> Command {
+/// Whether an environment variable is to be ignored because it is set but empty: workflows pass an
+/// empty variable for a value that is not given. Also if it says no to a switch: otherwise clap
+/// would report a conflict with flags that only contradict a switch that is on.
+fn is_idle(argument: &Arg) -> bool {
+    let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
+    let is_no = |text: String| ["0", "false", "f", "no", "n", "off"].contains(&text.as_str());
+    let value = argument.get_env().and_then(env::var_os);
+    let text = value.map(|value| value.to_string_lossy().to_lowercase());
+    text.is_some_and(|text| text.is_empty() || is_switch && is_no(text))
+}
+
+/// Ignores some environment variables.
+fn without_variables(command: Command, is_ignored: impl Fn(&Arg) -> bool) -> Command {
     each_argument(command, &|argument| {
-        let is_switch = matches!(argument.get_action(), ArgAction::SetTrue);
-        let value = argument.get_env().and_then(env::var_os);
-        let says_no = |value: &OsString| is_switch && value.to_str().is_some_and(is_no);
-        let is_idle = value.is_some_and(|it| it.is_empty() || says_no(&it));
-        let argument = if is_switch {
-            argument.value_parser(BoolishValueParser::new())
-        } else {
-            argument
-        };
-        if is_idle {
+        if is_ignored(&argument) {
             argument.env(None)
         } else {
             argument
         }
     })
-}
-
-/// Ignores the environment variables of these names.
-fn without_variables(command: Command, is_ignored: impl Fn(&str) -> bool) -> Command {
-    each_argument(command, &|argument| {
-        if variable(&argument).is_some_and(&is_ignored) {
-            argument.env(None)
-        } else {
-            argument
-        }
-    })
-}
-
-fn is_no(text: &str) -> bool {
-    let text = text.to_lowercase();
-    ["0", "false", "f", "no", "n", "off"].contains(&text.as_str())
 }
 
 /// The command tree. Every visible flag that names no variable of its own has `ROCWHEEL_{FLAG}`:
 /// `--output-dir` has `ROCWHEEL_OUTPUT_DIR`. Help shows only the names of variables and hides their
 /// values, because some are secrets.
 pub(crate) fn tree<C: CommandFactory>() -> Command {
-    each_argument(C::command(), &|argument| {
+    each_argument(C::command(), &|mut argument| {
         let has_own = argument.get_env().is_some() || argument.is_hide_set();
-        let flag = argument.get_long().filter(|_| !has_own);
-        let variable = flag.map(|flag| format!("ROCWHEEL_{}", flag.to_uppercase()));
-        let argument = match variable {
-            Some(variable) => argument.env(variable.replace('-', "_")),
-            None => argument,
-        };
+        if let Some(flag) = argument.get_long().filter(|_| !has_own) {
+            let variable = format!("ROCWHEEL_{}", flag.to_uppercase());
+            argument = argument.env(variable.replace('-', "_"));
+        }
+        if matches!(argument.get_action(), ArgAction::SetTrue) {
+            argument = argument.value_parser(BoolishValueParser::new());
+        }
         argument.hide_env_values(true)
     })
 }

@@ -24,7 +24,7 @@ use crate::{
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
     set::{Layout, PlaceDepth},
-    target::{Target, TargetTable, split_list},
+    target::{Target, TargetTable, UnknownFamilies, split_list},
     wheel::DistName,
 };
 
@@ -306,10 +306,7 @@ impl Policy {
         let names = self.require_targets.iter();
         let names: Vec<&str> = names.flat_map(|it| split_list(it)).collect();
         let targets = TargetTable::builtin().expand(&names);
-        targets.or_else(|unknown| {
-            let hint = unknown.hint.clone();
-            Err(unknown).hint(hint)
-        })
+        targets.map_err(UnknownFamilies::hinted)
     }
 }
 

@@ -1,24 +1,25 @@
-//! The arguments of `build`, and the build options that follow from them.
+//! `build`: makes the packages of a set from artifacts.
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
-use super::in_words;
+use super::{World, args::Jobs};
 use crate::{
     artifact::input,
     atomic::lock::{Lock, LockPurpose},
-    commands::args::Jobs,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch,
     package::{
         BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
         assemble::{AssembleSettings, Existing, pipeline::BLOCK},
-        build::BuildSelection,
+        build::{Build, BuildSelection},
+        document::{BuildAnswer, PlanDocument},
     },
     run::Platform,
-    target::{Scope, Target, TargetTable, split_list},
+    set::LocalSet,
+    target::{Scope, Target, TargetTable, UnknownFamilies, split_list},
     version::Version,
     wheel::WheelCompression,
 };
@@ -126,10 +127,31 @@ struct Tarball {
     no_devel_tarball_compression: bool,
 }
 
+pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
+    let options = args.what.options()?;
+    let selection = args.selection(&options)?;
+    let _lock = args.lock()?;
+    let (jobs, dest) = (options.settings.jobs, &args.dest_dir);
+    let tree = input::read(&args.artifact_dir, &dest.join("artifacts"), jobs, world)?;
+    let build = Build::plan(&tree, &options, &selection, dest, world)?;
+    build.ensure_complete()?;
+    if args.plan {
+        return world.console.answer(&PlanDocument::from(&build.plan));
+    }
+    let existing = if args.clean {
+        Existing::Replace
+    } else {
+        Existing::RefuseOthers
+    };
+    let made = build.make(dest, existing, world)?;
+    LocalSet::built(dest, &build.plan, &build.manifest()?, &made, world)?;
+    world.console.answer(&BuildAnswer::new(&made))
+}
+
 impl BuildArgs {
     /// The packages to build. Fails if the artifacts were fetched for other packages: the build
     /// would succeed, but its set would differ from the one of the run.
-    pub fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
+    fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
         let names = self.targets.as_deref().unwrap_or_default();
         let targets: BTreeSet<Scope> = split_list(names)
             .map(|name| Ok(name.parse::<Scope>()?.base()))
@@ -140,7 +162,7 @@ impl BuildArgs {
             "`generic` is not a GPU target (in `--targets`)"
         );
         if targets.is_empty() {
-            super::ensure_all(&self.artifact_dir)?;
+            ensure_all(&self.artifact_dir)?;
             return Ok(match &self.only[..] {
                 [] => BuildSelection::All,
                 names => BuildSelection::Named(names.to_vec()),
@@ -172,19 +194,11 @@ impl BuildArgs {
 
     /// Locks the directory for this build. With `--plan` there is no lock, unless archives must be
     /// unpacked there.
-    pub fn lock(&self) -> Result<Option<Lock>> {
+    fn lock(&self) -> Result<Option<Lock>> {
         if self.plan && input::archives(&self.artifact_dir)?.is_empty() {
             return Ok(None);
         }
         Lock::to_write(&self.dest_dir, LockPurpose::Build).map(Some)
-    }
-
-    pub fn existing(&self) -> Existing {
-        if self.clean {
-            Existing::Replace
-        } else {
-            Existing::RefuseOthers
-        }
     }
 }
 
@@ -243,18 +257,31 @@ fn version(text: &str) -> Result<GivenVersion, <Version as std::str::FromStr>::E
 /// Parses a list of families and targets into targets; `None` if the list is empty.
 fn targets(list: Option<&str>) -> Result<Option<Vec<Target>>> {
     let names: Vec<&str> = list.into_iter().flat_map(split_list).collect();
-    if names.is_empty() {
-        return Ok(None);
-    }
-    let targets = TargetTable::builtin().expand(&names).map(Some);
-    targets.or_else(|unknown| {
-        let hint = unknown.hint.clone();
-        Err(unknown).hint(hint)
-    })
+    let expand = || TargetTable::builtin().expand(&names);
+    let targets = (!names.is_empty()).then(expand).transpose();
+    targets.map_err(UnknownFamilies::hinted)
 }
 
 /// Reads the policy from a `--packages-file`.
 pub fn read_catalog(file: &Path) -> Result<Catalog> {
     let text = fs_err::read_to_string(file)?;
     Catalog::parse(&text).with_context(|| format!("failed to read `{}`", file.display()))
+}
+
+/// Fails if the artifacts were fetched for some packages only. A build of the whole set would
+/// succeed, but its set would differ from the one of the run.
+pub fn ensure_all(directory: &Path) -> Result<()> {
+    let names = fetch::fetched_for(directory)?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let artifacts = in_words(directory, &names);
+    Err(anyhow!("{artifacts}, which do not show all targets"))
+        .hint("build with `--only`, and all targets of the run as `--targets`; or fetch all of it")
+}
+
+/// Describes artifacts that were fetched for some packages only.
+fn in_words(directory: &Path, names: &[String]) -> String {
+    let (directory, names) = (directory.display(), names.join(","));
+    format!("the artifacts in `{directory}` are those that `fetch --only {names}` fetches")
 }
