@@ -19,7 +19,6 @@ use crate::{
     kpack::{
         CodeTarget,
         contents::{self, CodeFile, FoundCode},
-        host::WrapperReference,
     },
     relpath::RelPath,
     target::Family,
@@ -181,15 +180,20 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
     })
     .with_context(|| reading(&args.file))?;
     let references = match &kind {
-        CodeFile::Split(references) => references.iter().map(Lead::from).collect(),
-        _ => Vec::new(),
+        CodeFile::Split(references) => references.as_slice(),
+        _ => &[],
     };
+    let references = references.iter().map(|it| Lead {
+        kernel_name: it.marker.kernel_name.clone(),
+        index: it.index,
+        search_paths: it.marker.kpack_search_paths.clone(),
+    });
     world.console.answer(&ListAnswer {
         schema: "rocwheel-kpack-v1",
         file: args.file.display().to_string(),
         kind: kind.to_string(),
         code_objects: rows,
-        references,
+        references: references.collect(),
     })
 }
 
@@ -291,16 +295,6 @@ fn open(file: &Path) -> Result<FileAt> {
 
 fn reading(file: &Path) -> String {
     format!("failed to read `{}`", file.display())
-}
-
-impl From<&WrapperReference> for Lead {
-    fn from(reference: &WrapperReference) -> Self {
-        Self {
-            kernel_name: reference.marker.kernel_name.clone(),
-            index: reference.index,
-            search_paths: reference.marker.kpack_search_paths.clone(),
-        }
-    }
 }
 
 impl fmt::Display for ListAnswer {

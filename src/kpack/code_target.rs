@@ -1,9 +1,10 @@
 //! `CodeTarget`: the target of a code object, as bundles and archives spell it. See
 //! [Target ID](https://llvm.org/docs/AMDGPUUsage.html#target-id) in the AMDGPU ABI.
 
-use std::str::FromStr;
+use std::{str::FromStr, sync::LazyLock};
 
 use itertools::Itertools as _;
+use regex::Regex;
 
 use crate::{
     error::Invalid,
@@ -43,21 +44,15 @@ impl CodeTarget {
     /// The targets whose code the runtime accepts for this one, most specific first: for
     /// `gfx90a:sramecc+:xnack-` these are itself, `gfx90a:sramecc+`, `gfx90a:xnack-` and `gfx90a`.
     pub fn accepted(&self) -> Vec<Self> {
-        let features: Vec<&str> = self.features().collect();
+        let features: Vec<&str> = self.0.split(':').skip(1).collect();
         let counts = (0..=features.len()).rev();
         let subsets = counts.flat_map(|count| features.iter().copied().combinations(count));
-        let processor = || std::iter::once(self.processor());
-        subsets
-            .map(|chosen| Self(processor().chain(chosen).join(":").into()))
-            .collect()
+        let targets = subsets.map(|chosen| [&[self.processor()], chosen.as_slice()].concat());
+        targets.map(|it| Self(it.join(":").into())).collect()
     }
 
     fn processor(&self) -> &str {
         self.0.split(':').next().unwrap_or(&self.0)
-    }
-
-    fn features(&self) -> impl Iterator<Item = &str> {
-        self.0.split(':').skip(1)
     }
 }
 
@@ -65,88 +60,69 @@ impl FromStr for CodeTarget {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refuse = |reason| {
-            Err(Invalid::new(
-                reason,
-                text.chars().take(80).collect::<String>(),
-            ))
-        };
+        let shown: String = text.chars().take(80).collect();
+        let refuse = |reason| Err(Invalid::new(reason, shown.as_str()));
         let mut parts = text.split(':');
-        if !parts.next().is_some_and(is_processor) {
+        let processor = parts.next().unwrap_or(text);
+        if !PROCESSOR.is_match(processor) {
             return refuse("not a processor such as `gfx942` or `gfx9-4-generic`");
         }
         let mut features: Vec<&str> = parts.collect();
-        if features.len() > MAX_FEATURES || !features.iter().all(|feature| is_feature(feature)) {
+        if features.len() > MAX_FEATURES || !features.iter().all(|it| FEATURE.is_match(it)) {
             return refuse("not features such as `xnack+`");
         }
         features.sort_unstable();
-        if !features.iter().map(|feature| name(feature)).all_unique() {
+        let mut names = features.iter().map(|it| it.trim_end_matches(['+', '-']));
+        if !names.all_unique() {
             return refuse("a feature is named twice");
         }
-        let processor = text.split(':').next().unwrap_or(text);
         let canonical = [&[processor], features.as_slice()].concat().join(":");
         Ok(Self(canonical.into()))
     }
 }
 
-/// The generic target for which the runtime looks after a processor's own target. The table is that
-/// of the runtime; other processors have none.
+/// The generic target for which the runtime looks after a processor's own target.
 pub fn generic(processor: &str) -> Option<&'static str> {
-    Some(match processor {
-        "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
-        "gfx942" | "gfx950" => "gfx9-4-generic",
-        "gfx1200" | "gfx1201" => "gfx12-generic",
-        "gfx1250" => "gfx12-5-generic",
-        _ if processor.len() == 7 => match processor.get(..6) {
-            Some("gfx101") => "gfx10-1-generic",
-            Some("gfx103") => "gfx10-3-generic",
-            Some("gfx110" | "gfx115") => "gfx11-generic",
-            _ => return None,
-        },
-        _ => return None,
-    })
+    let fits = |pattern: &&str| match pattern.strip_suffix('?') {
+        Some(begin) => processor.len() == pattern.len() && processor.starts_with(begin),
+        None => processor == *pattern,
+    };
+    let mut table = GENERIC.iter();
+    let found = table.find(|(_, processors)| processors.iter().any(|it| fits(it)));
+    found.map(|(generic, _)| *generic)
 }
 
 /// Whether this is one of the generic targets that `generic` returns.
 pub(super) fn is_generic(base: &CodeTarget) -> bool {
-    GENERIC.contains(&base.as_str())
+    GENERIC.iter().any(|(generic, _)| *generic == base.as_str())
 }
 
-const GENERIC: [&str; 7] = [
-    "gfx9-generic",
-    "gfx9-4-generic",
-    "gfx10-1-generic",
-    "gfx10-3-generic",
-    "gfx11-generic",
-    "gfx12-generic",
-    "gfx12-5-generic",
+/// The generic targets of the runtime, and the processors for which it looks for them; `?` stands
+/// for any last character. Other processors have none.
+const GENERIC: [(&str, &[&str]); 7] = [
+    (
+        "gfx9-generic",
+        &["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"],
+    ),
+    ("gfx9-4-generic", &["gfx942", "gfx950"]),
+    ("gfx10-1-generic", &["gfx101?"]),
+    ("gfx10-3-generic", &["gfx103?"]),
+    ("gfx11-generic", &["gfx110?", "gfx115?"]),
+    ("gfx12-generic", &["gfx1200", "gfx1201"]),
+    ("gfx12-5-generic", &["gfx1250"]),
 ];
 
 /// Limit for features: `accepted` has every subset, so their number doubles with each feature. Real
 /// targets have at most two.
 const MAX_FEATURES: usize = 4;
 
-/// Whether a text may be a processor: `gfx1250-strict`, `gfx9-4-generic`, `amdgcnspirv`. It becomes
-/// part of file names, so other characters are refused.
-fn is_processor(text: &str) -> bool {
-    let word = text
-        .chars()
-        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    let edges = text.chars().next().is_some_and(|c| c.is_ascii_lowercase()) && !text.ends_with('-');
-    word && edges && text.len() <= 64 && (text.starts_with("gfx") || text.starts_with("amdgcn"))
-}
-
-fn is_feature(text: &str) -> bool {
-    let named = name(text);
-    text.len() == named.len() + 1
-        && !named.is_empty()
-        && named.len() <= 32
-        && named.chars().all(|c| c.is_ascii_lowercase())
-}
-
-fn name(feature: &str) -> &str {
-    feature.strip_suffix(['+', '-']).unwrap_or(feature)
-}
+/// A processor: `gfx1250-strict`, `gfx9-4-generic`, `amdgcnspirv`. It becomes part of file names, so
+/// other characters are refused.
+static PROCESSOR: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("^(gfx|amdgcn)([a-z0-9-]{0,56}[a-z0-9])?$").expect("a pattern that tests use")
+});
+static FEATURE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("^[a-z]{1,32}[+-]$").expect("a pattern that tests use"));
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use crate::{
     kpack::{
         ByteRegion, CodeTarget,
         archive::{self, KpackArchive},
-        bundle::{self, Bundle},
+        bundle,
         host::{self, FatFileKind, WrapperReference},
     },
 };
@@ -64,56 +64,43 @@ pub fn each(
                 target: code.target.clone(),
                 size: code.size,
                 packed: Some(code.packed),
-                compression: match archive.scheme() {
-                    archive::KpackScheme::Stored => "none".to_owned(),
-                    archive::KpackScheme::Zstd => "zstd".to_owned(),
-                },
+                compression: archive.scheme().to_string(),
             };
             each(&found, &|| archive.read(code))?;
         }
         return Ok(CodeFile::Archive);
     }
-    if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
-        in_bundles(&file, &bundle::find(&file)?, &mut each)?;
-        return Ok(CodeFile::Bundles);
-    }
-    match host::look(source)? {
-        FatFileKind::Fat(fat) => in_bundles(&fat.section(source)?, &fat.bundles, &mut each)?,
-        FatFileKind::Stuck { code, .. } => {
-            let region = ByteRegion::new(source, "device code", &code)?;
-            in_bundles(&region, &bundle::find(&region)?, &mut each)?;
-        }
-        FatFileKind::Split => return Ok(CodeFile::Split(host::references(source)?)),
-        FatFileKind::Plain => {
-            bail!("no device code: neither an archive, nor bundles, nor a fat binary")
-        }
-    }
-    Ok(CodeFile::Fat)
-}
-
-fn in_bundles(
-    section: &ByteRegion<'_>,
-    bundles: &[Bundle],
-    each: &mut impl FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()>,
-) -> Result<()> {
-    for (ordinal, bundle) in bundles.iter().enumerate() {
-        let compression = bundle.compression.as_ref();
-        let compression = compression.map_or("none".to_owned(), ToString::to_string);
-        let opened = bundle::open(section, bundle)
+    let (kind, section) = if file.has(0, bundle::RAW)? || file.has(0, bundle::COMPRESSED)? {
+        (CodeFile::Bundles, file)
+    } else {
+        let code = match host::look(source)? {
+            FatFileKind::Fat(fat) => fat.code,
+            FatFileKind::Stuck { code, .. } => code,
+            FatFileKind::Split => return Ok(CodeFile::Split(host::references(source)?)),
+            FatFileKind::Plain => {
+                bail!("no device code: neither an archive, nor bundles, nor a fat binary")
+            }
+        };
+        let section = ByteRegion::new(source, "device code", &code)?;
+        (CodeFile::Fat, section)
+    };
+    for (ordinal, bundle) in bundle::find(&section)?.iter().enumerate() {
+        let opened = bundle::open(&section, bundle)
             .with_context(|| format!("failed to open bundle {ordinal}"))?;
+        let compression = bundle.compression.as_ref();
         for (target, entry) in opened.code() {
             let found = FoundCode {
                 name: String::new(),
                 bundle: ordinal,
                 target: target.clone(),
                 size: entry.size,
-                packed: bundle.compression.is_none().then_some(entry.size),
-                compression: compression.clone(),
+                packed: compression.is_none().then_some(entry.size),
+                compression: compression.map_or("none".to_owned(), ToString::to_string),
             };
             each(&found, &|| opened.read(entry))?;
         }
     }
-    Ok(())
+    Ok(kind)
 }
 
 /// The names of the kernels in a code object; empty if it cannot be parsed.

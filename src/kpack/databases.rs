@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use regex::Regex;
 use serde::Deserialize;
 
 use crate::{relpath::RelPath, target::Target};
@@ -43,6 +44,11 @@ static TABLE: LazyLock<DatabaseTable> = LazyLock::new(|| {
     toml::from_str(include_str!("databases.toml")).expect("a test reads the same text")
 });
 
+/// A processor. Some file names have an underscore before `strict`.
+static PROCESSOR: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("gfx[0-9]+[a-z]*([-_]strict)?").expect("a pattern that every test uses")
+});
+
 /// The library to whose database a file belongs, and its target without features. `None` if the
 /// file is for every target.
 ///
@@ -59,79 +65,41 @@ impl DatabaseRule {
         let name = path.file_name();
         let begins = self.begins.is_empty() || self.begins.iter().any(|b| name.starts_with(b));
         let ends = self.ends.is_empty() || self.ends.iter().any(|e| name.ends_with(e));
-        let rest = self.rest(path)?;
         if !begins || !ends {
             return None;
         }
+        let components: Vec<&str> = path.components().collect();
+        let below: Vec<&str> = self.below.iter().flat_map(RelPath::components).collect();
+        // The components below the rule's directories.
+        let mut tails = (0..components.len()).filter_map(|at| components.get(at..));
+        let rest = tails.find_map(|tail| tail.strip_prefix(below.as_slice()))?;
         let (file, directories) = rest.split_last()?;
         match self.target {
-            TargetPlace::Name => find(file),
+            TargetPlace::Name => PROCESSOR.find_iter(file).find_map(|it| parsed(it.as_str())),
             TargetPlace::Directory => directories.iter().find_map(|directory| {
                 let renamed = self.renamed.get(*directory).map(String::as_str);
                 whole(renamed.unwrap_or(directory))
             }),
-            TargetPlace::List => self.listed(file),
+            TargetPlace::List => file.match_indices("gfx").find_map(|(at, _)| {
+                let rest = file.get(at..)?;
+                let mut targets = self.targets.iter();
+                let target = targets.find(|target| rest.starts_with(target.as_str()))?;
+                target.parse().ok()
+            }),
         }
     }
-
-    /// The components of a path below the rule's directories.
-    fn rest<'a>(&self, path: &'a RelPath) -> Option<Vec<&'a str>> {
-        let components: Vec<&str> = path.components().collect();
-        let Some(below) = &self.below else {
-            return Some(components);
-        };
-        let below: Vec<&str> = below.components().collect();
-        let at = components
-            .windows(below.len())
-            .position(|window| window == below)?;
-        components
-            .get(at.checked_add(below.len())?..)
-            .map(<[&str]>::to_vec)
-    }
-
-    fn listed(&self, file: &str) -> Option<Target> {
-        let mut places = file.match_indices("gfx");
-        places.find_map(|(at, _)| {
-            let rest = file.get(at..)?;
-            let mut targets = self.targets.iter();
-            let target = targets.find(|target| rest.starts_with(target.as_str()))?;
-            target.parse().ok()
-        })
-    }
-}
-
-/// The first target in a name.
-fn find(name: &str) -> Option<Target> {
-    let mut places = name.match_indices("gfx");
-    places.find_map(|(at, _)| processor(name.get(at..)?)?.0.parse().ok())
 }
 
 /// The target that is the whole name, with or without an XNACK feature: `gfx90a-xnack+`.
 fn whole(name: &str) -> Option<Target> {
-    let (processor, rest) = processor(name)?;
-    matches!(rest, "" | "-xnack+" | "-xnack-")
-        .then(|| processor.parse().ok())
-        .flatten()
+    let processor = PROCESSOR.find(name)?;
+    let is_whole = matches!(name.get(processor.end()..)?, "" | "-xnack+" | "-xnack-");
+    let processor = processor.as_str();
+    (is_whole && name.starts_with(processor)).then(|| parsed(processor))?
 }
 
-/// Splits a text after its processor: `gfx`, digits, letters, and sometimes `-strict`. Returns the
-/// processor and the rest.
-fn processor(text: &str) -> Option<(String, &str)> {
-    let digits = text.strip_prefix("gfx")?;
-    let letters = digits.trim_start_matches(|c: char| c.is_ascii_digit());
-    let rest = letters.trim_start_matches(|c: char| c.is_ascii_lowercase());
-    if letters.len() == digits.len() {
-        return None;
-    }
-    let base = text.get(..text.len().checked_sub(rest.len())?)?;
-    // Some file names have an underscore here.
-    let strict = rest
-        .strip_prefix("-strict")
-        .or_else(|| rest.strip_prefix("_strict"));
-    Some(match strict {
-        Some(rest) => (format!("{base}-strict"), rest),
-        None => (base.to_owned(), rest),
-    })
+fn parsed(processor: &str) -> Option<Target> {
+    processor.replace('_', "-").parse().ok()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use std::{
     io::Cursor,
 };
 
+use derive_more::Display;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error as _, MapAccess, SeqAccess, Visitor},
@@ -53,13 +54,15 @@ const MAX_FRAMES: u64 = 1 << 32;
 const MAX_CODE: u64 = 1 << 32;
 
 /// How an archive stores its code objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Display, PartialEq, Eq, Deserialize, Serialize)]
 pub enum KpackScheme {
     /// Uncompressed.
     #[default]
+    #[display("none")]
     #[serde(rename = "none")]
     Stored,
     /// Each in a zstd frame of its own.
+    #[display("zstd")]
     #[serde(rename = "zstd-per-kernel")]
     Zstd,
 }

@@ -1,8 +1,6 @@
 //! Verifies the plan of a binary without its code. Compares the old file with the patched view of
 //! it, and does not use the layout, so that a mistake in the planning cannot hide itself.
 
-use std::ops::Range;
-
 use goblin::elf::{
     program_header::{PF_X, PT_LOAD, PT_PHDR},
     section_header::SHT_NOBITS,
@@ -73,7 +71,8 @@ fn mapped(old: &HostImage<'_>, new: &HostImage<'_>) -> Result<()> {
 fn copied(old: &HostImage<'_>, new: &HostImage<'_>, plan: &Patch) -> Result<()> {
     for (range, start) in plan.copies() {
         for load in old.loads() {
-            let part = common(&range, &load.file());
+            let file = load.file();
+            let part = range.start.max(file.start)..range.end.min(file.end);
             if part.is_empty() {
                 continue;
             }
@@ -212,8 +211,4 @@ fn moved(plan: &Patch, offset: u64, size: u64) -> Option<u64> {
         let inside = offset.checked_sub(range.start)?;
         (offset < range.end).then(|| start.saturating_add(inside))
     })
-}
-
-fn common(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
-    one.start.max(other.start)..one.end.min(other.end)
 }

@@ -15,8 +15,7 @@ use crate::{
         bundle::{self, Bundle},
         host::{
             CODE, MARKERS, WRAPPERS,
-            image::HostImage,
-            relocations::{self, Pointer},
+            image::{HostImage, Pointer},
             windows,
             wrapper::{self, FAT, WRAPPER, Wrapper, WrapperReference},
         },
@@ -115,7 +114,7 @@ pub(super) fn wrappers(
     );
     let mut wrappers = wrapper::parse(WRAPPERS, &image.file, &section.file(), address)?;
     let mut relocated = BTreeSet::new();
-    relocations::each(image, |pointer| {
+    image.pointers(|pointer| {
         let inside = pointer.address.wrapping_sub(8).wrapping_sub(address);
         let index = usize::try_from(inside / WRAPPER)?;
         let wrapper = wrappers.get_mut(index);

@@ -1,10 +1,22 @@
-//! A host binary as the split reads it: its headers with the names of the sections, and its bytes
-//! by offset or by address.
+//! A host binary as the split reads it: its headers with the names of the sections, its bytes by
+//! offset or by address, and the pointers that the dynamic loader writes, with their targets.
+//!
+//! Linkers store the address of a bundle in a wrapper in four ways, and all four occur:
+//!
+//! 1. as the addend of an `R_X86_64_RELATIVE` relocation; the word in the file may be 0 (lld);
+//! 2. as the symbol of a relocation (`R_X86_64_64`), with `-fgpu-rdc`;
+//! 3. as the word in the file, to which the loader adds its load address, if `DT_RELR` lists the
+//!    word (`-z pack-relative-relocs`);
+//! 4. as the word in the file alone, without a relocation, in a program at a fixed address.
+//!
+//! See the [x86-64 psABI](https://gitlab.com/x86-psABIs/x86-64-ABI), and the
+//! [gABI](https://gabi.xinuos.com/) for `DT_RELR`.
 
 use std::ops::Range;
 
 use derive_more::Deref;
 use goblin::elf::{
+    dynamic::{DT_JMPREL, DT_PLTRELSZ, DT_REL, DT_RELA, DT_RELASZ, DT_SYMTAB},
     header::{EM_X86_64, ET_DYN, ET_EXEC},
     section_header::{SHT_DYNSYM, SHT_SYMTAB},
 };
@@ -12,7 +24,9 @@ use goblin::elf::{
 use crate::{
     elf::{
         ReadAt,
-        tables::{ElfTables, SECTION_EXECUTE, Section, Segment, half, number, overlaps},
+        tables::{
+            ElfTables, SECTION_EXECUTE, Section, Segment, half, last_value, number, overlaps,
+        },
     },
     error::{Context as _, Result, ensure},
     kpack::{ByteRegion, host::CODE},
@@ -24,13 +38,37 @@ use crate::{
 /// then keep a copy of it as its name.
 const LONGEST_NAME: usize = 64;
 
+/// Limit in bytes for a damaged `DT_RELR` table: an entry stands for up to 63 words.
+const MOST_PACKED: u64 = 1 << 24;
+
 pub(super) const PAGE: u64 = 4096;
+
+/// The types of relocations: `R_X86_64_RELATIVE` and `R_X86_64_IRELATIVE`, then those with the
+/// address of a symbol. Only `R_X86_64_64` adds an addend to it.
+pub(super) const RELATIVE: u64 = 8;
+const IRELATIVE: u64 = 37;
+const SYMBOL_AND_ADDEND: u64 = 1;
+const GLOB_DAT: u64 = 6;
+const JUMP_SLOT: u64 = 7;
+
+const DT_RELRSZ: u64 = 35;
+const DT_RELR: u64 = 36;
 
 #[derive(Deref)]
 pub(super) struct HostImage<'a> {
     pub(super) file: ByteRegion<'a>,
     #[deref]
     tables: ElfTables<'a>,
+}
+
+/// A word in memory to which the loader writes an address.
+pub(super) struct Pointer {
+    pub(super) address: u64,
+    /// The offset in the file of its relocation (`Elf64_Rela`); `None` with `DT_RELR`.
+    pub(super) relocation: Option<u64>,
+    /// The address that the loader writes, before it adds the load address; `None` if another file
+    /// defines the symbol.
+    pub(super) target: Option<u64>,
 }
 
 impl<'a> HostImage<'a> {
@@ -103,13 +141,6 @@ impl<'a> HostImage<'a> {
         }
     }
 
-    /// The bytes at an address.
-    pub(super) fn at(&self, what: &str, address: u64, len: u64) -> Result<Vec<u8>> {
-        let offset = self.place(address, len);
-        let offset =
-            offset.with_context(|| format!("the {what} is not in the file: {address:#x}"))?;
-        self.file.bytes(what, offset, len)
-    }
     /// The range in the file from an address to the end of what its segment has there.
     pub(super) fn rest(&self, address: u64) -> Option<Range<u64>> {
         self.loads().find_map(|load| {
@@ -137,6 +168,108 @@ impl<'a> HostImage<'a> {
             }
         }
         Ok(found)
+    }
+    /// Calls `each` for every pointer that the loader writes.
+    pub(super) fn pointers(&self, mut each: impl FnMut(&Pointer) -> Result<()>) -> Result<()> {
+        let dynamic = self.dynamic()?.unwrap_or_default();
+        let value = |tag| last_value(&dynamic, tag);
+        let symbols = value(DT_SYMTAB);
+        for (place, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
+            if let (Some(address), Some(size @ 1..)) = (value(place), value(size)) {
+                self.relocations(symbols, address, size, &mut each)?;
+            }
+        }
+        ensure!(value(DT_REL).is_none(), "relocations without addends");
+        if let (Some(address), Some(size)) = (value(DT_RELR), value(DT_RELRSZ)) {
+            self.packed(address, size, &mut each)?;
+        }
+        Ok(())
+    }
+
+    /// The pointers of a table of `Elf64_Rela` entries.
+    fn relocations(
+        &self,
+        symbols: Option<u64>,
+        address: u64,
+        size: u64,
+        each: &mut impl FnMut(&Pointer) -> Result<()>,
+    ) -> Result<()> {
+        let start = self.place(address, size);
+        let start = start.context("relocations outside of the file")?;
+        for entry in self.file.part("relocations", start, size)?.entries() {
+            let (at, entry) = entry?;
+            let (kind, symbol) = (number(&entry, 8, 4), number(&entry, 12, 4));
+            let addend = number(&entry, 16, 8);
+            let target = match (kind, symbols) {
+                (RELATIVE | IRELATIVE, _) => Some(addend),
+                (SYMBOL_AND_ADDEND, Some(symbols)) => {
+                    let value = self.symbol(symbols, symbol)?;
+                    value.map(|value| value.wrapping_add(addend))
+                }
+                (GLOB_DAT | JUMP_SLOT, Some(symbols)) => self.symbol(symbols, symbol)?,
+                _ => None,
+            };
+            each(&Pointer {
+                address: number(&entry, 0, 8),
+                relocation: Some(start.saturating_add(at)),
+                target,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The pointers of a `DT_RELR` table.
+    ///
+    /// An even entry is the address of a word to relocate. An odd entry is a bitmap: bit `n` stands
+    /// for the word `n - 1` of the 63 words that follow the previous entry's words.
+    fn packed(
+        &self,
+        address: u64,
+        size: u64,
+        each: &mut impl FnMut(&Pointer) -> Result<()>,
+    ) -> Result<()> {
+        ensure!(size <= MOST_PACKED, "packed relocations of {size} bytes");
+        let start = self.place(address, size);
+        let start = start.context("packed relocations outside of the file")?;
+        let table = self.file.bytes("packed relocations", start, size)?;
+        let mut next = 0_u64;
+        let mut place = |address: u64| {
+            // The file has no bytes for some words, as in `.bss`.
+            let at = self.place(address, 8);
+            let word = at.map(|at| self.file.number("relocated word", at, 8));
+            each(&Pointer {
+                address,
+                relocation: None,
+                target: word.transpose()?,
+            })
+        };
+        for word in table.chunks_exact(8) {
+            let word = number(word, 0, 8);
+            if word & 1 == 0 {
+                place(word)?;
+                next = word.wrapping_add(8);
+                continue;
+            }
+            for bit in (1..64).filter(|bit| word >> bit & 1 == 1) {
+                place(next.wrapping_add((bit - 1) * 8))?;
+            }
+            next = next.wrapping_add(63 * 8);
+        }
+        Ok(())
+    }
+
+    /// The value of a symbol; `None` if another file defines it. Symbol 0 stands for no symbol, and
+    /// has the value 0.
+    fn symbol(&self, table: u64, index: u64) -> Result<Option<u64>> {
+        if index == 0 {
+            return Ok(Some(0));
+        }
+        let entry = table.wrapping_add(index.wrapping_mul(24));
+        let at = self.place(entry, 24);
+        let at = at.with_context(|| format!("symbol {index} is not in the file"))?;
+        let entry = self.file.bytes("symbol", at, 24)?;
+        let (section, value) = (number(&entry, 6, 2), number(&entry, 8, 8));
+        Ok((section != 0).then_some(value))
     }
 }
 

@@ -17,6 +17,7 @@
 use std::ops::Range;
 
 use goblin::elf::program_header::{PF_X, PT_LOAD, PT_PHDR};
+use itertools::Itertools as _;
 
 use crate::{
     elf::tables::{SEGMENT, Section, Segment, overlaps},
@@ -65,10 +66,67 @@ impl HostLayout {
             "`{CODE}` at an address that no program has: {:#x}",
             code.address
         );
-        match shrunk(image, code, covering(image, code)?, markers)? {
-            Some(layout) => Ok(layout),
-            None => whole(image, code, markers),
+        let covering = covering(image, code)?;
+        let mut layout = Self {
+            code: code.clone(),
+            table: None,
+            markers: code.address.next_multiple_of(8),
+            hole: 0,
+            hole_offset: 0,
+            least_len: 0,
+            removed: 0,
+            segments: image.segments.clone(),
+        };
+        if !layout.shrink(image, covering, markers)? {
+            layout.keep(markers)?;
         }
+        Ok(layout)
+    }
+
+    /// Removes nothing: the markers replace the start of the code, and the rest of it becomes zeros.
+    /// The program headers stay unchanged.
+    fn keep(&mut self, markers: u64) -> Result<()> {
+        let end = self.markers.saturating_add(markers);
+        let code_end = self.code.memory().end;
+        ensure!(
+            end <= code_end,
+            "`{CODE}` is too small for a marker: {} bytes",
+            self.code.size
+        );
+        self.hole = end.next_multiple_of(8).min(code_end);
+        self.hole_offset = self.offset(self.hole);
+        Ok(())
+    }
+
+    /// Removes the hole; `false` if nothing can be removed: too little code, a large alignment, or an
+    /// executable whose program headers would be where old kernels do not find them.
+    fn shrink(&mut self, image: &HostImage<'_>, covering: &Segment, markers: u64) -> Result<bool> {
+        // The segment of the code is split in three, which takes two more entries.
+        let count = (image.segments.len() as u64).saturating_add(2);
+        let table = self.code.address.next_multiple_of(8);
+        let room = count.saturating_add(SPARE).saturating_mul(SEGMENT);
+        let start = table.saturating_add(room);
+        let hole = start.saturating_add(markers).next_multiple_of(PAGE);
+        let moved = image.segments.iter();
+        let align = largest_alignment(moved.filter(|it| it.offset >= covering.offset));
+        let behind = self.code.memory().end.saturating_sub(hole);
+        let removed = behind.saturating_sub(behind % align);
+        let is_possible = removed > 0
+            && count < 0xffff
+            && covering.bias() % PAGE == 0
+            && hole > self.code.address
+            && is_where_kernels_look(image, covering)?;
+        if !is_possible {
+            return Ok(false);
+        }
+        self.table = Some(table);
+        self.markers = start;
+        self.hole = hole;
+        self.removed = removed;
+        ensure_alone(image, &self.code.file())?;
+        self.hole_offset = hole_offset(image, self);
+        segments(image, covering, self);
+        Ok(true)
     }
 
     /// The part of the code section that is left: memory that reads as zeros and has no other use.
@@ -110,90 +168,18 @@ impl HostLayout {
     }
 }
 
-/// The only segment that loads the code, with its index.
-fn covering<'a>(image: &'a HostImage<'_>, code: &Section) -> Result<(usize, &'a Segment)> {
+/// The only segment that loads the code.
+fn covering<'a>(image: &'a HostImage<'_>, code: &Section) -> Result<&'a Segment> {
     let range = code.memory();
-    let mut touching = image
-        .segments
-        .iter()
-        .enumerate()
-        .filter(|(_, segment)| segment.kind == PT_LOAD && overlaps(&segment.memory(), &range));
-    let (Some(first), None) = (touching.next(), touching.next()) else {
+    let touching = image.loads().filter(|it| overlaps(&it.memory(), &range));
+    let Ok(load) = touching.exactly_one() else {
         bail!("`{CODE}` is not in one segment");
     };
     ensure!(
-        first.1.bias() == code.address.wrapping_sub(code.offset)
-            && first.1.file().end >= code.file().end,
+        load.bias() == code.address.wrapping_sub(code.offset) && load.file().end >= code.file().end,
         "`{CODE}` is not where its segment is"
     );
-    Ok(first)
-}
-
-/// The layout that removes nothing: the markers replace the start of the code, and the rest of it
-/// becomes zeros. The program headers stay unchanged.
-fn whole(image: &HostImage<'_>, code: &Section, markers: u64) -> Result<HostLayout> {
-    let start = code.address.next_multiple_of(8);
-    let end = start.saturating_add(markers);
-    ensure!(
-        end <= code.memory().end,
-        "`{CODE}` is too small for a marker: {} bytes",
-        code.size
-    );
-    let hole = end.next_multiple_of(8).min(code.memory().end);
-    Ok(HostLayout {
-        code: code.clone(),
-        table: None,
-        markers: start,
-        hole,
-        hole_offset: code
-            .offset
-            .saturating_add(hole.saturating_sub(code.address)),
-        least_len: 0,
-        removed: 0,
-        segments: image.segments.clone(),
-    })
-}
-
-/// The layout that removes the hole; `None` if nothing can be removed: too little code, a large
-/// alignment, or an executable whose program headers would be where old kernels do not find them.
-fn shrunk(
-    image: &HostImage<'_>,
-    code: &Section,
-    (index, covering): (usize, &Segment),
-    markers: u64,
-) -> Result<Option<HostLayout>> {
-    // The segment of the code is split in three, which takes two more entries.
-    let count = (image.segments.len() as u64).saturating_add(2);
-    let table = code.address.next_multiple_of(8);
-    let room = count.saturating_add(SPARE).saturating_mul(SEGMENT);
-    let start = table.saturating_add(room);
-    let hole = start.saturating_add(markers).next_multiple_of(PAGE);
-    let moved = image.segments.iter();
-    let align = largest_alignment(moved.filter(|it| it.offset >= covering.offset));
-    let behind = code.memory().end.saturating_sub(hole);
-    let removed = behind.saturating_sub(behind % align);
-    let is_possible = removed > 0
-        && count < 0xffff
-        && covering.bias() % PAGE == 0
-        && hole > code.address
-        && is_where_kernels_look(image, covering)?;
-    if !is_possible {
-        return Ok(None);
-    }
-    let mut layout = HostLayout {
-        code: code.clone(),
-        table: Some(table),
-        markers: start,
-        hole,
-        hole_offset: 0,
-        least_len: 0,
-        removed,
-        segments: Vec::new(),
-    };
-    ensure_alone(image, &layout)?;
-    layout.hole_offset = hole_offset(image, &layout);
-    segments(image, index, &mut layout);
-    Ok(Some(layout))
+    Ok(load)
 }
 
 /// Whether kernels before 5.18 find the program headers in the segment of the code. They compute
@@ -207,8 +193,7 @@ fn is_where_kernels_look(image: &HostImage<'_>, covering: &Segment) -> Result<bo
 
 /// Refuses a binary in which another section, segment or table shares bytes with the code, because
 /// they would be removed or overwritten.
-fn ensure_alone(image: &HostImage<'_>, layout: &HostLayout) -> Result<()> {
-    let code = layout.code.file();
+fn ensure_alone(image: &HostImage<'_>, code: &Range<u64>) -> Result<()> {
     let sections = image.sections.iter().filter(|it| it.name != CODE);
     let sections = sections.map(|it| (format!("`{}`", it.name), it.file()));
     let segments = image.segments.iter().filter(|it| it.kind != PT_LOAD);
@@ -221,7 +206,7 @@ fn ensure_alone(image: &HostImage<'_>, layout: &HostLayout) -> Result<()> {
     let tables = tables.map(|(what, file)| (what.to_owned(), file));
     for (what, file) in sections.chain(segments).chain(tables) {
         ensure!(
-            file.is_empty() || !overlaps(&file, &code),
+            file.is_empty() || !overlaps(&file, code),
             "{what} lies in `{CODE}`"
         );
     }
@@ -233,11 +218,11 @@ fn ensure_alone(image: &HostImage<'_>, layout: &HostLayout) -> Result<()> {
 /// An older hole has no bytes in the file, so its offset is free to choose. Each gets a page of its
 /// own behind the others, because tools confuse two segments at the same offset if one of them is
 /// empty.
-fn segments(image: &HostImage<'_>, covering: usize, layout: &mut HostLayout) {
+fn segments(image: &HostImage<'_>, covering: &Segment, layout: &mut HostLayout) {
     let mut segments = Vec::new();
     layout.least_len = layout.hole_offset;
-    for (index, segment) in image.segments.iter().enumerate() {
-        if index == covering {
+    for segment in &image.segments {
+        if segment == covering {
             let mut pieces = split(segment, layout);
             for piece in pieces.iter_mut().filter(|it| !image.runs_in(&it.memory())) {
                 piece.flags &= !PF_X;

@@ -8,7 +8,6 @@ mod check;
 mod fat;
 mod image;
 mod layout;
-mod relocations;
 #[cfg(test)]
 mod tests;
 mod windows;

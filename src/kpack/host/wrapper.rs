@@ -21,7 +21,7 @@ use std::{
 use crate::{
     elf::{patch::Replacement, tables::number},
     error::{Context as _, Result, ensure},
-    kpack::{ByteRegion, Marker, archive, marker::MAX_LEN},
+    kpack::{ByteRegion, Marker, archive, host::image::RELATIVE, marker::MAX_LEN},
 };
 
 /// The magic number of a wrapper that leads to a bundle. It is called `HIPF`, but its little-endian
@@ -32,8 +32,6 @@ pub(super) const FAT: u64 = 0x4849_5046;
 pub(super) const SPLIT: u64 = 0x4b50_4948;
 /// Size of a wrapper.
 pub(super) const WRAPPER: u64 = 24;
-/// The `r_info` of an `R_X86_64_RELATIVE` relocation: its type, and symbol 0.
-const RELATIVE: u64 = 8;
 
 /// Limit for damaged files: no binary has as many translation units.
 const MOST_WRAPPERS: u64 = 1 << 20;
@@ -163,6 +161,7 @@ impl Wrapper {
         let bytes = words.into_iter().flat_map(u64::to_le_bytes).collect();
         let mut replacements = vec![Replacement::bytes(self.offset, bytes)];
         if let Some(at) = self.relocation {
+            // The `r_info` of a relative relocation is its type, and symbol 0.
             let entry = [RELATIVE.to_le_bytes(), target.to_le_bytes()].concat();
             replacements.push(Replacement::bytes(at.saturating_add(8), entry));
         }
