@@ -46,6 +46,8 @@ pub struct FatBinary {
     pub path: RelPath,
     /// The targets of each bundle.
     pub bundles: Vec<TargetSet>,
+    /// The prefix of the keys of its code: everything before `#`.
+    pub kernel_name: String,
     /// The targets, without features, for which the second rule of `ArchiveNames` applies.
     everywhere: TargetSet,
     /// The first 8 digits of the hash, for the names of its own archives.
@@ -77,10 +79,9 @@ impl ArchiveNames {
     /// The marker of each bundle of a binary.
     pub fn markers(&self, binary: &FatBinary) -> Vec<Marker> {
         let depth = binary.path.depth().saturating_sub(1);
-        let name = binary.kernel_name();
         let bundles = 0..binary.bundles.len();
         bundles
-            .map(|bundle| Marker::new(depth, &self.candidates(binary, bundle), &name))
+            .map(|bundle| Marker::new(depth, &self.candidates(binary, bundle), &binary.kernel_name))
             .collect()
     }
 
@@ -94,22 +95,16 @@ impl ArchiveNames {
 
 impl FatBinary {
     pub fn new(prefix: RelPath, path: RelPath, bundles: Vec<TargetSet>) -> Self {
-        let everywhere = shared(&bundles);
-        let mut binary = Self {
+        let kernel_name = prefix.join(&path).to_string();
+        let hash = Sha256::of(kernel_name.as_bytes()).to_string();
+        Self {
+            everywhere: shared(&bundles),
+            hash: hash.chars().take(8).collect(),
+            kernel_name,
             prefix,
             path,
             bundles,
-            everywhere,
-            hash: String::new(),
-        };
-        let hash = Sha256::of(binary.kernel_name().as_bytes()).to_string();
-        binary.hash = hash.chars().take(8).collect();
-        binary
-    }
-
-    /// The prefix of the keys of its code: everything before `#`.
-    pub fn kernel_name(&self) -> String {
-        self.prefix.join(&self.path).to_string()
+        }
     }
 }
 

@@ -42,13 +42,8 @@ pub struct WrittenArtifact {
     pub size: u64,
 }
 
-/// The artifacts that are being written, with the statistics and the base directories of each.
-struct SplitParts<'a> {
-    splitting: &'a SplitPlan<'a>,
-    output: &'a ArtifactOutput,
-    /// For each scope: the number of files, their size, and the base directories.
-    parts: BTreeMap<Scope, (usize, u64, BTreeSet<RelPath>)>,
-}
+/// The statistics of each artifact: the number of files, their size, and the base directories.
+type SplitParts<'a> = BTreeMap<Scope, (usize, u64, BTreeSet<&'a RelPath>)>;
 
 /// Writes the parts of an artifact into a staged directory. `progress` gets the number of bytes done
 /// since the last call.
@@ -59,23 +54,34 @@ pub fn write(
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<WrittenArtifact>> {
-    let mut parts = SplitParts {
-        splitting,
-        output,
-        parts: BTreeMap::from([(Scope::Generic, (0, 0, BTreeSet::new()))]),
+    let place = |scope: &Scope, basedir: &RelPath, path: &RelPath| {
+        let directory = output.place(&splitting.name(scope).to_string());
+        let place = directory.join(basedir.join(path).as_str());
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        Ok(place)
+    };
+    let mut parts = SplitParts::from([(Scope::Generic, Default::default())]);
+    let mut add = |scope: &Scope, basedir, files, len| {
+        let part = parts.entry(scope.clone()).or_default();
+        part.0 += files;
+        part.1 += len;
+        part.2.insert(basedir);
     };
     let mut files = Vec::new();
     for (file, action) in &splitting.files {
         stop.check()?;
-        let to = parts.place(&action.scope(), &file.basedir, &file.path)?;
-        let len = match &file.content {
+        let scope = action.scope();
+        let to = place(&scope, &file.basedir, &file.path)?;
+        let (count, len) = match &file.content {
             TreeContent::Directory => {
                 fs::create_dir_all(&to)?;
-                continue;
+                (0, 0)
             }
             TreeContent::Link { text, .. } => {
                 link(text, &to)?;
-                0
+                (1, 0)
             }
             TreeContent::File(facts) => {
                 let patch = match action {
@@ -84,17 +90,25 @@ pub fn write(
                 };
                 let from = &*file.source;
                 files.push(SplitTask::File { from, patch, to });
-                patch.map_or(facts.len, Patch::total_len)
+                (1, patch.map_or(facts.len, Patch::total_len))
             }
         };
-        parts.count(&action.scope(), len);
+        add(&scope, &*file.basedir, count, len);
     }
-    let place = |at: &ArchivePlace| parts.place(&at.scope, &at.basedir, &at.path);
-    let archives = write_archives(splitting, files, place, jobs, stop, progress)?;
-    for (at, len) in archives {
-        parts.count(&at.scope, len);
+    let to = |at: &ArchivePlace| place(&at.scope, &at.basedir, &at.path);
+    for (at, len) in write_archives(splitting, files, to, jobs, stop, progress)? {
+        add(&at.scope, &at.basedir, 1, len);
     }
-    let written = parts.parts.into_iter().map(|(scope, (files, size, has))| {
+    finished(splitting, output, parts)
+}
+
+/// Writes the manifest of each artifact.
+fn finished(
+    splitting: &SplitPlan<'_>,
+    output: &ArtifactOutput,
+    parts: SplitParts<'_>,
+) -> Result<Vec<WrittenArtifact>> {
+    let written = parts.into_iter().map(|(scope, (files, size, has))| {
         let name = splitting.name(&scope).to_string();
         let place = output.place(&name);
         fs::create_dir_all(&place)?;
@@ -106,26 +120,6 @@ pub fn write(
         Ok(WrittenArtifact { name, files, size })
     });
     written.collect()
-}
-
-impl SplitParts<'_> {
-    /// The path of a file in the artifact for `scope`. Creates the directories above it.
-    fn place(&mut self, scope: &Scope, basedir: &RelPath, path: &RelPath) -> Result<PathBuf> {
-        let part = self.parts.entry(scope.clone()).or_default();
-        part.2.insert(basedir.clone());
-        let directory = self.output.place(&self.splitting.name(scope).to_string());
-        let place = directory.join(basedir.join(path).as_str());
-        if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        Ok(place)
-    }
-
-    fn count(&mut self, scope: &Scope, len: u64) {
-        let part = self.parts.entry(scope.clone()).or_default();
-        part.0 += 1;
-        part.1 += len;
-    }
 }
 
 /// Creates a symlink with this text. The target is not checked.
@@ -199,7 +193,7 @@ pub fn write_archives<'a>(
         let (binary, base) = (&loss.binary, target.base());
         let name = splitting.archives.name(binary, *ordinal, &base);
         let archive = archives.get_mut(&(name, base)).context("no archive")?;
-        let key = key(&binary.kernel_name(), *ordinal);
+        let key = key(&binary.kernel_name, *ordinal);
         archive.add(&key, &target, &packed, Some(origin))
     })?;
     let archives = splitting.places.values().zip(archives.into_values());

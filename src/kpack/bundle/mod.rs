@@ -80,11 +80,10 @@ pub struct BundleCompression {
     start: u64,
 }
 
-#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, strum::Display, PartialEq, Eq)]
+#[strum(serialize_all = "lowercase")]
 enum BundleMethod {
-    #[display("zlib")]
     Zlib,
-    #[display("zstd")]
     Zstd,
 }
 

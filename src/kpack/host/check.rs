@@ -41,11 +41,29 @@ pub(super) fn accept(
     other_segments(old, &new, plan)?;
     sections(old, &new, plan)?;
     inside_by_offset(old, &new)?;
-    no_twins(&new)?;
+    // Tools confuse a segment without bytes with another one at the same offset.
+    for empty in new.loads().filter(|it| it.file_size == 0 && it.align > 1) {
+        let same = new.loads().filter(|load| load.offset == empty.offset);
+        ensure!(
+            same.count() == 1,
+            "two segments at the same place in the file: {:#x}",
+            empty.offset
+        );
+    }
     if let Some((_, value, _)) = new.symbols_outside(&new.code()?.memory())?.first() {
         bail!("a symbol of `{CODE}` lies outside of it: {value:#x}");
     }
-    wrappers(&view, fat, markers)
+    let found = references(&view)?;
+    ensure!(found.len() == fat.wrappers.len(), "wrappers are missing");
+    for (wrapper, reference) in fat.wrappers.iter().zip(&found) {
+        let bundle = wrapper.bundle;
+        ensure!(
+            markers.get(bundle) == Some(&*reference.marker) && reference.index == bundle,
+            "a wrapper leads elsewhere: at {:#x}",
+            wrapper.address
+        );
+    }
+    Ok(())
 }
 
 /// All memory of the old segments is still mapped with its permissions. Only memory without machine
@@ -168,37 +186,6 @@ fn ends_inside(image: &HostImage<'_>, section: &Section) -> bool {
             section.name != CODE && section.kind == SHT_NOBITS && section.offset < load.file().end;
         !is_misplaced && section.offset.saturating_add(section.size) <= end
     })
-}
-
-/// No segment without bytes shares its offset with another one: tools confuse the two.
-fn no_twins(new: &HostImage<'_>) -> Result<()> {
-    for empty in new
-        .loads()
-        .filter(|load| load.file_size == 0 && load.align > 1)
-    {
-        let same = new.loads().filter(|load| load.offset == empty.offset);
-        ensure!(
-            same.count() == 1,
-            "two segments at the same place in the file: {:#x}",
-            empty.offset
-        );
-    }
-    Ok(())
-}
-
-/// Every wrapper leads to the marker of its bundle, and has the number of the bundle.
-fn wrappers(view: &dyn ReadAt, fat: &SplittableBinary, markers: &[Marker]) -> Result<()> {
-    let found = references(view)?;
-    ensure!(found.len() == fat.wrappers.len(), "wrappers are missing");
-    for (wrapper, reference) in fat.wrappers.iter().zip(&found) {
-        ensure!(
-            markers.get(wrapper.bundle) == Some(&*reference.marker)
-                && reference.index == wrapper.bundle,
-            "a wrapper leads elsewhere: at {:#x}",
-            wrapper.address
-        );
-    }
-    Ok(())
 }
 
 /// The offset in the new file of bytes of the old one; `None` if their first byte is not copied.

@@ -2,7 +2,7 @@
 //! names of the libraries that they import. The split itself does not change Windows binaries. See
 //! the [PE format](https://learn.microsoft.com/en-us/windows/win32/debug/pe-format).
 
-use std::{collections::BTreeSet, ops::Range};
+use std::{collections::BTreeSet, ffi::CStr, ops::Range};
 
 use itertools::Itertools as _;
 
@@ -175,11 +175,8 @@ impl<'a> Pe<'a> {
         if self.field(TABLES, 4)? <= number {
             return Ok(None);
         }
-        let entry = number.saturating_mul(8).saturating_add(TABLES + 4);
-        let (address, size) = (
-            self.field(entry, 4)?,
-            self.field(entry.saturating_add(4), 4)?,
-        );
+        let entry = TABLES + 4 + number * 8;
+        let (address, size) = (self.field(entry, 4)?, self.field(entry + 4, 4)?);
         Ok((address > 0 && size > 0).then_some((address, size)))
     }
 
@@ -217,17 +214,16 @@ impl<'a> Pe<'a> {
 
     /// For each wrapper, the offset in the section of the bundles to which it leads.
     fn wrapped(&self, wrappers: &[Wrapper], code: &Range<u64>) -> Result<Vec<u64>> {
-        let targets = wrappers.iter().map(|wrapper| {
-            let place = wrapper.target.and_then(|target| self.locate(target));
-            let place = place.filter(|it| code.contains(&it.start));
-            let place = place.with_context(|| {
-                format!(
-                    "a wrapper that leads to no bundle: at {:#x}",
-                    wrapper.address
-                )
-            })?;
-            Ok(place.start.saturating_sub(code.start))
-        });
+        let targets = wrappers.iter().map(
+            |Wrapper {
+                 target, address, ..
+             }| {
+                let place = target.and_then(|target| self.locate(target));
+                let place = place.filter(|it| code.contains(&it.start));
+                let start = place.map(|it| it.start.saturating_sub(code.start));
+                start.with_context(|| format!("a wrapper that leads to no bundle: at {address:#x}"))
+            },
+        );
         targets.collect()
     }
 
@@ -285,11 +281,10 @@ impl<'a> Pe<'a> {
             place.with_context(|| format!("a library whose name is nowhere: at {address:#x}"))?;
         let len = place.end.saturating_sub(place.start).min(LONGEST_NAME);
         let bytes = self.file.bytes("name of a library", place.start, len)?;
-        let end = bytes.iter().position(|byte| *byte == 0);
-        let name = end.and_then(|end| bytes.get(..end));
+        let name = CStr::from_bytes_until_nul(&bytes).ok();
         let name =
             name.with_context(|| format!("a library whose name has no end: at {address:#x}"))?;
-        Ok(String::from_utf8_lossy(name).into_owned())
+        Ok(name.to_string_lossy().into_owned())
     }
 }
 
