@@ -88,7 +88,7 @@ pub fn generic(processor: &str) -> Option<&'static str> {
         None => processor == *pattern,
     };
     let mut table = GENERIC.iter();
-    let found = table.find(|(_, processors)| processors.iter().any(|it| fits(it)));
+    let found = table.find(|(_, processors)| processors.iter().any(&fits));
     found.map(|(generic, _)| *generic)
 }
 

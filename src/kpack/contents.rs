@@ -1,6 +1,7 @@
 //! Lists the code objects of any file that contains some: an archive, bundles or a fat binary. This
 //! is what `kpack ls` prints and `kpack extract` writes.
 
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use crate::{
@@ -114,10 +115,6 @@ pub fn kernels(code: &[u8]) -> Vec<String> {
         .dynsyms
         .iter()
         .filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name));
-    let mut names: Vec<String> = names
-        .filter_map(|name| name.strip_suffix(".kd"))
-        .map(str::to_owned)
-        .collect();
-    names.sort();
-    names
+    let names = names.filter_map(|name| name.strip_suffix(".kd"));
+    names.map(str::to_owned).sorted().collect()
 }

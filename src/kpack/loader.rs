@@ -9,6 +9,8 @@ use std::{
     sync::Arc,
 };
 
+use itertools::Itertools as _;
+
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result},
@@ -80,29 +82,24 @@ impl<'a> Loader<'a> {
             }
         }
         let key = reference.key();
-        let mut is_lacking = false;
-        for target in &wanted {
-            for candidate in &candidates {
-                let archive = self.archives.get(candidate).and_then(Option::as_ref);
-                let lists =
-                    |it: &&KpackArchive<_>| it.targets().iter().any(|it| it == target.as_str());
-                let Some(archive) = archive.filter(lists) else {
-                    continue;
-                };
-                if let Some(code) = archive.find(&key, target) {
-                    return Ok(CodePlace::In(archive, code));
-                }
-                if self.generation == Generation::FirstArchive {
-                    return Ok(CodePlace::Lacking);
-                }
-                is_lacking = true;
+        let asked = wanted.iter().cartesian_product(&candidates);
+        let listing = asked.filter_map(|(target, path)| {
+            let archive = self.archives.get(path)?.as_ref()?;
+            let mut listed = archive.targets().iter();
+            let is_listed = listed.any(|it| it == target.as_str());
+            is_listed.then_some((archive, target))
+        });
+        let mut found = CodePlace::PassedOver;
+        for (archive, target) in listing {
+            if let Some(code) = archive.find(&key, target) {
+                return Ok(CodePlace::In(archive, code));
+            }
+            found = CodePlace::Lacking;
+            if self.generation == Generation::FirstArchive {
+                break;
             }
         }
-        Ok(if is_lacking {
-            CodePlace::Lacking
-        } else {
-            CodePlace::PassedOver
-        })
+        Ok(found)
     }
 }
 
@@ -114,11 +111,7 @@ pub fn wanted(device: &CodeTarget) -> Vec<CodeTarget> {
     if let Some(generic) = generic(base.as_str()) {
         let features = device.as_str().strip_prefix(base.as_str()).unwrap_or("");
         let generic = format!("{generic}{features}").parse::<CodeTarget>();
-        wanted.extend(
-            generic
-                .map(|generic| generic.accepted())
-                .unwrap_or_default(),
-        );
+        wanted.extend(generic.iter().flat_map(CodeTarget::accepted));
     }
     wanted
 }
@@ -129,18 +122,12 @@ pub fn candidates(
     reference: &WrapperReference,
     wanted: &[CodeTarget],
 ) -> Vec<RelPath> {
-    let mut candidates = Vec::new();
-    for pattern in &reference.marker.kpack_search_paths {
-        for target in wanted {
-            let text = pattern.replacen(PLACEHOLDER, target.as_str(), 1);
-            if let Some(place) = path.resolve_link(&text)
-                && !candidates.contains(&place)
-            {
-                candidates.push(place);
-            }
-        }
-    }
-    candidates
+    let patterns = reference.marker.kpack_search_paths.iter();
+    let texts = patterns
+        .cartesian_product(wanted)
+        .map(|(pattern, target)| pattern.replacen(PLACEHOLDER, target.as_str(), 1));
+    let places = texts.filter_map(|text| path.resolve_link(&text));
+    places.unique().collect()
 }
 
 /// A split binary: its path in the installed tree, and the references of its wrappers.
@@ -158,11 +145,12 @@ pub fn lost_code(
     binaries: &[SplitBinary],
     archives: &BTreeMap<RelPath, Arc<dyn ReadAt>>,
 ) -> Result<Option<String>> {
-    let names = binaries.iter().flat_map(|(path, references)| {
-        let names = references.iter().map(|one| &*one.marker.kernel_name);
-        names.map(move |name| (name, path))
-    });
-    let names: BTreeMap<&str, &RelPath> = names.collect();
+    let mut names: BTreeMap<&str, &RelPath> = BTreeMap::new();
+    for (path, references) in binaries {
+        for reference in references {
+            names.insert(&reference.marker.kernel_name, path);
+        }
+    }
     let mut held: BTreeMap<(RelPath, String, CodeTarget), &RelPath> = BTreeMap::new();
     for (path, bytes) in archives {
         let archive = KpackArchive::open(Arc::clone(bytes));

@@ -253,7 +253,7 @@ fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
 fn look_into(file: &TreeFile, source: &FileAt) -> Result<SplitAction> {
     let fat = match host::look(source)? {
         FatFileKind::Plain | FatFileKind::Split => return Ok(SplitAction::Stays),
-        FatFileKind::Stuck { why, .. } => return Ok(SplitAction::Keeps(why)),
+        FatFileKind::Stuck { why, .. } => return Ok(SplitAction::Keeps(why.to_owned())),
         FatFileKind::Fat(fat) => fat,
     };
     let section = fat.section(source)?;

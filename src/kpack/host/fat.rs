@@ -34,7 +34,7 @@ pub enum FatFileKind {
     /// It has device code that must stay.
     Stuck {
         /// The reason, for a warning.
-        why: String,
+        why: &'static str,
         /// The bundles in the file, which can still be listed and extracted.
         code: Range<u64>,
     },
@@ -58,10 +58,7 @@ impl SplittableBinary {
 
 /// Finds the device code of any file. It is an error if a file has device code and is inconsistent.
 pub fn look(source: &dyn ReadAt) -> Result<FatFileKind> {
-    let stuck = |why: &str, code| {
-        let why = why.to_owned();
-        Ok(FatFileKind::Stuck { why, code })
-    };
+    let stuck = |why, code| Ok(FatFileKind::Stuck { why, code });
     let Some(image) = HostImage::read(source)? else {
         return match windows::code(ByteRegion::whole(source))? {
             Some(code) => stuck("Windows binaries are not split", code),

@@ -113,7 +113,7 @@ impl HostLayout {
         let removed = behind.saturating_sub(behind % align);
         let is_possible = removed > 0
             && count < 0xffff
-            && covering.bias() % PAGE == 0
+            && covering.bias().is_multiple_of(PAGE)
             && hole > self.code.address
             && is_where_kernels_look(image, covering)?;
         if !is_possible {
