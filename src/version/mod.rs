@@ -68,7 +68,6 @@ impl FromStr for Version {
     clap::ValueEnum,
     strum::Display,
     strum::EnumString,
-    strum::IntoStaticStr,
     strum::VariantArray,
 )]
 #[strum(serialize_all = "kebab-case", parse_err_fn = invalid_type, parse_err_ty = Invalid)]
@@ -80,14 +79,6 @@ pub enum ReleaseType {
     NightlyBkc,
     Prerelease,
     Release,
-}
-
-impl ReleaseType {
-    pub const ALL: &[Self] = Self::VARIANTS;
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 fn invalid_type(text: &str) -> Invalid {
@@ -176,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_release_type_is_one_of_seven_exact_names() {
-        for &kind in ReleaseType::ALL {
+        for &kind in ReleaseType::VARIANTS {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let refused = ["", "CI", " ci", "stable", "nightly_bkc"];

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use strum::VariantArray as _;
+
 use super::*;
 
 fn facts(origin: RunOrigin, updated_at: &str) -> RunFacts {
@@ -15,7 +17,7 @@ fn facts(origin: RunOrigin, updated_at: &str) -> RunFacts {
 fn each_release_type_has_its_buckets() {
     let buckets = Buckets::builtin();
     let own = facts(RunOrigin::Own, "");
-    let rows: Vec<String> = ReleaseType::ALL
+    let rows: Vec<String> = ReleaseType::VARIANTS
         .iter()
         .map(|&kind| {
             let artifacts = buckets.artifacts(kind, buckets.home(), &own);
@@ -169,9 +171,9 @@ fn every_rule_leads_to_a_bucket_of_its_kind() {
     let table = Buckets::builtin();
     let names: BTreeSet<&Bucket> = table.known.iter().map(|facts| &facts.name).collect();
     assert_eq!(names.len(), table.known.len(), "none is listed twice");
-    assert_eq!(table.release_types.len(), ReleaseType::ALL.len());
+    assert_eq!(table.release_types.len(), ReleaseType::VARIANTS.len());
     let (mut own, mut external) = (vec![&table.legacy.artifacts], vec![&table.legacy.external]);
-    for &kind in ReleaseType::ALL {
+    for &kind in ReleaseType::VARIANTS {
         let release = table.release(kind).unwrap();
         own.extend(&release.artifacts);
         external.extend(&release.external);

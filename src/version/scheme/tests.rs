@@ -1,6 +1,7 @@
 //! Versions in every spelling that upstream has used.
 
 use proptest::prelude::*;
+use strum::VariantArray as _;
 
 use super::*;
 use crate::error;
@@ -35,7 +36,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T>) -> String {
 
 #[test]
 fn each_release_type_has_its_own_version_for_each_kind_of_package() {
-    let rows: Vec<String> = ReleaseType::ALL
+    let rows: Vec<String> = ReleaseType::VARIANTS
         .iter()
         .map(|&kind| {
             let inputs = match kind {
@@ -173,7 +174,7 @@ proptest! {
         }
         prop_assert_eq!(wheel(ReleaseType::Dev), wheel(ReleaseType::DevBkc));
         prop_assert_eq!(wheel(ReleaseType::Dev), wheel(ReleaseType::Ci));
-        for &kind in ReleaseType::ALL {
+        for &kind in ReleaseType::VARIANTS {
             let text = wheel(kind).to_string();
             prop_assert!(text.starts_with(&base), "{} is not normal", text);
         }
