@@ -308,28 +308,15 @@ impl SdkTree {
     /// within the tree come after the files and the symlinks to other packages that they may lead
     /// to, so that they can become hard links.
     pub fn ordered(&self) -> Vec<(&RelPath, &SdkEntry)> {
-        let mut children: BTreeMap<Option<RelPath>, Vec<(&RelPath, &SdkEntry)>> = BTreeMap::new();
-        for (path, entry) in &self.entries {
-            children
-                .entry(path.parent())
-                .or_default()
-                .push((path, entry));
-        }
-        let mut ordered = Vec::with_capacity(self.entries.len());
-        let mut waiting = vec![None];
-        while let Some(directory) = waiting.pop() {
-            let mut inside = children.remove(&directory).unwrap_or_default();
-            inside.sort_by_key(|(path, entry)| (entry.turn(), *path));
-            let subdirectories = inside
-                .iter()
-                .filter(|(_, entry)| **entry == SdkEntry::Directory);
-            let subdirectories: Vec<_> = subdirectories
-                .map(|(path, _)| Some((*path).clone()))
-                .rev()
-                .collect();
-            waiting.extend(subdirectories);
-            ordered.extend(inside);
-        }
+        let mut ordered = self.entries.iter().collect_vec();
+        ordered.sort_by_cached_key(|&(path, entry)| {
+            // First the entries of a directory, then those of its subdirectories.
+            let last = path.depth() - 1;
+            let steps = path.components().enumerate();
+            let steps =
+                steps.map(|(at, step)| (at < last, (at == last).then(|| entry.turn()), step));
+            steps.collect_vec()
+        });
         ordered
     }
 }

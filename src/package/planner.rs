@@ -217,16 +217,16 @@ impl<'a> Planner<'a> {
     }
 
     fn describer(&self, has_directories: bool) -> Describer<'a> {
-        let (mut linux, mut windows) = (&self.request.options.linux, &self.request.options.windows);
-        if self.request.mode == DistributionMode::Legacy {
-            (linux, windows) = (&None, &None);
-        }
-        let (linux, windows) = (linux.as_deref(), windows.as_deref());
+        let options = &self.request.options;
+        let is_split = self.request.mode == DistributionMode::Split;
+        let (linux, windows) = match self.request.mode {
+            DistributionMode::Split => (options.linux.as_deref(), options.windows.as_deref()),
+            DistributionMode::Legacy => (None, None),
+        };
         let view = PlatformView::new(linux, windows, self.scopes.iter().cloned());
         // Without targets there are no device packages. The mode alone does not say this: a split
         // release may have device code for one platform only.
-        let has_no_device =
-            self.request.mode == DistributionMode::Split && view.available.is_empty();
+        let has_no_device = is_split && view.available.is_empty();
         let is_lacking =
             |it: &&PackageSpec| it.is_omitted || (has_no_device && it.kind == PackageKind::Device);
         let mut absent = self.absent.clone();

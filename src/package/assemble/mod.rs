@@ -7,7 +7,6 @@ pub mod pipeline;
 
 use std::{
     collections::BTreeSet,
-    error::Error as StdError,
     io::{self, Seek as _},
     num::NonZeroUsize,
     path::Path,
@@ -236,13 +235,10 @@ fn check_existing(dist: &Path, names: &[String], existing: Existing) -> Result<(
 
 /// Adds a hint if the cause of `error` is a full disk, a quota or a limit on file sizes.
 fn advise(error: Error, dist: &Path) -> Error {
-    let kind = |cause: &(dyn StdError + 'static)| cause.downcast_ref().map(io::Error::kind);
     let is_full = error.chain().any(|cause| {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        matches!(
-            kind(cause),
-            Some(StorageFull | QuotaExceeded | FileTooLarge)
-        )
+        let kind = cause.downcast_ref().map(io::Error::kind);
+        matches!(kind, Some(StorageFull | QuotaExceeded | FileTooLarge))
     });
     if !is_full {
         return error;
@@ -290,16 +286,16 @@ fn bytes(plan: &BuildPlan) -> u64 {
         MemberSource::File(origin, _) => origin.len,
         MemberSource::Sdk(tree, _) => {
             let entries = tree.ordered().into_iter();
-            let entries = entries.map(|(_, entry)| match entry {
+            let lengths = entries.map(|(_, entry)| match entry {
                 SdkEntry::File(origin, _) => origin.len,
                 _ => 0,
             });
-            entries.fold(0, u64::saturating_add)
+            lengths.sum()
         }
         // Small enough to ignore.
         MemberSource::Launcher(_) | MemberSource::Text(_) | MemberSource::SdkManifest(_) => 0,
     });
-    members.fold(0, u64::saturating_add)
+    members.sum()
 }
 
 #[cfg(test)]

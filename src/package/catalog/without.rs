@@ -53,28 +53,13 @@ impl Catalog {
         let is_near = |known: &&str| {
             let is_within =
                 |inner: &str, outer: &str| inner.len() > MOST_WRONG && outer.contains(inner);
-            let is_typo = name.len() > MOST_WRONG && distance(name, known) <= MOST_WRONG;
+            let is_typo = name.len() > MOST_WRONG && strsim::levenshtein(name, known) <= MOST_WRONG;
             is_within(known, name) || is_within(name, known) || is_typo
         };
         let names = self.packages.iter().flat_map(PackageSpec::names);
         let near: BTreeSet<&str> = names.filter(is_near).collect();
         near.into_iter().map(|name| format!("`{name}`")).collect()
     }
-}
-
-/// The Levenshtein distance of two names.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, left) in one.bytes().enumerate() {
-        let mut corner = at;
-        row[0] = at + 1;
-        for (index, right) in other.bytes().enumerate() {
-            let changed = corner + usize::from(left != right);
-            corner = row[index + 1];
-            row[index + 1] = changed.min(corner + 1).min(row[index] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 impl PackageSpec {
