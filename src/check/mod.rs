@@ -5,7 +5,6 @@
 mod accept;
 pub mod coverage;
 pub mod facts;
-mod judge;
 pub mod observe;
 mod path_facts;
 mod python;
@@ -18,8 +17,7 @@ mod sparse;
 pub use accept::{AcceptList, AcceptedFinding};
 pub use coverage::Coverage;
 pub use facts::SetFacts;
-pub use judge::judge;
 pub use read::{facts_of, inventory, sdists};
 pub use report::{Report, annotations, level, sarif};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
-pub use rules::{CheckOptions, Digests, PackageInventory, differences, originals};
+pub use rules::{CheckOptions, Digests, PackageInventory, differences, judge, originals};

@@ -22,7 +22,7 @@ use crate::{
 const EMPTY_VARIANT: u64 = 20;
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
-    let (set, table) = (seen.set, seen.coverage);
+    let (set, table) = (seen.set, &seen.coverage);
     let wheels = set.device_wheels().into_iter();
     for (target, wheel) in wheels.filter(|(_, wheel)| wheel.is_readable()) {
         foreign_files(&target, wheel, findings);
@@ -198,7 +198,7 @@ fn gap(library: &str, others: &[&str], targets: &str) -> String {
 }
 
 /// Whether users can install code for a target.
-pub(in crate::check) fn covers(set: &SetFacts, target: &Target) -> bool {
+pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
     lack(set, &target.base()).is_none()
 }
 
