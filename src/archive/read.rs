@@ -26,9 +26,8 @@ pub struct TarReader<R> {
     max_len: u64,
     /// How many bytes have been read.
     at: u64,
-    /// Bytes of the current file that were not read yet, and padding that follows them.
+    /// Bytes of the current file that were not read yet. Padding to a full block follows them.
     due: u64,
-    padding: u64,
     ended: bool,
 }
 
@@ -39,7 +38,6 @@ impl<R: Read> TarReader<R> {
             max_len,
             at: 0,
             due: 0,
-            padding: 0,
             ended: false,
         }
     }
@@ -53,9 +51,12 @@ impl<R: Read> TarReader<R> {
     /// Returns `None` only after a complete end mark with nothing but zeros behind it. A stream
     /// that just stops may have been cut off, and is an error.
     pub fn next_entry(&mut self) -> Result<Option<TarEntry>> {
+        if self.ended {
+            return Ok(None);
+        }
         let mut extension = Extension::default();
         self.skip_content()?;
-        while !self.ended {
+        loop {
             let start = self.at;
             let block = self.block()?;
             if block == [0; BLOCK] {
@@ -64,18 +65,25 @@ impl<R: Read> TarReader<R> {
                     "the tar announces a member and ends instead"
                 );
                 self.finish()?;
-                break;
+                return Ok(None);
             }
             let header = Header::from_byte_slice(&block);
             let entry = self
                 .take_header(header, &mut extension)
                 .with_context(|| format!("failed to read the tar header at byte {start}"))?;
-            if let Some(entry) = entry {
-                self.announce(&entry)?;
-                return Ok(Some(entry));
+            let Some(entry) = entry else { continue };
+            if let TarKind::File { len, .. } = entry.kind {
+                let end = self.at.checked_add(len);
+                ensure!(
+                    end.is_some_and(|end| end <= self.max_len),
+                    "`{}` has {len} bytes, and takes the archive beyond {} bytes",
+                    entry.path,
+                    self.max_len
+                );
+                self.due = len;
             }
+            return Ok(Some(entry));
         }
-        Ok(None)
     }
 
     /// Parses a header. Returns a member, or `None` for an extension header, whose content is added
@@ -97,31 +105,15 @@ impl<R: Read> TarReader<R> {
         );
         let mut content = vec![0; usize::try_from(len)?];
         self.due = len;
-        self.padding = padding(len);
         self.read_exact(&mut content)?;
         self.skip_content()?;
         extension.add(kind, &content)?;
         Ok(None)
     }
 
-    /// Makes the content of a file available to `Read`, unless it would exceed the limit.
-    fn announce(&mut self, entry: &TarEntry) -> Result<()> {
-        if let TarKind::File { len, .. } = entry.kind {
-            let end = self.at.checked_add(len);
-            ensure!(
-                end.is_some_and(|end| end <= self.max_len),
-                "`{}` has {len} bytes, and takes the archive beyond {} bytes",
-                entry.path,
-                self.max_len
-            );
-            self.due = len;
-            self.padding = padding(len);
-        }
-        Ok(())
-    }
-
     fn skip_content(&mut self) -> Result<()> {
-        self.due = self.due.saturating_add(std::mem::take(&mut self.padding));
+        let end = self.at.saturating_add(self.due);
+        self.due = self.due.saturating_add(padding(end));
         io::copy(self, &mut io::sink())?;
         Ok(())
     }

@@ -62,7 +62,7 @@ impl TarPlan {
             mtime <= OCTAL_MAX,
             "a time that no tar header can hold: {mtime}"
         );
-        let mut len = Some(END as u64);
+        let mut len = END as u128;
         for entry in &entries {
             if let TarKind::Symlink(text) = &entry.kind {
                 ensure!(
@@ -71,11 +71,11 @@ impl TarPlan {
                     entry.path
                 );
             }
-            len = len
-                .and_then(|len| len.checked_add(head(entry, mtime).len() as u64))
-                .and_then(|len| len.checked_add(content_len(entry)))
-                .and_then(|len| len.checked_add(padding(content_len(entry))));
+            let content = content_len(entry);
+            len += head(entry, mtime).len() as u128;
+            len += u128::from(content) + u128::from(padding(content));
         }
+        let len = u64::try_from(len);
         Ok(Self {
             len: len.context("the members of the archive add up to more than a tar can hold")?,
             entries: entries.into(),
@@ -93,11 +93,7 @@ impl TarPlan {
     /// `open(index)`.
     ///
     /// If a file is shorter or longer than its entry says, the stream ends with an error.
-    pub fn stream<O, R>(&self, open: O) -> impl Read + use<O, R>
-    where
-        O: FnMut(usize) -> Result<R>,
-        R: Read,
-    {
+    pub fn stream<R: Read, O: FnMut(usize) -> Result<R>>(&self, open: O) -> impl Read + use<R, O> {
         TarStream {
             plan: self.clone(),
             open,
@@ -120,11 +116,7 @@ struct TarStream<O, R> {
     file: Option<io::Take<R>>,
 }
 
-impl<O, R> TarStream<O, R>
-where
-    O: FnMut(usize) -> Result<R>,
-    R: Read,
-{
+impl<R: Read, O: FnMut(usize) -> Result<R>> TarStream<O, R> {
     /// Writes the next header to `ready`, and opens the file that follows it.
     fn begin(&mut self) -> io::Result<()> {
         self.ready = io::Cursor::new(match self.plan.entries.get(self.next) {
@@ -162,11 +154,7 @@ where
     }
 }
 
-impl<O, R> Read for TarStream<O, R>
-where
-    O: FnMut(usize) -> Result<R>,
-    R: Read,
-{
+impl<R: Read, O: FnMut(usize) -> Result<R>> Read for TarStream<O, R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut read = self.ready.read(buf)?;
@@ -208,16 +196,15 @@ fn head(entry: &TarEntry, mtime: u64) -> Vec<u8> {
     let slash = if kind.is_dir() { "/" } else { "" };
     let name = format!("{}{slash}", entry.path);
 
-    let mut records = Vec::new();
-    if !fits(&name) {
-        push_record(&mut records, "path", &name);
-    }
-    if !fits(link) {
-        push_record(&mut records, "linkpath", link);
-    }
-    if len > OCTAL_MAX {
-        push_record(&mut records, "size", &len.to_string());
-    }
+    let mut records: Vec<u8> = [
+        ("path", name.clone(), !fits(&name)),
+        ("linkpath", link.to_owned(), !fits(link)),
+        ("size", len.to_string(), len > OCTAL_MAX),
+    ]
+    .into_iter()
+    .filter(|(_, _, is_needed)| *is_needed)
+    .flat_map(|(key, value, _)| record(key, &value).into_bytes())
+    .collect();
 
     // A pax header is a member of its own: a header block, and the records padded to full blocks.
     // It overrides fields of the next header only.
@@ -261,15 +248,15 @@ fn fill(field: &mut [u8; NAME_MAX], text: &str) {
     }
 }
 
-/// Appends a pax record such as `30 path=…\n`. The number is the length of the whole record,
-/// including its own digits, so it is found by iteration.
-fn push_record(records: &mut Vec<u8>, key: &str, value: &str) {
+/// A pax record such as `30 path=…\n`. The number is the length of the whole record, including its
+/// own digits, so it is found by iteration.
+fn record(key: &str, value: &str) -> String {
     let rest = format!(" {key}={value}\n");
     let mut len = rest.len() + 1;
     while len.to_string().len() + rest.len() != len {
         len = len.to_string().len() + rest.len();
     }
-    records.extend_from_slice(format!("{len}{rest}").as_bytes());
+    format!("{len}{rest}")
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 
 mod check;
 mod facts;
-mod image;
 mod launcher;
 pub(crate) mod patch;
 mod plan;

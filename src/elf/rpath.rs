@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use itertools::Itertools as _;
+
 use crate::error::Invalid;
 
 /// A run path, such as `$ORIGIN/../lib:$ORIGIN`: ordered entries without duplicates and without
@@ -21,17 +23,12 @@ impl Rpath {
     /// The entries of this path, followed by those of `other` that it lacks.
     #[must_use]
     pub fn join(&self, other: &Self) -> Self {
-        let mut joined = self.clone();
-        for entry in &other.0 {
-            joined.push(entry);
-        }
-        joined
+        Self::of(self.0.iter().chain(&other.0).map(String::as_str))
     }
 
-    fn push(&mut self, entry: &str) {
-        if !entry.is_empty() && !self.0.iter().any(|known| known == entry) {
-            self.0.push(entry.to_owned());
-        }
+    fn of<'a>(entries: impl Iterator<Item = &'a str>) -> Self {
+        let entries = entries.filter(|entry| !entry.is_empty()).unique();
+        Self(entries.map(str::to_owned).collect())
     }
 }
 
@@ -42,11 +39,7 @@ impl FromStr for Rpath {
         if text.contains('\0') {
             return Err(Invalid::new("a NUL in a run path", text));
         }
-        let mut rpath = Self::default();
-        for entry in text.split(':') {
-            rpath.push(entry);
-        }
-        Ok(rpath)
+        Ok(Self::of(text.split(':')))
     }
 }
 

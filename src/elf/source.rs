@@ -1,7 +1,7 @@
 //! `ReadAt`: reading bytes at an offset, which is all that the ELF code needs of a file.
 
 use std::{
-    io::{self, Read as _},
+    io::{self, BufRead as _, BufReader, Read},
     sync::Arc,
 };
 
@@ -71,47 +71,36 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
     }
 }
 
+/// The bytes from an offset on.
+struct BytesFrom<'a>(&'a dyn ReadAt, u64);
+
+impl Read for BytesFrom<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read_at(self.1, buffer)?;
+        self.1 = self.1.saturating_add(count as u64);
+        Ok(count)
+    }
+}
+
 /// Fills the whole buffer. It is an error if the file ends before.
 pub(crate) fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    let mut done = 0;
-    while done < buffer.len() {
-        let rest = buffer.get_mut(done..).unwrap_or_default();
-        match source.read_at(offset.saturating_add(done as u64), rest) {
-            Ok(0) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    format!(
-                        "the file ends early, at {}",
-                        offset.saturating_add(done as u64)
-                    ),
-                ));
+    BytesFrom(source, offset)
+        .read_exact(buffer)
+        .map_err(|error| {
+            if error.kind() == io::ErrorKind::UnexpectedEof {
+                let end = source.len();
+                return io::Error::new(error.kind(), format!("the file ends early, at {end}"));
             }
-            Ok(count) => done = done.saturating_add(count),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+            error
+        })
 }
 
 /// The string at `start` without its NUL; `None` if there is no NUL before `end`.
 pub(super) fn text_at(source: &dyn ReadAt, start: u64, end: u64) -> io::Result<Option<Vec<u8>>> {
+    let bytes = BytesFrom(source, start).take(end.saturating_sub(start));
     let mut text = Vec::new();
-    let mut at = start;
-    while at < end {
-        let mut chunk = [0; 256];
-        let count = end.saturating_sub(at).min(256);
-        let chunk = chunk.get_mut(..usize::try_from(count).unwrap_or(256));
-        let chunk = chunk.unwrap_or_default();
-        read_exact_at(source, at, chunk)?;
-        if let Some(nul) = chunk.iter().position(|byte| *byte == 0) {
-            text.extend(chunk.iter().take(nul));
-            return Ok(Some(text));
-        }
-        text.extend_from_slice(chunk);
-        at = at.saturating_add(count);
-    }
-    Ok(None)
+    BufReader::with_capacity(256, bytes).read_until(0, &mut text)?;
+    Ok(text.pop_if(|byte| *byte == 0).map(|_| text))
 }
 
 #[cfg(test)]

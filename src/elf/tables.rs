@@ -8,22 +8,15 @@ use std::ops::Range;
 
 use goblin::elf::{
     ProgramHeader, SectionHeader,
-    dynamic::{
-        DF_1_PIE, DT_FINI, DT_FINI_ARRAY, DT_FLAGS_1, DT_GNU_HASH, DT_HASH, DT_INIT, DT_INIT_ARRAY,
-        DT_JMPREL, DT_NULL, DT_PLTGOT, DT_PREINIT_ARRAY, DT_REL, DT_RELA, DT_STRTAB, DT_SYMTAB,
-        DT_TLSDESC_PLT, DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM, DT_VERSYM,
-    },
+    dynamic::{self, DF_1_PIE, DT_FLAGS_1, DT_NULL},
     header::{EI_DATA, ELFDATA2MSB, ET_EXEC},
     program_header::{PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NULL, PT_PHDR},
-    section_header::{
-        SHT_DYNSYM, SHT_GNU_HASH, SHT_GNU_VERDEF, SHT_GNU_VERNEED, SHT_GNU_VERSYM, SHT_HASH,
-        SHT_NOBITS, SHT_NULL, SHT_STRTAB,
-    },
+    section_header::{self, SHT_NOBITS, SHT_NULL},
 };
 
 use crate::{
     elf::{ReadAt, source::read_exact_at},
-    error::{Context as _, Result, bail, ensure},
+    error::{Context as _, Result, ensure},
 };
 
 /// `SHF_ALLOC`: the section is loaded.
@@ -39,29 +32,29 @@ pub(crate) const ENTRY: usize = 16;
 /// The tables that may move if the new address has the same bytes: the type of their section, and
 /// the tag with their address. Only these two refer to them.
 pub(super) const MOVABLE: [(u32, u64); 7] = [
-    (SHT_HASH, DT_HASH),
-    (SHT_GNU_HASH, DT_GNU_HASH),
-    (SHT_DYNSYM, DT_SYMTAB),
-    (SHT_GNU_VERSYM, DT_VERSYM),
-    (SHT_GNU_VERNEED, DT_VERNEED),
-    (SHT_GNU_VERDEF, DT_VERDEF),
+    (section_header::SHT_HASH, dynamic::DT_HASH),
+    (section_header::SHT_GNU_HASH, dynamic::DT_GNU_HASH),
+    (section_header::SHT_DYNSYM, dynamic::DT_SYMTAB),
+    (section_header::SHT_GNU_VERSYM, dynamic::DT_VERSYM),
+    (section_header::SHT_GNU_VERNEED, dynamic::DT_VERNEED),
+    (section_header::SHT_GNU_VERDEF, dynamic::DT_VERDEF),
     // A changed file has a copy of the strings, which may be longer.
-    (SHT_STRTAB, DT_STRTAB),
+    (section_header::SHT_STRTAB, dynamic::DT_STRTAB),
 ];
 const DT_RELR: u64 = 36;
 /// All other tags that hold an address.
 pub(super) const FIXED_ADDRESSES: [u64; 11] = [
-    DT_PLTGOT,
-    DT_RELA,
-    DT_INIT,
-    DT_FINI,
-    DT_REL,
-    DT_JMPREL,
-    DT_INIT_ARRAY,
-    DT_FINI_ARRAY,
-    DT_PREINIT_ARRAY,
+    dynamic::DT_PLTGOT,
+    dynamic::DT_RELA,
+    dynamic::DT_INIT,
+    dynamic::DT_FINI,
+    dynamic::DT_REL,
+    dynamic::DT_JMPREL,
+    dynamic::DT_INIT_ARRAY,
+    dynamic::DT_FINI_ARRAY,
+    dynamic::DT_PREINIT_ARRAY,
     DT_RELR,
-    DT_TLSDESC_PLT,
+    dynamic::DT_TLSDESC_PLT,
 ];
 /// Limit for damaged files, whose version records may form a loop.
 const MAX_VERSIONS: usize = 1 << 14;
@@ -121,9 +114,7 @@ impl<'a> ElfTables<'a> {
             sections: Vec::new(),
         };
         let count = half(&header, 56);
-        if count == u16::MAX {
-            bail!("too many program headers");
-        }
+        ensure!(count != u16::MAX, "too many program headers");
         let bytes = entries(source, tables.table(), (count, half(&header, 54)), SEGMENT)?;
         tables.segments = bytes.chunks_exact(56).map(Segment::parse).collect();
         if tables.section_table() != 0 {
@@ -236,8 +227,8 @@ impl<'a> ElfTables<'a> {
         // of inner records, of the distance to the first of these, and of the distance to the next
         // record. In an inner record, the offsets of the name and of the distance to the next.
         let (count, name, [below, first, next], [inner_name, inner_next]) = match table {
-            DT_VERNEED => (DT_VERNEEDNUM, Some(4), [2, 8, 12], [8, 12]),
-            _ => (DT_VERDEFNUM, None, [6, 12, 16], [0, 4]),
+            dynamic::DT_VERNEED => (dynamic::DT_VERNEEDNUM, Some(4), [2, 8, 12], [8, 12]),
+            _ => (dynamic::DT_VERDEFNUM, None, [6, 12, 16], [0, 4]),
         };
         let mut left = MAX_VERSIONS;
         let mut read = |address: u64, last: usize| -> Result<_> {

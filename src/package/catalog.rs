@@ -19,7 +19,7 @@ use crate::{
     relpath::RelPath,
     run::Platform,
     target::Scope,
-    wheel::{self, HeaderLine},
+    wheel,
 };
 
 const BUILT_IN: &str = include_str!("packages.toml");
@@ -186,7 +186,7 @@ impl Catalog {
         let urls = urls.map(|(label, url)| format!("{label}, {url}"));
         let texts = [common.license.clone(), common.requires_python.clone()];
         for text in urls.chain(texts) {
-            text.parse::<HeaderLine>().context("`[metadata]`")?;
+            wheel::ensure_one_line(&text).context("`[metadata]`")?;
         }
         let (mut names, mut dists) = (BTreeMap::new(), BTreeMap::new());
         for (package, line) in self.packages.iter().zip(lines) {
@@ -276,7 +276,7 @@ impl PackageSpec {
                 script.name
             );
         }
-        self.summary.parse::<HeaderLine>().context("`summary`")?;
+        wheel::ensure_one_line(&self.summary).context("`summary`")?;
         ensure!(
             self.kind == PackageKind::Runtime
                 || self.take.iter().all(|take| take.include.is_empty()),

@@ -383,7 +383,7 @@ impl PackageFacts {
         Ok(Self {
             project: inside.name,
             version: inside.version,
-            requires_python: inside.requires_python.map(|line| line.as_str().to_owned()),
+            requires_python: inside.requires_python,
         })
     }
 }

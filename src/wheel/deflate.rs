@@ -90,19 +90,10 @@ impl Deflater {
         len + GAP
     }
 
-    /// Compresses a whole member into `room` and returns the compressed length. `None` if it would
-    /// save too little, or if `room` is too small.
-    pub fn member(&mut self, bytes: &[u8], room: &mut [u8]) -> Option<usize> {
-        if !self.shrinks(bytes) {
-            return None;
-        }
-        let room = room.get_mut(..worth(bytes.len()))?;
-        self.compressor.deflate_compress(bytes, room).ok()
-    }
-
-    /// Compresses a block of a member. Its output ends on a byte boundary, and only the last block
-    /// ends the stream, so the outputs of all blocks can simply be concatenated. `None` as for
-    /// [`Deflater::member`].
+    /// Compresses a block of a member into `room`, and returns the compressed length. The output
+    /// ends on a byte boundary, and only the last block ends the stream, so the outputs of all
+    /// blocks can simply be concatenated. `None` if it would save too little, or if `room` is too
+    /// small.
     pub fn block(&mut self, bytes: &[u8], place: BlockPosition, room: &mut [u8]) -> Option<usize> {
         if !self.shrinks(bytes) {
             return None;

@@ -7,8 +7,6 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
-use derive_more::Display;
-
 use crate::{
     error::{Context as _, Error, Result, anyhow, ensure},
     relpath::RelPath,
@@ -16,32 +14,19 @@ use crate::{
     wheel::name::{DistName, Tag},
 };
 
-/// A value that fits on one line: not empty, no control characters, no space around it.
+/// Checks that a value fits on one line: not empty, no control characters, no space around it.
 ///
-/// Because it cannot contain a line break, a value can never add a header of its own.
-#[derive(Clone, Debug, Display, PartialEq, Eq)]
-pub struct HeaderLine(Box<str>);
-
-impl HeaderLine {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for HeaderLine {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        // Python's `splitlines` breaks lines at U+2028 and U+2029 too.
-        let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        ensure!(!text.is_empty(), "an empty value: {text:?}");
-        ensure!(
-            !text.contains(breaks),
-            "a control character in a value: {text:?}"
-        );
-        ensure!(text.trim() == text, "a space around a value: {text:?}");
-        Ok(Self(text.into()))
-    }
+/// Because it cannot contain a line break, such a value can never add a header of its own.
+pub fn ensure_one_line(text: &str) -> Result<()> {
+    // Python's `splitlines` breaks lines at U+2028 and U+2029 too.
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    ensure!(!text.is_empty(), "an empty value: {text:?}");
+    ensure!(
+        !text.contains(breaks),
+        "a control character in a value: {text:?}"
+    );
+    ensure!(text.trim() == text, "a space around a value: {text:?}");
+    Ok(())
 }
 
 /// The headers of one file: their names and values. The lines of a folded value are joined by
@@ -89,31 +74,29 @@ impl Headers {
 pub struct Metadata {
     pub name: DistName,
     pub version: Version,
-    pub requires_python: Option<HeaderLine>,
+    pub requires_python: Option<String>,
     /// Requirements, `a>=1; extra == "x"` ([PEP 508](https://peps.python.org/pep-0508/)).
-    pub requires_dist: Vec<HeaderLine>,
+    pub requires_dist: Vec<String>,
 }
 
-/// Fields that metadata has at most once, and those that it may have several times.
-const ONCE: [&str; 10] = [
-    "Metadata-Version",
-    "Name",
-    "Version",
-    "Summary",
-    "Author",
-    "Author-email",
-    "License-Expression",
-    "Requires-Python",
-    "Description-Content-Type",
-    "Description",
-];
-const SEVERAL: [&str; 6] = [
-    "License-File",
-    "Project-URL",
-    "Classifier",
-    "Requires-Dist",
-    "Provides-Extra",
-    "Dynamic",
+/// The fields that are checked, and whether metadata may have several of them.
+const FIELDS: [(&str, bool); 16] = [
+    ("Metadata-Version", false),
+    ("Name", false),
+    ("Version", false),
+    ("Summary", false),
+    ("Author", false),
+    ("Author-email", false),
+    ("License-Expression", false),
+    ("Requires-Python", false),
+    ("Description-Content-Type", false),
+    ("Description", false),
+    ("License-File", true),
+    ("Project-URL", true),
+    ("Classifier", true),
+    ("Requires-Dist", true),
+    ("Provides-Extra", true),
+    ("Dynamic", true),
 ];
 
 impl Metadata {
@@ -127,29 +110,27 @@ impl Metadata {
             matches!(version.split_once('.'), Some(("1" | "2", minor)) if minor.bytes().all(|byte| byte.is_ascii_digit())),
             "metadata of a version that is not known: {version}"
         );
-        for field in ONCE {
-            let count = headers
-                .0
-                .iter()
-                .filter(|it| it.0.eq_ignore_ascii_case(field));
-            ensure!(count.count() <= 1, "metadata with a second `{field}`");
-        }
-        // The lines of a description are joined here, and may have any characters.
-        let fields = ONCE.into_iter().chain(SEVERAL);
-        for field in fields.filter(|field| *field != "Description") {
-            for value in headers.all(field) {
-                read::<HeaderLine>(field, value)?;
+        for (field, may_repeat) in FIELDS {
+            let named = headers.0.iter();
+            let named = named.filter(|it| it.0.eq_ignore_ascii_case(field));
+            ensure!(
+                may_repeat || named.count() <= 1,
+                "metadata with a second `{field}`"
+            );
+            // The lines of a description are joined here, and may have any characters.
+            for value in headers.all(field).filter(|_| field != "Description") {
+                ensure_one_line(value).with_context(|| format!("`{field}` of metadata"))?;
             }
         }
         for extra in headers.all("Provides-Extra") {
             read::<DistName>("Provides-Extra", extra)?;
         }
-        let lines = |field| headers.all(field).map(str::parse::<HeaderLine>);
+        let lines = |field| headers.all(field).map(str::to_owned);
         Ok(Self {
             name: read("Name", headers.required("metadata", "Name")?)?,
             version: read("Version", headers.required("metadata", "Version")?)?,
-            requires_python: lines("Requires-Python").next().transpose()?,
-            requires_dist: lines("Requires-Dist").collect::<Result<_>>()?,
+            requires_python: lines("Requires-Python").next(),
+            requires_dist: lines("Requires-Dist").collect(),
         })
     }
 }
@@ -277,7 +258,7 @@ mod tests {
             " x",
             "x\u{a0}",
         ]
-        .map(|text| text.parse::<HeaderLine>().unwrap_err().to_string());
+        .map(|text| ensure_one_line(text).unwrap_err().to_string());
         insta::assert_snapshot!(messages.join("\n"), @r#"
         an empty value: ""
         a control character in a value: "x\nRequires-Dist: evil"
@@ -333,12 +314,7 @@ mod tests {
             requires-dist: a\r\nRequires-Dist: b;\r\n  extra == \"x\"\r\nDescription: first\r\n\
             \x20       second\r\n       |\r\n       |\tthird\r\n\r\nRequires-Dist: c\r\n";
         let metadata = Metadata::parse(text.as_bytes()).unwrap();
-        let requires: Vec<&str> = metadata
-            .requires_dist
-            .iter()
-            .map(HeaderLine::as_str)
-            .collect();
-        assert_eq!(requires, ["a", "b; extra == \"x\""]);
+        assert_eq!(metadata.requires_dist, ["a", "b; extra == \"x\""]);
         assert_eq!(metadata.name.to_string(), "foo-bar");
         assert_eq!(metadata.version.to_string(), "1.0.post1");
         assert_eq!(metadata.requires_python, None);
@@ -435,11 +411,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_line_reads_back_from_a_header(text in "\\PC{1,20}") {
-            if let Ok(line) = text.parse::<HeaderLine>() {
-                let text = format!("A: {line}\nB: x\n");
-                let headers = Headers::parse(&text).unwrap();
+            if ensure_one_line(&text).is_ok() {
+                let headers = Headers::parse(&format!("A: {text}\nB: x\n")).unwrap();
                 prop_assert_eq!(headers.0.len(), 2);
-                prop_assert_eq!(&headers.0[0].1, line.as_str());
+                prop_assert_eq!(&headers.0[0].1, &text);
             }
         }
 

@@ -10,7 +10,7 @@ pub(crate) mod specimen;
 pub mod writer;
 
 pub use deflate::{Deflater, WheelCompression};
-pub use dist_info::{HeaderLine, Metadata, entry_point, top_level_text, wheel_text};
+pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
 pub use name::{DistName, SdistFilename, Tag, WheelFilename};
 pub use reader::read_metadata;
 pub use record::Record;

@@ -42,9 +42,10 @@ impl RecordRow {
         let [path, hash, len] = row.iter().collect::<Vec<_>>()[..] else {
             bail!("three columns expected, not {}", row.len());
         };
-        let digest = || {
-            let digest = hash.strip_prefix("sha256=");
-            decode_sha256(digest.with_context(|| format!("not a `sha256=` hash: {hash:?}"))?)
+        let digest = match hash.strip_prefix("sha256=") {
+            Some(digest) => Some(decode_sha256(digest)?),
+            None if hash.is_empty() => None,
+            None => bail!("not a `sha256=` hash: {hash:?}"),
         };
         let size = || {
             let is_number = len.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,7 +54,7 @@ impl RecordRow {
         };
         Ok(Self {
             path: path.parse()?,
-            digest: (!hash.is_empty()).then(digest).transpose()?,
+            digest,
             len: (!len.is_empty()).then(size).transpose()?,
         })
     }
@@ -111,9 +112,7 @@ impl fmt::Display for Record {
             .terminator(csv::Terminator::Any(b'\n'))
             .from_writer(Vec::new());
         for row in &self.0 {
-            let hash = row
-                .digest
-                .map(|digest| URL_SAFE_NO_PAD.encode(digest.bytes()));
+            let hash = row.digest.map(|it| URL_SAFE_NO_PAD.encode(it.bytes()));
             let hash = hash.map(|hash| format!("sha256={hash}"));
             let written = writer.serialize((row.path.as_str(), hash, row.len));
             written.map_err(|_| fmt::Error)?;

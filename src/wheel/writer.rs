@@ -22,20 +22,18 @@ use crate::relpath::RelPath;
 #[cfg(test)]
 mod tests;
 
-/// Unix permissions of a member once it is installed.
+/// The mode of a member once it is installed: type and permissions as Unix has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileMode {
-    /// 0644
-    Regular,
-    /// 0755
-    Executable,
+    Regular = 0o100_644,
+    Executable = 0o100_755,
 }
 
 /// Compression method of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageMethod {
-    Stored,
-    Deflated,
+    Stored = 0,
+    Deflated = 8,
 }
 
 /// A member as it will be installed: path, permissions and uncompressed length.
@@ -262,26 +260,20 @@ impl Begun {
             header.u32(0x0403_4B50);
         }
         let flags = if name.is_ascii() { 0 } else { UTF_8 };
-        let method = match self.method {
-            StorageMethod::Stored => 0,
-            StorageMethod::Deflated => 8,
-        };
-        header.u16(version).u16(flags).u16(method);
+        header.u16(version).u16(flags).u16(self.method as u16);
         header.u32(time.0).u32(self.crc).u32(old[0]).u32(old[1]);
         // `entry` refuses longer names, and the ZIP64 field has at most 28 bytes.
         for part in [name.as_bytes(), &zip64.0] {
             header.u16(u16::try_from(part.len()).unwrap_or(u16::MAX));
         }
         if is_central {
-            let mode: u32 = match self.member.mode {
-                FileMode::Regular => 0o100_644,
-                FileMode::Executable => 0o100_755,
-            };
             // Three zeros: comment length, disk number, internal attributes. The external
             // attributes that follow have the mode of Unix in their upper half: installers read
             // from it that a member is executable.
             header.u16(0).u16(0).u16(0);
-            header.u32(mode << 16).u32(short(self.offset));
+            header
+                .u32((self.member.mode as u32) << 16)
+                .u32(short(self.offset));
         }
         header.bytes(name.as_bytes()).bytes(&zip64.0);
         header.0

@@ -53,7 +53,7 @@ fn device(name: &DistName) -> Option<&str> {
 
 fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Option<Version>)> {
     let lines = metadata.requires_dist.iter();
-    let found = lines.filter_map(|line| requirement(line.as_str(), platforms));
+    let found = lines.filter_map(|line| requirement(line, platforms));
     found.sorted().dedup().collect()
 }
 

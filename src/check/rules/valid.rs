@@ -197,7 +197,7 @@ fn compare(
 
 /// Why no Python can install it. `None` if one can.
 fn requires_python(inside: &Metadata) -> Option<String> {
-    let text = inside.requires_python.as_ref()?.as_str();
+    let text = inside.requires_python.as_deref()?;
     let Ok(wanted) = text.parse::<VersionSpecifiers>() else {
         return Some(format!("`{text}` is not understood"));
     };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use goblin::elf::{
     dynamic::{DT_STRSZ, DT_STRTAB},
     program_header::{PF_R, PF_W, PT_DYNAMIC, PT_LOAD, PT_NULL, PT_PHDR},
-    section_header::SHT_DYNAMIC,
+    section_header::{SHT_DYNAMIC, SHT_STRTAB},
 };
 
 use crate::{
@@ -18,15 +18,18 @@ use crate::{
             to_bytes,
         },
         tables::{
-            DynamicEntry, ENTRY, MOVABLE, SECTION, Section, Segment, is_address, is_movable,
-            overlaps,
+            DynamicEntry, ENTRY, MOVABLE, SECTION, SEGMENT, Section, Segment, contains, is_address,
+            is_movable, last_value, overlaps,
         },
     },
-    error::Result,
+    error::{Context as _, Result},
 };
 
 /// Smaller places of moved tables stay as they are: they would not make a wheel noticeably smaller.
 const LEAST: u64 = 4096;
+/// Where the file header has the offset of the program headers, and their number.
+const E_PHOFF: u64 = 32;
+const E_PHNUM: u64 = 56;
 
 /// A plan in the making. `parts` is the file as it was; `entries`, `segments` and `sections` are
 /// its headers after the edit, and change step by step.
@@ -53,7 +56,12 @@ struct Tail {
 }
 
 impl<'a> PlanDraft<'a> {
-    pub(super) fn new(parts: &'a ElfParts<'a>, goal: &str) -> Result<Self> {
+    /// Appends the run path and all that has to follow it, and rewrites the headers.
+    ///
+    /// The order of the steps matters. Each step appends its part to the tail and records the new
+    /// offset and address in the headers, so the headers are written last. No byte that code,
+    /// relocations or debug information refer to changes its address, so none of them is read.
+    pub(super) fn plan(parts: &'a ElfParts<'a>, goal: &str) -> Result<EditPlan> {
         let old = parts.strings.end - parts.strings.start;
         let entries = parts.with_run_path(Some(old));
         let room = room::find(parts)?;
@@ -63,40 +71,29 @@ impl<'a> PlanDraft<'a> {
             sections: parts.sections.clone(),
             overlays: Vec::new(),
             room,
-            moves_table: !parts.fits(&entries),
+            moves_table: entries.len() > parts.entries.len() + parts.spare,
             entries,
             parts,
         };
         draft.append_strings(goal)?;
-        Ok(draft)
-    }
-
-    /// Appends the other parts and rewrites the headers.
-    ///
-    /// The order of the steps matters. Each step appends its part to the tail and records the new
-    /// offset and address in the headers, so the headers are written last. No byte that code,
-    /// relocations or debug information refer to changes its address, so none of them is read.
-    pub(super) fn finish(mut self) -> Result<EditPlan> {
-        let strategy = match &self.room {
+        let strategy = match &draft.room {
             SegmentRoom::Extend(_) => Strategy::Extend,
             SegmentRoom::Slot => Strategy::Slot,
-            SegmentRoom::Evict(_) => Strategy::Evict,
+            SegmentRoom::Evict(block) => {
+                draft.append_block(&block.clone());
+                Strategy::Evict
+            }
             SegmentRoom::Relocate(_) => Strategy::Relocate,
         };
-        if let SegmentRoom::Evict(block) = &self.room {
-            let block = block.clone();
-            self.append_block(&block);
-        }
-        if self.moves_table {
-            self.append_table();
+        if draft.moves_table {
+            draft.append_table();
         } else {
-            self.overlays.push(self.parts.overlay(&self.entries));
+            draft.overlays.push(parts.overlay(&draft.entries));
         }
-        self.write_segments();
-        self.write_sections();
-        self.blank_moved_tables();
-        let len = self.parts.len();
-        let patch = Patch::new(len, len, self.overlays, self.tail.pieces)?;
+        draft.write_segments();
+        draft.write_sections();
+        draft.blank_moved_tables();
+        let patch = Patch::new(parts.len(), parts.len(), draft.overlays, draft.tail.pieces)?;
         Ok(EditPlan { patch, strategy })
     }
 
@@ -120,9 +117,12 @@ impl<'a> PlanDraft<'a> {
                 _ => {}
             }
         }
-        if let Some(index) = self.parts.string_section()?
-            && let Some(section) = self.sections.get_mut(index)
-        {
+        if !self.sections.is_empty() {
+            let old = last_value(&self.parts.entries, DT_STRTAB);
+            let mut sections = self.sections.iter_mut();
+            let section = sections
+                .find(|it| it.kind == SHT_STRTAB && it.is_loaded() && Some(it.address) == old)
+                .context("no section holds the dynamic strings")?;
             section.address = address;
             section.offset = offset;
             section.size = len;
@@ -141,13 +141,16 @@ impl<'a> PlanDraft<'a> {
         let by_address = self.tail.address(offset) - block.address;
         for section in &mut self.sections {
             let file = section.file();
-            if !file.is_empty() && block.holds(&file) {
+            if !file.is_empty() && contains(&block.range, &file) {
                 section.offset += by_offset;
                 section.address += by_address;
             }
         }
         for segment in &mut self.segments {
-            if segment.is_meaningful() && segment.file_size > 0 && block.holds(&segment.file()) {
+            if segment.is_meaningful()
+                && segment.file_size > 0
+                && contains(&block.range, &segment.file())
+            {
                 segment.offset += by_offset;
                 segment.address += by_address;
                 segment.physical = segment.address;
@@ -186,37 +189,41 @@ impl<'a> PlanDraft<'a> {
     /// segment has to hold the final size of the tail. So the size of the table is added to the
     /// tail's offset first, and its bytes are rendered afterwards.
     fn write_segments(&mut self) {
-        if let SegmentRoom::Extend(load) = self.room {
-            self.extend(load);
-            let table = self.parts.table();
-            let bytes = self.segment_bytes();
-            return self.overlays.push(Replacement::bytes(table, bytes));
+        // A `PT_NULL` entry is removed rather than overwritten, because it may precede other
+        // `PT_LOAD`s.
+        if matches!(self.room, SegmentRoom::Slot)
+            && let Some(slot) = self.segments.iter().position(|s| s.kind == PT_NULL)
+        {
+            self.segments.remove(slot);
         }
-        let more = u64::from(!self.reuses_slot());
-        let table = self.parts.headers(more);
-        let len = table.end - table.start;
-        if matches!(self.room, SegmentRoom::Relocate(_)) {
-            let offset = self.tail.align_to(8, 0);
-            self.tail.offset = offset + len;
-            self.write_header(offset, more);
-            self.point_segments(PT_PHDR, offset, len);
-            self.add_load();
-            let bytes = self.segment_bytes();
-            return self.tail.pieces.push(PatchPiece::Bytes(bytes));
-        }
-        self.write_header(table.start, more);
-        if let Some(headers) = self.segments.iter_mut().find(|s| s.kind == PT_PHDR) {
+        let is_new = !matches!(self.room, SegmentRoom::Extend(_));
+        let count = self.segments.len() + usize::from(is_new);
+        let len = count as u64 * SEGMENT;
+        let mut table = self.parts.table();
+        let moves = matches!(self.room, SegmentRoom::Relocate(_));
+        if moves {
+            table = self.tail.align_to(8, 0);
+            self.tail.offset = table + len;
+            self.point_segments(PT_PHDR, table, len);
+        } else if let Some(headers) = self.segments.iter_mut().find(|s| s.kind == PT_PHDR) {
             headers.file_size = headers.file_size.max(len);
             headers.memory_size = headers.memory_size.max(headers.file_size);
         }
-        self.add_load();
-        let bytes = self.segment_bytes();
-        self.overlays.push(Replacement::bytes(table.start, bytes));
-    }
-
-    /// Whether the new segment replaces a `PT_NULL` entry, so that the table does not grow.
-    fn reuses_slot(&self) -> bool {
-        matches!(self.room, SegmentRoom::Slot) && self.parts.first(PT_NULL).is_some()
+        match self.room {
+            SegmentRoom::Extend(load) => self.extend(load),
+            _ => self.add_load(),
+        }
+        let count = u16::try_from(count).unwrap_or(u16::MAX);
+        self.overlays.extend([
+            Replacement::bytes(E_PHOFF, table.to_le_bytes().to_vec()),
+            Replacement::bytes(E_PHNUM, count.to_le_bytes().to_vec()),
+        ]);
+        let bytes = self.segments.iter().flat_map(Segment::render).collect();
+        if moves {
+            self.tail.pieces.push(PatchPiece::Bytes(bytes));
+        } else {
+            self.overlays.push(Replacement::bytes(table, bytes));
+        }
     }
 
     /// Grows a segment to the end of the tail. The dynamic table must be writable, because the
@@ -230,15 +237,7 @@ impl<'a> PlanDraft<'a> {
 
     /// Adds the segment for the tail. Its address is above all others, and the gABI requires
     /// `PT_LOAD` entries in ascending order of address, so it follows the last of them.
-    ///
-    /// A `PT_NULL` entry is removed rather than overwritten, because it may precede other
-    /// `PT_LOAD`s.
     fn add_load(&mut self) {
-        if self.reuses_slot()
-            && let Some(slot) = self.segments.iter().position(|s| s.kind == PT_NULL)
-        {
-            self.segments.remove(slot);
-        }
         let size = self.tail.offset - self.tail.start;
         let address = self.tail.address(self.tail.start);
         let load = Segment {
@@ -266,18 +265,6 @@ impl<'a> PlanDraft<'a> {
         }
     }
 
-    /// Writes the offset of the program headers and their number into the file header.
-    fn write_header(&mut self, table: u64, more: u64) {
-        const E_PHOFF: u64 = 32;
-        const E_PHNUM: u64 = 56;
-        let count = self.parts.segments.len() as u64 + more;
-        let count = u16::try_from(count).unwrap_or(u16::MAX);
-        self.overlays.extend([
-            Replacement::bytes(E_PHOFF, table.to_le_bytes().to_vec()),
-            Replacement::bytes(E_PHNUM, count.to_le_bytes().to_vec()),
-        ]);
-    }
-
     /// Overwrites the section headers that changed. No section is added, so section indexes in
     /// symbols (`st_shndx`) stay valid.
     fn write_sections(&mut self) {
@@ -289,10 +276,6 @@ impl<'a> PlanDraft<'a> {
                 self.overlays.push(Replacement::bytes(place, new.render()));
             }
         }
-    }
-
-    fn segment_bytes(&self) -> Vec<u8> {
-        self.segments.iter().flat_map(Segment::render).collect()
     }
 
     /// Overwrites the old places of moved tables with zeros, except the bytes that the plan has

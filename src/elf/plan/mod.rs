@@ -17,14 +17,14 @@ use goblin::elf::{
         DT_STRTAB,
     },
     program_header::{PT_DYNAMIC, PT_INTERP},
-    section_header::SHT_STRTAB,
 };
+
+use itertools::Itertools as _;
 
 use crate::{
     elf::{
         Rpath, check,
-        facts::{Machine, machine},
-        image::ElfImage,
+        facts::{ElfImage, Machine},
         patch::{Patch, Replacement},
         plan::draft::PlanDraft,
         source::{ReadAt, read_exact_at, text_at},
@@ -70,30 +70,22 @@ pub enum Strategy {
 }
 
 /// Why a file is not edited.
-#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untouchable {
-    #[display("not an ELF file")]
     NotElf,
     /// A relocatable object or a core dump.
-    #[display("neither an executable nor a shared object")]
     NotLinked,
     /// Not for 64-bit little-endian x86-64: for example a device code object.
-    #[display("not for x86-64")]
     ForeignMachine,
     /// It has no dynamic table, or is a program without a dynamic loader (`PT_INTERP`).
-    #[display("statically linked")]
     Static,
     /// It has only the debug information of another file.
-    #[display("debug information alone")]
     DebugOnly,
     /// A static position-independent program. The C library refuses to start it with a run path.
-    #[display("statically linked, position independent")]
     StaticPie,
     /// The dynamic loader itself.
-    #[display("the dynamic loader")]
     Loader,
     /// It needs no library and has no run path.
-    #[display("needs no library and has no run path")]
     NeedsNothing,
 }
 
@@ -113,7 +105,7 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
     let reasons = [
         (!image.is_linked(), Untouchable::NotLinked),
         (
-            machine(&image) != Machine::X86_64,
+            image.machine() != Machine::X86_64,
             Untouchable::ForeignMachine,
         ),
         (image.is_debug_only(), Untouchable::DebugOnly),
@@ -186,7 +178,7 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
             return retag(Some(entry.value));
         }
     }
-    PlanDraft::new(parts, goal)?.finish()
+    PlanDraft::plan(parts, goal)
 }
 
 /// The headers of a file, validated for planning: every range lies within the file, and addresses
@@ -207,10 +199,8 @@ struct ElfParts<'a> {
 
 impl<'a> ElfParts<'a> {
     fn new(image: ElfImage<'a>) -> Result<Self> {
-        let bytes = image.dynamic_bytes()?;
+        let slots = image.slots()?;
         let tables = image.tables;
-        let (slots, _) = bytes.as_chunks::<ENTRY>();
-        let slots: Vec<DynamicEntry> = slots.iter().map(DynamicEntry::parse).collect();
         let used = slots.iter().position(|entry| entry.tag == DT_NULL);
         let used = used.context("the dynamic table has no end")?;
         let (entries, end) = slots.split_at_checked(used).unwrap_or_default();
@@ -252,11 +242,6 @@ impl<'a> ElfParts<'a> {
         entries
     }
 
-    /// Whether these entries fit into the dynamic table.
-    fn fits(&self, entries: &[DynamicEntry]) -> bool {
-        entries.len() <= self.entries.len() + self.spare
-    }
-
     /// Overwrites the dynamic table in place. Unused entries become zeros, which is `DT_NULL`.
     fn overlay(&self, entries: &[DynamicEntry]) -> Replacement {
         let mut bytes = to_bytes(entries);
@@ -286,20 +271,6 @@ impl<'a> ElfParts<'a> {
     fn section_files(&self) -> impl Iterator<Item = Range<u64>> {
         let files = self.sections.iter().map(Section::file);
         files.filter(|file| !file.is_empty())
-    }
-
-    /// The index of the section of the dynamic strings; `None` if the file has no section headers.
-    fn string_section(&self) -> Result<Option<usize>> {
-        if self.sections.is_empty() {
-            return Ok(None);
-        }
-        let address = last_value(&self.entries, DT_STRTAB);
-        let found = self
-            .sections
-            .iter()
-            .position(|it| it.kind == SHT_STRTAB && it.is_loaded() && Some(it.address) == address);
-        let index = found.context("no section holds the dynamic strings")?;
-        Ok(Some(index))
     }
 }
 
@@ -348,13 +319,11 @@ fn ensure_bounded(tables: &ElfTables<'_>) -> Result<()> {
 /// get another string once the table is copied.
 fn strings(tables: &ElfTables<'_>, entries: &[DynamicEntry]) -> Result<Range<u64>> {
     let [address, size] = [DT_STRTAB, DT_STRSZ].map(|tag| {
-        let values = entries.iter().filter(|entry| entry.tag == tag);
-        values.map(|entry| entry.value).collect::<Vec<u64>>()
+        let named = entries.iter().filter(|entry| entry.tag == tag);
+        named.exactly_one().ok().map(|entry| entry.value)
     });
-    let (address, size) = match (address.as_slice(), size.as_slice()) {
-        ([address], [size]) => (*address, *size),
-        ([], _) | (_, []) => bail!("the dynamic table names no strings"),
-        _ => bail!("the dynamic table names its strings twice"),
+    let (Some(address), Some(size)) = (address, size) else {
+        bail!("the dynamic table does not name its strings once");
     };
     let start = tables.place(address, size).filter(|_| size > 0);
     let start = start.context("the dynamic string table is in no segment")?;

@@ -15,6 +15,8 @@ use goblin::elf::{
     section_header::{SHT_NOTE, SHT_PROGBITS},
 };
 
+use itertools::Itertools as _;
+
 use crate::{
     elf::{
         plan::ElfParts,
@@ -198,10 +200,6 @@ impl MovableBlock {
         is_sound.then_some(block)
     }
 
-    pub(super) fn holds(&self, range: &Range<u64>) -> bool {
-        contains(&self.range, range)
-    }
-
     pub(super) fn holds_address(&self, address: u64) -> bool {
         let len = self.range.end - self.range.start;
         let inside = address.checked_sub(self.address);
@@ -230,11 +228,11 @@ impl MovableBlock {
     /// Whether sections and filler cover the whole block. Other bytes may be in use: a linker can
     /// put data outside of all sections.
     fn is_owned(&self, parts: &ElfParts<'_>) -> Result<bool> {
-        let mut inside: Vec<_> = parts.section_files().filter(|it| self.holds(it)).collect();
-        inside.sort_by_key(|range| range.start);
-        inside.push(self.range.end..self.range.end);
+        let inside = parts.section_files().filter(|it| contains(&self.range, it));
+        let inside = inside.sorted_by_key(|range| range.start);
         let mut end = self.range.start;
-        for range in inside {
+        let block_end = self.range.end..self.range.end;
+        for range in inside.chain(std::iter::once(block_end)) {
             let gap = range.start.saturating_sub(end);
             if gap > MAX_GAP {
                 return Ok(false);

@@ -165,8 +165,8 @@ fn what_cannot_be_planned_is_said() {
     ];
     insta::assert_snapshot!(seen.join("\n"), @r"
     the dynamic string table has no end
-    the dynamic table names no strings
-    the dynamic table names no strings
+    the dynamic table does not name its strings once
+    the dynamic table does not name its strings once
     the dynamic string table is in no segment
     a segment lies outside the file or memory: number 3
     the address and the offset of a segment disagree by its alignment: 0x220e and 0x206 by 0x1000

@@ -373,7 +373,9 @@ impl<'a> Crew<'a> {
             };
             let bytes = self.read(&whole, &mut self.open(index)?, &mut room)?;
             let out = &mut out[start..];
-            let packed = deflater.as_mut().and_then(|it| it.member(bytes, out));
+            let packed = deflater
+                .as_mut()
+                .and_then(|it| it.block(bytes, BlockPosition::Last, out));
             let piece = PackedPiece::new(bytes, Some(Sha256::of(bytes)), packed, out, start);
             start = piece.packed.end;
             pieces.push(piece);

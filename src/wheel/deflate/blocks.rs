@@ -60,17 +60,12 @@ impl<'a> Bits<'a> {
     /// Skips a stored block. Its three header bits have been read before.
     pub(super) fn skip_stored(&mut self) -> Option<()> {
         let start = self.at.div_ceil(8);
-        let head: &[u8; 4] = self.stream.get(start..)?.first_chunk()?;
-        self.at = (start + head.len() + stored_len(*head)?) * 8;
-        Some(())
+        let [low, high, not_low, not_high] = *self.stream.get(start..)?.first_chunk()?;
+        let len = u16::from_le_bytes([low, high]);
+        let is_sound = len == !u16::from_le_bytes([not_low, not_high]);
+        self.at = (start + 4 + usize::from(len)) * 8;
+        is_sound.then_some(())
     }
-}
-
-/// The length in the header of a stored block; `None` if `NLEN` is not its complement.
-fn stored_len(head: [u8; 4]) -> Option<usize> {
-    let len = u16::from_le_bytes([head[0], head[1]]);
-    let is_same = len == !u16::from_le_bytes([head[2], head[3]]);
-    is_same.then_some(len.into())
 }
 
 /// A Huffman code as one lookup table. The index are the next bits of the stream; an entry has the
@@ -212,9 +207,7 @@ impl Codes {
         };
         Some(Symbol::Match { length, distance })
     }
-}
 
-impl Codes {
     /// Skips the rest of the block.
     pub(super) fn skip(&self, bits: &mut Bits) -> Option<()> {
         while self.next(bits)? != Symbol::End {
@@ -226,22 +219,8 @@ impl Codes {
     }
 }
 
-/// Kraft sums, precomputed for four code lengths (3 bits each) at once, in units of 1/128.
-const PARTS: [u16; 1 << 12] = {
-    let mut parts = [0; 1 << 12];
-    let mut index = 0;
-    while index < parts.len() {
-        let mut rest = index;
-        while rest > 0 {
-            if rest & 7 > 0 {
-                parts[index] += 128 >> (rest & 7);
-            }
-            rest >>= 3;
-        }
-        index += 1;
-    }
-    parts
-};
+/// What a code of each length adds to a Kraft sum, in units of 1/128.
+const PARTS: [u32; 8] = [0, 64, 32, 16, 8, 4, 2, 1];
 
 /// Cheap test before decoding: whether a dynamic block can begin at `bits`. The code of its code
 /// lengths has to be complete, that is, its Kraft sum has to be 1. Most random positions fail here.
@@ -254,9 +233,9 @@ pub(super) fn may_be_dynamic(bits: Bits) -> bool {
     let given = 4 + bits.take(4);
     let mut lengths = bits.peek() & !(u64::MAX << (3 * given));
     let mut used = 0;
-    while lengths > 0 {
+    while lengths > 0 && used <= 128 {
         used += PARTS[lengths as usize % PARTS.len()];
-        lengths >>= 12;
+        lengths >>= 3;
     }
     used == 128
 }

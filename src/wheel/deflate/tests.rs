@@ -26,9 +26,7 @@ fn deflater(level: u8) -> Deflater {
 }
 
 fn packed_member(deflater: &mut Deflater, bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut room = vec![0xAA; Deflater::room(bytes.len())];
-    let len = deflater.member(bytes, &mut room)?;
-    Some(room[..len].to_vec())
+    packed_block(deflater, bytes, BlockPosition::Last)
 }
 
 fn packed_block(deflater: &mut Deflater, bytes: &[u8], place: BlockPosition) -> Option<Vec<u8>> {

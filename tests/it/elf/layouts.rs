@@ -345,19 +345,19 @@ fn files_without_a_run_path_are_left_alone_and_say_why() {
         let (plan, after) = with_rpath(&file, GOAL).unwrap();
         assert!(plan.is_nothing() && after == file, "{name}");
         let reason = match plan.strategy {
-            Strategy::Skip(reason) => Some(reason.to_string()),
+            Strategy::Skip(reason) => Some(format!("{reason:?}")),
             _ => None,
         };
         writeln!(seen, "{name}: {}", reason.unwrap()).unwrap();
     }
     insta::assert_snapshot!(seen, @r"
-    static: statically linked
-    static-PIE: statically linked, position independent
-    AMDGPU: not for x86-64
-    relocatable: neither an executable nor a shared object
-    loader: the dynamic loader
-    alone: needs no library and has no run path
-    text: not an ELF file
-    empty: not an ELF file
+    static: Static
+    static-PIE: StaticPie
+    AMDGPU: ForeignMachine
+    relocatable: NotLinked
+    loader: Loader
+    alone: NeedsNothing
+    text: NotElf
+    empty: NotElf
     ");
 }

@@ -110,7 +110,8 @@ impl<'a, W: Output> Sink<'a, W> {
     ) -> Result<()> {
         let text = text.as_bytes();
         let mut room = vec![0; Deflater::room(text.len())];
-        let packed = deflater.and_then(|deflater| deflater.member(text, &mut room));
+        let packed =
+            deflater.and_then(|deflater| deflater.block(text, BlockPosition::Last, &mut room));
         let piece = PackedPiece::new(text, sha256, packed, &mut room, 0);
         let member = WheelMember {
             path: path.clone(),
