@@ -14,7 +14,9 @@ use std::{
 };
 
 use crate::{
-    artifact::{Artifact, ArtifactName, FileAt, FileFacts, FileKind, TreeContent, TreeFile},
+    artifact::{
+        Artifact, ArtifactName, FileAt, FileFacts, FileKind, FileStamp, TreeContent, TreeFile,
+    },
     elf::Patch,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     kpack::{
@@ -55,6 +57,8 @@ pub enum SplitAction {
 pub struct CodeRemoval {
     pub fat: SplittableBinary,
     pub binary: FatBinary,
+    /// The file as it was when its code was found.
+    pub stamp: FileStamp,
     /// Made once the names of all archives are known.
     pub plan: Arc<Patch>,
 }
@@ -235,8 +239,9 @@ fn action(file: &TreeFile) -> Result<SplitAction> {
     if !may_hold_code(file, facts) {
         return Ok(SplitAction::Stays);
     }
-    let source = FileAt::open(&file.source)?;
-    look_into(file, &source).with_context(|| format!("failed to read `{}`", file.source.display()))
+    let (source, stamp) = (FileAt::open(&file.source)?, FileStamp::of(&file.source)?);
+    look_into(file, &source, stamp)
+        .with_context(|| format!("failed to read `{}`", file.source.display()))
 }
 
 /// Whether a file may contain device code: programs, libraries and object files of Linux and
@@ -250,7 +255,7 @@ fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
         || windows.iter().any(|end| name.ends_with(end))
 }
 
-fn look_into(file: &TreeFile, source: &FileAt) -> Result<SplitAction> {
+fn look_into(file: &TreeFile, source: &FileAt, stamp: FileStamp) -> Result<SplitAction> {
     let fat = match host::look(source)? {
         FatFileKind::Plain | FatFileKind::Split => return Ok(SplitAction::Stays),
         FatFileKind::Stuck { why, .. } => return Ok(SplitAction::Keeps(why.to_owned())),
@@ -272,6 +277,7 @@ fn look_into(file: &TreeFile, source: &FileAt) -> Result<SplitAction> {
     Ok(SplitAction::Loses(Box::new(CodeRemoval {
         fat,
         binary,
+        stamp,
         plan,
     })))
 }

@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use super::{ArchivePlace, CodeRemoval, SplitAction, SplitPlan, prefix};
 use crate::{
-    artifact::{ArtifactManifest, ArtifactOutput, FileAt, TreeContent},
+    artifact::{ArtifactManifest, ArtifactOutput, FileAt, FileStamp, TreeContent},
     elf::{Patch, PatchedReader},
-    error::{Context as _, Result, Stop, bail},
+    error::{Context as _, Result, Stop, bail, ensure},
     kpack::{
         ByteRegion, CodeTarget,
         archive::{ArchiveWriter, CodeOrigin, KpackScheme, Packed, key},
@@ -196,6 +196,15 @@ pub fn write_archives<'a>(
         let key = key(&binary.kernel_name, *ordinal);
         archive.add(&key, &target, &packed, Some(origin))
     })?;
+    // A linker that ran meanwhile may have left a file of the same length, and the archives would
+    // have code of both.
+    for (file, loss) in splitting.losses() {
+        ensure!(
+            FileStamp::of(&file.source)? == loss.stamp,
+            "`{}` changed while its device code was read",
+            file.source.display()
+        );
+    }
     let archives = splitting.places.values().zip(archives.into_values());
     let lens = archives.map(|(at, writer)| {
         let (out, len) = writer.finish()?;

@@ -1,7 +1,7 @@
 //! What a file is: its kind, by its name or its contents, the headers of ELF files, and whether it
 //! is used as it is on disk.
 
-use std::{io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc, time::SystemTime};
 
 #[cfg(unix)]
 use fs_err::os::unix::fs::FileExt;
@@ -39,6 +39,30 @@ impl ReadAt for FileAt {
         return self.file.read_at(buffer, offset);
         #[cfg(windows)]
         return self.file.seek_read(buffer, offset);
+    }
+}
+
+/// Length, modification time and inode of a file. If another program writes or replaces the file,
+/// at least one of them is expected to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStamp {
+    pub len: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+impl FileStamp {
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let found = fs_err::metadata(path)?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&found);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Ok(Self {
+            len: found.len(),
+            modified: found.modified().ok(),
+            inode,
+        })
     }
 }
 

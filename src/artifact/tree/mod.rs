@@ -14,7 +14,7 @@ mod facts;
 mod merge;
 mod scan;
 
-pub use facts::{FileAt, FileKind, TreeForm};
+pub use facts::{FileAt, FileKind, FileStamp, TreeForm};
 pub use merge::{Collision, Merged, Owned, merge, same_content};
 
 /// All artifacts of a directory, sorted by name.

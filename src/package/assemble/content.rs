@@ -4,9 +4,8 @@
 use std::{
     io::{self, BufReader, Cursor, Read, Write},
     num::NonZeroUsize,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
-    time::SystemTime,
 };
 
 use tempfile::TempPath;
@@ -17,7 +16,7 @@ use xz2::{
 
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
-    artifact::TreeForm,
+    artifact::{FileStamp, TreeForm},
     elf::{self, EditPlan, PatchedReader, Rpath},
     error::{Context as _, Result, Stop},
     package::{
@@ -149,30 +148,6 @@ fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<MemberConten
     tree.ordered().into_iter().map(member).collect()
 }
 
-/// Length, modification time and inode of a file. If another program writes or replaces the file,
-/// at least one of them is expected to change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileStamp {
-    len: u64,
-    modified: Option<SystemTime>,
-    inode: u64,
-}
-
-impl FileStamp {
-    fn of(path: &Path) -> io::Result<Self> {
-        let found = fs_err::metadata(path)?;
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(&found);
-        #[cfg(not(unix))]
-        let inode = 0;
-        Ok(Self {
-            len: found.len(),
-            modified: found.modified().ok(),
-            inode,
-        })
-    }
-}
-
 /// A reader that fails at its last byte if the file is not the one that the plan was made for.
 ///
 /// To compare only the length is not enough. If a build links a library again while it is packed,
@@ -246,7 +221,7 @@ impl<R: Read> Read for CountedReader<'_, R> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
     use crate::wheel::specimen::{noise, prose};
@@ -306,5 +281,32 @@ mod tests {
         let mut decoder = xz2::read::XzDecoder::new(&packed[..]);
         decoder.read_to_end(&mut plain).unwrap();
         assert!(plain == source);
+    }
+
+    #[test]
+    fn the_content_of_a_member_fails_if_its_file_changed_since_the_plan() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("libx.so");
+        fs_err::write(&path, "the first build").unwrap();
+        let origin = BuildOrigin {
+            artifact: "base_lib_generic".parse().unwrap(),
+            path: path.clone(),
+            len: 15,
+            is_library: true,
+            mode: FileMode::Regular,
+            form: TreeForm::Whole,
+        };
+        let source = MemberSource::File(origin, None);
+        let content = MemberContent::of(&source, &"1".parse().unwrap(), 0).unwrap();
+        let read = || content.open().unwrap().read_to_end(&mut Vec::new());
+        assert_eq!(read().unwrap(), 15);
+        let other = path.with_extension("new");
+        fs_err::write(&other, "the other build").unwrap();
+        fs_err::rename(other, &path).unwrap();
+        let said = read().unwrap_err().to_string();
+        assert!(
+            said.ends_with("libx.so` changed while it was packed"),
+            "{said}"
+        );
     }
 }

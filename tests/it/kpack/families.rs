@@ -1,6 +1,11 @@
 //! Families that are split one by one, and then share one generic part.
 
-use std::{path::Path, process::Command};
+use std::{num::NonZeroUsize, path::Path, process::Command};
+
+use rocwheel::{
+    artifact::{ArtifactTree, split as splitting},
+    error::Stop,
+};
 
 use crate::support::{
     linker::{DeviceRelocations, SharedObject},
@@ -173,4 +178,28 @@ fn parts_that_do_not_fit_together_are_refused() {
     hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
     ");
     assert!(!place.path().join("packages/dist").exists());
+}
+
+#[test]
+fn a_binary_that_is_linked_again_while_its_code_is_read_is_noticed() {
+    let [root, out] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let artifact = root.path().join("fam_lib_gfx94X-dcgpu");
+    put(&artifact, "artifact_manifest.txt", STAGE.as_bytes());
+    put(&artifact, &format!("{STAGE}/{LIBRARY}"), &library(&FIRST));
+    let (jobs, stop) = (NonZeroUsize::MIN, Stop::default());
+    let tree = ArtifactTree::scan(root.path(), jobs, &stop).unwrap();
+    let plans = splitting::all(&tree.artifacts, jobs, &stop).unwrap();
+    let write = || {
+        let place = |_: &splitting::ArchivePlace| Ok(out.path().join("fam.kpack"));
+        let written = splitting::write_archives(&plans[0], Vec::new(), place, jobs, &stop, &|_| ());
+        written.err().map(|error| error.to_string())
+    };
+    assert_eq!(write(), None);
+    let library = artifact.join(STAGE).join(LIBRARY);
+    let other = out.path().join("other");
+    fs_err::copy(&library, &other).unwrap();
+    fs_err::rename(other, &library).unwrap();
+    let said = write().unwrap();
+    let expected = "libfam.so.1` changed while its device code was read";
+    assert!(said.ends_with(expected), "{said}");
 }
