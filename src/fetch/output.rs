@@ -268,13 +268,20 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
         let text = format!("failed to read `{}`: {error}", path.display());
         hinted(No(text), "run the same `rocwheel fetch` again")
     })?;
-    let missing = |name: &&String| !state.fetched.contains_key(*name);
+    // A file that was recorded may have been deleted since, or unpacked beside or over its archive.
+    let is_there = |name: &String| {
+        let unpacked = name.split(".tar.").next().unwrap_or(name);
+        [name, unpacked]
+            .iter()
+            .any(|it| directory.join(it).exists())
+    };
+    let missing = |name: &&String| !state.fetched.contains_key(*name) || !is_there(name);
     let missing: Vec<_> = state.wanted.iter().filter(missing).collect();
     if missing.is_empty() {
         return Ok(state.only.into_iter().collect());
     }
     let text = format!(
-        "the fetch into `{}` did not end: {} of {} missing: {}",
+        "the fetch into `{}` is not whole: {} of {} missing: {}",
         directory.display(),
         missing.len(),
         many(state.wanted.len(), "artifact"),

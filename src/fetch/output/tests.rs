@@ -24,7 +24,11 @@ fn fetch(at: &Path, from: &str, wanted: &str, done: &str) {
     state
         .begin(from, names(wanted), &due, &Sufficiency::All)
         .unwrap();
-    let done = names(done).into_iter().map(|name| (name, fetched(from)));
+    let done = names(done);
+    for name in &done {
+        fs::create_dir_all(at.join(name)).unwrap();
+    }
+    let done = done.into_iter().map(|name| (name, fetched(from)));
     state.record(done.collect()).unwrap();
 }
 
@@ -42,7 +46,7 @@ fn a_fetch_is_whole_once_all_that_was_wanted_is_recorded() {
     assert_eq!(verdict(at), "whole []", "it was not fetched");
     fetch(at, "run 1", "a b c", "");
     insta::assert_snapshot!(verdict(at), @"
-    error: the fetch into `OUT` did not end: 3 of 3 artifacts missing: `a`, `b`, `c`
+    error: the fetch into `OUT` is not whole: 3 of 3 artifacts missing: `a`, `b`, `c`
 
     hint: run the same `rocwheel fetch` again: it fetches only what is missing
     ");
@@ -56,6 +60,12 @@ fn a_fetch_is_whole_once_all_that_was_wanted_is_recorded() {
     // Another run is another whole.
     fetch(at, "run 2", "a d", "a d");
     assert_eq!(verdict(at), "whole []");
+    // What was deleted after the fetch is not there either.
+    fs::remove_dir(at.join("d")).unwrap();
+    assert!(verdict(at).contains("1 of 2 artifacts missing: `d`"));
+    fetch(at, "run 2", "e.tar.zst", "e.tar.zst d");
+    fs::rename(at.join("e.tar.zst"), at.join("e")).unwrap();
+    assert_eq!(verdict(at), "whole []", "it was unpacked");
 }
 
 #[test]
@@ -82,6 +92,7 @@ fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
         state
             .begin("run 1", names("a"), &names("a"), &enough)
             .unwrap();
+        fs::create_dir_all(at.join("a")).unwrap();
         state
             .record(vec![("a".to_owned(), fetched("run 1"))])
             .unwrap();

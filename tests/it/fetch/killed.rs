@@ -133,7 +133,7 @@ fn is_taken(artifacts: &Path) -> [bool; 2] {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(
             output.status.success()
-                || said.contains("did not end")
+                || said.contains("is not whole")
                 || said.contains("no artifacts in")
                 || said.contains("failed to read directory"),
             "{said}"
