@@ -4,6 +4,7 @@
 //! a place, `files` and `read` read its packages, `links` and `promised` its pages; `items` decides
 //! what happens to each object and `write` writes them, for `indexing` and `upload`.
 
+mod directory_key;
 mod files;
 mod indexing;
 pub mod install;

@@ -10,6 +10,7 @@ use std::{
 use itertools::Itertools as _;
 
 use super::{
+    directory_key::{self, DirectoryKey},
     files::PackageFile,
     links::{self, PageLink},
     packages::{Layout, SIDECAR, identity, is_ours, is_package, is_wheel},
@@ -70,6 +71,7 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
 pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     let mut pages = PageReader {
         place,
+        keys: Vec::new(),
         facts: PublishedFacts::default(),
         addresses: BTreeMap::new(),
     };
@@ -147,6 +149,8 @@ fn has_pages(place: &Path) -> bool {
 /// Reads the pages of a place.
 struct PageReader<'a> {
     place: &'a SetPlace,
+    /// Each page with two keys whose file exists, by the key that ends in `/`.
+    keys: Vec<(String, DirectoryKey)>,
     facts: PublishedFacts,
     /// The address of each file, by name.
     addresses: BTreeMap<String, Address>,
@@ -187,9 +191,13 @@ impl PageReader<'_> {
         if is_built || !self.facts.listings.contains(&page(None, Listing::SetJson)) {
             return;
         }
+        self.facts.torn_pages = directory_key::torn(&self.keys);
         let families = iter::once(None).chain(self.families().into_iter().map(Some));
-        for (family, listing) in families.cartesian_product([Listing::Simple, Listing::FindLinks]) {
-            let page = page(family, listing);
+        let pages = [Listing::Simple, Listing::SimpleJson, Listing::FindLinks];
+        let of_all = page(None, Listing::Checksums);
+        let pages = families.cartesian_product(pages);
+        let pages = pages.map(|(family, listing)| page(family, listing));
+        for page in pages.chain([of_all]) {
             if !self.facts.listings.contains(&page) {
                 let why = "`set.json` is there, and this page is not".to_owned();
                 self.facts.bad_pages.push((page.name(), why));
@@ -246,7 +254,10 @@ impl PageReader<'_> {
                 self.index(&root, file, &text, &listing)?;
             }
         }
-        let mut text = self.place.text(find_links)?;
+        let mut text = match find_links.strip_suffix("index.html") {
+            Some(directory) => self.keys(directory, "index.html")?.1,
+            None => self.place.text(find_links)?,
+        };
         if text.is_none() && self.place.kind == PlaceKind::Web {
             // The web server may generate a page that lists the directory.
             text = self.place.text(&self.place.path(""))?;
@@ -390,14 +401,29 @@ impl PageReader<'_> {
     }
 
     /// The page of a directory, under the key that ends in `/` or under its file name.
-    fn page(&self, path: &str, file: &str) -> Result<Option<String>> {
-        match self.place.text(path)?.filter(|text| !text.is_empty()) {
+    fn page(&mut self, path: &str, file: &str) -> Result<Option<String>> {
+        let (text, named) = self.keys(path, file)?;
+        match text.filter(|text| !text.is_empty()) {
             // Some servers return an empty object for the key that ends in `/`, others generate an
             // HTML listing even where JSON is expected. Use the answer only if it has the expected
             // format.
             Some(text) if text.starts_with('<') == file.ends_with("html") => Ok(Some(text)),
-            text => Ok(self.place.text(&format!("{path}{file}"))?.or(text)),
+            text => Ok(named.or(text)),
         }
+    }
+
+    /// Reads both keys of the page of a directory: that which ends in `/`, and its file name.
+    fn keys(&mut self, path: &str, file: &str) -> Result<(Option<String>, Option<String>)> {
+        let named = self.place.text(&format!("{path}{file}"))?;
+        if matches!(self.place.kind, PlaceKind::Directory(_)) {
+            return Ok((None, named));
+        }
+        let text = self.place.text(path)?;
+        let is_web = self.place.kind == PlaceKind::Web;
+        let key = DirectoryKey::of(file, text.as_deref(), named.as_deref(), is_web);
+        let page = self.place.shown(path).to_owned();
+        self.keys.extend(key.map(|key| (page, key)));
+        Ok((text, named))
     }
 
     /// The name of a file in the set, with the directory of its family if it has one.

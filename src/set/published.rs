@@ -23,6 +23,8 @@ pub struct PublishedFacts {
     pub foreign: BTreeSet<String>,
     /// Packages that no page names. Empty for places that cannot be listed.
     pub unlisted: BTreeSet<String>,
+    /// Pages of which the two keys differ, and how.
+    pub torn_pages: Vec<(String, String)>,
     /// Pages that are missing or cannot be parsed, and why.
     pub bad_pages: Vec<(String, String)>,
 }

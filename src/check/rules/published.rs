@@ -17,6 +17,9 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     for (page, why) in &published.bad_pages {
         findings.of(rule::UNREADABLE_PAGE, page, why);
     }
+    for (page, why) in &published.torn_pages {
+        findings.of(rule::PAGES_DISAGREE, page, why);
+    }
     // Digest and size of each file that was read completely.
     let digests = set.packages();
     let digests: BTreeMap<&str, (Sha256, u64)> = digests

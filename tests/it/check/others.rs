@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
-use super::{Members, Set, fat, record, replace, rocwheel, zipped};
+use super::{Members, Set, broken::python::unpacked, fat, record, replace, rocwheel, zipped};
 
 /// A compiled wheel of another project, as its own tools make it.
 pub(super) fn add_foreign(set: &Set, project: &str) {
@@ -126,6 +126,35 @@ fn development_files_without_our_manifest_are_a_note() {
     exit 0
     rocm_sdk_devel.whl
       note    RW506 no-devel-manifest: no `rocm_sdk_devel/_devel_manifest.json`
+    ");
+}
+
+/// TheRock's sdist is one of setuptools: with `setup.py`, and without `pyproject.toml`, which says
+/// more in ours.
+#[test]
+fn an_sdist_with_setup_py_alone_is_sound() {
+    let set = Set::new();
+    unpacked(&set, |files| {
+        files.retain(|it| {
+            let path = it.0.as_str();
+            !["egg-info/", "/pyproject.toml", "/rocm_build.py"]
+                .iter()
+                .any(|part| path.contains(part))
+        });
+        let setup = files
+            .iter_mut()
+            .find(|it| it.0.ends_with("/setup.py"))
+            .unwrap();
+        setup.1 = b"from setuptools import setup\nsetup(name='rocm')\n".to_vec();
+    });
+    assert_eq!(set.found(&["--fail-on", "warning"]), "exit 0\n");
+    unpacked(&set, |files| {
+        files.retain(|it| !it.0.ends_with("/setup.py"));
+    });
+    insta::assert_snapshot!(set.found(&[]), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW119 broken-sdist: `pyproject.toml`: neither it nor `setup.py` is there
     ");
 }
 

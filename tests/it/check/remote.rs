@@ -8,7 +8,7 @@ use super::{
     Set,
     others::add_foreign,
     rocwheel,
-    server::{Manner, Server},
+    server::{Manner, Server, UNDER_SLASH},
 };
 use crate::{
     s3::server::{ID, SECRET, Server as S3},
@@ -203,7 +203,8 @@ fn keyed(verb: &str, endpoint: &str) -> Command {
     command
 }
 
-/// Puts every file of a directory into a new bucket, which it returns.
+/// Puts every file of a directory into a new bucket, which it returns. Pages have a key that ends
+/// in `/` too, whose contents this server drops.
 fn stored(server: &S3, place: &Path) -> String {
     let bucket = server.bucket().to_string();
     let mut directories = vec![place.to_owned()];
@@ -215,10 +216,14 @@ fn stored(server: &S3, place: &Path) -> String {
                 continue;
             }
             let key = path.strip_prefix(place).unwrap().to_str().unwrap();
-            let put = server.client.put_object().bucket(&bucket);
-            let body = ByteStream::from(fs_err::read(&path).unwrap());
-            let put = put.key(format!("1-linux/python/{key}")).body(body);
-            server.runtime.block_on(put.send()).unwrap();
+            let names = ["index.html", "index.json"];
+            let directory = names.iter().find_map(|name| key.strip_suffix(name));
+            for key in [Some(key), directory].into_iter().flatten() {
+                let put = server.client.put_object().bucket(&bucket);
+                let body = ByteStream::from(fs_err::read(&path).unwrap());
+                let put = put.key(format!("1-linux/python/{key}")).body(body);
+                server.runtime.block_on(put.send()).unwrap();
+            }
         }
     }
     bucket
@@ -287,13 +292,87 @@ fn dead_pages_are_found_wherever_they_are_published() {
     fs_err::remove_file(gone.0.path().join("index.html")).unwrap();
     insta::assert_snapshot!(found_everywhere(gone.0.path()), @"
     exit 1
-         2 error   RW706 unreadable-page
+         3 error   RW706 unreadable-page
 
     index.html
       error   RW706 unreadable-page: `set.json` is there, and this page is not
     simple/
       error   RW706 unreadable-page: `set.json` is there, and this page is not
+    simple/_json/
+      error   RW706 unreadable-page: `set.json` is there, and this page is not
     ");
+    let gone = Set::new();
+    gone.index();
+    fs_err::remove_file(gone.0.path().join("SHA256SUMS")).unwrap();
+    insta::assert_snapshot!(found_everywhere(gone.0.path()), @"
+    exit 1
+         1 error   RW706 unreadable-page
+
+    SHA256SUMS
+      error   RW706 unreadable-page: `set.json` is there, and this page is not
+    ");
+}
+
+#[test]
+fn a_page_whose_two_keys_differ_is_found() {
+    let set = Set::new();
+    set.index();
+    let place = set.0.path();
+    // The key of the top directory of a server is empty, so the set lies below it.
+    let server = Server::start(place.parent().unwrap(), Manner::Ranges);
+    let name = place.file_name().unwrap().to_str().unwrap();
+    let url = format!("{}{name}/", server.url);
+    let findings = || {
+        let (code, stdout, _) = checked(&url, &[]);
+        let findings = stdout.split("\nfixes").next().unwrap();
+        format!(
+            "exit {code}\n{}",
+            findings.split_once("\n\n").map_or("", |it| it.1)
+        )
+    };
+    let pages = [
+        "",
+        "simple/",
+        "simple/rocm-sdk-core/",
+        "simple/_json/",
+        "simple/_json/rocm/",
+    ];
+    for directory in pages {
+        let key = place.join(directory).join(UNDER_SLASH);
+        fs_err::write(&key, "").unwrap();
+        let found = findings();
+        let shown = format!("{directory}\n  error   RW704 pages-disagree: it is empty");
+        assert!(found.contains(&shown), "{directory}: {found}");
+        fs_err::remove_file(key).unwrap();
+    }
+    // The page of the file is dead, and that of the key is not.
+    let (key, file) = (
+        place.join("simple").join(UNDER_SLASH),
+        place.join("simple/index.html"),
+    );
+    fs_err::copy(&file, key).unwrap();
+    fs_err::write(&file, "<html></html>").unwrap();
+    insta::assert_snapshot!(findings(), @"
+    exit 1
+    simple/
+      error   RW704 pages-disagree: it differs from the file of the page
+    ");
+}
+
+#[test]
+fn a_server_that_keeps_nothing_under_keys_of_directories_has_no_finding() {
+    let set = Set::new();
+    set.index();
+    let mut directories = vec![set.0.path().to_owned()];
+    while let Some(directory) = directories.pop() {
+        fs_err::write(directory.join(UNDER_SLASH), "").unwrap();
+        let entries = fs_err::read_dir(directory).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        directories.extend(paths.filter(|path| path.is_dir()));
+    }
+    let server = Server::start(set.0.path(), Manner::Ranges);
+    let (code, stdout, _) = checked(&server.url, STRICT);
+    assert_eq!(code, 0, "{stdout}");
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub(super) enum Manner {
     Busy,
 }
 
+/// The file in a directory with what the key that ends in `/` has, if that is not its page.
+pub(super) const UNDER_SLASH: &str = "under-slash";
+
 pub(super) struct Server {
     pub(super) url: String,
     bytes: Arc<AtomicUsize>,
@@ -93,7 +96,10 @@ impl Desk {
             .root
             .join(path.trim_start_matches('/').replace("%2B", "+"));
         let mut found = fs_err::read(&file);
-        if file.is_dir() {
+        let key = file.join(UNDER_SLASH);
+        if path.ends_with('/') && key.exists() {
+            found = fs_err::read(&key);
+        } else if file.is_dir() {
             file.push("index.html");
             // Where there is no page, a list of what is there.
             found = fs_err::read(&file).or_else(|_| Ok(b"<h1>Directory</h1>".to_vec()));

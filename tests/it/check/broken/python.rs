@@ -117,6 +117,14 @@ fn an_sdist_that_nothing_can_install_is_found() {
     rocm-0.0.1.dev0.tar.gz
       error   RW119 broken-sdist: `src/rocm_sdk/_links.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
     ");
+    let without = with_file("dev0/PKG-INFO", None);
+    assert_eq!(
+        only("RW101", &without),
+        "error   RW101 unreadable-package: no `rocm-0.0.1.dev0/PKG-INFO`"
+    );
+    let gone = with_file("src/rocm_sdk/", None);
+    let line = "RW119 broken-sdist: `src/rocm_sdk/__init__.py`: listed in";
+    assert!(gone.contains(line), "{gone}");
     insta::assert_snapshot!(with_file("rocm_build.py", Some("x = 1\n")), @"
     exit 1
     rocm-0.0.1.dev0.tar.gz
