@@ -5,7 +5,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::kpack::archive::{Archive, ArchiveWriter, MAGIC, Packed, Scheme};
+use rocwheel::kpack::archive::{ArchiveWriter, KpackArchive, KpackScheme, MAGIC, Packed};
 
 fuzz_target!(|data: &[u8]| {
     let Some((size, rest)) = data.split_first_chunk() else {
@@ -17,18 +17,18 @@ fuzz_target!(|data: &[u8]| {
     file.extend((64 + size as u64).to_le_bytes());
     file.resize(64, 0);
     file.extend(rest);
-    let Ok(archive) = Archive::open(file) else {
+    let Ok(archive) = KpackArchive::open(file) else {
         return;
     };
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, archive.group(), "", Scheme::Zstd).expect("memory");
+    let mut writer = ArchiveWriter::new(out, archive.group(), "", KpackScheme::Zstd).expect("memory");
     let mut held = Vec::new();
     for code in archive.codes() {
         let Ok(bytes) = archive.read(code) else {
             continue;
         };
         assert_eq!(bytes.len() as u64, code.size);
-        let packed = Packed::new(&bytes, Scheme::Zstd).expect("a code object");
+        let packed = Packed::new(&bytes, KpackScheme::Zstd).expect("a code object");
         let origin = code.origin.clone();
         writer
             .add(&code.key, &code.target, &packed, origin)
@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
         held.push((code.key.clone(), code.target.clone(), bytes));
     }
     let (out, _) = writer.finish().expect("an archive");
-    let again = Archive::open(out.into_inner()).expect("what was written");
+    let again = KpackArchive::open(out.into_inner()).expect("what was written");
     assert_eq!(again.codes().len(), held.len());
     for (key, target, bytes) in held {
         let code = again.find(&key, &target).expect("the same");
