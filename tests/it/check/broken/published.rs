@@ -146,6 +146,8 @@ fn an_index_that_lists_nothing_is_found() {
       error   RW704 pages-disagree: it lists no package
     simple/
       error   RW704 pages-disagree: it lists no package
+    simple/_json/
+      error   RW706 unreadable-page: `set.json` is there, and this page is not
     ");
     insta::assert_snapshot!(emptied(&["simple/index.html", "simple/_json/index.json"]), @"
     exit 1
@@ -183,6 +185,8 @@ fn pages_that_are_gone_from_beside_set_json_are_found() {
     index.html
       error   RW706 unreadable-page: `set.json` is there, and this page is not
     simple/
+      error   RW706 unreadable-page: `set.json` is there, and this page is not
+    simple/_json/
       error   RW706 unreadable-page: `set.json` is there, and this page is not
     ");
 }
