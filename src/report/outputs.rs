@@ -152,7 +152,7 @@ mod tests {
         family-find-links-urls={}
         kpack-split=true
         version=7.13.0.dev0+ab
-        targets=gfx1100,gfx942
+        targets=gfx942,gfx1100
         set-json={"schema":1,"repository":"ROCm/TheRock","run-id":"21440027240","platform":"linux","commit"
         package_find_links_url=https://bucket.s3.amazonaws.com/1-linux/python/index.html
         kpack_split=true

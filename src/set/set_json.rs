@@ -244,7 +244,9 @@ impl SetJson {
 pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
     let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
     let targets = targets.filter_map(|name| name.parse().ok());
-    targets.sorted().dedup().collect()
+    // By number, as people expect: gfx942 before gfx1100.
+    let by_number = |it: &Target| (it.base().as_str().len(), it.clone());
+    targets.sorted_by_key(by_number).dedup().collect()
 }
 
 /// Values that a document has as text: written with `Display`, and parsed with `FromStr`, so that an
@@ -354,8 +356,8 @@ mod tests {
     #[test]
     fn device_wheels_say_for_which_targets_a_set_is() {
         let names = [
-            "rocm-sdk-device-gfx942",
             "rocm-sdk-device-gfx1100",
+            "rocm-sdk-device-gfx942",
             "rocm-sdk-core",
         ];
         let files = names.map(|name| samples::file(&format!("{name}-1.whl"), name, "1"));
@@ -363,7 +365,7 @@ mod tests {
         let set = SetJson::new(Identity::default(), &set, Layout::Dist);
         assert_eq!(
             set.device_targets(),
-            ["gfx1100".parse().unwrap(), "gfx942".parse().unwrap()]
+            ["gfx942".parse().unwrap(), "gfx1100".parse().unwrap()]
         );
         assert_eq!(set.identity.targets.len(), 2);
         assert!(set.has("rocm-sdk-core") && !set.has("rocm"));

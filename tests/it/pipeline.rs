@@ -51,23 +51,23 @@ fn the_last_lines_say_how_to_install_what_was_made() {
     ");
     insta::assert_snapshot!(lines[packages..].join("\n"), @"
 
-    These lines are for gfx1100. Also built: gfx942.
+    These lines are for gfx942. Also built: gfx1100.
 
     pip:
 
-        pip install --index-url file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==0.0.1.dev0'
+        pip install --index-url file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
 
     uv:
 
-        uv pip install --default-index file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==0.0.1.dev0'
+        uv pip install --default-index file://[out]/local-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
 
     pip, from the find-links page:
 
-        pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==0.0.1.dev0'
+        pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
 
     uv, from the find-links page:
 
-        uv pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==0.0.1.dev0'
+        uv pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
     ");
 }
 

@@ -56,41 +56,13 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
 
     - **Run**: [<code>21440027240</code>](https://github.com/ROCm/TheRock/actions/runs/21440027240) of <code>ROCm&#47;TheRock</code>
     - **Commit**: [<code>89553ce3746eda74ade42557470d25e37c91b6f0</code>](https://github.com/ROCm/TheRock/commit/89553ce3746eda74ade42557470d25e37c91b6f0)
-    - **Targets**: <code>gfx1100</code> <code>gfx942</code>
+    - **Targets**: <code>gfx942</code> <code>gfx1100</code>
     - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
     - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
 
     ### Install
 
-    <details open><summary><b>gfx1100</b>: AMD RX 7900 XTX</summary>
-
-    pip:
-
-    ```sh
-    pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-    ```
-
-    uv:
-
-    ```sh
-    uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-    ```
-
-    pip, from the find-links page:
-
-    ```sh
-    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-    ```
-
-    uv, from the find-links page:
-
-    ```sh
-    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-    ```
-
-    </details>
-
-    <details><summary><b>gfx942</b>: MI300A&#47;MI300X CDNA</summary>
+    <details open><summary><b>gfx942</b>: MI300A&#47;MI300X CDNA</summary>
 
     pip:
 
@@ -118,11 +90,39 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
 
     </details>
 
+    <details><summary><b>gfx1100</b>: AMD RX 7900 XTX</summary>
+
+    pip:
+
+    ```sh
+    pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
+
+    uv:
+
+    ```sh
+    uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
+
+    pip, from the find-links page:
+
+    ```sh
+    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
+
+    uv, from the find-links page:
+
+    ```sh
+    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    ```
+
+    </details>
+
     <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
 
     ```toml
     [project]
-    dependencies = ["rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab"]
+    dependencies = ["rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab"]
 
     [tool.uv.sources]
     rocm = { index = "rocm-run" }
