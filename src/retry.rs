@@ -1,15 +1,14 @@
-//! Retries: how often, and with which pauses.
+//! Retries: how often, with which pauses, and from where a download that broke off goes on.
 
 use std::{
     error::Error,
     hash::{BuildHasher as _, RandomState},
-    time::{Duration, Instant},
+    io::{self, Read},
+    ops::Range,
+    time::Duration,
 };
 
-use crate::error::{Interrupted, Stop};
-
-/// How soon a sleeping thread notices an interruption.
-const NOTICE: Duration = Duration::from_millis(50);
+use bytes::{Buf as _, Bytes};
 
 /// The number of attempts and the pauses between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,22 +24,19 @@ pub struct Backoff {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use rocwheel::{error::{Stop, anyhow}, retry::{Backoff, Failures, sleep}};
-/// # let (backoff, stop) = (Backoff { attempts: 3, pause: Duration::ZERO }, Stop::default());
-/// # let request = || Err::<(), _>(anyhow!("no answer"));
+/// # use rocwheel::{error::{Result, anyhow}, parallel::runtime, retry::{Backoff, Failures}};
+/// # let backoff = Backoff { attempts: 3, pause: Duration::ZERO };
+/// # let request = async || Err::<(), _>(anyhow!("no answer"));
+/// # let answer: Result<()> = runtime().block_on(async {
 /// let mut failures = Failures::default();
-/// let answer = loop {
-///     let error = match request() {
-///         Ok(answer) => break Ok(answer),
-///         Err(error) => error,
-///     };
-///     match failures.pause(&backoff) {
-///         Some(pause) => sleep(pause, &stop)?,
-///         None => break Err(error),
+/// loop {
+///     match request().await {
+///         Ok(answer) => return Ok(answer),
+///         Err(error) => failures.sleep(&backoff, error).await?,
 ///     }
-/// };
+/// }
+/// # });
 /// # assert!(answer.is_err());
-/// # Ok::<(), rocwheel::error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Failures(u32);
@@ -51,6 +47,16 @@ impl Failures {
     pub fn pause(&mut self, backoff: &Backoff) -> Option<Duration> {
         self.0 = self.0.saturating_add(1);
         (self.0 < backoff.attempts).then(|| backoff.pause(self.0))
+    }
+
+    /// Counts a failure, and sleeps until the next attempt. Fails with `error` if it was the last
+    /// one.
+    pub async fn sleep<E>(&mut self, backoff: &Backoff, error: E) -> Result<(), E> {
+        let Some(pause) = self.pause(backoff) else {
+            return Err(error);
+        };
+        tokio::time::sleep(pause).await;
+        Ok(())
     }
 
     /// Resets the count. Call it after a success, because only consecutive failures count.
@@ -83,23 +89,97 @@ impl Backoff {
     }
 }
 
-/// Sleeps. Returns early if the user interrupts.
-pub fn sleep(time: Duration, stop: &Stop) -> Result<(), Interrupted> {
-    let start = Instant::now();
-    loop {
-        stop.check()?;
-        let left = time.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Ok(());
+/// An object on a server that can be read from any offset.
+pub(crate) trait RangeSource {
+    /// The body of a response.
+    type Body;
+    type Error;
+
+    /// Requests a range of the same version of the object as before, again and again if the failure
+    /// may be temporary. Lowers the end of the range if the object ends before it.
+    async fn open(&mut self, range: &mut Range<u64>) -> Result<Self::Body, Self::Error>;
+
+    /// The next bytes of a response, or `None` at its end.
+    async fn chunk(body: &mut Self::Body) -> Result<Option<Bytes>, String>;
+
+    /// The error for a response that broke off. If `is_complete`, all bytes had arrived before.
+    fn broken(&self, is_complete: bool, cause: String) -> Self::Error;
+}
+
+/// Receives a range of an object. If a response breaks off, the rest is requested again.
+pub(crate) struct Download<S: RangeSource> {
+    pub source: S,
+    /// The bytes that have not arrived yet. The end is [`u64::MAX`] if no response has told it: then
+    /// it is where the response ends.
+    pub range: Range<u64>,
+    /// `None` before the first request, and after a response broke off.
+    pub body: Option<S::Body>,
+    pub backoff: Backoff,
+    /// Failures since the last byte arrived.
+    pub failures: Failures,
+}
+
+impl<S: RangeSource> Download<S> {
+    /// The next bytes; empty at the end. After the last byte the body is polled once more, because
+    /// the AWS SDK reports a checksum mismatch only then.
+    pub(crate) async fn next(&mut self) -> Result<Bytes, S::Error> {
+        loop {
+            let Some(body) = &mut self.body else {
+                if self.range.is_empty() {
+                    return Ok(Bytes::new());
+                }
+                self.body = Some(self.source.open(&mut self.range).await?);
+                continue;
+            };
+            let cause = match S::chunk(body).await {
+                Ok(Some(bytes)) if bytes.is_empty() => continue,
+                Ok(Some(bytes)) => {
+                    self.range.start = self.range.start.saturating_add(bytes.len() as u64);
+                    self.failures.forget();
+                    return Ok(bytes);
+                }
+                Ok(None) if self.range.is_empty() || self.range.end == u64::MAX => {
+                    self.range.end = self.range.start;
+                    self.body = None;
+                    continue;
+                }
+                Ok(None) => "the answer ended too early".to_owned(),
+                Err(cause) => cause,
+            };
+            self.body = None;
+            let error = self.source.broken(self.range.is_empty(), cause);
+            if self.range.is_empty() {
+                return Err(error);
+            }
+            self.failures.sleep(&self.backoff, error).await?;
         }
-        std::thread::sleep(left.min(NOTICE));
+    }
+}
+
+/// Reads the bytes that `next` returns; none are the end.
+pub(crate) struct ChunkReader<F> {
+    pub next: F,
+    /// Bytes that have arrived but were not read yet.
+    pub ready: Bytes,
+}
+
+impl<E, F> Read for ChunkReader<F>
+where
+    E: Into<Box<dyn Error + Send + Sync>>,
+    F: FnMut() -> Result<Bytes, E>,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.ready.is_empty() && !buffer.is_empty() {
+            self.ready = (self.next)().map_err(io::Error::other)?;
+        }
+        let count = self.ready.len().min(buffer.len());
+        self.ready.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use super::*;
 
     #[test]
@@ -134,13 +214,5 @@ mod tests {
             backoff.after(error.as_ref()).attempts
         };
         assert_eq!([after("dns error"), after("connection refused")], [2, 5]);
-    }
-
-    #[test]
-    fn sleep_ends_when_the_user_stops() {
-        let stop = Stop::default();
-        assert!(sleep(Duration::ZERO, &stop).is_ok());
-        stop.flag().store(true, Ordering::Relaxed);
-        assert!(sleep(Duration::from_hours(1), &stop).is_err());
     }
 }

@@ -142,10 +142,10 @@ impl<'a> RunArtifacts<'a> {
     /// The archives in an artifact.
     fn inside(&self, github: &GitHub, artifact: &RunArtifact) -> Result<Vec<ArtifactArchive>> {
         let read = |range: Range<u64>| -> Result<_> {
-            let mut blob = github.open(&self.run.repository, artifact, range)?;
+            let (content, mut blob) = github.open(&self.run.repository, artifact, range)?;
             let mut bytes = Vec::new();
             blob.read_to_end(&mut bytes)?;
-            Ok((blob.content().clone(), bytes))
+            Ok((content, bytes))
         };
         let archive = |name: ArchiveName, span: Option<ZipSpan>| ArtifactArchive {
             name,
@@ -234,8 +234,8 @@ impl ArchiveSource for RunArtifacts<'_> {
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn io::Read + Send + '_>> {
         let first = parcel.members.first().context("nothing is wanted of it")?;
         let (github, artifact) = (self.github.get(self.world)?, upload(first)?);
-        let blob = github.open(&self.run.repository, artifact, 0..artifact.size)?;
-        Ok(Box::new(blob))
+        let (_, blob) = github.open(&self.run.repository, artifact, 0..artifact.size)?;
+        Ok(blob)
     }
 }
 

@@ -1,12 +1,9 @@
 //! Downloads artifacts. GitHub redirects to a storage server for the bytes, and that server must
 //! never see the token.
 
-use std::{
-    io::{self, Read},
-    ops::Range,
-};
+use std::{io::Read, ops::Range};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use reqwest::{
     Response,
     header::{CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE},
@@ -19,7 +16,7 @@ use super::{
 use crate::{
     error::{Context as _, Error, Result, last_cause},
     location::percent_decode,
-    retry::{Backoff, Failures},
+    retry::{ChunkReader, Download, Failures, RangeSource},
     run::Repository,
 };
 
@@ -29,22 +26,15 @@ const ZIP_TYPES: [&str; 3] = [
     "application/zip-compressed",
 ];
 
-/// A reader of a range of an artifact. If a response breaks off, reading resumes where it ended, as
-/// long as the artifact has not changed.
-pub struct Blob<'a> {
+/// The version of an artifact that is downloaded.
+struct Blob<'a> {
     github: &'a GitHub<'a>,
     /// The API route that redirects to the bytes. The target URL expires after a minute, so each
     /// new request asks for it again.
     route: String,
     size: u64,
-    /// The bytes that are not received yet.
-    span: Range<u64>,
-    answer: Option<Response>,
     content: ArtifactBlob,
     etag: Option<String>,
-    ready: Bytes,
-    /// Failures since the last byte arrived.
-    failures: Failures,
 }
 
 /// Wraps the error as a *source*, because `io::Error::other` would print it but hide it from
@@ -62,75 +52,102 @@ pub enum ArtifactBlob {
 }
 
 impl GitHub<'_> {
-    /// Opens a range of an artifact. The range must not be empty.
+    /// Opens a range of an artifact. The range must not be empty. If a response breaks off, reading
+    /// resumes where it ended, as long as the artifact has not changed.
     pub fn open(
         &self,
         repository: &Repository,
         artifact: &RunArtifact,
-        span: Range<u64>,
-    ) -> Result<Blob<'_>> {
+        mut span: Range<u64>,
+    ) -> Result<(ArtifactBlob, Box<dyn Read + Send + '_>)> {
         let (id, name) = (artifact.id.to_string(), &artifact.name);
-        let mut blob = Blob {
+        let mut source = Blob {
             github: self,
             route: self.route(repository, &["actions", "artifacts", &id, "zip"], ""),
             size: artifact.size,
-            span,
-            answer: None,
             content: ArtifactBlob::File(name.clone()),
             etag: None,
-            ready: Bytes::new(),
+        };
+        let body = self
+            .wait(source.open(&mut span))
+            .with_context(|| format!("failed to open artifact `{name}` of `{repository}`"))?;
+        let content = source.content.clone();
+        let mut download = Download {
+            source,
+            range: span,
+            body: Some(body),
+            backoff: self.settings.patience.backoff,
             failures: Failures::default(),
         };
-        blob.connect()
-            .with_context(|| format!("failed to open artifact `{name}` of `{repository}`"))?;
-        Ok(blob)
+        let next = move || {
+            let bytes = self.wait(download.next()).map_err(Broken)?;
+            if download.range.start > download.range.end {
+                let error = download.source.failed("more came than was asked for");
+                return Err(Broken(error));
+            }
+            Ok(bytes)
+        };
+        let ready = Bytes::new();
+        Ok((content, Box::new(ChunkReader { next, ready })))
+    }
+}
+
+impl RangeSource for Blob<'_> {
+    type Body = Response;
+    type Error = Error;
+
+    async fn open(&mut self, span: &mut Range<u64>) -> Result<Response> {
+        let patience = self.github.settings.patience.backoff;
+        let mut failures = Failures::default();
+        loop {
+            let place = self.github.locate(&self.route).await?;
+            let range = format!("bytes={}-{}", span.start, span.end.saturating_sub(1));
+            let request = self.github.keepers.get(place.reveal());
+            let (backoff, cause) = match request.header(RANGE, range).send().await {
+                Ok(answer) => {
+                    let status = answer.status().as_u16();
+                    let refusal = format!("the server that keeps it answers {status}");
+                    match status {
+                        206 => return self.accept(span, answer),
+                        // The server ignored the range, but the whole artifact was wanted.
+                        200 if *span == (0..self.size) => return self.accept(span, answer),
+                        200 => {
+                            return Err(self.failed("the server that keeps it has no parts of it"));
+                        }
+                        // The URL may have expired before it was used; `locate` returns a new one.
+                        403 | 404 | 408 | 429 | 500.. => (patience, refusal),
+                        416 => return Err(self.failed("it is smaller than GitHub says")),
+                        _ => return Err(self.failed(&refusal)),
+                    }
+                }
+                Err(error) => {
+                    // The URL is a secret.
+                    let error = error.without_url();
+                    (patience.after(&error), last_cause(&error))
+                }
+            };
+            let error = self.broken(false, cause);
+            failures.sleep(&backoff, error).await?;
+        }
+    }
+
+    async fn chunk(answer: &mut Response) -> Result<Option<Bytes>, String> {
+        let bytes = answer.chunk().await;
+        bytes.map_err(|error| last_cause(&error.without_url()))
+    }
+
+    fn broken(&self, _: bool, cause: String) -> Error {
+        self.github
+            .refused(ApiFailureKind::Unavailable, &self.route, &cause)
     }
 }
 
 impl Blob<'_> {
-    pub fn content(&self) -> &ArtifactBlob {
-        &self.content
-    }
-
-    /// Sends a request for the rest of the range, and retries it if the failure may be temporary.
-    fn connect(&mut self) -> Result<()> {
-        let patience = self.github.settings.patience.backoff;
-        loop {
-            let place = self.github.locate(&self.route)?;
-            let last = self.span.end.saturating_sub(1);
-            let range = format!("bytes={}-{last}", self.span.start);
-            let request = self.github.keepers.get(place.reveal());
-            let request = request.header(RANGE, range);
-            // `send` is called inside the runtime, because its timeouts need one.
-            let answer = match self.github.wait(async { request.send().await })? {
-                Ok(answer) => answer,
-                Err(error) => {
-                    // The URL is a secret.
-                    let error = error.without_url();
-                    self.pause(&patience.after(&error), &last_cause(&error))?;
-                    continue;
-                }
-            };
-            let status = answer.status().as_u16();
-            let refusal = format!("the server that keeps it answers {status}");
-            match status {
-                206 => return self.accept(answer),
-                // The server ignored the range, but the whole artifact was wanted.
-                200 if self.span == (0..self.size) => return self.accept(answer),
-                // The URL may have expired before it was used; `locate` returns a new one.
-                403 | 404 | 408 | 429 | 500.. => self.pause(&patience, &refusal)?,
-                200 => return Err(self.failed("the server that keeps it has no parts of it")),
-                416 => return Err(self.failed("it is smaller than GitHub says")),
-                _ => return Err(self.failed(&refusal)),
-            }
-        }
-    }
-
-    fn accept(&mut self, answer: Response) -> Result<()> {
+    fn accept(&mut self, span: &Range<u64>, answer: Response) -> Result<Response> {
         let header = |name| answer.headers().get(name)?.to_str().ok();
         if let Some(range) = header(CONTENT_RANGE) {
-            let last = self.span.end.saturating_sub(1);
-            let expected = format!("bytes {}-{last}/{}", self.span.start, self.size);
+            let last = span.end.saturating_sub(1);
+            let expected = format!("bytes {}-{last}/{}", span.start, self.size);
             if range != expected {
                 return Err(self.failed(&format!("`{range}` came instead of `{expected}`")));
             }
@@ -147,59 +164,12 @@ impl Blob<'_> {
             self.content = content(kind, answer.url().path(), disposition, name);
         }
         self.etag = etag;
-        self.answer = Some(answer);
-        Ok(())
-    }
-
-    /// Receives the next bytes; none at the end.
-    fn receive(&mut self) -> Result<()> {
-        while self.ready.is_empty() && !self.span.is_empty() {
-            let Some(answer) = &mut self.answer else {
-                self.connect()?;
-                continue;
-            };
-            let cause = match self.github.wait(answer.chunk())? {
-                Ok(Some(bytes)) => {
-                    self.failures.forget();
-                    self.span.start = self.span.start.saturating_add(bytes.len() as u64);
-                    if self.span.start > self.span.end {
-                        return Err(self.failed("more came than was asked for"));
-                    }
-                    self.ready = bytes;
-                    continue;
-                }
-                Ok(None) => "the answer ended too early".to_owned(),
-                Err(error) => last_cause(&error.without_url()),
-            };
-            self.answer = None;
-            self.pause(&self.github.settings.patience.backoff, &cause)?;
-        }
-        Ok(())
-    }
-
-    fn pause(&mut self, backoff: &Backoff, cause: &str) -> Result<()> {
-        let unavailable = ApiFailureKind::Unavailable;
-        match self.failures.pause(backoff) {
-            Some(pause) => self.github.sleep(pause),
-            None => Err(self.github.refused(unavailable, &self.route, cause)),
-        }
+        Ok(answer)
     }
 
     fn failed(&self, cause: &str) -> Error {
         self.github
             .refused(ApiFailureKind::Unreadable, &self.route, cause)
-    }
-}
-
-impl Read for Blob<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !buffer.is_empty() {
-            let broken = |error| io::Error::other(Broken(error));
-            self.receive().map_err(broken)?;
-        }
-        let count = (&self.ready[..]).read(buffer)?;
-        self.ready.advance(count);
-        Ok(count)
     }
 }
 

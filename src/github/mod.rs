@@ -8,7 +8,7 @@ mod route;
 mod runs;
 mod transport;
 
-pub use blob::{ArtifactBlob, Blob};
+pub use blob::ArtifactBlob;
 pub use route::{ApiUrl, Workflow};
 pub use runs::{RunArtifact, RunState, WorkflowRun};
 pub use transport::{ApiSettings, GitHub, WaitPolicy};

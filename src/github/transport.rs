@@ -18,7 +18,7 @@ use super::route::{ApiUrl, next_page};
 use crate::{
     error::{Context as _, Error, Result, Secret, Stop, anyhow, hinted, last_cause},
     parallel,
-    retry::{self, Backoff, Failures},
+    retry::{Backoff, Failures},
     run::Repository,
 };
 
@@ -135,7 +135,8 @@ impl<'a> GitHub<'a> {
 
     /// Requests a page. Returns it with the URL of the next one.
     pub(super) fn page(&self, route: &str) -> Result<(Value, Option<String>)> {
-        let answer = self.ask(route, |status| (200..300).contains(&status))?;
+        let is_good = |status| (200..300).contains(&status);
+        let answer = self.wait(self.ask(route, is_good))?;
         let value = serde_json::from_str(&answer.text);
         let value = value.map_err(|error| self.strange(route, &error.to_string()))?;
         let next = answer.header("link").and_then(next_page);
@@ -145,18 +146,19 @@ impl<'a> GitHub<'a> {
     }
 
     /// The URL that a route redirects to. Anyone can use it for the next minute, so it is a secret.
-    pub(super) fn locate(&self, route: &str) -> Result<Secret> {
-        let answer = self.ask(route, |status| status == StatusCode::FOUND.as_u16())?;
+    pub(super) async fn locate(&self, route: &str) -> Result<Secret> {
+        let is_good = |status| status == StatusCode::FOUND.as_u16();
+        let answer = self.ask(route, is_good).await?;
         let place = answer.header("location");
         let place = place.filter(|it| it.starts_with("http")).map(Secret::new);
         place.ok_or_else(|| self.strange(route, "it has no target"))
     }
 
-    fn ask(&self, route: &str, is_good: impl Fn(u16) -> bool) -> Result<ApiResponse> {
+    async fn ask(&self, route: &str, is_good: impl Fn(u16) -> bool) -> Result<ApiResponse> {
         let mut failures = Failures::default();
         loop {
             let mut backoff = self.settings.patience.backoff;
-            let (kind, said) = match self.once(route)? {
+            let (kind, said) = match self.once(route).await {
                 Ok(answer) if is_good(answer.status) => return Ok(answer),
                 Ok(answer) => (answer.judge(self.has_token()), answer.message()),
                 Err(error) => {
@@ -179,18 +181,16 @@ impl<'a> GitHub<'a> {
             };
             let seconds = wait.as_secs_f32().ceil();
             (self.announce)(&format!("asking GitHub again in {seconds} s: {why}"));
-            self.sleep(wait)?;
+            tokio::time::sleep(wait).await;
         }
     }
 
-    fn once(&self, route: &str) -> Result<Result<ApiResponse, reqwest::Error>> {
-        self.wait(async {
-            let answer = self.client.get(route).send().await?;
-            Ok(ApiResponse {
-                status: answer.status().as_u16(),
-                headers: answer.headers().clone(),
-                text: answer.text().await?,
-            })
+    async fn once(&self, route: &str) -> Result<ApiResponse, reqwest::Error> {
+        let answer = self.client.get(route).send().await?;
+        Ok(ApiResponse {
+            status: answer.status().as_u16(),
+            headers: answer.headers().clone(),
+            text: answer.text().await?,
         })
     }
 
@@ -212,12 +212,15 @@ impl<'a> GitHub<'a> {
 
     /// Sleeps until the time is over or the user interrupts.
     pub fn sleep(&self, wait: Duration) -> Result<()> {
-        Ok(retry::sleep(wait, &self.stop)?)
+        self.wait(async {
+            tokio::time::sleep(wait).await;
+            Ok(())
+        })
     }
 
     /// Runs a future until it ends or the user interrupts.
-    pub(super) fn wait<T>(&self, something: impl Future<Output = T>) -> Result<T> {
-        Ok(parallel::wait(&self.stop, something)?)
+    pub(super) fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        parallel::wait(&self.stop, future)?
     }
 }
 

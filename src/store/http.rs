@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use reqwest::{
     Client, RequestBuilder, Response, StatusCode,
     header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE},
@@ -21,7 +22,7 @@ use crate::{
     error::{Stop, last_cause},
     location::Key,
     parallel,
-    retry::{self, Backoff, Failures},
+    retry::{Backoff, ChunkReader, Download, Failures, RangeSource},
     store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
 };
 
@@ -68,7 +69,7 @@ impl HttpStore {
     }
 
     /// Sends a request, and retries it if the failure may be temporary.
-    fn ask(
+    async fn ask(
         &self,
         key: &Key,
         request: impl Fn(&Client, &str) -> RequestBuilder,
@@ -76,35 +77,26 @@ impl HttpStore {
         let url = self.url(key);
         let mut failures = Failures::default();
         loop {
-            // `send` is called inside the runtime, because its timers need one.
-            let answer = self.wait(&url, async { request(&self.client, &url).send().await })?;
-            let error = match answer {
+            let error = match request(&self.client, &url).send().await {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
                 Ok(answer) => refusal(&url, answer.status()),
                 Err(error) => unavailable(&url, &error),
             };
-            self.pause(&url, error, &mut failures)?;
-        }
-    }
-
-    /// Waits before the next attempt, or returns the error if a retry cannot help.
-    fn pause(
-        &self,
-        url: &str,
-        error: StoreError,
-        failures: &mut Failures,
-    ) -> Result<(), StoreError> {
-        match failures.pause(&BACKOFF) {
-            Some(pause) if error.kind() == StoreFailureKind::Unavailable => {
-                retry::sleep(pause, &self.stop).map_err(|stopped| StoreError::failed(url, stopped))
+            if error.kind() != StoreFailureKind::Unavailable {
+                return Err(error);
             }
-            _ => Err(error),
+            failures.sleep(&BACKOFF, error).await?;
         }
     }
 
     /// Runs a future until it ends or the user interrupts.
-    fn wait<T>(&self, url: &str, something: impl Future<Output = T>) -> Result<T, StoreError> {
-        parallel::wait(&self.stop, something).map_err(|stopped| StoreError::failed(url, stopped))
+    fn wait<T>(
+        &self,
+        key: &Key,
+        future: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        parallel::wait(&self.stop, future)
+            .unwrap_or_else(|stopped| Err(StoreError::failed(self.url(key), stopped)))
     }
 }
 
@@ -148,7 +140,7 @@ impl Store for HttpStore {
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
         let length = |answer: &Response| header(answer, &CONTENT_LENGTH)?.parse::<u64>().ok();
-        let asked = match self.ask(key, |client, url| client.head(url)) {
+        let asked = match self.wait(key, self.ask(key, |client, url| client.head(url))) {
             Ok(answer) => length(&answer).map(|size| (size, answer)),
             Err(error) if error.kind() == StoreFailureKind::NotFound => return Err(error),
             Err(_) => None,
@@ -158,7 +150,7 @@ impl Store for HttpStore {
         } else {
             // Pre-signed URLs may be valid for GET but not for HEAD.
             let first = |client: &Client, url: &str| client.get(url).header(RANGE, "bytes=0-0");
-            let answer = self.ask(key, first)?;
+            let answer = self.wait(key, self.ask(key, first))?;
             let size = match content_range(&answer) {
                 Some((_, size)) => size,
                 None => length(&answer),
@@ -179,21 +171,41 @@ impl Store for HttpStore {
     }
 
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
-        let Range { start, end } = span.range();
-        let mut reader = HttpReader {
+        let mut range = span.range();
+        if range.is_empty() {
+            return Ok(Box::new(io::empty()));
+        }
+        let (start, len) = (range.start, range.end - range.start);
+        let mut source = HttpObject {
             store: self.clone(),
             key: key.clone(),
             etag: None,
-            at: start,
-            end,
-            answer: None,
-            ready: io::Cursor::default(),
+        };
+        let body = match self.wait(key, source.open(&mut range)) {
+            // A range that starts at or after the end of the object is empty. Servers answer it
+            // with an error (416), so that only the size tells it from a real failure.
+            Err(error)
+                if start > 0
+                    && error.kind() == StoreFailureKind::Failed
+                    && self.head(key)?.size <= start =>
+            {
+                return Ok(Box::new(io::empty()));
+            }
+            body => body?,
+        };
+        let mut download = Download {
+            source,
+            range,
+            body: Some(body),
+            backoff: BACKOFF,
             failures: Failures::default(),
         };
-        if start < end {
-            reader.open()?;
-        }
-        Ok(Box::new(reader))
+        let (store, key) = (self.clone(), key.clone());
+        let reader = ChunkReader {
+            next: move || store.wait(&key, download.next()),
+            ready: Bytes::new(),
+        };
+        Ok(Box::new(reader.take(len)))
     }
 
     fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<(), StoreError> {
@@ -205,30 +217,25 @@ impl Store for HttpStore {
     }
 }
 
-/// A reader of the rest of an object.
-struct HttpReader {
+/// The version of an object that is read.
+struct HttpObject {
     store: HttpStore,
     key: Key,
     etag: Option<String>,
-    /// Offset of the next byte that `read` returns.
-    at: u64,
-    end: u64,
-    answer: Option<Response>,
-    ready: io::Cursor<Vec<u8>>,
-    /// Failures since the last byte arrived.
-    failures: Failures,
 }
 
-impl HttpReader {
-    /// Requests the rest of the object. If the server ignores the range, skips the bytes before
-    /// `at`.
-    fn open(&mut self) -> Result<(), StoreError> {
-        let range = match (self.at, self.end) {
+impl RangeSource for HttpObject {
+    /// With the number of bytes before the range that the response begins with.
+    type Body = (Response, u64);
+    type Error = StoreError;
+
+    async fn open(&mut self, span: &mut Range<u64>) -> Result<Self::Body, StoreError> {
+        let range = match (span.start, span.end) {
             (0, u64::MAX) => None,
-            (at, u64::MAX) => Some(format!("bytes={at}-")),
-            (at, end) => Some(format!("bytes={at}-{}", end.saturating_sub(1))),
+            (start, u64::MAX) => Some(format!("bytes={start}-")),
+            (start, end) => Some(format!("bytes={start}-{}", end.saturating_sub(1))),
         };
-        let answer = self.store.ask(&self.key, |client, url| {
+        let request = |client: &Client, url: &str| {
             let headers = [(RANGE, &range), (IF_RANGE, &self.etag)];
             let headers = headers
                 .into_iter()
@@ -236,90 +243,35 @@ impl HttpReader {
             headers.fold(client.get(url), |request, (name, it)| {
                 request.header(name, it)
             })
-        });
-        let answer = match answer {
-            Err(error) if self.at > 0 && error.kind() == StoreFailureKind::Failed => {
-                return self.beyond(error);
-            }
-            answer => answer?,
         };
+        let answer = self.store.ask(&self.key, request).await?;
         let start = content_range(&answer).map_or(0, |(start, _)| start);
         let etag = header(&answer, &ETAG).map(str::to_owned);
-        let same = self.etag.is_none() || self.etag == etag;
-        if start > self.at || !same {
+        let skip = span.start.checked_sub(start);
+        let skip = skip.filter(|_| self.etag.is_none() || self.etag == etag);
+        let skip = skip.ok_or_else(|| {
             let cause = "the object was replaced while it was read";
             let url = self.store.url(&self.key);
-            return Err(StoreError::new(StoreFailureKind::Differs, url).caused_by(cause));
-        }
+            StoreError::new(StoreFailureKind::Differs, url).caused_by(cause)
+        })?;
         self.etag = etag;
-        self.answer = Some(answer);
-        let mut skip = self.at.saturating_sub(start);
-        while skip > 0 {
-            let Some(bytes) = self.chunk()? else { break };
-            let len = bytes.len() as u64;
-            let rest = usize::try_from(skip.min(len)).unwrap_or(0);
-            skip = skip.saturating_sub(len);
-            self.ready = io::Cursor::new(bytes.get(rest..).unwrap_or_default().to_vec());
+        if let Some(length) = answer.content_length() {
+            let end = span.end.min(start.saturating_add(length));
+            span.end = end.max(span.start);
         }
-        Ok(())
+        Ok((answer, skip))
     }
 
-    /// Treats a range that starts at or after the end of the object as empty. Servers answer it
-    /// with an error (416), so that only the size tells it from a real failure.
-    fn beyond(&mut self, error: StoreError) -> Result<(), StoreError> {
-        let size = self.store.head(&self.key)?.size;
-        if size > self.at {
-            return Err(error);
-        }
-        self.end = self.at;
-        Ok(())
+    async fn chunk((answer, skip): &mut Self::Body) -> Result<Option<Bytes>, String> {
+        let bytes = answer.chunk().await.map_err(|error| last_cause(&error))?;
+        Ok(bytes.map(|mut bytes| {
+            let skipped = usize::try_from(*skip).map_or(bytes.len(), |it| it.min(bytes.len()));
+            *skip -= skipped as u64;
+            bytes.split_off(skipped)
+        }))
     }
 
-    fn chunk(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
-        let url = self.store.url(&self.key);
-        let Some(answer) = &mut self.answer else {
-            return Ok(None);
-        };
-        match self.store.wait(&url, answer.chunk())? {
-            Ok(bytes) => Ok(bytes.map(Into::into)),
-            Err(error) => Err(unavailable(&url, &error)),
-        }
-    }
-
-    fn next(&mut self) -> Result<Vec<u8>, StoreError> {
-        loop {
-            let error = match self.chunk() {
-                Ok(bytes) => return Ok(bytes.unwrap_or_default()),
-                Err(error) => error,
-            };
-            let url = self.store.url(&self.key);
-            self.store.pause(&url, error, &mut self.failures)?;
-            self.open()?;
-        }
-    }
-}
-
-impl Read for HttpReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
-        if buffer.is_empty() || left == 0 {
-            return Ok(0);
-        }
-        let most = buffer.len().min(left);
-        let buffer = buffer.get_mut(..most).unwrap_or_default();
-        let mut count = self.ready.read(buffer)?;
-        while count == 0 {
-            let bytes = self.next().map_err(io::Error::other)?;
-            // A chunk is empty only at the end of the response.
-            if bytes.is_empty() {
-                self.answer = None;
-                return Ok(0);
-            }
-            self.ready = io::Cursor::new(bytes);
-            count = self.ready.read(buffer)?;
-        }
-        self.at = self.at.saturating_add(count as u64);
-        self.failures.forget();
-        Ok(count)
+    fn broken(&self, _: bool, cause: String) -> StoreError {
+        StoreError::new(StoreFailureKind::Unavailable, self.store.url(&self.key)).caused_by(cause)
     }
 }

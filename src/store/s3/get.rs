@@ -4,6 +4,7 @@
 use std::{
     collections::VecDeque,
     io::{self, Read},
+    ops::Range,
     sync::Arc,
 };
 
@@ -12,7 +13,7 @@ use aws_sdk_s3::{
     operation::get_object::{GetObjectError, GetObjectOutput},
     primitives::ByteStream,
 };
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     task::JoinSet,
@@ -23,7 +24,7 @@ use crate::{
     error::last_cause,
     location::Key,
     parallel::runtime,
-    retry::Failures,
+    retry::{ChunkReader, Download, Failures, RangeSource},
     store::{Span, Store as _, StoreError, StoreFailureKind},
 };
 
@@ -34,10 +35,9 @@ const UNBOUNDED: usize = 1 << 20;
 struct S3Reader {
     /// The pieces that are read now, in order. The first one is the current one.
     pieces: VecDeque<Piece>,
+    object: S3Object,
     /// What was not requested yet.
-    rest: ObjectRange,
-    /// Bytes that have arrived but were not read yet.
-    ready: Bytes,
+    rest: Range<u64>,
 }
 
 /// A piece of an object on its way. Dropping it ends the transfer.
@@ -53,13 +53,13 @@ struct Piece {
 }
 
 impl Piece {
-    fn start(mut range: ObjectRange, room: Option<OwnedSemaphorePermit>) -> Self {
+    fn start(mut download: Download<S3Object>, room: Option<OwnedSemaphorePermit>) -> Self {
         let capacity = if room.is_some() { UNBOUNDED } else { 1 };
         let (sender, bytes) = mpsc::channel(capacity);
         let mut work = JoinSet::new();
         let transfer = async move {
             loop {
-                let next = range.next().await;
+                let next = download.next().await;
                 let last = next.as_ref().map_or(true, Bytes::is_empty);
                 if sender.send(next).await.is_err() || last {
                     return;
@@ -108,20 +108,18 @@ pub(super) fn open(
             return Err(StoreError::failed(store.place(key), cause));
         }
     };
-    let mut rest = ObjectRange {
-        store: store.clone(),
-        key: key.clone(),
-        etag: answer.e_tag().map(str::to_owned),
-        at: start,
-        end,
-        body: None,
-        failures: Failures::default(),
+    let mut reader = S3Reader {
+        pieces: VecDeque::new(),
+        object: S3Object {
+            store: store.clone(),
+            key: key.clone(),
+            etag: answer.e_tag().map(str::to_owned),
+        },
+        rest: start..end,
     };
-    let mut first = rest.take(came.saturating_sub(start));
-    first.body = Some(answer.body);
-    Ok(Box::new(S3Reader {
-        pieces: VecDeque::from([Piece::start(first, None)]),
-        rest,
+    reader.start(came.saturating_sub(start), Some(answer.body), None);
+    Ok(Box::new(ChunkReader {
+        next: move || reader.next(),
         ready: Bytes::new(),
     }))
 }
@@ -137,17 +135,16 @@ fn told(answer: &GetObjectOutput) -> Option<(u64, u64)> {
 impl S3Reader {
     /// The next bytes, or none at the end.
     fn next(&mut self) -> Result<Bytes, StoreError> {
-        let place = self.rest.store.place(&self.rest.key);
+        let place = self.object.place();
         loop {
             self.look_ahead();
-            if self.pieces.is_empty() && self.rest.at < self.rest.end {
-                let next = self.rest.take(self.rest.store.limits.part);
-                self.pieces.push_back(Piece::start(next, None));
+            if self.pieces.is_empty() && !self.rest.is_empty() {
+                self.start(self.object.store.limits.part, None, None);
             }
             let Some(piece) = self.pieces.front_mut() else {
                 return Ok(Bytes::new());
             };
-            let bytes = self.rest.store.connection.wait(&place, async {
+            let bytes = self.object.store.connection.wait(&place, async {
                 piece.bytes.recv().await.unwrap_or_else(|| {
                     let cause = "a part was given up before its end";
                     Err(StoreError::failed(&place, cause))
@@ -162,133 +159,84 @@ impl S3Reader {
 
     /// Prefetches as many pieces as the limits and the memory allow.
     fn look_ahead(&mut self) {
-        let (part, ahead) = (self.rest.store.limits.part, self.rest.store.limits.ahead);
-        while self.rest.at < self.rest.end && (1..=ahead).contains(&self.pieces.len()) {
-            let size = (self.rest.end - self.rest.at).min(part);
-            let room = Arc::clone(&self.rest.store.memory);
+        let limits = &self.object.store.limits;
+        let (part, ahead) = (limits.part, limits.ahead);
+        while !self.rest.is_empty() && (1..=ahead).contains(&self.pieces.len()) {
+            let size = (self.rest.end - self.rest.start).min(part);
+            let room = Arc::clone(&self.object.store.memory);
             let Ok(room) = room.try_acquire_many_owned(units(size)) else {
                 return;
             };
-            let next = self.rest.take(part);
-            self.pieces.push_back(Piece::start(next, Some(room)));
+            self.start(part, None, Some(room));
         }
+    }
+
+    /// Starts to receive the next `len` bytes.
+    fn start(&mut self, len: u64, body: Option<ByteStream>, room: Option<OwnedSemaphorePermit>) {
+        let start = self.rest.start;
+        self.rest.start = self.rest.end.min(start.saturating_add(len));
+        let download = Download {
+            source: self.object.clone(),
+            range: start..self.rest.start,
+            body,
+            backoff: self.object.store.limits.backoff,
+            failures: Failures::default(),
+        };
+        self.pieces.push_back(Piece::start(download, room));
     }
 }
 
-impl Read for S3Reader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        if self.ready.is_empty() {
-            self.ready = self.next().map_err(io::Error::other)?;
-        }
-        let count = self.ready.len().min(buffer.len());
-        let (head, _) = buffer.split_at_mut(count);
-        self.ready.copy_to_slice(head);
-        Ok(count)
-    }
-}
-
-/// The range of an object that is still to be read.
-struct ObjectRange {
+/// The version of an object that is read.
+#[derive(Clone)]
+struct S3Object {
     store: S3Store,
     key: Key,
-    /// Of the version that is read. A server may send none.
+    /// A server may send none.
     etag: Option<String>,
-    /// Offset of the next byte in the object.
-    at: u64,
-    end: u64,
-    /// `None` before the first request, and after a response broke off.
-    body: Option<ByteStream>,
-    /// Failures since the last byte arrived.
-    failures: Failures,
 }
 
-impl ObjectRange {
-    /// Takes the first bytes, before any was requested.
-    fn take(&mut self, len: u64) -> Self {
-        let start = self.at;
-        self.at = self.end.min(start.saturating_add(len));
-        Self {
-            store: self.store.clone(),
-            key: self.key.clone(),
-            etag: self.etag.clone(),
-            at: start,
-            end: self.at,
-            body: None,
-            failures: Failures::default(),
-        }
+impl S3Object {
+    fn place(&self) -> String {
+        self.store.place(&self.key)
     }
+}
 
-    /// The next bytes; empty at the end. After the last byte the body is polled once more, because
-    /// the SDK reports a checksum mismatch only then.
-    async fn next(&mut self) -> Result<Bytes, StoreError> {
-        loop {
-            let broken = match &mut self.body {
-                None if self.at >= self.end => return Ok(Bytes::new()),
-                None => {
-                    self.ask().await?;
-                    continue;
-                }
-                Some(body) => match body.try_next().await {
-                    Ok(Some(bytes)) if bytes.is_empty() => continue,
-                    Ok(Some(bytes)) => {
-                        self.at = self.at.saturating_add(bytes.len() as u64);
-                        self.failures.forget();
-                        return Ok(bytes);
-                    }
-                    Ok(None) if self.at >= self.end => {
-                        self.body = None;
-                        continue;
-                    }
-                    Ok(None) => "the answer ended too early".to_owned(),
-                    Err(error) => last_cause(&error),
-                },
-            };
-            self.body = None;
-            self.bear(broken).await?;
-        }
-    }
+impl RangeSource for S3Object {
+    type Body = ByteStream;
+    type Error = StoreError;
 
-    /// Pauses after a broken response. Fails if all bytes had arrived, as then the checksum is
-    /// wrong, or if there were too many failures in a row.
-    async fn bear(&mut self, broken: String) -> Result<(), StoreError> {
-        let failure = |kind, cause: String| {
-            StoreError::new(kind, self.store.place(&self.key)).caused_by(cause)
-        };
-        if self.at >= self.end {
-            return Err(failure(StoreFailureKind::Differs, broken));
-        }
-        let Some(pause) = self.failures.pause(&self.store.limits.backoff) else {
-            return Err(failure(StoreFailureKind::Unavailable, broken));
-        };
-        tokio::time::sleep(pause).await;
-        Ok(())
-    }
-
-    async fn ask(&mut self) -> Result<(), StoreError> {
-        let range = format!("bytes={}-{}", self.at, self.end.saturating_sub(1));
+    async fn open(&mut self, span: &mut Range<u64>) -> Result<ByteStream, StoreError> {
+        let range = format!("bytes={}-{}", span.start, span.end.saturating_sub(1));
         let etag = self.etag.as_deref();
         let answer = match ask(&self.store, &self.key, Some(&range), etag).await {
             Err(error) if error.kind() == StoreFailureKind::Exists => None,
             answer => answer?,
         };
-        let Some(answer) = answer.filter(|answer| self.continues(answer)) else {
-            let cause = "the object was replaced while it was read";
-            let place = self.store.place(&self.key);
-            return Err(StoreError::new(StoreFailureKind::Differs, place).caused_by(cause));
+        // A server may ignore a range.
+        let start = format!("bytes {}-", span.start);
+        let continues = |answer: &GetObjectOutput| {
+            let range = answer.content_range().unwrap_or_default();
+            range.starts_with(&start) && answer.e_tag() == etag
         };
-        self.body = Some(answer.body);
-        Ok(())
+        let answer = answer.filter(continues).ok_or_else(|| {
+            let cause = "the object was replaced while it was read";
+            StoreError::new(StoreFailureKind::Differs, self.place()).caused_by(cause)
+        })?;
+        Ok(answer.body)
     }
 
-    /// Whether a response starts at the right byte of the same version. A server may ignore a
-    /// range.
-    fn continues(&self, answer: &GetObjectOutput) -> bool {
-        let start = format!("bytes {}-", self.at);
-        let range = answer.content_range().unwrap_or_default();
-        range.starts_with(&start) && answer.e_tag() == self.etag.as_deref()
+    async fn chunk(body: &mut ByteStream) -> Result<Option<Bytes>, String> {
+        body.try_next().await.map_err(|error| last_cause(&error))
+    }
+
+    /// If all bytes had arrived, the checksum is wrong.
+    fn broken(&self, is_complete: bool, cause: String) -> StoreError {
+        let kind = if is_complete {
+            StoreFailureKind::Differs
+        } else {
+            StoreFailureKind::Unavailable
+        };
+        StoreError::new(kind, self.place()).caused_by(cause)
     }
 }
 

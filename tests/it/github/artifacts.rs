@@ -95,10 +95,10 @@ fn list(github: &GitHub) -> Result<Vec<RunArtifact>> {
 fn read(github: &GitHub) -> Result<(ArtifactBlob, Vec<u8>)> {
     let artifact = list(github)?.remove(0);
     let whole = 0..artifact.size;
-    let mut blob = github.open(&"ROCm/TheRock".parse()?, &artifact, whole)?;
+    let (content, mut blob) = github.open(&"ROCm/TheRock".parse()?, &artifact, whole)?;
     let mut bytes = Vec::new();
     blob.read_to_end(&mut bytes).map_err(Error::new)?;
-    Ok((blob.content().clone(), bytes))
+    Ok((content, bytes))
 }
 
 #[test]
