@@ -23,7 +23,9 @@ use crate::{
     location::Key,
     parallel,
     retry::{Backoff, ChunkReader, Download, Failures, RangeSource},
-    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
+    store::{
+        Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind, content_range,
+    },
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
@@ -122,15 +124,6 @@ fn header<'a>(answer: &'a Response, name: &reqwest::header::HeaderName) -> Optio
     answer.headers().get(name)?.to_str().ok()
 }
 
-/// The first byte and, unless it is `*`, the total length, from `bytes 5-9/20`.
-fn content_range(answer: &Response) -> Option<(u64, Option<u64>)> {
-    let (range, all) = header(answer, &CONTENT_RANGE)?
-        .strip_prefix("bytes ")?
-        .split_once('/')?;
-    let (start, _) = range.split_once('-')?;
-    Some((start.parse().ok()?, all.parse().ok()))
-}
-
 impl Store for HttpStore {
     fn list(&self, directory: Option<&Key>, _: Depth) -> Result<Vec<Object>, StoreError> {
         let place = directory.map_or_else(|| self.to_string(), |key| self.url(key));
@@ -151,7 +144,7 @@ impl Store for HttpStore {
             // Pre-signed URLs may be valid for GET but not for HEAD.
             let first = |client: &Client, url: &str| client.get(url).header(RANGE, "bytes=0-0");
             let answer = self.wait(key, self.ask(key, first))?;
-            let size = match content_range(&answer) {
+            let size = match header(&answer, &CONTENT_RANGE).and_then(content_range) {
                 Some((_, size)) => size,
                 None => length(&answer),
             };
@@ -245,7 +238,8 @@ impl RangeSource for HttpObject {
             })
         };
         let answer = self.store.ask(&self.key, request).await?;
-        let start = content_range(&answer).map_or(0, |(start, _)| start);
+        let start = header(&answer, &CONTENT_RANGE).and_then(content_range);
+        let start = start.map_or(0, |(start, _)| start);
         let etag = header(&answer, &ETAG).map(str::to_owned);
         let skip = span.start.checked_sub(start);
         let skip = skip.filter(|_| self.etag.is_none() || self.etag == etag);

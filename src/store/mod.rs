@@ -95,6 +95,13 @@ impl Span {
     }
 }
 
+/// The first byte and, unless it is `*`, the total length, from `bytes 5-9/20`.
+fn content_range(header: &str) -> Option<(u64, Option<u64>)> {
+    let (range, all) = header.strip_prefix("bytes ")?.split_once('/')?;
+    let (start, _) = range.split_once('-')?;
+    Some((start.parse().ok()?, all.parse().ok()))
+}
+
 /// Bytes to put. Their length is known and they can be read from any offset, more than once, so
 /// that a failed transfer can be repeated and a large one split into parts.
 pub trait Body: Sync {

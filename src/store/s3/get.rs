@@ -25,7 +25,7 @@ use crate::{
     location::Key,
     parallel::runtime,
     retry::{ChunkReader, Download, Failures, RangeSource},
-    store::{Span, Store as _, StoreError, StoreFailureKind},
+    store::{Span, Store as _, StoreError, StoreFailureKind, content_range},
 };
 
 /// More messages than a piece of any size has.
@@ -98,8 +98,8 @@ pub(super) fn open(
         return Ok(Box::new(io::empty()));
     };
     let came = start.saturating_add(super::size(answer.content_length()));
-    let end = match (end, told(&answer)) {
-        (Some(end), Some((first, total))) if first == start => end.min(total),
+    let end = match (end, answer.content_range().and_then(content_range)) {
+        (Some(end), Some((first, Some(total)))) if first == start => end.min(total),
         // A server without range support sends everything.
         (Some(end), None) if start == 0 => end.min(came),
         (None, _) => came,
@@ -122,14 +122,6 @@ pub(super) fn open(
         next: move || reader.next(),
         ready: Bytes::new(),
     }))
-}
-
-/// The first byte of a response and the length of the object, from `bytes 0-9/100`.
-fn told(answer: &GetObjectOutput) -> Option<(u64, u64)> {
-    let range = answer.content_range()?.strip_prefix("bytes ")?;
-    let (span, total) = range.split_once('/')?;
-    let (first, _) = span.split_once('-')?;
-    Some((first.parse().ok()?, total.parse().ok()?))
 }
 
 impl S3Reader {
