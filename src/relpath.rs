@@ -19,6 +19,7 @@ use crate::error::Invalid;
     Ord,
     Hash,
     serde::Deserialize,
+    serde::Serialize,
 )]
 #[as_ref(str)]
 #[serde(try_from = "String")]

@@ -267,12 +267,7 @@ impl OutputDir {
     }
 
     fn write_listing(&self, name: &str, listing: &Listing) -> Result<()> {
-        let as_texts = |paths: &BTreeSet<RelPath>| paths.iter().map(RelPath::to_string).collect();
-        let text: BTreeMap<&str, Vec<String>> = listing
-            .iter()
-            .map(|(basedir, paths)| (basedir.as_str(), as_texts(paths)))
-            .collect();
-        atomic::write(&self.listing_path(name), serde_json::to_string(&text)?)
+        atomic::write(&self.listing_path(name), serde_json::to_string(listing)?)
             .context("failed to record the files of the artifact")
     }
 }
