@@ -66,7 +66,7 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     if let Some(others) = job.others() {
         world.console.warn(others);
     }
-    world.console.answer(&job.plan)
+    world.console.answer(&job)
 }
 
 impl FetchArgs {

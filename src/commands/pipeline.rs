@@ -282,7 +282,7 @@ impl OriginArgs {
     }
 }
 
-impl ArtifactsOrigin<'_> {
+impl<'a> ArtifactsOrigin<'a> {
     /// The place where that run keeps its packages.
     fn place(&self) -> Location {
         let group = self.choice.group().cloned().unwrap_or_default();
@@ -328,11 +328,11 @@ impl ArtifactsOrigin<'_> {
         output_dir: &Path,
         what: &BuildInputs,
         world: &World,
-    ) -> Result<Forecast<'_>> {
+    ) -> Result<Forecast<'_, 'a>> {
         let (fetch, reads) = match &self.artifacts {
             Artifacts::Sample => (None, "the built-in sample".to_owned()),
             Artifacts::Directory(directory) => (None, directory.display().to_string()),
-            Artifacts::Run(job) => (Some(&job.plan), job.plan.from.clone()),
+            Artifacts::Run(job) => (Some(&**job), job.from.clone()),
         };
         let expected = self.expected(what, world)?;
         let artifacts = self.names()?;

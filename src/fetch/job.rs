@@ -1,21 +1,24 @@
-//! One fetch: [`FetchRequest`] says what the user asked for, `decide` makes a [`FetchJob`] of it,
-//! and `carry_out` downloads all due parcels, several at once.
+//! One fetch: [`FetchRequest`] says what the user asked for, `decide` makes a [`FetchJob`] of it:
+//! which parcels to download, and which artifacts are on disk already. `carry_out` downloads all due
+//! parcels, several at once.
 
 use std::{
     collections::BTreeSet,
+    fmt,
     path::Path,
     time::{Duration, Instant},
 };
 
 use itertools::Itertools as _;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use super::{
     download::{Ground, Received, receive},
-    output::{FetchState, OutputDir, OutputForm},
-    plan::FetchPlan,
+    output::{FetchState, Fetched, OutputDir, OutputForm},
     query::FetchRequest,
     select::{ArchiveSelection, Completeness, select, subset},
-    source::{ArchiveSource, ArtifactArchive, Parcel},
+    source::{ArchiveSource, ArtifactArchive, Parcel, parcels},
 };
 use crate::{
     artifact::ArtifactName,
@@ -33,11 +36,24 @@ use crate::{
 /// Unpacked artifacts of ROCm are three to five times as large as their archives.
 const USUALLY: u64 = 4;
 
-/// A decided fetch: the plan, the source that the artifacts come from, and the output directory.
+/// Why a parcel is downloaded, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum FetchReason {
+    New,
+    /// An artifact of this name exists, but with other bytes or from another place.
+    Changed,
+    /// The artifact is on disk and complete.
+    Same,
+}
+
+/// A decided fetch: what to download from which source, and the output directory.
 pub struct FetchJob<'a> {
     /// The run that the artifacts belong to.
     pub run: Run,
-    pub plan: FetchPlan,
+    /// The place that the artifacts come from.
+    pub from: String,
+    steps: Vec<(FetchReason, Parcel)>,
     request: FetchRequest<'a>,
     source: Box<dyn ArchiveSource + 'a>,
     output: OutputDir,
@@ -62,7 +78,7 @@ impl<'a> FetchRequest<'a> {
             self.selection(inventory, world)
         };
         let (run, (source, selection)) = self.settle(world, &choose)?;
-        let parcels = source.parcels(&selection.archives, self.downloads)?;
+        let parcels = parcels(&*source, selection.archives, self.downloads, &world.stop)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
         let lock = (!is_dry_run).then(|| Lock::take(to, LockPurpose::Fetch));
@@ -71,22 +87,26 @@ impl<'a> FetchRequest<'a> {
         if lock.as_ref().is_some_and(Lock::is_held) {
             output.clear()?;
         }
-        let plan = FetchPlan::new(&*source, &output, parcels)?;
-        let due = plan.due().into_iter();
+        let from = source.to_string();
+        let step = |parcel| Ok((FetchReason::of(&parcel, &from, &output)?, parcel));
+        let steps = parcels.into_iter().map(step).collect::<Result<_>>()?;
+        let job = FetchJob {
+            run,
+            from,
+            steps,
+            request: self,
+            source,
+            output,
+            lock,
+        };
+        let due = job.due().into_iter();
         let unverified = due.filter(|parcel| !parcel.is_vouched_for()).count();
         if unverified > 0 {
             let count = many(unverified, "archive");
             let text = format!("{count} without a digest: only the checksums inside are verified");
             world.console.note(text);
         }
-        Ok(FetchJob {
-            run,
-            plan,
-            request: self,
-            source,
-            output,
-            lock,
-        })
+        Ok(job)
     }
 
     /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
@@ -119,7 +139,7 @@ impl FetchJob<'_> {
     /// Downloads what is due and, with `--flatten`, merges it into one tree.
     pub fn carry_out(&self, world: &World) -> Result<()> {
         if let Some(lock) = &self.lock
-            && !self.plan.due().is_empty()
+            && !self.due().is_empty()
         {
             lock.ensure_writable()?;
         }
@@ -139,13 +159,13 @@ impl FetchJob<'_> {
     }
 
     fn deliver(&self, world: &World) -> Result<()> {
-        let (plan, enough) = (&self.plan, self.request.wish.enough());
-        let mut due = plan.due();
+        let (wanted, enough) = (self.wanted(), self.request.wish.enough());
+        let mut due = self.due();
         if !due.is_empty() {
             self.check_space(world)?;
         }
         let mut state = self.output.state.clone();
-        state.begin(&plan.from, plan.wanted(), &plan.due_names(), &enough)?;
+        state.begin(&self.from, wanted.clone(), &self.due_names(), &enough)?;
         if !due.is_empty() {
             // Start the largest first: if one of them started last, it would run alone at the end.
             due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
@@ -153,7 +173,7 @@ impl FetchJob<'_> {
         }
         if self.output.form == OutputForm::Merged {
             let jobs = self.request.downloads;
-            self.output.merge(&plan.wanted(), &mut state, jobs, world)?;
+            self.output.merge(&wanted, &mut state, jobs, world)?;
         }
         state.end(&enough)
     }
@@ -161,7 +181,7 @@ impl FetchJob<'_> {
     /// Fails if the archives alone do not fit. If only the estimate for their contents does not
     /// fit, it is a warning, because the exact size is known only after unpacking.
     fn check_space(&self, world: &World) -> Result<()> {
-        let (root, needed) = (&self.output.root, self.plan.size());
+        let (root, needed) = (&self.output.root, self.size());
         let place = root.display();
         // Some systems do not report the free space. Try then: a full disk fails later anyway.
         let free = atomic::free_space(root).unwrap_or(u64::MAX);
@@ -186,7 +206,7 @@ impl FetchJob<'_> {
     /// reported together at the end.
     fn download(&self, due: &[&Parcel], state: &mut FetchState, world: &World) -> Result<()> {
         let start = Instant::now();
-        let (console, bytes) = (&world.console, self.plan.size());
+        let (console, bytes) = (&world.console, self.size());
         let (mut failures, mut unverified) = (Vec::new(), BTreeSet::new());
         {
             let progress = console.progress("Fetching", &self.source, Some(bytes));
@@ -244,10 +264,11 @@ impl FetchJob<'_> {
     /// A warning about artifacts in the output directory that are not in the plan and come from
     /// another place; `None` if there are none.
     pub fn others(&self) -> Option<String> {
-        let (own, output) = (self.plan.wanted(), &self.output);
-        let others = output.state.fetched.iter().filter(|(name, it)| {
-            it.from != self.plan.from && !own.contains(*name) && output.has(name)
-        });
+        let (own, output) = (self.wanted(), &self.output);
+        let others =
+            output.state.fetched.iter().filter(|(name, it)| {
+                it.from != self.from && !own.contains(*name) && output.has(name)
+            });
         let (names, places): (Vec<String>, BTreeSet<String>) = others
             .map(|(name, it)| (format!("`{name}`"), format!("`{}`", it.from)))
             .unzip();
@@ -265,8 +286,126 @@ impl FetchJob<'_> {
     /// The artifacts of this job, which are complete on disk after [`FetchJob::carry_out`]. The
     /// directory may have others too.
     pub fn artifacts(&self) -> Vec<&ArtifactName> {
-        let archives = self.plan.archives();
+        let archives = self.archives();
         archives.map(|archive| &archive.name.artifact).collect()
+    }
+
+    /// The parcels to download.
+    fn due(&self) -> Vec<&Parcel> {
+        let due = self
+            .steps
+            .iter()
+            .filter(|(why, _)| *why != FetchReason::Same);
+        due.map(|(_, parcel)| parcel).collect()
+    }
+
+    /// The names of all wanted artifacts in the output directory.
+    fn wanted(&self) -> BTreeSet<String> {
+        self.archives()
+            .map(|it| self.output.form.name(it))
+            .collect()
+    }
+
+    /// The names of the artifacts that will be written.
+    fn due_names(&self) -> BTreeSet<String> {
+        let due = self.due().into_iter().flat_map(|parcel| &parcel.members);
+        due.map(|it| self.output.form.name(it)).collect()
+    }
+
+    /// Number of bytes to download.
+    fn size(&self) -> u64 {
+        self.due().iter().map(|parcel| parcel.size).sum()
+    }
+
+    /// All wanted archives, including those that are on disk already.
+    fn archives(&self) -> impl Iterator<Item = &ArtifactArchive> {
+        self.steps.iter().flat_map(|(_, parcel)| &parcel.members)
+    }
+}
+
+impl FetchReason {
+    fn of(parcel: &Parcel, from: &str, output: &OutputDir) -> Result<Self> {
+        for archive in &parcel.members {
+            if !is_same(parcel, from, output.whole(archive)?) {
+                let is_there = output.has(&output.form.name(archive));
+                return Ok(if is_there { Self::Changed } else { Self::New });
+            }
+        }
+        Ok(Self::Same)
+    }
+}
+
+/// Whether a fetched artifact has the bytes of `parcel`: by size and SHA-256. If the source states
+/// no SHA-256, the artifact must come from the same place, with the same `ETag`.
+fn is_same(parcel: &Parcel, from: &str, entry: Option<&Fetched>) -> bool {
+    entry.is_some_and(|entry| {
+        let told = !parcel.sha256.is_empty();
+        let same = parcel.sha256.iter().all(|sha256| entry.sha256 == *sha256);
+        let unchanged = entry.from == from && entry.etag == parcel.etag;
+        entry.size == parcel.size && same && (told || unchanged)
+    })
+}
+
+impl fmt::Display for FetchJob<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (why, parcel) in &self.steps {
+            let verb = match why {
+                FetchReason::New => "fetch",
+                FetchReason::Changed => "renew",
+                FetchReason::Same => "keep",
+            };
+            for archive in &parcel.members {
+                let sized = size(archive.size).to_string();
+                writeln!(f, "{verb:5} {sized:>11} {}", archive.name)?;
+            }
+        }
+        let (due, size) = (self.due().len(), size(self.size()));
+        let count = many(due, "archive");
+        write!(
+            f,
+            "{count} of {size} from {} to {}",
+            self.from,
+            self.output.root.display()
+        )?;
+        match self.steps.len() - due {
+            0 => Ok(()),
+            kept => write!(f, "; {kept} there already"),
+        }
+    }
+}
+
+impl Serialize for FetchJob<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let row = |parcel: &Parcel, why: FetchReason, archive: &ArtifactArchive| {
+            let artifact = &archive.name.artifact;
+            let is_alone = parcel.members.len() == 1;
+            json!({
+                "name": archive.name.to_string(),
+                "artifact": artifact.name,
+                "component": artifact.component.as_str(),
+                "scope": artifact.scope.as_str(),
+                "path": match self.output.form {
+                    OutputForm::Merged => ".".to_owned(),
+                    kept => kept.name(archive),
+                },
+                "size": archive.size,
+                "sha256": parcel.sha256.first().filter(|_| is_alone),
+                "state": why,
+            })
+        };
+        let rows = self.steps.iter().flat_map(|(why, parcel)| {
+            let members = parcel.members.iter();
+            members.map(move |archive| row(parcel, *why, archive))
+        });
+        let plan = json!({
+            "schema": "rocwheel-fetch-v1",
+            "from": self.from,
+            "to": self.output.root.display().to_string(),
+            "kept": self.output.form,
+            "size": self.size(),
+            "archives": rows.collect::<Vec<_>>(),
+        });
+        plan.serialize(serializer)
     }
 }
 

@@ -1,14 +1,13 @@
 //! Fetches the artifacts of a run into a directory, each in one stream from its source to the disk.
 //!
 //! `query` chooses the run and the source; `source` and `run_artifacts` list its archives; `select`
-//! decides which of them are wanted, and whether they are enough. `plan` compares these with the
-//! directory of `output`, and `job` downloads what is due.
+//! decides which of them are wanted, and whether they are enough. `job` compares these with the
+//! directory of `output`, and downloads what is due.
 
 mod download;
 mod job;
 mod merge;
 mod output;
-mod plan;
 mod query;
 mod run_artifacts;
 mod select;
@@ -17,7 +16,6 @@ mod source;
 pub use self::{
     job::FetchJob,
     output::{OutputForm, fetched_for},
-    plan::FetchPlan,
     query::{FetchRequest, Keeper, Search},
     run_artifacts::LazyGitHub,
     select::Wish,

@@ -277,7 +277,6 @@ impl<'a> FetchRequest<'a> {
             return Ok(vec![Box::new(StoreSource {
                 directory: self.directory_of(run, &store)?,
                 store: Box::new(store),
-                stop: world.stop.clone(),
             })]);
         }
         let mut sources: Sources = Vec::new();
@@ -287,7 +286,6 @@ impl<'a> FetchRequest<'a> {
             sources.push(Box::new(StoreSource {
                 store: Box::new(store),
                 directory: Some(run.prefix.clone()),
-                stop: world.stop.clone(),
             }));
         }
         // A bucket that the user named is the only source: do not fall back to GitHub.

@@ -208,40 +208,13 @@ impl ArchiveSource for RunArtifacts<'_> {
         })
     }
 
-    fn parcels(&self, archives: &[ArtifactArchive], _: NonZeroUsize) -> Result<Vec<Parcel>> {
-        let mut parcels: BTreeMap<u64, Parcel> = BTreeMap::new();
-        for archive in archives {
-            let artifact = upload(archive)?;
-            let parcel = parcels.entry(artifact.id).or_insert_with(|| Parcel {
-                id: artifact.name.clone(),
-                size: artifact.size,
-                sha256: artifact.sha256.into_iter().collect(),
-                checksum: None,
-                etag: archive.etag.clone(),
-                members: Vec::new(),
-            });
-            parcel.members.push(archive.clone());
-        }
-        let mut parcels: Vec<Parcel> = parcels.into_values().collect();
-        for parcel in &mut parcels {
-            let members = &mut parcel.members;
-            members.sort_by_key(|member| member.span.map(|span| span.header_at));
-        }
-        parcels.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(parcels)
-    }
-
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn io::Read + Send + '_>> {
-        let first = parcel.members.first().context("nothing is wanted of it")?;
-        let (github, artifact) = (self.github.get(self.world)?, upload(first)?);
+        let upload = parcel.members.first().and_then(|it| it.upload.as_ref());
+        let artifact = upload.with_context(|| format!("`{}` is not on GitHub", parcel.id))?;
+        let github = self.github.get(self.world)?;
         let (_, blob) = github.open(&self.run.repository, artifact, 0..artifact.size)?;
         Ok(blob)
     }
-}
-
-fn upload(archive: &ArtifactArchive) -> Result<&RunArtifact> {
-    let upload = archive.upload.as_ref();
-    upload.with_context(|| format!("`{}` is not on GitHub", archive.name))
 }
 
 /// Whether two archives are the same: size and CRC-32 are equal. Only members of zip files have a

@@ -64,13 +64,18 @@ pub(super) trait ArchiveSource: fmt::Display + Send + Sync {
     /// The archives, one for each artifact, sorted by artifact.
     fn inventory(&self) -> Result<Vec<ArtifactArchive>>;
 
-    /// The streams to read for these archives. Each is listed once, even if it contains several of
-    /// them.
-    fn parcels(&self, archives: &[ArtifactArchive], jobs: NonZeroUsize) -> Result<Vec<Parcel>>;
+    /// The SHA-256 of the stream that contains an archive, from each place that states one, or
+    /// another checksum.
+    fn digests(&self, archive: &ArtifactArchive) -> Result<Digests> {
+        Ok((archive.sha256.into_iter().collect(), None))
+    }
 
     /// Opens the stream of a parcel. Where possible, a broken connection is resumed.
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send + '_>>;
 }
+
+/// The fields [`Parcel::sha256`] and [`Parcel::checksum`].
+type Digests = (Vec<Sha256>, Option<Checksum>);
 
 /// What is downloaded in one stream: an archive, or a zip file with several archives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,11 +100,35 @@ impl Parcel {
     }
 }
 
+/// The streams to read for these archives, sorted by their names. Each is listed once, even if it
+/// contains several of them.
+pub(super) fn parcels(
+    source: &dyn ArchiveSource,
+    mut archives: Vec<ArtifactArchive>,
+    jobs: NonZeroUsize,
+    stop: &Stop,
+) -> Result<Vec<Parcel>> {
+    let position = |it: &ArtifactArchive| it.span.map(|span| span.header_at);
+    archives.sort_by(|a, b| (&a.key, position(a)).cmp(&(&b.key, position(b))));
+    let streams: Vec<_> = archives.chunk_by(|a, b| a.key == b.key).collect();
+    parallel::try_map(&streams, jobs, stop, |members| {
+        let first = &members[0];
+        let (sha256, checksum) = source.digests(first)?;
+        Ok(Parcel {
+            id: first.key.clone(),
+            size: first.upload.as_ref().map_or(first.size, |it| it.size),
+            sha256,
+            checksum,
+            etag: first.etag.clone(),
+            members: members.to_vec(),
+        })
+    })
+}
+
 /// A directory of a store, or all of the store.
 pub(super) struct StoreSource {
     pub store: Box<dyn Store>,
     pub directory: Option<Key>,
-    pub stop: Stop,
 }
 
 impl StoreSource {
@@ -109,28 +138,6 @@ impl StoreSource {
             Some(directory) => Ok(directory.join(&path)?),
             None => Ok(path.as_str().parse()?),
         }
-    }
-
-    fn parcel(&self, archive: &ArtifactArchive) -> Result<Parcel> {
-        let told = archive.sha256.into_iter().chain(self.sidecar(archive)?);
-        let mut sha256: Vec<Sha256> = told.collect();
-        let mut checksum = None;
-        // A listing has no checksums, but S3 may return one with `HEAD`. It is optional, so a
-        // failed request is not an error: the archive is only fetched without that check.
-        if sha256.is_empty()
-            && let Ok(object) = self.store.head(&self.key(&archive.key)?)
-        {
-            sha256.extend(object.sha256);
-            checksum = object.checksum;
-        }
-        Ok(Parcel {
-            id: archive.key.clone(),
-            size: archive.size,
-            sha256,
-            checksum,
-            etag: archive.etag.clone(),
-            members: vec![archive.clone()],
-        })
     }
 
     /// Reads the SHA-256 in the file beside an archive, `NAME.tar.zst.sha256sum`.
@@ -159,11 +166,17 @@ impl ArchiveSource for StoreSource {
         Ok(in_store(objects))
     }
 
-    fn parcels(&self, archives: &[ArtifactArchive], jobs: NonZeroUsize) -> Result<Vec<Parcel>> {
-        let parcel = |archive: &_| self.parcel(archive);
-        let mut parcels = parallel::try_map(archives, jobs, &self.stop, parcel)?;
-        parcels.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(parcels)
+    fn digests(&self, archive: &ArtifactArchive) -> Result<Digests> {
+        let told = archive.sha256.into_iter().chain(self.sidecar(archive)?);
+        let sha256: Vec<Sha256> = told.collect();
+        // A listing has no checksums, but S3 may return one with `HEAD`. It is optional, so a
+        // failed request is not an error: the archive is only fetched without that check.
+        if sha256.is_empty()
+            && let Ok(object) = self.store.head(&self.key(&archive.key)?)
+        {
+            return Ok((object.sha256.into_iter().collect(), object.checksum));
+        }
+        Ok((sha256, None))
     }
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>> {

@@ -13,7 +13,7 @@ use crate::{
     console::{many, size},
     digest::Sha256,
     error::Result,
-    fetch::FetchPlan,
+    fetch::FetchJob,
     location::{Key, Location},
     package::Expected,
     set::{Addresses, Choice, Layout, PackageSet, SetFile, SetJson, Sidecar, install, paths},
@@ -104,12 +104,12 @@ impl<'a> SummaryPage<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Forecast<'a> {
+pub struct Forecast<'a, 'j> {
     schema: &'static str,
     /// What would be fetched; `None` if the artifacts are on disk.
-    fetch: Option<&'a FetchPlan>,
+    fetch: Option<&'a FetchJob<'j>>,
     /// The directory or the address of the artifacts.
     reads: String,
     artifacts: Vec<String>,
@@ -122,10 +122,10 @@ pub struct Forecast<'a> {
     writes: Vec<String>,
 }
 
-impl<'a> Forecast<'a> {
+impl<'a, 'j> Forecast<'a, 'j> {
     /// `reads` is the source of the artifacts, `root` the place of the run's packages.
     pub fn new(
-        fetch: Option<&'a FetchPlan>,
+        fetch: Option<&'a FetchJob<'j>>,
         (reads, artifacts): (String, Vec<String>),
         expected: Vec<Expected>,
         output_dir: &Path,
@@ -171,7 +171,7 @@ fn package_set(packages: Vec<Expected>) -> Result<PackageSet> {
     PackageSet::new(files)
 }
 
-impl fmt::Display for Forecast<'_> {
+impl fmt::Display for Forecast<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(plan) = self.fetch {
             writeln!(f, "{plan}")?;

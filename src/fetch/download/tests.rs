@@ -14,7 +14,7 @@ use crate::{
     artifact::sample,
     digest::Checksum,
     error::render,
-    fetch::source::StoreSource,
+    fetch::source::{StoreSource, parcels},
     store::{Condition, PutOptions, Store as _, local::LocalStore},
 };
 
@@ -37,8 +37,8 @@ impl ArchiveSource for Spoiled {
         self.inner.inventory()
     }
 
-    fn parcels(&self, archives: &[ArtifactArchive], jobs: NonZeroUsize) -> Result<Vec<Parcel>> {
-        self.inner.parcels(archives, jobs)
+    fn digests(&self, archive: &ArtifactArchive) -> Result<(Vec<Sha256>, Option<Checksum>)> {
+        self.inner.digests(archive)
     }
 
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn Read + Send>> {
@@ -52,6 +52,11 @@ impl std::fmt::Display for Spoiled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.inner.fmt(f)
     }
+}
+
+fn listed(source: &dyn ArchiveSource) -> Vec<Parcel> {
+    let archives = source.inventory().unwrap();
+    parcels(source, archives, NonZeroUsize::MIN, &Stop::default()).unwrap()
 }
 
 fn archive_bytes() -> Vec<u8> {
@@ -77,7 +82,6 @@ impl Stage {
         StoreSource {
             store: Box::new(LocalStore::new(self.from.path())),
             directory: None,
-            stop: Stop::default(),
         }
     }
 
@@ -111,8 +115,7 @@ impl Stage {
             inner: self.source(),
             change,
         };
-        let archives = source.inventory().unwrap();
-        let parcels = source.parcels(&archives, NonZeroUsize::MIN).unwrap();
+        let parcels = listed(&source);
         let ground = Ground {
             directory: self.to.path(),
             kept,
@@ -294,8 +297,7 @@ fn progress_is_told_of_every_byte() {
     let stage = Stage::new(None);
     let told = Arc::new(Mutex::new(0));
     let source = stage.source();
-    let archives = source.inventory().unwrap();
-    let parcels = source.parcels(&archives, NonZeroUsize::MIN).unwrap();
+    let parcels = listed(&source);
     let ground = Ground {
         directory: stage.to.path(),
         kept: OutputForm::Unpacked,
@@ -313,11 +315,7 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
         inner: stage.source(),
         change: |bytes| bytes,
     };
-    let archives = source.inventory().unwrap();
-    let mut parcel = source
-        .parcels(&archives, NonZeroUsize::MIN)
-        .unwrap()
-        .remove(0);
+    let mut parcel = listed(&source).remove(0);
     let ground = Ground {
         directory: stage.to.path(),
         kept: OutputForm::Packed,
@@ -357,10 +355,6 @@ mod zipped {
 
     impl ArchiveSource for Zipped {
         fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
-            Ok(Vec::new())
-        }
-
-        fn parcels(&self, _: &[ArtifactArchive], _: NonZeroUsize) -> Result<Vec<Parcel>> {
             Ok(Vec::new())
         }
 
