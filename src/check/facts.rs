@@ -242,7 +242,7 @@ impl SdistFile {
         let name = self.name.as_ref().ok();
         CheckedPackage {
             file: &self.file,
-            identity: name.map(|name| (name.name(), name.version())),
+            identity: name.map(|name| (&name.name, &name.version)),
             platform: None,
             digest: self.digest,
         }
@@ -254,15 +254,15 @@ impl WheelFile {
         let name = self.name.as_ref().ok();
         CheckedPackage {
             file: &self.file,
-            identity: name.map(|name| (name.name(), name.version())),
-            platform: name.map(|name| name.tag().platform()),
+            identity: name.map(|name| (&name.name, &name.version)),
+            platform: name.map(|name| name.tag.platform()),
             digest: self.digest,
         }
     }
 
     /// The normalized name of its project. `None` if the file name is invalid.
     pub fn project(&self) -> Option<&str> {
-        Some(self.name.as_ref().ok()?.name().normalized())
+        Some(self.name.as_ref().ok()?.name.normalized())
     }
 
     /// The members that could be read.
@@ -408,7 +408,7 @@ impl SetFacts {
     /// The selector: the `rocm` sdist, whose extras select the other packages.
     pub fn selector(&self) -> Option<&SdistFile> {
         let mut sdists = self.sdists.iter().map(Arc::as_ref);
-        let is_named = |name: &SdistFilename| name.name().normalized() == "rocm";
+        let is_named = |name: &SdistFilename| name.name.normalized() == "rocm";
         sdists.find(|sdist| sdist.name.as_ref().is_ok_and(is_named))
     }
 

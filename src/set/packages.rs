@@ -212,10 +212,10 @@ pub fn identity(file: &str) -> Option<(DistName, Version)> {
     let file = file.rsplit('/').next()?;
     if is_wheel(file) {
         let name: WheelFilename = file.parse().ok()?;
-        Some((name.name().clone(), name.version().clone()))
+        Some((name.name, name.version))
     } else {
         let name: SdistFilename = file.parse().ok()?;
-        Some((name.name().clone(), name.version().clone()))
+        Some((name.name, name.version))
     }
 }
 

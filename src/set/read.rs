@@ -358,11 +358,11 @@ impl PackageFacts {
             let name: WheelFilename = name.parse()?;
             let text =
                 wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")?;
-            Ok((Self::of(&text, name.name(), name.version())?, Some(text)))
+            Ok((Self::of(&text, &name.name, &name.version)?, Some(text)))
         } else {
             let name: SdistFilename = name.parse()?;
             let text = sdist_metadata(file, name.top()).context("failed to read PKG-INFO")?;
-            Ok((Self::of(&text, name.name(), name.version())?, None))
+            Ok((Self::of(&text, &name.name, &name.version)?, None))
         }
     }
 

@@ -100,9 +100,9 @@ impl FromStr for Tag {
 #[display("{text}")]
 pub struct WheelFilename {
     text: String,
-    name: DistName,
-    version: Version,
-    tag: Tag,
+    pub name: DistName,
+    pub version: Version,
+    pub tag: Tag,
 }
 
 /// The file name of an sdist, `rocm-7.13.0.tar.gz`; displayed as it was, like that of a wheel.
@@ -110,8 +110,8 @@ pub struct WheelFilename {
 #[display("{text}")]
 pub struct SdistFilename {
     text: String,
-    name: DistName,
-    version: Version,
+    pub name: DistName,
+    pub version: Version,
 }
 
 impl WheelFilename {
@@ -123,18 +123,6 @@ impl WheelFilename {
             version: version.clone(),
             tag: tag.clone(),
         }
-    }
-
-    pub fn name(&self) -> &DistName {
-        &self.name
-    }
-
-    pub fn version(&self) -> &Version {
-        &self.version
-    }
-
-    pub fn tag(&self) -> &Tag {
-        &self.tag
     }
 
     /// The directory of the wheel's metadata, `rocm_sdk_core-7.13.0.dist-info`.
@@ -151,14 +139,6 @@ impl SdistFilename {
             name: name.clone(),
             version: version.clone(),
         }
-    }
-
-    pub fn name(&self) -> &DistName {
-        &self.name
-    }
-
-    pub fn version(&self) -> &Version {
-        &self.version
     }
 
     /// The top directory of the archive, `rocm-7.13.0`.
@@ -335,12 +315,12 @@ mod tests {
         let filename = wheel(
             "Ruamel.Yaml-1.0+x_2-1a-cp39.cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
         );
-        assert_eq!(filename.name().normalized(), "ruamel-yaml");
-        assert_eq!(filename.version().to_string(), "1.0+x.2");
-        assert_eq!(filename.tag().expand().len(), 4);
+        assert_eq!(filename.name.normalized(), "ruamel-yaml");
+        assert_eq!(filename.version.to_string(), "1.0+x.2");
+        assert_eq!(filename.tag.expand().len(), 4);
         assert!(filename.to_string().starts_with("Ruamel.Yaml-"));
         let sdist: SdistFilename = "rocm-sdk-1.0.tar.gz".parse().unwrap();
-        assert_eq!(sdist.name().normalized(), "rocm-sdk");
+        assert_eq!(sdist.name.normalized(), "rocm-sdk");
     }
 
     #[test]

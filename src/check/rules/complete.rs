@@ -132,7 +132,7 @@ fn linked(set: &SetFacts, findings: &mut Findings) {
         };
         let tops = wheel.members.iter();
         let tops = tops.filter_map(|it| Some(it.path.split_once('/')?.0));
-        owners.extend(tops.dedup().map(|top| (top, name.name().clone())));
+        owners.extend(tops.dedup().map(|top| (top, name.name.clone())));
     }
     for wheel in &set.wheels {
         let (Some(metadata), Some(_)) = (wheel.metadata(), wheel.tables()) else {
@@ -173,7 +173,7 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
     });
     let lines: Vec<(DistName, &str)> = lines.collect();
     for name in set.wheels.iter().filter_map(|it| it.name.as_ref().ok()) {
-        let name = name.name();
+        let name = &name.name;
         let lines = lines.iter().filter(|(it, _)| it == name);
         let lines: Vec<&str> = lines.map(|(_, line)| *line).collect();
         let extras = match device(name) {
@@ -246,7 +246,7 @@ fn duplicates(set: &SetFacts, findings: &mut Findings) {
     let mut seen: BTreeMap<(&str, String), &str> = BTreeMap::new();
     for wheel in &set.wheels {
         let Ok(name) = &wheel.name else { continue };
-        let key = (name.name().normalized(), name.tag().to_string());
+        let key = (name.name.normalized(), name.tag.to_string());
         let first = *seen.entry(key).or_insert(&wheel.file);
         if first != wheel.file {
             let fact = format!("the set has `{first}` too");

@@ -169,7 +169,7 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     }
     match Metadata::parse(bytes) {
         Err(error) => findings.at(rule, place, format!("{error:#}")),
-        Ok(inside) => compare(place, &inside, (name.name(), name.version()), findings),
+        Ok(inside) => compare(place, &inside, (&name.name, &name.version), findings),
     }
 }
 
@@ -222,8 +222,8 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     };
     let tags = |tags: &[Tag]| tags.iter().map(ToString::to_string).sorted().join(" ");
     let inside = tags(&facts.tags);
-    if inside != tags(&name.tag().expand()) {
-        let outside = name.tag();
+    if inside != tags(&name.tag.expand()) {
+        let outside = &name.tag;
         let fact = format!("its tag is `{inside}`, and the file name's `{outside}`");
         findings.at(rule, place, fact);
     }
