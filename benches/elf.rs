@@ -63,7 +63,7 @@ fn measure(path: &Path) {
     }
     let (untouched, streamed) = (middle(untouched), middle(streamed));
     println!(
-        "{}  {}  {facts:?}  {plan:?}  {:?} +{}  {untouched:?}  {streamed:?}  {:.3}",
+        "{}  {}  {facts:?}  {plan:?}  {} +{}  {untouched:?}  {streamed:?}  {:.3}",
         path.file_name().unwrap().display(),
         source.len(),
         change.strategy,

@@ -23,7 +23,7 @@ pub use check::{broken_rules, faults};
 pub use facts::{ElfFacts, ElfKind, Machine, NeededVersions, read};
 pub use launcher::launcher;
 pub use patch::{Patch, PatchedReader};
-pub use plan::{EditPlan, Strategy, Untouchable, plan_rpath};
+pub use plan::{EditPlan, plan_rpath};
 pub use rpath::Rpath;
 pub use source::ReadAt;
 pub(crate) use source::read_exact_at;

@@ -13,7 +13,7 @@ use crate::{
     elf::{
         patch::{Patch, PatchPiece, Replacement},
         plan::{
-            EditPlan, ElfParts, Strategy,
+            EditPlan, ElfParts,
             room::{self, MovableBlock, PAGE, SegmentRoom},
             to_bytes,
         },
@@ -76,15 +76,10 @@ impl<'a> PlanDraft<'a> {
             parts,
         };
         draft.append_strings(goal)?;
-        let strategy = match &draft.room {
-            SegmentRoom::Extend(_) => Strategy::Extend,
-            SegmentRoom::Slot => Strategy::Slot,
-            SegmentRoom::Evict(block) => {
-                draft.append_block(&block.clone());
-                Strategy::Evict
-            }
-            SegmentRoom::Relocate(_) => Strategy::Relocate,
-        };
+        let strategy = (&draft.room).into();
+        if let SegmentRoom::Evict(block) = &draft.room {
+            draft.append_block(&block.clone());
+        }
         if draft.moves_table {
             draft.append_table();
         } else {

@@ -44,79 +44,37 @@ const MAX_SEGMENTS: usize = 1170;
 pub struct EditPlan {
     #[deref]
     patch: Patch,
+    /// How the file gets its run path, or why it is not edited. Tests and the benchmark print it.
     #[into(skip)]
-    pub strategy: Strategy,
-}
-
-/// How the file gets room for a run path, in the order in which they are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// The file already has the wanted run path.
-    Nothing,
-    /// The file must not have a run path, or has no use for one. It stays unchanged.
-    Skip(Untouchable),
-    /// The file already contains the text, or no run path is wanted. Only the dynamic table
-    /// changes.
-    Retag,
-    /// The last segment ends where the file ends, and grows.
-    Extend,
-    /// The program header table has room for one more segment.
-    Slot,
-    /// The sections behind the program header table move to the end, to make room for one more
-    /// segment.
-    Evict,
-    /// The program header table moves to the end.
-    Relocate,
-}
-
-/// Why a file is not edited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Untouchable {
-    NotElf,
-    /// A relocatable object or a core dump.
-    NotLinked,
-    /// Not for 64-bit little-endian x86-64: for example a device code object.
-    ForeignMachine,
-    /// It has no dynamic table, or is a program without a dynamic loader (`PT_INTERP`).
-    Static,
-    /// It has only the debug information of another file.
-    DebugOnly,
-    /// A static position-independent program. The C library refuses to start it with a run path.
-    StaticPie,
-    /// The dynamic loader itself.
-    Loader,
-    /// It needs no library and has no run path.
-    NeedsNothing,
+    pub strategy: &'static str,
 }
 
 /// Plans the edit after which `goal` is the only run path of the file, as `DT_RPATH`.
 ///
-/// The plan changes nothing ([`Strategy::Nothing`]) if the file already has that run path, and
-/// ([`Strategy::Skip`]) if it is a file that must not have one.
+/// The plan changes nothing if the file already has that run path, must not have one, or has no use
+/// for one.
 pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
     let unchanged = |strategy| {
         let patch = Patch::nothing(source.len());
         Ok(EditPlan { patch, strategy })
     };
-    let skip = |reason| unchanged(Strategy::Skip(reason));
     let Some(image) = ElfImage::read(source)? else {
-        return skip(Untouchable::NotElf);
+        return unchanged("not ELF");
     };
+    // Relocatable objects, core dumps, device code objects, and files with only the debug
+    // information of another file.
     let reasons = [
-        (!image.is_linked(), Untouchable::NotLinked),
-        (
-            image.machine() != Machine::X86_64,
-            Untouchable::ForeignMachine,
-        ),
-        (image.is_debug_only(), Untouchable::DebugOnly),
-        (image.first(PT_DYNAMIC).is_none(), Untouchable::Static),
+        (!image.is_linked(), "not linked"),
+        (image.machine() != Machine::X86_64, "for another machine"),
+        (image.is_debug_only(), "only debug information"),
+        (image.first(PT_DYNAMIC).is_none(), "static"),
     ];
     if let Some((_, reason)) = reasons.into_iter().find(|(applies, _)| *applies) {
-        return skip(reason);
+        return unchanged(reason);
     }
     let parts = ElfParts::new(image)?;
     if let Some(reason) = untouchable(&parts)? {
-        return skip(reason);
+        return unchanged(reason);
     }
     let goal = goal.to_string();
     let run_paths: Vec<_> = parts.run_paths().collect();
@@ -126,7 +84,7 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
         _ => false,
     };
     if is_reached {
-        return unchanged(Strategy::Nothing);
+        return unchanged("Nothing");
     }
     check::loadable(source)?;
     let plan = change(&parts, &goal)?;
@@ -135,26 +93,26 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
 }
 
 /// Refuses programs and libraries that must not get a run path, or have no use for one.
-fn untouchable(parts: &ElfParts<'_>) -> Result<Option<Untouchable>> {
+fn untouchable(parts: &ElfParts<'_>) -> Result<Option<&'static str>> {
     let last = |tag| last_value(&parts.entries, tag);
     if parts.first(PT_INTERP).is_none() {
         if parts.is_fixed() {
-            return Ok(Some(Untouchable::Static));
+            return Ok(Some("static"));
         }
         // The startup code of a static-PIE program is glibc's own loader, which asserts that there
         // is no run path. The program would not start.
         if last(DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0) {
-            return Ok(Some(Untouchable::StaticPie));
+            return Ok(Some("static-PIE"));
         }
     }
     if let Some(name) = last(DT_SONAME) {
         let name = parts.string(name)?;
         if name.starts_with(b"ld-linux") || name.starts_with(b"ld-musl") {
-            return Ok(Some(Untouchable::Loader));
+            return Ok(Some("the dynamic loader"));
         }
     }
     let works = [DT_NEEDED, DT_RPATH, DT_RUNPATH].map(last) != [None; 3];
-    Ok((!works).then_some(Untouchable::NeedsNothing))
+    Ok((!works).then_some("needs no library"))
 }
 
 /// Plans the edit. If the wanted text is already among the strings of the file, or no run path is
@@ -167,7 +125,7 @@ fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
         let overlay = parts.overlay(&parts.with_run_path(place));
         Ok(EditPlan {
             patch: Patch::new(parts.len(), parts.len(), vec![overlay], Vec::new())?,
-            strategy: Strategy::Retag,
+            strategy: "Retag",
         })
     };
     if goal.is_empty() {

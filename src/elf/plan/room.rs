@@ -40,8 +40,8 @@ const MAX_ROUNDS: usize = 16;
 /// a larger gap is not padding.
 const MAX_GAP: u64 = PAGE;
 
-/// How the tail gets mapped. The variants are those of [`Strategy`](crate::elf::Strategy).
-#[derive(Debug)]
+/// How the tail gets mapped, in the order in which the ways are tried.
+#[derive(Debug, strum::IntoStaticStr)]
 pub(super) enum SegmentRoom {
     /// The segment with this index ends where the file ends, and grows.
     Extend(usize),

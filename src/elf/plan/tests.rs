@@ -29,7 +29,7 @@ fn plan(file: &[u8]) -> Result<EditPlan, String> {
     plan_rpath(&file, &GOAL.parse().unwrap()).map_err(|error| error.to_string())
 }
 
-fn strategy(file: &[u8]) -> Strategy {
+fn strategy(file: &[u8]) -> &'static str {
     plan(file).unwrap().strategy
 }
 
@@ -66,49 +66,49 @@ fn entry(file: &[u8], tag: usize) -> usize {
 #[test]
 fn only_data_that_ends_file_and_memory_alike_grows() {
     let file = kpack();
-    assert_eq!(strategy(&file), Strategy::Extend);
+    assert_eq!(strategy(&file), "Extend");
     let own = segment(&file, 1);
     let mut code = file.clone();
     code[own + 4] |= 1;
-    assert_eq!(strategy(&code), Strategy::Slot);
+    assert_eq!(strategy(&code), "Slot");
     let mut zeros_behind = file.clone();
     let size = number(&file, own + 40);
     put(&mut zeros_behind, own + 40, size + 8);
-    assert_eq!(strategy(&zeros_behind), Strategy::Slot);
+    assert_eq!(strategy(&zeros_behind), "Slot");
 }
 
 #[test]
 fn a_slot_that_holds_something_is_not_spare() {
     let mut file = kpack();
     file.push(0);
-    assert_eq!(strategy(&file), Strategy::Slot);
+    assert_eq!(strategy(&file), "Slot");
     let mut used = file.clone();
     let spare = slot(&file);
     used[spare + 50] = 1;
-    assert_eq!(strategy(&used), Strategy::Relocate);
+    assert_eq!(strategy(&used), "Relocate");
     let mut left_by_patchelf = file.clone();
     left_by_patchelf[spare..spare + SLOT].fill(b'X');
-    assert_eq!(strategy(&left_by_patchelf), Strategy::Slot);
+    assert_eq!(strategy(&left_by_patchelf), "Slot");
     // The last section but one is `.comment`; now it owns the slot.
     let count = usize::from(u16::from_le_bytes(*file[60..].first_chunk().unwrap()));
     let section = number(&file, 40) + (count - 2) * 64;
     let mut owned = file.clone();
     put(&mut owned, section + 24, spare);
     put(&mut owned, section + 32, SLOT);
-    assert_eq!(strategy(&owned), Strategy::Relocate);
+    assert_eq!(strategy(&owned), "Relocate");
 }
 
 #[test]
 fn a_table_moves_only_if_the_loader_follows() {
     let file = library().hash_style(HashStyle::Both).build();
-    assert_eq!(strategy(&file), Strategy::Evict);
+    assert_eq!(strategy(&file), "Evict");
     for tag in [4, 0x6fff_fef5] {
         let mut elsewhere = file.clone();
         let place = entry(&file, tag) + 8;
         let address = number(&file, place);
         put(&mut elsewhere, place, address + 4);
         let moved = plan(&elsewhere).map(|plan| plan.strategy);
-        assert_eq!(moved, Ok(Strategy::Relocate), "{tag:#x}");
+        assert_eq!(moved, Ok("Relocate"), "{tag:#x}");
     }
 }
 
@@ -130,7 +130,7 @@ fn debug_information_alone_is_left_alone() {
     let table = segment(&file, 2);
     let mut empty = file.clone();
     put(&mut empty, table + 32, 0);
-    assert_eq!(strategy(&empty), Strategy::Skip(Untouchable::DebugOnly));
+    assert_eq!(strategy(&empty), "only debug information");
     // As binutils before 2.35 left it: the section has no bytes, the segment says it has.
     let mut old = file.clone();
     let address = number(&file, table + 16);
@@ -138,7 +138,7 @@ fn debug_information_alone_is_left_alone() {
     let headers = (sections..file.len()).step_by(64);
     let mut found = headers.filter(|at| number(&file, at + 16) == address);
     old[found.next().unwrap() + 4] = 8;
-    assert_eq!(strategy(&old), Strategy::Skip(Untouchable::DebugOnly));
+    assert_eq!(strategy(&old), "only debug information");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use goblin::elf::{Elf, ProgramHeader, program_header::PT_LOAD};
-use rocwheel::elf::Strategy;
 
 use crate::elf::load::{Place, linked, run, with_rpath};
 use crate::support::linker::{Executable, HashStyle, SharedObject, TableAt};
@@ -171,7 +170,7 @@ fn every_library_finds_its_dependency_after_the_change_and_only_then() {
         assert_eq!(linked(&path, "x_one").unwrap_or(1), 1, "{name}");
         assert_end_state(&after, GOAL, name);
         let growth = after.len() - before.len();
-        writeln!(seen, "{name}: {:?} +{growth}", plan.strategy).unwrap();
+        writeln!(seen, "{name}: {} +{growth}", plan.strategy).unwrap();
     }
     insta::assert_snapshot!(seen, @r"
     plain: Evict +224
@@ -219,7 +218,7 @@ fn every_program_finds_its_dependency_after_the_change_and_only_then() {
                 assert_eq!(run(&path), Ok((String::new(), 42)), "{name}");
                 assert_end_state(&after, GOAL, name);
                 let growth = after.len() - before.len();
-                writeln!(seen, "{name}: {:?} +{growth}", plan.strategy).unwrap();
+                writeln!(seen, "{name}: {} +{growth}", plan.strategy).unwrap();
                 if !is_pinned(&after) {
                     seen.push_str("  kernels before 5.18 do not find its program headers\n");
                 }
@@ -277,7 +276,7 @@ fn a_spare_slot_of_the_program_headers_is_used() {
     empty[note] = 0;
     for (name, before) in [("kpack", kpack), ("empty", empty)] {
         let (plan, after) = with_rpath(&before, GOAL).unwrap();
-        assert_eq!(plan.strategy, Strategy::Slot, "{name}");
+        assert_eq!(plan.strategy, "Slot", "{name}");
         let path = place.put("lib/libx.so", &after);
         assert_eq!(linked(&path, "x"), Ok(42), "{name}");
         assert_end_state(&after, GOAL, name);
@@ -314,7 +313,7 @@ fn assert_end_state(file: &[u8], goal: &str, name: &str) {
         Some(_) => assert_eq!(run(&path), Ok((String::new(), 43)), "{name}"),
     }
     let (plan, removed) = with_rpath(&file, "").unwrap();
-    assert_eq!(plan.strategy, Strategy::Retag, "{name}");
+    assert_eq!(plan.strategy, "Retag", "{name}");
     let facts = rocwheel::elf::read(&removed).unwrap().unwrap();
     assert_eq!(facts.run_path(), None, "{name}");
 }
@@ -344,20 +343,16 @@ fn files_without_a_run_path_are_left_alone_and_say_why() {
     for (name, file) in cases {
         let (plan, after) = with_rpath(&file, GOAL).unwrap();
         assert!(plan.is_nothing() && after == file, "{name}");
-        let reason = match plan.strategy {
-            Strategy::Skip(reason) => Some(format!("{reason:?}")),
-            _ => None,
-        };
-        writeln!(seen, "{name}: {}", reason.unwrap()).unwrap();
+        writeln!(seen, "{name}: {}", plan.strategy).unwrap();
     }
     insta::assert_snapshot!(seen, @r"
-    static: Static
-    static-PIE: StaticPie
-    AMDGPU: ForeignMachine
-    relocatable: NotLinked
-    loader: Loader
-    alone: NeedsNothing
-    text: NotElf
-    empty: NotElf
+    static: static
+    static-PIE: static-PIE
+    AMDGPU: for another machine
+    relocatable: not linked
+    loader: the dynamic loader
+    alone: needs no library
+    text: not ELF
+    empty: not ELF
     ");
 }

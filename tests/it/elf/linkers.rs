@@ -285,7 +285,7 @@ impl Bench {
         let changed = self.place.put("bin/after", &after);
         assert_eq!(answer(&changed, "x"), Ok(ANSWER), "{what}");
         self.assert_stable(what, &after, &answer);
-        format!("{:?} +{}", plan.strategy, after.len() - before.len())
+        format!("{} +{}", plan.strategy, after.len() - before.len())
     }
 
     fn assert_stable(
