@@ -14,27 +14,23 @@ use libdeflater::{CompressionLvl, Compressor};
 use crate::error::{Context as _, Error, Result};
 use last_block::{Ending, Finder};
 
-mod blocks;
 mod last_block;
 #[cfg(test)]
 mod tests;
-
-/// Compression level: 1 is the fastest, 12 gives the smallest wheels.
-#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
-pub struct CompressionLevel(u8);
 
 /// Whether the members of a wheel are compressed.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub enum WheelCompression {
     #[display("store")]
     Store,
-    Deflate(CompressionLevel),
+    /// With a level: 1 is the fastest, 12 gives the smallest wheels.
+    Deflate(i32),
 }
 
 impl Default for WheelCompression {
     /// The measurements are in docs/performance.md.
     fn default() -> Self {
-        Self::Deflate(CompressionLevel(5))
+        Self::Deflate(5)
     }
 }
 
@@ -50,7 +46,7 @@ impl FromStr for WheelCompression {
         let level = level.with_context(|| {
             format!("a compression is `store` or a level from 1 to 12, not {text:?}")
         });
-        Ok(Self::Deflate(CompressionLevel(level?)))
+        Ok(Self::Deflate(level?))
     }
 }
 
@@ -62,7 +58,7 @@ impl WheelCompression {
         };
         let compressor = |level| Compressor::new(CompressionLvl::new(level).unwrap_or_default());
         Some(Deflater {
-            compressor: compressor(level.0.into()),
+            compressor: compressor(level),
             sampler: compressor(1),
             finder: Finder::default(),
         })

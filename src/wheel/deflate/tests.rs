@@ -21,7 +21,7 @@ fn inflate(stream: &[u8]) -> Vec<u8> {
 }
 
 fn deflater(level: u8) -> Deflater {
-    let compression = WheelCompression::Deflate(CompressionLevel(level));
+    let compression = WheelCompression::Deflate(level.into());
     compression.deflater().unwrap()
 }
 
