@@ -92,6 +92,13 @@ impl ElfFacts {
     pub fn run_path(&self) -> Option<&str> {
         self.runpath.as_deref().or(self.rpath.as_deref())
     }
+
+    /// Whether the dynamic loader of the host reads the run path of this file.
+    pub fn is_searched(&self) -> bool {
+        self.machine == Machine::X86_64
+            && self.kind != ElfKind::Other
+            && (!self.needed.is_empty() || self.run_path().is_some())
+    }
 }
 
 /// The GNU symbol versions that a file needs of a library, such as `GLIBC_2.28` of `libc.so.6`.

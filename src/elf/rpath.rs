@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use itertools::Itertools as _;
 
-use crate::error::Invalid;
+use crate::{error::Invalid, relpath::RelPath};
 
 /// A run path, such as `$ORIGIN/../lib:$ORIGIN`: ordered entries without duplicates and without
 /// empty ones.
@@ -24,6 +24,34 @@ impl Rpath {
     #[must_use]
     pub fn join(&self, other: &Self) -> Self {
         Self::of(self.0.iter().chain(&other.0).map(String::as_str))
+    }
+
+    /// The `$ORIGIN` entries, adjusted for a loader that opens `file` by its symlink `name` in the
+    /// same tree.
+    #[must_use]
+    pub fn seen_from(&self, file: &RelPath, name: &RelPath) -> Self {
+        let entries = self.0.iter().filter_map(|entry| {
+            let rest = entry.strip_prefix("$ORIGIN");
+            let rest = rest.or_else(|| entry.strip_prefix("${ORIGIN}"))?;
+            if !rest.is_empty() && !rest.starts_with('/') {
+                return None;
+            }
+            let mut place: Vec<&str> = file.components().collect();
+            place.pop();
+            let mut up = name.depth().saturating_sub(1);
+            for component in rest.split('/') {
+                match component {
+                    "" | "." => {}
+                    // An entry for another package leads out of the tree, so `..` may exceed its
+                    // top.
+                    ".." => up += usize::from(place.pop().is_none()),
+                    name => place.push(name),
+                }
+            }
+            let way = std::iter::repeat_n("..", up).chain(place);
+            Some(["$ORIGIN"].into_iter().chain(way).join("/"))
+        });
+        Self::of(entries.collect_vec().join(":").split(':'))
     }
 
     fn of<'a>(entries: impl Iterator<Item = &'a str>) -> Self {
@@ -63,6 +91,19 @@ mod tests {
         assert_eq!(rpath(":/a::/b:").to_string(), "/a:/b");
         assert!(rpath("").entries().is_empty());
         assert!(rpath(":").entries().is_empty());
+    }
+
+    #[test]
+    fn a_run_path_reads_otherwise_from_another_directory() {
+        let seen = |text: &str, name: &str| {
+            let (file, name) = ("lib/sub/libx.so".parse().unwrap(), name.parse().unwrap());
+            rpath(text).seen_from(&file, &name)
+        };
+        insta::assert_snapshot!(
+            seen("$ORIGIN:${ORIGIN}/../b:/opt:$ORIGINAL:$ORIGIN/../../../core/./lib", "share/x/y/libx.so"),
+            @"$ORIGIN/../../../lib/sub:$ORIGIN/../../../lib/b:$ORIGIN/../../../../core/lib"
+        );
+        insta::assert_snapshot!(seen("$ORIGIN/../..:$ORIGIN/..", "libx.so"), @"$ORIGIN:$ORIGIN/lib");
     }
 
     #[test]

@@ -413,46 +413,49 @@ impl PackageSpec {
             let is_there = script.program(platform).is_some_and(|it| has(&it));
             script.is_on(platform) && (is_there || !script.if_present)
         });
-        let lines: BTreeMap<&str, Result<String>> = scripts
-            .map(|it| {
-                (
-                    &*it.name,
-                    wheel::entry_point(&it.name, &it.call(&self.python)),
-                )
-            })
-            .collect();
+        let lines = scripts.map(|it| {
+            let line = wheel::entry_point(&it.name, &it.call(&self.python));
+            (it.name.as_str(), line)
+        });
+        let lines: BTreeMap<&str, Result<String>> = lines.collect();
         lines.into_values().collect()
     }
 
     /// What the package must contain on a platform.
     pub fn promises(&self, platform: Platform) -> Vec<Promise> {
-        let promise = |kind, pattern, artifact: &Option<ArtifactPart>| Promise {
-            package: self.name.clone(),
-            kind,
-            pattern,
-            artifact: artifact.clone(),
+        let mut all = Vec::new();
+        let mut add = |kind, pattern, artifact: &Option<ArtifactPart>| {
+            all.push(Promise {
+                package: self.name.clone(),
+                kind,
+                pattern,
+                artifact: artifact.clone(),
+            });
         };
-        let required = self.libraries.iter().filter(|library| !library.optional);
-        let libraries = required.filter_map(|library| {
-            let kind = PromiseKind::Library(library.name.clone());
-            let names = [&*library.linux, &*library.windows];
-            let pattern = promise::library(platform, &library.directory, names)?;
-            Some(promise(kind, pattern, &library.artifact))
-        });
-        let scripts = self.scripts.iter();
-        let scripts = scripts.filter(|script| !script.if_present && script.is_on(platform));
-        let scripts = scripts.filter_map(|script| {
-            let kind = PromiseKind::Command(script.name.clone());
-            let program = Glob::new(script.program(platform)?);
-            Some(promise(kind, program, &script.artifact))
-        });
-        let files = self.files.iter();
-        let files = files.filter(|file| file.platform.is_none_or(|only| only == platform));
-        let files = files.map(|file| {
-            let pattern = Glob::new(file.path.as_str());
-            promise(PromiseKind::File, pattern, &file.artifact)
-        });
-        libraries.chain(scripts).chain(files).collect()
+        for it in self.libraries.iter().filter(|it| !it.optional) {
+            let names = [&*it.linux, &*it.windows];
+            if let Some(pattern) = promise::library(platform, &it.directory, names) {
+                add(PromiseKind::Library(it.name.clone()), pattern, &it.artifact);
+            }
+        }
+        for it in self
+            .scripts
+            .iter()
+            .filter(|it| !it.if_present && it.is_on(platform))
+        {
+            if let Some(program) = it.program(platform) {
+                add(
+                    PromiseKind::Command(it.name.clone()),
+                    Glob::new(program),
+                    &it.artifact,
+                );
+            }
+        }
+        let is_here = |it: &&FileSpec| it.platform.is_none_or(|only| only == platform);
+        for it in self.files.iter().filter(is_here) {
+            add(PromiseKind::File, Glob::new(it.path.as_str()), &it.artifact);
+        }
+        all
     }
 
     /// The names of all artifacts in `take` rows.

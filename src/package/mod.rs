@@ -16,15 +16,12 @@ pub mod planner;
 pub mod promise;
 mod request;
 mod runtime;
-mod search;
 pub mod selector;
 mod split_tree;
-mod subset;
 pub mod templates;
 
 pub use catalog::Catalog;
 pub use naming::{DistributionMode, ImportSuffix};
 pub use plan::{BuildPlan, SdkTreePacking};
-pub use request::{BuildOptions, Expected, FIRST_DAY, OnCollision, Request};
+pub use request::{BuildOptions, Expected, FIRST_DAY, OnCollision, Request, Subset};
 pub use split_tree::Kpack;
-pub use subset::Subset;

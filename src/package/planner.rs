@@ -19,9 +19,8 @@ use crate::{
         dist_info::DistInfo,
         naming::DistributionMode,
         plan::{BuildPlan, Members},
-        request::{OnCollision, Request},
+        request::{OnCollision, Request, Subset},
         runtime::{Claim, Claims},
-        subset::Subset,
     },
     relpath::RelPath,
     target::{PlatformView, Scope},
@@ -100,7 +99,7 @@ impl<'a> Planner<'a> {
         if !has_devel {
             self.notes.truncate(notes);
         }
-        devel::extend_run_paths(&mut claims, &mut devels)?;
+        devel::extend_run_paths(&mut claims, &mut devels);
         let describer = self.describer(devels.len() > 1);
         let (mut packages, mut sdists) = (Vec::new(), Vec::new());
         for mut claim in claims.0 {

@@ -11,13 +11,12 @@ use std::{
 
 use crate::{
     artifact::{FileFacts, FileKind, LinkEnd, Owned, TreeContent},
-    elf::{ElfFacts, Machine},
-    error::{Error, Result, anyhow, hinted},
+    elf::{ElfFacts, Machine, Rpath},
+    error::{Context as _, Error, Result, anyhow, hinted},
     glob::Glob,
     package::{
         catalog::{PackageKind, PackageSpec},
         plan::{BuildOrigin, MemberSource, Members, way},
-        search,
     },
     relpath::RelPath,
     run::Platform,
@@ -178,8 +177,8 @@ impl Claim<'_> {
                  `exclude` in a `--packages-file`",
             ));
         }
-        let searched = loaded(facts).filter(|elf| search::is_searched(elf));
-        let rpath = searched.map(|elf| search::extend(self.core, &self.spec.rpath, path, elf));
+        let searched = loaded(facts).filter(|elf| elf.is_searched());
+        let rpath = searched.map(|elf| extended(self.core, &self.spec.rpath, path, elf));
         Ok(MemberSource::File(origin, rpath.transpose()?))
     }
 
@@ -322,6 +321,31 @@ fn find<'a>(
     ))
 }
 
+/// The run path for a file: its own entries, then one entry for each of `directories` of the core
+/// package, whose import name is `core`.
+///
+/// The new entries go up to `site-packages` and down into the core package, even for files of the
+/// core package itself. So they are also right for the same path below `_rocm_sdk_devel`.
+fn extended(
+    core: &str,
+    directories: &[RelPath],
+    path: &RelPath,
+    facts: &ElfFacts,
+) -> Result<Rpath> {
+    let up = "../".repeat(path.depth());
+    let added = directories.iter();
+    let added = added.map(|directory| format!("$ORIGIN/{up}{core}/{directory}"));
+    let added: Rpath = added.collect::<Vec<_>>().join(":").parse()?;
+    Ok(own_rpath(path, facts)?.join(&added))
+}
+
+/// The run path that the file has in the artifact.
+pub(super) fn own_rpath(path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
+    let text = facts.run_path().unwrap_or_default();
+    text.parse()
+        .with_context(|| format!("failed to read the run path of `{path}`"))
+}
+
 /// The ELF facts of a file that the dynamic loader may load; `None` for other files.
 pub(super) fn loaded(facts: &FileFacts) -> Option<&ElfFacts> {
     let elf = facts.elf.as_deref();
@@ -371,4 +395,44 @@ pub(super) fn escaping_link(path: &RelPath, text: &str, owned: &Owned<'_>) -> Er
         anyhow!("link `{path}` of artifact `{artifact}` leads out of it: `{text}`"),
         "make it relative and point it at a file of the same artifact",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::{self, write::SharedObject};
+
+    fn run_path(path: &str, library: &SharedObject) -> String {
+        let directories = ["lib", "lib/rocm_sysdeps/lib"].map(|it| it.parse().unwrap());
+        let facts = elf::read(&library.build()).unwrap().unwrap();
+        let rpath = extended(
+            "_rocm_sdk_core",
+            &directories,
+            &path.parse().unwrap(),
+            &facts,
+        );
+        rpath.unwrap().to_string()
+    }
+
+    #[test]
+    fn the_way_to_the_core_package_starts_at_the_depth_of_the_file() {
+        let library = || SharedObject::new("libx.so.1").runpath("$ORIGIN");
+        insta::assert_snapshot!(
+            run_path("lib/libx.so.1", &library()),
+            @"$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib"
+        );
+        insta::assert_snapshot!(
+            run_path("libx.so.1", &library()),
+            @"$ORIGIN:$ORIGIN/../_rocm_sdk_core/lib:$ORIGIN/../_rocm_sdk_core/lib/rocm_sysdeps/lib"
+        );
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_said_twice() {
+        let library = SharedObject::new("libx.so.1").rpath("$ORIGIN/../../_rocm_sdk_core/lib:/b");
+        insta::assert_snapshot!(
+            run_path("lib/libx.so.1", &library),
+            @"$ORIGIN/../../_rocm_sdk_core/lib:/b:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib"
+        );
+    }
 }

@@ -64,11 +64,6 @@ pub(super) const ROCM_TOP: &[Text] = texts!("rocm":
     "setup.py",
 );
 
-const CORE: &[Text] = texts!("rocm_sdk_core": "__init__.py", "py.typed");
-const LIBRARIES: &[Text] = texts!("rocm_sdk_libraries": "__init__.py", "py.typed");
-const DEVEL: &[Text] = texts!("rocm_sdk_devel": "__init__.py", "py.typed");
-const PROFILER: &[Text] = texts!("rocm_profiler": "__init__.py", "py.typed");
-
 /// The Python files of a package for a target or family.
 ///
 /// A device package has none, because it only adds files to the libraries package. A runtime
@@ -78,20 +73,26 @@ pub fn files(
     package: &PackageSpec,
     target: Option<&Scope>,
 ) -> Vec<(&'static str, String)> {
-    let own = match package.name.as_str() {
-        "meta" => ROCM_SDK,
-        "core" => CORE,
-        "libraries" => LIBRARIES,
-        "devel" => DEVEL,
-        "profiler" => PROFILER,
-        _ => &[],
+    let module = |text: &str| {
+        vec![
+            ("__init__.py", text.to_owned()),
+            ("py.typed", String::new()),
+        ]
     };
-    let own = own.iter().map(|(name, text)| (*name, (*text).to_owned()));
-    let mut files: Vec<_> = own.collect();
-    if files.is_empty() && package.kind == PackageKind::Runtime {
-        let purpose = format!("\"\"\"The files of `{}`.\"\"\"\n", package.name);
-        files.extend([("__init__.py", purpose), ("py.typed", String::new())]);
-    }
+    let mut files = match package.name.as_str() {
+        "meta" => ROCM_SDK
+            .iter()
+            .map(|(name, text)| (*name, (*text).to_owned()))
+            .collect(),
+        "core" => module(include_str!("python/rocm_sdk_core/__init__.py")),
+        "libraries" => module(include_str!("python/rocm_sdk_libraries/__init__.py")),
+        "devel" => module(include_str!("python/rocm_sdk_devel/__init__.py")),
+        "profiler" => module(include_str!("python/rocm_profiler/__init__.py")),
+        other if package.kind == PackageKind::Runtime => {
+            module(&format!("\"\"\"The files of `{other}`.\"\"\"\n"))
+        }
+        _ => Vec::new(),
+    };
     files.extend(console_scripts(package).map(|text| ("_cli.py", text)));
     if !files.is_empty() {
         let dist_info = dist_info::render(info, &package.name, target);

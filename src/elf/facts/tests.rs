@@ -266,3 +266,12 @@ fn a_long_string_is_not_read_for_every_reference_to_it() {
     assert_eq!(facts(&often(17).build()).needed.len(), 17);
     insta::assert_snapshot!(refusal(&often(18).build()), @"dynamic strings of more than 1048576 bytes");
 }
+
+#[test]
+fn the_run_path_of_a_library_that_needs_nothing_is_not_searched() {
+    let is_searched = |library: SharedObject| facts(&library.build()).is_searched();
+    let library = || SharedObject::new("liba.so.1");
+    assert!(!is_searched(library()));
+    assert!(is_searched(library().needs("libb.so")));
+    assert!(is_searched(library().runpath("$ORIGIN")));
+}

@@ -11,8 +11,7 @@ use crate::{
     package::{
         describe::Devel,
         plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, way},
-        runtime::{Claims, Files, escaping_link, loaded, origin},
-        search,
+        runtime::{Claims, Files, escaping_link, loaded, origin, own_rpath},
     },
     relpath::RelPath,
     run::Platform,
@@ -76,10 +75,9 @@ fn own(path: &RelPath, owned: &Owned<'_>, platform: Platform) -> Result<SdkEntry
             _ => return Ok(SdkEntry::Link(text.clone())),
         },
     };
-    let searched = loaded(facts).filter(|elf| {
-        platform == Platform::Linux && elf.run_path().is_some() && search::is_searched(elf)
-    });
-    let rpath = searched.map(|elf| search::own(path, elf)).transpose()?;
+    let searched = loaded(facts)
+        .filter(|elf| platform == Platform::Linux && elf.run_path().is_some() && elf.is_searched());
+    let rpath = searched.map(|elf| own_rpath(path, elf)).transpose()?;
     let origin = origin(owned, &owned.file.source, facts);
     Ok(SdkEntry::File(origin, rpath))
 }
@@ -97,7 +95,7 @@ type Names = BTreeMap<RelPath, BTreeSet<RelPath>>;
 /// directories. So the library gets its entries a second time, adjusted, for each directory with a
 /// symlink to it. Programs do not need this: their `$ORIGIN` comes from `/proc/self/exe`, which the
 /// kernel has resolved. See `$ORIGIN` in ld.so(8).
-pub(super) fn extend_run_paths(claims: &mut Claims<'_>, devels: &mut [Devel]) -> Result<()> {
+pub(super) fn extend_run_paths(claims: &mut Claims<'_>, devels: &mut [Devel]) {
     let mut of_claims = vec![Names::new(); claims.0.len()];
     let mut of_trees = vec![Names::new(); devels.len()];
     for (claim, names) in claims.0.iter().zip(&mut of_claims) {
@@ -115,18 +113,17 @@ pub(super) fn extend_run_paths(claims: &mut Claims<'_>, devels: &mut [Devel]) ->
     for (claim, names) in claims.0.iter_mut().zip(of_claims) {
         for (path, names) in names {
             if let Some(MemberSource::File(origin, Some(rpath))) = claim.members.0.get_mut(&path) {
-                extend(origin, rpath, &path, &names)?;
+                extend(origin, rpath, &path, &names);
             }
         }
     }
     for (devel, names) in devels.iter_mut().zip(of_trees) {
         for (path, names) in names {
             if let Some((origin, rpath)) = devel.tree.run_path_mut(&path) {
-                extend(origin, rpath, &path, &names)?;
+                extend(origin, rpath, &path, &names);
             }
         }
     }
-    Ok(())
 }
 
 fn add(names: &mut Names, name: RelPath, file: RelPath) {
@@ -136,15 +133,9 @@ fn add(names: &mut Names, name: RelPath, file: RelPath) {
 }
 
 /// Adds the entries of a library's run path as seen from the directory of each name.
-fn extend(
-    origin: &BuildOrigin,
-    rpath: &mut Rpath,
-    file: &RelPath,
-    names: &BTreeSet<RelPath>,
-) -> Result<()> {
+fn extend(origin: &BuildOrigin, rpath: &mut Rpath, file: &RelPath, names: &BTreeSet<RelPath>) {
     let own = rpath.clone();
     for name in names.iter().filter(|_| origin.is_library) {
-        *rpath = rpath.join(&search::seen_from(&own, file, name)?);
+        *rpath = rpath.join(&own.seen_from(file, name));
     }
-    Ok(())
 }
