@@ -15,7 +15,7 @@ use crate::{
         BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
         assemble::{AssembleSettings, Existing, pipeline::BLOCK},
         build::{Build, BuildSelection},
-        document::{BuildAnswer, PlanDocument},
+        document::BuildAnswer,
     },
     run::Platform,
     set::LocalSet,
@@ -136,7 +136,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     let build = Build::plan(&tree, &options, &selection, dest, world)?;
     build.ensure_complete()?;
     if args.plan {
-        return world.console.answer(&PlanDocument::from(&build.plan));
+        return world.console.answer(&build.plan);
     }
     let existing = if args.clean {
         Existing::Replace
@@ -145,7 +145,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     };
     let made = build.make(dest, existing, world)?;
     LocalSet::built(dest, &build.plan, &build.manifest()?, &made, world)?;
-    world.console.answer(&BuildAnswer::new(&made))
+    world.console.answer(&BuildAnswer { packages: &made })
 }
 
 impl BuildArgs {

@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
 
 use crate::{
     artifact::TreeForm,
@@ -11,30 +12,15 @@ use crate::{
     elf::Rpath,
     error::{Context as _, Hint as _, Result, ensure},
     package::{
-        DistributionMode,
         assemble::MadePackage,
         plan::{BuildOrigin, BuildPlan, MemberSource, PackagePlan, SdkEntry, SdkTree},
     },
     relpath::RelPath,
+    target::Scope,
     wheel::FileMode,
 };
 
 const SCHEMA: &str = "rocwheel-plan-v1";
-
-/// A plan. `build --plan --format json` writes it, and `check --planned` reads it. Readers ignore
-/// unknown fields, so later versions may add some.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PlanDocument {
-    schema: String,
-    version: String,
-    mode: DistributionMode,
-    platform: String,
-    targets: Vec<String>,
-    pub packages: Vec<PlannedPackage>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    without: Vec<String>,
-    notes: Vec<String>,
-}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlannedPackage {
@@ -94,32 +80,43 @@ pub enum PlannedSource {
     Other,
 }
 
-impl PlanDocument {
-    pub fn parse(text: &str) -> Result<Self> {
-        let read = || -> Result<Self> {
-            let value: serde_json::Value = serde_json::from_str(text)?;
-            let schema = &value["schema"];
-            ensure!(schema == SCHEMA, "its schema is {schema}");
-            Ok(serde_json::from_value(value)?)
-        };
-        read()
-            .context("failed to read a plan")
-            .hint("write it with `rocwheel build --plan --format json`")
+/// Reads the packages of a plan that `build --plan --format json` wrote. Unknown fields are
+/// ignored, so later versions may add some.
+pub fn parse(text: &str) -> Result<Vec<PlannedPackage>> {
+    let read = || -> Result<_> {
+        let mut document: serde_json::Value = serde_json::from_str(text)?;
+        let schema = &document["schema"];
+        ensure!(schema == SCHEMA, "its schema is {schema}");
+        Ok(serde_json::from_value(document["packages"].take())?)
+    };
+    read()
+        .context("failed to read a plan")
+        .hint("write it with `rocwheel build --plan --format json`")
+}
+
+impl Serialize for BuildPlan {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let targets = self.targets.iter().map(Scope::to_string);
+        let mut document = json!({
+            "schema": SCHEMA,
+            "version": self.version.to_string(),
+            "mode": self.mode,
+            "platform": self.platform.to_string(),
+            "targets": targets.collect::<Vec<_>>(),
+            "packages": self.planned(),
+        });
+        if !self.without.is_empty() {
+            document["without"] = json!(self.without);
+        }
+        document["notes"] = json!(self.notes);
+        document.serialize(to)
     }
 }
 
-impl From<&BuildPlan> for PlanDocument {
-    fn from(plan: &BuildPlan) -> Self {
-        Self {
-            schema: SCHEMA.to_owned(),
-            version: plan.version.to_string(),
-            mode: plan.mode,
-            platform: plan.platform.to_string(),
-            targets: plan.targets.iter().map(ToString::to_string).collect(),
-            packages: plan.packages.iter().map(planned).collect(),
-            without: plan.without.clone(),
-            notes: plan.notes.clone(),
-        }
+impl BuildPlan {
+    /// The packages as `check --planned` reads them.
+    pub fn planned(&self) -> Vec<PlannedPackage> {
+        self.packages.iter().map(planned).collect()
     }
 }
 
@@ -202,9 +199,9 @@ fn file(origin: &BuildOrigin, rpath: Option<&Rpath>) -> PlannedSource {
 }
 
 /// Each package with its members, one on a line, and then the notes.
-impl fmt::Display for PlanDocument {
+impl fmt::Display for BuildPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for package in &self.packages {
+        for package in self.planned() {
             write!(f, "{package}\n\n")?;
         }
         for note in &self.notes {
@@ -261,18 +258,9 @@ fn on_one_line(name: &str) -> String {
 
 /// The JSON that `build` prints at its end.
 #[derive(Serialize)]
+#[serde(tag = "schema", rename = "rocwheel-build-v1")]
 pub struct BuildAnswer<'a> {
-    schema: &'static str,
-    packages: &'a [MadePackage],
-}
-
-impl<'a> BuildAnswer<'a> {
-    pub fn new(packages: &'a [MadePackage]) -> Self {
-        Self {
-            schema: "rocwheel-build-v1",
-            packages,
-        }
-    }
+    pub packages: &'a [MadePackage],
 }
 
 impl fmt::Display for BuildAnswer<'_> {
@@ -293,9 +281,9 @@ mod tests {
             "targets":[],"notes":[],"packages":[{"path":"a.whl","package":"a","name":"a","members":[
             {"path":"a","executable":true,"source":"copy","artifact":"x","file":"/x/a","size":3},
             {"path":"e","source":"later"}]}]}"#;
-        let plan = PlanDocument::parse(text).unwrap();
-        let [package] = &plan.packages[..] else {
-            panic!("{plan:?}")
+        let packages = parse(text).unwrap();
+        let [package] = &packages[..] else {
+            panic!("{packages:?}")
         };
         assert!(matches!(package.members[1].source, PlannedSource::Other));
     }
@@ -303,7 +291,7 @@ mod tests {
     #[test]
     fn anything_else_is_refused_in_words() {
         let refused = ["{", r#"{"schema":"rocwheel-check-v1"}"#]
-            .map(|text| render(&PlanDocument::parse(text).unwrap_err()));
+            .map(|text| render(&parse(text).unwrap_err()));
         insta::assert_snapshot!(refused.concat(), @r#"
         error: failed to read a plan
           caused by: EOF while parsing an object at line 1 column 1

@@ -9,7 +9,7 @@ use crate::{
         rule::{self, Finding, Findings},
     },
     digest::Sha256,
-    package::document::{PlanDocument, PlannedMember, PlannedPackage, PlannedSource as Source},
+    package::document::{PlannedMember, PlannedPackage, PlannedSource as Source},
 };
 
 /// A file of an artifact (artifact and path), and its planned run path.
@@ -19,8 +19,8 @@ type Original = (String, String, Option<String>);
 pub type Digests = BTreeMap<Original, Sha256>;
 
 /// Every file of an artifact that a plan names.
-pub fn originals(plan: &PlanDocument) -> BTreeSet<Original> {
-    let members = plan.packages.iter().flat_map(|it| &it.members);
+pub fn originals(plan: &[PlannedPackage]) -> BTreeSet<Original> {
+    let members = plan.iter().flat_map(|it| &it.members);
     let with_trees = members.flat_map(|member| match &member.source {
         Source::Tree { members, .. } => members.iter().collect(),
         _ => vec![member],
@@ -42,9 +42,9 @@ fn original(source: &Source) -> Option<Original> {
 }
 
 /// The differences between a set and a plan. The bytes of a file are compared if `digests` has it.
-pub fn differences(set: &SetFacts, plan: &PlanDocument, digests: &Digests) -> Vec<Finding> {
+pub fn differences(set: &SetFacts, plan: &[PlannedPackage], digests: &Digests) -> Vec<Finding> {
     let mut findings = Findings::default();
-    let planned = plan.packages.iter().map(|it| (it.path.as_str(), it));
+    let planned = plan.iter().map(|it| (it.path.as_str(), it));
     let mut planned: BTreeMap<&str, &PlannedPackage> = planned.collect();
     for package in set.packages().filter(|it| !planned.contains_key(it.file)) {
         let fact = "in the set, and not planned";
@@ -224,6 +224,7 @@ fn content_change(content: &ContentFacts, source: &Source, digests: &Digests) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::package::document;
 
     #[test]
     fn the_files_that_a_plan_names_are_found_once_each() {
@@ -237,7 +238,7 @@ mod tests {
             ("x".to_owned(), file.to_owned(), rpath.map(str::to_owned))
         };
         assert_eq!(
-            originals(&PlanDocument::parse(text).unwrap()),
+            originals(&document::parse(text).unwrap()),
             [x("/x/a", None), x("/x/b", Some("$ORIGIN"))].into()
         );
     }

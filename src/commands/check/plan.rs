@@ -21,7 +21,7 @@ use crate::{
         BuildOptions,
         build::{Build, BuildSelection},
         dist_info,
-        document::PlanDocument,
+        document::{self, PlannedPackage},
     },
     parallel,
     run::Platform,
@@ -56,7 +56,7 @@ impl PlanArgs {
     ) -> Result<Vec<Finding>> {
         let plan = match (&self.planned, &self.artifact_dir) {
             (Some(file), _) => {
-                let read = || PlanDocument::parse(&fs::read_to_string(file)?);
+                let read = || document::parse(&fs::read_to_string(file)?);
                 read().with_context(|| format!("failed to compare with `{}`", file.display()))?
             }
             (None, Some(artifacts)) => self.planned_from(artifacts, set, jobs, world)?,
@@ -77,8 +77,8 @@ impl PlanArgs {
         set: &SetFacts,
         jobs: &Jobs,
         world: &World,
-    ) -> Result<PlanDocument> {
-        let plan = || -> Result<PlanDocument> {
+    ) -> Result<Vec<PlannedPackage>> {
+        let plan = || -> Result<_> {
             let (platform, version) = one(set)
                 .hint("pass what `rocwheel build --plan --format json` wrote to `--planned`")?;
             build::ensure_all(artifacts)?;
@@ -91,7 +91,7 @@ impl PlanArgs {
             options.catalog = options.catalog.without(&without)?;
             let tree = input::scan(artifacts, jobs.count(), world)?;
             let build = Build::plan(&tree, &options, &BuildSelection::All, Path::new(""), world)?;
-            Ok(PlanDocument::from(&build.plan))
+            Ok(build.plan.planned())
         };
         plan().with_context(|| format!("failed to plan what `{}` makes", artifacts.display()))
     }
@@ -122,7 +122,12 @@ fn one(set: &SetFacts) -> Result<(Platform, String)> {
 }
 
 /// The digests of the files that a plan makes from the artifacts.
-fn digests(plan: &PlanDocument, artifacts: &Path, jobs: &Jobs, world: &World) -> Result<Digests> {
+fn digests(
+    plan: &[PlannedPackage],
+    artifacts: &Path,
+    jobs: &Jobs,
+    world: &World,
+) -> Result<Digests> {
     // Archives that were split off during the build are deleted at its end.
     let is_there = |file: &str| !Path::new(file).iter().any(|it| it == SPLIT);
     let originals = originals(plan).into_iter();

@@ -7,7 +7,6 @@ use crate::{
     elf::{self, ElfFacts, Machine, write::SharedObject},
     error::{Result, render},
     package::{
-        document::PlanDocument,
         naming::DistributionMode,
         plan::BuildPlan,
         planner::plan,
@@ -210,9 +209,8 @@ impl Fixture {
         let plan = self.plan();
         let mut packages = plan.packages.iter();
         let at = packages.position(|package| package.label.dist == dist);
-        let document = PlanDocument::from(&plan);
         let text = at
-            .map(|at| document.packages[at].to_string())
+            .map(|at| plan.planned()[at].to_string())
             .unwrap_or_default();
         let shown = text.lines().skip(1).filter(|line| !line.contains(" text "));
         let of_others = |note: &&String| !note.ends_with(": it is left out");
@@ -228,7 +226,7 @@ impl Fixture {
     /// The error of a plan that fails.
     pub(super) fn refusal(&self) -> String {
         match self.try_plan() {
-            Ok(plan) => format!("a plan:\n{}", PlanDocument::from(&plan)),
+            Ok(plan) => format!("a plan:\n{plan}"),
             Err(error) => render(&error),
         }
     }

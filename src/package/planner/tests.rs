@@ -6,7 +6,6 @@ mod legacy;
 mod runtime;
 
 use crate::package::{
-    document::PlanDocument,
     plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
     planner::fixture::{Fixture, file, library, script},
 };
@@ -27,7 +26,7 @@ fn names_in(shown: &str) -> String {
 
 /// The plan without Python files, so that snapshots do not depend on their sizes.
 fn outline(plan: &BuildPlan) -> String {
-    let text = PlanDocument::from(plan).to_string();
+    let text = plan.to_string();
     let lines = text.lines().filter_map(|line| {
         let (line, _) = line.split_once(" (").unwrap_or((line, ""));
         let python = line.starts_with("  text   rocm_") && !line.contains(".dist-info/");
@@ -391,10 +390,9 @@ fn a_part_of_a_set_is_that_part_of_the_whole() {
     let kept = |names: &[&str]| {
         let mut plan = split().plan();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        plan.keep(&names)
-            .map(|()| PlanDocument::from(&plan).to_string())
+        plan.keep(&names).map(|()| plan.to_string())
     };
-    let whole = PlanDocument::from(&split().plan()).to_string();
+    let whole = split().plan().to_string();
     let some = kept(&["device-gfx942", "rocm", "rocm-sdk-core"]).unwrap();
     assert!(some.lines().all(|line| whole.contains(line)));
     insta::assert_snapshot!(names_in(&some), @"
