@@ -4,15 +4,13 @@
 //! that reads like a table of contents, and the functions that it calls. It prints only through
 //! [`World`].
 
-pub mod action;
 pub mod args;
 pub mod build;
 pub mod check;
-pub mod completions;
+pub mod describe;
 pub mod fetch;
 pub mod index;
 pub mod kpack;
-pub mod man;
 pub mod pipeline;
 pub mod place;
 pub mod split;
@@ -68,11 +66,11 @@ enum Command {
     Place(place::PlaceCommandArgs),
     Kpack(kpack::KpackArgs),
     #[command(hide = true)]
-    Action(action::ActionArgs),
+    Action(describe::ActionArgs),
     #[command(hide = true)]
-    Completions(completions::CompletionsArgs),
+    Completions(describe::CompletionsArgs),
     #[command(hide = true)]
-    Man(man::ManArgs),
+    Man(describe::ManArgs),
 }
 
 impl Cli {
@@ -98,9 +96,9 @@ impl Command {
             Self::Place(args) => place::run(args, world),
             Self::Split(args) => split::run(args, world),
             Self::Kpack(args) => kpack::run(args, world),
-            Self::Action(args) => action::run(args, world),
-            Self::Completions(args) => completions::run(args, world),
-            Self::Man(args) => man::run(args, world),
+            Self::Action(_) => describe::action(world),
+            Self::Completions(args) => describe::completions(args, world),
+            Self::Man(args) => describe::man(args, world),
         }
     }
 }
