@@ -11,7 +11,6 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread::available_parallelism,
     time::Duration,
 };
 
@@ -39,9 +38,7 @@ pub struct Jobs {
 
 impl Jobs {
     pub fn count(&self) -> NonZeroUsize {
-        self.jobs
-            .or_else(|| available_parallelism().ok())
-            .unwrap_or(NonZeroUsize::MIN)
+        self.jobs.unwrap_or_else(World::jobs)
     }
 }
 

@@ -68,7 +68,7 @@ impl World {
     }
 
     /// The default number of threads: one for each processor.
-    pub fn jobs(&self) -> NonZeroUsize {
+    pub fn jobs() -> NonZeroUsize {
         available_parallelism().unwrap_or(NonZeroUsize::MIN)
     }
 }

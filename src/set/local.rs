@@ -97,7 +97,7 @@ impl LocalSet {
             place,
             layout,
             known: &known,
-            at_once: world.jobs(),
+            at_once: World::jobs(),
             watch: Watch {
                 stop: &world.stop,
                 progress: &world.console.progress("Reading", root.display(), None),

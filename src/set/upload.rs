@@ -242,7 +242,7 @@ fn items(local: &LocalSet, set: &SetJson, is_part: bool, world: &World) -> Resul
             packages,
             set,
             layout,
-            world.jobs(),
+            World::jobs(),
             &world.stop,
         )?);
     } else if set.identity.version.is_some() {
