@@ -49,15 +49,14 @@ pub fn read(
     Ok(tree)
 }
 
-/// The names of the artifacts that [`read`] would read. Fails like it if there are none.
-pub fn names(directory: &Path) -> Result<Vec<String>> {
+/// The archives and the artifacts that [`read`] would read. Fails like it if there are none.
+pub fn names(directory: &Path) -> Result<(Archives, Vec<ArtifactName>)> {
     let archives = archives(directory)?;
-    let mut names: Vec<String> = archives.iter().map(|(_, name)| name.to_string()).collect();
+    let mut artifacts = Vec::new();
     if archives.is_empty() || has_artifacts(directory)? {
-        let artifacts = ArtifactTree::names(directory)?;
-        names.extend(artifacts.iter().map(ToString::to_string));
+        artifacts = ArtifactTree::names(directory)?;
     }
-    Ok(names)
+    Ok((archives, artifacts))
 }
 
 /// Scans only the artifacts of these names. The directory may have others from earlier runs.

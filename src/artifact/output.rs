@@ -8,9 +8,10 @@ use std::{
 use fs_err as fs;
 
 use crate::{
-    artifact::ArtifactName,
+    artifact::{ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile},
     atomic::{self, StagedDir},
     error::{Hint as _, Result, anyhow},
+    relpath::RelPath,
 };
 
 /// This file lists the artifacts that are being renamed into place. While it exists, the artifacts
@@ -48,8 +49,51 @@ impl ArtifactOutput {
     }
 
     /// The directory to write an artifact to.
-    pub fn place(&self, name: &str) -> PathBuf {
+    fn place(&self, name: &str) -> PathBuf {
         self.staging.path().join(name)
+    }
+
+    /// The path of a file of an artifact. The directory for it exists.
+    pub fn path(&self, name: &str, basedir: &RelPath, path: &RelPath) -> Result<PathBuf> {
+        let place = self.place(name).join(basedir.join(path).as_str());
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        Ok(place)
+    }
+
+    /// Adds a directory or a symlink to an artifact. A file is left to the caller, who gets its path
+    /// and its facts.
+    pub fn add<'a>(
+        &self,
+        name: &str,
+        file: &'a TreeFile,
+    ) -> Result<Option<(PathBuf, &'a FileFacts)>> {
+        let to = self.path(name, &file.basedir, &file.path)?;
+        match &file.content {
+            TreeContent::Directory => fs::create_dir_all(&to)?,
+            TreeContent::Link { text, .. } => symlink(text, &to)?,
+            TreeContent::File(facts) => return Ok(Some((to, facts))),
+        }
+        Ok(None)
+    }
+
+    /// Writes the manifest of an artifact.
+    pub fn describe<'a>(
+        &self,
+        name: &str,
+        basedirs: impl IntoIterator<Item = &'a RelPath>,
+    ) -> Result<()> {
+        let place = self.place(name);
+        fs::create_dir_all(&place)?;
+        let lines = basedirs
+            .into_iter()
+            .flat_map(|basedir| [basedir.as_str(), "\n"]);
+        let manifest: String = lines.collect();
+        Ok(fs::write(
+            place.join(ArtifactManifest::FILE_NAME),
+            manifest,
+        )?)
     }
 
     /// Renames all artifacts to their final names.
@@ -61,6 +105,20 @@ impl ArtifactOutput {
         }
         Ok(fs::remove_file(mark)?)
     }
+}
+
+/// Creates a symlink with this text. The target is not checked.
+#[cfg(unix)]
+fn symlink(text: &str, place: &Path) -> Result<()> {
+    Ok(fs::os::unix::fs::symlink(text, place)?)
+}
+
+#[cfg(not(unix))]
+fn symlink(text: &str, place: &Path) -> Result<()> {
+    crate::error::bail!(
+        "symlinks cannot be written here: `{}` to `{text}`",
+        place.display()
+    )
 }
 
 fn clear_unfinished(directory: &Path) -> Result<()> {

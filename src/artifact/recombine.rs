@@ -15,8 +15,7 @@ use serde::Serialize;
 
 use crate::{
     artifact::{
-        Artifact, ArtifactManifest, ArtifactName, ArtifactOutput, Component, FileAt, TreeContent,
-        TreeFile, TreeForm, split::link,
+        Artifact, ArtifactName, ArtifactOutput, Component, FileAt, TreeContent, TreeFile, TreeForm,
     },
     elf::{PatchedReader, ReadAt},
     error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
@@ -149,8 +148,6 @@ pub fn recombine(
     stop: &Stop,
 ) -> Result<RecombinedArtifact> {
     ensure_fit(parts.iter().copied(), jobs, stop)?;
-    let place = output.place(&name.to_string());
-    fs::create_dir_all(&place)?;
     let files = merged(parts)?;
     let archives = archives(&files)?;
     let mut code = index(&archives)?;
@@ -165,41 +162,33 @@ pub fn recombine(
         if is_archive(&file.path) {
             continue;
         }
-        let name = file.basedir.join(&file.path).to_string();
-        let to = place.join(&name);
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent)?;
+        let Some((to, facts)) = output.add(&made.name, file)? else {
+            continue;
+        };
+        if facts.elf.is_some() && is_split(&file.source)? {
+            ensure!(
+                !archives.is_empty(),
+                "a binary has no code, and no archive has it: `{}`",
+                file.path
+            );
+            let name = file.basedir.join(&file.path).to_string();
+            let bundles = code.remove(&name).unwrap_or_default();
+            let count = restore(&file.source, &bundles, &to)
+                .with_context(|| format!("failed to recombine `{}`", file.source.display()))?;
+            made.code_objects += count;
+            made.binaries += 1;
+        } else {
+            fs::copy(&file.source, &to)?;
         }
-        match &file.content {
-            TreeContent::Directory => fs::create_dir_all(&to)?,
-            TreeContent::Link { text, .. } => link(text, &to)?,
-            TreeContent::File(facts) => {
-                if facts.elf.is_some() && is_split(&file.source)? {
-                    ensure!(
-                        !archives.is_empty(),
-                        "a binary has no code, and no archive has it: `{}`",
-                        file.path
-                    );
-                    let bundles = code.remove(&name).unwrap_or_default();
-                    let count = restore(&file.source, &bundles, &to).with_context(|| {
-                        format!("failed to recombine `{}`", file.source.display())
-                    })?;
-                    made.code_objects += count;
-                    made.binaries += 1;
-                } else {
-                    fs::copy(&file.source, &to)?;
-                }
-                made.size += fs::metadata(&to)?.len();
-            }
-        }
+        made.size += fs::metadata(&to)?.len();
     }
     if let Some(name) = code.keys().next() {
         return Err(anyhow!("no binary for the code of `{name}`")).hint(
             "put all artifacts of one `split` into `--artifact-dir`, the generic one too; Windows binaries cannot be recombined",
         );
     }
-    let manifest = manifest(parts);
-    fs::write(place.join(ArtifactManifest::FILE_NAME), manifest)?;
+    let basedirs = parts.iter().flat_map(|part| &part.basedirs).unique();
+    output.describe(&made.name, basedirs.map(|basedir| &**basedir))?;
     Ok(made)
 }
 
@@ -339,13 +328,6 @@ fn accept(file: &FileAt, wanted: &[usize], lens: &[u64]) -> Result<()> {
     let found: Vec<u64> = fat.bundles.iter().map(|bundle| bundle.len).collect();
     ensure!(found == lens, "the bundles are not those that were written");
     Ok(())
-}
-
-/// The manifest: the base directories of all parts, each once.
-fn manifest(parts: &[&Artifact]) -> String {
-    let basedirs = parts.iter().flat_map(|part| &part.basedirs);
-    let lines = basedirs.unique().map(|basedir| [basedir.as_str(), "\n"]);
-    lines.flatten().collect()
 }
 
 #[cfg(test)]

@@ -9,18 +9,8 @@ const EMBEDDED: &[u8] = include_bytes!("sample.tar");
 
 /// One archive of the sample, such as `blas_lib_generic.tar.zst`.
 pub struct SampleArchive {
-    file_name: String,
-    bytes: &'static [u8],
-}
-
-impl SampleArchive {
-    pub fn file_name(&self) -> &str {
-        &self.file_name
-    }
-
-    pub fn bytes(&self) -> &'static [u8] {
-        self.bytes
-    }
+    pub file_name: String,
+    pub bytes: &'static [u8],
 }
 
 /// All archives of the sample.
@@ -51,7 +41,7 @@ mod tests {
     #[test]
     fn every_archive_is_an_artifact_and_no_name_appears_twice() {
         let archives = archives().unwrap();
-        let mut names: Vec<&str> = archives.iter().map(SampleArchive::file_name).collect();
+        let mut names: Vec<&str> = archives.iter().map(|it| it.file_name.as_str()).collect();
         for name in &names {
             name.parse::<ArchiveName>().unwrap();
         }

@@ -85,15 +85,11 @@ pub fn unpack(
 /// An unpacked artifact without its final name. Dropping it deletes it.
 pub struct Staged {
     staging: StagedDir,
-    unpacked: Unpacked,
+    /// What was unpacked, with the directory that is its final name.
+    pub unpacked: Unpacked,
 }
 
 impl Staged {
-    /// What was unpacked, with the directory that is its final name.
-    pub fn unpacked(&self) -> &Unpacked {
-        &self.unpacked
-    }
-
     /// Renames the artifact to its final name. An older one is replaced.
     pub fn commit(self) -> Result<Unpacked> {
         self.staging.replace()?;

@@ -40,6 +40,9 @@ pub struct BuildArgs {
     /// Directory in which `dist` is created
     #[arg(long, value_name = "DIR")]
     pub dest_dir: PathBuf,
+    /// Platform of the packages
+    #[arg(long, value_name = "PLATFORM", default_value = "linux")]
+    platform: Platform,
     #[command(flatten)]
     pub what: BuildInputs,
     /// Build only these packages of the set: `core`, `device-gfx942`, `rocm-sdk-devel`
@@ -74,9 +77,6 @@ pub struct BuildInputs {
     /// Suffix for the import names of the packages, so that two sets can be installed side by side
     #[arg(long, value_name = "SUFFIX")]
     version_suffix: Option<ImportSuffix>,
-    /// Platform of the packages
-    #[arg(long, value_name = "PLATFORM", default_value = "linux")]
-    pub platform: Platform,
     /// Families or targets that `rocm` offers on Linux, comma-separated
     #[arg(long, value_name = "LIST")]
     linux_amdgpu_families: Option<String>,
@@ -128,7 +128,7 @@ struct Tarball {
 }
 
 pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
-    let options = args.what.options()?;
+    let options = args.what.options(args.platform)?;
     let selection = args.selection(&options)?;
     let _lock = args.lock()?;
     let (jobs, dest) = (options.settings.jobs, &args.dest_dir);
@@ -203,14 +203,14 @@ impl BuildArgs {
 }
 
 impl BuildInputs {
-    pub fn options(&self) -> Result<BuildOptions> {
+    pub fn options(&self, platform: Platform) -> Result<BuildOptions> {
         let tag = self.wheel_platform_tag.as_deref();
-        let tag = tag.unwrap_or(self.platform.wheel_tag());
+        let tag = tag.unwrap_or(platform.wheel_tag());
         Ok(BuildOptions {
             catalog: self.catalog()?,
             version: self.version.clone().flatten(),
             suffix: self.version_suffix.clone().unwrap_or_default(),
-            platform: self.platform,
+            platform,
             linux: targets(self.linux_amdgpu_families.as_deref())?,
             windows: targets(self.windows_amdgpu_families.as_deref())?,
             tag: format!("py3-none-{tag}")

@@ -13,7 +13,7 @@ use crate::{
     error::{Result, ensure},
     fetch::{FetchRequest, Keeper, LazyGitHub, OutputForm, Search, Wish},
     github::Workflow,
-    run::{ArtifactGroup, Run, RunId},
+    run::{ArtifactGroup, Platform, Run, RunId},
     target::split_list,
 };
 
@@ -96,7 +96,7 @@ impl FetchArgs {
 pub struct ChoiceArgs {
     /// Family that the run was built for: fetch its artifacts and the generic ones
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
-    artifact_group: Option<ArtifactGroup>,
+    pub artifact_group: Option<ArtifactGroup>,
     /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all`
     #[arg(long, value_name = "FAMILIES", env = "AMDGPU_FAMILIES")]
     amdgpu_families: Option<String>,
@@ -224,9 +224,9 @@ impl ChoiceArgs {
         self.run.resolve(run, &self.github, world)
     }
 
-    /// The family that the run was built for.
-    pub fn group(&self) -> Option<&ArtifactGroup> {
-        self.artifact_group.as_ref()
+    /// The platform of the run, which is that of its packages.
+    pub fn platform(&self) -> Platform {
+        self.run.platform()
     }
 
     /// Whether the arguments select only some families or targets.

@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{ArgGroup, ArgMatches, Command, FromArgMatches};
-use itertools::Itertools as _;
+use clap::ArgGroup;
 
 use super::{
     World,
@@ -15,7 +14,7 @@ use super::{
     summary,
 };
 use crate::{
-    artifact::{ArchiveName, ArtifactTree, TherockManifest, input, sample},
+    artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
     atomic::lock::{Lock, LockPurpose},
     check::Report,
     console::many,
@@ -23,7 +22,7 @@ use crate::{
     fetch::{FetchJob, OutputForm, Wish},
     location::Location,
     package::{
-        Expected,
+        BuildOptions, Expected,
         assemble::Existing,
         build::{Build, BuildSelection},
     },
@@ -39,13 +38,12 @@ use crate::{
 /// Fetches or unpacks the artifacts, builds, checks, indexes, and publishes to a directory laid out
 /// like the run's bucket. Ends with the commands that install the packages. Uploads nothing.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("platform", |it| it.default_value("linux").help("Platform of the packages")))]
 #[command(after_help = "Examples:
   rocwheel pipeline --sample --output-dir out
   rocwheel pipeline --artifact-dir artifacts --output-dir out --dry-run
   rocwheel pipeline --run-id 21440027240 --output-dir out")]
 pub struct PipelineArgs {
-    #[command(flatten)]
-    origin: OriginArgs,
     /// Directory for the artifacts, the packages and the published set
     #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
@@ -66,6 +64,8 @@ pub struct PipelineArgs {
     summary: Option<PathBuf>,
     #[command(flatten)]
     steps: summary::Steps,
+    #[command(flatten)]
+    origin: OriginArgs,
     #[command(flatten, next_help_heading = "Build options")]
     what: BuildInputs,
     #[command(flatten, next_help_heading = "Check options")]
@@ -110,7 +110,7 @@ impl PipelineArgs {
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.packages();
-        let options = self.what.options()?;
+        let options = self.what.options(self.origin.choice.platform())?;
         let build = Build::plan(tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
@@ -210,13 +210,9 @@ struct OriginArgs {
     /// Directory with the artifacts, as directories, archives, or both
     #[arg(long, value_name = "DIR", group = "source")]
     artifact_dir: Option<PathBuf>,
-    #[command(flatten)]
-    run: RunArtifactsOrigin,
+    #[command(flatten, next_help_heading = "Fetch options")]
+    choice: ChoiceArgs,
 }
-
-/// The artifacts of a run. They are for the same platform as the packages.
-#[derive(Debug)]
-struct RunArtifactsOrigin(ChoiceArgs);
 
 /// Artifacts that are chosen but not read yet, and the run that their packages belong to.
 struct ArtifactsOrigin<'a> {
@@ -240,7 +236,7 @@ impl OriginArgs {
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<ArtifactsOrigin<'a>> {
-        let choice = &self.run.0;
+        let choice = &self.choice;
         let (flag, artifacts) = match &self.artifact_dir {
             _ if self.sample => ("--sample", Artifacts::Sample),
             Some(directory) => {
@@ -285,7 +281,7 @@ impl OriginArgs {
 impl<'a> ArtifactsOrigin<'a> {
     /// The place where that run keeps its packages.
     fn place(&self) -> Location {
-        let group = self.choice.group().cloned().unwrap_or_default();
+        let group = self.choice.artifact_group.clone().unwrap_or_default();
         self.run.python(&group)
     }
 
@@ -308,20 +304,6 @@ impl<'a> ArtifactsOrigin<'a> {
         }
     }
 
-    /// The names of the artifacts.
-    fn names(&self) -> Result<Vec<String>> {
-        let names = match &self.artifacts {
-            Artifacts::Sample => {
-                let archives = sample::archives()?;
-                let names = archives.iter().map(|it| it.file_name().to_owned());
-                names.collect()
-            }
-            Artifacts::Run(job) => job.artifacts().iter().map(ToString::to_string).collect(),
-            Artifacts::Directory(directory) => input::names(directory)?,
-        };
-        Ok(names.into_iter().sorted().collect())
-    }
-
     /// What the pipeline would read and write, for `--dry-run`.
     fn forecast(
         &self,
@@ -334,42 +316,43 @@ impl<'a> ArtifactsOrigin<'a> {
             Artifacts::Directory(directory) => (None, directory.display().to_string()),
             Artifacts::Run(job) => (Some(&**job), job.from.clone()),
         };
-        let expected = self.expected(what, world)?;
-        let artifacts = self.names()?;
-        Forecast::new(
-            fetch,
-            (reads, artifacts),
-            expected,
-            output_dir,
-            &self.place(),
-        )
+        let (mut artifacts, expected) = self.expected(what, world)?;
+        artifacts.sort();
+        let reads = (reads, artifacts);
+        Forecast::new(fetch, reads, expected, output_dir, &self.place())
     }
 
-    /// The packages that would be built. If the artifacts are archives, reads only the one with the
-    /// manifest, which says which version was built.
-    fn expected(&self, what: &BuildInputs, world: &World) -> Result<Vec<Expected>> {
+    /// The names of the artifacts, and the packages that would be built. If the artifacts are
+    /// archives, reads only the one with the manifest, which says which version was built.
+    fn expected(&self, what: &BuildInputs, world: &World) -> Result<(Vec<String>, Vec<Expected>)> {
         let scratch = tempfile::tempdir()?;
-        let place = scratch.path();
-        let names = match &self.artifacts {
+        let mut place = scratch.path();
+        let options = what.options(self.choice.platform())?;
+        let (shown, names): (Vec<String>, Vec<ArtifactName>) = match &self.artifacts {
             Artifacts::Sample => {
-                unpack_sample(place, world)?;
-                return planned(place, what, world);
+                let names = unpack_sample(place, world)?;
+                let shown = names.iter().map(ToString::to_string).collect();
+                return Ok((shown, planned(place, &options, world)?));
             }
             Artifacts::Directory(directory) => {
-                let archives = input::archives(directory)?;
+                let (archives, mut names) = input::names(directory)?;
+                let mut shown: Vec<String> = names.iter().map(ToString::to_string).collect();
                 if archives.is_empty() {
-                    return planned(directory, what, world);
+                    return Ok((shown, planned(directory, &options, world)?));
                 }
-                let mut names = ArtifactTree::names(directory).unwrap_or_default();
+                if names.iter().any(is_base) {
+                    place = directory;
+                }
                 for (path, name) in archives {
-                    if name.artifact.to_string() == TherockManifest::ARTIFACT {
+                    if is_base(&name.artifact) {
                         let file = fs_err::File::open(&path)?;
                         let size = file.metadata()?.len();
                         input::unpack_one(file, size, &name, place, world)?;
                     }
+                    shown.push(name.to_string());
                     names.push(name.artifact);
                 }
-                names
+                (shown, names)
             }
             Artifacts::Run(job) => {
                 let manifest = format!("^{}", TherockManifest::ARTIFACT);
@@ -381,26 +364,25 @@ impl<'a> ArtifactsOrigin<'a> {
                 let request = self.choice.request(wish)?;
                 let base = request.decide((place, OutputForm::Unpacked), false, &quiet)?;
                 base.carry_out(&quiet)?;
-                job.artifacts().into_iter().cloned().collect()
+                let names: Vec<ArtifactName> = job.artifacts().into_iter().cloned().collect();
+                (names.iter().map(ToString::to_string).collect(), names)
             }
         };
-        let mut scanned = ArtifactTree::scan(place, what.jobs.count(), &world.stop)?;
-        if let (Artifacts::Directory(directory), true) =
-            (&self.artifacts, scanned.artifacts.is_empty())
-        {
-            scanned = ArtifactTree::scan(directory, what.jobs.count(), &world.stop)?;
-        }
-        let options = what.options()?;
+        let scanned = ArtifactTree::scan(place, what.jobs.count(), &world.stop)?;
         let request = options.request(&scanned.therock_manifest()?)?;
-        request.expected(&names)
+        Ok((shown, request.expected(&names)?))
     }
 }
 
+/// Whether an artifact has the manifest of the build.
+fn is_base(name: &ArtifactName) -> bool {
+    name.to_string() == TherockManifest::ARTIFACT
+}
+
 /// The packages of artifacts that are unpacked.
-fn planned(directory: &Path, what: &BuildInputs, world: &World) -> Result<Vec<Expected>> {
-    let tree = input::scan(directory, what.jobs.count(), world)?;
-    let options = what.options()?;
-    let build = Build::plan(&tree, &options, &BuildSelection::All, Path::new(""), world)?;
+fn planned(directory: &Path, options: &BuildOptions, world: &World) -> Result<Vec<Expected>> {
+    let tree = input::scan(directory, options.settings.jobs, world)?;
+    let build = Build::plan(&tree, options, &BuildSelection::All, Path::new(""), world)?;
     build.ensure_complete()?;
     Ok(build.plan.expected())
 }
@@ -408,41 +390,10 @@ fn planned(directory: &Path, what: &BuildInputs, world: &World) -> Result<Vec<Ex
 fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {
     let mut names = Vec::new();
     for archive in sample::archives()? {
-        let name: ArchiveName = archive.file_name().parse()?;
-        let size = archive.bytes().len() as u64;
-        input::unpack_one(archive.bytes(), size, &name, unpacked, world)?;
+        let name: ArchiveName = archive.file_name.parse()?;
+        let size = archive.bytes.len() as u64;
+        input::unpack_one(archive.bytes, size, &name, unpacked, world)?;
         names.push(name);
     }
     Ok(names)
-}
-
-/// The arguments of `fetch` without `--platform`, which `pipeline` already declares for the
-/// packages. Both read its value. This struct has to read it first, because the code that clap
-/// derives removes a value from the matches when it reads it.
-impl clap::Args for RunArtifactsOrigin {
-    fn augment_args(command: Command) -> Command {
-        let own = ChoiceArgs::augment_args(Command::new("run"));
-        let arguments = own.get_arguments().filter(|it| it.get_id() != "platform");
-        // Without a heading, these options of `fetch` would be listed among those of `pipeline`.
-        let arguments = arguments.cloned().map(|it| match it.get_help_heading() {
-            None => it.help_heading("Fetch options"),
-            Some(_) => it,
-        });
-        let groups = own.get_groups().cloned();
-        command.args(arguments).groups(groups)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for RunArtifactsOrigin {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        ChoiceArgs::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
-    }
 }

@@ -116,7 +116,7 @@ impl Ground<'_> {
         for (member, part) in parts {
             let has_checksum = match &part {
                 _ if member.span.is_some() => true,
-                ReceivedPart::Directory(staged) => staged.unpacked().has_checksum,
+                ReceivedPart::Directory(staged) => staged.unpacked.has_checksum,
                 ReceivedPart::File(_) => false,
             };
             if !parcel.is_vouched_for() && !has_checksum {

@@ -230,8 +230,8 @@ fn archives_are_kept_when_they_are_not_to_be_unpacked() {
     let said = fixture.fetch("--run-id 7 --no-extract");
     assert_eq!(said.code, 0, "{}", said.stderr);
     for archive in sample::archives().unwrap() {
-        let path = fixture.out().join(archive.file_name());
-        assert_eq!(fs::read(path).unwrap(), archive.bytes());
+        let path = fixture.out().join(archive.file_name);
+        assert_eq!(fs::read(path).unwrap(), archive.bytes);
     }
     assert_eq!(
         verbs(&fixture.fetch("--run-id 7 --no-extract").stdout),

@@ -29,7 +29,6 @@ use crate::{
     target::{Scope, Target},
 };
 
-pub(super) use write::link;
 pub use write::{WrittenArtifact, write, write_archives};
 
 /// The plan for one artifact.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{ArchivePlace, CodeRemoval, SplitAction, SplitPlan, prefix};
 use crate::{
-    artifact::{ArtifactManifest, ArtifactOutput, FileAt, FileStamp, TreeContent},
+    artifact::{ArtifactOutput, FileAt, FileStamp, TreeContent},
     elf::{Patch, PatchedReader},
     error::{Context as _, Result, Stop, bail, ensure},
     kpack::{
@@ -54,14 +54,7 @@ pub fn write(
     stop: &Stop,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<WrittenArtifact>> {
-    let place = |scope: &Scope, basedir: &RelPath, path: &RelPath| {
-        let directory = output.place(&splitting.name(scope).to_string());
-        let place = directory.join(basedir.join(path).as_str());
-        if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        Ok(place)
-    };
+    let name = |scope: &Scope| splitting.name(scope).to_string();
     let mut parts = SplitParts::from([(Scope::Generic, Default::default())]);
     let mut add = |scope: &Scope, basedir, files, len| {
         let part = parts.entry(scope.clone()).or_default();
@@ -73,67 +66,30 @@ pub fn write(
     for (file, action) in &splitting.files {
         stop.check()?;
         let scope = action.scope();
-        let to = place(&scope, &file.basedir, &file.path)?;
-        let (count, len) = match &file.content {
-            TreeContent::Directory => {
-                fs::create_dir_all(&to)?;
-                (0, 0)
-            }
-            TreeContent::Link { text, .. } => {
-                link(text, &to)?;
-                (1, 0)
-            }
-            TreeContent::File(facts) => {
-                let patch = match action {
-                    SplitAction::Loses(loss) => Some(&*loss.plan),
-                    _ => None,
-                };
-                let from = &*file.source;
-                files.push(SplitTask::File { from, patch, to });
-                (1, patch.map_or(facts.len, Patch::total_len))
-            }
-        };
+        let mut len = 0;
+        if let Some((to, facts)) = output.add(&name(&scope), file)? {
+            let patch = match action {
+                SplitAction::Loses(loss) => Some(&*loss.plan),
+                _ => None,
+            };
+            let from = &*file.source;
+            files.push(SplitTask::File { from, patch, to });
+            len = patch.map_or(facts.len, Patch::total_len);
+        }
+        let count = usize::from(file.content != TreeContent::Directory);
         add(&scope, &*file.basedir, count, len);
     }
-    let to = |at: &ArchivePlace| place(&at.scope, &at.basedir, &at.path);
+    let to = |at: &ArchivePlace| output.path(&name(&at.scope), &at.basedir, &at.path);
     for (at, len) in write_archives(splitting, files, to, jobs, stop, progress)? {
         add(&at.scope, &at.basedir, 1, len);
     }
-    finished(splitting, output, parts)
-}
-
-/// Writes the manifest of each artifact.
-fn finished(
-    splitting: &SplitPlan<'_>,
-    output: &ArtifactOutput,
-    parts: SplitParts<'_>,
-) -> Result<Vec<WrittenArtifact>> {
     let written = parts.into_iter().map(|(scope, (files, size, has))| {
-        let name = splitting.name(&scope).to_string();
-        let place = output.place(&name);
-        fs::create_dir_all(&place)?;
-        let basedirs = splitting.artifact.basedirs.iter();
-        let basedirs = basedirs.filter(|basedir| has.contains(&***basedir));
-        let lines = basedirs.flat_map(|basedir| [basedir.as_str(), "\n"]);
-        let manifest = lines.collect::<String>();
-        fs::write(place.join(ArtifactManifest::FILE_NAME), manifest)?;
+        let name = name(&scope);
+        let basedirs = splitting.artifact.basedirs.iter().map(|basedir| &**basedir);
+        output.describe(&name, basedirs.filter(|basedir| has.contains(basedir)))?;
         Ok(WrittenArtifact { name, files, size })
     });
     written.collect()
-}
-
-/// Creates a symlink with this text. The target is not checked.
-#[cfg(unix)]
-pub(in crate::artifact) fn link(text: &str, place: &Path) -> Result<()> {
-    Ok(fs::os::unix::fs::symlink(text, place)?)
-}
-
-#[cfg(not(unix))]
-pub(in crate::artifact) fn link(text: &str, place: &Path) -> Result<()> {
-    crate::error::bail!(
-        "symlinks cannot be written here: `{}` to `{text}`",
-        place.display()
-    )
 }
 
 /// One task. A `Code` task has one part for each code object of its bundle.

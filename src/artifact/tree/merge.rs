@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        artifact::tree::{FileFacts, FileKind, LinkEnd, PermissionBits},
+        artifact::tree::{FileFacts, LinkEnd, PermissionBits},
         error::bail,
     };
 
@@ -176,18 +176,12 @@ mod tests {
             return (path, TreeContent::Link { text, end });
         }
         let (path, len) = line.split_once(' ').unwrap();
-        let facts = FileFacts {
-            len: len.trim_end_matches('x').parse().unwrap(),
-            mode: PermissionBits {
-                executable: len.ends_with('x'),
-                ..PermissionBits::default()
-            },
-            kind: FileKind::Other,
-            elf: None,
-            damage: None,
-            form: TreeForm::Whole,
+        let mode = PermissionBits {
+            executable: len.ends_with('x'),
+            ..PermissionBits::default()
         };
-        (path, TreeContent::File(facts))
+        let len = len.trim_end_matches('x').parse().unwrap();
+        (path, TreeContent::File(FileFacts::new(len, mode)))
     }
 
     fn collisions(artifacts: &[Artifact], same: bool) -> String {

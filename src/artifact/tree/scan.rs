@@ -11,7 +11,6 @@ use std::{
 
 use walkdir::{DirEntry, WalkDir};
 
-use super::facts::facts;
 use crate::{
     archive::ArchiveFormat,
     artifact::{
@@ -19,7 +18,7 @@ use crate::{
         resolve::{Node, ResolvedLink, resolve},
         tree::{
             Artifact, ArtifactTree, FileFacts, LinkEnd, PermissionBits, Skipped, TreeContent,
-            TreeFile,
+            TreeFile, with_contents,
         },
     },
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
@@ -30,31 +29,33 @@ use crate::{
 /// Artifacts whose files have not been listed yet, each with its directory.
 type Listed = Vec<(PathBuf, Artifact)>;
 
-/// An entry found on disk.
-struct WalkedPath {
-    path: RelPath,
-    source: PathBuf,
-    node: Node,
-    /// The length and the mode of a file.
-    file: Option<(u64, PermissionBits)>,
-}
-
-/// The entries of a base directory, with facts for regular files.
-type Contents = Vec<(WalkedPath, Option<FileFacts>)>;
-
 impl ArtifactTree {
     /// Scans the artifacts in a directory with `jobs` threads. Fails if there are none.
     pub fn scan(directory: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
         let (directory, mut listed, skipped) = list(directory)?;
-        let tops = listed.iter().flat_map(|(at, artifact)| {
-            let tops = artifact.basedirs.iter();
-            tops.map(|basedir| below(at, basedir))
+        let basedirs = listed.iter().flat_map(|(at, artifact)| {
+            let basedirs = artifact.basedirs.iter();
+            basedirs.map(move |basedir| (at, basedir))
         });
-        let mut contents = contents(&tops.collect::<Vec<_>>(), jobs, stop)?.into_iter();
+        let basedirs: Vec<_> = basedirs.collect();
+        let mut found = parallel::map(&basedirs, jobs, stop, |(at, basedir)| walk(at, basedir))?;
+        let files: Vec<&TreeFile> = found.iter().flatten().collect();
+        let facts = parallel::map(&files, jobs, stop, |file| match &file.content {
+            TreeContent::File(facts) => with_contents(facts, &file.source).map(Some),
+            TreeContent::Directory | TreeContent::Link { .. } => Ok(None),
+        })?;
+        for (file, facts) in found.iter_mut().flatten().zip(facts) {
+            if let Some(facts) = facts {
+                file.content = TreeContent::File(facts);
+            }
+        }
+        for files in &mut found {
+            resolve_links(files);
+        }
+        let mut found = found.into_iter();
         for (_, artifact) in &mut listed {
-            let files = artifact.basedirs.iter().zip(contents.by_ref());
-            let files = files.flat_map(|(basedir, contents)| files_in(basedir, &contents));
-            artifact.files = files.collect();
+            let files = found.by_ref().take(artifact.basedirs.len());
+            artifact.files = files.flatten().collect();
         }
         Ok(Self {
             directory,
@@ -171,76 +172,67 @@ fn is_there(directory: &Path, basedir: &RelPath) -> Result<bool> {
     Ok(true)
 }
 
-/// The entries of all base directories of all artifacts, in that order.
-fn contents(tops: &[PathBuf], jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Contents>> {
-    let walked = parallel::map(tops, jobs, stop, |top| walk(top))?;
-    let lens: Vec<usize> = walked.iter().map(Vec::len).collect();
-    let found: Vec<WalkedPath> = walked.into_iter().flatten().collect();
-    let facts = parallel::map(&found, jobs, stop, |found| {
-        let facts = |(len, mode)| facts(&found.source, len, mode);
-        found.file.map(facts).transpose()
-    })?;
-    let mut all = found.into_iter().zip(facts);
-    let contents = lens.into_iter().map(|len| all.by_ref().take(len).collect());
-    Ok(contents.collect())
-}
-
-/// The files of a base directory, with resolved symlinks.
-fn files_in(basedir: &Arc<RelPath>, contents: &Contents) -> Vec<TreeFile> {
-    let by_path: HashMap<&str, &(WalkedPath, Option<FileFacts>)> = contents
+/// Finds the ends of the symlinks of a base directory.
+fn resolve_links(files: &mut [TreeFile]) {
+    let by_path: HashMap<&str, (Node, &TreeFile)> = files
         .iter()
-        .map(|entry| (entry.0.path.as_str(), entry))
+        .map(|file| {
+            let node = match &file.content {
+                TreeContent::Directory => Node::Directory,
+                TreeContent::File(_) => Node::File,
+                TreeContent::Link { text, .. } => Node::Link(text.as_str().into()),
+            };
+            (file.path.as_str(), (node, file))
+        })
         .collect();
-    let file = |(found, facts): &(WalkedPath, Option<FileFacts>)| TreeFile {
-        path: found.path.clone(),
-        basedir: Arc::clone(basedir),
-        source: found.source.clone(),
-        content: match (&found.node, facts) {
-            (Node::Link(text), _) => TreeContent::Link {
-                end: link_end(&found.path, text, &by_path),
-                text: text.to_string(),
-            },
-            (_, Some(facts)) => TreeContent::File(facts.clone()),
-            (_, None) => TreeContent::Directory,
-        },
-    };
-    contents.iter().map(file).collect()
+    let ends: Vec<Option<LinkEnd>> = files.iter().map(|it| link_end(it, &by_path)).collect();
+    for (file, resolved) in files.iter_mut().zip(ends) {
+        if let (TreeContent::Link { end, .. }, Some(resolved)) = (&mut file.content, resolved) {
+            *end = resolved;
+        }
+    }
 }
 
-fn link_end(
-    path: &RelPath,
-    text: &str,
-    by_path: &HashMap<&str, &(WalkedPath, Option<FileFacts>)>,
-) -> LinkEnd {
-    let node = |path: &str| by_path.get(path).map(|(found, _)| &found.node);
-    match resolve(path, text, node) {
+fn link_end(link: &TreeFile, by_path: &HashMap<&str, (Node, &TreeFile)>) -> Option<LinkEnd> {
+    let TreeContent::Link { text, .. } = &link.content else {
+        return None;
+    };
+    let node = |path: &str| by_path.get(path).map(|(node, _)| node);
+    Some(match resolve(&link.path, text, node) {
         ResolvedLink::Absolute | ResolvedLink::Outside => LinkEnd::Escapes,
         ResolvedLink::Missing => LinkEnd::Dangling,
         ResolvedLink::Directory => LinkEnd::Directory,
-        ResolvedLink::File(path) => match by_path.get(path.as_str()) {
-            Some((found, Some(facts))) => LinkEnd::File {
-                source: found.source.clone(),
+        ResolvedLink::File(path) => match by_path.get(path.as_str()).map(|(_, file)| *file) {
+            Some(TreeFile {
+                source,
+                content: TreeContent::File(facts),
+                ..
+            }) => LinkEnd::File {
+                source: source.clone(),
                 facts: facts.clone(),
                 path,
             },
             _ => LinkEnd::Dangling,
         },
-    }
+    })
 }
 
-/// All entries below `top`, sorted by path. Files are not opened and symlinks are not followed.
-fn walk(top: &Path) -> Result<Vec<WalkedPath>> {
-    let entries = WalkDir::new(top).min_depth(1).into_iter().map(|entry| {
+/// All entries of a base directory, sorted by path. Files are not opened and symlinks are not
+/// followed, so their facts and their ends are still missing.
+fn walk(artifact: &Path, basedir: &Arc<RelPath>) -> Result<Vec<TreeFile>> {
+    let top = below(artifact, basedir);
+    let entries = WalkDir::new(&top).min_depth(1).into_iter().map(|entry| {
         let entry = entry?;
-        let directory = entry.path().parent().unwrap_or(top);
-        look(top, &entry).with_context(|| format!("failed to scan `{}`", directory.display()))
+        let directory = entry.path().parent().unwrap_or(&top);
+        look(&top, basedir, &entry)
+            .with_context(|| format!("failed to scan `{}`", directory.display()))
     });
     let mut found = entries.collect::<Result<Vec<_>>>()?;
     found.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(found)
 }
 
-fn look(top: &Path, entry: &DirEntry) -> Result<WalkedPath> {
+fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile> {
     let name = entry.file_name();
     let Some(name) = name.to_str() else {
         bail!("a name that is not UTF-8: {:?}", name.to_string_lossy());
@@ -254,10 +246,13 @@ fn look(top: &Path, entry: &DirEntry) -> Result<WalkedPath> {
     };
     let source = entry.path().to_owned();
     let found = entry.metadata()?;
-    let (node, file) = if found.is_symlink() {
-        (Node::Link(link_text(&source)?.into()), None)
+    let content = if found.is_symlink() {
+        TreeContent::Link {
+            text: link_text(&source)?,
+            end: LinkEnd::Dangling,
+        }
     } else if found.is_dir() {
-        (Node::Directory, None)
+        TreeContent::Directory
     } else if found.is_file() {
         #[cfg(unix)]
         let mode = mode(std::os::unix::fs::MetadataExt::mode(&found));
@@ -266,15 +261,15 @@ fn look(top: &Path, entry: &DirEntry) -> Result<WalkedPath> {
             read_only: found.permissions().readonly(),
             ..PermissionBits::default()
         };
-        (Node::File, Some((found.len(), mode)))
+        TreeContent::File(FileFacts::new(found.len(), mode))
     } else {
         bail!("neither a file, a directory nor a link: `{path}`");
     };
-    Ok(WalkedPath {
+    Ok(TreeFile {
         path,
+        basedir: Arc::clone(basedir),
         source,
-        node,
-        file,
+        content,
     })
 }
 

@@ -328,8 +328,8 @@ fn a_stage_that_is_dropped_leaves_nothing() {
         &|_| {},
     );
     let staged = staged.unwrap();
-    assert_eq!(staged.unpacked().files, 1);
-    assert!(!staged.unpacked().directory.exists());
+    assert_eq!(staged.unpacked.files, 1);
+    assert!(!staged.unpacked.directory.exists());
     drop(staged);
     assert_eq!(listing(destination.path()), "");
 }

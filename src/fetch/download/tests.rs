@@ -61,8 +61,8 @@ fn listed(source: &dyn ArchiveSource) -> Vec<Parcel> {
 
 fn archive_bytes() -> Vec<u8> {
     let archives = sample::archives().unwrap();
-    let archive = archives.iter().find(|it| it.file_name() == NAME).unwrap();
-    archive.bytes().to_vec()
+    let archive = archives.iter().find(|it| it.file_name == NAME).unwrap();
+    archive.bytes.to_vec()
 }
 
 impl Stage {

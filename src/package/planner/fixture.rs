@@ -26,14 +26,7 @@ pub(super) struct Fixture {
 
 /// The facts of a plain file. See also [`library`] and [`program`].
 pub(super) fn file() -> FileFacts {
-    FileFacts {
-        len: 1,
-        mode: crate::artifact::tree::PermissionBits::default(),
-        kind: FileKind::Other,
-        elf: None,
-        damage: None,
-        form: crate::artifact::TreeForm::Whole,
-    }
+    FileFacts::new(1, crate::artifact::PermissionBits::default())
 }
 
 /// A library with this SONAME, which finds its dependencies in its own directory.

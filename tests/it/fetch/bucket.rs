@@ -201,9 +201,9 @@ fn a_public_bucket_is_read_without_any_credentials() {
     let archives = sample::archives().unwrap();
     let other = archives
         .iter()
-        .find(|it| it.file_name().starts_with("blas_lib_gfx942."))
+        .find(|it| it.file_name.starts_with("blas_lib_gfx942."))
         .unwrap();
-    let mut bytes = other.bytes().to_vec();
+    let mut bytes = other.bytes.to_vec();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     put(&bucket, "blas_lib_gfx942.tar.zst", &bytes);
@@ -375,9 +375,9 @@ fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
     let of = |stem: &str| {
         let archive = archives
             .iter()
-            .find(|it| it.file_name().split('.').next() == Some(stem))
+            .find(|it| it.file_name.split('.').next() == Some(stem))
             .unwrap();
-        archive.bytes()
+        archive.bytes
     };
     let new = of("blas_lib_gfx1100");
     remote

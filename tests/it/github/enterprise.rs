@@ -33,9 +33,9 @@ fn hosted() -> Hosted {
     let archives = sample::archives().unwrap();
     let archive = archives
         .iter()
-        .find(|it| it.file_name().starts_with("base_lib_generic."));
+        .find(|it| it.file_name.starts_with("base_lib_generic."));
     let archive = archive.unwrap();
-    let (name, bytes) = (archive.file_name(), archive.bytes());
+    let (name, bytes) = (&archive.file_name, archive.bytes);
     let told = format!("attachment; filename=\"{name}\"");
     let kept = Reply::bytes("application/zstd", bytes).header("Content-Disposition", &told);
     hosted.repository = "amd/rocm";

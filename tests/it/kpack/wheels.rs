@@ -51,12 +51,8 @@ pub(super) fn place(name: &str) -> PathBuf {
         fs_err::remove_dir_all(&place).unwrap();
     }
     for archive in sample::archives().unwrap() {
-        if !archive.file_name().starts_with("blas_lib") {
-            put(
-                &place,
-                &format!("in/{}", archive.file_name()),
-                archive.bytes(),
-            );
+        if !archive.file_name.starts_with("blas_lib") {
+            put(&place, &format!("in/{}", archive.file_name), archive.bytes);
         }
     }
     let artifact = place.join("fat").join(FAT);

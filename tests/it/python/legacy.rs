@@ -14,13 +14,13 @@ const WHOLE: &str = "\"KPACK_SPLIT_ARTIFACTS\": false";
 /// the code of which target.
 pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
     for archive in sample::archives().unwrap() {
-        let Some(name) = legacy_name(archive.file_name(), families) else {
+        let Some(name) = legacy_name(&archive.file_name, families) else {
             continue;
         };
         let name = name.parse().unwrap();
         let limits = UnpackLimits::default();
         unpack(
-            archive.bytes(),
+            archive.bytes,
             &name,
             place,
             &limits,

@@ -69,9 +69,9 @@ impl TestSet {
     pub(crate) fn archives(&self) -> Vec<(String, Vec<u8>)> {
         if self.name == SAMPLE.name {
             let archives = artifact::sample::archives().unwrap();
-            let archives = archives.iter();
+            let archives = archives.into_iter();
             return archives
-                .map(|it| (it.file_name().to_owned(), it.bytes().to_vec()))
+                .map(|it| (it.file_name, it.bytes.to_vec()))
                 .collect();
         }
         let place = once("odd-archives", odd::write_archives);
