@@ -6,7 +6,7 @@ use crc_fast::CrcAlgorithm;
 use md5::Md5;
 use sha2::Digest as _;
 
-use crate::error::Invalid;
+use crate::error::{Invalid, as_text};
 
 /// A SHA-256 digest. It is written, and only parsed, as 64 lower-case hexadecimal digits.
 #[derive(
@@ -17,14 +17,12 @@ use crate::error::Invalid;
     PartialOrd,
     Ord,
     Hash,
-    serde::Deserialize,
     derive_more::Debug,
     derive_more::Display,
     derive_more::From,
 )]
 #[debug("{self}")]
 #[display("{}", hex::encode(_0))]
-#[serde(try_from = "String")]
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
@@ -85,19 +83,7 @@ impl FromStr for Sha256 {
     }
 }
 
-impl TryFrom<String> for Sha256 {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl serde::Serialize for Sha256 {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
+as_text!(Sha256);
 
 /// A checksum of all bytes of an object. It detects corruption, but not tampering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

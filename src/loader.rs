@@ -16,11 +16,11 @@ use std::{
 
 use derive_more::Display;
 use itertools::Itertools as _;
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
 use crate::{
     elf::{ElfFacts, ElfKind, Machine},
-    error::Invalid,
+    error::{Invalid, as_text},
 };
 
 /// The number of symlinks after which a path is taken for a cycle, as in Linux (`ELOOP`).
@@ -398,12 +398,7 @@ impl FromStr for Dotted {
     }
 }
 
-impl<'de> Deserialize<'de> for Dotted {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+as_text!(Dotted);
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,12 @@ use derive_more::Display;
 use itertools::Itertools as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::{error::Invalid, relpath::RelPath};
+use crate::{
+    error::{Invalid, as_text},
+    relpath::RelPath,
+};
+
+as_text!(Bucket);
 
 /// The name of an object: `/`-separated and relative. It is never empty, and has no `.`, `..` or
 /// empty segment, no control character and no backslash.

@@ -5,24 +5,13 @@
 
 use std::{borrow::Borrow, str::FromStr};
 
-use crate::error::Invalid;
+use crate::error::{Invalid, as_text};
 
 /// A validated relative path: `lib/libx.so`.
 #[derive(
-    Clone,
-    Debug,
-    derive_more::Display,
-    derive_more::AsRef,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Deserialize,
-    serde::Serialize,
+    Clone, Debug, derive_more::Display, derive_more::AsRef, PartialEq, Eq, PartialOrd, Ord, Hash,
 )]
 #[as_ref(str)]
-#[serde(try_from = "String")]
 pub struct RelPath(Box<str>);
 
 impl RelPath {
@@ -118,13 +107,7 @@ impl FromStr for RelPath {
     }
 }
 
-impl TryFrom<String> for RelPath {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
+as_text!(RelPath);
 
 impl Borrow<str> for RelPath {
     fn borrow(&self) -> &str {

@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct as _};
 
-use crate::error::Invalid;
+use crate::error::{Invalid, as_text};
 
 /// The page with a section about each rule.
 const PAGE: &str = include_str!("../../docs/checks.md");
@@ -226,12 +226,7 @@ impl FromStr for RulePattern {
     }
 }
 
-impl<'de> Deserialize<'de> for RulePattern {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+as_text!(RulePattern);
 
 /// One defect: the rule, the place, and what was seen there.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -71,6 +71,26 @@ impl Invalid {
     }
 }
 
+/// Types that documents have as text: written with `Display`, and parsed with `FromStr`, so that an
+/// invalid value is an error.
+macro_rules! as_text {
+    ($($value:ty),+) => { $(
+        impl serde::Serialize for $value {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $value {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(from)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+ };
+}
+pub(crate) use as_text;
+
 /// Adds a hint to an error without changing its message.
 pub trait Hint<T> {
     fn hint(self, hint: impl Into<String>) -> Result<T>;

@@ -4,17 +4,17 @@ use std::str::FromStr;
 
 use url::Url;
 
-mod buckets;
 mod group;
 mod origin;
 mod resolve;
 
-pub use buckets::{BucketFacts, Buckets};
 pub use group::ArtifactGroup;
 pub use origin::{Event, RunFacts, RunOrigin};
-pub use resolve::{Environment, Run, RunContext};
+pub use resolve::{BucketFacts, Buckets, Environment, Run, RunContext};
 
-use crate::error::{Context as _, Error, Result, anyhow, bail, ensure};
+use crate::error::{Context as _, Error, Result, anyhow, as_text, bail, ensure};
+
+as_text!(RunId, Repository);
 
 /// The id of a run on GitHub: decimal digits of any length, or `local` for a build outside of CI.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]

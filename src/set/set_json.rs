@@ -1,12 +1,12 @@
 //! [`SetJson`]: the document `set.json`, which describes a set to programs. Writes and parses it.
 
 use itertools::Itertools as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Serialize};
 
 use super::packages::{Layout, PackageSet};
 use crate::{
     digest::Sha256,
-    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
     location::Key,
     run::{ArtifactGroup, Platform, Repository, Run, RunId},
     target::{Scope, Target},
@@ -249,25 +249,7 @@ pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec
     targets.sorted_by_key(by_number).dedup().collect()
 }
 
-/// Values that a document has as text: written with `Display`, and parsed with `FromStr`, so that an
-/// invalid value is an error.
-macro_rules! as_text {
-    ($($value:ty),+) => { $(
-        impl Serialize for $value {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $value {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                String::deserialize(from)?.parse().map_err(D::Error::custom)
-            }
-        }
-    )+ };
-}
-
-as_text!(Repository, RunId, GitSha, Version, Scope, DistName);
+as_text!(GitSha, Version, Scope, DistName);
 
 #[cfg(test)]
 mod tests {

@@ -66,10 +66,12 @@ impl FromStr for Version {
     Ord,
     Hash,
     clap::ValueEnum,
+    serde::Deserialize,
     strum::Display,
     strum::EnumString,
     strum::VariantArray,
 )]
+#[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", parse_err_fn = invalid_type, parse_err_ty = Invalid)]
 pub enum ReleaseType {
     Ci,

@@ -1,5 +1,7 @@
 //! Where runs of every kind keep their outputs.
 
+mod buckets;
+
 use serde_json::json;
 
 use super::*;

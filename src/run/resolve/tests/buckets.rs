@@ -191,7 +191,7 @@ fn every_rule_leads_to_a_bucket_of_its_kind() {
 
 #[test]
 fn a_table_of_other_words_is_refused() {
-    let good = include_str!("../../buckets.toml");
+    let good = include_str!("../../../buckets.toml");
     for (old, new) in [
         (r#"home = "ROCm/TheRock""#, r#"home = "TheRock""#),
         (
