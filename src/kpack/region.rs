@@ -13,6 +13,8 @@ use crate::{
 
 /// How many bytes are allocated at once.
 const STEP: usize = 1 << 20;
+/// How many bytes a block has: few, because symbols are asked for in any order.
+const BLOCK: u64 = 1 << 12;
 /// How many bytes a reader buffers.
 const BUFFER: usize = 1 << 16;
 
@@ -115,6 +117,42 @@ impl<'a> ByteRegion<'a> {
     pub(super) fn from(&self, at: u64) -> BufReader<RegionReader<'a>> {
         let (region, next) = (*self, at.min(self.len));
         BufReader::with_capacity(BUFFER, RegionReader { region, next })
+    }
+}
+
+/// Reads numbers and entries that lie close to each other. It keeps the last block, so that a table
+/// of a million relocations does not take a million reads of the file.
+pub(super) struct BlockReader<'a> {
+    region: ByteRegion<'a>,
+    start: u64,
+    block: Vec<u8>,
+}
+
+impl<'a> BlockReader<'a> {
+    pub(super) fn new(region: ByteRegion<'a>) -> Self {
+        let (start, block) = (0, Vec::new());
+        Self {
+            region,
+            start,
+            block,
+        }
+    }
+
+    /// The bytes of an entry of `N` bytes.
+    pub(super) fn bytes<const N: usize>(&mut self, what: &str, at: u64) -> Result<[u8; N]> {
+        if let Some(bytes) = self.known(at) {
+            return Ok(bytes);
+        }
+        let left = self.region.len.saturating_sub(at);
+        let len = left.min(BLOCK).max(N as u64);
+        self.block = self.region.bytes(what, at, len)?;
+        self.start = at;
+        self.known(at).context("the file ends early")
+    }
+
+    fn known<const N: usize>(&self, at: u64) -> Option<[u8; N]> {
+        let inside = usize::try_from(at.checked_sub(self.start)?).ok()?;
+        self.block.get(inside..)?.first_chunk().copied()
     }
 }
 

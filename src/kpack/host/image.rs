@@ -12,7 +12,7 @@
 //! See the [x86-64 psABI](https://gitlab.com/x86-psABIs/x86-64-ABI), and the
 //! [gABI](https://gabi.xinuos.com/) for `DT_RELR`.
 
-use std::ops::Range;
+use std::{io::Read as _, ops::Range};
 
 use derive_more::Deref;
 use goblin::elf::{
@@ -29,7 +29,7 @@ use crate::{
         },
     },
     error::{Context as _, Result, ensure},
-    kpack::{ByteRegion, host::CODE},
+    kpack::{ByteRegion, host::CODE, region::BlockReader},
 };
 
 /// Names of sections are cut to this length, which is longer than all names that we look for.
@@ -39,7 +39,7 @@ use crate::{
 const LONGEST_NAME: usize = 64;
 
 /// Limit in bytes for a damaged `DT_RELR` table: an entry stands for up to 63 words.
-const MOST_PACKED: u64 = 1 << 24;
+const MOST_PACKED: u64 = 1 << 28;
 
 pub(super) const PAGE: u64 = 4096;
 
@@ -169,19 +169,21 @@ impl<'a> HostImage<'a> {
         }
         Ok(found)
     }
+
     /// Calls `each` for every pointer that the loader writes.
     pub(super) fn pointers(&self, mut each: impl FnMut(&Pointer) -> Result<()>) -> Result<()> {
         let dynamic = self.dynamic()?.unwrap_or_default();
         let value = |tag| last_value(&dynamic, tag);
         let symbols = value(DT_SYMTAB);
+        let mut file = BlockReader::new(self.file);
         for (place, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
             if let (Some(address), Some(size @ 1..)) = (value(place), value(size)) {
-                self.relocations(symbols, address, size, &mut each)?;
+                self.relocations(&mut file, symbols, (address, size), &mut each)?;
             }
         }
         ensure!(value(DT_REL).is_none(), "relocations without addends");
         if let (Some(address), Some(size)) = (value(DT_RELR), value(DT_RELRSZ)) {
-            self.packed(address, size, &mut each)?;
+            self.packed(&mut file, (address, size), &mut each)?;
         }
         Ok(())
     }
@@ -189,9 +191,9 @@ impl<'a> HostImage<'a> {
     /// The pointers of a table of `Elf64_Rela` entries.
     fn relocations(
         &self,
+        file: &mut BlockReader<'_>,
         symbols: Option<u64>,
-        address: u64,
-        size: u64,
+        (address, size): (u64, u64),
         each: &mut impl FnMut(&Pointer) -> Result<()>,
     ) -> Result<()> {
         let start = self.place(address, size);
@@ -203,10 +205,10 @@ impl<'a> HostImage<'a> {
             let target = match (kind, symbols) {
                 (RELATIVE | IRELATIVE, _) => Some(addend),
                 (SYMBOL_AND_ADDEND, Some(symbols)) => {
-                    let value = self.symbol(symbols, symbol)?;
+                    let value = self.symbol(file, symbols, symbol)?;
                     value.map(|value| value.wrapping_add(addend))
                 }
-                (GLOB_DAT | JUMP_SLOT, Some(symbols)) => self.symbol(symbols, symbol)?,
+                (GLOB_DAT | JUMP_SLOT, Some(symbols)) => self.symbol(file, symbols, symbol)?,
                 _ => None,
             };
             each(&Pointer {
@@ -224,27 +226,29 @@ impl<'a> HostImage<'a> {
     /// for the word `n - 1` of the 63 words that follow the previous entry's words.
     fn packed(
         &self,
-        address: u64,
-        size: u64,
+        file: &mut BlockReader<'_>,
+        (address, size): (u64, u64),
         each: &mut impl FnMut(&Pointer) -> Result<()>,
     ) -> Result<()> {
         ensure!(size <= MOST_PACKED, "packed relocations of {size} bytes");
         let start = self.place(address, size);
         let start = start.context("packed relocations outside of the file")?;
-        let table = self.file.bytes("packed relocations", start, size)?;
+        let mut table = self.file.part("packed relocations", start, size)?.from(0);
         let mut next = 0_u64;
         let mut place = |address: u64| {
             // The file has no bytes for some words, as in `.bss`.
             let at = self.place(address, 8);
-            let word = at.map(|at| self.file.number("relocated word", at, 8));
+            let word = at.map(|at| file.bytes("relocated word", at).map(u64::from_le_bytes));
             each(&Pointer {
                 address,
                 relocation: None,
                 target: word.transpose()?,
             })
         };
-        for word in table.chunks_exact(8) {
-            let word = number(word, 0, 8);
+        for _ in 0..size / 8 {
+            let mut word = [0; 8];
+            table.read_exact(&mut word)?;
+            let word = u64::from_le_bytes(word);
             if word & 1 == 0 {
                 place(word)?;
                 next = word.wrapping_add(8);
@@ -260,14 +264,14 @@ impl<'a> HostImage<'a> {
 
     /// The value of a symbol; `None` if another file defines it. Symbol 0 stands for no symbol, and
     /// has the value 0.
-    fn symbol(&self, table: u64, index: u64) -> Result<Option<u64>> {
+    fn symbol(&self, file: &mut BlockReader<'_>, table: u64, index: u64) -> Result<Option<u64>> {
         if index == 0 {
             return Ok(Some(0));
         }
         let entry = table.wrapping_add(index.wrapping_mul(24));
         let at = self.place(entry, 24);
         let at = at.with_context(|| format!("symbol {index} is not in the file"))?;
-        let entry = self.file.bytes("symbol", at, 24)?;
+        let entry: [u8; 24] = file.bytes("symbol", at)?;
         let (section, value) = (number(&entry, 6, 2), number(&entry, 8, 8));
         Ok((section != 0).then_some(value))
     }
