@@ -234,9 +234,28 @@ pub(super) struct ElfImage<'a> {
 impl<'a> ElfImage<'a> {
     /// Reads the headers; `None` if the file does not begin with the magic number of ELF.
     pub(super) fn read(source: &'a dyn ReadAt) -> Result<Option<Self>> {
-        let Some((bytes, header, ctx)) = read_header(source)? else {
+        let mut bytes = [0; 64];
+        let len = usize::try_from(source.len()).unwrap_or(usize::MAX).min(64);
+        read_exact_at(source, 0, bytes.get_mut(..len).unwrap_or_default())?;
+        if !bytes.starts_with(b"\x7fELF") {
             return Ok(None);
+        }
+        let container = match bytes.get(EI_CLASS) {
+            Some(&ELFCLASS32) => Container::Little,
+            Some(&ELFCLASS64) => Container::Big,
+            _ => bail!("neither a 32-bit nor a 64-bit file"),
         };
+        let endian = match bytes.get(EI_DATA) {
+            Some(&ELFDATA2LSB) => Endian::Little,
+            Some(&ELFDATA2MSB) => Endian::Big,
+            _ => bail!("neither little-endian nor big-endian"),
+        };
+        let ctx = Ctx::new(container, endian);
+        ensure!(
+            len >= Header::size(ctx),
+            "the file ends in its header, after {len} bytes"
+        );
+        let header = Elf::parse_header(&bytes).context("a damaged header")?;
         let tables = ElfTables {
             source,
             header: bytes,
@@ -360,32 +379,6 @@ impl<'a> ElfImage<'a> {
         });
         Ok(slots.collect())
     }
-}
-
-fn read_header(source: &dyn ReadAt) -> Result<Option<([u8; 64], Header, Ctx)>> {
-    let mut bytes = [0; 64];
-    let len = usize::try_from(source.len()).unwrap_or(usize::MAX).min(64);
-    read_exact_at(source, 0, bytes.get_mut(..len).unwrap_or_default())?;
-    if !bytes.starts_with(b"\x7fELF") {
-        return Ok(None);
-    }
-    let container = match bytes.get(EI_CLASS) {
-        Some(&ELFCLASS32) => Container::Little,
-        Some(&ELFCLASS64) => Container::Big,
-        _ => bail!("neither a 32-bit nor a 64-bit file"),
-    };
-    let endian = match bytes.get(EI_DATA) {
-        Some(&ELFDATA2LSB) => Endian::Little,
-        Some(&ELFDATA2MSB) => Endian::Big,
-        _ => bail!("neither little-endian nor big-endian"),
-    };
-    let ctx = Ctx::new(container, endian);
-    ensure!(
-        len >= Header::size(ctx),
-        "the file ends in its header, after {len} bytes"
-    );
-    let header = Elf::parse_header(&bytes).context("a damaged header")?;
-    Ok(Some((bytes, header, ctx)))
 }
 
 #[cfg(test)]

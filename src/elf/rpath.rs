@@ -16,10 +16,6 @@ use crate::{error::Invalid, relpath::RelPath};
 pub struct Rpath(Vec<String>);
 
 impl Rpath {
-    pub fn entries(&self) -> &[String] {
-        &self.0
-    }
-
     /// The entries of this path, followed by those of `other` that it lacks.
     #[must_use]
     pub fn join(&self, other: &Self) -> Self {
@@ -89,8 +85,8 @@ mod tests {
     #[test]
     fn an_entry_that_means_the_current_directory_is_left_out() {
         assert_eq!(rpath(":/a::/b:").to_string(), "/a:/b");
-        assert!(rpath("").entries().is_empty());
-        assert!(rpath(":").entries().is_empty());
+        assert!(rpath("").0.is_empty());
+        assert!(rpath(":").0.is_empty());
     }
 
     #[test]
