@@ -52,7 +52,8 @@ fn padding(len: u64) -> u64 {
     len.wrapping_neg() % BLOCK as u64
 }
 
-fn read_some(from: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+/// Reads once, and again if a signal interrupted the call.
+pub(crate) fn read_some(from: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
     loop {
         match from.read(buf) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -21,6 +21,7 @@ use itertools::Itertools as _;
 
 use super::AssembleSettings;
 use crate::{
+    archive::read_some,
     digest::{Hasher, Sha256},
     error::{Context as _, Error, Result, Stop, anyhow, bail, ensure},
     relpath::RelPath,
@@ -371,7 +372,7 @@ impl<'a> Crew<'a> {
                 len: usize::try_from(self.wheel.members[index].len)?,
                 place: BlockPosition::Last,
             };
-            let bytes = self.read(&whole, &mut self.open(index)?, &mut room)?;
+            let bytes = self.read(&whole, self.open(index)?, &mut room)?;
             let out = &mut out[start..];
             let packed = deflater
                 .as_mut()
@@ -393,7 +394,7 @@ impl<'a> Crew<'a> {
     fn read<'b>(
         &self,
         block: &Block,
-        reader: &mut dyn Read,
+        mut reader: impl Read,
         buffer: &'b mut [u8],
     ) -> Result<&'b [u8]> {
         let WheelMember { path, len, .. } = &self.wheel.members[block.member];
@@ -403,13 +404,10 @@ impl<'a> Crew<'a> {
         let room = &mut buffer[..block.len + more];
         let mut read = 0;
         while read < room.len() {
-            match reader.read(&mut room[read..]) {
-                Ok(0) => break,
-                Ok(count) => read += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    return Err(error).with_context(|| format!("failed to read `{path}`"));
-                }
+            let count = read_some(&mut reader, &mut room[read..]);
+            match count.with_context(|| format!("failed to read `{path}`"))? {
+                0 => break,
+                count => read += count,
             }
         }
         (self.wheel.progress)(read as u64);
