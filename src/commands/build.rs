@@ -13,7 +13,7 @@ use crate::{
     fetch,
     package::{
         BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
-        assemble::{AssembleSettings, Existing, pipeline::BLOCK},
+        assemble::{AssembleSettings, pipeline::BLOCK},
         build::{Build, BuildSelection},
         document::BuildAnswer,
     },
@@ -138,12 +138,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     if args.plan {
         return world.console.answer(&build.plan);
     }
-    let existing = if args.clean {
-        Existing::Replace
-    } else {
-        Existing::RefuseOthers
-    };
-    let made = build.make(dest, existing, world)?;
+    let made = build.make(dest, args.clean, world)?;
     LocalSet::built(dest, &build.plan, &build.manifest()?, &made, world)?;
     world.console.answer(&BuildAnswer { packages: &made })
 }
@@ -179,7 +174,7 @@ impl BuildArgs {
             return Ok(());
         }
         let fetched = in_words(&self.artifact_dir, &names);
-        let targets = subset.targets().clone();
+        let targets = subset.targets.clone();
         let enough = Subset::new(&names, &options.catalog, options.platform, targets)
             .with_context(|| fetched.clone())
             .hint("pass all targets of the run as `--targets`")?;

@@ -23,7 +23,6 @@ use crate::{
     location::Location,
     package::{
         BuildOptions, Expected,
-        assemble::Existing,
         build::{Build, BuildSelection},
     },
     report::{Forecast, LIMIT, PipelineAnswer, SummaryPage, Whereabouts},
@@ -114,7 +113,7 @@ impl PipelineArgs {
         let build = Build::plan(tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
-        let made = build.make(&packages, Existing::Replace, world)?;
+        let made = build.make(&packages, true, world)?;
         LocalSet::built(&packages, &build.plan, &build.manifest()?, &made, world)
     }
 

@@ -61,7 +61,7 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
     if let Some(subset) = &request.subset {
         check::subset(subset, &scopes, request.mode)?;
         devices = subset.devices().cloned().collect();
-        scopes.clone_from(subset.targets());
+        scopes.clone_from(&subset.targets);
     }
     let planner = Planner {
         catalog,
@@ -156,8 +156,10 @@ impl<'a> Planner<'a> {
             }
         }
         let mut claims = Claims::default();
-        for spec in self.runtime_specs() {
-            if !self.is_made(|subset| subset.looks_at(spec)) {
+        for spec in self.catalog.packages() {
+            let is_runtime = spec.kind == PackageKind::Runtime
+                && spec.is_made_for(self.request.options.platform);
+            if !is_runtime || !self.is_made(|subset| subset.looks_at(spec)) {
                 continue;
             }
             let mut families = vec![None];
@@ -189,7 +191,14 @@ impl<'a> Planner<'a> {
     fn add_devices(&mut self, claims: &mut Claims<'a>) -> Result<()> {
         let below = self.catalog.overlaid()?;
         if !self.scopes.is_empty() && self.absent.contains(&below.name) {
-            return Err(check::nothing_below(&below.name, &self.scopes));
+            return Err(hinted(
+                anyhow!(
+                    "device code for {}, and no files for package `{}`, which it is laid over",
+                    check::listed(&self.scopes),
+                    below.name
+                ),
+                "fetch the `generic` artifacts of the same run",
+            ));
         }
         let device = self.catalog.only(PackageKind::Device)?;
         for scope in self.devices.clone() {
@@ -244,15 +253,6 @@ impl<'a> Planner<'a> {
             request: self.request,
             has_directories,
         }
-    }
-
-    fn runtime_specs(&self) -> Vec<&'a PackageSpec> {
-        let packages = self.catalog.packages().iter();
-        packages
-            .filter(|spec| {
-                spec.kind == PackageKind::Runtime && spec.is_made_for(self.request.options.platform)
-            })
-            .collect()
     }
 
     /// Plans a runtime package; `None` if the artifacts have no files for it.

@@ -206,7 +206,7 @@ impl BuildPlan {
 pub struct Subset {
     labels: Vec<Label>,
     /// The targets of the whole set, without features.
-    targets: BTreeSet<Scope>,
+    pub targets: BTreeSet<Scope>,
     packages: Vec<PackageSpec>,
 }
 
@@ -238,10 +238,6 @@ impl Subset {
             targets,
             packages,
         })
-    }
-
-    pub fn targets(&self) -> &BTreeSet<Scope> {
-        &self.targets
     }
 
     /// Removes all packages from a plan that are not in the subset. Fails if none is left.

@@ -55,22 +55,14 @@ pub struct MadePackage {
     pub members: usize,
 }
 
-/// What to do with files that are already in the destination directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Existing {
-    /// Replace a set of the same file names; stop if any other file is there.
-    #[default]
-    RefuseOthers,
-    Replace,
-}
-
 /// Writes every package of `plan`, then replaces the directory `dist` with the finished set.
 ///
-/// If this fails, `dist` keeps its previous contents.
+/// With `clean` it replaces whatever `dist` has; otherwise a file there that is not of this set is an
+/// error. If this fails, `dist` keeps its previous contents.
 pub fn assemble(
     plan: &BuildPlan,
     dist: &Path,
-    existing: Existing,
+    clean: bool,
     settings: &AssembleSettings,
     world: &World,
 ) -> Result<Vec<MadePackage>> {
@@ -79,7 +71,9 @@ pub fn assemble(
     let names: Vec<String> = plan.packages.iter().map(PackagePlan::path).collect();
     // An earlier build may have been killed between the two renames that replace `dist`.
     atomic::restore(dist)?;
-    check_existing(dist, &names, existing)?;
+    if !clean {
+        check_existing(dist, &names)?;
+    }
     let staged = StagedDir::beside(dist)?;
     let making = Making {
         version: &plan.version,
@@ -205,9 +199,9 @@ impl Making<'_> {
 /// Compressed packages of ROCm have a quarter to a half of the size of their contents.
 const AT_MOST: u64 = 2;
 
-/// Fails if `dist` has files that are not of this set and `existing` does not allow that.
-fn check_existing(dist: &Path, names: &[String], existing: Existing) -> Result<()> {
-    if existing == Existing::Replace || !dist.exists() {
+/// Fails if `dist` has files that are not of this set.
+fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
+    if !dist.exists() {
         return Ok(());
     }
     let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
@@ -312,20 +306,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let dist = directory.path().join("dist");
         let names = ["a.whl".to_owned(), "gfx/b.whl".to_owned()];
-        check_existing(&dist, &names, Existing::RefuseOthers).unwrap();
+        check_existing(&dist, &names).unwrap();
         write(&dist.join("gfx/b.whl"), "b");
-        check_existing(&dist, &names, Existing::RefuseOthers).unwrap();
+        check_existing(&dist, &names).unwrap();
         write(&dist.join("old-1.0.whl"), "o");
-        let refused = check_existing(&dist, &names, Existing::RefuseOthers)
-            .unwrap_err()
-            .to_string();
+        let refused = check_existing(&dist, &names).unwrap_err().to_string();
         assert!(refused.ends_with("holds 1 files that are not of this set, first `old-1.0.whl`"));
         fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
         write(&dist.join("gfx/b.whl.metadata"), "b");
-        check_existing(&dist, &names, Existing::RefuseOthers).unwrap();
+        check_existing(&dist, &names).unwrap();
         write(&dist.join("old-1.0.whl.metadata"), "o");
-        assert!(check_existing(&dist, &names, Existing::RefuseOthers).is_err());
-        check_existing(&dist, &names, Existing::Replace).unwrap();
+        assert!(check_existing(&dist, &names).is_err());
     }
 
     #[test]

@@ -106,13 +106,13 @@ pub(super) fn subset(
             "fetch all artifacts of the run, and leave out `--targets`",
         ));
     }
-    let others: Vec<&Scope> = found.difference(subset.targets()).collect();
+    let others: Vec<&Scope> = found.difference(&subset.targets).collect();
     if !others.is_empty() {
         return Err(hinted(
             anyhow!(
                 "device code for {}, which is not among the targets of the set: {}",
                 listed(others),
-                listed(subset.targets())
+                listed(&subset.targets)
             ),
             "pass all targets of the run as `--targets`",
         ));
@@ -159,16 +159,6 @@ pub(super) fn is_legacy(
     Ok(())
 }
 
-pub(super) fn nothing_below(package: &str, scopes: &BTreeSet<Scope>) -> Error {
-    hinted(
-        anyhow!(
-            "device code for {}, and no files for package `{package}`, which it is laid over",
-            listed(scopes)
-        ),
-        "fetch the `generic` artifacts of the same run",
-    )
-}
-
 pub(super) fn collision(collision: &Collision<'_>) -> Error {
     hinted(
         anyhow!("two artifacts have different files at one path: {collision}"),
@@ -176,7 +166,7 @@ pub(super) fn collision(collision: &Collision<'_>) -> Error {
     )
 }
 
-fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+pub(super) fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| format!("`{item}`")).collect();
     if items.is_empty() {
         "none".to_owned()
