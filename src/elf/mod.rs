@@ -26,4 +26,4 @@ pub use patch::{Patch, PatchedReader};
 pub use plan::{EditPlan, plan_rpath};
 pub use rpath::Rpath;
 pub use source::ReadAt;
-pub(crate) use source::read_exact_at;
+pub(crate) use source::{ReadFrom, read_exact_at};

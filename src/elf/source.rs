@@ -71,10 +71,10 @@ impl<T: ReadAt + ?Sized> ReadAt for Arc<T> {
     }
 }
 
-/// The bytes from an offset on.
-struct BytesFrom<'a>(&'a dyn ReadAt, u64);
+/// Reads a source from an offset on: the offset of the next byte.
+pub(crate) struct ReadFrom<R>(pub(crate) R, pub(crate) u64);
 
-impl Read for BytesFrom<'_> {
+impl<R: ReadAt> Read for ReadFrom<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.0.read_at(self.1, buffer)?;
         self.1 = self.1.saturating_add(count as u64);
@@ -84,7 +84,7 @@ impl Read for BytesFrom<'_> {
 
 /// Fills the whole buffer. It is an error if the file ends before.
 pub(crate) fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    BytesFrom(source, offset)
+    ReadFrom(source, offset)
         .read_exact(buffer)
         .map_err(|error| {
             if error.kind() == io::ErrorKind::UnexpectedEof {
@@ -97,7 +97,7 @@ pub(crate) fn read_exact_at(source: &dyn ReadAt, offset: u64, buffer: &mut [u8])
 
 /// The string at `start` without its NUL; `None` if there is no NUL before `end`.
 pub(super) fn text_at(source: &dyn ReadAt, start: u64, end: u64) -> io::Result<Option<Vec<u8>>> {
-    let bytes = BytesFrom(source, start).take(end.saturating_sub(start));
+    let bytes = ReadFrom(source, start).take(end.saturating_sub(start));
     let mut text = Vec::new();
     BufReader::with_capacity(256, bytes).read_until(0, &mut text)?;
     Ok(text.pop_if(|byte| *byte == 0).map(|_| text))

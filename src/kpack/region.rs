@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    elf::{ReadAt, tables::number},
+    elf::{ReadAt, ReadFrom, tables::number},
     error::{Context as _, Result, ensure},
 };
 
@@ -58,12 +58,12 @@ impl<'a> ByteRegion<'a> {
 
     /// Reads a part of this region.
     pub fn bytes(&self, what: &str, start: u64, len: u64) -> Result<Vec<u8>> {
-        let (region, next) = (self.part(what, start, len)?, 0);
+        let part = self.part(what, start, len)?;
         // A length that is within the file may still be larger than the memory of the machine, so
         // memory is allocated while the bytes arrive.
         let room = usize::try_from(len).unwrap_or(usize::MAX).min(STEP);
         let mut bytes = Vec::with_capacity(room);
-        RegionReader { region, next }
+        ReadFrom(part, 0)
             .read_to_end(&mut bytes)
             .with_context(|| format!("failed to read the {what}"))?;
         ensure!(
@@ -114,9 +114,8 @@ impl<'a> ByteRegion<'a> {
     }
 
     /// A reader that begins at an offset.
-    pub(super) fn from(&self, at: u64) -> BufReader<RegionReader<'a>> {
-        let (region, next) = (*self, at.min(self.len));
-        BufReader::with_capacity(BUFFER, RegionReader { region, next })
+    pub(super) fn from(&self, at: u64) -> BufReader<ReadFrom<ByteRegion<'a>>> {
+        BufReader::with_capacity(BUFFER, ReadFrom(*self, at.min(self.len)))
     }
 }
 
@@ -172,16 +171,10 @@ impl ReadAt for ByteRegion<'_> {
     }
 }
 
-/// Reads a region from an offset on.
-pub(super) struct RegionReader<'a> {
-    region: ByteRegion<'a>,
-    next: u64,
-}
-
 /// The offset of the next byte that the caller gets, although more bytes are buffered. The end of a
 /// compressed stream is found this way.
-pub(super) fn position(reader: &BufReader<RegionReader<'_>>) -> u64 {
-    let next = reader.get_ref().next;
+pub(super) fn position(reader: &BufReader<ReadFrom<ByteRegion<'_>>>) -> u64 {
+    let next = reader.get_ref().1;
     next.saturating_sub(reader.buffer().len() as u64)
 }
 
@@ -201,14 +194,6 @@ pub(super) fn take(decoder: impl Read, len: u64) -> io::Result<Vec<u8>> {
         .take(len.saturating_add(1))
         .read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-impl Read for RegionReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.region.read_at(self.next, buffer)?;
-        self.next = self.next.saturating_add(count as u64);
-        Ok(count)
-    }
 }
 
 #[cfg(test)]
