@@ -4,7 +4,7 @@
 use std::{
     num::NonZeroUsize,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -291,10 +291,14 @@ impl<'a> FetchRequest<'a> {
         // A bucket that the user named is the only source: do not fall back to GitHub.
         let only_bucket = self.context.bucket.is_some() || run.id.is_local();
         if self.keeper == Keeper::GitHub || self.keeper == Keeper::Auto && !only_bucket {
-            let is_second = !sources.is_empty();
-            let github = Arc::clone(&self.github);
-            let artifacts = RunArtifacts::new(github, world, run.clone(), is_second);
-            sources.push(Box::new(artifacts));
+            sources.push(Box::new(RunArtifacts {
+                github: Arc::clone(&self.github),
+                world,
+                run: run.clone(),
+                after_bucket: !sources.is_empty(),
+                inside: Mutex::default(),
+                announced: Mutex::default(),
+            }));
         }
         Ok(sources)
     }

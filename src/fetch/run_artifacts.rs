@@ -60,35 +60,19 @@ impl<'a> LazyGitHub<'a> {
 
 /// The artifacts of a run on GitHub that may contain archives for its platform.
 pub(super) struct RunArtifacts<'a> {
-    github: Arc<LazyGitHub<'a>>,
-    world: &'a World,
-    run: Run,
+    pub github: Arc<LazyGitHub<'a>>,
+    pub world: &'a World,
+    pub run: Run,
     /// Whether the bucket was searched first and has none. If GitHub cannot be asked then, that is
     /// only a note: the error is that the bucket has no artifacts.
-    after_bucket: bool,
+    pub after_bucket: bool,
     /// The archives in each inspected artifact, by its id. They are cached: an artifact never
     /// changes.
-    inside: Mutex<BTreeMap<u64, Vec<ArtifactArchive>>>,
-    announced: Mutex<BTreeSet<String>>,
+    pub inside: Mutex<BTreeMap<u64, Vec<ArtifactArchive>>>,
+    pub announced: Mutex<BTreeSet<String>>,
 }
 
-impl<'a> RunArtifacts<'a> {
-    pub(super) fn new(
-        github: Arc<LazyGitHub<'a>>,
-        world: &'a World,
-        run: Run,
-        after_bucket: bool,
-    ) -> Self {
-        Self {
-            github,
-            world,
-            run,
-            after_bucket,
-            inside: Mutex::default(),
-            announced: Mutex::default(),
-        }
-    }
-
+impl RunArtifacts<'_> {
     /// Prints a note once, even if the artifacts are listed repeatedly while waiting.
     fn announce(&self, text: String) {
         let announced = self.announced.lock();

@@ -55,8 +55,7 @@ type Asked = (String, BTreeSet<Scope>);
 impl ArchiveSelection {
     /// Removes the archives that the packages of `subset` do not need.
     pub(super) fn narrow(&mut self, subset: &Subset, inventory: &[ArtifactArchive]) {
-        let artifacts = inventory.iter().map(|archive| &archive.name.artifact);
-        let for_all: BTreeSet<(&str, Component)> = artifacts
+        let for_all: BTreeSet<(&str, Component)> = names_of(inventory)
             .filter(|artifact| artifact.scope == Scope::Generic)
             .map(|artifact| (artifact.name.as_str(), artifact.component))
             .collect();
@@ -418,7 +417,7 @@ fn names_of(archives: &[ArtifactArchive]) -> impl Iterator<Item = &ArtifactName>
 
 /// A summary for messages: `base, blas (lib, dev) for generic, gfx942`.
 pub(super) fn in_words(archives: &[ArtifactArchive]) -> String {
-    let artifacts = || archives.iter().map(|archive| &archive.name.artifact);
+    let artifacts = || names_of(archives);
     let names: BTreeSet<&str> = artifacts().map(|it| it.name.as_str()).collect();
     let components: BTreeSet<_> = artifacts().map(|it| it.component).collect();
     let scopes: BTreeSet<&str> = artifacts().map(|it| it.scope.as_str()).collect();

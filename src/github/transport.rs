@@ -8,7 +8,7 @@ use std::{
 };
 
 use reqwest::{
-    Client, StatusCode,
+    Client, ClientBuilder, StatusCode,
     header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue},
     redirect::Policy,
 };
@@ -96,7 +96,7 @@ pub struct GitHub<'a> {
     pub(super) settings: ApiSettings,
     /// The HTTP client for the API. It sends the token.
     client: Client,
-    /// The HTTP client for storage servers. It has no token.
+    /// The HTTP client for storage servers: without a token, and HTTPS only if the API uses HTTPS.
     pub(super) keepers: Client,
     stop: Stop,
     announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
@@ -119,7 +119,11 @@ impl<'a> GitHub<'a> {
     ) -> Result<Self> {
         Ok(Self {
             client: client(&settings).context("failed to prepare to ask GitHub")?,
-            keepers: keepers(&settings).context("failed to prepare to ask for artifacts")?,
+            keepers: builder(settings.patience.silence)
+                .redirect(Policy::limited(5))
+                .https_only(settings.api.as_str().starts_with("https:"))
+                .build()
+                .context("failed to prepare to ask for artifacts")?,
             settings,
             stop,
             announce: Box::new(announce),
@@ -224,6 +228,13 @@ impl<'a> GitHub<'a> {
     }
 }
 
+fn builder(silence: Duration) -> ClientBuilder {
+    Client::builder()
+        .user_agent(AGENT)
+        .connect_timeout(CONNECT)
+        .read_timeout(silence)
+}
+
 /// The client for the API.
 fn client(settings: &ApiSettings) -> Result<Client> {
     let mut headers = HeaderMap::new();
@@ -236,11 +247,8 @@ fn client(settings: &ApiSettings) -> Result<Client> {
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }
-    let client = Client::builder()
-        .user_agent(AGENT)
+    let client = builder(SILENCE)
         .default_headers(headers)
-        .connect_timeout(CONNECT)
-        .read_timeout(SILENCE)
         .redirect(Policy::custom(|attempt| {
             // Follow a renamed repository, as long as it stays on this server. Do not follow the
             // redirect of an artifact (302): its target is the answer, and another host must not
@@ -253,17 +261,6 @@ fn client(settings: &ApiSettings) -> Result<Client> {
                 attempt.stop()
             }
         }));
-    Ok(client.build()?)
-}
-
-/// The client for storage servers: without a token, and HTTPS only if the API uses HTTPS.
-fn keepers(settings: &ApiSettings) -> Result<Client> {
-    let client = Client::builder()
-        .user_agent(AGENT)
-        .connect_timeout(CONNECT)
-        .read_timeout(settings.patience.silence)
-        .redirect(Policy::limited(5))
-        .https_only(settings.api.as_str().starts_with("https:"));
     Ok(client.build()?)
 }
 
