@@ -71,7 +71,13 @@ pub(super) fn receive(
         // `ParcelStream` reports a stop as an I/O error, because `Read` has no other way. Report
         // the stop itself, not a failed download.
         ground.stop.check()?;
-        let is_full = error.chain().any(is_full);
+        let mut kinds = error
+            .chain()
+            .filter_map(|it| Some(it.downcast_ref::<io::Error>()?.kind()));
+        let is_full = kinds.any(|kind| {
+            use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+            matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
+        });
         let error = Err(error).with_context(|| format!("failed to fetch `{}`", parcel.id));
         if is_full {
             error.hint("free disk space, or choose another `--output-dir`")
@@ -79,16 +85,6 @@ pub(super) fn receive(
             error
         }
     })
-}
-
-fn is_full(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let kind = cause.downcast_ref().map(io::Error::kind);
-    matches!(
-        kind,
-        Some(
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-        )
-    )
 }
 
 impl Ground<'_> {

@@ -159,13 +159,15 @@ impl FetchJob<'_> {
     }
 
     fn deliver(&self, world: &World) -> Result<()> {
-        let (wanted, enough) = (self.wanted(), self.request.wish.enough());
+        let (wanted, packages) = (self.wanted(), self.request.wish.packages());
         let mut due = self.due();
         if !due.is_empty() {
             self.check_space(world)?;
         }
         let mut state = self.output.state.clone();
-        state.begin(&self.from, wanted.clone(), &self.due_names(), &enough)?;
+        let archives = due.iter().flat_map(|parcel| &parcel.members);
+        let names = archives.map(|it| self.output.form.name(it)).collect();
+        state.begin(&self.from, wanted.clone(), &names, packages)?;
         if !due.is_empty() {
             // Start the largest first: if one of them started last, it would run alone at the end.
             due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
@@ -175,7 +177,7 @@ impl FetchJob<'_> {
             let jobs = self.request.downloads;
             self.output.merge(&wanted, &mut state, jobs, world)?;
         }
-        state.end(&enough)
+        state.end(packages)
     }
 
     /// Fails if the archives alone do not fit. If only the estimate for their contents does not
@@ -304,12 +306,6 @@ impl FetchJob<'_> {
         self.archives()
             .map(|it| self.output.form.name(it))
             .collect()
-    }
-
-    /// The names of the artifacts that will be written.
-    fn due_names(&self) -> BTreeSet<String> {
-        let due = self.due().into_iter().flat_map(|parcel| &parcel.members);
-        due.map(|it| self.output.form.name(it)).collect()
     }
 
     /// Number of bytes to download.

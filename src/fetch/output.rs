@@ -144,17 +144,6 @@ pub(super) struct FetchState {
     pub fetched: BTreeMap<String, Fetched>,
 }
 
-/// Which packages can be built from the selected artifacts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sufficiency {
-    /// All packages of the run.
-    All,
-    /// The packages of these names.
-    Only(Vec<String>),
-    /// Unknown, because the user selected by patterns or components.
-    Unknown,
-}
-
 /// An artifact that is completely fetched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fetched {
@@ -192,18 +181,18 @@ impl FetchState {
     /// The due artifacts lose their entries: otherwise, if this fetch is killed, an old artifact
     /// could pass for the new one.
     ///
-    /// A directory that is complete for all packages stays so: `enough` does not narrow it.
+    /// `packages` are those that can be built from the artifacts, as `Wish::packages` says. A
+    /// directory that is complete for all packages stays so: they do not narrow it.
     pub(super) fn begin(
         &mut self,
         from: &str,
         wanted: BTreeSet<String>,
         due: &BTreeSet<String>,
-        enough: &Sufficiency,
+        packages: Option<&[String]>,
     ) -> Result<()> {
         self.change(|state| {
-            if let Sufficiency::Only(names) = enough
-                && (state.wanted.is_empty() || !state.only.is_empty())
-            {
+            if state.wanted.is_empty() || !state.only.is_empty() {
+                let names = packages.unwrap_or_default();
                 state.only.extend(names.iter().cloned());
             }
             if state.from != from {
@@ -226,8 +215,9 @@ impl FetchState {
 
     /// Call it after the last download. If the artifacts are enough for all packages, the list of
     /// packages is cleared.
-    pub(super) fn end(&mut self, enough: &Sufficiency) -> Result<()> {
-        self.change(|state| state.only.retain(|_| *enough != Sufficiency::All))
+    pub(super) fn end(&mut self, packages: Option<&[String]>) -> Result<()> {
+        let are_all = packages.is_some_and(<[_]>::is_empty);
+        self.change(|state| state.only.retain(|_| !are_all))
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Self)) -> Result<()> {

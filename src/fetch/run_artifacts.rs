@@ -22,7 +22,7 @@ use super::source::{ArchiveSource, ArtifactArchive, Parcel, ZipSpan, one_each};
 use crate::{
     artifact::ArchiveName,
     console::World,
-    error::{Context as _, Error, Exit, No, Result, bail, ensure, hinted, hints, one_line},
+    error::{Context as _, Exit, No, Result, bail, ensure, hinted, hints, one_line},
     github::{ApiSettings, ArtifactBlob, GitHub, RunArtifact},
     parallel,
     relpath::RelPath,
@@ -90,7 +90,11 @@ impl RunArtifacts<'_> {
         artifacts.sort_by_key(|artifact| artifact.id);
         let (kept, expired): (Vec<_>, Vec<_>) = artifacts.into_iter().partition(|it| !it.expired);
         if kept.is_empty() && !expired.is_empty() {
-            return Err(self.expired(&expired));
+            let times = expired.iter().filter_map(|it| it.expires_at.as_deref());
+            let last = times.max().map(|at| format!(", the last at {at}"));
+            let message = format!("{self} have expired{}", last.unwrap_or_default());
+            let hint = "take a newer run, or have its jobs run again";
+            return Err(hinted(No(message), hint));
         }
         if !expired.is_empty() {
             let names = expired.iter().map(|it| format!("`{}`", it.name));
@@ -167,13 +171,6 @@ impl RunArtifacts<'_> {
                 .collect())
         };
         look().with_context(|| format!("failed to read artifact `{}`", artifact.name))
-    }
-
-    fn expired(&self, expired: &[RunArtifact]) -> Error {
-        let times = expired.iter().filter_map(|it| it.expires_at.as_deref());
-        let last = times.max().map(|at| format!(", the last at {at}"));
-        let message = format!("{self} have expired{}", last.unwrap_or_default());
-        hinted(No(message), "take a newer run, or have its jobs run again")
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 use regex::Regex;
 
-use super::{output::Sufficiency, source::ArtifactArchive};
+use super::source::ArtifactArchive;
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
     console::{few, many},
@@ -102,15 +102,10 @@ pub(super) fn select(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Archi
 }
 
 impl Wish {
-    /// Which packages can be built from the selection.
-    pub(super) fn enough(&self) -> Sufficiency {
-        if self.is_part() {
-            Sufficiency::Unknown
-        } else if self.only.is_empty() {
-            Sufficiency::All
-        } else {
-            Sufficiency::Only(self.only.clone())
-        }
+    /// The packages that can be built from the selection: none are named if all can be. `None` if
+    /// that is unknown, because patterns or components leave out a part of the run.
+    pub(super) fn packages(&self) -> Option<&[String]> {
+        (!self.is_part()).then_some(&self.only)
     }
 
     fn is_part(&self) -> bool {
@@ -187,23 +182,17 @@ fn scopes_of(name: &str, inventory: &[ArtifactArchive]) -> Result<BTreeSet<Scope
 /// The targets of the requested families that no archive is for, neither one of the target nor one
 /// of the family.
 fn absent(there: &BTreeSet<&Scope>, asked: &[Asked]) -> BTreeSet<Scope> {
-    let mut absent = BTreeSet::new();
-    for (_, scopes) in asked {
-        let mut targets = Vec::new();
-        let mut is_there_whole = false;
-        for scope in scopes {
-            match scope {
-                Scope::Target(target) => targets.push(target.clone()),
-                Scope::Family(_) => is_there_whole |= there.contains(scope),
-                Scope::Generic => {}
-            }
-        }
-        if !is_there_whole {
-            let missing = missing(&targets, there.iter().copied());
-            absent.extend(missing.into_iter().map(Scope::Target));
-        }
-    }
-    absent
+    let is_there_whole = |scope: &Scope| matches!(scope, Scope::Family(_)) && there.contains(scope);
+    let wanted = asked.iter().map(|(_, scopes)| scopes);
+    let divided = wanted.filter(|scopes| !scopes.iter().any(is_there_whole));
+    let absent = divided.flat_map(|scopes| {
+        let targets = scopes.iter().filter_map(|scope| match scope {
+            Scope::Target(target) => Some(target.clone()),
+            Scope::Family(_) | Scope::Generic => None,
+        });
+        missing(&targets.collect::<Vec<_>>(), there.iter().copied())
+    });
+    absent.map(Scope::Target).collect()
 }
 
 /// What the selection lacks compared with what the packages are made of.

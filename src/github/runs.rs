@@ -97,12 +97,6 @@ impl WorkflowRun {
     }
 }
 
-impl RunArtifact {
-    fn read(value: &Value) -> Result<Self> {
-        Self::deserialize(value).context("failed to read an artifact")
-    }
-}
-
 impl GitHub<'_> {
     /// The details of one run.
     pub fn run(&self, repository: &Repository, id: &RunId) -> Result<WorkflowRun> {
@@ -212,7 +206,8 @@ impl GitHub<'_> {
         let first = self.route(repository, &segments, "per_page=100");
         let mut newest: BTreeMap<String, RunArtifact> = BTreeMap::new();
         let take = |artifact: &Value| {
-            let artifact = RunArtifact::read(artifact)?;
+            let artifact =
+                RunArtifact::deserialize(artifact).context("failed to read an artifact")?;
             let earlier = newest.get(&artifact.name);
             if earlier.is_none_or(|earlier| earlier.id < artifact.id) {
                 newest.insert(artifact.name.clone(), artifact);

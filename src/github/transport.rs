@@ -2,7 +2,6 @@
 //! user can do about them.
 
 use std::{
-    fmt,
     future::Future,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -296,14 +295,6 @@ impl ApiResponse {
             .chars()
             .take(MOST_OF_A_MESSAGE)
             .collect()
-    }
-}
-
-impl fmt::Debug for GitHub<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GitHub")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
     }
 }
 

@@ -21,9 +21,7 @@ fn fetched(from: &str) -> Fetched {
 fn fetch(at: &Path, from: &str, wanted: &str, done: &str) {
     let mut state = FetchState::read(at).unwrap();
     let due = names(wanted);
-    state
-        .begin(from, names(wanted), &due, &Sufficiency::All)
-        .unwrap();
+    state.begin(from, names(wanted), &due, Some(&[])).unwrap();
     let done = names(done);
     for name in &done {
         fs::create_dir_all(at.join(name)).unwrap();
@@ -87,29 +85,27 @@ fn a_state_that_cannot_be_read_is_not_a_whole_fetch() {
 fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
-    let fetch = |enough: Sufficiency| {
+    let fetch = |packages: Option<&[String]>| {
         let mut state = FetchState::read(at).unwrap();
         state
-            .begin("run 1", names("a"), &names("a"), &enough)
+            .begin("run 1", names("a"), &names("a"), packages)
             .unwrap();
         fs::create_dir_all(at.join("a")).unwrap();
         state
             .record(vec![("a".to_owned(), fetched("run 1"))])
             .unwrap();
         let interrupted = fetched_for(at).unwrap().join(" ");
-        state.end(&enough).unwrap();
+        state.end(packages).unwrap();
         (interrupted, fetched_for(at).unwrap().join(" "))
     };
-    let some = |names: &[&str]| Sufficiency::Only(names.iter().map(ToString::to_string).collect());
+    let packages = ["core", "devel"].map(str::to_owned);
+    let core = Some(&packages[..1]);
     let both = |text: &str| (text.to_owned(), text.to_owned());
-    assert_eq!(fetch(some(&["core"])), both("core"));
-    assert_eq!(fetch(some(&["devel", "core"])), both("core devel"));
-    assert_eq!(fetch(Sufficiency::Unknown), both("core devel"));
-    assert_eq!(
-        fetch(Sufficiency::All),
-        ("core devel".into(), String::new())
-    );
-    assert_eq!(fetch(some(&["core"])), both(""), "all was there before");
+    assert_eq!(fetch(core), both("core"));
+    assert_eq!(fetch(Some(&packages)), both("core devel"));
+    assert_eq!(fetch(None), both("core devel"));
+    assert_eq!(fetch(Some(&[])), ("core devel".into(), String::new()));
+    assert_eq!(fetch(core), both(""), "all was there before");
 }
 
 #[test]
