@@ -8,7 +8,7 @@ use std::{env, hint::black_box, time::Instant};
 
 use rocwheel::{
     digest::Sha256,
-    set::{Identity, IndexPage, Layout, PackageSet, SetFile, SetJson, Sidecar, pages},
+    set::{Identity, IndexPage, SetFile, SetJson, pages},
 };
 
 /// So many versions a project, which is what page sizes depend on.
@@ -20,19 +20,17 @@ fn main() {
     println!("{count} files\n\n| what | time | peak memory so far |\n|---|--:|--:|");
     let files = step("facts of the files, made up", || files(count));
     let set = step("sorted into projects and versions", || {
-        PackageSet::new(files)
+        SetJson::new(Identity::default(), files)
     });
     let set = set.expect("names are different");
     let views = set.views();
-    let all = pages(&set, &views, Layout::Dist);
+    let all = pages(&set, &views);
     let bytes = step("every page, one after another", || {
         let sizes = all.iter().map(|page: &IndexPage| page.body().len());
         sizes.sum::<usize>()
     });
     println!("| {} pages, {} MB | | |", all.len(), bytes / 1_000_000);
-    let json = step("`set.json`, written", || {
-        SetJson::new(Identity::default(), &set, Layout::Dist).pretty()
-    });
+    let json = step("`set.json`, written", || set.pretty());
     let read = step("`set.json`, read", || SetJson::parse(&json));
     black_box(read).expect("it reads back");
 }
@@ -43,7 +41,6 @@ fn files(count: usize) -> Vec<SetFile> {
         let name =
             format!("rocm_pkg_{project}-7.{version}.0.dev0+0123456789ab-py3-none-linux_x86_64.whl");
         SetFile {
-            family: None,
             project: format!("rocm-pkg-{project}").parse().expect("a name"),
             version: format!("7.{version}.0.dev0+0123456789ab")
                 .parse()
@@ -51,10 +48,11 @@ fn files(count: usize) -> Vec<SetFile> {
             size: 1_000_000,
             sha256: Sha256::of(name.as_bytes()),
             upload_time: None,
-            metadata: Some(Sidecar::of(name.as_bytes())),
+            metadata: Some(Sha256::of(name.as_bytes())),
             requires_python: Some(">=3.10".to_owned()),
             yanked: None,
-            name,
+            remembered: None,
+            path: format!("dist/{name}"),
         }
     };
     (0..count).map(file).collect()

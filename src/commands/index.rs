@@ -15,7 +15,7 @@ use crate::{
     console::{many, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
-        Addresses, IndexChange, IndexOptions, Layout, NamedPlace, PackageSet, REMOVE, SetPlace,
+        Addresses, IndexChange, IndexOptions, Layout, NamedPlace, REMOVE, SetJson, SetPlace,
         YankList, index,
     },
 };
@@ -91,15 +91,15 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     world.console.status("Indexed", facts(&indexed.set));
     world.console.answer(&IndexReport {
         schema: "rocwheel-index-v1",
-        addresses: Addresses::new(&site.urls()?, indexed.set.families()),
-        files: indexed.set.files().len(),
+        addresses: Addresses::new(&site.urls()?, &indexed.set.families()),
+        files: indexed.set.files.len(),
         changed: indexed.changes.len(),
     })
 }
 
 /// A line of numbers: files, size, projects.
-fn facts(set: &PackageSet) -> String {
-    let files = set.files();
+fn facts(set: &SetJson) -> String {
+    let files = &set.files;
     let yanked = match files.iter().filter(|file| file.yanked.is_some()).count() {
         0 => String::new(),
         count => format!(", {count} of them yanked"),
@@ -108,7 +108,7 @@ fn facts(set: &PackageSet) -> String {
     format!(
         "{}{yanked}, {}, of {}",
         many(files.len(), "file"),
-        size(files.iter().map(|file| file.size).sum()),
+        size(set.size()),
         many(projects, "project")
     )
 }

@@ -127,7 +127,10 @@ impl PipelineArgs {
         }
         let set = LocalSet::read(&packages, world)?;
         set.ensure_as_described(true)?;
-        let (count, packages) = (many(set.set.files().len(), "package"), packages.display());
+        let (count, packages) = (
+            many(set.document.files.len(), "package"),
+            packages.display(),
+        );
         let facts = format!("with {count} in `{packages}`");
         world.console.status("Resumed", facts);
         Ok(set)

@@ -16,7 +16,7 @@ use crate::{
     fetch::FetchJob,
     location::{Key, Location},
     package::Expected,
-    set::{Addresses, Choice, Layout, PackageSet, SetFile, SetJson, Sidecar, install, paths},
+    set::{Addresses, Choice, Identity, Layout, SetFile, SetJson, install, paths},
 };
 
 #[derive(Serialize)]
@@ -137,7 +137,7 @@ impl<'a, 'j> Forecast<'a, 'j> {
             let key: Key = format!("{}{below}", root.key().directory()).parse()?;
             Ok(key.to_string())
         };
-        let writes = paths(&set, Layout::Dist).into_iter().map(key);
+        let writes = paths(&set).into_iter().map(key);
         Ok(Self {
             schema: "rocwheel-pipeline-dry-run-v1",
             fetch,
@@ -152,23 +152,24 @@ impl<'a, 'j> Forecast<'a, 'j> {
 }
 
 /// A set in which only the names of the packages are known. The paths of index pages need no more.
-fn package_set(packages: Vec<Expected>) -> Result<PackageSet> {
+fn package_set(packages: Vec<Expected>) -> Result<SetJson> {
     let file = |package: Expected| -> Result<SetFile> {
+        let directory = package.directory.map(|it| it + "/").unwrap_or_default();
         Ok(SetFile {
-            family: package.directory.map(|it| it.parse()).transpose()?,
-            name: package.filename,
+            path: format!("{}{directory}{}", Layout::Dist.files(), package.filename),
             project: package.dist.parse()?,
             version: package.version,
             size: 0,
             sha256: Sha256::of(b""),
-            upload_time: None,
-            metadata: package.is_wheel.then(|| Sidecar::of(b"")),
-            requires_python: None,
             yanked: None,
+            remembered: None,
+            upload_time: None,
+            metadata: package.is_wheel.then(|| Sha256::of(b"")),
+            requires_python: None,
         })
     };
     let files = packages.into_iter().map(file).collect::<Result<_>>()?;
-    PackageSet::new(files)
+    SetJson::new(Identity::default(), files)
 }
 
 impl fmt::Display for Forecast<'_, '_> {

@@ -13,7 +13,7 @@ use crate::{
         coverage::{Cell, Coverage, short_size},
     },
     console::{many, size},
-    set::{SetJson, SetJsonFile, Urls},
+    set::{SetFile, SetJson, Urls},
 };
 
 /// Longer texts are cut.
@@ -250,7 +250,7 @@ pub(super) fn packages(
     text + ".\n\n"
 }
 
-fn row(file: &SetJsonFile, urls: Option<&Urls>, change: &str) -> String {
+fn row(file: &SetFile, urls: Option<&Urls>, change: &str) -> String {
     let name = code(file.name());
     let name = match urls {
         Some(urls) => format!("[{name}]({})", urls.path(&file.path)),
@@ -260,7 +260,7 @@ fn row(file: &SetJsonFile, urls: Option<&Urls>, change: &str) -> String {
     format!("| {name}<br><sub>sha256 <code>{sha256}</code></sub> | {size} |{change}\n")
 }
 
-fn change(file: &SetJsonFile, before: Option<&SetJsonFile>) -> String {
+fn change(file: &SetFile, before: Option<&SetFile>) -> String {
     match before {
         None => "**new**".to_owned(),
         Some(before) if before.sha256 == file.sha256 => "same bytes".to_owned(),
@@ -276,7 +276,7 @@ fn change(file: &SetJsonFile, before: Option<&SetJsonFile>) -> String {
 }
 
 /// A row for each package of the earlier set that this one does not have.
-fn gone(set: &SetJson, before: &BTreeMap<String, &SetJsonFile>) -> Vec<String> {
+fn gone(set: &SetJson, before: &BTreeMap<String, &SetFile>) -> Vec<String> {
     let here: BTreeSet<String> = set.files.iter().map(identity).collect();
     let gone = before.iter().filter(|(name, _)| !here.contains(*name));
     let rows = gone.map(|(_, file)| {
@@ -286,13 +286,13 @@ fn gone(set: &SetJson, before: &BTreeMap<String, &SetJsonFile>) -> Vec<String> {
     rows.collect()
 }
 
-fn by_identity(set: &SetJson) -> BTreeMap<String, &SetJsonFile> {
+fn by_identity(set: &SetJson) -> BTreeMap<String, &SetFile> {
     let files = set.files.iter();
     files.map(|file| (identity(file), file)).collect()
 }
 
 /// The path of a package without its version: `rocm_sdk_core--py3-none-linux_x86_64.whl`.
-fn identity(file: &SetJsonFile) -> String {
+fn identity(file: &SetFile) -> String {
     file.path.replace(&file.version.to_string(), "")
 }
 

@@ -12,9 +12,8 @@ use std::{
 use fs_err as fs;
 
 use super::{
-    packages::{Layout, directory, is_package, is_wheel},
     place::{Address, PlaceKind, SetPlace, found},
-    set_json::SetStamp,
+    set_json::{Layout, SetStamp, is_package, is_wheel},
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Result, anyhow},
@@ -28,7 +27,6 @@ use crate::{
 pub(super) struct ListedPackage {
     /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`.
     pub(super) path: String,
-    pub(super) family: Option<ArtifactGroup>,
     pub(super) name: String,
     pub(super) stamp: SetStamp,
     /// When it was uploaded. `None` in a local directory, where a modification time does not say
@@ -54,16 +52,13 @@ impl SetPlace {
         };
         let found = objects.into_iter().filter_map(|(path, object)| {
             let below = path.strip_prefix(layout.files())?;
-            let (family, name) = match below.split_once('/') {
-                Some((family, name)) if is_family(family, layout) => {
-                    (ArtifactGroup::of_directory(family).ok(), name)
-                }
-                _ => (None, below),
+            let name = match below.split_once('/') {
+                Some((family, name)) if is_family(family, layout) => name,
+                _ => below,
             };
             // A file at a deeper level is not a package of the set.
             let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
             (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| ListedPackage {
-                family,
                 name: name.to_owned(),
                 path: path.clone(),
                 stamp: self.stamp_of(&object),
@@ -79,11 +74,11 @@ impl SetPlace {
         if self.kind == PlaceKind::Web {
             return Ok(Vec::new());
         }
-        let files = self
-            .files(layout.map_or_else(|| self.layout(), Ok)?)?
-            .into_iter();
+        let layout = layout.map_or_else(|| self.layout(), Ok)?;
+        let files = self.files(layout)?.into_iter();
         let packages = files.filter(|file| is_package(&file.name)).map(|file| {
-            let name = directory(file.family.as_ref()) + &file.name;
+            let name = file.path.strip_prefix(layout.files());
+            let name = name.unwrap_or(&file.name).to_owned();
             let key = self.key(&file.path)?;
             Ok(PackageFile::new(name, &self.store, key, file.stamp.size))
         });

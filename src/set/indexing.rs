@@ -12,12 +12,10 @@ use serde::Serialize;
 
 use super::{
     items::{Action, Before, ExistingObject, Item, REQUESTS},
-    packages::{Layout, PackageSet, SetFile, is_package},
     pages::{Phase, directory_of},
     place::SetPlace,
-    read::KnownFacts,
-    read::Reading,
-    set_json::SetJson,
+    read::{KnownFacts, Reading},
+    set_json::{Layout, SetFile, SetJson, is_package},
     write::{Guard, Writer},
 };
 
@@ -63,7 +61,7 @@ pub struct IndexChange {
 pub struct Indexed {
     /// The objects that were written or removed, in order.
     pub changes: Vec<IndexChange>,
-    pub set: PackageSet,
+    pub set: SetJson,
 }
 
 /// Updates the index of a place. If another writer changes the index meanwhile, starts again with
@@ -131,44 +129,42 @@ impl IndexAttempt<'_> {
             watch: self.writer.watch(),
             is_index: true,
         };
-        let layout = reading.layout;
         let mut found = reading.run()?;
         if let Some(list) = &options.yank {
-            found.set = list.apply(found.set)?;
+            list.apply(&mut found.set.files)?;
         }
         let sidecars = found.metadata.drain();
         let sidecars = sidecars.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes));
         let sidecars: Vec<Item> = sidecars.collect();
         let has_sidecars = !sidecars.is_empty();
-        let mut written = self.write(sidecars, true)?;
+        let mut changes = self.write(sidecars, true)?;
         if has_sidecars && !options.is_dry_run {
-            reading.remember_sidecars(&mut found)?;
+            reading.remember_sidecars(&mut found.set.files)?;
         }
-        let mut document = SetJson::new(known.identity.clone(), &found.set, layout);
-        for file in &mut document.files {
-            file.remembered = found.remembered.remove(&file.path);
-        }
-        let mut pages = Item::pages(&found.set, &document, layout, options.jobs, stop)?;
+        let mut pages = Item::pages(&found.set, options.jobs, stop)?;
         let mut stale = self.stale(&pages, families);
         // A directory needs no pages under keys that end in `/`.
         pages.retain(|item| !item.path.ends_with('/') || (site.directory_pages && !is_local));
-        written.extend(self.write(pages, found.is_unchanged)?);
+        changes.extend(self.write(pages, found.is_unchanged)?);
         stale.extend(found.orphans);
         self.remove(&stale)?;
         if !stale.is_empty() {
             site.tidy(families);
         }
-        Ok(Indexed {
-            changes: changes(&written, stale),
-            set: found.set,
-        })
+        changes.extend(stale.into_iter().map(|path| IndexChange {
+            action: REMOVE,
+            path,
+            size: 0,
+        }));
+        let set = found.set;
+        Ok(Indexed { changes, set })
     }
 
-    /// Writes the objects that differ, and returns them in order.
+    /// Writes the objects that differ, and returns the changes in order.
     ///
     /// In a directory, `set.json` is also written with the same bytes if a package was read: its
     /// modification time says when the stamps in it were recorded (see `KnownFacts`).
-    fn write(&self, mut items: Vec<Item>, may_stay: bool) -> Result<Vec<(Item, Action)>> {
+    fn write(&self, mut items: Vec<Item>, may_stay: bool) -> Result<Vec<IndexChange>> {
         let (site, stop) = (self.writer.to, &self.writer.world.stop);
         // Objects that are written in parallel are sorted by path, so that the output is the same
         // each time. Root pages have an order of their own.
@@ -192,7 +188,12 @@ impl IndexAttempt<'_> {
         if !self.options.is_dry_run {
             self.writer.carry_out(&planned, |_, _| ())?;
         }
-        Ok(planned)
+        let changes = planned.into_iter().map(|(item, action)| IndexChange {
+            action: action.into(),
+            path: item.path,
+            size: item.size,
+        });
+        Ok(changes.collect())
     }
 
     /// The existing pages of projects and families that do not belong to this index, sorted.
@@ -242,21 +243,6 @@ fn is_page(path: &str) -> bool {
     )
 }
 
-/// All changes, in the order of the writes.
-fn changes(written: &[(Item, Action)], removed: Vec<String>) -> Vec<IndexChange> {
-    let written = written.iter().map(|(item, action)| IndexChange {
-        action: action.into(),
-        path: item.path.clone(),
-        size: item.size,
-    });
-    let removed = removed.into_iter().map(|path| IndexChange {
-        action: REMOVE,
-        path,
-        size: 0,
-    });
-    written.chain(removed).collect()
-}
-
 /// A list of files or releases, one per line, each optionally followed by a reason:
 ///
 /// ```text
@@ -284,7 +270,7 @@ enum YankSubject {
 impl YankSubject {
     fn has(&self, file: &SetFile) -> bool {
         match self {
-            Self::File(name) => file.name == *name,
+            Self::File(name) => file.name() == *name,
             Self::Release(project, version) => file.project == *project && file.version == *version,
         }
     }
@@ -323,10 +309,9 @@ impl YankList {
 
     /// Yanks exactly the files in the list, and no others. A line that matches no file is an error,
     /// because the file that it meant would stay available.
-    fn apply(&self, set: PackageSet) -> Result<PackageSet> {
-        let mut files = set.into_files();
+    fn apply(&self, files: &mut [SetFile]) -> Result<()> {
         let mut used = BTreeSet::new();
-        for file in &mut files {
+        for file in files {
             file.yanked = None;
             for line in &self.0 {
                 if line.what.has(file) {
@@ -347,7 +332,7 @@ impl YankList {
                 unused.join("`, `")
             ))
         );
-        PackageSet::new(files)
+        Ok(())
     }
 }
 

@@ -8,11 +8,13 @@ use std::fmt;
 
 use itertools::Itertools as _;
 
-use super::{set_json::SetJson, urls::Urls};
+use super::{
+    set_json::{SetFile, SetJson},
+    urls::Urls,
+};
 use crate::{
     run::{ArtifactGroup, Platform},
     target::Target,
-    version::Version,
 };
 
 /// The most projects in one line. The table of packages has all projects of a larger set.
@@ -86,17 +88,12 @@ pub fn lines(set: &SetJson, places: Places<'_>, choice: &Choice) -> Vec<(&'stati
     };
     let page = format!("--no-index --find-links {}", urls.find_links());
     let what = quoted_requirements(set, choice);
+    let line = |installer: &str, from: &str| format!("{installer} install {from}{what}");
     vec![
-        ("pip", format!("pip install {pip}{what}")),
-        ("uv", format!("uv pip install {uv}{what}")),
-        (
-            "pip, from the find-links page",
-            format!("pip install {page}{what}"),
-        ),
-        (
-            "uv, from the find-links page",
-            format!("uv pip install {page}{what}"),
-        ),
+        ("pip", line("pip", &pip)),
+        ("uv", line("uv pip", &uv)),
+        ("pip, from the find-links page", line("pip", &page)),
+        ("uv, from the find-links page", line("uv pip", &page)),
     ]
 }
 
@@ -117,7 +114,7 @@ fn quoted_requirements(set: &SetJson, choice: &Choice) -> String {
         Some(Platform::Windows) => '"',
         _ => '\'',
     };
-    let requirements = of_set(set, choice);
+    let requirements = requirements(&set.files, choice.target.as_ref());
     let quoted = requirements.iter().map(|it| format!(" {quote}{it}{quote}"));
     quoted.collect()
 }
@@ -130,7 +127,7 @@ fn quoted_requirements(set: &SetJson, choice: &Choice) -> String {
 /// index of the set.
 pub fn project(set: &SetJson, places: Places<'_>) -> String {
     let choice = choices(set).into_iter().next().unwrap_or_default();
-    let requirements = of_set(set, &choice);
+    let requirements = requirements(&set.files, choice.target.as_ref());
     let shown = requirements.first().map_or("", String::as_str);
     let name = shown.split(['[', '=']).next().unwrap_or_default();
     let index =
@@ -149,29 +146,23 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
     )
 }
 
-/// The normalized name of a project, and one of its versions.
-pub(super) type Pinned<'a> = (&'a str, &'a Version);
-
-fn of_set(set: &SetJson, choice: &Choice) -> Vec<String> {
-    let files = set.files.iter().filter(|file| file.yanked.is_none());
-    let files: Vec<Pinned<'_>> = files
-        .map(|file| (file.project.normalized(), &file.version))
-        .collect();
-    requirements(&files, choice.target.as_ref())
-}
-
 /// The requirements of a line: `rocm[libraries,devel,device-gfx942]==7.13.0` in the newest version.
-/// A set without `rocm` has frameworks built against it; then all its projects.
-pub(super) fn requirements(files: &[Pinned<'_>], target: Option<&Target>) -> Vec<String> {
+/// A set without `rocm` has frameworks built against it; then all its projects. Empty if every file
+/// is yanked.
+pub(super) fn requirements<'a>(
+    files: impl IntoIterator<Item = &'a SetFile>,
+    target: Option<&Target>,
+) -> Vec<String> {
+    let files = files.into_iter().filter(|file| file.yanked.is_none());
+    let files: Vec<_> = files
+        .map(|it| (it.project.normalized(), &it.version))
+        .collect();
     let rocm = files.iter().filter(|(project, _)| *project == "rocm");
     let Some(version) = rocm.map(|(_, version)| *version).max() else {
-        let mut all: Vec<String> = files
+        let all = files
             .iter()
-            .map(|(project, version)| format!("{project}=={version}"))
-            .collect();
-        all.dedup();
-        all.truncate(MOST_PROJECTS);
-        return all;
+            .map(|(project, version)| format!("{project}=={version}"));
+        return all.dedup().take(MOST_PROJECTS).collect();
     };
     let has = |start: &str| {
         let mut files = files.iter().filter(|(_, other)| *other == version);

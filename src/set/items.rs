@@ -6,10 +6,9 @@
 use std::{collections::HashMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 use super::{
-    packages::{Layout, PackageSet, SetFile},
-    pages::{IndexPage, Phase, TOP, content_type, document, pages},
+    pages::{IndexPage, Phase, TOP, content_type, pages},
     place::{SetPlace, found},
-    set_json::SetJson,
+    set_json::{SetFile, SetJson},
 };
 use crate::{
     digest::Sha256,
@@ -43,9 +42,9 @@ pub(super) enum ItemBytes {
 
 impl Item {
     /// A wheel or sdist on disk.
-    pub(super) fn file(file: &SetFile, layout: Layout, on_disk: PathBuf) -> Self {
+    pub(super) fn file(file: &SetFile, on_disk: PathBuf) -> Self {
         Self {
-            path: file.path(layout),
+            path: file.path.clone(),
             phase: Phase::File,
             size: file.size,
             sha256: file.sha256,
@@ -102,18 +101,10 @@ impl Item {
 
     /// All pages of a set, and its `set.json`. They are rendered in parallel, because root pages have
     /// a line for every file.
-    pub(super) fn pages(
-        set: &PackageSet,
-        set_json: &SetJson,
-        layout: Layout,
-        jobs: NonZeroUsize,
-        stop: &Stop,
-    ) -> Result<Vec<Self>> {
+    pub(super) fn pages(set: &SetJson, jobs: NonZeroUsize, stop: &Stop) -> Result<Vec<Self>> {
         let views = set.views();
-        let mut pages = pages(set, &views, layout);
-        pages.push(document(set_json));
         let render = |page: &IndexPage| Ok(Self::page(page));
-        let items = parallel::map(&pages, jobs, stop, render)?;
+        let items = parallel::map(&pages(set, &views), jobs, stop, render)?;
         Ok(items.concat())
     }
 

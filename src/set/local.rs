@@ -8,11 +8,9 @@ use std::{
 
 use super::{
     items::because,
-    packages::{Layout, PackageSet, SetFile},
     place::SetPlace,
-    read::KnownFacts,
-    read::{Reading, Watch},
-    set_json::{Identity, SetJson},
+    read::{KnownFacts, Reading, Watch},
+    set_json::{Identity, Layout, SetJson},
 };
 use crate::{
     artifact::TherockManifest,
@@ -28,11 +26,9 @@ use crate::{
 pub struct LocalSet {
     /// The directory that holds `set.json`, `simple/`, and `dist/` or the packages themselves.
     pub root: PathBuf,
-    pub layout: Layout,
-    pub set: PackageSet,
     pub document: SetJson,
     /// The METADATA of each wheel, by the path of its sidecar.
-    metadata: HashMap<String, Vec<u8>>,
+    pub(super) metadata: HashMap<String, Vec<u8>>,
     /// The digests in `set.json`, by path. They may differ from those of the files.
     described: BTreeMap<String, Sha256>,
 }
@@ -107,11 +103,13 @@ impl LocalSet {
         let found = reading.run()?;
         Ok(Self {
             root: root.to_owned(),
-            layout,
-            described: known.digests(),
-            document: SetJson::new(known.identity, &found.set, layout),
-            set: found.set,
+            document: found.set,
             metadata: found.metadata,
+            described: known
+                .files
+                .into_iter()
+                .map(|(path, it)| (path, it.sha256))
+                .collect(),
         })
     }
 
@@ -121,9 +119,9 @@ impl LocalSet {
     /// A wheel from another build can have the same name and version. It looks right, but does not
     /// work with the other packages of this set.
     pub fn ensure_as_described(&self, is_exact: bool) -> Result<()> {
-        let files = self.set.files().iter();
-        let files = files.map(|file| (file.path(self.layout), file.sha256));
-        let files: BTreeMap<String, Sha256> = files.collect();
+        let files = self.document.files.iter();
+        let files = files.map(|file| (&file.path, file.sha256));
+        let files: BTreeMap<&String, Sha256> = files.collect();
         let mut differences = Vec::new();
         for (path, built) in &self.described {
             match files.get(path) {
@@ -136,7 +134,7 @@ impl LocalSet {
         }
         let added = files
             .keys()
-            .filter(|path| is_exact && !self.described.contains_key(*path));
+            .filter(|path| is_exact && !self.described.contains_key(path.as_str()));
         differences.extend(added.map(|path| format!("`{path}` is not described")));
         let place = self.root.display();
         let headline = format!("`{place}` does not hold the set that `build` described there");
@@ -146,15 +144,5 @@ impl LocalSet {
                 "build again, or run `rocwheel index` on it if the files were replaced on purpose",
             ),
         }
-    }
-
-    /// The path of a package on disk.
-    pub fn path(&self, file: &SetFile) -> PathBuf {
-        self.root.join(file.path(self.layout))
-    }
-
-    /// The contents of a wheel's sidecar. `None` for an sdist.
-    pub fn metadata(&self, file: &SetFile) -> Option<&[u8]> {
-        Some(self.metadata.get(&file.sidecar_path(self.layout))?)
     }
 }

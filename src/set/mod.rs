@@ -1,17 +1,15 @@
 //! A package set at a place: in a directory, in a bucket or on a web server.
 //!
-//! `packages` and `set_json` say what a set is; `pages` and `install` render its index; `place` opens
+//! `set_json` says what a set is; `pages` and `install` render its index; `place` opens
 //! a place, `files` and `read` read its packages, `links` and `promised` its pages; `items` decides
 //! what happens to each object and `write` writes them, for `indexing` and `upload`.
 
-mod directory_key;
 mod files;
 mod indexing;
 pub mod install;
 mod items;
 mod links;
 mod local;
-mod packages;
 mod pages;
 mod place;
 mod promised;
@@ -29,12 +27,14 @@ pub use self::{
     indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
     local::LocalSet,
-    packages::{IndexView, Layout, PackageSet, SIDECAR, SetFile, Sidecar, identity, is_ours},
     pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
     promised::{PlaceDepth, PublishedSet, find, find_published},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts, SidecarPromise},
-    set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp},
+    set_json::{
+        Identity, IndexView, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp,
+        identity, is_ours,
+    },
     upload::{PlannedUpload, PublishedUpload, UploadOptions},
     urls::{Addresses, Urls},
 };

@@ -15,9 +15,8 @@ use itertools::Itertools as _;
 use serde_json::{Value, json};
 
 use super::{
-    install::{Pinned, requirements},
-    packages::{IndexView, Layout, PackageSet, SetFile},
-    set_json::{Identity, SetJson, device_targets},
+    install::requirements,
+    set_json::{IndexView, SetFile, SetJson, device_targets},
     urls::encode_path,
 };
 
@@ -99,11 +98,7 @@ pub(super) fn content_type(path: &str) -> &'static str {
 }
 
 /// All pages of a set in the order of writing. `views` are those of the set.
-pub fn pages<'a>(
-    set: &'a PackageSet,
-    views: &'a [IndexView<'a>],
-    layout: Layout,
-) -> Vec<IndexPage<'a>> {
+pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<'a>> {
     let mut all = Vec::new();
     for view in views {
         let top = view.top();
@@ -111,12 +106,12 @@ pub fn pages<'a>(
             all.push(IndexPage::new(
                 format!("{top}simple/{project}/index.html"),
                 Phase::Project,
-                move || project_page(view, project, files, layout),
+                move || project_page(view, project, files),
             ));
             all.push(IndexPage::new(
                 format!("{top}{JSON}/{project}/index.json"),
                 Phase::Project,
-                move || json_project(view, project, files, layout),
+                move || json_project(view, project, files),
             ));
         }
     }
@@ -126,32 +121,20 @@ pub fn pages<'a>(
         };
         root("simple/index.html".into(), Box::new(|| root_page(view)));
         root(format!("{JSON}/index.json"), Box::new(|| json_root(view)));
-        root(
-            "index.html".into(),
-            Box::new(move || find_links_page(view, set, layout)),
-        );
+        root("index.html".into(), Box::new(|| find_links_page(view, set)));
     }
-    let sums = move || checksums(set, layout);
-    all.push(IndexPage::new("SHA256SUMS", Phase::Root, sums));
+    all.push(IndexPage::new("SHA256SUMS", Phase::Root, || checksums(set)));
+    all.push(IndexPage::new("set.json", Phase::Whole, || set.pretty()));
     all
-}
-
-/// The page `set.json`.
-pub(super) fn document(set: &SetJson) -> IndexPage<'_> {
-    IndexPage::new("set.json", Phase::Whole, || set.pretty())
 }
 
 /// All paths of a published set: files, sidecars, then pages, each under its file name and under
 /// the key of its directory.
-pub fn paths(set: &PackageSet, layout: Layout) -> Vec<String> {
-    let mut all: Vec<String> = set.files().iter().map(|file| file.path(layout)).collect();
-    let with_metadata = set.files().iter().filter(|file| file.metadata.is_some());
-    all.extend(with_metadata.map(|file| file.sidecar_path(layout)));
-    let (views, set_json) = (set.views(), SetJson::new(Identity::default(), set, layout));
-    for page in pages(set, &views, layout)
-        .iter()
-        .chain([&document(&set_json)])
-    {
+pub fn paths(set: &SetJson) -> Vec<String> {
+    let mut all: Vec<String> = set.files.iter().map(|file| file.path.clone()).collect();
+    let with_metadata = set.files.iter().filter(|file| file.metadata.is_some());
+    all.extend(with_metadata.map(SetFile::sidecar_path));
+    for page in pages(set, &set.views()) {
         all.extend(page.paths().map(str::to_owned));
     }
     all
@@ -159,12 +142,12 @@ pub fn paths(set: &PackageSet, layout: Layout) -> Vec<String> {
 
 /// Lists every file and sidecar by its path relative to the page, so that `sha256sum --check` works
 /// in that directory.
-fn checksums(set: &PackageSet, layout: Layout) -> String {
+fn checksums(set: &SetJson) -> String {
     let mut body = String::new();
-    for file in set.files() {
-        let _ = writeln!(body, "{}  {}", file.sha256, file.path(layout));
+    for file in &set.files {
+        let _ = writeln!(body, "{}  {}", file.sha256, file.path);
         if let Some(sidecar) = &file.metadata {
-            let _ = writeln!(body, "{}  {}", sidecar.sha256, file.sidecar_path(layout));
+            let _ = writeln!(body, "{sidecar}  {}", file.sidecar_path());
         }
     }
     body
@@ -172,8 +155,8 @@ fn checksums(set: &PackageSet, layout: Layout) -> String {
 
 /// The page of a project in JSON ([PEP 691](https://peps.python.org/pep-0691/)), with the sizes,
 /// versions and upload times of [PEP 700](https://peps.python.org/pep-0700/).
-fn json_project(view: &IndexView, project: &str, files: &[&SetFile], layout: Layout) -> String {
-    let directory = view.files_from(3, layout);
+fn json_project(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
+    let up = view.up(3);
     // `1.0` and `1.0.0` are equal, so their files are mixed. List each text once.
     let mut versions: Vec<String> = Vec::new();
     for version in files.iter().map(|file| file.version.to_string()) {
@@ -181,7 +164,7 @@ fn json_project(view: &IndexView, project: &str, files: &[&SetFile], layout: Lay
             versions.push(version);
         }
     }
-    let files = files.iter().map(|file| json_file(file, &directory));
+    let files = files.iter().map(|file| json_file(file, &up));
     pretty(&json!({
         "meta": { "api-version": REPOSITORY_VERSION },
         "name": project,
@@ -198,10 +181,10 @@ fn json_root(view: &IndexView) -> String {
     }))
 }
 
-fn json_file(file: &SetFile, directory: &str) -> Value {
+fn json_file(file: &SetFile, up: &str) -> Value {
     let mut entry = json!({
-        "filename": file.name,
-        "url": format!("{directory}{}", encode_path(&file.below())),
+        "filename": file.name(),
+        "url": format!("{up}{}", encode_path(&file.path)),
         "hashes": { "sha256": file.sha256 },
         "size": file.size,
     });
@@ -212,7 +195,7 @@ fn json_file(file: &SetFile, directory: &str) -> Value {
         entry["requires-python"] = json!(requires);
     }
     if let Some(sidecar) = &file.metadata {
-        let hashes = json!({ "sha256": sidecar.sha256 });
+        let hashes = json!({ "sha256": sidecar });
         entry["core-metadata"] = hashes.clone();
         entry["dist-info-metadata"] = hashes;
     }
@@ -238,8 +221,8 @@ const REPOSITORY_VERSION: &str = "1.1";
 
 /// `simple/{project}/index.html`, the newest version first, because people look for it; installers
 /// do not depend on the order.
-fn project_page(view: &IndexView, project: &str, files: &[&SetFile], layout: Layout) -> String {
-    let directory = view.files_from(2, layout);
+fn project_page(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
+    let up = view.up(2);
     let mut list = String::new();
     let versions: Vec<&[&SetFile]> = by_version(files).collect();
     for files in &versions {
@@ -247,7 +230,7 @@ fn project_page(view: &IndexView, project: &str, files: &[&SetFile], layout: Lay
         if let Some(first) = files.first().filter(|_| versions.len() > 1) {
             let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
         }
-        let items: String = files.iter().map(|file| item(file, &directory)).collect();
+        let items: String = files.iter().map(|file| item(file, &up)).collect();
         let _ = writeln!(list, "<ul>\n{items}</ul>");
     }
     let lead = format!("<p>{}</p>\n", count_text(files));
@@ -282,19 +265,19 @@ fn root_page(view: &IndexView) -> String {
 ///
 /// Its links have hashes and metadata attributes too, so that installers can resolve without
 /// downloading wheels. Yanked files are left out, because uv does not respect yanks on such pages.
-fn find_links_page(view: &IndexView, set: &PackageSet, layout: Layout) -> String {
+fn find_links_page(view: &IndexView, set: &SetJson) -> String {
     let families = set.families().into_iter().filter(|_| view.family.is_none());
     let links = families.map(|it| format!("<li><a href=\"{it}/index.html\">{it}</a></li>\n"));
     let families = match links.collect::<String>() {
         links if links.is_empty() => links,
         links => format!("<h2>By family</h2>\n<ul>\n{links}</ul>\n<h2>For every family</h2>\n"),
     };
-    let directory = view.files_from(0, layout);
+    let up = view.up(0);
     let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
         view.files.iter().partition(|file| file.yanked.is_none());
     let projects = listed.chunk_by(|a, b| a.project == b.project);
     let items = projects.flat_map(by_version).flatten();
-    let items: String = items.map(|file| item(file, &directory)).collect();
+    let items: String = items.map(|file| item(file, &up)).collect();
     let left_out = match yanked.len() {
         0 => String::new(),
         1 => "<p>1 yanked file is only in the index.</p>\n".to_owned(),
@@ -314,14 +297,10 @@ fn find_links_page(view: &IndexView, set: &PackageSet, layout: Layout) -> String
 /// its own URL; the options in `pip` and `uv` have a placeholder for it.
 fn install_lines(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
     let files = view.files.iter().filter(|file| file.yanked.is_none());
-    let files: Vec<Pinned<'_>> = files
-        .map(|file| (file.project.normalized(), &file.version))
-        .collect();
-    if files.is_empty() {
-        return String::new();
-    }
-    let targets = device_targets(files.iter().map(|(project, _)| *project));
-    let requirement = match requirements(&files, targets.first()).as_slice() {
+    let targets = device_targets(files.map(|file| file.project.normalized()));
+    let files = view.files.iter().copied();
+    let requirement = match requirements(files, targets.first()).as_slice() {
+        [] => return String::new(),
         [only] => only.clone(),
         _ => "<project>==<version>".to_owned(),
     };
@@ -358,7 +337,7 @@ fn frame(title: &str, lead: &str, content: &str) -> String {
 }
 
 fn title(what: &str, view: &IndexView) -> String {
-    match view.family {
+    match &view.family {
         Some(family) => format!("{what} for {family}"),
         None => what.to_owned(),
     }
@@ -381,10 +360,8 @@ fn by_version<'a>(files: &'a [&'a SetFile]) -> impl Iterator<Item = &'a [&'a Set
 /// 23 reads it. `data-core-metadata` is its new name in [PEP
 /// 714](https://peps.python.org/pep-0714/). `data-size` and `data-upload-time` are not standardized
 /// for HTML, but uv reads them.
-fn item(file: &SetFile, directory: &str) -> String {
-    let digest = file
-        .metadata
-        .map(|sidecar| format!("sha256={}", sidecar.sha256));
+fn item(file: &SetFile, up: &str) -> String {
+    let digest = file.metadata.map(|sha256| format!("sha256={sha256}"));
     let attributes = [
         ("requires-python", file.requires_python.clone()),
         ("core-metadata", digest.clone()),
@@ -402,11 +379,11 @@ fn item(file: &SetFile, directory: &str) -> String {
         format!(" <em>yanked{colon}{}</em>", escape(reason))
     });
     format!(
-        "<li><a href=\"{directory}{}#sha256={}\"{}>{}</a>{} <span>{}</span></li>\n",
-        encode_path(&file.below()),
+        "<li><a href=\"{up}{}#sha256={}\"{}>{}</a>{} <span>{}</span></li>\n",
+        encode_path(&file.path),
         file.sha256,
         attributes.collect::<String>(),
-        escape(&file.name),
+        escape(file.name()),
         yanked.unwrap_or_default(),
         size(file.size)
     )

@@ -14,7 +14,11 @@ use std::{
 use fs_err as fs;
 use walkdir::WalkDir;
 
-use super::{packages::is_package, pages::TOP, set_json::SetJson, urls::Urls};
+use super::{
+    pages::TOP,
+    set_json::{SetJson, is_package},
+    urls::Urls,
+};
 use crate::{
     error::{Context as _, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
     location::{Key, Location},

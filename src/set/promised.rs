@@ -10,13 +10,11 @@ use std::{
 use itertools::Itertools as _;
 
 use super::{
-    directory_key::{self, DirectoryKey},
     files::PackageFile,
     links::{self, PageLink},
-    packages::{Layout, SIDECAR, identity, is_ours, is_package, is_wheel},
     place::{Address, PlaceKind, SetPlace},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
-    set_json::SetJson,
+    set_json::{Layout, SIDECAR, SetJson, identity, is_ours, is_package, is_wheel},
 };
 use crate::{
     error::{Hint as _, Result, anyhow, one_line},
@@ -149,8 +147,9 @@ fn has_pages(place: &Path) -> bool {
 /// Reads the pages of a place.
 struct PageReader<'a> {
     place: &'a SetPlace,
-    /// Each page with two keys whose file exists, by the key that ends in `/`.
-    keys: Vec<(String, DirectoryKey)>,
+    /// Each page with two keys whose file exists, by the key that ends in `/`: whether that has
+    /// contents, and how it differs.
+    keys: Vec<(String, bool, Option<&'static str>)>,
     facts: PublishedFacts,
     /// The address of each file, by name.
     addresses: BTreeMap<String, Address>,
@@ -160,12 +159,18 @@ impl PageReader<'_> {
     /// Reads all pages that exist.
     fn read(&mut self) -> Result<()> {
         let place = self.place;
+        let of_set = |listing| ListingPlace {
+            family: None,
+            listing,
+        };
         let document = place.path("set.json");
         if let Some(text) = place.text(&document)? {
-            let set = SetJson::parse(&text);
-            let links = set.as_ref().map(links::document);
-            self.document(&document, Listing::SetJson, links.map_err(one_line));
-            self.facts.without = set.map(|set| set.identity.without).unwrap_or_default();
+            let links = SetJson::parse(&text).map(|set| {
+                let links = links::document(&set);
+                self.facts.without = set.identity.without;
+                links
+            });
+            self.links(&document, &of_set(Listing::SetJson), links);
         }
         let page = place.path("index.html");
         self.pages(None, place.page.as_deref().unwrap_or(&page))?;
@@ -176,7 +181,7 @@ impl PageReader<'_> {
         let sums = place.path("SHA256SUMS");
         if let Some(text) = place.text(&sums)? {
             let links = links::checksums(&text);
-            self.document(&sums, Listing::Checksums, links.map_err(|it| one_line(&it)));
+            self.links(&sums, &of_set(Listing::Checksums), links);
         }
         Ok(())
     }
@@ -191,7 +196,13 @@ impl PageReader<'_> {
         if is_built || !self.facts.listings.contains(&page(None, Listing::SetJson)) {
             return;
         }
-        self.facts.torn_pages = directory_key::torn(&self.keys);
+        // Some servers drop the contents of keys that end in `/`, and `--no-directory-pages` writes
+        // none: if no page of the set has one with contents, the set was published like that.
+        let has_keys = self.keys.iter().any(|(_, has_contents, _)| *has_contents);
+        for (page, _, why) in self.keys.iter().filter(|_| has_keys) {
+            let torn = why.map(|why| (page.clone(), why.to_owned()));
+            self.facts.torn_pages.extend(torn);
+        }
         let families = iter::once(None).chain(self.families().into_iter().map(Some));
         let pages = [Listing::Simple, Listing::SimpleJson, Listing::FindLinks];
         let of_all = page(None, Listing::Checksums);
@@ -223,17 +234,6 @@ impl PageReader<'_> {
         Ok(())
     }
 
-    /// Records what a document says that names files by their paths in the set.
-    fn document(&mut self, page: &str, listing: Listing, links: Result<Vec<PageLink>, String>) {
-        match links {
-            Ok(links) => {
-                let listing = self.listing(None, listing);
-                self.links(page, &listing, links);
-            }
-            Err(why) => self.bad(page, why),
-        }
-    }
-
     /// The families that have a directory of packages.
     fn families(&self) -> BTreeSet<String> {
         let names = self.addresses.keys();
@@ -244,14 +244,17 @@ impl PageReader<'_> {
     /// Reads the pages of the whole set, or those below the directory of a family.
     fn pages(&mut self, family: Option<&str>, find_links: &str) -> Result<()> {
         let below = family.map_or(String::new(), |family| format!("{family}/"));
+        let place = |listing| ListingPlace {
+            family: family.map(str::to_owned),
+            listing,
+        };
         for (listing, directory, file) in [
             (Listing::Simple, "simple/", "index.html"),
             (Listing::SimpleJson, "simple/_json/", "index.json"),
         ] {
             let root = self.place.path(&format!("{below}{directory}"));
             if let Some(text) = self.page(&root, file)? {
-                let listing = self.listing(family, listing);
-                self.index(&root, file, &text, &listing)?;
+                self.index(&root, file, &text, &place(listing))?;
             }
         }
         let mut text = match find_links.strip_suffix("index.html") {
@@ -263,30 +266,24 @@ impl PageReader<'_> {
             text = self.place.text(&self.place.path(""))?;
         }
         if let Some(text) = text {
-            let listing = self.listing(family, Listing::FindLinks);
-            self.links(find_links, &listing, links::html_links(&text));
+            let links = links::html_links(&text);
+            self.links(find_links, &place(Listing::FindLinks), Ok(links));
         }
         Ok(())
     }
 
-    /// Records that a listing exists, even if it names no package.
-    fn listing(&mut self, family: Option<&str>, listing: Listing) -> ListingPlace {
-        let family = family.map(str::to_owned);
-        let there = ListingPlace { family, listing };
-        self.facts.listings.insert(there.clone());
-        there
-    }
-
     /// Reads the pages of our projects in an index, whose root page is given.
     fn index(&mut self, root: &str, file: &str, text: &str, listing: &ListingPlace) -> Result<()> {
+        // The listing exists, even if it names no package.
+        self.facts.listings.insert(listing.clone());
         let is_json = listing.listing == Listing::SimpleJson;
-        let projects = match links::json_projects(text) {
-            _ if !is_json => self.linked_projects(root, text),
-            Ok(projects) => projects,
-            Err(error) => {
+        let projects = if is_json {
+            links::json_projects(text).unwrap_or_else(|error| {
                 self.bad(root, one_line(&error));
                 Vec::new()
-            }
+            })
+        } else {
+            self.linked_projects(root, text)
         };
         // Links to other projects are not followed.
         for project in projects {
@@ -304,22 +301,20 @@ impl PageReader<'_> {
             } else {
                 Ok(links::html_links(&text))
             };
-            match links {
-                Err(error) => self.bad(&path, one_line(&error)),
-                Ok(mut links) => {
-                    // Files of other projects than that of the page are ignored, as installers do.
-                    links.retain(|link| {
-                        let file = links::resolve(&path, &link.href).ok();
-                        let named = file.and_then(|file| identity(&file.path));
-                        named.is_none_or(|(name, _)| name.normalized() == project)
-                    });
-                    if links.is_empty() {
-                        let page = self.place.shown(&path).to_owned();
-                        self.facts.empty_pages.push((page, project));
-                    }
-                    self.links(&path, listing, links);
-                }
+            let links = links.map(|mut links| {
+                // Files of other projects than that of the page are ignored, as installers do.
+                links.retain(|link| {
+                    let file = links::resolve(&path, &link.href).ok();
+                    let named = file.and_then(|file| identity(&file.path));
+                    named.is_none_or(|(name, _)| name.normalized() == project)
+                });
+                links
+            });
+            if links.as_ref().is_ok_and(Vec::is_empty) {
+                let page = self.place.shown(&path).to_owned();
+                self.facts.empty_pages.push((page, project));
             }
+            self.links(&path, listing, links);
         }
         Ok(())
     }
@@ -340,7 +335,13 @@ impl PageReader<'_> {
         projects.into_iter().collect()
     }
 
-    fn links(&mut self, page: &str, listing: &ListingPlace, links: Vec<PageLink>) {
+    /// Records what a page says, and that its listing exists, even if it names no package.
+    fn links(&mut self, page: &str, listing: &ListingPlace, links: Result<Vec<PageLink>>) {
+        let links = match links {
+            Ok(links) => links,
+            Err(error) => return self.bad(page, one_line(&error)),
+        };
+        self.facts.listings.insert(listing.clone());
         for link in links {
             match links::resolve(page, &link.href) {
                 Ok(address) => self.promise(page, listing, address, &link),
@@ -420,9 +421,10 @@ impl PageReader<'_> {
         }
         let text = self.place.text(path)?;
         let is_web = self.place.kind == PlaceKind::Web;
-        let key = DirectoryKey::of(file, text.as_deref(), named.as_deref(), is_web);
-        let page = self.place.shown(path).to_owned();
-        self.keys.extend(key.map(|key| (page, key)));
+        if let Some((has, why)) = compared(file, text.as_deref(), named.as_deref(), is_web) {
+            self.keys
+                .push((self.place.shown(path).to_owned(), has, why));
+        }
         Ok((text, named))
     }
 
@@ -435,5 +437,26 @@ impl PageReader<'_> {
             Some(family) => format!("{family}/{name}"),
             None => name.to_owned(),
         }
+    }
+}
+
+/// Whether the key of a page that ends in `/`, which installers request, has contents, and how it
+/// differs from the file of the page. S3 has both as objects of their own, so one of them can be
+/// damaged alone. `None` if the comparison says nothing about the set.
+fn compared(
+    file: &str,
+    text: Option<&str>,
+    named: Option<&str>,
+    is_web: bool,
+) -> Option<(bool, Option<&'static str>)> {
+    match (text, named?) {
+        // Some web servers serve files only.
+        (None, _) if is_web => None,
+        (None, _) => Some((false, Some("it is missing, unlike the file of the page"))),
+        (Some(text), named) if text == named => Some((true, None)),
+        (Some(""), _) => Some((false, Some("it is empty, unlike the file of the page"))),
+        // Others list the files of a directory, as HTML.
+        (Some(text), _) if is_web && text.starts_with('<') != file.ends_with("html") => None,
+        (Some(_), _) => Some((true, Some("it differs from the file of the page"))),
     }
 }

@@ -3,7 +3,7 @@
 //! store has their digest.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     io::{self, BufReader, Read, Seek},
     num::NonZeroUsize,
     sync::Arc,
@@ -16,9 +16,11 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     files::ListedPackage,
-    packages::{Layout, PackageSet, SIDECAR, SetFile, Sidecar, is_package, is_wheel},
     place::SetPlace,
-    set_json::{Identity, PART, Remembered, SetJson, SetJsonFile, SetStamp},
+    set_json::{
+        Identity, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, is_package,
+        is_wheel,
+    },
 };
 
 use crate::{
@@ -29,29 +31,18 @@ use crate::{
     parallel,
     run::ArtifactGroup,
     store::{Ranged, Span},
-    version::Version,
-    wheel::{self, DistName, Metadata, SdistFilename, WheelFilename},
+    wheel::{self, Metadata, SdistFilename, WheelFilename},
 };
 
 /// The coarsest resolution of modification times, in nanoseconds. Within it a file can change and
 /// keep its time.
 const GRAIN: u64 = 2_000_000_000;
 
-/// The facts of one package that an index shows, from its metadata: METADATA of a wheel ([PEP
-/// 427](https://peps.python.org/pep-0427/)), PKG-INFO of an sdist ([PEP
-/// 625](https://peps.python.org/pep-0625/)).
-#[derive(Debug)]
-struct PackageFacts {
-    project: DistName,
-    version: Version,
-    requires_python: Option<String>,
-}
-
 /// The facts of an earlier run about each file.
 #[derive(Debug, Default)]
 pub(super) struct KnownFacts {
     pub(super) identity: Identity,
-    pub(super) files: HashMap<String, SetJsonFile>,
+    pub(super) files: HashMap<String, SetFile>,
     /// Sizes and digests, by path, of what this process wrote itself.
     pub(super) made: HashMap<String, (u64, Sha256)>,
     /// The stamp of `set.json` itself, to compare with the times of the files.
@@ -73,7 +64,7 @@ impl KnownFacts {
     }
 
     fn new(document: SetJson, stamp: Option<SetStamp>) -> Self {
-        let by_path = |file: SetJsonFile| (file.path.clone(), file);
+        let by_path = |file: SetFile| (file.path.clone(), file);
         Self {
             files: document.files.into_iter().map(by_path).collect(),
             made: HashMap::new(),
@@ -82,18 +73,9 @@ impl KnownFacts {
         }
     }
 
-    /// The digest of every file, by path.
-    pub(super) fn digests(&self) -> BTreeMap<String, Sha256> {
-        let digests = self
-            .files
-            .iter()
-            .map(|(path, file)| (path.clone(), file.sha256));
-        digests.collect()
-    }
-
     /// The families of an earlier index, whose pages may exist.
     pub(super) fn families(&self) -> Vec<ArtifactGroup> {
-        let families = self.files.values().filter_map(SetJsonFile::family);
+        let families = self.files.values().filter_map(SetFile::family);
         families.sorted().dedup().collect()
     }
 
@@ -106,31 +88,22 @@ impl KnownFacts {
     }
 
     /// Everything known about a file, if the file and its sidecar are both unchanged.
-    fn all(
-        &self,
-        listed: &ListedPackage,
-        sidecar: Option<&SetStamp>,
-    ) -> Option<(Sha256, PackageFacts, Option<Sidecar>)> {
+    fn all(&self, listed: &ListedPackage, sidecar: Option<&SetStamp>) -> Option<SetFile> {
         let file = self.same(listed)?;
         let remembered = file.remembered.as_ref()?;
-        let metadata = sidecar.zip(remembered.sidecar_sha256);
-        let metadata = metadata.map(|(stamp, sha256)| Sidecar {
-            size: stamp.size,
-            sha256,
-        });
-        let facts = PackageFacts {
-            project: file.project.clone(),
-            version: file.version.clone(),
-            requires_python: remembered.requires_python.clone(),
-        };
         let is_wheel = is_wheel(&listed.name);
         let is_same = remembered.sidecar.as_ref() == sidecar
             && is_wheel == sidecar.is_some()
-            && is_wheel == metadata.is_some();
-        is_same.then_some((file.sha256, facts, metadata))
+            && is_wheel == remembered.sidecar_sha256.is_some();
+        is_same.then(|| SetFile {
+            size: listed.stamp.size,
+            metadata: remembered.sidecar_sha256,
+            requires_python: remembered.requires_python.clone(),
+            ..file.clone()
+        })
     }
 
-    fn same(&self, listed: &ListedPackage) -> Option<&SetJsonFile> {
+    fn same(&self, listed: &ListedPackage) -> Option<&SetFile> {
         let file = self.files.get(&listed.path)?;
         let is_same = file.remembered.as_ref()?.file == listed.stamp;
         (is_same && self.is_settled(&listed.stamp)).then_some(file)
@@ -186,17 +159,16 @@ pub(super) struct Reading<'a> {
     pub(super) known: &'a KnownFacts,
     pub(super) at_once: NonZeroUsize,
     pub(super) watch: Watch<'a>,
-    /// Whether files that have not changed are not opened. Their metadata is then not returned.
+    /// Whether files that have not changed are not opened, and what the next `set.json` remembers of
+    /// each file is returned. The metadata of such files is then not returned.
     pub(super) is_index: bool,
 }
 
-/// The packages of a place, and what to store in the next `set.json`.
+/// The packages of a place.
 pub(super) struct ReadPackages {
-    pub(super) set: PackageSet,
+    pub(super) set: SetJson,
     /// The METADATA of each wheel that was opened, by the path of its sidecar.
     pub(super) metadata: HashMap<String, Vec<u8>>,
-    /// The stamps and facts for `set.json`, by path.
-    pub(super) remembered: HashMap<String, Remembered>,
     /// Whether no package was opened.
     pub(super) is_unchanged: bool,
     /// Sidecars whose wheels are gone, by path.
@@ -219,25 +191,16 @@ impl Reading<'_> {
             })
         };
         let read = parallel::try_map(&tasks, self.at_once, self.watch.stop, reading)?;
-        let mut files = Vec::with_capacity(read.len());
-        let (mut metadata, mut remembered) = (HashMap::new(), HashMap::new());
+        let (mut files, mut metadata) = (Vec::with_capacity(read.len()), HashMap::new());
         let mut is_unchanged = true;
-        for ((listed, sidecar), (file, is_opened, bytes)) in tasks.into_iter().zip(read) {
+        for (file, is_opened, bytes) in read {
             is_unchanged &= !is_opened;
-            metadata.extend(bytes.map(|bytes| (listed.path.clone() + SIDECAR, bytes)));
-            let facts = Remembered {
-                file: listed.stamp,
-                sidecar,
-                sidecar_sha256: file.metadata.map(|sidecar| sidecar.sha256),
-                requires_python: file.requires_python.clone(),
-            };
-            remembered.insert(listed.path, facts);
+            metadata.extend(bytes.map(|bytes| (file.sidecar_path(), bytes)));
             files.push(file);
         }
         Ok(ReadPackages {
-            set: PackageSet::new(files)?,
+            set: SetJson::new(self.known.identity.clone(), files)?,
             metadata,
-            remembered,
             is_unchanged,
             orphans,
         })
@@ -245,16 +208,19 @@ impl Reading<'_> {
 
     /// Lists the place again, to get the stamps of the sidecars written since the first listing. In
     /// a bucket a listing costs one request for a thousand files instead of one for each.
-    pub(super) fn remember_sidecars(&self, found: &mut ReadPackages) -> Result<()> {
+    pub(super) fn remember_sidecars(&self, files: &mut [SetFile]) -> Result<()> {
         let listed = self.place.files(self.layout)?.into_iter();
         let mut stamps: HashMap<String, SetStamp> = listed.map(|it| (it.path, it.stamp)).collect();
-        for (path, facts) in &mut found.remembered {
-            facts.sidecar = stamps.remove(&format!("{path}{SIDECAR}"));
-            if facts.sidecar.is_some() != facts.sidecar_sha256.is_some() {
-                let shown = self.place.shown_in_full(path);
+        for file in files {
+            let sidecar = stamps.remove(&file.sidecar_path());
+            if sidecar.is_some() != file.metadata.is_some() {
+                let shown = self.place.shown_in_full(&file.path);
                 bail!(No(format!(
                     "the metadata of `{shown}` was written and is not there"
                 )));
+            }
+            if let Some(remembered) = &mut file.remembered {
+                remembered.sidecar = sidecar;
             }
         }
         Ok(())
@@ -268,35 +234,23 @@ impl Reading<'_> {
     ) -> Result<(SetFile, bool, Option<Vec<u8>>)> {
         let known = self.known.all(listed, sidecar).filter(|_| self.is_index);
         let is_opened = known.is_none();
-        let (sha256, facts, metadata, bytes) = if let Some((sha256, facts, metadata)) = known {
-            (sha256, facts, metadata, None)
-        } else {
-            let (sha256, facts, bytes) = self.examine(listed)?;
-            let metadata = bytes.as_deref().map(Sidecar::of);
-            (sha256, facts, metadata, bytes)
+        let (mut file, bytes) = match known {
+            Some(file) => (file, None),
+            None => self.examine(listed)?,
         };
-        let file = SetFile {
-            family: listed.family.clone(),
-            name: listed.name.clone(),
-            project: facts.project,
-            version: facts.version,
-            size: listed.stamp.size,
-            sha256,
-            upload_time: listed.uploaded.and_then(in_utc),
-            metadata,
-            requires_python: facts.requires_python,
-            yanked: self
-                .known
-                .files
-                .get(&listed.path)
-                .and_then(|file| file.yanked.clone()),
-        };
+        file.upload_time = listed.uploaded.and_then(in_utc);
+        file.remembered = self.is_index.then(|| Remembered {
+            file: listed.stamp.clone(),
+            sidecar: sidecar.cloned(),
+            sidecar_sha256: file.metadata,
+            requires_python: file.requires_python.clone(),
+        });
         Ok((file, is_opened, bytes))
     }
 
-    /// The digest, the facts and the sidecar of a package. The digest comes from an earlier run,
-    /// from the store, or from reading the whole file, in this order.
-    fn examine(&self, listed: &ListedPackage) -> Result<(Sha256, PackageFacts, Option<Vec<u8>>)> {
+    /// Reads a package and, of a wheel, its METADATA. The digest comes from an earlier run, from the
+    /// store, or from reading the whole file, in this order.
+    fn examine(&self, listed: &ListedPackage) -> Result<(SetFile, Option<Vec<u8>>)> {
         let (store, key) = (&self.place.store, self.place.key(&listed.path)?);
         let size = listed.stamp.size;
         let known = match self.known.sha256(listed) {
@@ -305,9 +259,21 @@ impl Reading<'_> {
         };
         // Parse first: a file that is not a valid package fails without a full download.
         let far = BufReader::new(Ranged::of(Arc::clone(store), key.clone(), size));
-        let (facts, sidecar) = PackageFacts::read(far, &listed.name)?;
-        let sha256 = known.map_or_else(|| self.hash(&key, size), Ok)?;
-        Ok((sha256, facts, sidecar))
+        let (facts, sidecar) = package_metadata(far, &listed.name)?;
+        let earlier = self.known.files.get(&listed.path);
+        let file = SetFile {
+            path: listed.path.clone(),
+            project: facts.name,
+            version: facts.version,
+            size,
+            sha256: known.map_or_else(|| self.hash(&key, size), Ok)?,
+            yanked: earlier.and_then(|file| file.yanked.clone()),
+            remembered: None,
+            upload_time: None,
+            metadata: sidecar.as_deref().map(Sha256::of),
+            requires_python: facts.requires_python,
+        };
+        Ok((file, sidecar))
     }
 
     fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
@@ -330,7 +296,7 @@ fn tasks(listed: Vec<ListedPackage>) -> (Vec<(ListedPackage, Option<SetStamp>)>,
     let (mut packages, others): (Vec<ListedPackage>, Vec<ListedPackage>) = listed
         .into_iter()
         .partition(|listed| is_package(&listed.name));
-    packages.sort_by(|a, b| (&a.family, &a.name).cmp(&(&b.family, &b.name)));
+    packages.sort_by(|a, b| a.path.cmp(&b.path));
     let others = others.into_iter().map(|listed| (listed.path, listed.stamp));
     let mut sidecars: HashMap<String, SetStamp> = others.collect();
     let tasks = packages.into_iter().map(|package| {
@@ -350,42 +316,36 @@ fn in_utc(time: SystemTime) -> Option<String> {
     time.format(&Rfc3339).ok()
 }
 
-impl PackageFacts {
-    /// Reads a package, and the bytes of its sidecar; of wheels only. The metadata of an sdist may
-    /// differ from that of the wheel built from it.
-    fn read(file: impl Read + Seek, name: &str) -> Result<(Self, Option<Vec<u8>>)> {
-        if is_wheel(name) {
-            let name: WheelFilename = name.parse()?;
-            let text =
-                wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")?;
-            Ok((Self::of(&text, &name.name, &name.version)?, Some(text)))
-        } else {
-            let name: SdistFilename = name.parse()?;
-            let text = sdist_metadata(file, name.top()).context("failed to read PKG-INFO")?;
-            Ok((Self::of(&text, &name.name, &name.version)?, None))
-        }
-    }
-
-    /// Takes project and version from the metadata. The file name must say the same, because
-    /// installers choose a file by its name.
-    fn of(text: &[u8], project: &DistName, version: &Version) -> Result<Self> {
-        let inside = Metadata::parse(text)?;
-        ensure!(
-            inside.name == *project,
-            "its metadata is that of another project: `{}`",
-            inside.name
-        );
-        ensure!(
-            inside.version == *version,
-            "its metadata is that of another version: `{}`",
-            inside.version
-        );
-        Ok(Self {
-            project: inside.name,
-            version: inside.version,
-            requires_python: inside.requires_python,
-        })
-    }
+/// Reads the metadata of a package: METADATA of a wheel
+/// ([PEP 427](https://peps.python.org/pep-0427/)), PKG-INFO of an sdist
+/// ([PEP 625](https://peps.python.org/pep-0625/)); and the bytes of its sidecar, of wheels only. The
+/// metadata of an sdist may differ from that of the wheel built from it.
+///
+/// The file name must say the same project and version, because installers choose a file by its
+/// name.
+fn package_metadata(file: impl Read + Seek, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
+    let (text, project, version) = if is_wheel(name) {
+        let name: WheelFilename = name.parse()?;
+        let text = wheel::read_metadata(file, LONGEST_METADATA);
+        let text = text.context("failed to read METADATA")?;
+        (text, name.name, name.version)
+    } else {
+        let name: SdistFilename = name.parse()?;
+        let text = sdist_metadata(file, name.top()).context("failed to read PKG-INFO")?;
+        (text, name.name, name.version)
+    };
+    let inside = Metadata::parse(&text)?;
+    ensure!(
+        inside.name == project,
+        "its metadata is that of another project: `{}`",
+        inside.name
+    );
+    ensure!(
+        inside.version == version,
+        "its metadata is that of another version: `{}`",
+        inside.version
+    );
+    Ok((inside, is_wheel(name).then_some(text)))
 }
 
 fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {

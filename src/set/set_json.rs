@@ -1,9 +1,11 @@
-//! [`SetJson`]: the document `set.json`, which describes a set to programs. Writes and parses it.
+//! [`SetJson`]: a package set, with the facts that an index shows about each file; its document
+//! `set.json`, which describes the set to programs; and the rules for names of packages.
+
+use std::{collections::HashSet, iter};
 
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
-use super::packages::{Layout, PackageSet};
 use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
@@ -11,7 +13,7 @@ use crate::{
     run::{ArtifactGroup, Platform, Repository, Run, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
-    wheel::DistName,
+    wheel::{DistName, SdistFilename, WheelFilename},
 };
 
 /// The version of the format.
@@ -20,6 +22,25 @@ const SCHEMA: u32 = 1;
 /// The file in which `upload --part` says what a part was built from. `set.json` does not exist
 /// before the set is complete.
 pub const PART: &str = "part.json";
+
+/// Where the packages are stored, relative to the directory of the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A plain directory of packages: `name.whl` beside `simple/`.
+    Flat,
+    /// A published set: `dist/name.whl` beside `simple/`.
+    Dist,
+}
+
+impl Layout {
+    /// The directory of the files, empty or ending in `/`.
+    pub fn files(self) -> &'static str {
+        match self {
+            Self::Flat => "",
+            Self::Dist => "dist/",
+        }
+    }
+}
 
 /// What a set was built from, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,21 +76,24 @@ impl Identity {
     }
 }
 
-/// A complete `set.json`.
+/// A package set, as `set.json` describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetJson {
     schema: u32,
     #[serde(flatten)]
     pub identity: Identity,
-    pub files: Vec<SetJsonFile>,
+    /// Sorted by project, version and name.
+    pub files: Vec<SetFile>,
 }
 
-/// One file of the set.
+/// One wheel or sdist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct SetJsonFile {
-    /// Relative to the directory of `set.json`: `dist/rocm-7.13.0.tar.gz`.
+pub struct SetFile {
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`. It is a key, so that it has
+    /// no control character. Quotes, angle brackets, `%`, `+`, spaces and any other Unicode are
+    /// allowed, and pages escape them.
     pub path: String,
     pub project: DistName,
     pub version: Version,
@@ -81,6 +105,18 @@ pub struct SetJsonFile {
     /// What spares the next `index` from reading the file. `upload` does not publish it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remembered: Option<Remembered>,
+    // The other facts are in the pages of the index, and not in `set.json`.
+    /// When it was uploaded, if the store says so, in the format of
+    /// [PEP 700](https://peps.python.org/pep-0700/).
+    #[serde(skip)]
+    pub upload_time: Option<String>,
+    /// The digest of the wheel's METADATA, which is a file beside it (a sidecar), so that installers
+    /// can resolve without downloading the wheel ([PEP 658](https://peps.python.org/pep-0658/)).
+    #[serde(skip)]
+    pub metadata: Option<Sha256>,
+    /// `Requires-Python` in the metadata: `>=3.10`.
+    #[serde(skip)]
+    pub requires_python: Option<String>,
 }
 
 /// Facts about a file, and the stamps of the file and its sidecar for which they are true.
@@ -108,23 +144,39 @@ pub struct SetStamp {
     pub etag: Option<String>,
 }
 
-impl SetJsonFile {
+impl SetFile {
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The family whose directory contains the file, if any.
+    /// The path of its sidecar, which need not exist.
+    pub fn sidecar_path(&self) -> String {
+        format!("{}{SIDECAR}", self.path)
+    }
+
+    /// The family whose directory contains the file. `None` for files for all families.
     pub fn family(&self) -> Option<ArtifactGroup> {
+        ArtifactGroup::of_directory(self.directory()?).ok()
+    }
+
+    /// The path relative to the directory of all files.
+    fn below(&self) -> &str {
         let below = self.path.strip_prefix(Layout::Dist.files());
-        let (family, _) = below.unwrap_or(&self.path).split_once('/')?;
-        ArtifactGroup::of_directory(family).ok()
+        below.unwrap_or(&self.path)
+    }
+
+    fn directory(&self) -> Option<&str> {
+        Some(self.below().split_once('/')?.0)
+    }
+
+    fn order(&self) -> (&DistName, &Version, &str, Option<&str>) {
+        (&self.project, &self.version, self.name(), self.directory())
     }
 
     /// The path is outside input: it must be a key of a file, in no directory but that of a family.
     fn ensure_valid(&self) -> Result<()> {
         let key: Key = self.path.parse()?;
-        let below = self.path.strip_prefix(Layout::Dist.files());
-        let depth = below.unwrap_or(&self.path).matches('/').count();
+        let depth = self.below().matches('/').count();
         ensure!(
             !key.is_directory() && depth == usize::from(self.family().is_some()),
             "not the path of a package"
@@ -134,35 +186,47 @@ impl SetJsonFile {
 }
 
 impl SetJson {
-    /// Describes a set. The targets of its device wheels are added to those of `identity`. If
-    /// `identity` has no version, it is that of `rocm`.
-    pub fn new(identity: Identity, set: &PackageSet, layout: Layout) -> Self {
-        let files = set.files().iter().map(|file| SetJsonFile {
-            path: file.path(layout),
-            project: file.project.clone(),
-            version: file.version.clone(),
-            size: file.size,
-            sha256: file.sha256,
-            yanked: file.yanked.clone(),
-            remembered: None,
-        });
-        let mut this = Self {
-            schema: SCHEMA,
-            identity,
-            files: files.collect(),
-        };
-        let identity = &mut this.identity;
+    /// A set of these files. The targets of its device wheels are added to those of `identity`. If
+    /// `identity` has no version, it is that of `rocm`. Fails if two files of one name would be on
+    /// the same page.
+    pub fn new(mut identity: Identity, mut files: Vec<SetFile>) -> Result<Self> {
+        files.sort_by(|a, b| a.order().cmp(&b.order()));
+        let (mut seen, mut of_all) = (HashSet::new(), HashSet::new());
+        for file in &files {
+            // Files for all families are sorted first, and are on the page of every family.
+            let (family, name) = (file.directory(), file.name());
+            ensure!(
+                seen.insert((family, name)) && !of_all.contains(name),
+                "two files of one name in a package set: `{name}`"
+            );
+            if family.is_none() {
+                of_all.insert(name);
+            }
+        }
         if identity.version.is_none() {
-            let mut files = this.files.iter().rev();
+            let mut files = files.iter().rev();
             let rocm = files.find(|file| file.project.normalized() == "rocm");
             identity.version = rocm.map(|file| file.version.clone());
         }
-        let targets = device_targets(this.files.iter().map(|file| file.project.normalized()));
+        let targets = device_targets(files.iter().map(|file| file.project.normalized()));
         identity
             .targets
             .extend(targets.into_iter().map(Scope::Target));
         identity.targets = identity.targets.drain(..).unique().collect();
-        this
+        Ok(Self {
+            schema: SCHEMA,
+            identity,
+            files,
+        })
+    }
+
+    /// The set as `upload` publishes it: with the files in `dist/`.
+    pub(super) fn published(&self, identity: Identity) -> Result<Self> {
+        let files = self.files.iter().map(|file| SetFile {
+            path: format!("{}{}", Layout::Dist.files(), file.below()),
+            ..file.clone()
+        });
+        Self::new(identity, files.collect())
     }
 
     pub fn parse(text: &str) -> Result<Self> {
@@ -172,7 +236,7 @@ impl SetJson {
         }
         #[derive(Deserialize)]
         struct Files {
-            files: Vec<SetJsonFile>,
+            files: Vec<SetFile>,
         }
         // Check the schema first: a later version may not parse as this one.
         let SetJsonSchema { schema } =
@@ -210,8 +274,26 @@ impl SetJson {
 
     /// The families that have their own directory and index, sorted.
     pub fn families(&self) -> Vec<ArtifactGroup> {
-        let families = self.files.iter().filter_map(SetJsonFile::family);
+        let families = self.files.iter().filter_map(SetFile::family);
         families.sorted().dedup().collect()
+    }
+
+    /// The indexes of the set: one with the files for all families, and for each family one with
+    /// those and its own files.
+    pub fn views(&self) -> Vec<IndexView<'_>> {
+        let families = self.families().into_iter().map(Some);
+        let view = |family: Option<ArtifactGroup>| {
+            let wanted = family.as_ref().map(ArtifactGroup::as_str);
+            let is_in = |file: &&SetFile| {
+                let directory = file.directory();
+                directory.is_none() || directory == wanted
+            };
+            IndexView {
+                files: self.files.iter().filter(is_in).collect(),
+                family,
+            }
+        };
+        iter::once(None).chain(families).map(view).collect()
     }
 
     pub fn has(&self, project: &str) -> bool {
@@ -240,6 +322,32 @@ impl SetJson {
     }
 }
 
+/// The files of one index.
+#[derive(Clone, Debug)]
+pub struct IndexView<'a> {
+    pub family: Option<ArtifactGroup>,
+    pub files: Vec<&'a SetFile>,
+}
+
+impl IndexView<'_> {
+    /// Every project by its normalized name, with its files, in order.
+    pub fn projects(&self) -> impl Iterator<Item = (&str, &[&SetFile])> {
+        let projects = self.files.chunk_by(|a, b| a.project == b.project);
+        projects.filter_map(|files| Some((files.first()?.project.normalized(), files)))
+    }
+
+    /// The directory of its pages: empty, or ending in `/`.
+    pub(super) fn top(&self) -> String {
+        directory(self.family.as_ref())
+    }
+
+    /// The relative path to the directory of the set, from a page `depth` directories below the
+    /// directory of this index.
+    pub(super) fn up(&self, depth: usize) -> String {
+        "../".repeat(depth + usize::from(self.family.is_some()))
+    }
+}
+
 /// The targets that have a device package, sorted.
 pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
     let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
@@ -251,164 +359,45 @@ pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec
 
 as_text!(GitSha, Version, Scope, DistName);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{error::render, set::tests as samples};
+/// The suffix of a sidecar: `x.whl.metadata` belongs to `x.whl`.
+pub const SIDECAR: &str = ".metadata";
 
-    fn sample() -> SetJson {
-        let identity = Identity {
-            repository: "ROCm/TheRock".parse().ok(),
-            run_id: "21440027240".parse().ok(),
-            platform: Some(Platform::Linux),
-            commit: Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap()),
-            version: None,
-            targets: vec!["gfx1100".parse().unwrap(), "gfx94X-dcgpu".parse().unwrap()],
-            without: Vec::new(),
-        };
-        SetJson::new(identity, &samples::set(), Layout::Dist)
-    }
+/// The directory of a family: empty, or ending in `/`.
+pub(super) fn directory(family: Option<&ArtifactGroup>) -> String {
+    family.map_or_else(String::new, |family| format!("{family}/"))
+}
 
-    #[test]
-    fn a_set_says_what_it_is_and_what_it_holds() {
-        insta::assert_snapshot!(sample().pretty(), @r#"
-        {
-          "schema": 1,
-          "repository": "ROCm/TheRock",
-          "run-id": "21440027240",
-          "platform": "linux",
-          "commit": "89553ce3746eda74ade42557470d25e37c91b6f0",
-          "version": "7.13.0.dev0+ab",
-          "targets": [
-            "gfx1100",
-            "gfx94X-dcgpu"
-          ],
-          "files": [
-            {
-              "path": "dist/rocm-7.13.0.dev0+ab.tar.gz",
-              "project": "rocm",
-              "version": "7.13.0.dev0+ab",
-              "size": 1234567,
-              "sha256": "4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24"
-            },
-            {
-              "path": "dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl",
-              "project": "rocm-sdk-core",
-              "version": "7.9.0",
-              "size": 12,
-              "sha256": "cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808",
-              "yanked": "broken \"launcher\" & more"
-            },
-            {
-              "path": "dist/rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
-              "project": "rocm-sdk-core",
-              "version": "7.13.0.dev0+ab",
-              "size": 1234567,
-              "sha256": "e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb"
-            }
-          ]
-        }
-        "#);
-    }
+/// Whether a project is one of the ROCm packages. A set may also hold other packages, such as
+/// torch, and an index their dependencies.
+pub fn is_ours(project: &DistName) -> bool {
+    let name = project.normalized();
+    name == "rocm" || name.starts_with("rocm-")
+}
 
-    #[test]
-    fn a_set_reads_back_and_an_unknown_identity_is_left_out() {
-        let mut set = sample();
-        let stamp = SetStamp {
-            size: 7,
-            modified: Some(1_700_000_000_000_000_001),
-            etag: Some("\"".into()),
-        };
-        set.files[0].yanked = Some("broken".into());
-        set.files[0].remembered = Some(Remembered {
-            file: stamp.clone(),
-            sidecar: Some(stamp),
-            sidecar_sha256: Some(Sha256::of(b"")),
-            requires_python: Some(">=3".into()),
-        });
-        assert_eq!(SetJson::parse(&set.pretty()).unwrap(), set);
-        assert_eq!(SetJson::parse(&set.compact()).unwrap(), set);
-        assert_eq!(set.files[0].name(), "rocm-7.13.0.dev0+ab.tar.gz");
-        let empty = PackageSet::new(Vec::new()).unwrap();
-        let anonymous = SetJson::new(Identity::default(), &empty, Layout::Flat);
-        assert_eq!(anonymous.compact(), r#"{"schema":1,"files":[]}"#);
-        assert_eq!(SetJson::parse(&anonymous.compact()).unwrap(), anonymous);
-    }
+const WHEEL: &str = ".whl";
+const SDIST: &str = ".tar.gz";
 
-    #[test]
-    fn device_wheels_say_for_which_targets_a_set_is() {
-        let names = [
-            "rocm-sdk-device-gfx1100",
-            "rocm-sdk-device-gfx942",
-            "rocm-sdk-core",
-        ];
-        let files = names.map(|name| samples::file(&format!("{name}-1.whl"), name, "1"));
-        let set = PackageSet::new(files.to_vec()).unwrap();
-        let set = SetJson::new(Identity::default(), &set, Layout::Dist);
-        assert_eq!(
-            set.device_targets(),
-            ["gfx942".parse().unwrap(), "gfx1100".parse().unwrap()]
-        );
-        assert_eq!(set.identity.targets.len(), 2);
-        assert!(set.has("rocm-sdk-core") && !set.has("rocm"));
-    }
+pub(super) fn is_wheel(name: &str) -> bool {
+    name.ends_with(WHEEL)
+}
 
-    #[test]
-    fn another_schema_and_other_texts_are_refused_in_words() {
-        let file = |path: &str, sha256: &str| {
-            format!(
-                r#"{{"schema":1,"files":[{{"path":"{path}","project":"a","version":"1","size":1,"sha256":"{sha256}"}}]}}"#
-            )
-        };
-        let sha256 = Sha256::of(b"").to_string();
-        let texts = [
-            String::new(),
-            "{}".into(),
-            r#"{"schema":2,"files":7}"#.into(),
-            r#"{"schema":1,"files":7}"#.into(),
-            r#"{"schema":1,"version":"x y","files":[]}"#.into(),
-            r#"{"schema":1,"targets":["`"],"files":[]}"#.into(),
-            file("../a.whl", &sha256),
-            file("dist/../../a.whl", &sha256),
-            file("dist/\\n", &sha256),
-            file("dist/a.whl", "abc"),
-        ];
-        let messages: Vec<String> = texts
-            .iter()
-            .map(|text| render(&SetJson::parse(text).unwrap_err()))
-            .collect();
-        insta::assert_snapshot!(messages.join("\n"), @r#"
-        error: failed to read the `schema` of a set
-          caused by: EOF while parsing a value at line 1 column 0
+/// Whether a file is a wheel or an sdist by its name. Other files in the directory are ignored.
+pub(super) fn is_package(name: &str) -> bool {
+    let ends = |end: &str| name.len() > end.len() && name.ends_with(end);
+    !name.starts_with('.') && (ends(WHEEL) || ends(SDIST))
+}
 
-        error: failed to read the `schema` of a set
-          caused by: missing field `schema` at line 1 column 2
-
-        error: a set of another schema than 1: 2
-
-        hint: use the version of rocwheel that wrote it, or a later one
-
-        error: failed to read a set
-          caused by: invalid type: integer `7`, expected a sequence at line 1 column 21
-
-        error: failed to read a set
-          caused by: not a PEP 440 version: "x y" at line 1 column 27
-
-        error: failed to read a set
-          caused by: a family with other characters than letters, digits and `-`: "`" at line 1 column 27
-
-        error: failed to read the path of a file in a set: "../a.whl"
-          caused by: a key with `.` or `..`: "../a.whl"
-
-        error: failed to read the path of a file in a set: "dist/../../a.whl"
-          caused by: a key with `.` or `..`: "dist/../../a.whl"
-
-        error: failed to read the path of a file in a set: "dist/\n"
-          caused by: a key with a control character: "dist/\n"
-
-        error: failed to read a set
-          caused by: not a SHA-256 of 64 lower-case hexadecimal digits: "abc" at line 1 column 94
-        "#);
-        assert!(SetJson::parse(&file("dist/a.whl", &sha256)).is_ok());
+/// Project and version of a package, from its file name. `None` if the name is invalid.
+pub fn identity(file: &str) -> Option<(DistName, Version)> {
+    let file = file.rsplit('/').next()?;
+    if is_wheel(file) {
+        let name: WheelFilename = file.parse().ok()?;
+        Some((name.name, name.version))
+    } else {
+        let name: SdistFilename = file.parse().ok()?;
+        Some((name.name, name.version))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,15 +3,14 @@
 use crate::{
     digest::Sha256,
     run::Platform,
-    set::{Identity, Layout, PackageSet, SetFile, SetJson, Sidecar, Urls},
+    set::{Identity, SetFile, SetJson, Urls},
 };
 
 const VERSION: &str = "7.13.0.dev0+ab";
 
 pub(crate) fn file(name: &str, project: &str, version: &str) -> SetFile {
     SetFile {
-        family: None,
-        name: name.to_owned(),
+        path: format!("dist/{name}"),
         project: project.parse().unwrap(),
         version: version.parse().unwrap(),
         size: 1_234_567,
@@ -20,13 +19,14 @@ pub(crate) fn file(name: &str, project: &str, version: &str) -> SetFile {
         metadata: None,
         requires_python: None,
         yanked: None,
+        remembered: None,
     }
 }
 
 pub(crate) fn files() -> Vec<SetFile> {
     let sdist = file("rocm-7.13.0.dev0+ab.tar.gz", "rocm", VERSION);
     let core = SetFile {
-        metadata: Some(Sidecar::of(b"Metadata-Version: 2.4\n")),
+        metadata: Some(Sha256::of(b"Metadata-Version: 2.4\n")),
         ..file(
             "rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl",
             "rocm_sdk_core",
@@ -47,19 +47,19 @@ pub(crate) fn files() -> Vec<SetFile> {
     vec![core, sdist, old]
 }
 
-pub(crate) fn set() -> PackageSet {
-    PackageSet::new(files()).unwrap()
+pub(crate) fn set() -> SetJson {
+    SetJson::new(Identity::default(), files()).unwrap()
 }
 
 /// A file whose name and facts try to break out of wherever they are written.
-pub(crate) fn hostile() -> PackageSet {
+pub(crate) fn hostile() -> SetJson {
     let name = "a\" onload='x'><b>&amp;|`%2B+ é\u{202e}-1.0.tar.gz";
     let file = SetFile {
         requires_python: Some("\"><script>".into()),
         yanked: Some("\n\"'<&>".into()),
         ..file(name, "a", "1.0")
     };
-    PackageSet::new(vec![file]).unwrap()
+    SetJson::new(Identity::default(), vec![file]).unwrap()
 }
 
 pub(crate) fn urls() -> Urls {
@@ -76,18 +76,16 @@ fn sdist(project: &str) -> SetFile {
 /// A set without the kpack split, with a `rocm` sdist in the directory of each family.
 pub(crate) fn document_of_families(families: &[&str]) -> SetJson {
     let of = |family: &&str| SetFile {
-        family: Some(family.parse().unwrap()),
+        path: format!("dist/{family}/rocm-{VERSION}.tar.gz"),
         ..sdist("rocm")
     };
     let files = families.iter().map(of).chain([sdist("rocm-sdk-core")]);
-    let set = PackageSet::new(files.collect()).unwrap();
-    SetJson::new(Identity::default(), &set, Layout::Dist)
+    SetJson::new(Identity::default(), files.collect()).unwrap()
 }
 
 pub(crate) fn document_of(projects: &[&str]) -> SetJson {
     let files = projects.iter().map(|project| sdist(project)).collect();
-    let set = PackageSet::new(files).unwrap();
-    SetJson::new(Identity::default(), &set, Layout::Dist)
+    SetJson::new(Identity::default(), files).unwrap()
 }
 
 pub(crate) fn document() -> SetJson {

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::{
     items::{Action, Before, Item, because},
     local::LocalSet,
-    packages::Layout,
     pages::Phase,
     place::SetPlace,
     set_json::{Identity, PART, SetJson},
@@ -57,7 +56,7 @@ impl PlannedUpload {
         options: UploadOptions,
         world: &World,
     ) -> Result<Self> {
-        let set = SetJson::new(identity, &local.set, Layout::Dist);
+        let set = local.document.published(identity)?;
         let mut items = items(local, &set, options.is_part, world)?;
         items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
         items.sort_by_key(|item| item.phase);
@@ -230,21 +229,17 @@ impl fmt::Display for PlannedUpload {
 
 /// The objects of a set: its packages, their sidecars, and all pages.
 fn items(local: &LocalSet, set: &SetJson, is_part: bool, world: &World) -> Result<Vec<Item>> {
-    let (packages, layout) = (&local.set, Layout::Dist);
     let mut items = Vec::new();
-    for file in packages.files() {
-        items.push(Item::file(file, layout, local.path(file)));
-        let sidecar = |bytes| Item::here(file.sidecar_path(layout), Phase::Sidecar, bytes);
-        items.extend(local.metadata(file).map(sidecar));
+    // The files of both are in the same order.
+    for (here, file) in local.document.files.iter().zip(&set.files) {
+        items.push(Item::file(file, local.root.join(&here.path)));
+        let bytes = local.metadata.get(&here.sidecar_path());
+        let sidecar =
+            |bytes: &Vec<u8>| Item::here(file.sidecar_path(), Phase::Sidecar, bytes.as_slice());
+        items.extend(bytes.map(sidecar));
     }
     if !is_part {
-        items.extend(Item::pages(
-            packages,
-            set,
-            layout,
-            World::jobs(),
-            &world.stop,
-        )?);
+        items.extend(Item::pages(set, World::jobs(), &world.stop)?);
     } else if set.identity.version.is_some() {
         // All parts of a set write the same `part.json`, so other bytes at the destination mean
         // another build, and are refused. Only a set that `build` described has a version. Other

@@ -1,25 +1,17 @@
 //! What of an index is ours, and lists of yanks.
 
 use super::*;
-use crate::{digest::Sha256, error::render};
+use crate::{error::render, set::tests as samples};
 
 fn file(name: &str, project: &str, version: &str) -> SetFile {
     SetFile {
-        family: None,
-        name: name.to_owned(),
-        project: project.parse().unwrap(),
-        version: version.parse().unwrap(),
-        size: 1,
-        sha256: Sha256::of(b""),
-        upload_time: None,
-        metadata: None,
-        requires_python: None,
         yanked: Some("before".into()),
+        ..samples::file(name, project, version)
     }
 }
 
-fn set() -> PackageSet {
-    let files = vec![
+fn files() -> Vec<SetFile> {
+    vec![
         file("rocm-1.0.tar.gz", "rocm", "1.0"),
         file("rocm_sdk_core-1.0-py3-none-any.whl", "rocm-sdk-core", "1.0"),
         file(
@@ -28,19 +20,18 @@ fn set() -> PackageSet {
             "1.0",
         ),
         file("rocm_sdk_core-2.0-py3-none-any.whl", "rocm-sdk-core", "2.0"),
-    ];
-    PackageSet::new(files).unwrap()
+    ]
 }
 
 #[test]
 fn a_list_names_files_and_releases_with_their_reasons() {
     let list = "\u{feff}# broken\n\nRocm.SDK_core==1.0.0\tlauncher  is broken \r\n\
                 rocm_sdk_core-1.0-py3-none-win_amd64.whl   not <signed>\nrocm-1.0.tar.gz\n";
-    let set = YankList::parse(list).unwrap().apply(set()).unwrap();
-    let shown: Vec<String> = set
-        .files()
+    let mut files = files();
+    YankList::parse(list).unwrap().apply(&mut files).unwrap();
+    let shown: Vec<String> = files
         .iter()
-        .map(|file| format!("{}: {:?}", file.name, file.yanked))
+        .map(|file| format!("{}: {:?}", file.name(), file.yanked))
         .collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
     rocm-1.0.tar.gz: Some("")
@@ -52,8 +43,9 @@ fn a_list_names_files_and_releases_with_their_reasons() {
 
 #[test]
 fn an_empty_list_takes_every_yank_back() {
-    let set = YankList::parse("").unwrap().apply(set()).unwrap();
-    assert!(set.files().iter().all(|file| file.yanked.is_none()));
+    let mut files = files();
+    YankList::default().apply(&mut files).unwrap();
+    assert!(files.iter().all(|file| file.yanked.is_none()));
 }
 
 #[test]
@@ -67,7 +59,7 @@ fn what_cannot_be_yanked_is_an_error_in_words() {
         "rocm==1.0 a\nROCM==1.0.0 b",
     ];
     let said = lists.map(|list| {
-        let answer = YankList::parse(list).and_then(|list| list.apply(set()));
+        let answer = YankList::parse(list).and_then(|list| list.apply(&mut files()));
         render(&answer.unwrap_err())
     });
     insta::assert_snapshot!(said.concat(), @r#"

@@ -1,11 +1,19 @@
 //! What the pages are, and what those in JSON and SHA256SUMS say.
 
 use super::*;
-use crate::set::{links, tests as samples};
+use crate::set::{Identity, links, tests as samples};
 
-fn rendered(set: &PackageSet, layout: Layout) -> Vec<(String, String)> {
+/// A set whose packages are beside `simple/`, and not in `dist/`.
+fn flat(mut set: SetJson) -> SetJson {
+    for file in &mut set.files {
+        file.path = file.name().to_owned();
+    }
+    set
+}
+
+fn rendered(set: &SetJson) -> Vec<(String, String)> {
     let views = set.views();
-    let pages = pages(set, &views, layout).into_iter();
+    let pages = pages(set, &views).into_iter();
     pages.map(|page| (page.path.clone(), page.body())).collect()
 }
 
@@ -13,7 +21,7 @@ fn rendered(set: &PackageSet, layout: Layout) -> Vec<(String, String)> {
 fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
     let (set, mut lines) = (samples::set(), Vec::new());
     let views = set.views();
-    let pages = pages(&set, &views, Layout::Dist);
+    let pages = pages(&set, &views);
     for page in &pages {
         let key = directory_of(&page.path).unwrap_or("-");
         let kind = content_type(&page.path);
@@ -29,6 +37,7 @@ fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
     Root simple/_json/index.json ("simple/_json/"): application/vnd.pypi.simple.v1+json
     Root index.html ("./"): text/html; charset=utf-8
     Root SHA256SUMS ("-"): text/plain; charset=utf-8
+    Whole set.json ("-"): application/json
     "#);
     assert!(pages.is_sorted_by_key(|page| page.phase));
 }
@@ -36,18 +45,15 @@ fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
 #[test]
 fn the_order_of_the_files_given_does_not_show() {
     let mut files = samples::files();
-    let forwards = PackageSet::new(files.clone()).unwrap();
+    let forwards = SetJson::new(Identity::default(), files.clone()).unwrap();
     files.reverse();
-    let backwards = PackageSet::new(files).unwrap();
-    assert_eq!(
-        rendered(&forwards, Layout::Flat),
-        rendered(&backwards, Layout::Flat)
-    );
+    let backwards = SetJson::new(Identity::default(), files).unwrap();
+    assert_eq!(rendered(&forwards), rendered(&backwards));
 }
 
 #[test]
 fn sums_name_files_and_sidecars_by_their_path() {
-    insta::assert_snapshot!(checksums(&samples::set(), Layout::Dist), @r"
+    insta::assert_snapshot!(checksums(&samples::set()), @r"
     4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24  dist/rocm-7.13.0.dev0+ab.tar.gz
     cf9f53400b4bde91dd10bf3b5d6119da97e7eb7ccfd5baee6008e53db992e808  dist/rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl
     e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb  dist/rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl
@@ -60,7 +66,7 @@ fn a_project_page_says_what_the_html_page_says() {
     let set = samples::set();
     let view = &set.views()[0];
     let (project, files) = view.projects().nth(1).unwrap();
-    insta::assert_snapshot!(json_project(view, project, files, Layout::Dist), @r#"
+    insta::assert_snapshot!(json_project(view, project, files), @r#"
     {
       "meta": {
         "api-version": "1.1"
@@ -131,10 +137,10 @@ fn a_version_is_listed_once_in_each_spelling() {
     let versions = ["1.0.0", "1.0", "1.0.1", "1.0"];
     let files = names.iter().zip(versions);
     let files = files.map(|(name, version)| samples::file(name, "a", version));
-    let set = PackageSet::new(files.collect()).unwrap();
+    let set = SetJson::new(Identity::default(), files.collect()).unwrap();
     let view = &set.views()[0];
     let (project, files) = view.projects().next().unwrap();
-    let page = json_project(view, project, files, Layout::Flat);
+    let page = json_project(view, project, files);
     let value: Value = serde_json::from_str(&page).unwrap();
     assert_eq!(value["versions"], json!(["1.0", "1.0.0", "1.0.1"]));
 }
@@ -149,10 +155,10 @@ fn a_yank_without_a_reason_is_still_a_yank() {
 #[test]
 fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
     for set in [samples::set(), samples::hostile()] {
-        for layout in [Layout::Flat, Layout::Dist] {
-            let there = paths(&set, layout);
+        for set in [flat(set.clone()), set] {
+            let there = paths(&set);
             let mut targets = Vec::new();
-            for (path, body) in rendered(&set, layout) {
+            for (path, body) in rendered(&set) {
                 let links = match content_type(&path) {
                     "text/html; charset=utf-8" => links::html_links(&body),
                     "application/vnd.pypi.simple.v1+json" if body.contains("\"files\"") => {
@@ -167,9 +173,9 @@ fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
                 targets.iter().all(|target| there.contains(target)),
                 "{targets:?}"
             );
-            for file in set.files() {
-                let path = file.path(layout);
-                let count = targets.iter().filter(|target| **target == path).count();
+            for file in &set.files {
+                let path = &file.path;
+                let count = targets.iter().filter(|target| *target == path).count();
                 // HTML, JSON and, unless it is yanked, find-links.
                 let expected = 2 + usize::from(file.yanked.is_none());
                 assert_eq!(count, expected, "{path}");
@@ -182,8 +188,8 @@ fn main_of(page: &str) -> &str {
     page.split("<header>\n").nth(1).unwrap()
 }
 
-fn page_of(set: &PackageSet, layout: Layout) -> String {
-    find_links_page(&set.views()[0], set, layout)
+fn page_of(set: &SetJson) -> String {
+    find_links_page(&set.views()[0], set)
 }
 
 proptest::proptest! {
@@ -204,7 +210,7 @@ fn a_project_page_carries_all_that_installers_read() {
     let set = samples::set();
     let view = &set.views()[0];
     let (project, files) = view.projects().nth(1).unwrap();
-    insta::assert_snapshot!(project_page(view, project, files, Layout::Dist), @r#"
+    insta::assert_snapshot!(project_page(view, project, files), @r#"
     <!DOCTYPE html>
     <html lang="en">
     <head>
@@ -276,10 +282,10 @@ fn a_root_page_lists_projects() {
 
 #[test]
 fn a_hostile_name_stays_in_its_place() {
-    let set = samples::hostile();
+    let set = flat(samples::hostile());
     let view = &set.views()[0];
     let (project, files) = view.projects().next().unwrap();
-    insta::assert_snapshot!(main_of(&project_page(view, project, files, Layout::Flat)), @r#"
+    insta::assert_snapshot!(main_of(&project_page(view, project, files)), @r#"
     <h1>a</h1>
     <p>1 file, 1.18 MiB</p>
     </header>
@@ -295,7 +301,7 @@ fn a_hostile_name_stays_in_its_place() {
 
 #[test]
 fn every_file_is_linked_from_one_page() {
-    insta::assert_snapshot!(main_of(&page_of(&samples::set(), Layout::Dist)), @r#"
+    insta::assert_snapshot!(main_of(&page_of(&samples::set())), @r#"
     <h1>Python packages</h1>
     <p>2 files, 2.35 MiB. Install with the address of this page:</p>
     <pre>pip install --no-index --find-links &lt;this address&gt; &quot;rocm==7.13.0.dev0+ab&quot;
@@ -315,8 +321,8 @@ fn every_file_is_linked_from_one_page() {
 
 #[test]
 fn an_empty_set_makes_a_page() {
-    let empty = PackageSet::new(Vec::new()).unwrap();
-    insta::assert_snapshot!(main_of(&page_of(&empty, Layout::Flat)), @"
+    let empty = SetJson::new(Identity::default(), Vec::new()).unwrap();
+    insta::assert_snapshot!(main_of(&page_of(&empty)), @"
     <h1>Python packages</h1>
     <p>0 files, 0 B. Install with the address of this page:</p>
     </header>

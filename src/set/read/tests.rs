@@ -30,13 +30,13 @@ fn sdist(members: &[(&str, &[u8])]) -> Vec<u8> {
     archive.into_inner().unwrap().finish().unwrap()
 }
 
-fn of_wheel_bytes(bytes: Vec<u8>) -> Result<(PackageFacts, Option<Vec<u8>>)> {
+fn of_wheel_bytes(bytes: Vec<u8>) -> Result<(Metadata, Option<Vec<u8>>)> {
     let name = "rocm_sdk_core-7.0.0+ab-py3-none-linux_x86_64.whl";
-    PackageFacts::read(Cursor::new(bytes), name)
+    package_metadata(Cursor::new(bytes), name)
 }
 
-fn of_sdist_bytes(bytes: &[u8]) -> Result<(PackageFacts, Option<Vec<u8>>)> {
-    PackageFacts::read(Cursor::new(bytes), "rocm_sdk_core-7.0.0+ab.tar.gz")
+fn of_sdist_bytes(bytes: &[u8]) -> Result<(Metadata, Option<Vec<u8>>)> {
+    package_metadata(Cursor::new(bytes), "rocm_sdk_core-7.0.0+ab.tar.gz")
 }
 
 const METADATA: &str = "rocm_sdk_core-7.0.0+ab.dist-info/METADATA";
@@ -46,7 +46,7 @@ const PKG_INFO: &str = "rocm_sdk_core-7.0.0+ab/PKG-INFO";
 fn a_wheel_says_what_it_is_and_its_metadata_can_be_published() {
     let (facts, sidecar) =
         of_wheel_bytes(wheel(&[("a.py", b"1"), (METADATA, GOOD.as_bytes())])).unwrap();
-    assert_eq!(facts.project.normalized(), "rocm-sdk-core");
+    assert_eq!(facts.name.normalized(), "rocm-sdk-core");
     assert_eq!(facts.requires_python.as_deref(), Some(">=3.8"));
     assert_eq!(sidecar.unwrap(), GOOD.as_bytes());
 }
@@ -142,7 +142,6 @@ fn known(file: &SetStamp, written: u64) -> KnownFacts {
 fn listed(name: &str, stamp: SetStamp) -> ListedPackage {
     ListedPackage {
         path: format!("dist/{name}"),
-        family: None,
         name: name.into(),
         stamp,
         uploaded: None,

@@ -4,46 +4,36 @@ use super::*;
 use crate::{
     digest::Sha256,
     error::{Exit, Stop, render},
-    set::{PackageSet, SetFile, Sidecar, items::ExistingObject, pages},
+    set::{SetFile, items::ExistingObject, pages, tests as samples},
 };
 
 const METADATA: &[u8] = b"Metadata-Version: 2.4\n";
 
 fn items() -> Vec<Item> {
     let file = |name: &str, project: &str, metadata| SetFile {
-        family: None,
-        name: name.to_owned(),
-        project: project.parse().unwrap(),
-        version: "7.13.0+ab".parse().unwrap(),
         size: 642_000_000,
-        sha256: Sha256::of(name.as_bytes()),
-        upload_time: None,
         metadata,
-        requires_python: None,
-        yanked: None,
+        ..samples::file(name, project, "7.13.0+ab")
     };
-    let sidecar = Some(Sidecar::of(METADATA));
-    let set = PackageSet::new(vec![
+    let files = vec![
         file("rocm-7.13.0+ab.tar.gz", "rocm", None),
         file(
             "rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl",
             "rocm-sdk-core",
-            sidecar,
+            Some(Sha256::of(METADATA)),
         ),
-    ])
-    .unwrap();
+    ];
+    let set = SetJson::new(Identity::default(), files).unwrap();
     let mut items = Vec::new();
-    for file in set.files() {
-        items.push(Item::file(file, Layout::Dist, file.name.clone().into()));
-        let sidecar = file.metadata.map(|_| file.sidecar_path(Layout::Dist));
+    for file in &set.files {
+        items.push(Item::file(file, file.name().into()));
+        let sidecar = file.metadata.map(|_| file.sidecar_path());
         items.extend(sidecar.map(|path| Item::here(path, Phase::Sidecar, METADATA)));
     }
     let views = set.views();
-    items.extend(
-        pages(&set, &views, Layout::Dist)
-            .iter()
-            .flat_map(Item::page),
-    );
+    let mut pages = pages(&set, &views);
+    pages.retain(|page| page.phase < Phase::Whole);
+    items.extend(pages.iter().flat_map(Item::page));
     items.sort_by_key(|item| item.phase);
     items
 }
@@ -57,10 +47,9 @@ fn plan(there: &[(&str, ExistingObject)], overwrite: bool) -> PlannedUpload {
         let action = Action::of(&item, found.map(|(_, there)| there.clone()), overwrite);
         (item, action)
     });
-    let set = PackageSet::new(Vec::new()).unwrap();
     PlannedUpload {
         destination: SetPlace::directory("out/1-linux/python".as_ref(), &Stop::default()),
-        set: SetJson::new(Identity::default(), &set, Layout::Dist),
+        set: SetJson::new(Identity::default(), Vec::new()).unwrap(),
         actions: actions.collect(),
         strangers,
     }
