@@ -93,9 +93,11 @@ impl<'a> SummaryPage<'a> {
                 (0, _) => "⚠️",
                 _ => "❌",
             };
-            let refused = match self.whereabouts {
-                Whereabouts::Nowhere => " Nothing was published.",
-                Whereabouts::Published(_) | Whereabouts::Kept(_) => "",
+            let is_refused = matches!(self.whereabouts, Whereabouts::Nowhere);
+            let refused = if is_refused {
+                " Nothing was published."
+            } else {
+                ""
             };
             let _ = writeln!(text, "{mark} **check: {report}**{refused}\n");
         }

@@ -34,7 +34,14 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
         _ => urls.cloned(),
     };
     let of_main = |way: fn(&Urls) -> String| main.as_ref().map(way).unwrap_or_default();
-    let of_families = |way| of_families(&families, urls, way);
+    // Addresses by family: `{"gfx94X-dcgpu":"https://…"}`. `{}` for a set that is not divided into
+    // families.
+    let of_families = |way: fn(&Urls) -> String| {
+        let address =
+            |family: &ArtifactGroup| Some((family.to_string(), way(&urls?.of_family(family))));
+        let all: BTreeMap<String, String> = families.iter().filter_map(address).collect();
+        serde_json::to_string(&all).unwrap_or_default()
+    };
     let (indexes, pages) = (of_families(Urls::index), of_families(Urls::find_links));
     vec![
         ("package-index-url", of_main(Urls::index)),
@@ -63,21 +70,6 @@ pub fn is_left_out(outputs: &[(&str, String)]) -> bool {
 /// The length of a text as GitHub counts it: the bytes of its UTF-16 form.
 fn units(text: &str) -> usize {
     text.encode_utf16().count() * 2
-}
-
-/// Addresses by family: `{"gfx94X-dcgpu":"https://…"}`. `{}` for a set that is not divided into
-/// families.
-fn of_families(
-    families: &[ArtifactGroup],
-    urls: Option<&Urls>,
-    way: fn(&Urls) -> String,
-) -> String {
-    let address = |family: &ArtifactGroup| {
-        let urls = urls?.of_family(family);
-        Some((family.to_string(), way(&urls)))
-    };
-    let all: BTreeMap<String, String> = families.iter().filter_map(address).collect();
-    serde_json::to_string(&all).unwrap_or_default()
 }
 
 /// The address as TheRock's uploader writes it: that of the page, or, with families, the address to

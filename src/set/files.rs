@@ -4,7 +4,6 @@
 use std::{
     io::{self, Read},
     ops::Range,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -42,9 +41,13 @@ impl SetPlace {
             // List only the levels that can hold packages.
             (Layout::Flat, Some(root)) => {
                 let mut objects = self.list("", Depth::Children)?;
-                let families = families_in(root);
-                for family in families.hint("pass the directory that `rocwheel build` wrote to")? {
-                    objects.extend(self.list(&format!("{family}/"), Depth::Children)?);
+                let entries = fs::read_dir(root);
+                for entry in entries.hint("pass the directory that `rocwheel build` wrote to")? {
+                    let entry = entry?;
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    if is_family(&name, layout) && entry.file_type()?.is_dir() {
+                        objects.extend(self.list(&format!("{name}/"), Depth::Children)?);
+                    }
                 }
                 objects
             }
@@ -124,20 +127,6 @@ impl SetPlace {
             etag: object.etag.clone().filter(|_| self.local().is_none()),
         }
     }
-}
-
-/// The directories of families in a flat directory.
-fn families_in(root: &Path) -> io::Result<Vec<String>> {
-    let mut families = Vec::new();
-    for entry in fs::read_dir(root)? {
-        let entry = entry?;
-        let name = entry.file_name().into_string().unwrap_or_default();
-        if is_family(&name, Layout::Flat) && entry.file_type()?.is_dir() {
-            families.push(name);
-        }
-    }
-    families.sort_unstable();
-    Ok(families)
 }
 
 fn nanoseconds(time: SystemTime) -> Option<u64> {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     digest::Sha256,
-    error::{Context as _, Error, No, Result, Stop},
+    error::{Context as _, Result, Stop},
     parallel,
     run::ArtifactGroup,
     store::{Depth, Object, Span},
@@ -242,14 +242,6 @@ impl Action {
             Some(there) => Self::Refuse(there),
         }
     }
-}
-
-/// A negative answer with a cause for each line. `None` without any.
-pub(super) fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
-    // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
-    let innermost = Error::from(No(causes.pop()?));
-    let causes = causes.into_iter().rev();
-    Some(causes.fold(innermost, Error::context).context(headline))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A link of a page to a file, with the facts about the file in its attributes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PageLink {
     pub(super) href: String,
     pub(super) sha256: Option<Sha256>,
@@ -90,8 +90,7 @@ pub(super) fn checksums(page: &str) -> Result<Vec<PageLink>> {
         Ok(PageLink {
             href: encode_path(path.trim_start_matches([' ', '*'])),
             sha256: Some(digest.parse()?),
-            size: None,
-            metadata: None,
+            ..PageLink::default()
         })
     });
     named.collect()
@@ -103,7 +102,7 @@ pub(super) fn document(set: &SetJson) -> Vec<PageLink> {
         href: encode_path(&file.path),
         sha256: Some(file.sha256),
         size: Some(file.size),
-        metadata: None,
+        ..PageLink::default()
     });
     links.collect()
 }

@@ -9,7 +9,6 @@ mod indexing;
 pub mod install;
 mod items;
 mod links;
-mod local;
 mod pages;
 mod place;
 mod promised;
@@ -26,7 +25,6 @@ pub use self::{
     files::PackageFile,
     indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
-    local::LocalSet,
     pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
     promised::{PlaceDepth, PublishedSet, find, find_published},
@@ -35,6 +33,6 @@ pub use self::{
         Identity, IndexView, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp,
         identity, is_ours,
     },
-    upload::{PlannedUpload, PublishedUpload, UploadOptions},
+    upload::{LocalSet, PlannedUpload, PublishedUpload, UploadOptions},
     urls::{Addresses, Urls},
 };

@@ -9,7 +9,7 @@
 //! ([629](https://peps.python.org/pep-0629/)) and metadata files
 //! ([658](https://peps.python.org/pep-0658/), [714](https://peps.python.org/pep-0714/)).
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::fmt::Write as _;
 
 use itertools::Itertools as _;
 use serde_json::{Value, json};
@@ -242,8 +242,7 @@ fn root_page(view: &IndexView) -> String {
     let items = view.projects().map(|(project, files)| {
         let name = escape(project);
         let newest = files.last().map(|file| file.version.to_string());
-        let newest = newest.unwrap_or_default();
-        let newest = escape(&newest);
+        let newest = escape(&newest.unwrap_or_default());
         format!("<li><a href=\"{name}/\">{name}</a> <span>{newest}</span></li>\n")
     });
     let list = format!("<ul class=\"short\">\n{}</ul>\n", items.collect::<String>());
@@ -306,8 +305,7 @@ fn install_lines(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
     };
     // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
     let line = |command: &str, options: &str| {
-        let line = format!("{command} install {options} \"{requirement}\"");
-        escape(&line).into_owned()
+        escape(&format!("{command} install {options} \"{requirement}\""))
     };
     let (pip, uv) = (line("pip", pip), line("uv pip", uv));
     let others = match targets.split_first() {
@@ -390,12 +388,7 @@ fn item(file: &SetFile, up: &str) -> String {
 }
 
 /// Escapes text for an element or a quoted attribute.
-fn escape(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_ascii_graphic() && !"&<>\"'".contains(c);
-    // Most texts are names or numbers, and need no copy.
-    if text.chars().all(is_plain) {
-        return Cow::Borrowed(text);
-    }
+fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -410,7 +403,7 @@ fn escape(text: &str) -> Cow<'_, str> {
             c => out.push(c),
         }
     }
-    Cow::Owned(out)
+    out
 }
 
 #[cfg(test)]

@@ -1,27 +1,163 @@
-//! Publishes a local set: compares it with the destination, writes it in phases and reads it back.
+//! [`LocalSet`]: the packages of a local directory and their metadata. Publishes them: compares them
+//! with the destination, writes them in phases and reads them back.
 
-use std::{collections::HashSet, fmt, sync::atomic::AtomicBool};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
+    path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
+};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{
-    items::{Action, Before, Item, because},
-    local::LocalSet,
+    items::{Action, Before, Item},
     pages::Phase,
     place::SetPlace,
-    set_json::{Identity, PART, SetJson},
+    read::{KnownFacts, Reading, Watch},
+    set_json::{Identity, Layout, PART, SetJson},
     urls::{Addresses, Urls},
     write::{Guard, Writer},
 };
 use crate::{
+    artifact::TherockManifest,
+    atomic,
     console::{World, many, size},
-    error::{Context as _, Error, Hint as _, Result, one_line},
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result, one_line},
+    package::{BuildPlan, assemble::MadePackage},
     store::{StoreError, StoreFailureKind},
 };
 
 /// The most files that an error names.
 const MOST_REFUSED: usize = 10;
+
+/// The packages of a local directory, and what its `set.json` says about them.
+#[derive(Debug)]
+pub struct LocalSet {
+    /// The directory that holds `set.json`, `simple/`, and `dist/` or the packages themselves.
+    pub root: PathBuf,
+    pub document: SetJson,
+    /// The METADATA of each wheel, by the path of its sidecar.
+    metadata: HashMap<String, Vec<u8>>,
+    /// The digests in `set.json`, by path. They may differ from those of the files.
+    described: BTreeMap<String, Sha256>,
+}
+
+impl LocalSet {
+    /// Reads and hashes every package: in `dist/` if it exists, otherwise in `root`.
+    pub fn read(root: &Path, world: &World) -> Result<Self> {
+        let place = SetPlace::directory(root, &world.stop);
+        let (layout, known) = (place.layout()?, KnownFacts::read(&place)?);
+        Self::read_known(root, &place, layout, known, world)
+    }
+
+    /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
+    /// were made from, in `{dest}/set.json`. The digests come from packing; nothing is hashed a
+    /// second time.
+    pub fn built(
+        dest: &Path,
+        plan: &BuildPlan,
+        manifest: &TherockManifest,
+        made: &[MadePackage],
+        world: &World,
+    ) -> Result<Self> {
+        let page = dest.join("set.json");
+        // Remove the `set.json` of an earlier build first: it must not stay beside the new packages
+        // if anything below fails.
+        atomic::clear(&page)?;
+        let commit = manifest.commit.as_deref();
+        let run_id = manifest.run_id.as_deref();
+        let made = made.iter().map(|made| {
+            let path = format!("{}{}", Layout::Dist.files(), made.path);
+            (path, (made.size, made.sha256))
+        });
+        let known = KnownFacts {
+            identity: Identity {
+                platform: Some(plan.platform),
+                commit: commit.and_then(|commit| commit.parse().ok()),
+                run_id: run_id.and_then(|run| run.parse().ok()),
+                version: Some(plan.version.clone()),
+                targets: plan.targets.clone(),
+                repository: None,
+                without: plan.without.clone(),
+            },
+            made: made.collect(),
+            ..KnownFacts::default()
+        };
+        let place = SetPlace::directory(dest, &world.stop);
+        let set = Self::read_known(dest, &place, Layout::Dist, known, world)
+            .context("failed to read the finished set")?;
+        // No times in it, so that the same set gives the same bytes.
+        atomic::write(&page, set.document.pretty())?;
+        Ok(set)
+    }
+
+    fn read_known(
+        root: &Path,
+        place: &SetPlace,
+        layout: Layout,
+        known: KnownFacts,
+        world: &World,
+    ) -> Result<Self> {
+        let reading = Reading {
+            place,
+            layout,
+            known: &known,
+            at_once: World::jobs(),
+            watch: Watch {
+                stop: &world.stop,
+                progress: &world.console.progress("Reading", root.display(), None),
+            },
+            is_index: false,
+        };
+        let found = reading.run()?;
+        Ok(Self {
+            root: root.to_owned(),
+            document: found.set,
+            metadata: found.metadata,
+            described: known
+                .files
+                .into_iter()
+                .map(|(path, it)| (path, it.sha256))
+                .collect(),
+        })
+    }
+
+    /// An error if a file that `set.json` describes is missing or has another digest. With
+    /// `is_exact`, also if the directory has a package that `set.json` does not describe.
+    ///
+    /// A wheel from another build can have the same name and version. It looks right, but does not
+    /// work with the other packages of this set.
+    pub fn ensure_as_described(&self, is_exact: bool) -> Result<()> {
+        let files = self.document.files.iter();
+        let files = files.map(|file| (&file.path, file.sha256));
+        let files: BTreeMap<&String, Sha256> = files.collect();
+        let mut differences = Vec::new();
+        for (path, built) in &self.described {
+            match files.get(path) {
+                None => differences.push(format!("`{path}` is missing")),
+                Some(sha256) if sha256 != built => differences.push(format!(
+                    "`{path}` has the sha256 {sha256}, and `set.json` says {built}"
+                )),
+                Some(_) => {}
+            }
+        }
+        let added = files
+            .keys()
+            .filter(|path| is_exact && !self.described.contains_key(path.as_str()));
+        differences.extend(added.map(|path| format!("`{path}` is not described")));
+        let place = self.root.display();
+        let headline = format!("`{place}` does not hold the set that `build` described there");
+        match because(headline, differences) {
+            None => Ok(()),
+            Some(refusal) => Err(refusal).hint(
+                "build again, or run `rocwheel index` on it if the files were replaced on purpose",
+            ),
+        }
+    }
+}
 
 /// Options of `rocwheel upload`.
 #[derive(Clone, Copy, Debug)]
@@ -271,6 +407,14 @@ fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
     });
     listed.sort_unstable();
     listed
+}
+
+/// A negative answer with a cause for each line. `None` without any.
+fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
+    // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
+    let innermost = Error::from(No(causes.pop()?));
+    let causes = causes.into_iter().rev();
+    Some(causes.fold(innermost, Error::context).context(headline))
 }
 
 fn is_closed(error: &Error) -> bool {
