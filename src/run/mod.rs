@@ -1,18 +1,18 @@
-//! CI runs: their ids, repositories and platforms, and the places where they keep their outputs.
+//! CI runs: their ids, repositories and platforms, whose code they build, and the places where they
+//! keep their outputs.
 
 use std::str::FromStr;
 
+use serde_json::{Map, Value};
 use url::Url;
 
 mod group;
-mod origin;
 mod resolve;
 
 pub use group::ArtifactGroup;
-pub use origin::{Event, RunFacts, RunOrigin};
 pub use resolve::{BucketFacts, Buckets, Environment, Run, RunContext};
 
-use crate::error::{Context as _, Error, Result, anyhow, as_text, bail, ensure};
+use crate::error::{Context as _, Error, Hint as _, Result, anyhow, as_text, bail, ensure};
 
 as_text!(RunId, Repository);
 
@@ -213,6 +213,92 @@ fn is_segment(text: &str) -> bool {
 
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// Whose code a run builds. Code of a fork is not trusted: it may not write to the buckets of the
+/// repository.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunOrigin {
+    #[default]
+    Own,
+    Fork,
+}
+
+/// The event that started this run, from the payload that GitHub provides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub origin: RunOrigin,
+    /// Whether the repository of the run is itself a fork. No role trusts a fork.
+    pub repository: RunOrigin,
+}
+
+/// Facts about a run from GitHub's API. By default, it built the code of the repository itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFacts {
+    pub origin: RunOrigin,
+    /// As GitHub writes times, `2025-11-11T16:18:48Z`, so that sorting the texts sorts by time.
+    pub updated_at: Option<String>,
+}
+
+impl RunFacts {
+    /// Reads the answer of GitHub's API about a run of `repository`.
+    pub fn read(run: &Value, repository: &Repository) -> Self {
+        let head = text_at(run, "/head_repository/full_name");
+        Self {
+            origin: RunOrigin::of(head, Some(&repository.to_string())),
+            updated_at: text_at(run, "/updated_at").map(str::to_owned),
+        }
+    }
+}
+
+impl RunOrigin {
+    /// `Own` if the code is from `repository`. GitHub reports no head repository if it was deleted;
+    /// that was a fork.
+    fn of(head: Option<&str>, repository: Option<&str>) -> Self {
+        match (head, repository) {
+            (Some(head), Some(base)) if head.eq_ignore_ascii_case(base) => Self::Own,
+            _ => Self::Fork,
+        }
+    }
+}
+
+impl Event {
+    /// Parses the contents of the file at `GITHUB_EVENT_PATH`.
+    ///
+    /// The names of head and base repository are compared. The field `fork` of the head would not
+    /// do: in a repository that is a fork, it is also set for pull requests from the repository
+    /// itself. A `workflow_run` event builds the code of the run that triggered it, so it has the
+    /// origin of that run.
+    pub fn parse(payload: &str) -> Result<Self> {
+        let payload: Map<String, Value> = serde_json::from_str(payload)
+            .context("failed to read the event's payload")
+            .hint("`GITHUB_EVENT_PATH` must name a JSON file, or be unset")?;
+        let payload = Value::Object(payload);
+        let here = text_at(&payload, "/repository/full_name");
+        let origin = if payload.get("pull_request").is_some() {
+            let base = text_at(&payload, "/pull_request/base/repo/full_name").or(here);
+            RunOrigin::of(text_at(&payload, "/pull_request/head/repo/full_name"), base)
+        } else if payload.get("workflow_run").is_some() {
+            let head = text_at(&payload, "/workflow_run/head_repository/full_name");
+            RunOrigin::of(head, here)
+        } else {
+            RunOrigin::Own
+        };
+        let repository = match payload.pointer("/repository/fork") {
+            Some(Value::Bool(true)) => RunOrigin::Fork,
+            _ => RunOrigin::Own,
+        };
+        Ok(Self { origin, repository })
+    }
+
+    /// Whether all that this run builds is the repository's own.
+    fn is_trusted(self) -> bool {
+        self.origin == RunOrigin::Own && self.repository == RunOrigin::Own
+    }
+}
+
+fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer)?.as_str()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Tests of ids, references, platforms and repositories.
 
+mod origin;
+
 use std::fmt;
 
 use super::*;
