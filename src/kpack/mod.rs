@@ -11,11 +11,10 @@ pub mod contents;
 pub mod databases;
 pub mod host;
 pub mod loader;
-mod marker;
 mod region;
 pub mod split;
 
 pub use code_target::{CodeTarget, generic};
 pub use host::SplittableBinary;
-pub use marker::{Marker, PLACEHOLDER};
 pub use region::ByteRegion;
+pub use split::{Marker, PLACEHOLDER};

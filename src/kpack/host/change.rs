@@ -187,9 +187,9 @@ struct CodeSpace {
     /// A new segment that loads the code; `None` if the old place of the code is used, which is
     /// still loaded.
     segment: Option<Segment>,
-    /// The program headers have no room for one more entry, and move to the start of the new
-    /// segment, in front of the code.
-    moves: bool,
+    /// The new offset of the program headers. If they have no room for one more entry, they move to
+    /// the start of the new segment, in front of the code.
+    table: u64,
 }
 
 /// Plans a binary whose wrappers lead to bundles of these lengths, in the order of their numbers.
@@ -219,15 +219,12 @@ pub fn restore(source: &dyn ReadAt, bundles: &[u64]) -> Result<(Patch, Vec<u64>)
     }
     let segments = segments(&image, &place);
     let mut headers: Vec<u8> = segments.iter().flat_map(Segment::render).collect();
-    let mut table = image.table();
-    if !place.moves {
-        replacements.push(Replacement::bytes(table, std::mem::take(&mut headers)));
+    if place.table == image.table() {
+        let headers = std::mem::take(&mut headers);
+        replacements.push(Replacement::bytes(place.table, headers));
     }
     let mut tail = Vec::new();
     if let Some(segment) = place.segment {
-        if place.moves {
-            table = segment.offset;
-        }
         let left = segment.file_size.saturating_sub(headers.len() as u64);
         tail.push(PatchPiece::Zeros(segment.offset.saturating_sub(end)));
         tail.push(PatchPiece::Bytes(headers));
@@ -236,7 +233,7 @@ pub fn restore(source: &dyn ReadAt, bundles: &[u64]) -> Result<(Patch, Vec<u64>)
         replacements.push(Replacement::zeros(range(place.offset, place.len)));
     }
     let sections = fat_sections(&image, &place);
-    let headers = (table, segments.len());
+    let headers = (place.table, segments.len());
     let plan = patch(&image, replacements, 0, tail, headers, &sections)?;
     let starts = starts.iter();
     let starts = starts.map(|start| place.offset.saturating_add(*start));
@@ -255,7 +252,7 @@ fn in_place(image: &HostImage<'_>, len: u64) -> Option<CodeSpace> {
         address: markers.address,
         len: room,
         segment: None,
-        moves: false,
+        table: image.table(),
     })
 }
 
@@ -266,9 +263,8 @@ fn behind(image: &HostImage<'_>, end: u64, len: u64) -> Result<CodeSpace> {
     let top = top.filter(|top| *top <= u64::MAX / 4 && end <= u64::MAX / 4);
     let mut address = top.context("no room in memory")?.next_multiple_of(align);
     let mut offset = end.next_multiple_of(align);
-    let moves = !has_spare(image)?;
-    let mut room = 0;
-    if moves {
+    let (mut table, mut room) = (image.table(), 0);
+    if !has_spare(image)? {
         let count = (image.segments.len() as u64).saturating_add(1 + SPARE);
         room = count.saturating_mul(SEGMENT).next_multiple_of(PAGE);
         // Kernels before 5.18 expect the program headers of an executable at the same distance from
@@ -282,6 +278,7 @@ fn behind(image: &HostImage<'_>, end: u64, len: u64) -> Result<CodeSpace> {
         );
         address = address.max(offset.saturating_add(bias));
         offset = address.saturating_sub(bias);
+        table = offset;
     }
     let segment = Segment {
         kind: PT_LOAD,
@@ -298,7 +295,7 @@ fn behind(image: &HostImage<'_>, end: u64, len: u64) -> Result<CodeSpace> {
         address: address.saturating_add(room),
         len,
         segment: Some(segment),
-        moves,
+        table,
     })
 }
 
@@ -352,7 +349,7 @@ fn segments(image: &HostImage<'_>, place: &CodeSpace) -> Vec<Segment> {
     let size = segments.len() as u64 * SEGMENT;
     for table in segments.iter_mut().filter(|s| s.kind == PT_PHDR) {
         table.resize(size);
-        if let Some(segment) = place.segment.filter(|_| place.moves) {
+        if let Some(segment) = place.segment.filter(|it| it.offset == place.table) {
             table.offset = segment.offset;
             table.address = segment.address;
             table.physical = segment.address;

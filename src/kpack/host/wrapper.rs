@@ -21,7 +21,7 @@ use std::{
 use crate::{
     elf::{patch::Replacement, tables::number},
     error::{Context as _, Result, ensure},
-    kpack::{ByteRegion, Marker, archive, host::image::RELATIVE, marker::MAX_LEN},
+    kpack::{ByteRegion, Marker, archive, host::image::RELATIVE, split::MAX_LEN},
 };
 
 /// The magic number of a wrapper that leads to a bundle. It is called `HIPF`, but its little-endian
