@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    artifact::{ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, UnpackLimits, unpack},
+    artifact::{ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, UnpackLimits, stage},
     console::{World, many, size},
     error::{Hint as _, Result},
     parallel,
@@ -21,7 +21,7 @@ pub fn read(
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<ArtifactTree> {
-    let (archives, notes) = archives_and_notes(directory)?;
+    let (archives, notes) = archives(directory)?;
     for note in notes {
         world.console.note(&note);
     }
@@ -34,9 +34,9 @@ pub fn read(
         waiting.push((fs_err::metadata(path)?.len(), path, name));
     }
     waiting.sort_by_key(|(bytes, _, _)| Reverse(*bytes));
-    parallel::map(&waiting, jobs, &world.stop, |(bytes, path, name)| {
+    parallel::map(&waiting, jobs, &world.stop, |(_, path, name)| {
         let file = fs_err::File::open(path)?;
-        unpack_one(file, *bytes, name, unpacked, world)
+        unpack_one(file, name, unpacked, world)
     })?;
     let names: Vec<&ArtifactName> = archives.iter().map(|(_, name)| &name.artifact).collect();
     let fresh = scan_only(unpacked, &names, jobs, world)?;
@@ -51,7 +51,7 @@ pub fn read(
 
 /// The archives and the artifacts that [`read`] would read. Fails like it if there are none.
 pub fn names(directory: &Path) -> Result<(Archives, Vec<ArtifactName>)> {
-    let archives = archives(directory)?;
+    let (archives, _) = archives(directory)?;
     let mut artifacts = Vec::new();
     if archives.is_empty() || has_artifacts(directory)? {
         artifacts = ArtifactTree::names(directory)?;
@@ -87,22 +87,20 @@ fn file_names(directory: &Path) -> io::Result<Vec<String>> {
 /// Unpacks one archive and shows the progress.
 pub fn unpack_one(
     archive: impl std::io::Read,
-    bytes: u64,
     name: &ArchiveName,
     destination: &Path,
     world: &World,
 ) -> Result<()> {
     let progress = world.console.progress("Unpacking", name, None);
     let limits = UnpackLimits::default();
-    let done = unpack(archive, name, destination, &limits, &world.stop, &|read| {
-        progress.inc(read);
-    })?;
+    let inc = |read| progress.inc(read);
+    let staged = stage(archive, name, destination, &limits, &world.stop, &inc)?;
+    let done = staged.commit()?;
     drop(progress);
     let facts = format!(
-        "{name}: {}, {} from {}",
+        "{name}: {}, {}",
         many(usize::try_from(done.files)?, "file"),
-        size(done.bytes),
-        size(bytes)
+        size(done.bytes)
     );
     world.console.debug(format!("unpacked {facts}"));
     Ok(())
@@ -111,17 +109,12 @@ pub fn unpack_one(
 /// Paths of archives with their names, sorted by name.
 pub type Archives = Vec<(PathBuf, ArchiveName)>;
 
-/// The archives of a directory that [`read`] unpacks, sorted by name.
-pub fn archives(directory: &Path) -> Result<Archives> {
-    Ok(archives_and_notes(directory)?.0)
-}
-
-/// The archives of a directory, sorted by name, and notes for the user.
+/// The archives of a directory that [`read`] unpacks, sorted by name, and notes for the user.
 ///
 /// If an artifact has archives of two formats, the `.tar.zst` is used. If it also exists as a
 /// directory, as after a local build, the directory is used, and a note says so if it is older than
 /// the archive.
-fn archives_and_notes(directory: &Path) -> Result<(Archives, Vec<String>)> {
+pub fn archives(directory: &Path) -> Result<(Archives, Vec<String>)> {
     let names = file_names(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;
     let found = names.iter().filter_map(|file_name| {
         let name = ArchiveName::of_file(file_name).ok()?;
@@ -153,11 +146,7 @@ fn archives_and_notes(directory: &Path) -> Result<(Archives, Vec<String>)> {
 /// Scans the artifacts of a directory.
 pub fn scan(directory: &Path, jobs: NonZeroUsize, world: &World) -> Result<ArtifactTree> {
     let tree = ArtifactTree::scan(directory, jobs, &world.stop)?;
-    let files: usize = tree
-        .artifacts
-        .iter()
-        .map(|artifact| artifact.files.len())
-        .sum();
+    let files = tree.artifacts.iter().flat_map(|it| &it.files).count();
     let artifacts = many(tree.artifacts.len(), "artifact");
     world
         .console

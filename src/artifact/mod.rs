@@ -20,4 +20,4 @@ pub use tree::{
     Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileKind, FileStamp, LinkEnd, Merged,
     Owned, PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,
 };
-pub use unpack::{Staged, UnpackLimits, Unpacked, stage, unpack};
+pub use unpack::{Staged, UnpackLimits, Unpacked, stage};

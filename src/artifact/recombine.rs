@@ -17,6 +17,7 @@ use crate::{
     artifact::{
         Artifact, ArtifactName, ArtifactOutput, Component, FileAt, TreeContent, TreeFile, TreeForm,
     },
+    console::{many, size as format_size},
     elf::{PatchedReader, ReadAt},
     error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
     kpack::{
@@ -108,7 +109,13 @@ fn by_name_and_component<'a>(
 }
 
 /// A recombined artifact, with its statistics.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, derive_more::Display, Serialize)]
+#[display(
+    "{name}: {}, {}, {}",
+    many(*binaries, "binary"),
+    many(*code_objects, "code object"),
+    format_size(*size)
+)]
 pub struct RecombinedArtifact {
     pub name: String,
     pub binaries: usize,

@@ -67,21 +67,6 @@ impl Default for UnpackLimits {
     }
 }
 
-/// Unpacks into `{destination}/{stem}`. An older artifact there is replaced only when the new one
-/// is complete.
-///
-/// `progress` is called with the number of bytes of the tar after each read.
-pub fn unpack(
-    archive: impl Read,
-    name: &ArchiveName,
-    destination: &Path,
-    limits: &UnpackLimits,
-    stop: &Stop,
-    progress: &dyn Fn(u64),
-) -> Result<Unpacked> {
-    stage(archive, name, destination, limits, stop, progress)?.commit()
-}
-
 /// An unpacked artifact without its final name. Dropping it deletes it.
 pub struct Staged {
     staging: StagedDir,
@@ -100,7 +85,8 @@ impl Staged {
 /// Unpacks into a temporary directory beside `{destination}/{stem}`. The caller can verify more and
 /// then call [`Staged::commit`]; dropping the result deletes the directory.
 ///
-/// The archive is read to its end, even if the tar ends earlier.
+/// The archive is read to its end, even if the tar ends earlier. `progress` is called with the
+/// number of bytes of the tar after each read.
 pub fn stage(
     archive: impl Read,
     name: &ArchiveName,

@@ -190,7 +190,7 @@ impl BuildArgs {
     /// Locks the directory for this build. With `--plan` there is no lock, unless archives must be
     /// unpacked there.
     fn lock(&self) -> Result<Option<Lock>> {
-        if self.plan && input::archives(&self.artifact_dir)?.is_empty() {
+        if self.plan && input::archives(&self.artifact_dir)?.0.is_empty() {
             return Ok(None);
         }
         Lock::to_write(&self.dest_dir, LockPurpose::Build).map(Some)

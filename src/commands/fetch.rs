@@ -99,10 +99,10 @@ pub struct ChoiceArgs {
     pub artifact_group: Option<ArtifactGroup>,
     /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all`
     #[arg(long, value_name = "FAMILIES", env = "AMDGPU_FAMILIES")]
-    amdgpu_families: Option<String>,
+    pub amdgpu_families: Option<String>,
     /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100`
     #[arg(long, value_name = "TARGETS", env = "AMDGPU_TARGETS")]
-    amdgpu_targets: Option<String>,
+    pub amdgpu_targets: Option<String>,
     /// Fetch even if artifacts that the packages need are missing
     #[arg(long)]
     allow_incomplete: bool,
@@ -227,11 +227,6 @@ impl ChoiceArgs {
     /// The platform of the run, which is that of its packages.
     pub fn platform(&self) -> Platform {
         self.run.platform()
-    }
-
-    /// Whether the arguments select only some families or targets.
-    pub fn narrows(&self) -> bool {
-        self.amdgpu_families.is_some() || self.amdgpu_targets.is_some()
     }
 
     /// Whether the arguments or the environment say which run to use.

@@ -8,11 +8,9 @@ use std::{
 use fs_err as fs;
 use serde::Serialize;
 
-use super::{World, args::Jobs};
+use super::{World, args::Jobs, split::ArtifactsAnswer};
 use crate::{
-    artifact::{
-        ArtifactOutput, ArtifactTree, FileAt, RecombinedArtifact, parts_by_name, recombine,
-    },
+    artifact::{ArtifactOutput, ArtifactTree, FileAt, parts_by_name, recombine},
     atomic::lock::{Lock, LockPurpose},
     console::{many, size},
     error::{Context as _, Hint as _, Result, anyhow},
@@ -152,12 +150,6 @@ struct ExtractedCode {
     size: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct RecombineAnswer {
-    schema: &'static str,
-    artifacts: Vec<RecombinedArtifact>,
-}
-
 pub fn run(args: &KpackArgs, world: &World) -> Result<()> {
     match &args.verb {
         Verb::Ls(args) => list(args, world),
@@ -272,7 +264,7 @@ fn recombine_all(args: &RecombineArgs, world: &World) -> Result<()> {
         artifacts.push(made);
     }
     output.finish()?;
-    world.console.answer(&RecombineAnswer {
+    world.console.answer(&ArtifactsAnswer {
         schema: "rocwheel-kpack-recombine-v1",
         artifacts,
     })
@@ -302,15 +294,8 @@ impl fmt::Display for ListAnswer {
         let total = self.code_objects.iter().map(|row| row.code.size).sum();
         let many = many(self.code_objects.len(), "code object");
         writeln!(f, "{}: {}, {many}, {}", self.file, self.kind, size(total))?;
-        let head = [
-            "BUNDLE",
-            "TARGET",
-            "SIZE",
-            "STORED",
-            "COMPRESSION",
-            "KERNELS",
-        ];
-        let mut table = vec![head.map(str::to_owned).to_vec()];
+        let head = "BUNDLE TARGET SIZE STORED COMPRESSION KERNELS".split(' ');
+        let mut table = vec![head.map(str::to_owned).collect()];
         table.extend(self.code_objects.iter().map(CodeRow::cells));
         if table.len() > 1 {
             f.write_str(&aligned(&table))?;
@@ -326,12 +311,11 @@ impl fmt::Display for ListAnswer {
 impl CodeRow {
     fn cells(&self) -> Vec<String> {
         let code = &self.code;
-        let shown = self.kernels.iter().take(3).map(String::as_str);
-        let mut kernels: Vec<&str> = shown.collect();
-        let more = self.kernels.len().saturating_sub(kernels.len());
-        let rest = format!("and {more} more");
-        if more > 0 {
-            kernels.push(&rest);
+        let (shown, rest) = self.kernels.split_at(self.kernels.len().min(3));
+        let mut kernels = shown.join(", ");
+        if !rest.is_empty() {
+            let more = format!(", and {} more", rest.len());
+            kernels.push_str(&more);
         }
         vec![
             format!("{}#{}", code.name, code.bundle),
@@ -340,7 +324,7 @@ impl CodeRow {
             code.packed
                 .map_or("-".to_owned(), |stored| stored.to_string()),
             code.compression.clone(),
-            kernels.join(", "),
+            kernels,
         ]
     }
 }
@@ -350,16 +334,6 @@ impl fmt::Display for ExtractAnswer {
         self.files
             .iter()
             .try_for_each(|file| writeln!(f, "{}", file.path))
-    }
-}
-
-impl fmt::Display for RecombineAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.artifacts.iter().try_for_each(|made| {
-            let (binaries, code) = (many(made.binaries, "binary"), made.code_objects);
-            let code = many(code, "code object");
-            writeln!(f, "{}: {binaries}, {code}, {}", made.name, size(made.size))
-        })
     }
 }
 

@@ -266,7 +266,7 @@ impl OriginArgs {
                 "name the run that the packages are for with `--run-id`, or leave out `{flag}`"
             ));
         }
-        if choice.narrows() {
+        if choice.amdgpu_families.is_some() || choice.amdgpu_targets.is_some() {
             world.console.warn(format!(
                 "`--amdgpu-families` and `--amdgpu-targets` are for fetched artifacts: all \
                  artifacts of `{flag}` are used"
@@ -348,8 +348,7 @@ impl<'a> ArtifactsOrigin<'a> {
                 for (path, name) in archives {
                     if is_base(&name.artifact) {
                         let file = fs_err::File::open(&path)?;
-                        let size = file.metadata()?.len();
-                        input::unpack_one(file, size, &name, place, world)?;
+                        input::unpack_one(file, &name, place, world)?;
                     }
                     shown.push(name.to_string());
                     names.push(name.artifact);
@@ -393,8 +392,7 @@ fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {
     let mut names = Vec::new();
     for archive in sample::archives()? {
         let name: ArchiveName = archive.file_name.parse()?;
-        let size = archive.bytes.len() as u64;
-        input::unpack_one(archive.bytes, size, &name, unpacked, world)?;
+        input::unpack_one(archive.bytes, &name, unpacked, world)?;
         names.push(name);
     }
     Ok(names)

@@ -97,14 +97,10 @@ impl fmt::Display for PlaceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.set_url)?;
         writeln!(f, "index:  {}", self.index_url)?;
-        writeln!(
-            f,
-            "region: {}",
-            self.region.as_deref().unwrap_or("not known")
-        )?;
-        match &self.role {
-            Some(role) => write!(f, "role:   {role}"),
-            None => write!(f, "role:   none (no role may write there for this run)"),
-        }
+        let region = self.region.as_deref().unwrap_or("not known");
+        writeln!(f, "region: {region}")?;
+        let role = self.role.as_deref();
+        let role = role.unwrap_or("none (no role may write there for this run)");
+        write!(f, "role:   {role}")
     }
 }

@@ -35,10 +35,11 @@ pub struct SplitArgs {
     jobs: Jobs,
 }
 
+/// The answer of a command that writes artifacts.
 #[derive(Debug, Serialize)]
-struct SplitAnswer {
-    schema: &'static str,
-    artifacts: Vec<WrittenArtifact>,
+pub struct ArtifactsAnswer<T> {
+    pub schema: &'static str,
+    pub artifacts: Vec<T>,
 }
 
 pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
@@ -60,7 +61,7 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
         artifacts.extend(split_one(splitting, &output, args, world)?);
     }
     output.finish()?;
-    world.console.answer(&SplitAnswer {
+    world.console.answer(&ArtifactsAnswer {
         schema: "rocwheel-split-v1",
         artifacts,
     })
@@ -93,11 +94,9 @@ fn split_one(
     Ok(written)
 }
 
-impl fmt::Display for SplitAnswer {
+impl<T: fmt::Display> fmt::Display for ArtifactsAnswer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.artifacts.iter().try_for_each(|artifact| {
-            let files = many(artifact.files, "file");
-            writeln!(f, "{}: {files}, {}", artifact.name, size(artifact.size))
-        })
+        let mut artifacts = self.artifacts.iter();
+        artifacts.try_for_each(|artifact| writeln!(f, "{artifact}"))
     }
 }

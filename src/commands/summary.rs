@@ -238,7 +238,10 @@ impl Steps {
         let Some(file) = &self.step_summary else {
             return Ok(());
         };
-        let text = page.render(room(file));
+        // GitHub drops a summary that is too long, also the parts that other commands wrote.
+        let there = fs::metadata(file).map_or(0, |found| found.len());
+        let room = LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX));
+        let text = page.render(room);
         if text.is_empty() {
             let problem = "the job summary is full, and has none of the packages";
             world.console.warn(problem);
@@ -266,13 +269,6 @@ pub fn append_outputs(
         );
     }
     append(file, &outputs::render(&outputs)?)
-}
-
-/// How many bytes the summary of the step may still grow. GitHub drops a summary that is too long,
-/// also the parts that other commands wrote.
-pub fn room(file: &Path) -> usize {
-    let there = fs::metadata(file).map_or(0, |found| found.len());
-    LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
 }
 
 /// Appends to a file that other commands of the step may write to as well.

@@ -14,9 +14,7 @@ use std::{
 };
 
 use crate::{
-    artifact::{
-        Artifact, ArtifactName, FileAt, FileFacts, FileKind, FileStamp, TreeContent, TreeFile,
-    },
+    artifact::{Artifact, ArtifactName, FileAt, FileKind, FileStamp, TreeContent, TreeFile},
     elf::Patch,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     kpack::{
@@ -235,23 +233,20 @@ fn action(file: &TreeFile) -> Result<SplitAction> {
     if let Some((_, target)) = databases::owner(&file.path) {
         return Ok(SplitAction::Moves(target));
     }
-    if !may_hold_code(file, facts) {
+    // Programs, libraries and object files of Linux and Windows.
+    let windows = [".dll", ".exe", ".pyd"];
+    let may_hold_code = facts.elf.is_some()
+        || facts.damage.is_some()
+        || matches!(facts.kind, FileKind::Executable | FileKind::SharedObject)
+        || windows
+            .iter()
+            .any(|end| file.path.file_name().ends_with(end));
+    if !may_hold_code {
         return Ok(SplitAction::Stays);
     }
     let (source, stamp) = (FileAt::open(&file.source)?, FileStamp::of(&file.source)?);
     look_into(file, &source, stamp)
         .with_context(|| format!("failed to read `{}`", file.source.display()))
-}
-
-/// Whether a file may contain device code: programs, libraries and object files of Linux and
-/// Windows.
-fn may_hold_code(file: &TreeFile, facts: &FileFacts) -> bool {
-    let name = file.path.file_name();
-    let windows = [".dll", ".exe", ".pyd"];
-    facts.elf.is_some()
-        || facts.damage.is_some()
-        || matches!(facts.kind, FileKind::Executable | FileKind::SharedObject)
-        || windows.iter().any(|end| name.ends_with(end))
 }
 
 fn look_into(file: &TreeFile, source: &FileAt, stamp: FileStamp) -> Result<SplitAction> {

@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::{ArchivePlace, CodeRemoval, SplitAction, SplitPlan, prefix};
 use crate::{
     artifact::{ArtifactOutput, FileAt, FileStamp, TreeContent},
+    console::{many, size as format_size},
     elf::{Patch, PatchedReader},
     error::{Context as _, Result, Stop, bail, ensure},
     kpack::{
@@ -35,7 +36,8 @@ const ROOM: u64 = 512 << 20;
 const AT_ONCE: usize = 1 << 20;
 
 /// An artifact that was written, with its statistics.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, derive_more::Display, Serialize)]
+#[display("{name}: {}, {}", many(*files, "file"), format_size(*size))]
 pub struct WrittenArtifact {
     pub name: String,
     pub files: usize,

@@ -33,7 +33,7 @@ fn zst(tar: &[u8]) -> Vec<u8> {
 
 fn unpack_zst(archive: &[u8], destination: &TempDir, limits: &UnpackLimits) -> Result<Unpacked> {
     let stop = Stop::default();
-    unpack(archive, &name(), destination.path(), limits, &stop, &|_| {})
+    stage(archive, &name(), destination.path(), limits, &stop, &|_| {})?.commit()
 }
 
 fn unpack_tar(tar: &[u8], destination: &TempDir) -> Result<Unpacked> {
@@ -346,7 +346,7 @@ fn a_user_who_stops_finds_nothing_half_done() {
             .store(true, std::sync::atomic::Ordering::Relaxed);
     };
     let limits = UnpackLimits::default();
-    let result = unpack(
+    let result = stage(
         archive.as_slice(),
         &name(),
         destination.path(),
@@ -354,7 +354,7 @@ fn a_user_who_stops_finds_nothing_half_done() {
         &stop,
         &progress,
     );
-    assert_eq!(Exit::of(&result.unwrap_err()), Exit::Interrupted);
+    assert_eq!(Exit::of(&result.err().unwrap()), Exit::Interrupted);
     assert_eq!(listing(destination.path()), "");
     assert!((1..100_000).contains(&seen.get()));
 }
@@ -373,7 +373,7 @@ fn progress_counts_the_tar_and_the_archive_is_read_to_its_end() {
     let archive = zst(&tar);
     let (stop, seen, read) = (Stop::default(), Cell::new(0), Cell::new(0));
     let destination = TempDir::new().unwrap();
-    unpack(
+    stage(
         Counted(&archive, &read),
         &name(),
         destination.path(),

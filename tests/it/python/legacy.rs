@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rocwheel::{
-    artifact::{UnpackLimits, sample, unpack},
+    artifact::{UnpackLimits, sample, stage},
     error::Stop,
 };
 
@@ -19,15 +19,9 @@ pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
         };
         let name = name.parse().unwrap();
         let limits = UnpackLimits::default();
-        unpack(
-            archive.bytes,
-            &name,
-            place,
-            &limits,
-            &Stop::default(),
-            &|_| {},
-        )
-        .unwrap();
+        let stop = Stop::default();
+        let staged = stage(archive.bytes, &name, place, &limits, &stop, &|_| {});
+        staged.unwrap().commit().unwrap();
     }
     let mut manifests = 0;
     for path in files(place) {
