@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use reqwest::{
-    Client, RequestBuilder, Response, StatusCode,
+    Client, RequestBuilder, Response,
     header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE},
 };
 
@@ -79,12 +79,21 @@ impl HttpStore {
         let url = self.url(key);
         let mut failures = Failures::default();
         loop {
-            let error = match request(&self.client, &url).send().await {
+            let (kind, cause) = match request(&self.client, &url).send().await {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
-                Ok(answer) => refusal(&url, answer.status()),
-                Err(error) => unavailable(&url, &error),
+                Ok(answer) => {
+                    let kind = match answer.status().as_u16() {
+                        404 | 410 => return Err(StoreError::new(StoreFailureKind::NotFound, url)),
+                        401 | 403 => StoreFailureKind::Denied,
+                        408 | 429 | 500.. => StoreFailureKind::Unavailable,
+                        _ => StoreFailureKind::Failed,
+                    };
+                    (kind, format!("the server answers {}", answer.status()))
+                }
+                Err(error) => (StoreFailureKind::Unavailable, last_cause(&error)),
             };
-            if error.kind() != StoreFailureKind::Unavailable {
+            let error = StoreError::new(kind, &url).caused_by(cause);
+            if kind != StoreFailureKind::Unavailable {
                 return Err(error);
             }
             failures.sleep(&BACKOFF, error).await?;
@@ -100,24 +109,6 @@ impl HttpStore {
         parallel::wait(&self.stop, future)
             .unwrap_or_else(|stopped| Err(StoreError::failed(self.url(key), stopped)))
     }
-}
-
-fn refusal(url: &str, status: StatusCode) -> StoreError {
-    let kind = match status.as_u16() {
-        404 | 410 => StoreFailureKind::NotFound,
-        401 | 403 => StoreFailureKind::Denied,
-        408 | 429 | 500.. => StoreFailureKind::Unavailable,
-        _ => StoreFailureKind::Failed,
-    };
-    let error = StoreError::new(kind, url);
-    match kind {
-        StoreFailureKind::NotFound => error,
-        _ => error.caused_by(format!("the server answers {status}")),
-    }
-}
-
-fn unavailable(url: &str, error: &reqwest::Error) -> StoreError {
-    StoreError::new(StoreFailureKind::Unavailable, url).caused_by(last_cause(error))
 }
 
 fn header<'a>(answer: &'a Response, name: &reqwest::header::HeaderName) -> Option<&'a str> {
