@@ -244,6 +244,8 @@ impl<'a> Completeness<'a> {
         }
         // For `--only`, `subset` has already checked that there is device code for the packages.
         if subset.is_none() && found.mode == DistributionMode::Split {
+            let lacks = catalog.only_with_xnack(artifacts.iter().copied())?;
+            found.lacks.extend(lacks);
             found.targets(selection.scopes.is_some(), &artifacts);
         }
         Ok(found)
@@ -279,33 +281,12 @@ impl<'a> Completeness<'a> {
     /// have is only a remark.
     fn targets(&mut self, are_named: bool, artifacts: &[&ArtifactName]) {
         let mut targets: BTreeMap<Scope, BTreeSet<&str>> = BTreeMap::new();
-        let mut xnack: Vec<&ArtifactName> = Vec::new();
         for artifact in artifacts {
-            if let Scope::Target(target) = &artifact.scope {
+            if let Scope::Target(_) = &artifact.scope {
                 let own = targets.entry(artifact.scope.base()).or_default();
-                match self.device.takes_kind(artifact, self.mode) {
-                    true if target.runs_with_xnack_off() => drop(own.insert(&artifact.name)),
-                    true => xnack.push(artifact),
-                    false => {}
+                if self.device.takes_kind(artifact, self.mode) {
+                    own.insert(&artifact.name);
                 }
-            }
-        }
-        // XNACK code (`gfx942:xnack+`) is an addition to code for the plain target: alone it runs
-        // only where XNACK is on. Only runs for sanitizers have nothing else for a target.
-        let only_xnack = targets.iter().filter(|(_, names)| names.is_empty());
-        let only_xnack: BTreeSet<Scope> = only_xnack.map(|(base, _)| base.clone()).collect();
-        for artifact in xnack {
-            let base = artifact.scope.base();
-            let own = targets.entry(base.clone()).or_default();
-            if only_xnack.contains(&base) {
-                own.insert(&artifact.name);
-            } else if !own.contains(artifact.name.as_str()) {
-                let name = ArtifactName {
-                    scope: base,
-                    ..artifact.clone()
-                };
-                let lack = format!("no `{name}`; `{artifact}` runs only where XNACK is on");
-                self.lacks.push(lack);
             }
         }
         let all: BTreeSet<&str> = targets.values().flatten().copied().collect();

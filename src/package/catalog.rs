@@ -257,6 +257,35 @@ impl Catalog {
         Ok(with_code.map(|name| name.scope.base()).collect())
     }
 
+    /// What split artifacts lack for targets that have device code which runs with XNACK off.
+    ///
+    /// XNACK code (`gfx942:xnack+`) is an addition to code for the plain target: alone it runs only
+    /// where XNACK is on. Only runs for sanitizers have nothing else for a target.
+    pub fn only_with_xnack<'a>(
+        &self,
+        artifacts: impl Iterator<Item = &'a ArtifactName>,
+    ) -> Result<Vec<String>> {
+        let device = self.only(PackageKind::Device)?;
+        let with_code = artifacts.filter(|it| device.takes_kind(it, DistributionMode::Split));
+        let (plain, xnack): (Vec<_>, Vec<_>) = with_code.partition(
+            |it| !matches!(&it.scope, Scope::Target(target) if !target.runs_with_xnack_off()),
+        );
+        let base = |it: &ArtifactName| ArtifactName {
+            scope: it.scope.base(),
+            ..it.clone()
+        };
+        let is_bare = |it: &&ArtifactName| {
+            let mut of_target = plain.iter().map(|it| base(it));
+            let has_code = of_target
+                .clone()
+                .any(|other| other.scope == it.scope.base());
+            has_code && !of_target.any(|other| other == base(it))
+        };
+        let bare = xnack.into_iter().filter(is_bare);
+        let lack = |it| format!("no `{}`; `{it}` runs only where XNACK is on", base(it));
+        Ok(bare.map(lack).collect())
+    }
+
     /// The package into whose directory device packages are installed.
     pub fn overlaid(&self) -> Result<&PackageSpec> {
         let device = self.only(PackageKind::Device)?;

@@ -142,6 +142,7 @@ impl<'a> Planner<'a> {
         match mode {
             DistributionMode::Split => {
                 check::is_apart(self.catalog, self.tree, &self.scopes)?;
+                check::runs_without_xnack(self.catalog, self.tree)?;
                 let notes = check::targets(self.request, &self.scopes)?;
                 self.notes.extend(notes);
             }

@@ -215,7 +215,6 @@ fn code_that_needs_xnack_does_not_stand_for_its_target() {
     let without = RUN.replace("blas_lib_gfx942.", "blas_lib_gfx942:xnack+.");
     insta::assert_snapshot!(report(&without, &Wish::default()), @"
     - `gfx1100` has no `rand`, which other targets have
-    - `gfx942` has no `blas`, which other targets have
     error: not enough for packages: no `blas_lib_gfx942`; `blas_lib_gfx942:xnack+` runs only where XNACK is on
 
     hint: pass `--allow-incomplete` to fetch anyway

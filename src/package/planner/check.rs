@@ -69,6 +69,19 @@ pub(super) fn targets(request: &Request<'_>, found: &BTreeSet<Scope>) -> Result<
     Ok(extra.collect())
 }
 
+/// Fails if an artifact is there for GPUs with XNACK on, and not for the others of its target.
+pub(super) fn runs_without_xnack(catalog: &Catalog, tree: &ArtifactTree) -> Result<()> {
+    let artifacts = tree.artifacts.iter().filter(|it| !it.basedirs.is_empty());
+    let lacks = catalog.only_with_xnack(artifacts.map(|artifact| &artifact.name))?;
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    Err(hinted(
+        anyhow!("not enough for packages: {}", lacks.join("; ")),
+        "add the artifacts; without them, GPUs with XNACK off have no code",
+    ))
+}
+
 /// Fails if an artifact of a split set is for a family. A split set has one device package for each
 /// target, and no extra of `rocm` would install the package of a family.
 pub(super) fn is_apart(

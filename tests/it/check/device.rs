@@ -63,7 +63,7 @@ fn links(members: &mut Members, edit: impl Fn(&mut Vec<serde_json::Value>)) {
     list.2 = serde_json::to_vec(&json).unwrap();
 }
 
-fn drop_file(members: &mut Members, end: &str) {
+pub(super) fn drop_file(members: &mut Members, end: &str) {
     members.retain(|it| !it.0.ends_with(end));
     links(members, |links| {
         links.retain(|link| !link["relpath"].as_str().unwrap().ends_with(end));

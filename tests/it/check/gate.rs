@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Output};
 
-use super::{Set, add, rocwheel, sample};
+use super::{Set, add, device::drop_file, rocwheel, sample};
 use crate::support::published::sets;
 
 /// A copy of the sample as `build` left it: `dist` with the `set.json` that describes it.
@@ -209,4 +209,27 @@ fn a_package_that_was_built_and_is_gone_is_missed() {
     assert_eq!(said(&index).0, 0);
     let (code, text) = built.upload(&["--part"]);
     assert_eq!(code, 0, "{text}");
+}
+
+/// `build` refuses such artifacts, so that its wheels lose the plain code here.
+#[test]
+fn a_set_whose_code_needs_xnack_is_not_uploaded() {
+    let set = Set::new();
+    set.edit("rocm_sdk_device_gfx942", |members| {
+        for end in [
+            "blas_lib_gfx942.kpack",
+            "_gfx942.co",
+            "_gfx942.dat",
+            "-gfx942.hsaco",
+        ] {
+            drop_file(members, end);
+        }
+    });
+    let to = set.0.path().join("out");
+    for more in [&[][..], &["--part"]] {
+        let (code, text) = said(&upload(set.0.path(), &to, more));
+        assert_eq!(code, 1, "{text}");
+        assert!(text.contains("RW314 only-with-xnack"), "{text}");
+        assert!(!to.exists());
+    }
 }
