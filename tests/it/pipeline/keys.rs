@@ -164,6 +164,10 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
         let upload = kind.json(&upload.concat());
         let to = format!("{}/{}", out.display(), root.trim_end_matches('/'));
         assert_eq!(upload["destination"], to, "{}", kind.name);
+        let place = scratch.join(format!("{}, uploaded", kind.name));
+        let really = ["upload", "--packages-dir", packages, "--no-check"];
+        let really = [&really, &["--output-dir", text(&place)][..], kind.group()];
+        kind.run(&really.concat()).ok();
         let actions = upload["actions"].as_array().unwrap().iter();
         let path = |it: &Value| {
             it["path"]
@@ -173,6 +177,7 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
                 .to_owned()
         };
         let uploaded: BTreeSet<String> = actions.map(|it| format!("{root}{}", path(it))).collect();
+        assert_eq!(written(&place), files(&uploaded), "{}", kind.name);
         let pipeline = [
             "pipeline",
             "--artifact-dir",
@@ -216,6 +221,13 @@ fn a_dry_run_of_packed_artifacts_lists_what_is_written() {
         let kind = &KINDS[0];
         let pipeline = [&["pipeline", "--output-dir", text(&out)], &way[..]].concat();
         let told = kind.json(&[&pipeline[..], &["--dry-run"]].concat());
+        let is_sample = way[0] == "--sample";
+        let reads = if is_sample {
+            "the built-in sample"
+        } else {
+            text(&run)
+        };
+        assert_eq!(told["reads"], reads, "{way:?}");
         assert!(!out.exists(), "{way:?}");
         kind.run(&pipeline).ok();
         assert_eq!(files(&strings(&told["writes"])), written(&out), "{way:?}");
