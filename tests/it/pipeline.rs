@@ -224,7 +224,7 @@ fn root(python: &Path) -> PathBuf {
 }
 
 /// `rocm-sdk test`, which opens every library for every target.
-fn passes_its_own_tests(python: &Path) {
+pub(crate) fn passes_its_own_tests(python: &Path) {
     let output = succeed(Command::new(python.with_file_name("rocm-sdk")).arg("test"));
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8(said).unwrap();
@@ -262,7 +262,17 @@ fn what_is_odd_works(set: &TestSet, python: &Path) {
                 let file = root.join(&folder).join(name);
                 assert!(file.is_file(), "{}", file.display());
             }
+            let empty = root.join(&folder).join("an empty directory/and, another");
+            assert!(empty.is_dir(), "{}", empty.display());
         }
+    }
+    for header in ["Header.h", "header.h"] {
+        let header = root.join("include/odd").join(header);
+        assert!(header.is_file(), "{}", header.display());
+    }
+    for source in ["odd-setup.sh", "Odd.pm"] {
+        let text = fs_err::read_to_string(root.join("bin").join(source)).unwrap();
+        assert!(text.contains("read by others"), "{source}");
     }
     let bindings = root.join("lib/python3/dist-packages");
     let import = format!(

@@ -73,7 +73,8 @@ fn more_targets() -> [Sketch; 3] {
     ]
 }
 
-/// rocm-smi of Debian: a Python module that is executable, reached through a symlink. Beside it, a
+/// rocm-smi of Debian: a Python module that is executable, reached through a symlink. Beside it,
+/// modules of a shell and of Perl that are no programs although they are linked from `bin`, and a
 /// symlink to an absolute path.
 fn smi_bindings(sketch: Sketch) -> Sketch {
     sketch
@@ -86,6 +87,10 @@ fn smi_bindings(sketch: Sketch) -> Sketch {
             "lib/python3/dist-packages/rsmiBindings.py",
             "../../../libexec/rocm_smi/rsmiBindings.py",
         )
+        .script("libexec/odd/setup.sh", "#!/bin/sh\n# read by others\n")
+        .link("bin/odd-setup.sh", "../libexec/odd/setup.sh")
+        .script("libexec/odd/Odd.pm", "# read by others\n1;\n")
+        .link("bin/Odd.pm", "../libexec/odd/Odd.pm")
         .link(ABSOLUTE, "/opt/odd/nothing here")
 }
 
