@@ -257,10 +257,8 @@ impl Catalog {
         Ok(with_code.map(|name| name.scope.base()).collect())
     }
 
-    /// What split artifacts lack for targets that have device code which runs with XNACK off.
-    ///
-    /// XNACK code (`gfx942:xnack+`) is an addition to code for the plain target: alone it runs only
-    /// where XNACK is on. Only runs for sanitizers have nothing else for a target.
+    /// What is missing because `gfx942:xnack+`, which runs only where XNACK is on, stands alone in a
+    /// target that has other code. Only runs for sanitizers have nothing else for a target.
     pub fn only_with_xnack<'a>(
         &self,
         artifacts: impl Iterator<Item = &'a ArtifactName>,
@@ -274,16 +272,13 @@ impl Catalog {
             scope: it.scope.base(),
             ..it.clone()
         };
+        let plain: Vec<_> = plain.into_iter().map(base).collect();
         let is_bare = |it: &&ArtifactName| {
-            let mut of_target = plain.iter().map(|it| base(it));
-            let has_code = of_target
-                .clone()
-                .any(|other| other.scope == it.scope.base());
-            has_code && !of_target.any(|other| other == base(it))
+            let mut targets = plain.iter().map(|other| &other.scope);
+            targets.contains(&it.scope.base()) && !plain.contains(&base(it))
         };
-        let bare = xnack.into_iter().filter(is_bare);
         let lack = |it| format!("no `{}`; `{it}` runs only where XNACK is on", base(it));
-        Ok(bare.map(lack).collect())
+        Ok(xnack.into_iter().filter(is_bare).map(lack).collect())
     }
 
     /// The package into whose directory device packages are installed.
