@@ -6,11 +6,14 @@ use std::{
     process::Command,
 };
 
-use super::{build, place, refusal, succeed};
+use super::{build, place, place_of, refusal, succeed};
+use crate::judges::tool;
+use crate::pipeline::{environment, passes_its_own_tests};
 use crate::support::{
+    long,
     place::{empty, text},
     program::command,
-    published::sample,
+    published::{TestSet, sample, sets},
 };
 
 /// The names of the sample's archives, without one.
@@ -36,11 +39,10 @@ fn artifact(path: &Path) -> String {
 
 /// Nothing in a package names these: documents, tests, headers, and device code, whose coverage
 /// `check` knows.
-const UNNAMED: [&str; 10] = [
+const UNNAMED: [&str; 9] = [
     "blas_dev_generic",
     "blas_doc_generic",
     "blas_lib_gfx1100",
-    "blas_lib_gfx942",
     "blas_lib_gfx942:xnack+",
     "blas_test_generic",
     "core-hip_dev_generic",
@@ -49,13 +51,36 @@ const UNNAMED: [&str; 10] = [
     "rccl_lib_gfx942",
 ];
 
+const ODD_UNNAMED: [&str; 13] = [
+    "blas_dev_generic",
+    "blas_doc_generic",
+    "blas_lib_gfx1010:xnack+",
+    "blas_lib_gfx1012",
+    "blas_lib_gfx1100",
+    "blas_lib_gfx942:xnack+",
+    "blas_test_generic",
+    "core-hip_dev_generic",
+    "prim_dev_generic",
+    "rccl_lib_gfx1010",
+    "rccl_lib_gfx1012",
+    "rccl_lib_gfx1100",
+    "rccl_lib_gfx942",
+];
+
 #[test]
 fn a_set_without_an_artifact_that_its_python_needs_is_not_built() {
-    let place = empty("build/each");
+    let unnamed = [&UNNAMED[..], &ODD_UNNAMED];
+    for (set, unnamed) in sets().into_iter().zip(unnamed).take(long::rounds(1, 2)) {
+        let found = not_needed(set);
+        assert_eq!(found, unnamed.iter().map(|&it| it.to_owned()).collect());
+    }
+}
+
+/// The artifacts without which a set is built.
+fn not_needed(set: &TestSet) -> BTreeSet<String> {
+    let place = empty(&format!("build/each-{}", set.name));
     let mut copy = Command::new("cp");
-    copy.arg("-a")
-        .arg(sample().artifacts())
-        .arg(place.join("in"));
+    copy.arg("-a").arg(set.artifacts()).arg(place.join("in"));
     succeed(&mut copy);
     let mut unnamed = BTreeSet::new();
     for archive in archives(&place) {
@@ -67,6 +92,12 @@ fn a_set_without_an_artifact_that_its_python_needs_is_not_built() {
             let said = String::from_utf8(output.stderr).unwrap();
             if output.status.success() {
                 unnamed.insert(artifact.clone());
+                if long::is_on() && set.name == sample().name {
+                    let out = format!("without-{artifact}");
+                    succeed(&mut build(&place, &out));
+                    let dist = place.join(out).join("dist");
+                    passes_where_it_is_installed(set.name, &dist, &set.requirement());
+                }
             } else {
                 let holder = match name {
                     // The sample keeps three libraries there that a run has in `blas`.
@@ -79,7 +110,20 @@ fn a_set_without_an_artifact_that_its_python_needs_is_not_built() {
             }
         });
     }
-    assert_eq!(unnamed, UNNAMED.map(str::to_owned).into());
+    unnamed
+}
+
+/// `rocm-sdk test` passes once a set is installed.
+fn passes_where_it_is_installed(name: &str, dist: &Path, requirement: &str) {
+    let python = environment(&format!("complete-{name}"));
+    let mut uv = Command::new(tool("uv"));
+    uv.args(["pip", "install", "--quiet", "--no-cache", "--no-index"]);
+    uv.arg("--find-links")
+        .arg(dist)
+        .arg("--python")
+        .arg(&python);
+    succeed(uv.arg(requirement));
+    passes_its_own_tests(&python);
 }
 
 #[test]
@@ -201,6 +245,12 @@ fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
     let plan = succeed(build(&place, "out").args(["--plan", "--without", without])).stdout;
     let plan = String::from_utf8(plan).unwrap();
     assert!(!plan.contains("rocm_profiler"), "{plan}");
+    names_nothing_of(
+        &place.join("out/dist"),
+        &["hipfft", "rpp", "rocgdb", "profiler"],
+    );
+    let requirement = "rocm[libraries,devel,device-gfx942,device-gfx1100]==0.0.1.dev0";
+    passes_where_it_is_installed("on-purpose", &place.join("out/dist"), requirement);
     let said = refusal(build(&place, "out").args(["--without", "ftt"]), 2);
     insta::assert_snapshot!(said, @"
     error: failed to apply `--without`
@@ -217,4 +267,79 @@ fn what_is_left_out_on_purpose_is_in_no_table_and_no_extra() {
     error: failed to apply `--without`
       caused by: no set goes without package `core`
     ");
+}
+
+#[test]
+fn code_for_gpus_with_xnack_on_does_not_stand_for_the_others() {
+    for (set, target) in sets().into_iter().zip(["gfx942", "gfx1010"]) {
+        let place = place_of(set, "xnack");
+        let archives = archives(&place);
+        let plain = format!("blas_lib_{target}");
+        let plain = archives.iter().find(|it| artifact(it) == plain).unwrap();
+        fs_err::remove_file(plain).unwrap();
+        let said = refusal(&mut build(&place, "out"), 2);
+        let told = format!(
+            "not enough for packages: no `blas_lib_{target}`; \
+             `blas_lib_{target}:xnack+` runs only where XNACK is on"
+        );
+        assert!(said.contains(&told), "{said}");
+    }
+}
+
+/// No table, no entry point and no extra has these names.
+fn names_nothing_of(dist: &Path, names: &[&str]) {
+    let core = dist.join("rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl");
+    let mut core = zip::ZipArchive::new(fs_err::File::open(core).unwrap()).unwrap();
+    let mut read = |member: &str| std::io::read_to_string(core.by_name(member).unwrap()).unwrap();
+    let tables = read("rocm_sdk_core/_dist_info.py");
+    let scripts = read("rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt");
+    let mut info = Command::new("tar");
+    info.args(["-xOf", text(&dist.join("rocm-0.0.1.dev0.tar.gz"))]);
+    let info = succeed(info.arg("rocm-0.0.1.dev0/PKG-INFO")).stdout;
+    let info = String::from_utf8(info).unwrap();
+    for name in names {
+        let quoted = format!("'{name}'");
+        let absent = format!("ABSENT_PACKAGES.append({quoted})\n");
+        assert!(
+            tables.contains(&absent) || !tables.contains(&quoted),
+            "{quoted} in {tables}"
+        );
+        let script = format!("\n{name} = ");
+        assert!(!scripts.contains(&script), "{scripts}");
+        let extra = format!("Provides-Extra: {name}\n");
+        assert!(!info.contains(&extra), "{info}");
+        assert!(!info.contains(&format!("extra == \"{name}\"")), "{info}");
+    }
+    // With other names it finds what it looks for.
+    assert!(
+        tables.contains("'rocblas'") || tables.contains("'hipblas'"),
+        "{tables}"
+    );
+    assert!(scripts.contains("\nhipcc = "), "{scripts}");
+    assert!(info.contains("Provides-Extra: libraries\n"), "{info}");
+}
+
+#[test]
+fn a_packages_file_may_leave_out_on_purpose_too() {
+    let place = place("in-a-file");
+    for archive in archives(&place) {
+        if artifact(&archive).starts_with("rpp_lib") {
+            fs_err::remove_file(archive).unwrap();
+        }
+    }
+    let policy = fs_err::read_to_string("src/package/packages.toml").unwrap();
+    let file = place.join("policy.toml");
+    let list = "schema = 2\nwithout = [\"rpp\", \"profiler\"]\n";
+    fs_err::write(&file, policy.replacen("schema = 2\n", list, 1)).unwrap();
+    succeed(build(&place, "out").arg("--packages-file").arg(&file));
+    let set = fs_err::read_to_string(place.join("out/set.json")).unwrap();
+    let set: serde_json::Value = serde_json::from_str(&set).unwrap();
+    assert_eq!(set["without"], serde_json::json!(["profiler", "rpp"]));
+    names_nothing_of(&place.join("out/dist"), &["rpp", "profiler"]);
+    let mut check = command();
+    check
+        .arg("check")
+        .arg(place.join("out"))
+        .args(["--fail-on", "warning"]);
+    succeed(check.arg("--packages-file").arg(&file));
 }

@@ -51,11 +51,21 @@ fn split_family(root: &Path, family: &str, units: &[&[&str]]) {
 
 /// The generic part of the first family, and the parts for targets of both.
 fn mixed(root: &Path, first: &[&[&str]], second: &[&[&str]]) -> std::path::PathBuf {
+    mixed_without(root, first, second, "gfx110X-all")
+}
+
+/// The parts of both families, without the generic part of one.
+fn mixed_without(
+    root: &Path,
+    first: &[&[&str]],
+    second: &[&[&str]],
+    other: &str,
+) -> std::path::PathBuf {
     let mix = root.join("mix");
     fs_err::create_dir_all(&mix).unwrap();
     split_family(root, "gfx94X-dcgpu", first);
     split_family(root, "gfx110X-all", second);
-    fs_err::remove_dir_all(root.join("gfx110X-all/fam_lib_generic")).unwrap();
+    fs_err::remove_dir_all(root.join(other).join("fam_lib_generic")).unwrap();
     for family in ["gfx94X-dcgpu", "gfx110X-all"] {
         for child in fs_err::read_dir(root.join(family)).unwrap() {
             let child = child.unwrap();
@@ -85,15 +95,22 @@ fn said(arguments: &[&str], artifacts: &Path, place: &Path) -> String {
 
 #[test]
 fn the_generic_part_of_one_family_finds_the_code_of_another() {
+    for other in ["gfx110X-all", "gfx94X-dcgpu"] {
+        finds_the_code_of_another(other);
+    }
+}
+
+fn finds_the_code_of_another(other: &str) {
     let place = tempfile::tempdir().unwrap();
-    let mix = mixed(place.path(), &FIRST, &SECOND);
+    let mix = mixed_without(place.path(), &FIRST, &SECOND, other);
     let archives: Vec<String> = files(&mix).into_keys().collect();
     let archives = archives.iter().filter(|name| name.ends_with(".kpack"));
-    insta::assert_snapshot!(archives.cloned().collect::<Vec<_>>().join("\n"), @"
-    fam_lib_gfx1100/math-libs/stage/.kpack/fam_lib_gfx1100.kpack
-    fam_lib_gfx1101/math-libs/stage/.kpack/fam_lib_45b9f427_0_gfx1101.kpack
-    fam_lib_gfx942/math-libs/stage/.kpack/fam_lib_gfx942.kpack
-    ");
+    let expected = [
+        "fam_lib_gfx1100/math-libs/stage/.kpack/fam_lib_gfx1100.kpack",
+        "fam_lib_gfx1101/math-libs/stage/.kpack/fam_lib_45b9f427_0_gfx1101.kpack",
+        "fam_lib_gfx942/math-libs/stage/.kpack/fam_lib_gfx942.kpack",
+    ];
+    assert_eq!(archives.collect::<Vec<_>>(), expected);
     let root = place.path().join("root");
     flattened(&mix, &root);
     assert!(compare_for(&["gfx942"], &library(&FIRST), &root, LIBRARY) > 0);
@@ -136,6 +153,7 @@ fn parts_that_do_not_fit_together_are_refused() {
     hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
     ");
     assert!(!place.path().join("again/fam_lib_gfx9-all").exists());
+    build_refuses(&mix, place.path());
     // One less: a unit finds nothing in an archive that has the rest.
     let place = tempfile::tempdir().unwrap();
     let mix = mixed(
@@ -150,6 +168,7 @@ fn parts_that_do_not_fit_together_are_refused() {
 
     hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
     ");
+    build_refuses(&mix, place.path());
     // Archives that are called as no marker says.
     let place = tempfile::tempdir().unwrap();
     let mix = mixed(place.path(), &FIRST, &[&["gfx1100"], &["gfx1100"]]);
@@ -163,21 +182,23 @@ fn parts_that_do_not_fit_together_are_refused() {
 
     hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
     ");
-    put(&mix, "base_lib_generic/artifact_manifest.txt", b"stage\n");
-    let manifest = br#"{"flags": {"KPACK_SPLIT_ARTIFACTS": true}}"#;
-    put(
-        &mix,
-        "base_lib_generic/stage/share/therock/therock_manifest.json",
-        manifest,
-    );
-    let arguments = ["build", "--dest-dir", "packages", "--version", "7.13"];
-    insta::assert_snapshot!(said(&arguments, &mix, place.path()), @"
-    exit 2
-    error: the parts of artifact `fam_lib` do not fit together: `lib/libfam.so.1` would not find its code for `gfx1100`: it does not ask `.kpack/fam_lib_1_gfx1100.kpack` for `math-libs/stage/lib/libfam.so.1#0`
+    build_refuses(&mix, place.path());
+}
 
-    hint: take all parts from one build, or split the fat artifacts of each family again with `rocwheel split`
-    ");
-    assert!(!place.path().join("packages/dist").exists());
+/// With the words of `recombine`.
+fn build_refuses(mix: &Path, place: &Path) {
+    let again = ["--output-dir", "again", "--family", "gfx9-all"];
+    let recombine = said(&[&["kpack", "recombine"], &again[..]].concat(), mix, place);
+    let words = "the parts of artifact `fam_lib` do not fit together: ";
+    let (_, reason) = recombine.split_once(words).unwrap();
+    put(mix, "base_lib_generic/artifact_manifest.txt", b"stage\n");
+    let manifest = br#"{"flags": {"KPACK_SPLIT_ARTIFACTS": true}}"#;
+    let path = "base_lib_generic/stage/share/therock/therock_manifest.json";
+    put(mix, path, manifest);
+    let build = ["build", "--dest-dir", "packages", "--version", "7.13"];
+    let refused = said(&build, mix, place);
+    assert_eq!(refused, format!("exit 2\nerror: {words}{reason}"));
+    assert!(!place.join("packages/dist").exists());
 }
 
 #[test]

@@ -11,8 +11,11 @@ use super::{
 };
 use crate::{
     judges::tool,
+    python::legacy,
     support::{
         long,
+        place::text,
+        program::succeed,
         published::{self, sample, sets},
     },
 };
@@ -89,7 +92,12 @@ impl Machine {
         let before = self.stranger.requests();
         let (ran, found) = self.run(line, from);
         assert_eq!(ran.code, 0, "{line}\n{}{}", ran.stdout, ran.stderr);
-        for project in ["rocm", "rocm_sdk_core", "rocm_sdk_libraries"] {
+        let mut projects = vec!["rocm", "rocm_sdk_core"];
+        // A legacy set has other libraries for each family.
+        if !line.contains("python/gfx") {
+            projects.push("rocm_sdk_libraries");
+        }
+        for project in projects {
             let expected = format!("{project}-{version}.dist-info");
             assert!(found.contains(&expected), "{line}\n{found:?}");
         }
@@ -213,5 +221,78 @@ fn the_last_lines_of_a_pipeline_ask_no_stranger() {
         for line in lines.into_iter().take(count) {
             machine.installs(line, published::VERSION);
         }
+    }
+}
+
+#[test]
+fn the_lines_for_several_families_ask_no_stranger() {
+    let machine = Machine::new();
+    let root = machine.bench.root.join("families");
+    let run = root.join("run");
+    let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
+    legacy::write_run(&run, &families);
+    published::publish(&root, &["--artifact-dir", text(&run)]);
+    let page = fs_err::read_to_string(root.join("page.md")).unwrap();
+    let lines = install_lines(&page);
+    assert_eq!(lines.len(), 8, "{page}");
+    for (_, family) in families {
+        let of_family: Vec<_> = lines.iter().filter(|it| it.contains(family)).collect();
+        assert_eq!(of_family.len(), 4, "{page}");
+        for line in of_family.into_iter().take(long::rounds(1, 4)) {
+            machine.installs(line, published::VERSION);
+        }
+    }
+}
+
+/// The reader named the other index, so that it may be asked; the version says which `rocm` it is.
+#[test]
+fn the_lines_with_a_base_index_install_the_set() {
+    let machine = Machine::new();
+    let root = machine.bench.root.join("set");
+    whole_set(&root);
+    let at = root.to_str().unwrap();
+    rocwheel(&["index", "--no-check", at]).ok();
+    let server = Server::start(Site::Directory(root.clone()));
+    let index = format!("{}simple/", server.url);
+    let base = ["--index-url", &index, "--base-index", &machine.stranger.url];
+    let summary = rocwheel(&[&["summary", at][..], &base].concat()).ok();
+    let lines = install_lines(&summary).into_iter();
+    let lines: Vec<_> = lines
+        .filter(|it| it.contains(&machine.stranger.url))
+        .collect();
+    assert_eq!(lines.len(), 2, "{summary}");
+    for line in lines {
+        let (ran, found) = machine.run(line, &root);
+        assert_eq!(ran.code, 0, "{line}\n{}{}", ran.stdout, ran.stderr);
+        assert!(
+            found.contains(&format!("rocm-{VERSION}.dist-info")),
+            "{line}\n{found:?}"
+        );
+    }
+    assert!(!machine.stranger.requests().is_empty());
+}
+
+/// Packages do not know where they are published, so that their lines say what to fill in.
+#[test]
+fn the_lines_of_the_packages_themselves_ask_no_stranger() {
+    let machine = Machine::new();
+    let root = &machine.bench.root;
+    let sdist = format!("rocm-{}", published::VERSION);
+    let mut tar = Command::new("tar");
+    tar.arg("-xf")
+        .arg(sample().dist().join(format!("{sdist}.tar.gz")));
+    succeed(tar.arg("-C").arg(root));
+    let readme = fs_err::read_to_string(root.join(&sdist).join("PKG-INFO")).unwrap();
+    let mut python = Command::new(tool("python"));
+    python.env("PYTHONPATH", root.join(sdist).join("src"));
+    let ask = "from rocm_sdk._dist_info import install_command as it; print(it('libraries'))";
+    let said = String::from_utf8(succeed(python.args(["-c", ask])).stdout).unwrap();
+    let (said, _) = said.split_once(" (").unwrap();
+    let readme = install_lines(&readme);
+    assert_eq!(readme.len(), 1, "{readme:?}");
+    let index = format!("file://{}/simple/", sample().place().display());
+    for line in [readme[0], said] {
+        assert!(line.contains(" INDEX_URL "), "{line}");
+        machine.installs(&line.replace("INDEX_URL", &index), published::VERSION);
     }
 }
