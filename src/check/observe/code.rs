@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Read},
     ops::Range,
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use crate::{
@@ -67,10 +67,7 @@ pub(super) fn of_elf(source: &dyn ReadAt) -> Option<DeviceCodeFacts> {
 
 /// Decodes `e_flags` of a code object of version 3 or later. `version` is `EI_ABIVERSION`.
 fn target(flags: u32, version: u8) -> Option<CodeTarget> {
-    let known = PROCESSORS
-        .iter()
-        .find(|(number, _)| flags & 0xff == *number);
-    let mut text = known?.1.to_owned();
+    let mut text = PROCESSORS.get(&format!("{:#04x}", flags & 0xff))?.clone();
     // The feature bits have this meaning from code object version 4 on, which is ABI version 2:
     // 2 is off, 3 is on. Version 3 has other bits for them.
     if version >= 2 {
@@ -149,51 +146,10 @@ fn carried(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<DeviceCodeFac
     Ok(DeviceCodeFacts::Fat(carried))
 }
 
-/// `EF_AMDGPU_MACH` in the [AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html), from gfx900 on.
-const PROCESSORS: &[(u32, &str)] = &[
-    (0x2c, "gfx900"),
-    (0x2d, "gfx902"),
-    (0x2e, "gfx904"),
-    (0x2f, "gfx906"),
-    (0x30, "gfx908"),
-    (0x31, "gfx909"),
-    (0x32, "gfx90c"),
-    (0x33, "gfx1010"),
-    (0x34, "gfx1011"),
-    (0x35, "gfx1012"),
-    (0x36, "gfx1030"),
-    (0x37, "gfx1031"),
-    (0x38, "gfx1032"),
-    (0x39, "gfx1033"),
-    (0x3d, "gfx1035"),
-    (0x3e, "gfx1034"),
-    (0x3f, "gfx90a"),
-    (0x40, "gfx940"),
-    (0x41, "gfx1100"),
-    (0x42, "gfx1013"),
-    (0x43, "gfx1150"),
-    (0x44, "gfx1103"),
-    (0x45, "gfx1036"),
-    (0x46, "gfx1101"),
-    (0x47, "gfx1102"),
-    (0x48, "gfx1200"),
-    (0x49, "gfx1250"),
-    (0x4a, "gfx1151"),
-    (0x4b, "gfx941"),
-    (0x4c, "gfx942"),
-    (0x4e, "gfx1201"),
-    (0x4f, "gfx950"),
-    (0x51, "gfx9-generic"),
-    (0x52, "gfx10-1-generic"),
-    (0x53, "gfx10-3-generic"),
-    (0x54, "gfx11-generic"),
-    (0x55, "gfx1152"),
-    (0x58, "gfx1153"),
-    (0x59, "gfx12-generic"),
-    (0x5a, "gfx1251"),
-    (0x5b, "gfx12-5-generic"),
-    (0x5f, "gfx9-4-generic"),
-];
+/// The processors by `EF_AMDGPU_MACH`, `0x4c`.
+static PROCESSORS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    toml::from_str(include_str!("processors.toml")).expect("a test reads the built-in list")
+});
 
 #[cfg(test)]
 mod tests {
@@ -237,10 +193,9 @@ mod tests {
     #[test]
     fn every_target_that_is_known_can_be_told() {
         for target in TargetTable::builtin().known() {
-            let mut names = PROCESSORS.iter().map(|(_, name)| *name);
+            let mut names = PROCESSORS.values();
             assert!(names.any(|name| name == target.as_str()), "{target}");
         }
-        assert!(PROCESSORS.is_sorted());
     }
 
     fn looked(bytes: &[u8]) -> DeviceCodeFacts {
