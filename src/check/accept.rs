@@ -14,7 +14,6 @@
 use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{
     check::{Finding, RULES, Rule, RulePattern, Severity},
@@ -24,7 +23,7 @@ use crate::{
 };
 
 /// The entries of a file, each of which accepts any number of findings.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptList {
     #[serde(default)]
@@ -32,7 +31,7 @@ pub struct AcceptList {
 }
 
 /// One entry: which findings it accepts, why, and until when.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AcceptEntry {
     rule: RulePattern,
@@ -40,10 +39,10 @@ struct AcceptEntry {
     /// matches everything.
     package: Option<String>,
     /// Globs for paths in the package. An empty list matches everything.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     paths: Vec<String>,
     /// A part of the text of the finding.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     says: String,
     reason: String,
     /// The last day on which the entry is valid.
@@ -117,43 +116,34 @@ impl AcceptList {
     /// A list that accepts all of these findings until a day: the entries of this list that are
     /// still used, and a new one for each new rule, package and fact.
     pub fn renewed(
-        &self,
+        mut self,
         accepted: &[AcceptedFinding],
         findings: &[Finding],
         until: &str,
-    ) -> String {
-        let mut text =
-            "# Findings that are known: docs/checks.md says what each key means.\n".to_owned();
-        let is_in_use = |entry: &&AcceptEntry| {
-            let mut accepted = accepted.iter().map(|it| &it.finding);
-            accepted.any(|finding| entry.matches(finding))
-        };
-        for entry in self.accept.iter().filter(is_in_use) {
-            text += &entry.to_toml();
-        }
-        let Ok(until) = until.parse() else {
-            return text;
-        };
-        let mut groups: BTreeMap<(&str, Option<String>, &str), Vec<String>> = BTreeMap::new();
+    ) -> Result<String> {
+        self.accept
+            .retain(|entry| accepted.iter().any(|it| entry.matches(&it.finding)));
+        let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
         let counted = findings.iter();
         for finding in counted.filter(|it| it.rule.severity > Severity::Note) {
-            let key = (finding.rule.id, package_of(finding), finding.fact.as_str());
+            let key = (finding.rule.id, package_of(finding), &finding.fact);
             let paths = groups.entry(key).or_default();
             paths.extend(finding.member.clone());
         }
         for ((id, package, fact), paths) in groups {
-            let Ok(rule) = id.parse() else { continue };
-            let entry = AcceptEntry {
-                rule,
+            self.accept.push(AcceptEntry {
+                rule: id.parse()?,
                 package,
                 paths,
-                says: fact.to_owned(),
+                says: fact.clone(),
                 reason: "known when this list was written".to_owned(),
-                until,
-            };
-            text += &entry.to_toml();
+                until: until.parse()?,
+            });
         }
-        text
+        let list = toml::to_string_pretty(&self)?;
+        Ok(format!(
+            "# Findings that are known: docs/checks.md says what each key means.\n\n{list}"
+        ))
     }
 }
 
@@ -173,24 +163,6 @@ impl AcceptEntry {
             && self.package.as_ref().is_none_or(is_package)
             && (self.paths.is_empty() || self.paths.iter().any(is_path))
             && finding.fact.contains(&self.says)
-    }
-
-    fn to_toml(&self) -> String {
-        // JSON strings without control characters are valid TOML, and findings have none.
-        let mut keys = vec![("rule", Value::from(self.rule.to_string()))];
-        keys.extend(self.package.clone().map(|it| ("package", it.into())));
-        if !self.paths.is_empty() {
-            keys.push(("paths", self.paths.clone().into()));
-        }
-        if !self.says.is_empty() {
-            keys.push(("says", self.says.clone().into()));
-        }
-        keys.push(("reason", self.reason.clone().into()));
-        let keys = keys
-            .iter()
-            .map(|(key, value)| format!("{key} = {value:#}\n"));
-        let (keys, until) = (keys.collect::<String>(), self.until);
-        format!("\n[[accept]]\n{keys}until = {until}\n")
     }
 }
 
@@ -245,7 +217,9 @@ mod tests {
 
     #[test]
     fn a_list_that_was_written_accepts_what_was_found() {
-        let text = AcceptList::default().renewed(&[], &found(), "2026-11-22");
+        let text = AcceptList::default()
+            .renewed(&[], &found(), "2026-11-22")
+            .unwrap();
         insta::assert_snapshot!(text, @r#"
         # Findings that are known: docs/checks.md says what each key means.
 
@@ -259,8 +233,8 @@ mod tests {
         rule = "RW405"
         package = "rocm-sdk-core"
         paths = [
-          "lib/a[1].so",
-          "lib/b.so"
+            "lib/a[1].so",
+            "lib/b.so",
         ]
         says = "it needs glibc 2.34"
         reason = "known when this list was written"
@@ -269,14 +243,14 @@ mod tests {
         [[accept]]
         rule = "RW704"
         package = "simple/"
-        says = "it names \"no\" package"
+        says = 'it names "no" package'
         reason = "known when this list was written"
         until = 2026-11-22
         "#);
         assert_eq!(accepted(&text), (Vec::new(), Vec::new()));
         let list = AcceptList::parse(&text).unwrap();
         let (known, _) = list.apply(&mut found(), "2026-11-22", |_| true);
-        assert_eq!(list.renewed(&known, &[], "2030-01-01"), text);
+        assert_eq!(list.renewed(&known, &[], "2030-01-01").unwrap(), text);
     }
 
     #[test]

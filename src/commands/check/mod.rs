@@ -332,9 +332,8 @@ impl AcceptArgs {
     /// Writes a list that accepts all findings of a report.
     fn write(&self, file: &Path, report: &Report, world: &World) -> Result<()> {
         let until = day(OffsetDateTime::now_utc() + ACCEPTED_FOR);
-        let list = self.list()?;
-        let text = list.renewed(&report.accepted, &report.findings, &until);
-        fs::write(file, text)?;
+        let (accepted, findings) = (&report.accepted, &report.findings);
+        fs::write(file, self.list()?.renewed(accepted, findings, &until)?)?;
         let count = report.count_from(Severity::Warning);
         let (count, file) = (many(count, "finding"), file.display());
         let facts = format!("{file}: {count} accepted until {until}; give each its reason");

@@ -277,8 +277,8 @@ fn what_a_list_accepts_does_not_count() {
     rule = "RW605"
     package = "rocm-sdk-core"
     paths = [
-      "_rocm_sdk_core/lib/a.pdb",
-      "_rocm_sdk_core/lib/b.pdb"
+        "_rocm_sdk_core/lib/a.pdb",
+        "_rocm_sdk_core/lib/b.pdb",
     ]
     says = "a leftover of building or debugging"
     reason = "known when this list was written"
