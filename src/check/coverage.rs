@@ -159,11 +159,7 @@ fn inside(path: &str, target: &CodeTarget, code_objects: u64, bytes: u64) -> Lib
     LibraryCode {
         library: one_line(name),
         needs_xnack: !target.runs_with_xnack_off(),
-        cell: Cell {
-            files: 0,
-            code_objects,
-            bytes,
-        },
+        cell: Cell::of_code(code_objects, bytes),
     }
 }
 

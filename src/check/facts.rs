@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use derive_more::AsRef;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -60,9 +61,10 @@ impl<'a> CheckedPackage<'a> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, AsRef)]
 pub struct WheelFile {
     /// The file name, with the directory of its family if it has one.
+    #[as_ref(str)]
     pub file: String,
     pub size: u64,
     pub name: Result<WheelFilename, String>,
@@ -84,8 +86,9 @@ pub enum ArchiveFault {
     Inconsistent(String),
 }
 
-#[derive(Debug)]
+#[derive(Debug, AsRef)]
 pub struct MemberFacts {
+    #[as_ref(str)]
     pub path: String,
     pub kind: MemberKind,
     /// The permission bits, with setuid, setgid and sticky.
@@ -171,6 +174,14 @@ pub struct Cell {
 }
 
 impl Cell {
+    pub(super) fn of_code(code_objects: u64, bytes: u64) -> Self {
+        Self {
+            code_objects,
+            bytes,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn add(&mut self, part: Self) {
         self.files = self.files.saturating_add(part.files);
         self.code_objects = self.code_objects.saturating_add(part.code_objects);

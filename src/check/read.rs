@@ -24,8 +24,8 @@ use crate::{
 };
 
 impl PackageReader for PackageFile {
-    fn len(&self) -> u64 {
-        self.size()
+    fn size(&self) -> u64 {
+        Self::size(self)
     }
 
     fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
@@ -61,10 +61,13 @@ pub fn facts_of(
     Ok(set)
 }
 
-/// A piece of work for one thread: its weight, and what it does.
-type ReadJob<'a> = (u64, Box<dyn Fn() -> Result<FinishedRead> + Sync + 'a>);
+/// A piece of work for one thread: a part of the wheel with this index, or an sdist.
+enum ReadJob<'a> {
+    Wheel(usize, Portion),
+    Sdist(&'a PackageFile),
+}
 
-/// What a piece of work has read; for a wheel with its index.
+/// What a piece of work has read.
 enum FinishedRead {
     Wheel(usize, PortionFacts),
     Sdist(SdistFile),
@@ -73,7 +76,7 @@ enum FinishedRead {
 /// The facts of all packages, in the order of `packages` for any number of threads.
 fn read(
     packages: &[PackageFile],
-    pass: (bool, bool),
+    (is_hashed, is_split): (bool, bool),
     jobs: NonZeroUsize,
     title: &str,
     world: &World,
@@ -86,28 +89,38 @@ fn read(
     };
     let (wheels, sdists): (Vec<_>, Vec<_>) = packages.iter().partition(|it| it.is_wheel());
     let outlines = outlines(&wheels, jobs, world)?;
-    let mut work: Vec<ReadJob<'_>> = Vec::new();
+    let sdists = sdists.into_iter().map(ReadJob::Sdist);
+    let mut work: Vec<ReadJob<'_>> = sdists.collect();
     for (index, outline) in outlines.iter().enumerate() {
-        work.extend(wheel_jobs((index, wheels[index]), outline, pass, watch));
+        let portions = if is_split {
+            outline.portions(is_hashed)
+        } else {
+            vec![outline.whole()]
+        };
+        work.extend(portions.into_iter().map(|it| ReadJob::Wheel(index, it)));
     }
-    for package in sdists {
-        let job = || {
+    // The longest work first. If it started last, all other threads would wait for it.
+    work.sort_by_key(|job| match job {
+        ReadJob::Wheel(_, portion) => Reverse(portion.weight()),
+        ReadJob::Sdist(package) => Reverse(package.size()),
+    });
+    let run = |job: &ReadJob<'_>| match job {
+        ReadJob::Wheel(index, portion) => {
+            let facts = outlines[*index].read_portion(wheels[*index], portion, watch)?;
+            Ok(FinishedRead::Wheel(*index, facts))
+        }
+        ReadJob::Sdist(package) => {
             let stream = package.stream(0..package.size())?;
             let sdist = read_sdist(package.name(), stream, watch)?;
             Ok(FinishedRead::Sdist(sdist))
-        };
-        work.push((package.size(), Box::new(job)));
-    }
-    // The longest work first. If it started last, all other threads would wait for it.
-    work.sort_by_key(|(weight, _)| Reverse(*weight));
+        }
+    };
     let mut set = SetFacts::default();
     let mut portions: HashMap<usize, Vec<PortionFacts>> = HashMap::new();
-    let run = |(_, job): &ReadJob<'_>| job();
     parallel::try_each(&work, jobs, &world.stop, run, |_, done| match done {
         FinishedRead::Wheel(index, facts) => portions.entry(index).or_default().push(facts),
         FinishedRead::Sdist(sdist) => set.sdists.push(Arc::new(sdist)),
     })?;
-    drop(work);
     for package in packages {
         package.outcome()?;
     }
@@ -117,33 +130,6 @@ fn read(
     }
     set.sdists.sort_by(|one, other| one.file.cmp(&other.file));
     Ok(set)
-}
-
-fn wheel_jobs<'a>(
-    (index, package): (usize, &'a PackageFile),
-    outline: &'a Outline,
-    (is_hashed, is_split): (bool, bool),
-    watch: &'a ObserveProgress<'a>,
-) -> Vec<ReadJob<'a>> {
-    let job = |portion: Portion| -> ReadJob<'a> {
-        let weight = portion.weight();
-        let read = move || outline.read_portion(package, &portion, watch);
-        (
-            weight,
-            Box::new(move || Ok(FinishedRead::Wheel(index, read()?))),
-        )
-    };
-    if !is_split {
-        return vec![job(outline.whole())];
-    }
-    let mut jobs: Vec<ReadJob<'_>> = outline.portions().into_iter().map(job).collect();
-    if is_hashed {
-        let hash = move || PortionFacts::hash(package, watch);
-        let job = move || Ok(FinishedRead::Wheel(index, hash()?));
-        // Hashing is about four times as fast as inflating.
-        jobs.push((package.size() / 4, Box::new(job)));
-    }
-    jobs
 }
 
 /// Reads the directory at the end of each wheel.

@@ -271,11 +271,11 @@ impl Findings {
     pub(super) fn at(
         &mut self,
         rule: &'static Rule,
-        (file, member): (&str, &str),
+        (file, member): (&(impl AsRef<str> + ?Sized), &(impl AsRef<str> + ?Sized)),
         fact: impl Into<String>,
     ) {
-        self.0
-            .push(Finding::new(rule, fact).in_file(file).at(member));
+        let finding = Finding::new(rule, fact).in_file(file);
+        self.0.push(finding.at(member));
     }
 
     /// Adds several findings about one path.

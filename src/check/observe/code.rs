@@ -136,11 +136,8 @@ fn carried(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<DeviceCodeFac
     let mut carried: BTreeMap<CodeTarget, Cell> = BTreeMap::new();
     for bundle in bundles {
         for (target, bytes) in bundle::parts(section, bundle)? {
-            carried.entry(target).or_default().add(Cell {
-                files: 0,
-                code_objects: 1,
-                bytes,
-            });
+            let cell = carried.entry(target).or_default();
+            cell.add(Cell::of_code(1, bytes));
         }
     }
     Ok(DeviceCodeFacts::Fat(carried))

@@ -83,7 +83,7 @@ impl Outline {
                 ..Self::default()
             };
         }
-        (this.file, this.size) = (file.to_owned(), source.len());
+        (this.file, this.size) = (file.to_owned(), source.size());
         this
     }
 
@@ -124,7 +124,7 @@ impl Outline {
 
     /// Finds the end record, which must be at the end of the file.
     fn end(&mut self, source: &dyn PackageReader) -> Result<EndOfDirectory> {
-        let len = source.len();
+        let len = source.size();
         let tail_at = len.saturating_sub(LONGEST_END);
         let tail = bytes(source, tail_at..len)?;
         // A comment may contain the magic bytes too. Take the last match, like most readers.

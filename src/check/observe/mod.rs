@@ -31,12 +31,8 @@ pub struct ObserveProgress<'a> {
 
 /// A package that is read as streams of ranges. In a store every stream costs a request, so readers
 /// open few of them and read on.
-#[expect(
-    clippy::len_without_is_empty,
-    reason = "no caller asks whether a package is empty before it reads the end"
-)]
 pub trait PackageReader: Sync {
-    fn len(&self) -> u64;
+    fn size(&self) -> u64;
 
     /// Streams the bytes of a range. The stream ends early at the end of the package.
     fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>>;

@@ -64,24 +64,15 @@ pub struct PortionFacts {
 }
 
 impl Portion {
-    /// The number of bytes to read.
+    /// How much work it is.
     pub fn weight(&self) -> u64 {
-        self.bytes.end.saturating_sub(self.bytes.start)
-    }
-}
-
-impl PortionFacts {
-    /// Hashes a wheel whose members are read in portions. These report the progress.
-    pub fn hash(source: &dyn PackageReader, watch: &ObserveProgress<'_>) -> Result<Self> {
-        let watch = ObserveProgress {
-            progress: &|_| (),
-            ..*watch
-        };
-        let walk = Walk::new(source.stream(0..source.len())?, 0, true, &watch);
-        Ok(Self {
-            digest: walk.finish()?,
-            ..Self::default()
-        })
+        let len = self.bytes.end.saturating_sub(self.bytes.start);
+        // Hashing is about four times as fast as inflating.
+        if self.members.is_empty() {
+            len / 4
+        } else {
+            len
+        }
     }
 }
 
@@ -101,8 +92,9 @@ impl Outline {
         }
     }
 
-    /// All members, split into portions that may be read at the same time.
-    pub fn portions(&self) -> Vec<Portion> {
+    /// All members, split into portions that may be read at the same time, and one more without
+    /// members if the whole wheel is to be hashed.
+    pub fn portions(&self, is_hashed: bool) -> Vec<Portion> {
         let count = self.entries.len();
         let mut portions = Vec::new();
         let (mut first, mut start) = (0, self.begin);
@@ -117,6 +109,10 @@ impl Outline {
                 (first, start) = (next, end);
             }
         }
+        portions.extend(is_hashed.then(|| Portion {
+            members: 0..0,
+            ..self.whole()
+        }));
         portions
     }
 
@@ -150,6 +146,13 @@ impl Outline {
         watch: &ObserveProgress<'_>,
     ) -> Result<()> {
         let stream = source.stream(portion.bytes.clone())?;
+        if portion.members.is_empty() && !self.entries.is_empty() {
+            // The portions with the members report the progress.
+            let progress = &|_| ();
+            let watch = ObserveProgress { progress, ..*watch };
+            facts.digest = Walk::new(stream, 0, true, &watch).finish()?;
+            return Ok(());
+        }
         let mut walk = Walk::new(stream, portion.bytes.start, portion.is_hashed, watch);
         if portion.members.start == 0 {
             // The directory has reported bytes before the archive already.

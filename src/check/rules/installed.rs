@@ -52,7 +52,13 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     libraries(&seen.tree, findings);
     for wheel in &seen.set.wheels {
         if let Some(tree) = &wheel.devel {
-            development_files(wheel, tree, &seen.tree, findings);
+            if let Some(why) = &tree.fault {
+                findings.at(rule::UNREADABLE_DEVEL, (&wheel.file, &tree.member), why);
+            } else {
+                manifest(wheel, tree, findings);
+                order(wheel, tree, findings);
+                links(wheel, tree, &seen.tree, findings);
+            }
         }
         // A full disk leaves empty libraries and programs behind.
         let programs = wheel.contents().filter(|(it, _)| is_program(it));
@@ -72,7 +78,7 @@ fn is_program(member: &MemberFacts) -> bool {
 }
 
 fn clean(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
-    let place = (&*wheel.file, &*member.path);
+    let place = (wheel, member);
     let mode = || format!("its mode is {:o}", member.mode);
     if member.mode & SETUID_OR_SETGID != 0 {
         findings.at(rule::SETUID_MEMBER, place, mode());
@@ -207,20 +213,6 @@ fn libraries(tree: &InstalledTree<'_>, findings: &mut Findings) {
             findings.at(rule::MISSING_LIBRARY, place, fact);
         }
     }
-}
-
-fn development_files(
-    wheel: &WheelFile,
-    tree: &DevelTree,
-    installed: &InstalledTree<'_>,
-    findings: &mut Findings,
-) {
-    if let Some(why) = &tree.fault {
-        return findings.at(rule::UNREADABLE_DEVEL, (&wheel.file, &tree.member), why);
-    }
-    manifest(wheel, tree, findings);
-    order(wheel, tree, findings);
-    links(wheel, tree, installed, findings);
 }
 
 /// The top directory of the archive.

@@ -85,7 +85,7 @@ fn unreadable(set: &SetFacts, findings: &mut Findings) -> bool {
 
 fn one_library(library: &SplitLibrary<'_>, findings: &mut Findings) {
     let place = library.place;
-    let is_lost = |finds: &Finds| !finds.any_variant && finds.lacking.is_empty();
+    let is_lost = |finds: &Finds| finds.keys.is_empty() && finds.lacking.is_empty();
     if !library.finds.is_empty() && library.finds.values().all(is_lost) {
         let patterns = library.patterns().iter().join("`, `");
         let fact = format!("no package has `{patterns}` for any target");
@@ -124,8 +124,7 @@ fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
         };
         if !foreign.is_empty() {
             let fact = format!("it holds code for `{foreign}`, in the package of `{target}`");
-            let place = (&*wheel.file, &*member.path);
-            findings.at(rule::FOREIGN_DEVICE_FILE, place, fact);
+            findings.at(rule::FOREIGN_DEVICE_FILE, (wheel, member), fact);
         }
     }
 }
@@ -143,7 +142,7 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
         let (asked, unasked): (BTreeSet<&str>, BTreeSet<&str>) = keys.partition(is_asked);
         let lost = unasked.iter().filter(|key| reach.lacks(target, key));
         let lost: Vec<&str> = lost.copied().collect();
-        let place = (&*wheel.file, &*member.path);
+        let place = (wheel, member);
         if !lost.is_empty() {
             let lost = some(&lost, MOST_KEYS);
             let fact = format!("no library looks for {lost} in it, and no other archive has it");
@@ -280,8 +279,6 @@ struct SplitLibrary<'a> {
 struct Finds {
     /// Whether there is any code for the target that runs with XNACK off.
     any: bool,
-    /// Whether there is code for any variant of the target.
-    any_variant: bool,
     /// The keys that are found for any variant.
     keys: BTreeSet<String>,
     /// Keys that no archive for a device has. The runtime then refuses the whole library.
@@ -344,7 +341,6 @@ impl<'a> Reach<'a> {
                 match every.find(&path, reference, device) {
                     Ok(CodePlace::In(..)) => {
                         finds.any |= device.runs_with_xnack_off();
-                        finds.any_variant = true;
                         let first = first.find(&path, reference, device);
                         if !matches!(first, Ok(CodePlace::In(..))) {
                             let keys = finds.hidden.entry(device.clone()).or_default();
@@ -366,7 +362,8 @@ impl<'a> Reach<'a> {
     /// wrapper for it. Libraries that find no code at all are left out; another rule reports them.
     fn lacks(&self, target: &Target, wanted: &str) -> bool {
         let libraries = self.libraries.iter();
-        let libraries = libraries.filter(|it| it.finds.values().any(|finds| finds.any_variant));
+        let libraries =
+            libraries.filter(|it| it.finds.values().any(|finds| !finds.keys.is_empty()));
         let name = wanted.rsplit_once('#').map_or(wanted, |(name, _)| name);
         let is_its = |it: &WrapperReference| it.marker.kernel_name == name;
         let mut asking = libraries.filter(|it| it.references.iter().any(is_its));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     archive::TarKind,
     check::{
-        facts::{ContentFacts, DevelEntry, MemberFacts, SetFacts, WheelFile},
+        facts::{ContentFacts, DevelEntry, SetFacts, WheelFile},
         rule::{self, Finding, Findings},
     },
     digest::Sha256,
@@ -58,18 +58,11 @@ pub fn differences(set: &SetFacts, plan: &[PlannedPackage], digests: &Digests) -
     for sdist in &set.sdists {
         if let Some(package) = planned.remove(sdist.file.as_str()) {
             let there = sdist.files.iter().map(|(path, it)| (path.as_str(), it));
-            let changes =
-                |place: (&str, &str), content, planned: &PlannedMember, to: &mut Findings| {
-                    let change = content_change(content, &planned.source, &Digests::new());
-                    to.at_each(rule::NOT_AS_PLANNED, place, change);
-                };
-            compare(
-                &sdist.file,
-                ("", &package.members),
-                there,
-                &mut findings,
-                changes,
-            );
+            let both = in_both(&sdist.file, ("", &package.members), there, &mut findings);
+            for (path, content, planned) in both {
+                let change = content_change(content, &planned.source, &Digests::new());
+                findings.at_each(rule::NOT_AS_PLANNED, (&sdist.file, &path), change);
+            }
         }
     }
     for file in planned.into_keys() {
@@ -78,19 +71,19 @@ pub fn differences(set: &SetFacts, plan: &[PlannedPackage], digests: &Digests) -
     findings.into_vec()
 }
 
-/// Reports the paths that only one side has. `changes` compares those that both have.
-fn compare<'a, T>(
+/// The paths that are there and planned. Reports those that only one side has.
+fn in_both<'a, 'p, T>(
     file: &str,
-    (top, planned): (&str, &[PlannedMember]),
+    (top, planned): (&str, &'p [PlannedMember]),
     there: impl Iterator<Item = (&'a str, T)>,
     findings: &mut Findings,
-    changes: impl Fn((&str, &str), T, &PlannedMember, &mut Findings),
-) {
+) -> Vec<(String, T, &'p PlannedMember)> {
     let mut there: BTreeMap<&str, T> = there.collect();
+    let mut both = Vec::new();
     for member in planned {
         let path = format!("{top}{}", member.path);
         if let Some(it) = there.remove(path.as_str()) {
-            changes((file, &path), it, member, findings);
+            both.push((path, it, member));
         } else {
             let fact = "planned, and not in the package";
             findings.at(rule::PLANNED_MISSING, (file, &path), fact);
@@ -100,6 +93,7 @@ fn compare<'a, T>(
         let fact = "in the package, and not planned";
         findings.at(rule::UNPLANNED, (file, path), fact);
     }
+    both
 }
 
 fn wheel_changes(
@@ -108,37 +102,28 @@ fn wheel_changes(
     digests: &Digests,
     findings: &mut Findings,
 ) {
+    let file = wheel.file.as_str();
     // RECORD is not compared: it follows from all other members.
     let is_compared = |path: &str| !path.ends_with(".dist-info/RECORD");
     let there = wheel.members.iter().map(|it| (it.path.as_str(), it));
     let there = there.filter(|(path, _)| is_compared(path));
-    let changes =
-        |place: (&str, &str), member: &MemberFacts, planned: &PlannedMember, to: &mut Findings| {
-            let Ok(content) = &member.content else { return };
-            if let (Source::Tree { top, members }, Some(tree)) = (&planned.source, &wheel.devel) {
-                let there = tree.entries.iter();
-                let there = there.map(|it| (it.entry.path.as_str(), it));
-                let changes =
-                    |place: (&str, &str), entry, planned: &PlannedMember, to: &mut Findings| {
-                        to.at_each(
-                            rule::NOT_AS_PLANNED,
-                            place,
-                            entry_changes(entry, planned, digests),
-                        );
-                    };
-                compare(place.0, (&format!("{top}/"), members), there, to, changes);
-            } else {
-                let facts = file_changes(content, member.mode & 0o111 != 0, planned, digests);
-                to.at_each(rule::NOT_AS_PLANNED, place, facts);
-            }
+    for (path, member, planned) in in_both(file, ("", &package.members), there, findings) {
+        let Ok(content) = &member.content else {
+            continue;
         };
-    compare(
-        &wheel.file,
-        ("", &package.members),
-        there,
-        findings,
-        changes,
-    );
+        if let (Source::Tree { top, members }, Some(tree)) = (&planned.source, &wheel.devel) {
+            let there = tree.entries.iter();
+            let there = there.map(|it| (it.entry.path.as_str(), it));
+            let top = format!("{top}/");
+            for (path, entry, planned) in in_both(file, (&top, members), there, findings) {
+                let facts = entry_changes(entry, planned, digests);
+                findings.at_each(rule::NOT_AS_PLANNED, (file, &path), facts);
+            }
+        } else {
+            let facts = file_changes(content, member.mode & 0o111 != 0, planned, digests);
+            findings.at_each(rule::NOT_AS_PLANNED, (file, &path), facts);
+        }
+    }
 }
 
 fn entry_changes(entry: &DevelEntry, planned: &PlannedMember, digests: &Digests) -> Vec<String> {

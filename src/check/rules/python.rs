@@ -145,7 +145,7 @@ fn foreign(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     } else {
         format!("it is installed as `{top}`, which is not a directory of ours")
     };
-    findings.at(rule::FOREIGN_FILE, (&*wheel.file, &*member.path), fact);
+    findings.at(rule::FOREIGN_FILE, (wheel, member), fact);
 }
 
 /// Programs are executable.
@@ -158,7 +158,7 @@ fn not_executable(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findin
     let is_program = elf.facts.kind == ElfKind::Executable && is_called;
     if is_program && member.kind == MemberKind::File && member.mode & 0o111 == 0 {
         let fact = format!("a program, and its mode is {:o}", member.mode & 0o7777);
-        findings.at(rule::NOT_EXECUTABLE, (&*wheel.file, &*member.path), fact);
+        findings.at(rule::NOT_EXECUTABLE, (wheel, member), fact);
     }
 }
 

@@ -63,8 +63,7 @@ fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
         let named = path_facts::covered(&member.path);
         if let Some(first) = named.first().filter(|_| !named.contains(&base)) {
             let fact = format!("a file for `{first}` in the package of `{target}`");
-            let place = (&*wheel.file, &*member.path);
-            findings.at(rule::FOREIGN_DEVICE_FILE, place, fact);
+            findings.at(rule::FOREIGN_DEVICE_FILE, (wheel, member), fact);
         }
     }
 }
@@ -146,7 +145,7 @@ fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
         };
         if len.saturating_mul(EMPTY_VARIANT) < *plain {
             let fact = format!("{len} bytes, where the plain variant has {plain}");
-            findings.at(rule::EMPTY_VARIANT, (&*wheel.file, *path), fact);
+            findings.at(rule::EMPTY_VARIANT, (wheel, path), fact);
         }
     }
 }
@@ -221,17 +220,15 @@ fn host_wheels(set: &SetFacts, findings: &mut Findings) {
     for (wheel, member, carried) in coverage::fat(set) {
         let targets = carried.keys().map(CodeTarget::as_str).join(", ");
         let fact = format!("it still carries its device code, for {targets}");
-        let place = (&*wheel.file, &*member.path);
-        findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
+        findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, (wheel, member), fact);
     }
     let ends = [".kpack", ".hsaco", ".co"];
     let hosts = set.members().filter(|it| it.0.device_target().is_none());
     for (wheel, member) in hosts {
         let is_code = ends.iter().any(|end| member.path.ends_with(end));
         if is_code && !path_facts::targets(&member.path).is_empty() {
-            let place = (&*wheel.file, &*member.path);
             let fact = "device code of one target";
-            findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, place, fact);
+            findings.at(rule::DEVICE_FILE_IN_HOST_WHEEL, (wheel, member), fact);
         }
     }
 }

@@ -62,7 +62,7 @@ fn archive_fault(file: &str, fault: &ArchiveFault, findings: &mut Findings) {
 }
 
 fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
-    let place = (&*wheel.file, &*member.path);
+    let place = (wheel, member);
     let path = member.path.strip_suffix('/').unwrap_or(&member.path);
     if let Err(why) = path.parse::<RelPath>() {
         findings.at(rule::BAD_PATH, place, why.to_string());

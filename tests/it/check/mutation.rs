@@ -72,7 +72,7 @@ fn is_found(set: &SetFacts) -> bool {
 struct InMemory<'a>(&'a [u8]);
 
 impl PackageReader for InMemory<'_> {
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.0.len() as u64
     }
 

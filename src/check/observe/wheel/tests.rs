@@ -29,7 +29,7 @@ fn sample() -> Vec<u8> {
 }
 
 impl PackageReader for Vec<u8> {
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         Self::len(self) as u64
     }
 
@@ -105,7 +105,7 @@ fn portions_in_any_order_say_the_same_as_the_whole() {
         progress: &|_| (),
     };
     let outline = Outline::read(FILE, &bytes);
-    let portions = outline.portions();
+    let portions = outline.portions(false);
     assert_eq!(portions.len(), 2);
     let read = |portion| outline.read_portion(&bytes, portion, &watch).unwrap();
     let facts = portions.iter().rev().map(read).collect();
