@@ -131,7 +131,24 @@ impl<'a, 'j> Forecast<'a, 'j> {
         output_dir: &Path,
         root: &Location,
     ) -> Result<Self> {
-        let set = package_set(expected)?;
+        // Only the names of the packages are known. The paths of index pages need no more.
+        let file = |package: Expected| -> Result<SetFile> {
+            let directory = package.directory.map(|it| it + "/").unwrap_or_default();
+            Ok(SetFile {
+                path: format!("{}{directory}{}", Layout::Dist.files(), package.filename),
+                project: package.dist.parse()?,
+                version: package.version,
+                size: 0,
+                sha256: Sha256::of(b""),
+                yanked: None,
+                remembered: None,
+                upload_time: None,
+                metadata: package.is_wheel.then(|| Sha256::of(b"")),
+                requires_python: None,
+            })
+        };
+        let files = expected.into_iter().map(file).collect::<Result<_>>()?;
+        let set = SetJson::new(Identity::default(), files)?;
         let key = |path: String| -> Result<String> {
             let below = path.strip_prefix("./").unwrap_or(&path);
             let key: Key = format!("{}{below}", root.key().directory()).parse()?;
@@ -149,27 +166,6 @@ impl<'a, 'j> Forecast<'a, 'j> {
             writes: writes.collect::<Result<_>>()?,
         })
     }
-}
-
-/// A set in which only the names of the packages are known. The paths of index pages need no more.
-fn package_set(packages: Vec<Expected>) -> Result<SetJson> {
-    let file = |package: Expected| -> Result<SetFile> {
-        let directory = package.directory.map(|it| it + "/").unwrap_or_default();
-        Ok(SetFile {
-            path: format!("{}{directory}{}", Layout::Dist.files(), package.filename),
-            project: package.dist.parse()?,
-            version: package.version,
-            size: 0,
-            sha256: Sha256::of(b""),
-            yanked: None,
-            remembered: None,
-            upload_time: None,
-            metadata: package.is_wheel.then(|| Sha256::of(b"")),
-            requires_python: None,
-        })
-    };
-    let files = packages.into_iter().map(file).collect::<Result<_>>()?;
-    SetJson::new(Identity::default(), files)
 }
 
 impl fmt::Display for Forecast<'_, '_> {

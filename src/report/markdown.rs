@@ -170,7 +170,7 @@ impl<'a> SummaryPage<'a> {
     }
 
     fn download(&self, artifact: &WorkflowArtifact) -> String {
-        let name = code(artifact.name.as_str());
+        let name = code(&artifact.name);
         let run = artifact.run.as_ref();
         let run = run.map_or("the run of the workflow".to_owned(), |(repository, run)| {
             let path = format!("{repository}/actions/runs/{run}");
@@ -190,7 +190,7 @@ impl<'a> SummaryPage<'a> {
         match self.whereabouts {
             Whereabouts::Nowhere => Vec::new(),
             Whereabouts::Published(places) => install::lines(set, places, choice),
-            Whereabouts::Kept(artifact) => install::downloaded(set, artifact.name.as_str(), choice),
+            Whereabouts::Kept(artifact) => install::downloaded(set, &artifact.name, choice),
         }
     }
 
@@ -237,20 +237,14 @@ fn run(identity: &Identity, server: &str) -> Option<String> {
 
 /// The name of such an artifact: letters, digits, `-`, `_` and `.`, beginning with a letter or
 /// digit.
-#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
-pub struct WorkflowArtifactName(Box<str>);
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display, derive_more::Deref)]
+pub struct WorkflowArtifactName(#[deref(forward)] Box<str>);
 
 /// An artifact, and the run that has it if the run is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowArtifact {
     pub name: WorkflowArtifactName,
     pub run: Option<(Repository, RunId)>,
-}
-
-impl WorkflowArtifactName {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl WorkflowArtifact {

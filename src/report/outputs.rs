@@ -43,6 +43,12 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
         serde_json::to_string(&all).unwrap_or_default()
     };
     let (indexes, pages) = (of_families(Urls::index), of_families(Urls::find_links));
+    // As TheRock's uploader writes it: the address of the page, or, with families, that to which
+    // callers append `/{family}/index.html`.
+    let theirs = match urls {
+        Some(urls) if !families.is_empty() => urls.to_string().trim_end_matches('/').to_owned(),
+        urls => urls.map(Urls::find_links).unwrap_or_default(),
+    };
     vec![
         ("package-index-url", of_main(Urls::index)),
         ("package-find-links-url", of_main(Urls::find_links)),
@@ -55,7 +61,7 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
             DOCUMENT,
             Some(document).filter(|_| is_short).unwrap_or_default(),
         ),
-        ("package_find_links_url", theirs(&families, urls)),
+        ("package_find_links_url", theirs),
         ("kpack_split", split),
     ]
 }
@@ -70,16 +76,6 @@ pub fn is_left_out(outputs: &[(&str, String)]) -> bool {
 /// The length of a text as GitHub counts it: the bytes of its UTF-16 form.
 fn units(text: &str) -> usize {
     text.encode_utf16().count() * 2
-}
-
-/// The address as TheRock's uploader writes it: that of the page, or, with families, the address to
-/// which callers append `/{family}/index.html`.
-fn theirs(families: &[ArtifactGroup], urls: Option<&Urls>) -> String {
-    match urls {
-        None => String::new(),
-        Some(urls) if families.is_empty() => urls.find_links(),
-        Some(urls) => urls.to_string().trim_end_matches('/').to_owned(),
-    }
 }
 
 /// Renders the text to append to the `GITHUB_OUTPUT` file.

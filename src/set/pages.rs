@@ -101,27 +101,23 @@ pub(super) fn content_type(path: &str) -> &'static str {
 pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<'a>> {
     let mut all = Vec::new();
     for view in views {
-        let top = view.top();
         for (project, files) in view.projects() {
-            all.push(IndexPage::new(
-                format!("{top}simple/{project}/index.html"),
-                Phase::Project,
-                move || project_page(view, project, files),
-            ));
-            all.push(IndexPage::new(
-                format!("{top}{JSON}/{project}/index.json"),
-                Phase::Project,
-                move || json_project(view, project, files),
-            ));
+            let mut add = |path: String, render: fn(&IndexView, &str, &[&SetFile]) -> String| {
+                let render = move || render(view, project, files);
+                all.push(IndexPage::new(view.top() + &path, Phase::Project, render));
+            };
+            add(format!("simple/{project}/index.html"), project_page);
+            add(format!("{JSON}/{project}/index.json"), json_project);
         }
     }
     for view in views {
-        let mut root = |path: String, render: Box<dyn Fn() -> String + Sync + 'a>| {
-            all.push(IndexPage::new(view.top() + &path, Phase::Root, render));
+        let mut add = |path: &str, render: fn(&IndexView, &SetJson) -> String| {
+            let render = move || render(view, set);
+            all.push(IndexPage::new(view.top() + path, Phase::Root, render));
         };
-        root("simple/index.html".into(), Box::new(|| root_page(view)));
-        root(format!("{JSON}/index.json"), Box::new(|| json_root(view)));
-        root("index.html".into(), Box::new(|| find_links_page(view, set)));
+        add("simple/index.html", |view, _| root_page(view));
+        add("simple/_json/index.json", |view, _| json_root(view));
+        add("index.html", find_links_page);
     }
     all.push(IndexPage::new("SHA256SUMS", Phase::Root, || checksums(set)));
     all.push(IndexPage::new("set.json", Phase::Whole, || set.pretty()));

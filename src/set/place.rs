@@ -146,14 +146,14 @@ impl SetPlace {
     pub fn directory(root: &Path, stop: &Stop) -> Self {
         let store = Arc::new(LocalStore::following_links(root));
         let kind = PlaceKind::Directory(root.to_owned());
-        Self::new(store, String::new(), None, kind, stop)
+        Self::new(store, String::new(), kind, stop)
     }
 
     /// A directory of a local tree that has the layout of a bucket.
     pub fn below(root: &Path, directory: &Key, stop: &Stop) -> Self {
         let kind = PlaceKind::Directory(root.join(directory.to_path().as_str()));
         let top = directory.directory().as_str().to_owned();
-        Self::new(Arc::new(LocalStore::new(root)), top, None, kind, stop)
+        Self::new(Arc::new(LocalStore::new(root)), top, kind, stop)
     }
 
     /// A directory of a bucket. `access` gets the region if it is one of TheRock's buckets.
@@ -173,7 +173,7 @@ impl SetPlace {
     /// A directory of any store with exact keys, like a bucket.
     pub fn of_store(store: Arc<dyn Store>, directory: &Key, urls: Urls, stop: &Stop) -> Self {
         let top = directory.directory().as_str().to_owned();
-        Self::new(store, top, None, PlaceKind::Bucket(urls), stop)
+        Self::new(store, top, PlaceKind::Bucket(urls), stop)
     }
 
     fn web(text: &str, stop: &Stop) -> Result<Self> {
@@ -185,20 +185,15 @@ impl SetPlace {
         );
         let (top, page) = top_of(path);
         let store: Arc<dyn Store> = Arc::new(connect(&format!("{scheme}://{host}"), stop)?);
-        Ok(Self::new(store, top, page, PlaceKind::Web, stop))
+        let place = Self::new(store, top, PlaceKind::Web, stop);
+        Ok(Self { page, ..place })
     }
 
-    fn new(
-        store: Arc<dyn Store>,
-        top: String,
-        page: Option<String>,
-        kind: PlaceKind,
-        stop: &Stop,
-    ) -> Self {
+    fn new(store: Arc<dyn Store>, top: String, kind: PlaceKind, stop: &Stop) -> Self {
         Self {
             store,
             top,
-            page,
+            page: None,
             kind,
             directory_pages: true,
             others: Mutex::default(),

@@ -232,11 +232,14 @@ impl PlannedUpload {
             return Err(refusal).hint(hint);
         }
         let to = &self.destination;
+        let items = self.actions.iter();
+        let written = items.filter(|(_, it)| matches!(it, Action::New | Action::Replace(_)));
+        let size_of_all: u64 = written.map(|(item, _)| item.size).sum();
         let writer = Writer {
             to,
             guard: Guard::Packages,
             world,
-            progress: world.console.progress("Uploading", to, self.size()),
+            progress: world.console.progress("Uploading", to, size_of_all),
             overtaken: AtomicBool::new(false),
         };
         let mut uploaded = 0;
@@ -294,13 +297,6 @@ impl PlannedUpload {
             self.destination
         );
         because(headline, lines)
-    }
-
-    /// The number of bytes to write.
-    fn size(&self) -> u64 {
-        let items = self.actions.iter();
-        let written = items.filter(|(_, it)| matches!(it, Action::New | Action::Replace(_)));
-        written.map(|(item, _)| item.size).sum()
     }
 }
 
