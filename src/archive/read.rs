@@ -21,7 +21,7 @@ const MAX_EXTENSION: u64 = 1 << 20;
 
 /// Iterates over the members of a tar: `next_entry` returns a member, and `Read` its content.
 pub struct TarReader<R> {
-    source: R,
+    pub source: R,
     /// How many bytes the uncompressed tar may have.
     max_len: u64,
     /// How many bytes have been read.
@@ -40,10 +40,6 @@ impl<R: Read> TarReader<R> {
             due: 0,
             ended: false,
         }
-    }
-
-    pub fn source(&self) -> &R {
-        &self.source
     }
 
     /// The next member, after skipping the rest of the current one.
@@ -212,7 +208,8 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
         None => text(&header.path_bytes())?,
     };
     let kind = header.entry_type().as_byte();
-    if kind == b'5' && is_root(&name) {
+    let is_root = name.starts_with('.') && matches!(from_root(&name), "" | ".");
+    if kind == b'5' && is_root {
         ensure!(len == 0, "`{name}` is no file, and has {len} bytes");
         return Ok(None);
     }
@@ -259,10 +256,6 @@ fn member(header: &Header, len: u64, extension: Extension) -> Result<Option<TarE
 /// Strips the leading `./` of the names that `tar -C DIR .` writes.
 fn from_root(name: &str) -> &str {
     name.trim_start_matches("./")
-}
-
-fn is_root(name: &str) -> bool {
-    name.starts_with('.') && matches!(from_root(name), "" | ".")
 }
 
 fn text(bytes: &[u8]) -> Result<String> {

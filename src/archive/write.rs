@@ -52,7 +52,8 @@ pub enum TarKind {
 pub struct TarPlan {
     entries: Arc<[TarEntry]>,
     mtime: u64,
-    len: u64,
+    /// The exact number of bytes that [`TarPlan::stream`] returns.
+    pub len: u64,
 }
 
 impl TarPlan {
@@ -81,12 +82,6 @@ impl TarPlan {
             entries: entries.into(),
             mtime,
         })
-    }
-
-    /// The exact number of bytes that [`TarPlan::stream`] returns.
-    #[expect(clippy::len_without_is_empty, reason = "an empty archive has bytes")]
-    pub fn len(&self) -> u64 {
-        self.len
     }
 
     /// The archive as a stream. The content of the file at an index of the members is read from

@@ -126,7 +126,7 @@ pub fn stage(
         unpacking.finish(stop)?;
         let unpacked = Unpacked {
             directory: target,
-            has_checksum: tar.source().source.has_checksum(),
+            has_checksum: tar.source.source.has_checksum(),
             ..unpacking.done
         };
         Ok(Staged { staging, unpacked })

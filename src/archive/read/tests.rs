@@ -340,7 +340,7 @@ proptest! {
             back.push(entry);
         }
         prop_assert_eq!(&back, &entries);
-        prop_assert_eq!(reader.at, plan.len());
+        prop_assert_eq!(reader.at, plan.len);
     }
 
     #[test]

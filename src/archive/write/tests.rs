@@ -99,7 +99,7 @@ fn a_stream_reads_back_as_planned_and_is_as_long_as_announced() {
     ];
     let plan = TarPlan::new(entries, 315_532_800).unwrap();
     let tar = bytes(&plan);
-    assert_eq!(tar.len() as u64, plan.len());
+    assert_eq!(tar.len() as u64, plan.len);
     insta::assert_snapshot!(listing(&tar), @"
     Directory 755 0:0 @315532800 0 lib/
     Regular 644 0:0 @315532800 1000 lib/a.so.1
@@ -206,7 +206,7 @@ proptest! {
             tar.extend_from_slice(&buf[..read]);
             if read == 0 { break; }
         }
-        prop_assert_eq!(tar.len() as u64, plan.len());
+        prop_assert_eq!(tar.len() as u64, plan.len);
         let back: Vec<String> = tar::Archive::new(tar.as_slice()).entries().unwrap()
             .map(|entry| String::from_utf8(entry.unwrap().path_bytes().into_owned()).unwrap())
             .collect();

@@ -59,7 +59,7 @@ impl MemberContent {
                     files.push(content);
                 }
                 let (plan, files) = (TarPlan::new(entries, mtime)?, Arc::new(files));
-                Self::new(plan.len(), move || {
+                Self::new(plan.len, move || {
                     let files = Arc::clone(&files);
                     Ok(plan.stream(move |index| match files.get(index) {
                         Some(Some(content)) => content.open(),
