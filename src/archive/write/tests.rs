@@ -134,9 +134,9 @@ fn the_bytes_are_pinned() {
 #[test]
 fn a_file_beyond_8_gib_gets_a_size_record_and_the_length_counts_it() {
     let largest = TarPlan::new(vec![file("a", OCTAL_MAX)], 0).unwrap();
-    assert_eq!(largest.len(), 512 + (OCTAL_MAX + 1) + 1024);
+    assert_eq!(largest.len, 512 + (OCTAL_MAX + 1) + 1024);
     let larger = TarPlan::new(vec![file("a", OCTAL_MAX + 1)], 0).unwrap();
-    assert_eq!(larger.len(), 1024 + 512 + (OCTAL_MAX + 1) + 1024);
+    assert_eq!(larger.len, 1024 + 512 + (OCTAL_MAX + 1) + 1024);
 
     let mut start = vec![0; 1536];
     larger
