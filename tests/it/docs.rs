@@ -64,6 +64,28 @@ fn every_link_of_the_pages_leads_to_a_file() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+#[test]
+fn every_path_of_the_pages_exists() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let text = fs_err::read_to_string(&page).unwrap();
+        for path in text.split('`').filter(|it| is_path(it)) {
+            let path = root().join(path);
+            if !path.exists() && !path.with_extension("rs").exists() {
+                broken.push(format!("{}: {}", page.display(), path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// Whether a text is a path below one of our directories. Those with capitals stand for others.
+fn is_path(text: &str) -> bool {
+    let roots = ["src/", "tests/", "docs/", "benches/", "workflows/"];
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./".contains(c);
+    roots.iter().any(|it| text.starts_with(it)) && text.chars().all(is_plain)
+}
+
 /// Help ends the reading of a command line, so that nothing is missing from one that is cut short.
 #[test]
 fn every_command_line_of_the_pages_has_flags_that_exist() {
@@ -115,7 +137,7 @@ fn pages() -> Vec<PathBuf> {
     let docs = docs.map(|entry| entry.unwrap().path());
     let pages = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
     pages
-        .chain(["README.md", "CHANGELOG.md"].map(|page| root().join(page)))
+        .chain(["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|page| root().join(page)))
         .collect()
 }
 
