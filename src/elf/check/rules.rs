@@ -280,7 +280,7 @@ fn interpreter(raw: &RawElf<'_>, place: &Segment) -> Result<Option<String>> {
     if !path.starts_with(b"/") {
         return Ok(Some("`PT_INTERP` is not the path of a loader".to_owned()));
     }
-    // A library with a name of its own may have the segment too, and nobody reads it there.
+    // A library (with a SONAME) may have the segment too, but no loader reads it there.
     let is_foreign = raw.value(DT_SONAME).is_none() && path != LOADER;
     let shown = String::from_utf8_lossy(&path);
     Ok(is_foreign.then(|| format!("`PT_INTERP` is not the loader of every host: `{shown}`")))

@@ -57,7 +57,7 @@ pub struct MadePackage {
 
 /// Writes every package of `plan`, then replaces the directory `dist` with the finished set.
 ///
-/// With `clean` it replaces whatever `dist` has; otherwise a file there that is not of this set is an
+/// With `clean` it replaces all files in `dist`; otherwise a file there that is not of this set is an
 /// error. If this fails, `dist` keeps its previous contents.
 pub fn assemble(
     plan: &BuildPlan,
@@ -223,7 +223,7 @@ fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
     let (dist, count) = (dist.display(), stale.len());
     Err(hinted(
         anyhow!("`{dist}` holds {count} files that are not of this set, first `{first}`"),
-        "pass `--clean` to replace what is there, or choose another `--dest-dir`",
+        "pass `--clean` to replace all files there, or choose another `--dest-dir`",
     ))
 }
 

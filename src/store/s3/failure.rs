@@ -22,7 +22,7 @@ use crate::{
 /// Wait at most this long before a retry, even if the server asks for more.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// The codes of an answer to credentials, whatever its status.
+/// The codes with which servers refuse credentials. Their status differs by server.
 const DENIED: [&str; 4] = [
     "ExpiredToken",
     "InvalidToken",
