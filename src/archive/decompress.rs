@@ -13,7 +13,7 @@ use std::{
 use xz2::{bufread::XzDecoder, stream};
 use zstd::stream::read::Decoder as ZstdDecoder;
 
-use crate::archive::ArchiveFormat;
+use crate::archive::{ArchiveFormat, read_some};
 
 /// Allows windows up to 128 MiB, the default limit of the `zstd` tool. `--ultra -22` stays within
 /// it.
@@ -189,10 +189,9 @@ fn read_xz<R: BufRead>(
 
 impl<R: Read> Read for SourceErrors<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let result = self.inner.read(buf);
-        if matches!(&result, Err(error) if error.kind() != io::ErrorKind::Interrupted) {
-            self.failed.store(true, Relaxed);
-        }
+        // The decoders do not read again after an interruption.
+        let result = read_some(&mut self.inner, buf);
+        self.failed.fetch_or(result.is_err(), Relaxed);
         result
     }
 }
@@ -393,6 +392,25 @@ mod tests {
         let checksum = crc32fast::hash(&bytes[12..20]);
         bytes[20..24].copy_from_slice(&checksum.to_le_bytes());
         insta::assert_snapshot!(read(ArchiveFormat::TarXz, bytes.as_slice()).unwrap_err(), @"the xz data needs more memory than 512 MiB to read");
+    }
+
+    #[test]
+    fn an_interrupted_read_is_repeated() {
+        struct Interrupted<'a>(&'a [u8], bool);
+        impl Read for Interrupted<'_> {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.1 = !self.1;
+                if self.1 {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                let most = buf.len().min(7);
+                self.0.read(&mut buf[..most])
+            }
+        }
+        for format in ArchiveFormat::ALL {
+            let bytes = compressed(format);
+            assert_eq!(read(format, Interrupted(&bytes, false)).unwrap(), TEXT);
+        }
     }
 
     #[test]
