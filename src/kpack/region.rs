@@ -13,8 +13,9 @@ use crate::{
 
 /// How many bytes are allocated at once.
 const STEP: usize = 1 << 20;
-/// How many bytes a block has: few, because symbols are asked for in any order.
-const BLOCK: u64 = 1 << 12;
+/// How many bytes a block has: few, because symbols are asked for in any order, and because zeros
+/// between bundles are rarely longer than a page.
+const BLOCK: usize = 1 << 12;
 /// How many bytes a reader buffers.
 const BUFFER: usize = 1 << 16;
 
@@ -63,7 +64,9 @@ impl<'a> ByteRegion<'a> {
         // memory is allocated while the bytes arrive.
         let room = usize::try_from(len).unwrap_or(usize::MAX).min(STEP);
         let mut bytes = Vec::with_capacity(room);
+        // `take` ends without asking the file for the bytes behind the last one.
         ReadFrom(part, 0)
+            .take(len)
             .read_to_end(&mut bytes)
             .with_context(|| format!("failed to read the {what}"))?;
         ensure!(
@@ -90,7 +93,7 @@ impl<'a> ByteRegion<'a> {
 
     /// The offset of the first byte from `at` on that is not zero; the end if all are zero.
     pub(super) fn skip_zeros(&self, at: u64) -> Result<u64> {
-        let mut reader = self.from(at);
+        let mut reader = BufReader::with_capacity(BLOCK, ReadFrom(*self, at.min(self.len)));
         loop {
             let buffer = reader.fill_buf()?;
             let zeros = buffer.iter().take_while(|byte| **byte == 0).count();
@@ -143,7 +146,7 @@ impl<'a> BlockReader<'a> {
             return Ok(bytes);
         }
         let left = self.region.len.saturating_sub(at);
-        let len = left.min(BLOCK).max(N as u64);
+        let len = left.min(BLOCK as u64).max(N as u64);
         self.block = self.region.bytes(what, at, len)?;
         self.start = at;
         self.known(at).context("the file ends early")
@@ -198,6 +201,8 @@ pub(super) fn take(decoder: impl Read, len: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -210,6 +215,34 @@ mod tests {
         assert_eq!(region.read_at(9, &mut buffer).unwrap(), 0);
         insta::assert_snapshot!(region.bytes("tail", 3, 3).unwrap_err(), @"the tail lies outside of what holds it: 3 bytes at 3 of 5");
         insta::assert_snapshot!(ByteRegion::new(&bytes, "head", &(9..11)).err().unwrap(), @"the head lies outside of what holds it: 2 bytes at 9 of 10");
+    }
+
+    /// Counts the reads, and the bytes that they ask for.
+    struct Counted<'a>(&'a [u8], Cell<(usize, usize)>);
+
+    impl ReadAt for Counted<'_> {
+        fn len(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            let (reads, bytes) = self.1.get();
+            self.1.set((reads + 1, bytes + buffer.len()));
+            self.0.read_at(offset, buffer)
+        }
+    }
+
+    #[test]
+    fn a_small_record_takes_one_read_and_a_gap_few_bytes() {
+        let bytes = vec![1; 200_000];
+        let counted = Counted(&bytes, Cell::default());
+        let region = ByteRegion::whole(&counted);
+        assert_eq!(region.number("record", 9, 4).unwrap(), 0x0101_0101);
+        assert_eq!(counted.1.take(), (1, 4));
+        assert_eq!(region.bytes("block", 9, 5000).unwrap().len(), 5000);
+        assert_eq!(counted.1.take(), (1, 5000));
+        assert_eq!(region.skip_zeros(9).unwrap(), 9);
+        assert_eq!(counted.1.take(), (1, BLOCK));
     }
 
     #[test]
