@@ -5,7 +5,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel::kpack::archive::{ArchiveWriter, KpackArchive, KpackScheme, MAGIC, Packed};
+use rocwheel::kpack::archive::{ArchiveWriter, KpackArchive, MAGIC, Packed};
 
 fuzz_target!(|data: &[u8]| {
     let Some((size, rest)) = data.split_first_chunk() else {
@@ -21,14 +21,14 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, archive.group(), "", KpackScheme::Zstd).expect("memory");
+    let mut writer = ArchiveWriter::new(out, archive.group(), "").expect("memory");
     let mut held = Vec::new();
     for code in archive.codes() {
         let Ok(bytes) = archive.read(code) else {
             continue;
         };
         assert_eq!(bytes.len() as u64, code.size);
-        let packed = Packed::new(&bytes, KpackScheme::Zstd).expect("a code object");
+        let packed = Packed::new(&bytes).expect("a code object");
         let origin = code.origin.clone();
         writer
             .add(&code.key, &code.target, &packed, origin)

@@ -13,13 +13,16 @@ use libfuzzer_sys::fuzz_target;
 use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
     Marker, SplittableBinary,
-    archive::{ArchiveWriter, KpackScheme, Packed},
+    archive::{ArchiveWriter, Packed},
     contents,
     host::{self, FatFileKind},
 };
 
 #[path = "../../tests/it/support/bundles.rs"]
 mod bundles;
+
+#[path = "../../tests/it/support/stored.rs"]
+mod stored;
 
 #[allow(dead_code, unused_imports)]
 #[path = "../../tests/it/support/linker/mod.rs"]
@@ -37,8 +40,8 @@ static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         Executable::new()
             .device_code(&raw, &[0], DeviceRelocations::Rela)
             .build(),
-        archive(KpackScheme::Stored),
-        archive(KpackScheme::Zstd),
+        stored::stored(&KEYS.map(|key| (key, TARGET, key.as_bytes()))),
+        archive(),
         packed(1, "zlib"),
         packed(2, "zstd"),
         packed(3, "zstd"),
@@ -98,13 +101,17 @@ fn restored(fat: &SplittableBinary, split: &Vec<u8>) {
     assert_eq!(leads(fat), leads(&again));
 }
 
-fn archive(scheme: KpackScheme) -> Vec<u8> {
+const KEYS: [&str; 2] = ["lib/x#0", "lib/x#1"];
+const TARGET: &str = "gfx942:xnack+";
+
+fn archive() -> Vec<u8> {
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, "x", "gfx942", scheme).expect("an archive");
-    let target = "gfx942:xnack+".parse().expect("a target");
-    for key in ["lib/x#0", "lib/x#1"] {
-        let code = Packed::new(key.as_bytes(), scheme).expect("a code object");
-        writer.add(key, &target, &code, None).expect("an entry");
+    let mut writer = ArchiveWriter::new(out, "x", "gfx942").expect("an archive");
+    for key in KEYS {
+        let code = Packed::new(key.as_bytes()).expect("a code object");
+        writer
+            .add(key, &TARGET.parse().expect("a target"), &code, None)
+            .expect("an entry");
     }
     writer.finish().expect("an archive").0.into_inner()
 }

@@ -209,15 +209,13 @@ mod tests {
     use super::*;
     use crate::kpack::{
         Marker,
-        archive::{ArchiveWriter, KpackScheme, Packed, key},
+        archive::{ArchiveWriter, Packed, key},
     };
 
     fn archive(codes: &[(usize, &str)]) -> Arc<dyn ReadAt> {
-        let mut writer =
-            ArchiveWriter::new(Cursor::new(Vec::new()), "p", "f", KpackScheme::Zstd).unwrap();
+        let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()), "p", "f").unwrap();
         for (bundle, target) in codes {
-            let code =
-                Packed::new(format!("{bundle} {target}").as_bytes(), KpackScheme::Zstd).unwrap();
+            let code = Packed::new(format!("{bundle} {target}").as_bytes()).unwrap();
             writer
                 .add(&key("k", *bundle), &target.parse().unwrap(), &code, None)
                 .unwrap();

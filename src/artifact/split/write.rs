@@ -20,7 +20,7 @@ use crate::{
     error::{Context as _, Result, Stop, bail, ensure},
     kpack::{
         ByteRegion, CodeTarget,
-        archive::{ArchiveWriter, CodeOrigin, KpackScheme, Packed, key},
+        archive::{ArchiveWriter, CodeOrigin, Packed, key},
         bundle::{self, Bundle, BundleEntry},
     },
     parallel::{Divide, in_parts},
@@ -129,7 +129,7 @@ pub fn write_archives<'a>(
     let mut archives = BTreeMap::new();
     for (id, at) in &splitting.places {
         let out = io::BufWriter::new(fs::File::create(place(at)?)?);
-        let writer = ArchiveWriter::new(out, &group, id.1.as_str(), KpackScheme::Zstd)?;
+        let writer = ArchiveWriter::new(out, &group, id.1.as_str())?;
         archives.insert(id, writer);
     }
     for (file, loss) in splitting.losses() {
@@ -253,7 +253,7 @@ impl<'a> Divide for SplitWork<'a> {
             let section = loss.fat.section(&source)?;
             section.bytes("code object", start, entry.size)
         };
-        let packed = code.and_then(|code| Packed::new(&code, KpackScheme::Zstd));
+        let packed = code.and_then(|code| Packed::new(&code));
         Ok((
             target.clone(),
             origin,

@@ -12,6 +12,9 @@
 //! The table of contents is read when an archive is opened, and each code object when it is needed.
 
 #[cfg(test)]
+#[path = "../../../tests/it/support/stored.rs"]
+pub(crate) mod stored;
+#[cfg(test)]
 mod tests;
 mod write;
 

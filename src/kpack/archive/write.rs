@@ -7,7 +7,7 @@ use std::{
 
 use itertools::Itertools as _;
 
-use super::{BLOBS, BlobPlace, CodeOrigin, KIND, KpackScheme, MAGIC, Toc, TocEntry, VERSION};
+use super::{BLOBS, CodeOrigin, KIND, KpackScheme, MAGIC, Toc, TocEntry, VERSION};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, ensure},
@@ -21,7 +21,6 @@ const LEVEL: i32 = 3;
 /// archive, so that any thread can do it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packed {
-    scheme: KpackScheme,
     bytes: Vec<u8>,
     size: u64,
     /// The hash of `bytes`, not of the code: equal code gives equal compressed bytes, and hashing
@@ -34,26 +33,18 @@ pub struct ArchiveWriter<W> {
     out: W,
     at: u64,
     toc: Toc,
+    /// The ordinals of the stored code objects.
     known: BTreeMap<Sha256, u32>,
-    places: Vec<BlobPlace>,
 }
 
 impl Packed {
     /// Compresses a code object. The result depends only on the code.
-    pub fn new(code: &[u8], scheme: KpackScheme) -> Result<Self> {
-        let bytes = match scheme {
-            KpackScheme::Stored => code.to_vec(),
-            KpackScheme::Zstd => {
-                let packed = zstd::bulk::compress(code, LEVEL);
-                let mut packed = packed.context("failed to compress a code object")?;
-                // The buffer has room for code that cannot be compressed, and many wait for the
-                // archive.
-                packed.shrink_to_fit();
-                packed
-            }
-        };
+    pub fn new(code: &[u8]) -> Result<Self> {
+        let mut bytes =
+            zstd::bulk::compress(code, LEVEL).context("failed to compress a code object")?;
+        // The buffer has room for code that cannot be compressed, and many wait for the archive.
+        bytes.shrink_to_fit();
         Ok(Self {
-            scheme,
             size: code.len() as u64,
             sha256: Sha256::of(&bytes),
             bytes,
@@ -67,7 +58,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     ///
     /// The header and the number of code objects are written as zeros, and filled in by `finish`,
     /// when the offset of the table of contents is known.
-    pub fn new(out: W, group: &str, family: &str, scheme: KpackScheme) -> Result<Self> {
+    pub fn new(out: W, group: &str, family: &str) -> Result<Self> {
         let mut writer = Self {
             out,
             at: 0,
@@ -75,16 +66,12 @@ impl<W: Write + Seek> ArchiveWriter<W> {
                 format_version: VERSION,
                 group_name: group.to_owned(),
                 gfx_arch_family: family.to_owned(),
-                compression_scheme: scheme,
+                compression_scheme: KpackScheme::Zstd,
                 ..Toc::default()
             },
             known: BTreeMap::new(),
-            places: Vec::new(),
         };
-        writer.write(&[0; 64])?;
-        if scheme == KpackScheme::Zstd {
-            writer.write(&[0; 4])?;
-        }
+        writer.write(&[0; 68])?;
         Ok(writer)
     }
 
@@ -96,10 +83,6 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         code: &Packed,
         origin: Option<CodeOrigin>,
     ) -> Result<()> {
-        ensure!(
-            code.scheme == self.toc.compression_scheme,
-            "a code object that is compressed otherwise: `{key}` for `{target}`"
-        );
         let ordinal = match self.known.get(&code.sha256) {
             Some(ordinal) => *ordinal,
             None => self.put(code)?,
@@ -124,17 +107,11 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         let start = self.at;
         let targets = self.toc.index.0.values().flat_map(|it| it.0.keys());
         self.toc.gfx_arches = targets.cloned().sorted().dedup().collect();
-        let count = u32::try_from(self.places.len()).context("too many code objects")?;
+        self.toc.zstd_offset = Some(BLOBS);
+        self.toc.zstd_size = Some(start.saturating_sub(BLOBS));
         let mut header = [&MAGIC[..], &VERSION.to_le_bytes(), &start.to_le_bytes()].concat();
-        match self.toc.compression_scheme {
-            KpackScheme::Stored => self.toc.blobs = Some(std::mem::take(&mut self.places)),
-            KpackScheme::Zstd => {
-                self.toc.zstd_offset = Some(BLOBS);
-                self.toc.zstd_size = Some(start.saturating_sub(BLOBS));
-                header.resize(64, 0);
-                header.extend(count.to_le_bytes());
-            }
-        }
+        header.resize(64, 0);
+        header.extend(self.next_ordinal()?.to_le_bytes());
         let contents = rmp_serde::to_vec_named(&self.toc);
         self.write(&contents.context("failed to write the table of contents")?)?;
         self.out
@@ -147,18 +124,16 @@ impl<W: Write + Seek> ArchiveWriter<W> {
 
     /// Stores a new code object, and returns its ordinal.
     fn put(&mut self, code: &Packed) -> Result<u32> {
-        let ordinal = u32::try_from(self.places.len()).context("too many code objects")?;
-        if self.toc.compression_scheme == KpackScheme::Zstd {
-            let len = u32::try_from(code.bytes.len()).context("a code object of 4 GiB")?;
-            self.write(&len.to_le_bytes())?;
-        }
-        self.places.push(BlobPlace {
-            offset: self.at,
-            size: code.bytes.len() as u64,
-        });
+        let ordinal = self.next_ordinal()?;
+        let len = u32::try_from(code.bytes.len()).context("a code object of 4 GiB")?;
+        self.write(&len.to_le_bytes())?;
         self.write(&code.bytes)?;
         self.known.insert(code.sha256, ordinal);
         Ok(ordinal)
+    }
+
+    fn next_ordinal(&self) -> Result<u32> {
+        u32::try_from(self.known.len()).context("too many code objects")
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {

@@ -5,13 +5,14 @@ use std::io::{Cursor, Read as _};
 use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
     CodeTarget, Marker,
-    archive::{ArchiveWriter, KpackArchive, KpackScheme, Packed, key},
+    archive::{ArchiveWriter, KpackArchive, Packed},
     host::{self, FatFileKind},
 };
 
 use super::{Members, Set, add, member};
 use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
+use crate::support::stored::stored;
 
 const LIBRARIES: &str = "rocm_sdk_libraries";
 const GFX1100: &str = "rocm_sdk_device_gfx1100";
@@ -43,9 +44,9 @@ fn replace_bytes(bytes: &mut [u8], from: &[u8], to: &[u8]) {
 fn rebuilt(bytes: &[u8], keep: impl Fn(&str) -> bool, target: &str) -> Vec<u8> {
     let source = KpackArchive::open(bytes).unwrap();
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, source.group(), target, KpackScheme::Zstd).unwrap();
+    let mut writer = ArchiveWriter::new(out, source.group(), target).unwrap();
     for code in source.codes().iter().filter(|code| keep(&code.key)) {
-        let packed = Packed::new(&source.read(code).unwrap(), KpackScheme::Zstd).unwrap();
+        let packed = Packed::new(&source.read(code).unwrap()).unwrap();
         let target: CodeTarget = target.parse().unwrap();
         writer.add(&code.key, &target, &packed, None).unwrap();
     }
@@ -99,14 +100,7 @@ fn split_library(needed: &str) -> Vec<u8> {
 }
 
 fn archive(target: &str) -> Vec<u8> {
-    let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, "fft_lib", target, KpackScheme::Stored).unwrap();
-    let packed = Packed::new(&vec![1; 20_000], KpackScheme::Stored).unwrap();
-    let target = target.parse().unwrap();
-    writer
-        .add(&key("libfft", 0), &target, &packed, None)
-        .unwrap();
-    writer.finish().unwrap().0.into_inner()
+    stored(&[("libfft#0", target, &vec![1; 20_000])])
 }
 
 #[test]
@@ -254,9 +248,9 @@ fn code_of_a_unit_that_its_library_does_not_have_is_lost() {
         let archive = &mut member(members, "blas_lib_gfx1100.kpack").2;
         let source = KpackArchive::open(archive.as_slice()).unwrap();
         let out = Cursor::new(Vec::new());
-        let mut writer = ArchiveWriter::new(out, "blas_lib", "gfx1100", KpackScheme::Zstd).unwrap();
+        let mut writer = ArchiveWriter::new(out, "blas_lib", "gfx1100").unwrap();
         for code in source.codes() {
-            let packed = Packed::new(&source.read(code).unwrap(), KpackScheme::Zstd).unwrap();
+            let packed = Packed::new(&source.read(code).unwrap()).unwrap();
             writer.add(&code.key, &code.target, &packed, None).unwrap();
             let one_more = code.key.replace("#1", "#7");
             if one_more != code.key {
@@ -381,20 +375,14 @@ fn code_for_more_targets_than_what_is_needed_has_is_found() {
 fn a_key_may_say_anything() {
     let set = Set::new();
     set.edit(GFX942, |members| {
-        let out = Cursor::new(Vec::new());
-        let mut writer = ArchiveWriter::new(out, "x", "gfx942", KpackScheme::Stored).unwrap();
-        let packed = Packed::new(b"code", KpackScheme::Stored).unwrap();
-        let target = "gfx942".parse().unwrap();
-        for name in [
+        let names = [
             "#",
             "",
             "/",
             "a\n::error::b\u{1b}[31m#0",
             "../../x#18446744073709551616",
-        ] {
-            writer.add(name, &target, &packed, None).unwrap();
-        }
-        let bytes = writer.finish().unwrap().0.into_inner();
+        ];
+        let bytes = stored(&names.map(|name| (name, "gfx942", &b"code"[..])));
         add_file(members, ".kpack/x_gfx942.kpack", bytes);
     });
     insta::assert_snapshot!(set.found(&[]), @"

@@ -1,14 +1,9 @@
 //! Sets for Windows, alone and beside those for Linux.
 
-use std::io::Cursor;
-
-use rocwheel::kpack::{
-    Marker,
-    archive::{ArchiveWriter, KpackScheme, Packed, key},
-};
+use rocwheel::kpack::{Marker, archive::key};
 
 use super::{Members, Set, add, library, record, unzip, zipped};
-use crate::support::bundles;
+use crate::support::{bundles, stored::stored};
 
 const BASE: u64 = 0x1_8000_0000;
 
@@ -97,12 +92,7 @@ fn fat(targets: &[&str], needed: &[&str]) -> Vec<u8> {
 }
 
 fn archive(target: &str, name: &str) -> Vec<u8> {
-    let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, "blas_lib", target, KpackScheme::Stored).unwrap();
-    let packed = Packed::new(&[1; 2000], KpackScheme::Stored).unwrap();
-    let target = target.parse().unwrap();
-    writer.add(&key(name, 0), &target, &packed, None).unwrap();
-    writer.finish().unwrap().0.into_inner()
+    stored(&[(&key(name, 0), target, &[1; 2000])])
 }
 
 /// The wheel of the sample for Windows: with nothing but what says what it is, and what is added.

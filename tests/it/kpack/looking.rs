@@ -2,7 +2,7 @@
 
 use std::{io::Cursor, path::Path, process::Command};
 
-use rocwheel::kpack::archive::{ArchiveWriter, KpackScheme, Packed, key};
+use rocwheel::kpack::archive::{ArchiveWriter, Packed, key};
 
 use super::binaries::{code_object, library};
 use crate::support::program::ROCWHEEL;
@@ -25,9 +25,9 @@ pub(super) fn run(directory: &Path, arguments: &[&str]) -> String {
 
 fn archive(name: &str) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, "demo_lib", "gfx942", KpackScheme::Zstd).unwrap();
+    let mut writer = ArchiveWriter::new(out, "demo_lib", "gfx942").unwrap();
     for (ordinal, size) in [(0, 5000), (1, 6000)] {
-        let code = Packed::new(&code_object(&["add"], size), KpackScheme::Zstd).unwrap();
+        let code = Packed::new(&code_object(&["add"], size)).unwrap();
         let target = "gfx942:xnack+".parse().unwrap();
         writer
             .add(&key(name, ordinal), &target, &code, None)

@@ -10,6 +10,7 @@
 //! | `long` | which tests are short at a desk and long in CI |
 //! | `odd` | makes the artifacts of a set that is legal and unlike the sample |
 //! | `families` | its device code, of families that were split one by one |
+//! | `stored` | archives of device code without compression |
 //! | `published` | both sets, and their packages, built once for all tests |
 
 pub(crate) mod bundles;
@@ -22,3 +23,4 @@ pub(crate) mod place;
 pub(crate) mod program;
 pub(crate) mod published;
 pub(crate) mod sample;
+pub(crate) mod stored;

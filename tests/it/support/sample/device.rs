@@ -8,7 +8,7 @@ use rocwheel::{
     error::{Context as _, Result, bail},
     kpack::{
         Marker,
-        archive::{ArchiveWriter, KpackScheme, Packed, key},
+        archive::{ArchiveWriter, Packed, key},
         host::{self, FatFileKind},
     },
 };
@@ -74,10 +74,10 @@ pub(super) fn archive(libraries: &[Kernels], target: &str) -> Vec<u8> {
 
 fn try_archive(libraries: &[Kernels], target: &str) -> Result<Vec<u8>> {
     let out = Cursor::new(Vec::new());
-    let mut writer = ArchiveWriter::new(out, group(libraries), target, KpackScheme::Zstd)?;
+    let mut writer = ArchiveWriter::new(out, group(libraries), target)?;
     for kernels in libraries {
         for unit in 0..kernels.units.len() {
-            let code = Packed::new(&kernels.object(unit, target), KpackScheme::Zstd)?;
+            let code = Packed::new(&kernels.object(unit, target))?;
             writer.add(&key(kernels.name, unit), &target.parse()?, &code, None)?;
         }
     }
