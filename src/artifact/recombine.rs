@@ -6,7 +6,6 @@ use std::{
     io::{self, Seek as _, SeekFrom, Write as _},
     num::NonZeroUsize,
     path::Path,
-    sync::Arc,
 };
 
 use fs_err as fs;
@@ -18,12 +17,12 @@ use crate::{
         Artifact, ArtifactName, ArtifactOutput, Component, FileAt, TreeContent, TreeFile, TreeForm,
     },
     console::{many, size as format_size},
-    elf::{PatchedReader, ReadAt},
+    elf::PatchedReader,
     error::{Context as _, Hint as _, Result, Stop, anyhow, bail, ensure},
     kpack::{
         archive::{KpackArchive, StoredCode},
         bundle,
-        host::{self, FatFileKind},
+        host::{self, FatFileKind, WrapperReference},
         loader::{SplitBinary, lost_code},
     },
     parallel,
@@ -40,43 +39,33 @@ pub fn ensure_fit<'a>(
     jobs: NonZeroUsize,
     stop: &Stop,
 ) -> Result<()> {
-    for ((name, component), parts) in by_name_and_component(artifacts) {
+    for (name, parts) in by_name_and_component(artifacts) {
         let files: Vec<&TreeFile> = parts.iter().flat_map(|part| &part.files).collect();
-        let archives = readable_archives(&files)?;
-        if archives.is_empty() {
-            continue;
-        }
-        let binaries = parallel::map(&files, jobs, stop, |file| split_binary(file))?;
-        let binaries: Vec<SplitBinary> = binaries.into_iter().flatten().collect();
-        if let Some(first) = lost_code(&binaries, &archives)? {
-            return Err(anyhow!(
-                "the parts of artifact `{name}_{component}` do not fit together: {first}"
-            ))
-            .hint(
-                "take all parts from one build, or split the fat artifacts of each family again \
-                 with `rocwheel split`",
-            );
+        let archives = archives(&files)?.into_iter();
+        // The runtime skips archives that it cannot read, and `check` reports them.
+        let archives = archives.filter_map(|(path, archive)| Some((path, archive.ok()?)));
+        let archives: Vec<_> = archives.collect();
+        if !archives.is_empty() {
+            binaries(name, &files, &archives, jobs, stop)?;
         }
     }
     Ok(())
 }
 
-/// The archives on disk, by their path in the install tree.
-fn readable_archives(files: &[&TreeFile]) -> Result<BTreeMap<RelPath, Arc<dyn ReadAt>>> {
-    let mut archives: BTreeMap<RelPath, Arc<dyn ReadAt>> = BTreeMap::new();
-    for file in files {
-        if let TreeContent::File(facts) = &file.content
-            && facts.form == TreeForm::Whole
-            && is_archive(&file.path)
-        {
-            let archive: Arc<dyn ReadAt> = Arc::new(FileAt::open(&file.source)?);
-            // The runtime skips archives that it cannot read, and `check` reports them.
-            if KpackArchive::open(Arc::clone(&archive)).is_ok() {
-                archives.insert(file.path.clone(), archive);
-            }
-        }
-    }
-    Ok(archives)
+/// An archive with its path in the install tree, or why it cannot be read.
+type FoundArchive<'a> = (&'a RelPath, Result<KpackArchive<FileAt>>);
+
+fn archives<'a>(files: &[&'a TreeFile]) -> Result<Vec<FoundArchive<'a>>> {
+    let archives = files.iter().filter(|file| {
+        let is_whole = matches!(&file.content, TreeContent::File(it) if it.form == TreeForm::Whole);
+        is_whole && is_archive(&file.path)
+    });
+    let archives = archives.map(|file| {
+        let archive = KpackArchive::open(FileAt::open(&file.source)?);
+        let shown = || format!("failed to read `{}`", file.source.display());
+        Ok((&file.path, archive.with_context(shown)))
+    });
+    archives.collect()
 }
 
 /// Whether a path in an install tree is a `.kpack` archive.
@@ -86,17 +75,44 @@ fn is_archive(path: &RelPath) -> bool {
     in_directory && ending == Some("kpack")
 }
 
+/// The split binaries among the files of an artifact; `None` for each other file. Fails if one of
+/// them would not find its code in the archives.
+fn binaries(
+    (name, component): (&str, Component),
+    files: &[&TreeFile],
+    archives: &[(&RelPath, KpackArchive<FileAt>)],
+    jobs: NonZeroUsize,
+    stop: &Stop,
+) -> Result<Vec<Option<SplitBinary>>> {
+    let binaries = parallel::map(files, jobs, stop, |file| split_binary(file))?;
+    let split: Vec<&SplitBinary> = binaries.iter().flatten().collect();
+    let archives = archives.iter();
+    let archives = archives.map(|(path, archive)| ((*path).clone(), archive));
+    if let Some(first) = lost_code(&split, &archives.collect()) {
+        return Err(anyhow!(
+            "the parts of artifact `{name}_{component}` do not fit together: {first}"
+        ))
+        .hint(
+            "take all parts from one build, or split the fat artifacts of each family again with \
+             `rocwheel split`",
+        );
+    }
+    Ok(binaries)
+}
+
 fn split_binary(file: &TreeFile) -> Result<Option<SplitBinary>> {
     match &file.content {
         TreeContent::File(facts) if facts.elf.is_some() && facts.form == TreeForm::Whole => {}
         _ => return Ok(None),
     }
-    if !is_split(&file.source)? {
-        return Ok(None);
-    }
-    let references = host::references(&FileAt::open(&file.source)?)
-        .with_context(|| format!("failed to read `{}`", file.source.display()))?;
-    Ok(Some((file.path.clone(), references)))
+    let source = FileAt::open(&file.source)?;
+    let read = || -> Result<_> {
+        Ok(match host::look(&source)? {
+            FatFileKind::Split => Some((file.path.clone(), host::references(&source)?)),
+            _ => None,
+        })
+    };
+    read().with_context(|| format!("failed to read `{}`", file.source.display()))
 }
 
 /// The parts of each artifact.
@@ -154,9 +170,11 @@ pub fn recombine(
     jobs: NonZeroUsize,
     stop: &Stop,
 ) -> Result<RecombinedArtifact> {
-    ensure_fit(parts.iter().copied(), jobs, stop)?;
     let files = merged(parts)?;
-    let archives = archives(&files)?;
+    let archives = archives(&files)?.into_iter();
+    let archives = archives.map(|(path, archive)| Ok((path, archive?)));
+    let archives: Vec<_> = archives.collect::<Result<_>>()?;
+    let binaries = binaries((&name.name, name.component), &files, &archives, jobs, stop)?;
     let mut code = index(&archives)?;
     let mut made = RecombinedArtifact {
         name: name.to_string(),
@@ -164,15 +182,15 @@ pub fn recombine(
         code_objects: 0,
         size: 0,
     };
-    for file in &files {
+    for (file, binary) in files.iter().zip(&binaries) {
         stop.check()?;
         if is_archive(&file.path) {
             continue;
         }
-        let Some((to, facts)) = output.add(&made.name, file)? else {
+        let Some((to, _)) = output.add(&made.name, file)? else {
             continue;
         };
-        if facts.elf.is_some() && is_split(&file.source)? {
+        if let Some((_, references)) = binary {
             ensure!(
                 !archives.is_empty(),
                 "a binary has no code, and no archive has it: `{}`",
@@ -180,7 +198,7 @@ pub fn recombine(
             );
             let name = file.basedir.join(&file.path).to_string();
             let bundles = code.remove(&name).unwrap_or_default();
-            let count = restore(&file.source, &bundles, &to)
+            let count = restore(&file.source, references, &bundles, &to)
                 .with_context(|| format!("failed to recombine `{}`", file.source.display()))?;
             made.code_objects += count;
             made.binaries += 1;
@@ -228,27 +246,12 @@ fn ensure_not_below_links(files: &[&TreeFile]) -> Result<()> {
     Ok(())
 }
 
-fn is_split(file: &Path) -> Result<bool> {
-    let look = host::look(&FileAt::open(file)?);
-    let look = look.with_context(|| format!("failed to read `{}`", file.display()))?;
-    Ok(matches!(look, FatFileKind::Split))
-}
-
-fn archives(files: &[&TreeFile]) -> Result<Vec<KpackArchive<FileAt>>> {
-    let archives = files
-        .iter()
-        .filter(|file| is_archive(&file.path) && matches!(file.content, TreeContent::File(_)));
-    let archives = archives.map(|file| {
-        let shown = || format!("failed to read `{}`", file.source.display());
-        KpackArchive::open(FileAt::open(&file.source)?).with_context(shown)
-    });
-    archives.collect()
-}
-
 /// The code in the archives, by the name of the binary. Keys are `{path}#{ordinal of the bundle}`.
-fn index(archives: &[KpackArchive<FileAt>]) -> Result<BTreeMap<String, BinaryCode<'_>>> {
+fn index<'a>(
+    archives: &'a [(&RelPath, KpackArchive<FileAt>)],
+) -> Result<BTreeMap<String, BinaryCode<'a>>> {
     let mut index: BTreeMap<String, BinaryCode<'_>> = BTreeMap::new();
-    for archive in archives {
+    for (_, archive) in archives {
         for code in archive.codes() {
             let key = code.key.rsplit_once('#');
             let (name, ordinal) = key.context("a key without a number")?;
@@ -279,9 +282,13 @@ fn entry_name(code: &StoredCode) -> String {
 
 /// Writes a binary with its device code and verifies the result. Returns the number of code
 /// objects.
-fn restore(from: &Path, bundles: &BinaryCode<'_>, to: &Path) -> Result<usize> {
+fn restore(
+    from: &Path,
+    references: &[WrapperReference],
+    bundles: &BinaryCode<'_>,
+    to: &Path,
+) -> Result<usize> {
     let source = FileAt::open(from)?;
-    let references = host::references(&source)?;
     let wanted: Vec<usize> = references.iter().map(|one| one.index).collect();
     // A bundle may have a wrapper but no code, or code but no wrapper. Both need a place, or the
     // ordinals of the bundles behind it would change.
@@ -339,6 +346,8 @@ fn accept(file: &FileAt, wanted: &[usize], lens: &[u64]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::artifact::LinkEnd;
 

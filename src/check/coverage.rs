@@ -136,7 +136,6 @@ const LONGEST_NAME: usize = 80;
 fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
     let content = member.content.as_ref().ok();
     if let Some(archive) = content.and_then(ContentFacts::archive) {
-        let archive = &archive.archive;
         let found = found_for(target);
         let codes = archive.codes().iter();
         let codes = codes.filter(|code| found.contains(&code.target.base()));

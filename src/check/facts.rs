@@ -156,11 +156,7 @@ pub enum DeviceCodeFacts {
 }
 
 /// A readable archive, without its code.
-#[derive(Debug)]
-pub struct DeviceArchive {
-    pub file: Arc<SparseFile>,
-    pub archive: KpackArchive<Arc<SparseFile>>,
-}
+pub type DeviceArchive = KpackArchive<SparseFile>;
 
 /// An amount of device code: that of one library for one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,16 +4,12 @@
 //! Two generations of the runtime are in use. They differ in what happens if the first archive for
 //! the target lacks the code.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
 use crate::{
     elf::ReadAt,
-    error::{Context as _, Result},
     kpack::{
         CodeTarget, PLACEHOLDER,
         archive::{KpackArchive, StoredCode},
@@ -33,8 +29,8 @@ pub enum Generation {
 }
 
 /// What the runtime finds for one wrapper and one device.
-pub enum CodePlace<'a> {
-    In(&'a KpackArchive<Arc<dyn ReadAt>>, &'a StoredCode),
+pub enum CodePlace<'a, R> {
+    In(&'a KpackArchive<R>, &'a StoredCode),
     /// There is no archive for the device. The runtime skips the device.
     PassedOver,
     /// There is an archive for the device, but it lacks the code. The runtime refuses the whole
@@ -42,65 +38,35 @@ pub enum CodePlace<'a> {
     Lacking,
 }
 
-/// Opens a file of the tree that contains the binary; `None` if it does not exist.
-pub type OpenArchive<'a> = &'a dyn Fn(&RelPath) -> Result<Option<Arc<dyn ReadAt>>>;
+/// The archives of a tree, by their path.
+pub type ArchivesByPath<'a, R> = BTreeMap<RelPath, &'a KpackArchive<R>>;
 
-/// The runtime's lookup in a tree of split binaries and archives. Opened archives are cached.
-pub struct Loader<'a> {
+/// Finds the code for a device and a wrapper of the binary at `path` of the tree.
+pub fn find<'a, R: ReadAt>(
     generation: Generation,
-    open: OpenArchive<'a>,
-    archives: BTreeMap<RelPath, Option<KpackArchive<Arc<dyn ReadAt>>>>,
-}
-
-impl<'a> Loader<'a> {
-    pub fn new(generation: Generation, open: OpenArchive<'a>) -> Self {
-        Self {
-            generation,
-            open,
-            archives: BTreeMap::new(),
+    archives: &ArchivesByPath<'a, R>,
+    path: &RelPath,
+    reference: &WrapperReference,
+    device: &CodeTarget,
+) -> CodePlace<'a, R> {
+    let wanted = wanted(device);
+    let candidates = candidates(path, reference, &wanted).into_iter();
+    let candidates: Vec<_> = candidates.filter_map(|it| archives.get(&it)).collect();
+    let key = reference.key();
+    let mut found = CodePlace::PassedOver;
+    for (target, archive) in wanted.iter().cartesian_product(candidates) {
+        if !archive.targets().iter().any(|it| it == target.as_str()) {
+            continue;
+        }
+        if let Some(code) = archive.find(&key, target) {
+            return CodePlace::In(archive, code);
+        }
+        found = CodePlace::Lacking;
+        if generation == Generation::FirstArchive {
+            break;
         }
     }
-
-    /// Finds the code for a device and a wrapper of the binary at `path`. Reads only the table of
-    /// contents of each archive.
-    ///
-    /// A damaged archive is an error here, although the runtime would skip it silently.
-    pub fn find(
-        &mut self,
-        path: &RelPath,
-        reference: &WrapperReference,
-        device: &CodeTarget,
-    ) -> Result<CodePlace<'_>> {
-        let wanted = wanted(device);
-        let candidates = candidates(path, reference, &wanted);
-        for path in &candidates {
-            if !self.archives.contains_key(path) {
-                let file = (self.open)(path);
-                let archive = file.and_then(|it| it.map(KpackArchive::open).transpose());
-                let archive = archive.with_context(|| format!("failed to open `{path}`"))?;
-                self.archives.insert(path.clone(), archive);
-            }
-        }
-        let key = reference.key();
-        let asked = wanted.iter().cartesian_product(&candidates);
-        let listing = asked.filter_map(|(target, path)| {
-            let archive = self.archives.get(path)?.as_ref()?;
-            let mut listed = archive.targets().iter();
-            let is_listed = listed.any(|it| it == target.as_str());
-            is_listed.then_some((archive, target))
-        });
-        let mut found = CodePlace::PassedOver;
-        for (archive, target) in listing {
-            if let Some(code) = archive.find(&key, target) {
-                return Ok(CodePlace::In(archive, code));
-            }
-            found = CodePlace::Lacking;
-            if self.generation == Generation::FirstArchive {
-                break;
-            }
-        }
-        Ok(found)
-    }
+    found
 }
 
 /// The targets whose code runs on a device, in the order in which the runtime looks for them: first
@@ -141,10 +107,10 @@ pub type SplitBinary = (RelPath, Vec<WrapperReference>);
 /// Says which code the runtime would not find or not use, if the archives are installed at these
 /// paths beside the binaries: the first code object, in the order of binaries and targets. Code for
 /// other binaries is ignored.
-pub fn lost_code(
-    binaries: &[SplitBinary],
-    archives: &BTreeMap<RelPath, Arc<dyn ReadAt>>,
-) -> Result<Option<String>> {
+pub fn lost_code<R: ReadAt>(
+    binaries: &[&SplitBinary],
+    archives: &ArchivesByPath<'_, R>,
+) -> Option<String> {
     let mut names: BTreeMap<&str, &RelPath> = BTreeMap::new();
     for (path, references) in binaries {
         for reference in references {
@@ -152,9 +118,7 @@ pub fn lost_code(
         }
     }
     let mut held: BTreeMap<(RelPath, String, CodeTarget), &RelPath> = BTreeMap::new();
-    for (path, bytes) in archives {
-        let archive = KpackArchive::open(Arc::clone(bytes));
-        let archive = archive.with_context(|| format!("failed to read `{path}`"))?;
+    for (path, archive) in archives {
         for code in archive.codes() {
             let name = code.key.rsplit_once('#').map(|(name, _)| name);
             if let Some(binary) = name.and_then(|name| names.get(name)) {
@@ -167,8 +131,6 @@ pub fn lost_code(
     // Each with the archive that the binary does not ask for it. `None` if an archive for the target
     // lacks the code of this bundle, so that the runtime refuses the binary.
     let mut lost = BTreeSet::new();
-    let open = |path: &RelPath| Ok(archives.get(path).cloned());
-    let mut loader = Loader::new(Generation::EveryArchive, &open);
     for (path, references) in binaries {
         for target in &targets {
             let accepted = wanted(target);
@@ -178,7 +140,7 @@ pub fn lost_code(
                 for archive in candidates(path, reference, &accepted) {
                     held.remove(&(archive, key.clone(), target.clone()));
                 }
-                match loader.find(path, reference, target)? {
+                match find(Generation::EveryArchive, archives, path, reference, target) {
                     CodePlace::In(..) => has_any = true,
                     CodePlace::Lacking => lacking = Some(key),
                     CodePlace::PassedOver => {}
@@ -192,19 +154,19 @@ pub fn lost_code(
     let unreached = held.into_iter();
     lost.extend(unreached.map(|((archive, key, target), it)| (it, target, Some(archive), key)));
     let first = lost.pop_first();
-    Ok(first.map(|(binary, target, archive, key)| match archive {
+    first.map(|(binary, target, archive, key)| match archive {
         Some(archive) => format!(
             "`{binary}` would not find its code for `{target}`: it does not ask `{archive}` for `{key}`"
         ),
         None => format!(
             "`{binary}` would be refused by the runtime for `{target}`: no archive has `{key}`"
         ),
-    }))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
+    use std::{io::Cursor, sync::Arc};
 
     use super::*;
     use crate::kpack::{
@@ -212,7 +174,7 @@ mod tests {
         archive::{ArchiveWriter, Packed, key},
     };
 
-    fn archive(codes: &[(usize, &str)]) -> Arc<dyn ReadAt> {
+    fn archive(codes: &[(usize, &str)]) -> KpackArchive<Vec<u8>> {
         let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()), "p", "f").unwrap();
         for (bundle, target) in codes {
             let code = Packed::new(format!("{bundle} {target}").as_bytes()).unwrap();
@@ -220,26 +182,24 @@ mod tests {
                 .add(&key("k", *bundle), &target.parse().unwrap(), &code, None)
                 .unwrap();
         }
-        Arc::new(writer.finish().unwrap().0.into_inner())
+        KpackArchive::open(writer.finish().unwrap().0.into_inner()).unwrap()
     }
 
     fn load(generation: Generation, bundle: usize, device: &str) -> String {
-        let open = |path: &RelPath| {
-            Ok(match path.as_str() {
-                "a/.kpack/p_gfx90a.kpack" => Some(archive(&[(0, "gfx90a"), (1, "gfx90a")])),
-                "a/.kpack/p_gfx90a:xnack-.kpack" => Some(archive(&[(1, "gfx90a:xnack-")])),
-                "a/.kpack/p_gfx9-4-generic.kpack" => Some(archive(&[(0, "gfx9-4-generic")])),
-                _ => None,
-            })
-        };
+        let archives = [
+            archive(&[(0, "gfx90a"), (1, "gfx90a")]),
+            archive(&[(1, "gfx90a:xnack-")]),
+            archive(&[(0, "gfx9-4-generic")]),
+        ];
+        let names = ["gfx90a", "gfx90a:xnack-", "gfx9-4-generic"];
+        let paths = names.map(|name| format!("a/.kpack/p_{name}.kpack").parse().unwrap());
+        let archives = paths.into_iter().zip(&archives).collect();
         let reference = WrapperReference {
             marker: Arc::new(Marker::new(1, &["p"], "k")),
             index: bundle,
         };
-        let path = "a/lib/libx.so".parse().unwrap();
-        let mut loader = Loader::new(generation, &open);
-        let found = loader.find(&path, &reference, &device.parse().unwrap());
-        match found.unwrap() {
+        let (path, device) = ("a/lib/libx.so".parse().unwrap(), device.parse().unwrap());
+        match find(generation, &archives, &path, &reference, &device) {
             CodePlace::In(archive, code) => String::from_utf8(archive.read(code).unwrap()).unwrap(),
             CodePlace::PassedOver => "PassedOver".to_owned(),
             CodePlace::Lacking => "Lacking".to_owned(),

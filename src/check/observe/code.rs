@@ -9,12 +9,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Read},
     ops::Range,
-    sync::{Arc, LazyLock},
+    sync::LazyLock,
 };
 
 use crate::{
     check::{
-        facts::{Cell, DeviceArchive, DeviceCodeFacts},
+        facts::{Cell, DeviceCodeFacts},
         sparse::SparseFile,
     },
     elf::ReadAt,
@@ -37,9 +37,8 @@ const EM_AMDGPU: u16 = 224;
 /// Reads a file of device code. Nothing is read if it does not begin like an archive or a bundle.
 pub(super) fn read(begin: &[u8], source: &mut impl Read) -> io::Result<DeviceCodeFacts> {
     let found = if begin.starts_with(archive::MAGIC) {
-        let file = Arc::new(SparseFile::archive(source)?);
-        let archive = KpackArchive::open(Arc::clone(&file));
-        archive.map(|archive| DeviceCodeFacts::Archive(Box::new(DeviceArchive { file, archive })))
+        let archive = KpackArchive::open(SparseFile::archive(source)?);
+        archive.map(|archive| DeviceCodeFacts::Archive(Box::new(archive)))
     } else if begin.starts_with(bundle::COMPRESSED) || begin.starts_with(BUNDLE) {
         let sparse = SparseFile::begin(source, BEGIN)?;
         let region = ByteRegion::whole(&sparse);

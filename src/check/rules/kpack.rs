@@ -3,10 +3,7 @@
 //!
 //! [`Reach`] searches like the runtime does, among the packages that a user of a target installs.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
@@ -17,13 +14,12 @@ use crate::{
         facts::{ContentFacts, DeviceArchive, DeviceCodeFacts, SetFacts, WheelFile},
         path_facts::{file_name, has_extension},
         rule::{self, Findings},
+        sparse::SparseFile,
     },
-    elf::ReadAt,
-    error::Result,
     kpack::{
         CodeTarget, PLACEHOLDER,
         host::WrapperReference,
-        loader::{CodePlace, Generation, Loader, candidates, wanted},
+        loader::{self, ArchivesByPath, CodePlace, Generation, candidates, wanted},
     },
     relpath::RelPath,
     target::Target,
@@ -116,7 +112,7 @@ fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
                 targets.iter().filter(|it| is_foreign(it)).join("`, `")
             }
             DeviceCodeFacts::Archive(archive) => {
-                let targets = archive.archive.targets().iter();
+                let targets = archive.targets().iter();
                 let is_own = |it: &&String| it.parse().is_ok_and(|it| !is_foreign(&it));
                 targets.filter(|it| !is_own(it)).join("`, `")
             }
@@ -136,7 +132,7 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
         let (Some(archive), Ok(path)) = (content.archive(), member.path.parse::<RelPath>()) else {
             continue;
         };
-        let codes = archive.archive.codes();
+        let codes = archive.codes();
         let is_asked = |key: &&str| reach.asked.contains(&(path.clone(), (*key).to_owned()));
         let keys = codes.iter().map(|code| code.key.as_str());
         let (asked, unasked): (BTreeSet<&str>, BTreeSet<&str>) = keys.partition(is_asked);
@@ -288,7 +284,7 @@ struct Finds {
 }
 
 /// Archives that are installed together, by path.
-type Archives<'a> = BTreeMap<&'a str, &'a DeviceArchive>;
+type Archives<'a> = ArchivesByPath<'a, SparseFile>;
 
 impl<'a> Reach<'a> {
     fn of(set: &'a SetFacts) -> Self {
@@ -303,28 +299,17 @@ impl<'a> Reach<'a> {
         let tops = entries.filter_map(|it| it.entry.path.as_str().split('/').next());
         let tops: BTreeSet<&str> = tops.collect();
         let all = set.wheels.iter().flat_map(|it| archives(it));
-        let all: BTreeSet<&str> = all.map(|(path, _)| path).collect();
+        let all: BTreeSet<RelPath> = all.map(|(path, _)| path).collect();
         for (target, wheel) in set.device_wheels() {
             let mut there = common.clone();
             there.extend(archives(wheel));
-            reach.look(&target, &there, &tops, &all);
+            unpack(&mut there, &tops);
+            reach.look(&target, &there, &all);
         }
         reach
     }
 
-    fn look(
-        &mut self,
-        target: &Target,
-        there: &Archives<'_>,
-        tops: &BTreeSet<&str>,
-        all: &BTreeSet<&str>,
-    ) {
-        let open = |path: &RelPath| -> Result<Option<Arc<dyn ReadAt>>> {
-            let found = at(there, tops, path.as_str());
-            Ok(found.map(|archive| Arc::clone(&archive.file) as Arc<dyn ReadAt>))
-        };
-        let mut every = Loader::new(Generation::EveryArchive, &open);
-        let mut first = Loader::new(Generation::FirstArchive, &open);
+    fn look(&mut self, target: &Target, there: &Archives<'_>, all: &BTreeSet<RelPath>) {
         let devices = devices(target, there);
         for library in &mut self.libraries {
             let Ok(path) = library.place.1.parse::<RelPath>() else {
@@ -334,25 +319,23 @@ impl<'a> Reach<'a> {
             for (reference, device) in library.references.iter().cartesian_product(&devices) {
                 let key = reference.key();
                 let places = candidates(&path, reference, &wanted(device)).into_iter();
-                let places = places.filter(|it| all.contains(it.as_str()));
+                let places = places.filter(|it| all.contains(it));
                 self.asked.extend(places.map(|it| (it, key.clone())));
-                // Damaged archives were found when they were read, so an error here is known
-                // already.
-                match every.find(&path, reference, device) {
-                    Ok(CodePlace::In(..)) => {
+                let find = |generation| loader::find(generation, there, &path, reference, device);
+                match find(Generation::EveryArchive) {
+                    CodePlace::In(..) => {
                         finds.any |= device.runs_with_xnack_off();
-                        let first = first.find(&path, reference, device);
-                        if !matches!(first, Ok(CodePlace::In(..))) {
+                        if !matches!(find(Generation::FirstArchive), CodePlace::In(..)) {
                             let keys = finds.hidden.entry(device.clone()).or_default();
                             keys.insert(key.clone());
                         }
                         finds.keys.insert(key);
                     }
-                    Ok(CodePlace::Lacking) => {
+                    CodePlace::Lacking => {
                         let keys = finds.lacking.entry(device.clone()).or_default();
                         keys.insert(key);
                     }
-                    _ => {}
+                    CodePlace::PassedOver => {}
                 }
             }
         }
@@ -395,27 +378,27 @@ fn devices(target: &Target, there: &Archives<'_>) -> BTreeSet<CodeTarget> {
     let mut devices: BTreeSet<CodeTarget> = target.base().as_str().parse().into_iter().collect();
     let base = devices.clone();
     for device in there.values() {
-        let variants = device.archive.targets().iter();
+        let variants = device.targets().iter();
         let variants = variants.filter_map(|text| text.parse::<CodeTarget>().ok());
         devices.extend(variants.filter(|it| base.contains(&it.base())));
     }
     devices
 }
 
-fn archives(wheel: &WheelFile) -> impl Iterator<Item = (&str, &DeviceArchive)> {
+fn archives(wheel: &WheelFile) -> impl Iterator<Item = (RelPath, &DeviceArchive)> {
     let contents = wheel.contents();
-    contents.filter_map(|(member, content)| Some((member.path.as_str(), content.archive()?)))
+    contents.filter_map(|(member, content)| Some((member.path.parse().ok()?, content.archive()?)))
 }
 
-fn at<'a>(there: &Archives<'a>, tops: &BTreeSet<&str>, path: &str) -> Option<&'a DeviceArchive> {
-    if let Some(found) = there.get(path) {
-        return Some(found);
+/// Adds the archives where they appear in the directories to which development files are unpacked.
+fn unpack(there: &mut Archives<'_>, tops: &BTreeSet<&str>) {
+    for ((path, archive), top) in there.clone().iter().cartesian_product(tops) {
+        let rest = path.as_str().split_once('/').map(|(_, rest)| rest);
+        let place = rest.map(|rest| format!("{top}/{rest}").parse());
+        if let Some(Ok(place)) = place {
+            there.entry(place).or_insert(*archive);
+        }
     }
-    let (top, rest) = path.split_once('/')?;
-    let mirrored = |known: &str| known.split_once('/').is_some_and(|(_, it)| it == rest);
-    let found = there.iter().find(|(known, _)| mirrored(known));
-    let found = found.filter(|_| tops.contains(top));
-    found.map(|(_, archive)| *archive)
 }
 
 fn libraries(set: &SetFacts) -> Vec<SplitLibrary<'_>> {

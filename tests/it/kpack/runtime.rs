@@ -1,15 +1,14 @@
 //! What a split tree gives every device, beside what the fat binary gave it.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path};
 
 use rocwheel::{
-    elf::ReadAt,
-    error::Result,
     kpack::{
         CodeTarget,
+        archive::KpackArchive,
         bundle::{self, BundleEntry, OpenedBundle},
         host::{self, FatFileKind},
-        loader::{CodePlace, Generation, Loader, wanted},
+        loader::{self, CodePlace, Generation, wanted},
     },
     relpath::RelPath,
 };
@@ -50,20 +49,20 @@ fn compare_devices(
         .iter()
         .flat_map(|one| one.code().map(|(target, _)| target.clone()));
     let devices = devices(targets.collect());
-    let open = |path: &RelPath| -> Result<Option<Arc<dyn ReadAt>>> {
-        let bytes = fs_err::read(root.join(path.as_str())).ok();
-        Ok(bytes.map(|bytes| Arc::new(bytes) as Arc<dyn ReadAt>))
-    };
+    let archives = archives(root);
+    let archives = archives
+        .iter()
+        .map(|(path, it)| (path.clone(), it))
+        .collect();
     let mut compared = 0;
     for generation in [Generation::FirstArchive, Generation::EveryArchive] {
-        let mut loader = Loader::new(generation, &open);
         for (wrapper, reference) in found.wrappers.iter().zip(&references) {
             let bundle = &opened[wrapper.bundle];
             for device in &devices {
                 let entry = choose(bundle, device);
                 let expected = entry.map(|entry| bundle.read(entry).unwrap());
                 compared += usize::from(expected.is_some());
-                let got = match loader.find(&path, reference, device).unwrap() {
+                let got = match loader::find(generation, &archives, &path, reference, device) {
                     CodePlace::In(archive, code) => Some(archive.read(code).unwrap()),
                     CodePlace::PassedOver => None,
                     CodePlace::Lacking => panic!("{path} for {device}: {generation:?}"),
@@ -77,6 +76,18 @@ fn compare_devices(
         }
     }
     compared
+}
+
+/// All archives of a tree.
+fn archives(root: &Path) -> Vec<(RelPath, KpackArchive<Vec<u8>>)> {
+    let files = walkdir::WalkDir::new(root).into_iter().map(Result::unwrap);
+    let archives = files.filter(|file| file.path().extension().is_some_and(|it| it == "kpack"));
+    let archives = archives.map(|file| {
+        let path = file.path().strip_prefix(root).unwrap();
+        let archive = KpackArchive::open(fs_err::read(file.path()).unwrap());
+        (path.to_str().unwrap().parse().unwrap(), archive.unwrap())
+    });
+    archives.collect()
 }
 
 /// The entry of a bundle that a device gets while the code is still in the binary.

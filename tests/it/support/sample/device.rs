@@ -151,11 +151,11 @@ impl Kernels {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use rocwheel::{
-        elf::ReadAt,
-        kpack::loader::{CodePlace, Generation, Loader},
+        kpack::{
+            archive::KpackArchive,
+            loader::{self, CodePlace, Generation},
+        },
         relpath::RelPath,
     };
 
@@ -173,20 +173,27 @@ mod tests {
         let library = SharedObject::new("libdemo.so.1").function("answer", 42);
         let library = split(library, &KERNELS);
         assert!(library.len() < 60_000, "{}", library.len());
-        let open = |path: &RelPath| -> Result<Option<Arc<dyn ReadAt>>> {
-            let target = path.as_str().strip_prefix(".kpack/demo_lib_");
-            let target = target.and_then(|it| it.strip_suffix(".kpack"));
-            let known = target.filter(|it| KERNELS.targets.contains(it));
-            Ok(known.map(|it| Arc::new(archive(&[KERNELS], it)) as Arc<dyn ReadAt>))
+        let open = |target: &&str| {
+            let path: RelPath = format!(".kpack/demo_lib_{target}.kpack").parse().unwrap();
+            (
+                path,
+                KpackArchive::open(archive(&[KERNELS], target)).unwrap(),
+            )
         };
-        let mut loader = Loader::new(Generation::FirstArchive, &open);
+        let archives: Vec<_> = KERNELS.targets.iter().map(open).collect();
+        let archives = archives
+            .iter()
+            .map(|(path, it)| (path.clone(), it))
+            .collect();
         let path = "lib/libdemo.so.1".parse().unwrap();
         let references = host::references(&library).unwrap();
         assert_eq!(references.len(), 2);
         for (unit, reference) in references.iter().enumerate() {
             for target in KERNELS.targets {
-                let found = loader.find(&path, reference, &target.parse().unwrap());
-                let CodePlace::In(archive, code) = found.unwrap() else {
+                let device = target.parse().unwrap();
+                let first = Generation::FirstArchive;
+                let found = loader::find(first, &archives, &path, reference, &device);
+                let CodePlace::In(archive, code) = found else {
                     panic!("no code of unit {unit} for {target}");
                 };
                 assert_eq!(archive.read(code).unwrap(), KERNELS.object(unit, target));
