@@ -305,7 +305,13 @@ fn a_flag_has_its_way_against_a_variable_that_contradicts_it() {
     assert_eq!(upload(group, &["--multi-target"]), read);
     let multi = "ROCWHEEL_MULTI_TARGET=true";
     assert_eq!(upload(multi, &["--artifact-group", "gfx94X-dcgpu"]), read);
-    let both = upload(&format!("{group} {multi}"), &[]);
+    let variables = format!("{group} {multi}");
+    let both = upload(&variables, &[]);
+    let told = run(&variables, &UPLOAD).stderr;
+    assert!(
+        told.contains("environment variable `ARTIFACT_GROUP`"),
+        "{told}"
+    );
     let flags = upload("", &["--multi-target", "--artifact-group", "gfx94X-dcgpu"]);
     insta::assert_snapshot!(format!("{both}\n{flags}"), @"
     error: the argument '--artifact-group <GROUP>' cannot be used with '--multi-target'

@@ -47,10 +47,8 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
                 let help = tree::<C>().try_get_matches_from(arguments);
                 return Err(help.err().unwrap_or(error));
             }
-            ErrorKind::ArgumentConflict => match yielding::<C>(&error, arguments) {
-                Some(variable) if silent.insert(variable.clone()) => {}
-                _ => return Err(error),
-            },
+            ErrorKind::ArgumentConflict
+                if yielding::<C>(&error, arguments).is_some_and(|it| silent.insert(it)) => {}
             _ => return Err(with_origin::<C>(error, arguments)),
         }
     }
