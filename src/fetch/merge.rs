@@ -135,9 +135,14 @@ impl OutputDir {
     ) -> Result<Vec<String>> {
         let collisions = merge(new, same_content)?.collisions;
         let mut problems: Vec<String> = collisions.iter().map(ToString::to_string).collect();
+        // Of all new artifacts, because a file may have moved from one to another since they were
+        // merged.
+        let mut replaceable = BTreeSet::new();
         for artifact in new {
-            let own = self.listing(&artifact.name.file_name())?;
-            let own: BTreeSet<RelPath> = own.into_iter().flatten().flat_map(|it| it.1).collect();
+            let listing = self.listing(&artifact.name.file_name())?;
+            replaceable.extend(listing.unwrap_or_default().into_values().flatten());
+        }
+        for artifact in new {
             for file in &artifact.files {
                 let (path, owner) = (&file.path, owners.get(&file.path));
                 let name = format!("{}/{}", artifact.name, file.basedir);
@@ -148,7 +153,7 @@ impl OutputDir {
                         "symlink `{path}` of `{name}` leads out of the tree: `{text}`"
                     ));
                 }
-                let is_replaced = owner.is_none() && own.contains(path);
+                let is_replaced = owner.is_none() && replaceable.contains(path);
                 if is_replaced || self.is_free_for(file)? {
                     continue;
                 }

@@ -215,6 +215,24 @@ fn what_an_artifact_has_no_more_goes_unless_others_have_it() {
 }
 
 #[test]
+fn a_file_may_move_to_another_artifact() {
+    let fixture = run_of(&[
+        ("a_lib_generic", &["lib/x=1", "lib/moves=1"]),
+        ("b_lib_generic", &["lib/b=1"]),
+    ]);
+    assert_eq!(flatten(&fixture).code, 0);
+    put(&fixture, "a_lib_generic", &["lib/x=1"]);
+    put(&fixture, "b_lib_generic", &["lib/b=1", "lib/moves=22"]);
+    let said = flatten(&fixture);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    insta::assert_snapshot!(shown(&fixture.out()), @"
+    lib/b 1
+    lib/moves 22
+    lib/x 1
+    ");
+}
+
+#[test]
 fn what_no_artifact_has_is_not_overwritten() {
     let fixture = run_of(&[("a_lib_generic", &["lib/x=1", "lib/y=1"])]);
     fs::create_dir_all(fixture.out().join("lib")).unwrap();
