@@ -234,6 +234,32 @@ fn a_dry_run_of_packed_artifacts_lists_what_is_written() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_dry_run_reads_directories_beside_archives() {
+    let (set, scratch) = (published::sample(), place("mixed"));
+    let dry = |input: &Path| {
+        let (input, out) = (text(input), scratch.join("out"));
+        let arguments = ["pipeline", "--dry-run", "--artifact-dir", input];
+        KINDS[0].json(&[&arguments[..], &["--output-dir", text(&out)]].concat())
+    };
+    let unpacked = dry(&set.artifacts());
+    // The manifest is in a directory, and then in an archive.
+    for stem in ["base_lib_generic", "blas_lib_generic"] {
+        let input = scratch.join(stem);
+        set.write_archives(&input);
+        fs_err::remove_file(input.join(format!("{stem}.tar.zst"))).unwrap();
+        fs_err::os::unix::fs::symlink(set.artifacts().join(stem), input.join(stem)).unwrap();
+        let mixed = dry(&input);
+        assert_eq!(mixed["writes"], unpacked["writes"], "{stem}");
+        let artifacts = strings(&mixed["artifacts"]);
+        assert_eq!(artifacts.len(), strings(&unpacked["artifacts"]).len());
+        assert!(artifacts.contains(stem), "{artifacts:?}");
+        let entries = fs_err::read_dir(&input).unwrap();
+        assert_eq!(entries.count(), artifacts.len(), "nothing was written");
+    }
+}
+
 #[test]
 fn a_run_that_is_searched_for_cannot_be_one_whose_artifacts_are_here() {
     let kind = &KINDS[0];
