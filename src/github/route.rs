@@ -67,12 +67,6 @@ impl ApiUrl {
         }
         route
     }
-
-    /// Whether a URL from a response belongs to this API.
-    pub(super) fn has(&self, address: &str) -> bool {
-        let rest = address.strip_prefix(&*self.0);
-        rest.is_some_and(|rest| rest.starts_with('/'))
-    }
 }
 
 impl FromStr for ApiUrl {
@@ -112,16 +106,6 @@ impl FromStr for Workflow {
         );
         Ok(Self(name.into()))
     }
-}
-
-/// The URL of the next page, from the `Link` header of a response.
-pub(super) fn next_page(link: &str) -> Option<&str> {
-    link.split(',').find_map(|part| {
-        let (address, parameters) = part.trim().split_once(';')?;
-        let is_next = parameters.split(';').any(|it| it.trim() == "rel=\"next\"");
-        let address = address.trim().strip_prefix('<')?.strip_suffix('>')?;
-        is_next.then_some(address)
-    })
 }
 
 #[cfg(test)]
@@ -166,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_encoded_and_belongs_to_its_api() {
+    fn a_route_is_encoded() {
         let api: ApiUrl = "https://api.github.com/".parse().unwrap();
         let route = api.route(
             &["repos", "a", "b", "commits", "release/2.12 +x"],
@@ -176,14 +160,6 @@ mod tests {
             route,
             "https://api.github.com/repos/a/b/commits/release%2F2.12%20%2Bx?per_page=1"
         );
-        assert!(api.has(&route));
-        for other in [
-            "https://api.github.com.evil.org/x",
-            "https://evil.org/x",
-            "http://api.github.com/x",
-        ] {
-            assert!(!api.has(other), "{other}");
-        }
     }
 
     #[test]
@@ -231,19 +207,5 @@ mod tests {
         not the file of a workflow such as `multi_arch_ci.yml`: "../ci.yml"
         not the file of a workflow such as `multi_arch_ci.yml`: "ci.yml?x"
         "#);
-    }
-
-    #[test]
-    fn the_next_page_is_found_among_links() {
-        let link = "<https://h/r?page=1>; rel=\"prev\", <https://h/r?page=3>; rel=\"next\", <https://h/r?page=9>; rel=\"last\"";
-        assert_eq!(next_page(link), Some("https://h/r?page=3"));
-        for other in [
-            "",
-            "<https://h/r?page=1>; rel=\"first\"",
-            "https://h; rel=\"next\"",
-            "<https://h>",
-        ] {
-            assert_eq!(next_page(other), None, "{other}");
-        }
     }
 }

@@ -101,8 +101,8 @@ impl GitHub<'_> {
     /// The details of one run.
     pub fn run(&self, repository: &Repository, id: &RunId) -> Result<WorkflowRun> {
         let route = self.route(repository, &["actions", "runs", id.as_str()], "");
-        let (run, _) = self
-            .page(&route)
+        let run = self
+            .document(&route)
             .with_context(|| format!("failed to look up run `{id}` of `{repository}`"))?;
         WorkflowRun::read(&run, repository)
     }
@@ -135,7 +135,7 @@ impl GitHub<'_> {
     ) -> Result<String> {
         let route = self.route(repository, segments, "");
         let look_up = || -> Result<String> {
-            let (answer, _) = self.page(&route)?;
+            let answer = self.document(&route)?;
             let text = answer.pointer(pointer).and_then(Value::as_str);
             let strange = || self.strange(&route, &format!("it has no `{pointer}`"));
             text.map(str::to_owned).ok_or_else(strange)
@@ -230,6 +230,9 @@ impl GitHub<'_> {
 
     /// Calls `take` with each element of a list, page by page, until it returns that this page is
     /// enough. Returns how many elements there were, and how many the first page promises.
+    ///
+    /// A page with fewer elements than were asked for need not be the last one. So pages are
+    /// requested until all promised elements were there, or until one has nothing new.
     fn each(
         &self,
         first: &str,
@@ -238,10 +241,9 @@ impl GitHub<'_> {
         mut take: impl FnMut(&Value) -> Result<bool>,
     ) -> Result<(u64, u64)> {
         let (mut ids, mut promised) = (BTreeSet::new(), None);
-        let mut next = Some(first.to_owned());
-        for _ in 0..most_pages {
-            let Some(route) = next else { break };
-            let (page, further) = self.page(&route)?;
+        for number in 1..=most_pages {
+            let route = format!("{first}&page={number}");
+            let page = self.document(&route)?;
             let elements = page.get(list).and_then(Value::as_array);
             let elements =
                 elements.ok_or_else(|| self.strange(&route, &format!("it has no `{list}`")))?;
@@ -254,8 +256,10 @@ impl GitHub<'_> {
                     wants_more = take(element)?;
                 }
             }
-            // A server that repeats a page would make us list forever.
-            next = further.filter(|_| wants_more && ids.len() > known);
+            let is_all = promised.is_some_and(|promised| ids.len() as u64 >= promised);
+            if !wants_more || is_all || ids.len() == known {
+                break;
+            }
         }
         Ok((ids.len() as u64, promised.unwrap_or_default()))
     }

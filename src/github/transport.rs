@@ -13,7 +13,7 @@ use reqwest::{
 };
 use serde_json::Value;
 
-use super::route::{ApiUrl, next_page};
+use super::route::ApiUrl;
 use crate::{
     error::{Context as _, Error, Result, Secret, Stop, anyhow, hinted, last_cause},
     parallel,
@@ -136,16 +136,12 @@ impl<'a> GitHub<'a> {
         self.settings.api.route(&path, query)
     }
 
-    /// Requests a page. Returns it with the URL of the next one.
-    pub(super) fn page(&self, route: &str) -> Result<(Value, Option<String>)> {
+    /// Requests a JSON document.
+    pub(super) fn document(&self, route: &str) -> Result<Value> {
         let is_good = |status| (200..300).contains(&status);
         let answer = self.wait(self.ask(route, is_good))?;
         let value = serde_json::from_str(&answer.text);
-        let value = value.map_err(|error| self.strange(route, &error.to_string()))?;
-        let next = answer.header("link").and_then(next_page);
-        // A response must not make us send the token to another host.
-        let next = next.filter(|next| self.settings.api.has(next));
-        Ok((value, next.map(str::to_owned)))
+        value.map_err(|error| self.strange(route, &error.to_string()))
     }
 
     /// The URL that a route redirects to. Anyone can use it for the next minute, so it is a secret.

@@ -40,7 +40,7 @@ fn a_run_is_found_by_its_commit_or_its_pull_request() {
     fake.on("/repos/ROCm/TheRock/commits/v7", Reply::json(&commit(ABC)));
     fake.on("/repos/ROCm/TheRock/pulls/12", Reply::json(&pull(ABC)));
     fake.on(
-        &format!("{RUNS}?head_sha={ABC}&per_page=100"),
+        &format!("{RUNS}?head_sha={ABC}&per_page=100&page=1"),
         page(&[ended(7, "2026-01-01T00:00:00Z")]),
     );
     for how in ["--commit v7", "--pr 12"] {
@@ -60,7 +60,10 @@ fn the_newest_run_that_has_what_is_wanted_is_taken() {
         ended(9, "2026-01-03T00:00:00Z"),
         ended(8, "2026-01-02T00:00:00Z"),
     ];
-    fake.on(&format!("{RUNS}?branch=main&per_page=20"), page(&runs));
+    fake.on(
+        &format!("{RUNS}?branch=main&per_page=20&page=1"),
+        page(&runs),
+    );
     let fixture = Fixture::new();
     fs::create_dir(fixture.bucket().join("8-linux")).unwrap();
     fs::write(fixture.bucket().join("8-linux/blas_lib_gfx942.tar.zst"), "").unwrap();
@@ -87,7 +90,10 @@ fn the_newest_run_that_has_what_is_wanted_is_taken() {
 #[test]
 fn no_run_at_all_is_an_answer() {
     let fake = Fake::start();
-    fake.on(&format!("{RUNS}?branch=nowhere&per_page=20"), page(&[]));
+    fake.on(
+        &format!("{RUNS}?branch=nowhere&per_page=20&page=1"),
+        page(&[]),
+    );
     let said = fetch(&Fixture::new(), &fake, "--branch nowhere");
     assert_eq!(said.code, 1);
     insta::assert_snapshot!(said.stderr, @"

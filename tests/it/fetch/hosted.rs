@@ -384,7 +384,7 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
         .api
         .on("/repos/ROCm/TheRock/actions/runs/7", Reply::json(&own));
     denied.api.on(
-        "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100",
+        "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100&page=1",
         Reply::refusal(403, "Resource not accessible by integration"),
     );
     let said = nowhere.run_binary(&arguments.replace(&hosted.api.url(), &denied.api.url()));

@@ -231,12 +231,7 @@ impl Fake {
 
     /// Of the API.
     pub(crate) fn url(&self) -> String {
-        format!("{}{}", self.server(), self.prefix)
-    }
-
-    /// Of the pages.
-    pub(crate) fn server(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://127.0.0.1:{}{}", self.port, self.prefix)
     }
 
     /// The next reply for a path and its query.
