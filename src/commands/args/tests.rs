@@ -199,7 +199,7 @@ fn the_general_endpoint_stands_in_for_the_one_of_s3() {
     assert_eq!(endpoint(special), "http://b");
     assert_eq!(in_variable("", "").unwrap().endpoint, None);
     insta::assert_snapshot!(render(&in_variable("", "a").unwrap_err()), @"
-    error: not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
+    error: not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
 
     hint: `AWS_ENDPOINT_URL` is the address of an S3 server, or unset
     ");
@@ -214,7 +214,7 @@ fn bad_values_for_a_server_are_refused_in_words() {
     ]
     .map(refused);
     insta::assert_snapshot!(refused.join("\n"), @r#"
-    error: invalid value 'host:80' for '--endpoint-url <URL>': not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
+    error: invalid value 'host:80' for '--endpoint-url <URL>': not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
 
     error: invalid value 'us.east' for '--region <NAME>': not a region such as `us-east-2`: "us.east"
 

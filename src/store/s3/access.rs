@@ -6,7 +6,7 @@ use std::str::FromStr;
 use url::{Host, Url};
 
 use crate::{
-    error::{Invalid, Secret},
+    error::{Error, Invalid, Result, Secret, ensure},
     location::Location,
 };
 
@@ -64,11 +64,6 @@ pub enum Addressing {
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct Endpoint(Box<str>);
 
-/// Why a text is not an `Endpoint`. It does not repeat the text, which may hold a password.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not the address of a server such as `http://127.0.0.1:8333`: {0}")]
-pub struct InvalidEndpoint(&'static str);
-
 /// A region of S3: `us-east-2`.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct S3Region(Box<str>);
@@ -113,26 +108,21 @@ pub(super) fn is_private(url: &str) -> bool {
 }
 
 impl FromStr for Endpoint {
-    type Err = InvalidEndpoint;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let rest = text
-            .strip_prefix("https://")
-            .or_else(|| text.strip_prefix("http://"))
-            .ok_or(InvalidEndpoint("it begins with `http://` or `https://`"))?;
-        let host = rest.split('/').next().unwrap_or_default();
-        let reason = if host.is_empty() || host.starts_with(':') {
-            "it names a host"
-        } else if host.contains('@') {
-            "it names no user"
-        } else if rest.contains(['?', '#']) {
-            "it has no `?` and no `#`"
-        } else if !rest.chars().all(|c| c.is_ascii_graphic()) {
-            "it has only visible ASCII characters"
-        } else {
-            return Ok(Self(text.trim_end_matches('/').into()));
-        };
-        Err(InvalidEndpoint(reason))
+    fn from_str(text: &str) -> Result<Self> {
+        let is_web = text.starts_with("http://") || text.starts_with("https://");
+        let is_visible = text.chars().all(|c| c.is_ascii_graphic());
+        let url = Url::parse(text).ok().filter(|url| {
+            let has_user = !url.username().is_empty() || url.password().is_some();
+            is_web && is_visible && !has_user && url.query().or(url.fragment()).is_none()
+        });
+        // The error does not repeat the text, which may hold a password.
+        ensure!(
+            url.is_some(),
+            "not the address of a server such as `http://127.0.0.1:8333`, without a user or a query"
+        );
+        Ok(Self(text.trim_end_matches('/').into()))
     }
 }
 
@@ -200,16 +190,18 @@ mod tests {
             "http://user:secret@host",
             "http://host/?a=b",
             "http://ho st",
+            "http://host/a b",
         ];
-        insta::assert_snapshot!(refusals::<Endpoint>(&refused), @r"
-        not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
-        not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
-        not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
-        not the address of a server such as `http://127.0.0.1:8333`: it names a host
-        not the address of a server such as `http://127.0.0.1:8333`: it names a host
-        not the address of a server such as `http://127.0.0.1:8333`: it names no user
-        not the address of a server such as `http://127.0.0.1:8333`: it has no `?` and no `#`
-        not the address of a server such as `http://127.0.0.1:8333`: it has only visible ASCII characters
+        insta::assert_snapshot!(refusals::<Endpoint>(&refused), @"
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
+        not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
         ");
     }
 
