@@ -8,7 +8,7 @@ pub mod lock;
 
 use std::{
     ffi::{OsStr, OsString},
-    io::{self, Write},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::LazyLock,
     time::{Duration, SystemTime},
@@ -82,20 +82,10 @@ impl AtomicFile {
     }
 }
 
-impl Write for AtomicFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file().flush()
-    }
-}
-
 /// Writes a file atomically, replacing an existing one.
 pub fn write(target: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = AtomicFile::beside(target)?;
-    file.write_all(bytes.as_ref())?;
+    file.file().write_all(bytes.as_ref())?;
     file.replace(target)
 }
 
@@ -325,7 +315,7 @@ mod tests {
 
     fn file(target: &Path, text: &str) -> AtomicFile {
         let mut file = AtomicFile::beside(target).unwrap();
-        file.write_all(text.as_bytes()).unwrap();
+        file.file().write_all(text.as_bytes()).unwrap();
         file
     }
 

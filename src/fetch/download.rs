@@ -148,7 +148,7 @@ impl Ground<'_> {
         }
         fs_err::create_dir_all(self.directory)?;
         let mut file = AtomicFile::beside(&self.directory.join(archive.name.file_name()))?;
-        let mut writer = io::BufWriter::with_capacity(BUFFER, &mut file);
+        let mut writer = io::BufWriter::with_capacity(BUFFER, file.file());
         io::copy(content, &mut writer)?;
         writer.flush()?;
         drop(writer);

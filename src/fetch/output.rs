@@ -237,7 +237,7 @@ impl FetchState {
         // than one for each file.
         let write = || -> io::Result<()> {
             let mut file = AtomicFile::beside(&path)?;
-            file.write_all(text.as_bytes())?;
+            file.file().write_all(text.as_bytes())?;
             sync_file_system(&self.directory)?;
             file.replace(&path)
         };

@@ -251,7 +251,7 @@ fn fill(file: &mut AtomicFile, body: &dyn Body) -> io::Result<(Sha256, u64)> {
             return Ok(hasher.finish());
         }
         hasher.write_all(bytes)?;
-        file.write_all(bytes)?;
+        file.file().write_all(bytes)?;
         let count = bytes.len();
         reader.consume(count);
     }
