@@ -9,6 +9,7 @@ use std::{
 
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
+use walkdir::WalkDir;
 
 use super::source::ArtifactArchive;
 use crate::{
@@ -324,19 +325,15 @@ impl PathExtent {
     /// `None` if nothing exists at the path, or if something in it is removed meanwhile.
     pub(super) fn of(path: &Path) -> Result<Option<Self>> {
         let mut extent = Self::default();
-        let mut paths = vec![path.to_owned()];
-        while let Some(path) = paths.pop() {
-            let found = match fs::symlink_metadata(&path) {
+        for entry in WalkDir::new(path).follow_root_links(false) {
+            let found = entry.and_then(|entry| entry.metadata());
+            let found = match found.map_err(io::Error::from) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 found => found?,
             };
-            if found.is_dir() {
-                for entry in fs::read_dir(&path)? {
-                    paths.push(entry?.path());
-                }
-            } else if found.is_symlink() {
+            if found.is_symlink() {
                 extent.links += 1;
-            } else {
+            } else if !found.is_dir() {
                 extent.files += 1;
                 extent.bytes += found.len();
             }
