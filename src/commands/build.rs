@@ -57,19 +57,14 @@ pub struct BuildArgs {
     /// Replace the packages of another set in DEST/dist
     #[arg(long)]
     pub clean: bool,
-    #[command(flatten)]
-    upstream: Upstream,
-}
-
-/// Flags of `build_python_packages.py` that ask for what is done anyway.
-#[derive(Clone, Debug, clap::Args)]
-struct Upstream {
+    // A flag of `build_python_packages.py` that asks for what is done anyway.
     #[arg(long, hide = true, conflicts_with = "plan")]
     build_packages: bool,
 }
 
 /// What is built, and how; `pipeline` asks the same.
 #[derive(Clone, Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct BuildInputs {
     /// Version of the packages (default: the version in the build's manifest)
     #[arg(long, value_name = "VERSION", value_parser = version)]
@@ -105,8 +100,11 @@ pub struct BuildInputs {
     /// `profiler,rpp,hipsparselt`
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub without: Vec<String>,
-    #[command(flatten)]
-    tarball: Tarball,
+    // Upstream's spelling of `--devel-compression`.
+    #[arg(long, hide = true, overrides_with = "no_devel_tarball_compression")]
+    devel_tarball_compression: bool,
+    #[arg(long, hide = true, overrides_with = "devel_tarball_compression")]
+    no_devel_tarball_compression: bool,
     #[arg(long, hide = true, overrides_with = "no_wheel_compression")]
     wheel_compression: bool,
     #[arg(long, hide = true, overrides_with = "wheel_compression")]
@@ -116,15 +114,6 @@ pub struct BuildInputs {
     source_date_epoch: u64,
     #[command(flatten)]
     pub jobs: Jobs,
-}
-
-/// How upstream spells `--devel-compression`.
-#[derive(Clone, Debug, clap::Args)]
-struct Tarball {
-    #[arg(long, hide = true, overrides_with = "no_devel_tarball_compression")]
-    devel_tarball_compression: bool,
-    #[arg(long, hide = true, overrides_with = "devel_tarball_compression")]
-    no_devel_tarball_compression: bool,
 }
 
 pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
@@ -213,10 +202,10 @@ impl BuildInputs {
                 .context("failed to read `--wheel-platform-tag`")?,
             on_collision: self.on_collision,
             kpack: self.kpack,
-            devel_packing: match &self.tarball {
-                it if it.no_devel_tarball_compression => SdkTreePacking::Tar,
-                it if it.devel_tarball_compression => SdkTreePacking::TarXz,
-                _ => self.devel_compression,
+            devel_packing: match self.devel_compression {
+                _ if self.no_devel_tarball_compression => SdkTreePacking::Tar,
+                _ if self.devel_tarball_compression => SdkTreePacking::TarXz,
+                packing => packing,
             },
             settings: AssembleSettings {
                 time: self.source_date_epoch,
