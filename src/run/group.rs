@@ -29,11 +29,7 @@ pub struct ArtifactGroup(Box<str>);
 impl ArtifactGroup {
     /// Whether the group is for all families.
     pub fn is_for_all(&self) -> bool {
-        self.is_empty() || self.0.starts_with(MULTI_ARCH)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_empty() || self.0.starts_with(MULTI_ARCH)
     }
 
     pub fn as_str(&self) -> &str {
@@ -131,7 +127,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<ArtifactGroup>().unwrap().to_string(), text);
         }
-        assert!(ArtifactGroup::default().is_empty());
+        assert_eq!(ArtifactGroup::default().as_str(), "");
     }
 
     #[test]
