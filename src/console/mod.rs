@@ -34,7 +34,7 @@ use self::settings::{LogReader, Show, Verbosity};
 pub use self::{
     progress::Progress,
     quantity::{few, many, size, took},
-    settings::{ColorChoice, ConsoleSettings, Options, OutputFormat},
+    settings::{ConsoleSettings, Options, OutputFormat},
     workflow::{Annotation, AnnotationLevel},
 };
 use crate::error::{self, Context, Error, Exit, Result, Stop};

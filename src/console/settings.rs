@@ -1,6 +1,6 @@
 //! Settings of the console, derived from flags, environment variables and the terminal.
 
-use clap::{ArgAction, ValueEnum};
+use clap::{ArgAction, ColorChoice, ValueEnum};
 
 /// The format of the results on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -13,15 +13,6 @@ pub enum OutputFormat {
     Github,
     /// SARIF 2.1.0 for code scanning; only for `check`.
     Sarif,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ColorChoice {
-    /// Colors on a terminal and in GitHub Actions.
-    #[default]
-    Auto,
-    Always,
-    Never,
 }
 
 /// The flags that every command has.
@@ -37,7 +28,8 @@ pub struct Options {
     /// Output format on stdout (default: `github` in GitHub Actions, else `text`)
     #[arg(long, global = true, value_name = "FORMAT")]
     pub format: Option<OutputFormat>,
-    /// When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too
+    /// When to use colors (default: on a terminal and in GitHub Actions); `NO_COLOR` and
+    /// `CLICOLOR_FORCE` are read too
     #[arg(long, global = true, value_name = "WHEN")]
     pub color: Option<ColorChoice>,
     /// Print no progress

@@ -85,8 +85,9 @@ fn help_is_data() {
       -v, --verbose...       Print more details [env: ROCWHEEL_VERBOSE]
           --format <FORMAT>  Output format on stdout (default: `github` in GitHub Actions, else `text`)
                              [env: ROCWHEEL_FORMAT] [possible values: text, json, github, sarif]
-          --color <WHEN>     When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too [env:
-                             ROCWHEEL_COLOR] [possible values: auto, always, never]
+          --color <WHEN>     When to use colors (default: on a terminal and in GitHub Actions);
+                             `NO_COLOR` and `CLICOLOR_FORCE` are read too [env: ROCWHEEL_COLOR]
+                             [possible values: auto, always, never]
           --no-progress      Print no progress [env: ROCWHEEL_NO_PROGRESS]
 
     Examples:
@@ -144,14 +145,11 @@ fn the_help_of_a_command_names_every_variable() {
               [env: ROCWHEEL_FORMAT]
 
           --color <WHEN>
-              When to use colors; `NO_COLOR` and `CLICOLOR_FORCE` are read too
-
-              Possible values:
-              - auto:   Colors on a terminal and in GitHub Actions
-              - always
-              - never
+              When to use colors (default: on a terminal and in GitHub Actions); `NO_COLOR` and
+              `CLICOLOR_FORCE` are read too
               
               [env: ROCWHEEL_COLOR]
+              [possible values: auto, always, never]
 
           --no-progress
               Print no progress
