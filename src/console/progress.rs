@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::{
     Talk, UNDER_WAY, one_line,
-    quantity::{size, took},
+    quantity::{rate, size, took},
     settings::Show,
 };
 
@@ -133,13 +133,11 @@ fn facts(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> String
 
 /// `, 1.00 MiB/s, 41 s left`; empty in the first second.
 fn speed(done: u64, total: Option<u64>, elapsed: Duration) -> String {
-    if elapsed < Duration::from_secs(1) {
+    let Some(rate) = rate(done, elapsed) else {
         return String::new();
-    }
-    let rate = u128::from(done) * 1000 / elapsed.as_millis().max(1);
-    let left = u128::from(total.unwrap_or(done).saturating_sub(done)).checked_div(rate);
-    let left = left.and_then(|left| u64::try_from(left).ok());
-    let rate = size(u64::try_from(rate).unwrap_or(u64::MAX));
+    };
+    let left = total.unwrap_or(done).saturating_sub(done).checked_div(rate);
+    let rate = size(rate);
     match left.filter(|left| (1..LONGEST_LEFT).contains(left)) {
         Some(left) => format!(", {rate}/s, {} left", took(Duration::from_secs(left))),
         None => format!(", {rate}/s"),

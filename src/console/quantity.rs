@@ -32,6 +32,12 @@ pub fn took(time: Duration) -> String {
     }
 }
 
+/// Bytes per second; `None` in the first second, which is too short to measure.
+pub fn rate(bytes: u64, time: Duration) -> Option<u64> {
+    let rate = (u128::from(bytes) * 1000).checked_div(time.as_millis())?;
+    (time >= Duration::from_secs(1)).then(|| u64::try_from(rate).unwrap_or(u64::MAX))
+}
+
 /// How many names `few` lists.
 const MOST_NAMES: usize = 6;
 

@@ -26,7 +26,7 @@ use crate::{
         self,
         lock::{Lock, LockPurpose},
     },
-    console::{World, few, many, size, took},
+    console::{World, few, many, rate, size, took},
     error::{Error, Hint as _, No, Result, TimeOver, anyhow, hinted, hints, one_line},
     package::catalog::Catalog,
     parallel,
@@ -407,14 +407,8 @@ impl Serialize for FetchJob<'_> {
 
 /// `in 2.0 s, 5.00 MiB/s`; only the time if there is nothing to measure.
 fn speed(bytes: u64, time: Duration) -> String {
-    let rate = u128::from(bytes) * 1000;
-    match rate.checked_div(time.as_millis()) {
-        Some(rate) if time >= Duration::from_secs(1) => {
-            let rate = size(u64::try_from(rate).unwrap_or(u64::MAX));
-            format!("in {}, {rate}/s", took(time))
-        }
-        _ => format!("in {}", took(time)),
-    }
+    let rate = rate(bytes, time).map(|rate| format!(", {}/s", size(rate)));
+    format!("in {}{}", took(time), rate.unwrap_or_default())
 }
 
 /// One error for all failed parcels, with one line for each.
