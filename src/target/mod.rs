@@ -1,10 +1,10 @@
 //! What code is built for: a target (`gfx942`), a family of targets (`gfx94X-dcgpu`), or every GPU.
 
-use std::{borrow::Borrow, cmp::Ordering, str::FromStr};
+use std::{cmp::Ordering, str::FromStr};
 
 use derive_more::{Display, From};
 
-use crate::error::Invalid;
+use crate::error::{Invalid, as_text};
 
 mod table;
 mod view;
@@ -23,6 +23,8 @@ pub struct Target(Box<str>);
 /// target.
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Family(Box<str>);
+
+as_text!(Target, Family);
 
 /// What an artifact is built for. Scopes of all kinds are ordered by their text.
 #[derive(Clone, Debug, Display, From, PartialEq, Eq, Hash)]
@@ -159,18 +161,6 @@ impl Ord for Scope {
 impl PartialOrd for Scope {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl Borrow<str> for Target {
-    fn borrow(&self) -> &str {
-        self.as_str()
-    }
-}
-
-impl Borrow<str> for Family {
-    fn borrow(&self) -> &str {
-        self.as_str()
     }
 }
 

@@ -13,32 +13,23 @@ static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
 });
 
 /// All known targets with their products and families, in the order of `target.toml`.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TargetTable {
+    #[serde(rename = "targets")]
     rows: Vec<TargetRow>,
     /// All families without duplicates, in order of first mention.
+    #[serde(skip)]
     families: Vec<Family>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct TargetRow {
+    #[serde(rename = "name")]
     target: Target,
     product: String,
     families: Vec<Family>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTable {
-    targets: Vec<RawRow>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawRow {
-    name: String,
-    product: String,
-    families: Vec<String>,
 }
 
 /// Names that are neither a known target nor a family.
@@ -66,15 +57,29 @@ impl TargetTable {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let raw: RawTable = toml::from_str(text).context("failed to read the target table")?;
-        ensure!(!raw.targets.is_empty(), "a target table without targets");
-        let rows: Vec<TargetRow> = raw.targets.into_iter().map(row).try_collect()?;
-        if let Some(twice) = rows.iter().map(|row| &row.target).duplicates().next() {
+        let mut table: Self = toml::from_str(text).context("failed to read the target table")?;
+        ensure!(!table.rows.is_empty(), "a target table without targets");
+        for row in &table.rows {
+            let target = &row.target;
+            ensure!(
+                *target == target.base(),
+                "a row for a target with features: `{target}`"
+            );
+            ensure!(
+                !row.product.trim().is_empty(),
+                "a target without a product: `{target}`"
+            );
+            ensure!(
+                row.families.iter().all_unique(),
+                "a family named twice for `{target}`"
+            );
+        }
+        if let Some(twice) = table.known().duplicates().next() {
             bail!("two rows for one target: `{twice}`");
         }
-        let families = rows.iter().flat_map(|row| &row.families);
-        let families = families.unique().cloned().collect();
-        Ok(Self { rows, families })
+        let families = table.rows.iter().flat_map(|row| &row.families);
+        table.families = families.unique().cloned().collect();
+        Ok(table)
     }
 
     /// All targets, without features.
@@ -162,34 +167,6 @@ impl TargetTable {
         };
         UnknownFamilies { names, hint }
     }
-}
-
-fn row(raw: RawRow) -> Result<TargetRow> {
-    let target: Target = raw
-        .name
-        .parse()
-        .context("failed to read the target table")?;
-    ensure!(
-        target == target.base(),
-        "a row for a target with features: `{target}`"
-    );
-    ensure!(
-        !raw.product.trim().is_empty(),
-        "a target without a product: `{target}`"
-    );
-    let families = raw.families.iter().map(|name| name.parse());
-    let families: Vec<Family> = families
-        .try_collect()
-        .with_context(|| format!("failed to read the target table's row `{target}`"))?;
-    ensure!(
-        families.iter().all_unique(),
-        "a family named twice for `{target}`"
-    );
-    Ok(TargetRow {
-        families,
-        target,
-        product: raw.product,
-    })
 }
 
 fn quoted<T: Display>(names: impl IntoIterator<Item = T>, separator: &str) -> String {
@@ -363,10 +340,20 @@ mod tests {
           |            ^^^^^^^^^^^^^^^^^^^
         missing field `product`
 
-        failed to read the target table: not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx94X"
+        failed to read the target table: TOML parse error at line 1, column 21
+          |
+        1 | targets = [{ name = "gfx94X", product = "p", families = [] }]
+          |                     ^^^^^^^^
+        not a GPU target such as `gfx942` or `gfx942:xnack+`: "gfx94X"
+
         a row for a target with features: `gfx942:xnack+`
         a target without a product: `gfx942`
-        failed to read the target table's row `gfx942`: not a name for a family: "gfx950"
+        failed to read the target table: TOML parse error at line 1, column 57
+          |
+        1 | targets = [{ name = "gfx942", product = "p", families = ['gfx950'] }]
+          |                                                         ^^^^^^^^^^
+        not a name for a family: "gfx950"
+
         a family named twice for `gfx942`
         two rows for one target: `gfx942`
         "#);
