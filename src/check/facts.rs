@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use derive_more::AsRef;
+use derive_more::{AsRef, Deref};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -21,8 +21,7 @@ use crate::{
     },
     set::{PublishedFacts, is_ours},
     target::Target,
-    version::Version,
-    wheel::{DistName, Metadata, SdistFilename, WheelFilename},
+    wheel::{Metadata, PackageFilename},
 };
 
 /// All packages of a set, and what its pages say about them.
@@ -37,43 +36,48 @@ pub struct SetFacts {
 }
 
 /// What wheels and sdists have in common.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckedPackage<'a> {
-    /// The file name, with the directory of its family if it has one.
-    pub file: &'a str,
-    /// Name and version. `None` if the file name is invalid.
-    pub identity: Option<(&'a DistName, &'a Version)>,
-    /// The platform tag of a wheel.
-    pub platform: Option<&'a str>,
-    /// Digest and length of the file itself, if it was hashed.
-    pub digest: Option<(Sha256, u64)>,
-}
-
-impl<'a> CheckedPackage<'a> {
-    /// Whether it is one of the ROCm packages, or has an invalid name.
-    pub fn is_ours(&self) -> bool {
-        self.identity.is_none_or(|(name, _)| is_ours(name))
-    }
-
-    /// The directory of its family.
-    pub fn family(&self) -> Option<&'a str> {
-        Some(self.file.split_once('/')?.0)
-    }
-}
-
 #[derive(Debug, AsRef)]
-pub struct WheelFile {
+pub struct CheckedPackage {
     /// The file name, with the directory of its family if it has one.
     #[as_ref(str)]
     pub file: String,
     pub size: u64,
-    pub name: Result<WheelFilename, String>,
+    pub name: Result<PackageFilename, String>,
+    /// Digest and length of the file itself, if the caller asked for them.
+    pub digest: Option<(Sha256, u64)>,
+}
+
+impl CheckedPackage {
+    /// Whether it is one of the ROCm packages, or has an invalid name.
+    pub fn is_ours(&self) -> bool {
+        self.identity().is_none_or(|it| is_ours(&it.name))
+    }
+
+    /// The directory of its family.
+    pub fn family(&self) -> Option<&str> {
+        Some(self.file.split_once('/')?.0)
+    }
+
+    /// Name and version. `None` if the file name is invalid.
+    pub fn identity(&self) -> Option<&PackageFilename> {
+        self.name.as_ref().ok()
+    }
+
+    /// The platform tag of a wheel.
+    pub fn platform(&self) -> Option<&str> {
+        Some(self.identity()?.tag.as_ref()?.platform())
+    }
+}
+
+#[derive(Debug, AsRef, Deref)]
+pub struct WheelFile {
+    #[as_ref(str)]
+    #[deref]
+    pub package: CheckedPackage,
     /// Defects of the archive itself.
     pub faults: Vec<ArchiveFault>,
     pub members: Vec<MemberFacts>,
     pub devel: Option<DevelTree>,
-    /// Digest and length of the file itself, if the caller asked for them.
-    pub digest: Option<(Sha256, u64)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -220,16 +224,13 @@ pub struct DevelEntry {
     pub content: Option<ContentFacts>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deref)]
 pub struct SdistFile {
-    pub file: String,
-    pub size: u64,
-    pub name: Result<SdistFilename, String>,
+    #[deref]
+    pub package: CheckedPackage,
     pub metadata: Result<Metadata, String>,
     /// Whether the copies of PKG-INFO in `*.egg-info` have the same bytes.
     pub copies_agree: bool,
-    /// Digest and length of the file itself.
-    pub digest: Option<(Sha256, u64)>,
     /// The files by their path below the top directory.
     pub files: BTreeMap<String, ContentFacts>,
 }
@@ -244,32 +245,12 @@ impl SdistFile {
         let text = file.and_then(|it| str::from_utf8(it.kept.as_deref()?).ok());
         text.is_some_and(|text| text.contains(TABLES))
     }
-
-    pub fn facts(&self) -> CheckedPackage<'_> {
-        let name = self.name.as_ref().ok();
-        CheckedPackage {
-            file: &self.file,
-            identity: name.map(|name| (&name.name, &name.version)),
-            platform: None,
-            digest: self.digest,
-        }
-    }
 }
 
 impl WheelFile {
-    pub fn facts(&self) -> CheckedPackage<'_> {
-        let name = self.name.as_ref().ok();
-        CheckedPackage {
-            file: &self.file,
-            identity: name.map(|name| (&name.name, &name.version)),
-            platform: name.map(|name| name.tag.platform()),
-            digest: self.digest,
-        }
-    }
-
     /// The normalized name of its project. `None` if the file name is invalid.
     pub fn project(&self) -> Option<&str> {
-        Some(self.name.as_ref().ok()?.name.normalized())
+        Some(self.identity()?.name.normalized())
     }
 
     /// The members that could be read.
@@ -368,21 +349,21 @@ impl SetFacts {
     /// The set without the packages of other projects. Packages with invalid names stay.
     #[must_use]
     pub fn ours(&self) -> Self {
-        self.filtered(|&package| package.is_ours())
+        self.filtered(CheckedPackage::is_ours)
     }
 
     /// The set with some of its packages.
-    pub(super) fn filtered(&self, is_kept: impl Fn(&CheckedPackage<'_>) -> bool) -> Self {
+    pub(super) fn filtered(&self, is_kept: impl Fn(&CheckedPackage) -> bool) -> Self {
         let mut set = self.clone();
-        set.wheels.retain(|wheel| is_kept(&wheel.facts()));
-        set.sdists.retain(|sdist| is_kept(&sdist.facts()));
+        set.wheels.retain(|wheel| is_kept(wheel));
+        set.sdists.retain(|sdist| is_kept(sdist));
         set
     }
 
     /// All wheels, then all sdists.
-    pub fn packages(&self) -> impl Iterator<Item = CheckedPackage<'_>> {
-        let wheels = self.wheels.iter().map(|wheel| wheel.facts());
-        wheels.chain(self.sdists.iter().map(|sdist| sdist.facts()))
+    pub fn packages(&self) -> impl Iterator<Item = &CheckedPackage> {
+        let wheels = self.wheels.iter().map(|wheel| &wheel.package);
+        wheels.chain(self.sdists.iter().map(|sdist| &sdist.package))
     }
 
     /// The members of all wheels.
@@ -415,8 +396,8 @@ impl SetFacts {
     /// The selector: the `rocm` sdist, whose extras select the other packages.
     pub fn selector(&self) -> Option<&SdistFile> {
         let mut sdists = self.sdists.iter().map(Arc::as_ref);
-        let is_named = |name: &SdistFilename| name.name.normalized() == "rocm";
-        sdists.find(|sdist| sdist.name.as_ref().is_ok_and(is_named))
+        let is_named = |it: &PackageFilename| it.name.normalized() == "rocm";
+        sdists.find(|sdist| sdist.identity().is_some_and(is_named))
     }
 
     /// The first `_dist_info.py` with the tables of our builds; each package contains the same
@@ -438,7 +419,7 @@ impl SetFacts {
     /// The platforms of the wheels, as values of `sys_platform`.
     pub fn platforms(&self) -> Vec<&'static str> {
         let is_for = |mark: &str| {
-            let mut tags = self.packages().filter_map(|it| it.platform);
+            let mut tags = self.packages().filter_map(CheckedPackage::platform);
             tags.any(|tag| tag.contains(mark))
         };
         let known = [("linux", "linux"), ("win", "win32")];

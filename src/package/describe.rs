@@ -21,7 +21,7 @@ use crate::{
     relpath::RelPath,
     target::Scope,
     version::Version,
-    wheel::{self, SdistFilename, WheelFilename},
+    wheel::{self, PackageFilename},
 };
 
 /// What is the same in all packages of a set.
@@ -90,7 +90,7 @@ impl Describer<'_> {
             ..self.info.clone()
         };
         let label = self.label(spec, family);
-        let name = SdistFilename::new(&label.dist.parse()?, &self.request.version);
+        let name = PackageFilename::new(label.dist.parse()?, &self.request.version, None);
         Ok(PackagePlan {
             label,
             file_name: name.to_string(),
@@ -136,7 +136,7 @@ impl Describer<'_> {
         requires: &[String],
     ) -> Result<PackagePlan> {
         let (version, tag) = (&self.request.version, &self.request.options.tag);
-        let filename = WheelFilename::new(&label.dist.parse()?, version, tag);
+        let filename = PackageFilename::new(label.dist.parse()?, version, Some(tag));
         let mut texts = vec![
             ("METADATA", self.metadata(spec, &label, requires)),
             ("WHEEL", wheel::wheel_text(tag)),

@@ -19,7 +19,7 @@ use crate::{
     run::Platform,
     target::{Scope, Target},
     version::Version,
-    wheel::{SdistFilename, Tag, WheelCompression, WheelFilename},
+    wheel::{PackageFilename, Tag, WheelCompression},
 };
 
 /// 1980-01-01 in seconds since 1970: the earliest timestamp of the ZIP format (APPNOTE 6.3, MS-DOS
@@ -169,13 +169,10 @@ impl Request<'_> {
                     continue;
                 }
                 let dist = spec.dist_name(mode, scope);
-                let (name, is_wheel) = (dist.parse()?, spec.kind != PackageKind::Selector);
+                let is_wheel = spec.kind != PackageKind::Selector;
+                let tag = is_wheel.then_some(&self.options.tag);
                 all.push(Expected {
-                    filename: if is_wheel {
-                        WheelFilename::new(&name, version, &self.options.tag).to_string()
-                    } else {
-                        SdistFilename::new(&name, version).to_string()
-                    },
+                    filename: PackageFilename::new(dist.parse()?, version, tag).to_string(),
                     dist,
                     version: version.clone(),
                     is_wheel,

@@ -31,7 +31,7 @@ use crate::{
     parallel,
     run::ArtifactGroup,
     store::{Ranged, Span},
-    wheel::{self, Metadata, SdistFilename, WheelFilename},
+    wheel::{self, Metadata, PackageFilename},
 };
 
 /// The coarsest resolution of modification times, in nanoseconds. Within it a file can change and
@@ -324,24 +324,20 @@ fn in_utc(time: SystemTime) -> Option<String> {
 /// The file name must say the same project and version, because installers choose a file by its
 /// name.
 fn package_metadata(file: impl Read + Seek, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
-    let (text, project, version) = if is_wheel(name) {
-        let name: WheelFilename = name.parse()?;
-        let text = wheel::read_metadata(file, LONGEST_METADATA);
-        let text = text.context("failed to read METADATA")?;
-        (text, name.name, name.version)
+    let outside: PackageFilename = name.parse()?;
+    let text = if is_wheel(name) {
+        wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")?
     } else {
-        let name: SdistFilename = name.parse()?;
-        let text = sdist_metadata(file, name.top()).context("failed to read PKG-INFO")?;
-        (text, name.name, name.version)
+        sdist_metadata(file, outside.top()).context("failed to read PKG-INFO")?
     };
     let inside = Metadata::parse(&text)?;
     ensure!(
-        inside.name == project,
+        inside.name == outside.name,
         "its metadata is that of another project: `{}`",
         inside.name
     );
     ensure!(
-        inside.version == version,
+        inside.version == outside.version,
         "its metadata is that of another version: `{}`",
         inside.version
     );

@@ -13,7 +13,7 @@ use crate::{
     run::{ArtifactGroup, Platform, Repository, Run, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
-    wheel::{DistName, SdistFilename, WheelFilename},
+    wheel::{DistName, PackageFilename},
 };
 
 /// The version of the format.
@@ -389,14 +389,8 @@ pub(super) fn is_package(name: &str) -> bool {
 
 /// Project and version of a package, from its file name. `None` if the name is invalid.
 pub fn identity(file: &str) -> Option<(DistName, Version)> {
-    let file = file.rsplit('/').next()?;
-    if is_wheel(file) {
-        let name: WheelFilename = file.parse().ok()?;
-        Some((name.name, name.version))
-    } else {
-        let name: SdistFilename = file.parse().ok()?;
-        Some((name.name, name.version))
-    }
+    let name: PackageFilename = file.rsplit('/').next()?.parse().ok()?;
+    Some((name.name, name.version))
 }
 
 #[cfg(test)]

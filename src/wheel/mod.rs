@@ -11,7 +11,7 @@ pub mod writer;
 
 pub use deflate::{Deflater, WheelCompression};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
-pub use name::{DistName, SdistFilename, Tag, WheelFilename};
+pub use name::{DistName, PackageFilename, Tag};
 pub use reader::read_metadata;
 pub use record::Record;
 pub use writer::{FileMode, StorageMethod, Timestamp, WheelMember, ZipWriter};

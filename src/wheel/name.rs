@@ -92,56 +92,39 @@ impl FromStr for Tag {
     }
 }
 
-/// The file name of a wheel, `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl`.
+/// The file name of a wheel, `rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl`, or of an sdist,
+/// `rocm-7.13.0.tar.gz`.
 ///
 /// A parsed name is displayed exactly as it was, even if it is not normalized: it names a file that
 /// exists.
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[display("{text}")]
-pub struct WheelFilename {
+pub struct PackageFilename {
     text: String,
     pub name: DistName,
     pub version: Version,
-    pub tag: Tag,
+    /// `None` for an sdist.
+    pub tag: Option<Tag>,
 }
 
-/// The file name of an sdist, `rocm-7.13.0.tar.gz`; displayed as it was, like that of a wheel.
-#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[display("{text}")]
-pub struct SdistFilename {
-    text: String,
-    pub name: DistName,
-    pub version: Version,
-}
-
-impl WheelFilename {
-    /// The normalized file name for a name, a version and a tag.
-    pub fn new(name: &DistName, version: &Version, tag: &Tag) -> Self {
+impl PackageFilename {
+    /// The normalized file name for a name, a version, and the tag of a wheel.
+    pub fn new(name: DistName, version: &Version, tag: Option<&Tag>) -> Self {
+        let end = tag.map_or(".tar.gz".to_owned(), |tag| format!("-{tag}.whl"));
         Self {
-            text: format!("{}-{tag}.whl", stem(name, version)),
-            name: name.clone(),
+            text: stem(&name, version) + &end,
+            name,
             version: version.clone(),
-            tag: tag.clone(),
+            tag: tag.cloned(),
         }
     }
 
-    /// The directory of the wheel's metadata, `rocm_sdk_core-7.13.0.dist-info`.
+    /// The directory of the metadata of a wheel, `rocm_sdk_core-7.13.0.dist-info`.
     pub fn dist_info(&self) -> String {
-        format!("{}.dist-info", stem(&self.name, &self.version))
-    }
-}
-
-impl SdistFilename {
-    /// The normalized file name for a name and a version.
-    pub fn new(name: &DistName, version: &Version) -> Self {
-        Self {
-            text: format!("{}.tar.gz", stem(name, version)),
-            name: name.clone(),
-            version: version.clone(),
-        }
+        stem(&self.name, &self.version) + ".dist-info"
     }
 
-    /// The top directory of the archive, `rocm-7.13.0`.
+    /// The top directory of an sdist, `rocm-7.13.0`.
     pub fn top(&self) -> &str {
         self.text.strip_suffix(".tar.gz").unwrap_or(&self.text)
     }
@@ -153,55 +136,46 @@ fn stem(name: &DistName, version: &Version) -> String {
     format!("{}-{}", name.filename_form(), version.filename_form())
 }
 
-impl FromStr for WheelFilename {
+impl FromStr for PackageFilename {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        let sdist = text.strip_suffix(".tar.gz");
         let parse = || -> Result<Self> {
-            let stem = text.strip_suffix(".whl").context("no `.whl` at its end")?;
-            let parts: Vec<&str> = stem.split('-').collect();
-            ensure!(
-                matches!(parts.len(), 5 | 6),
-                "five or six parts between hyphens expected, not {}",
-                parts.len()
-            );
-            let (build, tag) = parts[2..].split_at(parts.len() - 5);
-            for build in build {
-                let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+            let (name, version, tag) = if let Some(stem) = sdist {
+                // Names of older sdists may contain hyphens, but versions never do: split at the
+                // last one.
+                let parts = stem.rsplit_once('-');
+                let (name, version) = parts.context("no hyphen before a version")?;
+                (name, version, None)
+            } else {
+                let stem = text.strip_suffix(".whl").context("no `.whl` at its end")?;
+                let parts: Vec<&str> = stem.split('-').collect();
                 ensure!(
-                    build.starts_with(|c: char| c.is_ascii_digit()) && build.chars().all(is_inner),
-                    "a build number is a digit, then letters, digits, `_` and `.`: {build:?}"
+                    matches!(parts.len(), 5 | 6),
+                    "five or six parts between hyphens expected, not {}",
+                    parts.len()
                 );
-            }
-            Ok(Self {
-                text: text.to_owned(),
-                name: parts[0].parse()?,
-                version: parts[1].parse()?,
-                tag: tag.join("-").parse()?,
-            })
-        };
-        parse().with_context(|| format!("not the file name of a wheel: {text:?}"))
-    }
-}
-
-impl FromStr for SdistFilename {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let parse = || -> Result<Self> {
-            let stem = text.strip_suffix(".tar.gz");
-            let stem = stem.context("no `.tar.gz` at its end")?;
-            // Names of older sdists may contain hyphens, but versions never do: split at the last
-            // one.
-            let parts = stem.rsplit_once('-');
-            let (name, version) = parts.context("no hyphen before a version")?;
+                let (build, tag) = parts[2..].split_at(parts.len() - 5);
+                for build in build {
+                    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+                    ensure!(
+                        build.starts_with(|c: char| c.is_ascii_digit())
+                            && build.chars().all(is_inner),
+                        "a build number is a digit, then letters, digits, `_` and `.`: {build:?}"
+                    );
+                }
+                (parts[0], parts[1], Some(tag.join("-").parse()?))
+            };
             Ok(Self {
                 text: text.to_owned(),
                 name: name.parse()?,
                 version: version.parse()?,
+                tag,
             })
         };
-        parse().with_context(|| format!("not the file name of an sdist: {text:?}"))
+        let kind = sdist.map_or("a wheel", |_| "an sdist");
+        parse().with_context(|| format!("not the file name of {kind}: {text:?}"))
     }
 }
 
@@ -285,7 +259,7 @@ mod tests {
         "#);
     }
 
-    fn wheel(text: &str) -> WheelFilename {
+    fn parsed(text: &str) -> PackageFilename {
         text.parse().unwrap()
     }
 
@@ -294,39 +268,40 @@ mod tests {
         let name: DistName = "rocm-sdk-libraries-gfx94X-dcgpu".parse().unwrap();
         let version: Version = "10.1.0.dev0+ABC-def".parse().unwrap();
         let tag: Tag = "py3-none-linux_x86_64".parse().unwrap();
-        let filename = WheelFilename::new(&name, &version, &tag);
+        let filename = PackageFilename::new(name, &version, Some(&tag));
         assert_eq!(
             filename.to_string(),
             "rocm_sdk_libraries_gfx94x_dcgpu-10.1.0.dev0+abc.def-py3-none-linux_x86_64.whl"
         );
-        assert_eq!(wheel(&filename.to_string()), filename);
+        assert_eq!(parsed(&filename.to_string()), filename);
         assert_eq!(
             filename.dist_info(),
             "rocm_sdk_libraries_gfx94x_dcgpu-10.1.0.dev0+abc.def.dist-info"
         );
-        let sdist = SdistFilename::new(&"ROCm".parse().unwrap(), &version);
+        let sdist = PackageFilename::new("ROCm".parse().unwrap(), &version, None);
         assert_eq!(sdist.to_string(), "rocm-10.1.0.dev0+abc.def.tar.gz");
         assert_eq!(sdist.top(), "rocm-10.1.0.dev0+abc.def");
-        assert_eq!(sdist.to_string().parse::<SdistFilename>().unwrap(), sdist);
+        assert_eq!(parsed(&sdist.to_string()), sdist);
     }
 
     #[test]
     fn a_parsed_name_prints_as_it_was_and_tells_its_parts() {
-        let filename = wheel(
+        let filename = parsed(
             "Ruamel.Yaml-1.0+x_2-1a-cp39.cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
         );
         assert_eq!(filename.name.normalized(), "ruamel-yaml");
         assert_eq!(filename.version.to_string(), "1.0+x.2");
-        assert_eq!(filename.tag.expand().len(), 4);
         assert!(filename.to_string().starts_with("Ruamel.Yaml-"));
-        let sdist: SdistFilename = "rocm-sdk-1.0.tar.gz".parse().unwrap();
+        assert_eq!(filename.tag.unwrap().expand().len(), 4);
+        let sdist = parsed("rocm-sdk-1.0.tar.gz");
+        assert_eq!(sdist.tag, None);
         assert_eq!(sdist.name.normalized(), "rocm-sdk");
     }
 
     #[test]
     fn a_file_name_that_is_no_wheels_is_refused_in_words() {
         let refused = [
-            "rocm-1.0.tar.gz",
+            "rocm-1.0.zip",
             ".whl",
             "rocm-1.0-py3-none.whl",
             "rocm-sdk-core-1.0-py3-none-any-x.whl",
@@ -342,10 +317,10 @@ mod tests {
         ];
         let messages: Vec<String> = refused
             .iter()
-            .map(|text| format!("{:#}", text.parse::<WheelFilename>().unwrap_err()))
+            .map(|text| format!("{:#}", text.parse::<PackageFilename>().unwrap_err()))
             .collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        not the file name of a wheel: "rocm-1.0.tar.gz": no `.whl` at its end
+        not the file name of a wheel: "rocm-1.0.zip": no `.whl` at its end
         not the file name of a wheel: ".whl": five or six parts between hyphens expected, not 1
         not the file name of a wheel: "rocm-1.0-py3-none.whl": five or six parts between hyphens expected, not 4
         not the file name of a wheel: "rocm-sdk-core-1.0-py3-none-any-x.whl": five or six parts between hyphens expected, not 8
@@ -364,7 +339,6 @@ mod tests {
     #[test]
     fn a_file_name_that_is_no_sdists_is_refused_in_words() {
         let refused = [
-            "rocm-1.0.zip",
             "rocm.tar.gz",
             "-1.0.tar.gz",
             "rocm-.tar.gz",
@@ -373,10 +347,9 @@ mod tests {
         ];
         let messages: Vec<String> = refused
             .iter()
-            .map(|text| format!("{:#}", text.parse::<SdistFilename>().unwrap_err()))
+            .map(|text| format!("{:#}", text.parse::<PackageFilename>().unwrap_err()))
             .collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        not the file name of an sdist: "rocm-1.0.zip": no `.tar.gz` at its end
         not the file name of an sdist: "rocm.tar.gz": no hyphen before a version
         not the file name of an sdist: "-1.0.tar.gz": an empty distribution name: ""
         not the file name of an sdist: "rocm-.tar.gz": not a PEP 440 version: "": expected version to start with a number, but no leading ASCII digits were found
@@ -405,10 +378,7 @@ mod tests {
 
         #[test]
         fn any_text_is_a_file_name_or_an_error(text in "(\\PC{0,8}|rocm-1)(-[a-z0-9._]{0,4}){0,6}(\\.whl|\\.tar\\.gz)?") {
-            if let Ok(filename) = text.parse::<WheelFilename>() {
-                prop_assert_eq!(filename.to_string(), &*text);
-            }
-            if let Ok(filename) = text.parse::<SdistFilename>() {
+            if let Ok(filename) = text.parse::<PackageFilename>() {
                 prop_assert_eq!(filename.to_string(), &*text);
             }
         }

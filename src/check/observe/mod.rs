@@ -10,7 +10,6 @@ mod wheel;
 use std::{
     io::{self, BufRead, BufReader, Read},
     ops::Range,
-    str::FromStr,
 };
 
 pub use directory::Outline;
@@ -20,6 +19,7 @@ pub use wheel::{Portion, PortionFacts};
 use crate::{
     digest::{Hasher, Sha256},
     error::{Error, Stop},
+    wheel::PackageFilename,
 };
 
 /// Progress display and interruption while packages are read.
@@ -52,7 +52,7 @@ fn bytes(source: &dyn PackageReader, range: Range<u64>) -> io::Result<Vec<u8>> {
 
 /// Parses the file name of a package, which may be below the directory of its family:
 /// `gfx94X-dcgpu/rocm-7.tar.gz`.
-fn file_name<T: FromStr<Err = Error>>(file: &str) -> Result<T, String> {
+fn file_name(file: &str) -> Result<PackageFilename, String> {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.parse();
     name.map_err(|error: Error| format!("{error:#}"))

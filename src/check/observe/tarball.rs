@@ -12,7 +12,7 @@ use flate2::read::GzDecoder;
 use crate::{
     archive::{ArchiveFormat, Decompressor, TarKind, TarReader},
     check::{
-        facts::{ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistFile},
+        facts::{CheckedPackage, ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistFile},
         observe::{
             ObserveProgress, Walk,
             content::{self, HashedReader, Keep},
@@ -106,18 +106,20 @@ pub fn read_sdist<'a>(
 ) -> Result<SdistFile, Interrupted> {
     let mut walk = Walk::new(source, 0, true, watch);
     let mut sdist = SdistFile {
-        file: file.to_owned(),
-        name: file_name(file),
+        package: CheckedPackage {
+            file: file.to_owned(),
+            name: file_name(file),
+            size: 0,
+            digest: None,
+        },
         metadata: Err(String::new()),
         copies_agree: true,
-        size: 0,
-        digest: None,
         files: BTreeMap::new(),
     };
-    let top = sdist.name.as_ref().map_or("", |name| name.top()).to_owned();
+    let top = sdist.identity().map_or("", |name| name.top()).to_owned();
     let read = files(&mut walk, &top, watch);
-    sdist.digest = walk.finish().ok().flatten();
-    sdist.size = sdist.digest.map_or(0, |(_, len)| len);
+    sdist.package.digest = walk.finish().ok().flatten();
+    sdist.package.size = sdist.digest.map_or(0, |(_, len)| len);
     watch.stop.check()?;
     let metadata = read.and_then(|files| {
         sdist.files = files;

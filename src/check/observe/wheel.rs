@@ -16,7 +16,7 @@ use flate2::{CrcReader, bufread::DeflateDecoder};
 
 use crate::{
     check::{
-        facts::{ArchiveFault, ContentFacts, DevelTree, MemberFacts, WheelFile},
+        facts::{ArchiveFault, CheckedPackage, ContentFacts, DevelTree, MemberFacts, WheelFile},
         observe::{
             ObserveProgress, PackageReader, Walk,
             content::{self, Keep},
@@ -182,19 +182,21 @@ impl Outline {
     pub fn finish(self, mut portions: Vec<PortionFacts>) -> WheelFile {
         portions.sort_by_key(|portion| portion.first);
         let mut wheel = WheelFile {
-            name: file_name(&self.file),
-            file: self.file,
-            size: self.size,
+            package: CheckedPackage {
+                name: file_name(&self.file),
+                file: self.file,
+                size: self.size,
+                digest: None,
+            },
             faults: self.faults,
             members: Vec::new(),
             devel: None,
-            digest: None,
         };
         let (mut told, mut errors) = (self.told, Vec::new());
         for portion in portions {
             wheel.members.extend(portion.members);
             wheel.devel = wheel.devel.or(portion.devel);
-            wheel.digest = wheel.digest.or(portion.digest);
+            wheel.package.digest = wheel.digest.or(portion.digest);
             told.extend(portion.told);
             errors.extend(portion.error);
         }

@@ -41,14 +41,14 @@ impl PackageInventory {
     fn of(set: &SetFacts) -> Self {
         let mut this = Self::default();
         for wheel in &set.wheels {
-            if let Some((name, _)) = wheel.facts().identity {
+            if let Some(name) = wheel.identity() {
                 let members = wheel.contents().map(|(member, _)| &*member.path);
-                this.add(name, Some(wheel.size), Some(members.collect()));
+                this.add(&name.name, Some(wheel.size), Some(members.collect()));
             }
         }
         for sdist in &set.sdists {
-            if let Some((name, _)) = sdist.facts().identity {
-                this.add(name, Some(sdist.size), None);
+            if let Some(name) = sdist.identity() {
+                this.add(&name.name, Some(sdist.size), None);
             }
         }
         this

@@ -9,7 +9,7 @@ use crate::{
     archive::TarKind,
     check::{
         coverage,
-        facts::{NAMES, SetFacts},
+        facts::{CheckedPackage, NAMES, SetFacts},
         rule::{self, Findings},
     },
     loader::join,
@@ -17,7 +17,7 @@ use crate::{
     set::{identity, is_ours},
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata},
+    wheel::{DistName, Metadata, Tag},
 };
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
@@ -60,8 +60,9 @@ fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Op
 /// Every package of ours that another one requires is in the set, in the required version.
 fn requirements(set: &SetFacts, base: &[DistName], findings: &mut Findings) {
     let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
-    for (name, version) in set.packages().filter_map(|it| it.identity) {
-        there.entry(name).or_default().push(version);
+    for name in set.packages().filter_map(CheckedPackage::identity) {
+        let versions = there.entry(&name.name).or_default();
+        versions.push(&name.version);
     }
     for (file, metadata) in set.metadata() {
         for (wanted, pin) in requirements_of(&metadata, &set.platforms()) {
@@ -172,7 +173,7 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
         Some((name, line.as_str()))
     });
     let lines: Vec<(DistName, &str)> = lines.collect();
-    for name in set.wheels.iter().filter_map(|it| it.name.as_ref().ok()) {
+    for name in set.wheels.iter().filter_map(|it| it.identity()) {
         let name = &name.name;
         let lines = lines.iter().filter(|(it, _)| it == name);
         let lines: Vec<&str> = lines.map(|(_, line)| *line).collect();
@@ -224,9 +225,9 @@ fn overlaid(set: &SetFacts, findings: &mut Findings) {
 fn versions(set: &SetFacts, findings: &mut Findings) {
     let mut files: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for package in set.packages() {
-        if let Some((_, version)) = package.identity {
-            let files = files.entry(version.to_string()).or_default();
-            files.push(package.file);
+        if let Some(name) = package.identity() {
+            let files = files.entry(name.version.to_string()).or_default();
+            files.push(&package.file);
         }
     }
     // The most frequent version is that of the set. Of equally frequent ones the last in text order
@@ -243,10 +244,10 @@ fn versions(set: &SetFacts, findings: &mut Findings) {
 
 /// A project has one wheel for each tag.
 fn duplicates(set: &SetFacts, findings: &mut Findings) {
-    let mut seen: BTreeMap<(&str, String), &str> = BTreeMap::new();
+    let mut seen: BTreeMap<(&str, &Option<Tag>), &str> = BTreeMap::new();
     for wheel in &set.wheels {
         let Ok(name) = &wheel.name else { continue };
-        let key = (name.name.normalized(), name.tag.to_string());
+        let key = (name.name.normalized(), &name.tag);
         let first = *seen.entry(key).or_insert(&wheel.file);
         if first != wheel.file {
             let fact = format!("the set has `{first}` too");

@@ -264,7 +264,7 @@ fn expected_manifest(wheel: &WheelFile, tree: &DevelTree) -> Option<Value> {
     });
     let members: Vec<(RelPath, &TarKind)> = members.collect();
     let members = members.iter().map(|(path, kind)| (path, *kind));
-    let version = wheel.name.as_ref().ok()?.version.to_string();
+    let version = wheel.identity()?.version.to_string();
     serde_json::from_str(&devel_manifest::render(&version, members)).ok()
 }
 

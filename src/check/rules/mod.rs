@@ -271,8 +271,8 @@ fn parts(set: &SetFacts) -> Vec<InstallGroup> {
     parts.into_iter().flat_map(by_platform).collect()
 }
 
-fn is_for_family(package: &CheckedPackage<'_>, family: Option<&str>, all: &BTreeSet<&str>) -> bool {
-    let name = package.identity.map(|(name, _)| name.normalized());
+fn is_for_family(package: &CheckedPackage, family: Option<&str>, all: &BTreeSet<&str>) -> bool {
+    let name = package.identity().map(|it| it.name.normalized());
     let own = name.and_then(|name| name.strip_prefix(&NAMES.of_family));
     let mut others = all.iter().filter(|other| Some(**other) != family);
     own.is_none_or(|own| !others.any(|other| other.to_lowercase() == own))
@@ -287,8 +287,8 @@ fn by_platform(part: InstallGroup) -> Vec<InstallGroup> {
         label: format!("{} for {name}", part.label),
         is_windows: platform == "win",
         set: part.set.filtered(|it| {
-            let tag = it.platform.unwrap_or(it.file);
-            !has_extension(it.file, "whl") || tag.contains(platform) || !tag.contains(other)
+            let tag = it.platform().unwrap_or(&it.file);
+            !has_extension(&it.file, "whl") || tag.contains(platform) || !tag.contains(other)
         }),
     };
     vec![on("Linux", "linux", "win"), on("Windows", "win", "linux")]

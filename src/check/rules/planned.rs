@@ -46,9 +46,9 @@ pub fn differences(set: &SetFacts, plan: &[PlannedPackage], digests: &Digests) -
     let mut findings = Findings::default();
     let planned = plan.iter().map(|it| (it.path.as_str(), it));
     let mut planned: BTreeMap<&str, &PlannedPackage> = planned.collect();
-    for package in set.packages().filter(|it| !planned.contains_key(it.file)) {
+    for package in set.packages().filter(|it| !planned.contains_key(&*it.file)) {
         let fact = "in the set, and not planned";
-        findings.of(rule::UNPLANNED, package.file, fact);
+        findings.of(rule::UNPLANNED, &package.file, fact);
     }
     for wheel in &set.wheels {
         if let Some(package) = planned.remove(wheel.file.as_str()) {

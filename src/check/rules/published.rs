@@ -23,7 +23,7 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     // Digest and size of each file that was read completely.
     let digests = set.packages();
     let digests: BTreeMap<&str, (Sha256, u64)> = digests
-        .filter_map(|it| Some((it.file, it.digest?)))
+        .filter_map(|it| Some((&*it.file, it.digest?)))
         .collect();
     let mut files: BTreeMap<&str, Vec<&PageClaim>> = BTreeMap::new();
     for promise in &published.promises {

@@ -13,8 +13,7 @@ use crate::{
         rule::{self, Findings, Rule},
     },
     relpath::RelPath,
-    version::Version,
-    wheel::{DistName, Metadata, Record, Tag, dist_info::WheelFacts},
+    wheel::{Metadata, PackageFilename, Record, Tag, dist_info::WheelFacts},
 };
 
 /// The minor versions of Python 3 tried against `Requires-Python`.
@@ -46,7 +45,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     long_paths(set, &seen.options.windows_prefix, findings);
     for package in set.packages().filter(|it| !it.is_ours()) {
         let fact = "a package of another project";
-        findings.of(rule::FOREIGN_PACKAGE, package.file, fact);
+        findings.of(rule::FOREIGN_PACKAGE, &package.file, fact);
     }
 }
 
@@ -93,8 +92,7 @@ fn windows_has(name: &str) -> bool {
 }
 
 fn is_for_windows(wheel: &WheelFile) -> bool {
-    let platform = wheel.facts().platform;
-    platform.is_some_and(|platform| platform.contains("win"))
+    wheel.platform().is_some_and(|it| it.contains("win"))
 }
 
 /// A file in the `.dist-info` directory: its path and bytes. Reports why it has none.
@@ -169,7 +167,7 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
     }
     match Metadata::parse(bytes) {
         Err(error) => findings.at(rule, place, format!("{error:#}")),
-        Ok(inside) => compare(place, &inside, (&name.name, &name.version), findings),
+        Ok(inside) => compare(place, &inside, name, findings),
     }
 }
 
@@ -177,11 +175,11 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
 fn compare(
     place: (&str, &str),
     inside: &Metadata,
-    (name, version): (&DistName, &Version),
+    PackageFilename { name, version, .. }: &PackageFilename,
     findings: &mut Findings,
 ) {
     if inside.name != *name {
-        let (inside, outside) = (&inside.name, name.normalized());
+        let (inside, outside) = (&inside.name, name);
         let fact = format!("it is of `{inside}`, and the file name of `{outside}`");
         findings.at(rule::METADATA_DISAGREES, place, fact);
     }
@@ -212,7 +210,8 @@ fn requires_python(inside: &Metadata) -> Option<String> {
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     let rule = rule::WHEEL_DISAGREES;
     let found = dist_info(wheel, "WHEEL", rule, findings);
-    let (Some((path, bytes)), Ok(name)) = (found, &wheel.name) else {
+    let tag = wheel.identity().and_then(|name| name.tag.as_ref());
+    let (Some((path, bytes)), Some(outside)) = (found, tag) else {
         return;
     };
     let place = (wheel.file.as_str(), path);
@@ -222,12 +221,11 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
     };
     let tags = |tags: &[Tag]| tags.iter().map(ToString::to_string).sorted().join(" ");
     let inside = tags(&facts.tags);
-    if inside != tags(&name.tag.expand()) {
-        let outside = &name.tag;
+    if inside != tags(&outside.expand()) {
         let fact = format!("its tag is `{inside}`, and the file name's `{outside}`");
         findings.at(rule, place, fact);
     }
-    if !facts.root_is_purelib && wheel.facts().is_ours() {
+    if !facts.root_is_purelib && wheel.is_ours() {
         let fact = "`Root-Is-Purelib` is false, which parts it from the packages beside it";
         findings.at(rule, place, fact);
     }
@@ -238,7 +236,7 @@ fn sdist_metadata(sdist: &SdistFile, findings: &mut Findings) {
     if let Err(why) = &sdist.name {
         findings.cause(rule::UNREADABLE_PACKAGE, file, why);
     }
-    match (&sdist.metadata, sdist.facts().identity) {
+    match (&sdist.metadata, sdist.identity()) {
         (Err(why), _) => findings.cause(rule::UNREADABLE_PACKAGE, file, why),
         (Ok(inside), Some(name)) => compare((file, "PKG-INFO"), inside, name, findings),
         (Ok(_), None) => {}

@@ -114,7 +114,7 @@ fn one(set: &SetFacts) -> Result<(Platform, String)> {
         ["linux"] => Platform::Linux,
         _ => bail!("the packages are not for one platform"),
     };
-    let wheels = set.wheels.iter().filter_map(|it| it.name.as_ref().ok());
+    let wheels = set.wheels.iter().filter_map(|it| it.identity());
     let versions = wheels.map(|it| it.version.to_string()).unique();
     let version = versions.exactly_one().ok();
     let version = version.context("the packages are not of one version")?;
