@@ -31,7 +31,7 @@ use rocwheel::{
             pipeline::{self, WheelWork, write_wheel},
         },
     },
-    wheel::{Deflater, FileMode, WheelCompression, WheelMember, deflate::BlockPosition},
+    wheel::{Deflater, WheelCompression, WheelMember, deflate::BlockPosition},
 };
 
 const MIB: usize = 1 << 20;
@@ -237,7 +237,7 @@ impl Bench<'_> {
         let record = "x-1.dist-info/RECORD".parse()?;
         let member = WheelMember {
             path: "x/large.so".parse()?,
-            mode: FileMode::Regular,
+            executable: false,
             len: self.bytes.len() as u64,
         };
         let settings = AssembleSettings {

@@ -17,7 +17,6 @@ use crate::{
     },
     relpath::RelPath,
     target::Scope,
-    wheel::FileMode,
 };
 
 const SCHEMA: &str = "rocwheel-plan-v1";
@@ -122,9 +121,9 @@ impl BuildPlan {
 
 fn planned(package: &PackagePlan) -> PlannedPackage {
     let members = package.members.iter();
-    let members = members.map(|(path, it)| member(path, it.mode(), source(it)));
+    let members = members.map(|(path, it)| member(path, it.is_executable(), source(it)));
     let texts = package.texts.iter();
-    let texts = texts.map(|(path, it)| member(path, FileMode::Regular, text(it)));
+    let texts = texts.map(|(path, it)| member(path, false, text(it)));
     PlannedPackage {
         path: package.path(),
         package: package.label.package.clone(),
@@ -134,10 +133,10 @@ fn planned(package: &PackagePlan) -> PlannedPackage {
     }
 }
 
-fn member(path: &RelPath, mode: FileMode, source: PlannedSource) -> PlannedMember {
+fn member(path: &RelPath, executable: bool, source: PlannedSource) -> PlannedMember {
     PlannedMember {
         path: path.to_string(),
-        executable: mode == FileMode::Executable,
+        executable,
         source,
     }
 }
@@ -163,16 +162,16 @@ fn source(source: &MemberSource) -> PlannedSource {
 
 fn tree_of(tree: &SdkTree) -> PlannedSource {
     let members = tree.ordered().into_iter().map(|(path, entry)| {
-        let (mode, source) = match entry {
-            SdkEntry::Directory => (FileMode::Regular, PlannedSource::Directory),
-            SdkEntry::Empty => (FileMode::Regular, text("")),
-            SdkEntry::File(origin, rpath) => (origin.mode, file(origin, rpath.as_ref())),
+        let (executable, source) = match entry {
+            SdkEntry::Directory => (false, PlannedSource::Directory),
+            SdkEntry::Empty => (false, text("")),
+            SdkEntry::File(origin, rpath) => (origin.executable, file(origin, rpath.as_ref())),
             SdkEntry::Shipped(target) | SdkEntry::Link(target) => {
                 let target = target.clone();
-                (FileMode::Regular, PlannedSource::Link { target })
+                (false, PlannedSource::Link { target })
             }
         };
-        member(path, mode, source)
+        member(path, executable, source)
     });
     PlannedSource::Tree {
         top: tree.top.to_string(),

@@ -22,7 +22,6 @@ use crate::{
     run::Platform,
     target::Scope,
     version::Version,
-    wheel::FileMode,
 };
 
 #[derive(Debug)]
@@ -106,11 +105,10 @@ pub enum SdkTreePacking {
 }
 
 impl MemberSource {
-    pub fn mode(&self) -> FileMode {
+    pub fn is_executable(&self) -> bool {
         match self {
-            Self::File(origin, _) => origin.mode,
-            Self::Launcher(_) => FileMode::Executable,
-            Self::Text(_) | Self::Sdk(..) | Self::SdkManifest(_) => FileMode::Regular,
+            Self::File(origin, _) => origin.executable,
+            it => matches!(it, Self::Launcher(_)),
         }
     }
 }
@@ -201,8 +199,8 @@ pub struct BuildOrigin {
     /// The length; 0 for a file that is not written yet.
     pub len: u64,
     pub is_library: bool,
-    /// The mode in a package. Installers keep only whether a file is executable.
-    pub mode: FileMode,
+    /// Installers keep nothing else of the mode.
+    pub executable: bool,
     pub form: TreeForm,
 }
 

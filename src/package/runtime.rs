@@ -21,7 +21,6 @@ use crate::{
     relpath::RelPath,
     run::Platform,
     target::Scope,
-    wheel::FileMode,
 };
 
 /// The merged files of several artifacts, by path.
@@ -359,11 +358,7 @@ pub(super) fn origin(owned: &Owned<'_>, source: &Path, facts: &FileFacts) -> Bui
         path: source.to_owned(),
         len: facts.len,
         is_library: facts.kind == FileKind::SharedObject,
-        mode: if facts.mode.executable {
-            FileMode::Executable
-        } else {
-            FileMode::Regular
-        },
+        executable: facts.mode.executable,
         form: facts.form.clone(),
     }
 }

@@ -14,4 +14,4 @@ pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, whee
 pub use name::{DistName, PackageFilename, Tag};
 pub use reader::read_metadata;
 pub use record::Record;
-pub use writer::{FileMode, StorageMethod, Timestamp, WheelMember, ZipWriter};
+pub use writer::{StorageMethod, WheelMember, ZipWriter};

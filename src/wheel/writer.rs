@@ -22,13 +22,6 @@ use crate::relpath::RelPath;
 #[cfg(test)]
 mod tests;
 
-/// The mode of a member once it is installed: type and permissions as Unix has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FileMode {
-    Regular = 0o100_644,
-    Executable = 0o100_755,
-}
-
 /// Compression method of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageMethod {
@@ -36,37 +29,27 @@ pub enum StorageMethod {
     Deflated = 8,
 }
 
-/// A member as it will be installed: path, permissions and uncompressed length.
+/// A member as it will be installed: path, mode and uncompressed length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WheelMember {
     pub path: RelPath,
-    pub mode: FileMode,
+    pub executable: bool,
     pub len: u64,
 }
 
-/// The modification time of all members, in the format of MS-DOS: one number, with the date in the
-/// upper half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timestamp(u32);
-
-impl Timestamp {
-    /// 1980-01-01 00:00:00, the earliest time that a zip archive can have.
-    pub const FIRST: Self = Self(1 << 21 | 1 << 16);
-
-    /// The time in seconds since 1970, clamped to the range of the format: 1980-01-01 00:00:00 to
-    /// 2107-12-31 23:59:58.
-    pub fn from_epoch(seconds: u64) -> Self {
-        let seconds = seconds.clamp(315_532_800, 4_354_819_198).cast_signed();
-        let Ok(at) = UtcDateTime::from_unix_timestamp(seconds) else {
-            return Self::FIRST;
-        };
-        let (year, month, day) = at.to_calendar_date();
-        let (hour, minute, second) = at.as_hms();
-        let year = (year - 1980).cast_unsigned();
-        let date = year << 9 | u32::from(u8::from(month)) << 5 | u32::from(day);
-        let time = u32::from(hour) << 11 | u32::from(minute) << 5 | u32::from(second) >> 1;
-        Self(date << 16 | time)
-    }
+/// A time in the format of MS-DOS: one number, with the date in the upper half.
+///
+/// The time is given in seconds since 1970, and clamped to the range of the format: 1980-01-01
+/// 00:00:00 to 2107-12-31 23:59:58.
+fn dos_time(seconds: u64) -> u32 {
+    let seconds = seconds.clamp(315_532_800, 4_354_819_198).cast_signed();
+    let at = UtcDateTime::from_unix_timestamp(seconds).unwrap_or(UtcDateTime::UNIX_EPOCH);
+    let (year, month, day) = at.to_calendar_date();
+    let (hour, minute, second) = at.as_hms();
+    let year = (year - 1980).cast_unsigned();
+    let date = year << 9 | u32::from(u8::from(month)) << 5 | u32::from(day);
+    let time = u32::from(hour) << 11 | u32::from(minute) << 5 | u32::from(second) >> 1;
+    date << 16 | time
 }
 
 /// A zip archive that is being written to `W`, which must be empty at first.
@@ -74,7 +57,7 @@ impl Timestamp {
 pub struct ZipWriter<W> {
     out: W,
     at: u64,
-    time: Timestamp,
+    time: u32,
     entries: Vec<Begun>,
 }
 
@@ -93,11 +76,12 @@ pub struct Begun {
 }
 
 impl<W: Write + Seek> ZipWriter<W> {
-    pub fn new(out: W, time: Timestamp) -> Self {
+    /// All members get the modification time `seconds`, since 1970.
+    pub fn new(out: W, seconds: u64) -> Self {
         Self {
             out,
             at: 0,
-            time,
+            time: dos_time(seconds),
             entries: Vec::new(),
         }
     }
@@ -231,7 +215,7 @@ impl Begun {
     }
 
     /// The local header, or the one in the central directory. They have mostly the same fields.
-    fn header(&self, time: Timestamp, is_central: bool) -> Vec<u8> {
+    fn header(&self, time: u32, is_central: bool) -> Vec<u8> {
         let (name, sizes) = (self.member.path.as_str(), [self.packed, self.member.len]);
         let mut old = sizes.map(short);
         let mut long = vec![self.member.len, self.packed, self.offset];
@@ -261,7 +245,7 @@ impl Begun {
         }
         let flags = if name.is_ascii() { 0 } else { UTF_8 };
         header.u16(version).u16(flags).u16(self.method as u16);
-        header.u32(time.0).u32(self.crc).u32(old[0]).u32(old[1]);
+        header.u32(time).u32(self.crc).u32(old[0]).u32(old[1]);
         // `entry` refuses longer names, and the ZIP64 field has at most 28 bytes.
         for part in [name.as_bytes(), &zip64.0] {
             header.u16(u16::try_from(part.len()).unwrap_or(u16::MAX));
@@ -270,10 +254,9 @@ impl Begun {
             // Three zeros: comment length, disk number, internal attributes. The external
             // attributes that follow have the mode of Unix in their upper half: installers read
             // from it that a member is executable.
-            header.u16(0).u16(0).u16(0);
-            header
-                .u32((self.member.mode as u32) << 16)
-                .u32(short(self.offset));
+            let (is_run, offset) = (self.member.executable, short(self.offset));
+            let mode = if is_run { 0o100_755 } else { 0o100_644 };
+            header.u16(0).u16(0).u16(0).u32(mode << 16).u32(offset);
         }
         header.bytes(name.as_bytes()).bytes(&zip64.0);
         header.0

@@ -25,7 +25,6 @@ use crate::{
     },
     relpath::RelPath,
     version::Version,
-    wheel::FileMode,
 };
 
 /// The length of a member, and a function that opens a reader of its bytes.
@@ -135,7 +134,7 @@ fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<MemberConten
             }
             SdkEntry::File(origin, rpath) => {
                 let content = MemberContent::file(origin, rpath.as_ref())?;
-                let (len, executable) = (content.len, origin.mode == FileMode::Executable);
+                let (len, executable) = (content.len, origin.executable);
                 (TarKind::File { len, executable }, Some(content))
             }
             SdkEntry::Empty => {
@@ -293,7 +292,7 @@ mod tests {
             path: path.clone(),
             len: 15,
             is_library: true,
-            mode: FileMode::Regular,
+            executable: false,
             form: TreeForm::Whole,
         };
         let source = MemberSource::File(origin, None);

@@ -176,7 +176,7 @@ impl Making<'_> {
                 .with_context(|| format!("failed to prepare `{path}`"))?;
             members.push(WheelMember {
                 path: path.clone(),
-                mode: source.mode(),
+                executable: source.is_executable(),
                 len: content.len,
             });
             contents.push(content);

@@ -17,7 +17,7 @@ fn path(text: &str) -> RelPath {
 fn member(name: &str, len: usize) -> WheelMember {
     WheelMember {
         path: path(name),
-        mode: FileMode::Regular,
+        executable: false,
         len: len as u64,
     }
 }
@@ -33,7 +33,7 @@ fn add<W: Write + Seek>(writer: &mut ZipWriter<W>, name: &str, content: &[u8]) -
 }
 
 fn writer() -> ZipWriter<Cursor<Vec<u8>>> {
-    ZipWriter::new(Cursor::default(), Timestamp::FIRST)
+    ZipWriter::new(Cursor::default(), 0)
 }
 
 fn bytes(writer: ZipWriter<Cursor<Vec<u8>>>) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn found(bytes: &[u8], marker: u32) -> Vec<usize> {
 fn an_archive_has_these_bytes_and_no_other() {
     let mut writer = writer();
     let script = WheelMember {
-        mode: FileMode::Executable,
+        executable: true,
         ..member("a/b", 3)
     };
     let crc = crc32fast::hash(b"hi\n");
@@ -81,15 +81,11 @@ fn an_archive_has_these_bytes_and_no_other() {
 
 #[test]
 fn another_reader_finds_every_fact() {
-    let mut writer = ZipWriter::new(Cursor::default(), Timestamp::from_epoch(1_700_000_001));
+    let mut writer = ZipWriter::new(Cursor::default(), 1_700_000_001);
     let paths = ["plain", "dir/é b", "dir/two\nlines", "dir/q\"u,o"];
-    for (name, mode) in paths.into_iter().zip(
-        [FileMode::Regular, FileMode::Executable]
-            .into_iter()
-            .cycle(),
-    ) {
+    for (name, executable) in paths.into_iter().zip([false, true].into_iter().cycle()) {
         let one = WheelMember {
-            mode,
+            executable,
             ..member(name, name.len())
         };
         let crc = crc32fast::hash(name.as_bytes());
@@ -196,7 +192,7 @@ fn zip64_begins_with_the_count_that_the_old_field_keeps_for_it() {
 
 /// An archive of one member of so many zeros and then a small one.
 fn huge(len: u64) -> SparseWheel {
-    let mut writer = ZipWriter::new(SparseWheel::default(), Timestamp::FIRST);
+    let mut writer = ZipWriter::new(SparseWheel::default(), 0);
     let mut left = usize::try_from(len).unwrap();
     let begun = writer.begin(&member("zeros", left)).unwrap();
     let zeros = vec![0; 64 << 20];
@@ -281,7 +277,7 @@ fn times_are_those_of_the_calendar_and_stay_within_the_format() {
         u64::MAX,
     ]
     .map(|seconds| {
-        let bytes = Timestamp::from_epoch(seconds).0.to_le_bytes();
+        let bytes = dos_time(seconds).to_le_bytes();
         let [time, date] = [0, 2].map(|at| u16::from_le_bytes([bytes[at], bytes[at + 1]]));
         let shown = zip::DateTime::try_from_msdos(date, time).unwrap();
         format!("{seconds} {shown}")

@@ -15,7 +15,7 @@ use crate::{
     error::{Context as _, Result, ensure},
     relpath::RelPath,
     wheel::{
-        Deflater, FileMode, Record, StorageMethod, Timestamp, WheelMember, ZipWriter,
+        Deflater, Record, StorageMethod, WheelMember, ZipWriter,
         deflate::{BlockPosition, plain_blocks},
         writer::Begun,
     },
@@ -49,7 +49,7 @@ impl<'a, W: Output> Sink<'a, W> {
         };
         let out = BufWriter::with_capacity(BUFFER, out);
         Self {
-            zip: ZipWriter::new(out, Timestamp::from_epoch(work.settings.time)),
+            zip: ZipWriter::new(out, work.settings.time),
             work,
             streamed: None,
             record: Record::default(),
@@ -115,7 +115,7 @@ impl<'a, W: Output> Sink<'a, W> {
         let piece = PackedPiece::new(text, sha256, packed, &mut room, 0);
         let member = WheelMember {
             path: path.clone(),
-            mode: FileMode::Regular,
+            executable: false,
             len: text.len() as u64,
         };
         self.add(&member, &piece, &room[piece.packed.clone()])

@@ -16,7 +16,7 @@ use super::*;
 use crate::{
     package::FIRST_DAY,
     wheel::{
-        FileMode, WheelCompression,
+        WheelCompression,
         specimen::{SparseWheel, noise, prose},
     },
 };
@@ -51,7 +51,7 @@ fn settings(block: usize, jobs: usize) -> AssembleSettings {
 fn member(name: &str, len: u64) -> WheelMember {
     WheelMember {
         path: path(name),
-        mode: FileMode::Regular,
+        executable: false,
         len,
     }
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use crate::{
     package::assemble::pipeline::{PackTask, Tasks},
-    wheel::{FileMode, WheelMember, deflate::BlockPosition},
+    wheel::{WheelMember, deflate::BlockPosition},
 };
 
 fn members(lens: &[u64]) -> Vec<WheelMember> {
@@ -14,7 +14,7 @@ fn members(lens: &[u64]) -> Vec<WheelMember> {
         .zip(lens)
         .map(|(index, len)| WheelMember {
             path: index.to_string().parse().unwrap(),
-            mode: FileMode::Regular,
+            executable: false,
             len: *len,
         })
         .collect()
