@@ -61,22 +61,11 @@ impl RecordRow {
 }
 
 impl Record {
-    /// Adds a file. The caller must not add a path twice.
-    pub fn push(&mut self, path: RelPath, digest: Sha256, len: u64) {
-        self.0.push(RecordRow {
-            path,
-            digest: Some(digest),
-            len: Some(len),
-        });
-    }
-
-    /// Adds the row of RECORD itself, without a hash: a file cannot contain its own.
-    pub fn push_self(&mut self, path: RelPath) {
-        self.0.push(RecordRow {
-            path,
-            digest: None,
-            len: None,
-        });
+    /// Adds a file with its hash and size. RECORD itself has neither: a file cannot contain its own
+    /// hash. The caller must not add a path twice.
+    pub fn push(&mut self, path: RelPath, content: Option<(Sha256, u64)>) {
+        let (digest, len) = content.unzip();
+        self.0.push(RecordRow { path, digest, len });
     }
 
     pub fn rows(&self) -> &[RecordRow] {
@@ -140,6 +129,11 @@ mod tests {
         text.parse().unwrap()
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "`push` takes it like this")]
+    fn content(text: &str) -> Option<(Sha256, u64)> {
+        Some((Sha256::of(text.as_bytes()), text.len() as u64))
+    }
+
     #[test]
     fn odd_names_are_quoted_and_read_back() {
         let mut record = Record::default();
@@ -151,9 +145,9 @@ mod tests {
             "a/é b",
             "a/cr\r",
         ] {
-            record.push(path(name), Sha256::of(name.as_bytes()), name.len() as u64);
+            record.push(path(name), content(name));
         }
-        record.push_self(path("x-1.dist-info/RECORD"));
+        record.push(path("x-1.dist-info/RECORD"), None);
         insta::assert_snapshot!(record.to_string().replace('\r', "<CR>"), @r#"
         a/plain.so,sha256=UZ3cauuw_wnQXXVZxCzSs8lVFWFm38q829N8blNUqCo,10
         "a/b,c",sha256=UyisiHgWZdZtLI_s0cJXsAADc_iYR3u6t1uBkbqqZIs,5
@@ -210,8 +204,8 @@ mod tests {
     #[test]
     fn a_row_tells_what_differs() {
         let mut record = Record::default();
-        record.push(path("a"), Sha256::of(b"x"), 1);
-        record.push_self(path("RECORD"));
+        record.push(path("a"), content("x"));
+        record.push(path("RECORD"), None);
         let [row, own] = record.rows() else {
             panic!("two rows")
         };
@@ -261,7 +255,7 @@ mod tests {
         fn every_record_reads_back(names in proptest::collection::hash_set("[^/\\\\\0.]{1,12}", 0..8)) {
             let mut record = Record::default();
             for name in names {
-                record.push(path(&name), Sha256::of(name.as_bytes()), name.len() as u64);
+                record.push(path(&name), content(&name));
             }
             prop_assert_eq!(Record::parse(record.to_string().as_bytes()).unwrap(), record);
         }

@@ -163,12 +163,8 @@ fn record(members: &mut Members) {
         .position(|it| it.0.ends_with("/RECORD"))
         .unwrap();
     for (at, (name, _, bytes)) in members.iter().enumerate() {
-        let path = name.parse().unwrap();
-        if at == own {
-            record.push_self(path);
-        } else {
-            record.push(path, Sha256::of(bytes), bytes.len() as u64);
-        }
+        let content = (Sha256::of(bytes), bytes.len() as u64);
+        record.push(name.parse().unwrap(), (at != own).then_some(content));
     }
     members[own].2 = record.to_string().into_bytes();
 }

@@ -427,7 +427,7 @@ fn wait<W: Output>(slot: &Slot, sink: &mut Sink<W>) -> Result<FinishedTask> {
         match slot.try_recv() {
             Ok(done) => return done,
             Err(TryRecvError::Disconnected) => return Err(died()),
-            Err(TryRecvError::Empty) if sink.catch_up()? => {}
+            Err(TryRecvError::Empty) if sink.output().catch_up()? => {}
             Err(TryRecvError::Empty) => return slot.recv().map_err(|_| died())?,
         }
     }

@@ -223,11 +223,12 @@ pub(crate) fn write_foreign_wheels(directory: &Path) {
             wheel.write_all(bytes).unwrap();
         };
         for (path, bytes) in members {
-            record.push(path.parse().unwrap(), Sha256::of(bytes), bytes.len() as u64);
+            let content = (Sha256::of(bytes), bytes.len() as u64);
+            record.push(path.parse().unwrap(), Some(content));
             write(&path, bytes);
         }
         let path = format!("{info}/RECORD");
-        record.push_self(path.parse().unwrap());
+        record.push(path.parse().unwrap(), None);
         write(&path, record.to_string().as_bytes());
         let path = directory.join(format!("{name}-{version}-{tag}.whl"));
         fs_err::write(path, wheel.finish().unwrap().into_inner()).unwrap();

@@ -75,12 +75,6 @@ impl<'a, W: Output> Sink<'a, W> {
         Ok(())
     }
 
-    /// Hashes some of what was written; false if everything is hashed. Called while the next result
-    /// is not there yet.
-    pub(super) fn catch_up(&mut self) -> Result<bool> {
-        Ok(self.output().catch_up()?)
-    }
-
     /// Writes the texts, RECORD and the central directory.
     pub(super) fn finish(mut self) -> Result<WrittenWheel> {
         let mut deflater = self.work.settings.compression.deflater();
@@ -89,7 +83,7 @@ impl<'a, W: Output> Sink<'a, W> {
             self.text(path, text, Some(sha256), deflater.as_mut())?;
         }
         let path = self.work.record;
-        self.record.push_self(path.clone());
+        self.record.push(path.clone(), None);
         let text = self.record.to_string();
         self.text(path, &text, None, deflater.as_mut())?;
         let out = self.zip.finish()?.into_inner();
@@ -125,12 +119,13 @@ impl<'a, W: Output> Sink<'a, W> {
         let crc = piece.crc.clone().finalize();
         self.zip.add(member, piece.method, crc, packed)?;
         if let Some(sha256) = piece.sha256 {
-            self.record.push(member.path.clone(), sha256, member.len);
+            let content = Some((sha256, member.len));
+            self.record.push(member.path.clone(), content);
         }
         Ok(())
     }
 
-    fn output(&mut self) -> &mut HashedOutput<'a, W> {
+    pub(super) fn output(&mut self) -> &mut HashedOutput<'a, W> {
         self.zip.get_mut().get_mut()
     }
 
@@ -245,7 +240,8 @@ impl<'a, W: Output> Sink<'a, W> {
         let crc = streamed.crc.finalize();
         self.zip.end(streamed.begun, streamed.method, crc)?;
         self.output().open = None;
-        self.record.push(member.path.clone(), sha256, member.len);
+        let content = Some((sha256, member.len));
+        self.record.push(member.path.clone(), content);
         Ok(())
     }
 }
@@ -282,7 +278,7 @@ fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
 ///
 /// Bytes that may still change are not hashed yet: the local header of a large member is completed
 /// after its data. Once they are final they are read back, mostly from the page cache.
-struct HashedOutput<'a, W> {
+pub(super) struct HashedOutput<'a, W> {
     out: &'a mut W,
     at: u64,
     hash: Hasher,
@@ -298,8 +294,9 @@ struct HashedOutput<'a, W> {
 const STEP: u64 = 1 << 18;
 
 impl<W: Output> HashedOutput<'_, W> {
-    /// Hashes the next final bytes, at most [`STEP`]; false if there are none.
-    fn catch_up(&mut self) -> io::Result<bool> {
+    /// Hashes the next final bytes, at most [`STEP`]; false if there are none. Called while the next
+    /// result is not there yet.
+    pub(super) fn catch_up(&mut self) -> io::Result<bool> {
         let end = self.open.unwrap_or(self.at).min(self.at);
         let behind = end.saturating_sub(self.done).min(STEP);
         if behind == 0 {
