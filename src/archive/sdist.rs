@@ -25,8 +25,7 @@ pub fn write_sdist(
     files: &[(RelPath, impl AsRef<[u8]>)],
     epoch: u64,
 ) -> Result<()> {
-    let (mut entries, mut contents) = (Vec::new(), Vec::new());
-    let mut made = HashSet::new();
+    let (mut members, mut made) = (Vec::new(), HashSet::new());
     for (path, content) in files {
         let (path, content) = (top.join(path), content.as_ref());
         // Implementations of tar do not agree on names with line breaks.
@@ -37,25 +36,19 @@ pub fn write_sdist(
         );
         for directory in path.ancestors() {
             if made.insert(directory.clone()) {
-                let kind = TarKind::Directory;
-                entries.push(TarEntry {
-                    path: directory,
-                    kind,
-                });
-                contents.push(&[][..]);
+                members.push((directory, TarKind::Directory, &[][..]));
             }
         }
         ensure!(
             made.insert(path.clone()),
             "two members of one name: `{path}`"
         );
-        let kind = TarKind::File {
-            len: content.len() as u64,
-            executable: false,
-        };
-        entries.push(TarEntry { path, kind });
-        contents.push(content);
+        let (len, executable) = (content.len() as u64, false);
+        members.push((path, TarKind::File { len, executable }, content));
     }
+    let members = members.into_iter();
+    let members = members.map(|(path, kind, content)| (TarEntry { path, kind }, content));
+    let (entries, contents): (Vec<_>, Vec<&[u8]>) = members.unzip();
     let mut gzip = GzBuilder::new()
         .mtime(0)
         .operating_system(255)

@@ -14,7 +14,7 @@ use crate::{
     glob::{Filter, Glob},
     package::{
         naming::{DistributionMode, NameTemplate},
-        promise::{self, ArtifactPart, FileSpec, LibrarySpec, Promise, PromiseKind, ScriptSpec},
+        promise::{self, FileSpec, LibrarySpec, Promise, PromiseKind, ScriptSpec},
     },
     relpath::RelPath,
     run::Platform,
@@ -198,8 +198,7 @@ impl Catalog {
             }
             let at = || format!("line {line}: package `{}`", package.name);
             package.check(self).with_context(at)?;
-            for dist in [Some(&package.dist), package.legacy_dist.as_ref()] {
-                let Some(dist) = dist else { continue };
+            for dist in std::iter::once(&package.dist).chain(&package.legacy_dist) {
                 let other = dists.insert(dist.python_template(), &package.name);
                 if let Some(other) = other.filter(|other| **other != package.name) {
                     return Err(anyhow!("package `{other}` has the same `dist`")).with_context(at);
@@ -447,39 +446,30 @@ impl PackageSpec {
 
     /// What the package must contain on a platform.
     pub fn promises(&self, platform: Platform) -> Vec<Promise> {
-        let mut all = Vec::new();
-        let mut add = |kind, pattern, artifact: &Option<ArtifactPart>| {
-            all.push(Promise {
+        let libraries = self.libraries.iter().filter(|it| !it.optional);
+        let libraries = libraries.map(|it| {
+            let names = [&*it.linux, &*it.windows];
+            let pattern = promise::library(platform, &it.directory, names);
+            (PromiseKind::Library(it.name.clone()), pattern, &it.artifact)
+        });
+        let scripts = self.scripts.iter().filter(|it| !it.if_present);
+        let scripts = scripts.filter(|it| it.is_on(platform)).map(|it| {
+            let pattern = it.program(platform).map(Glob::new);
+            (PromiseKind::Command(it.name.clone()), pattern, &it.artifact)
+        });
+        let is_here = |it: &&FileSpec| it.platform.is_none_or(|only| only == platform);
+        let files = self.files.iter().filter(is_here);
+        let files = files.map(|it| (PromiseKind::File, Some(Glob::new(&*it.path)), &it.artifact));
+        let all = libraries.chain(scripts).chain(files);
+        let all = all.filter_map(|(kind, pattern, artifact)| {
+            Some(Promise {
                 package: self.name.clone(),
                 kind,
-                pattern,
+                pattern: pattern?,
                 artifact: artifact.clone(),
-            });
-        };
-        for it in self.libraries.iter().filter(|it| !it.optional) {
-            let names = [&*it.linux, &*it.windows];
-            if let Some(pattern) = promise::library(platform, &it.directory, names) {
-                add(PromiseKind::Library(it.name.clone()), pattern, &it.artifact);
-            }
-        }
-        for it in self
-            .scripts
-            .iter()
-            .filter(|it| !it.if_present && it.is_on(platform))
-        {
-            if let Some(program) = it.program(platform) {
-                add(
-                    PromiseKind::Command(it.name.clone()),
-                    Glob::new(program),
-                    &it.artifact,
-                );
-            }
-        }
-        let is_here = |it: &&FileSpec| it.platform.is_none_or(|only| only == platform);
-        for it in self.files.iter().filter(is_here) {
-            add(PromiseKind::File, Glob::new(it.path.as_str()), &it.artifact);
-        }
-        all
+            })
+        });
+        all.collect()
     }
 
     /// The names of all artifacts in `take` rows.

@@ -185,9 +185,8 @@ pub fn read(dist_info: &str, platform: Platform) -> Result<Vec<Promise>> {
             && let Expr::Call(call) = &*statement.value
         {
             let promise = of_call(call, platform);
-            promises.extend(
-                promise.with_context(|| format!("failed to read `{}`", &dist_info[call.range]))?,
-            );
+            let context = || format!("failed to read `{}`", &dist_info[call.range]);
+            promises.extend(promise.with_context(context)?);
         }
     }
     Ok(promises)
