@@ -166,7 +166,8 @@ impl Catalog {
             document.schema
         );
         // The number of the line, counted from 1, on which a package begins.
-        let line = |package: &toml::Spanned<_>| text[..package.span().start].lines().count() + 1;
+        let line =
+            |package: &toml::Spanned<_>| text[..package.span().start].matches('\n').count() + 1;
         let lines: Vec<usize> = document.package.iter().map(line).collect();
         let packages = document.package.into_iter();
         let catalog = Self {

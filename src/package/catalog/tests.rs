@@ -115,5 +115,8 @@ fn a_mistake_in_the_policy_is_named_with_its_line() {
        |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
     an absolute path: "/lib/llvm/lib"
     "#);
+    let inline = "schema = 2\nmetadata = { license = 'a', requires-python = 'a', urls = {} }\n\
+        package = [{ name = 'a', kind = 'selector', dist = 'a', python = 'a', summary = '', platforms = [] }]";
+    insta::assert_snapshot!(refusal(inline), @r#"line 3: package `a`: `summary`: an empty value: """#);
     insta::assert_snapshot!(with("schema = 2", "schema = 3"), @"`schema` is 3, and this program reads 2");
 }
