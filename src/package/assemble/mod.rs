@@ -206,7 +206,7 @@ fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
     }
     let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
     let mut stale = Vec::new();
-    for entry in WalkDir::new(dist).sort_by_file_name() {
+    for entry in WalkDir::new(dist).min_depth(1).sort_by_file_name() {
         let entry = entry?;
         let name = entry.path().strip_prefix(dist).unwrap_or(dist);
         let name = name.to_string_lossy().replace('\\', "/");
@@ -315,6 +315,12 @@ mod tests {
         fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
         write(&dist.join("gfx/b.whl.metadata"), "b");
         check_existing(&dist, &names).unwrap();
+        #[cfg(unix)]
+        {
+            let link = directory.path().join("link");
+            std::os::unix::fs::symlink(&dist, &link).unwrap();
+            check_existing(&link, &names).unwrap();
+        }
         write(&dist.join("old-1.0.whl.metadata"), "o");
         assert!(check_existing(&dist, &names).is_err());
     }
