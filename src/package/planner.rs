@@ -10,6 +10,8 @@ mod fixture;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
+
 use crate::{
     artifact::{self, Artifact, ArtifactName, ArtifactTree, Merged, TreeContent, TreeFile},
     error::{Context as _, Result, anyhow, ensure, hinted},
@@ -238,9 +240,8 @@ impl<'a> Planner<'a> {
         let has_no_device = is_split && view.available.is_empty();
         let is_lacking =
             |it: &&PackageSpec| it.is_omitted || (has_no_device && it.kind == PackageKind::Device);
-        let mut absent = self.absent.clone();
         let lacking = self.catalog.packages().iter().filter(is_lacking);
-        absent.extend(lacking.map(|package| package.name.clone()));
+        let absent = self.absent.iter().chain(lacking.map(|it| &it.name));
         Describer {
             info: DistInfo {
                 catalog: self.catalog,
@@ -248,7 +249,7 @@ impl<'a> Planner<'a> {
                 version: self.request.version.to_string(),
                 suffix: self.request.options.suffix.to_string(),
                 view,
-                absent,
+                absent: absent.unique().cloned().collect(),
                 only: None,
             },
             request: self.request,

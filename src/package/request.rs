@@ -150,7 +150,7 @@ impl Request<'_> {
         }
         let mut all = Vec::new();
         for spec in catalog.packages() {
-            if !spec.ships_on(self.options.platform) {
+            if !spec.is_made_for(self.options.platform) {
                 continue;
             }
             let of_each = match (spec.kind, mode) {
@@ -399,6 +399,24 @@ mod tests {
     #[test]
     fn the_devel_package_needs_headers_and_symbols_besides() {
         insta::assert_snapshot!(needed("devel"), @"base_lib_generic amd-llvm_lib_generic amd-llvm_dbg_generic core-hip_dev_generic blas_lib_generic blas_dev_generic prim_dev_generic rand_lib_gfx942 rocprofiler-systems_run_generic");
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_foretold() {
+        let mut options = BuildOptions::new(Platform::Linux, NonZeroUsize::MIN).unwrap();
+        let without = ["devel", "libraries"].map(str::to_owned);
+        options.catalog = options.catalog.without(&without).unwrap();
+        let request = Request {
+            options: &options,
+            version: "1".parse().unwrap(),
+            mode: DistributionMode::Split,
+            subset: None,
+        };
+        let artifacts = ["base_lib_generic", "blas_lib_generic", "blas_lib_gfx942"];
+        let artifacts = artifacts.map(|name| name.parse().unwrap());
+        let expected = request.expected(&artifacts).unwrap();
+        let names: Vec<&str> = expected.iter().map(|it| &*it.dist).collect();
+        assert_eq!(names, ["rocm", "rocm-sdk-core"]);
     }
 
     #[test]

@@ -16,7 +16,8 @@ const MOST_WRONG: usize = 2;
 
 impl Catalog {
     /// Removes something from the policy, by name: an optional package (`profiler`), an artifact
-    /// (`fft`), a library (`hipsparselt`), a command (`rocgdb`), or the path of a file.
+    /// (`fft`), a library (`hipsparselt`), a command (`rocgdb`), or the path of a file. Device
+    /// packages go with the package that they are laid over.
     pub fn without(mut self, names: &[String]) -> Result<Self> {
         let unchanged = self.clone();
         for name in names {
@@ -37,6 +38,12 @@ impl Catalog {
                     nearest => Err(error).hint(format!("did you mean {}?", nearest.join(" or "))),
                 };
             }
+        }
+        // Device code is of use only in the directory of the package that it is laid over.
+        if self.overlaid()?.is_omitted {
+            let packages = self.packages.iter_mut();
+            let device = packages.filter(|it| it.kind == PackageKind::Device);
+            device.for_each(PackageSpec::omit);
         }
         self.without.extend(names.iter().cloned());
         Ok(self)

@@ -43,7 +43,8 @@ pub(super) fn targets(request: &Request<'_>, found: &BTreeSet<Scope>) -> Result<
         Platform::Linux => &request.options.linux,
         Platform::Windows => &request.options.windows,
     };
-    let Some(expected) = expected else {
+    let device = request.options.catalog.only(PackageKind::Device)?;
+    let Some(expected) = expected.as_ref().filter(|_| !device.is_omitted) else {
         return Ok(Vec::new());
     };
     let expected: BTreeSet<Target> = expected.iter().map(Target::base).collect();

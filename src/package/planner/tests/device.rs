@@ -200,6 +200,30 @@ fn device_code_without_libraries_to_lay_it_over_is_refused() {
 }
 
 #[test]
+fn without_the_libraries_there_are_no_device_packages() {
+    let without = |mut fixture: Fixture| {
+        let names = ["libraries".to_owned()];
+        fixture.options.catalog = fixture.options.catalog.without(&names).unwrap();
+        let plan = fixture.plan();
+        let absent = "ABSENT_PACKAGES.append('device')";
+        let mut told = plan.members().filter_map(|(path, member)| match member {
+            MemberSource::Text(text) if path.as_str() == "rocm_sdk_core/_dist_info.py" => {
+                Some(text.matches(absent).count())
+            }
+            _ => None,
+        });
+        assert_eq!(told.next(), Some(1));
+        let paths = plan.packages.iter().map(|it| it.label.dist.clone());
+        paths.collect::<Vec<_>>().join(" ")
+    };
+    let code = |name| split().artifact(name).file("lib/k.co", file());
+    let set = code("blas_lib_gfx942").promised("gfx942");
+    assert_eq!(without(set), "rocm-sdk-core rocm-sdk-devel rocm");
+    let legacy = code("blas_lib_gfx94X-dcgpu").legacy();
+    assert_eq!(without(legacy), "rocm-sdk-core rocm-sdk-devel rocm");
+}
+
+#[test]
 fn tests_of_a_target_make_no_package_for_it() {
     let plan = split()
         .artifact("blas_test_gfx942")
