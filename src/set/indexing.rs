@@ -81,16 +81,20 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
 
 /// One attempt. `None` if another writer changed the index.
 ///
-/// The existing pages are listed before the packages. Suppose another job adds a package after our
-/// list of packages, and writes its pages. Our pages lack that package. They must not replace the
-/// new ones, and do not: the `ETag` from before our list no longer matches, the write fails, and the
-/// index starts again.
+/// The existing pages are listed before the packages, and before `set.json` is read. Suppose another
+/// job adds a package after our list of packages, and writes its pages. Our pages lack that package.
+/// They must not replace the new ones, and do not: the `ETag` from before our list no longer matches,
+/// the write fails, and the index starts again.
 fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option<Indexed>> {
+    let mut before = Before::list(site)?;
     let known = KnownFacts::read(site)?;
     let families = known.families();
+    for family in &families {
+        before.add(family.as_str())?;
+    }
     let attempt = IndexAttempt {
         options,
-        before: Before::list(site, &families)?,
+        before,
         writer: Writer {
             to: site,
             guard: match site.local() {
@@ -110,7 +114,7 @@ fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option
 
 struct IndexAttempt<'a> {
     options: &'a IndexOptions,
-    before: Before,
+    before: Before<'a>,
     writer: Writer<'a>,
 }
 
@@ -147,8 +151,8 @@ impl IndexAttempt<'_> {
         pages.retain(|item| !item.path.ends_with('/') || (site.directory_pages && !is_local));
         changes.extend(self.write(pages, found.is_unchanged)?);
         stale.extend(found.orphans);
-        self.remove(&stale)?;
-        if !stale.is_empty() {
+        if !stale.is_empty() && !options.is_dry_run {
+            self.remove(&stale)?;
             site.tidy(families);
         }
         changes.extend(stale.into_iter().map(|path| IndexChange {
@@ -165,14 +169,13 @@ impl IndexAttempt<'_> {
     /// In a directory, `set.json` is also written with the same bytes if a package was read: its
     /// modification time says when the stamps in it were recorded (see `KnownFacts`).
     fn write(&self, mut items: Vec<Item>, may_stay: bool) -> Result<Vec<IndexChange>> {
-        let (site, stop) = (self.writer.to, &self.writer.world.stop);
         // Objects that are written in parallel are sorted by path, so that the output is the same
         // each time. Root pages have an order of their own.
         items.sort_by_cached_key(|item| {
             let is_sorted = item.phase < Phase::Root;
             (item.phase, is_sorted.then(|| item.path.clone()))
         });
-        let actions = self.before.actions(site, &items, true, stop)?;
+        let actions = self.before.actions(&items, true, &self.writer.world.stop)?;
         let is_rewritten = self.writer.guard == Guard::Nothing && !may_stay;
         let mut planned: Vec<(Item, Action)> = Vec::new();
         for (item, action) in items.into_iter().zip(actions) {
@@ -219,7 +222,7 @@ impl IndexAttempt<'_> {
     /// Deletes stale pages and sidecars.
     fn remove(&self, paths: &[String]) -> Result<()> {
         let site = self.writer.to;
-        for path in paths.iter().filter(|_| !self.options.is_dry_run) {
+        for path in paths {
             self.writer.world.stop.check()?;
             // Delete the key that ends in `/` first. Stale pages are found by their file names in a
             // listing, so an interrupted run leaves the name by which the next one finds both.

@@ -14,7 +14,6 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Result, Stop},
     parallel,
-    run::ArtifactGroup,
     store::{Depth, Object, Span},
 };
 
@@ -155,48 +154,55 @@ impl ExistingObject {
 
 /// The objects that a place had before anything was written, from listings of some directories.
 #[derive(Debug)]
-pub(super) struct Before {
+pub(super) struct Before<'a> {
+    place: &'a SetPlace,
     pub(super) objects: HashMap<String, Object>,
     /// The directories that were listed completely. An object below one of them, or directly in the
     /// set, that is not in `objects` did not exist.
     directories: Vec<String>,
 }
 
-impl Before {
-    /// Lists the objects directly in the set, its packages, and its pages and those of `families`.
-    pub(super) fn list(place: &SetPlace, families: &[ArtifactGroup]) -> Result<Self> {
-        let mut directories = vec!["simple/".to_owned(), "dist/".to_owned()];
-        directories.extend(families.iter().map(|family| format!("{family}/")));
-        let mut objects = place.list("", Depth::Children)?;
-        for directory in &directories {
-            objects.extend(place.list(directory, Depth::All)?);
-        }
-        Ok(Self {
-            objects: objects.into_iter().collect(),
-            directories,
-        })
+impl<'a> Before<'a> {
+    /// Lists the objects directly in the set, its packages and its pages.
+    pub(super) fn list(place: &'a SetPlace) -> Result<Self> {
+        let mut before = Self {
+            place,
+            objects: place.list("", Depth::Children)?.into_iter().collect(),
+            directories: Vec::new(),
+        };
+        before.add("simple")?;
+        before.add("dist")?;
+        Ok(before)
+    }
+
+    /// Lists one more directory: that of a family.
+    pub(super) fn add(&mut self, directory: &str) -> Result<()> {
+        let directory = format!("{directory}/");
+        self.objects
+            .extend(self.place.list(&directory, Depth::All)?);
+        self.directories.push(directory);
+        Ok(())
     }
 
     /// Decides what to do with each item, in the order of the items.
     pub(super) fn actions(
         &self,
-        place: &SetPlace,
         items: &[Item],
         overwrite: bool,
         stop: &Stop,
     ) -> Result<Vec<Action>> {
         parallel::try_map(items, REQUESTS, stop, |item| {
-            Ok(Action::of(item, self.find(place, item)?, overwrite))
+            Ok(Action::of(item, self.find(item)?, overwrite))
         })
     }
 
     /// The existing object of an item, if there is one.
-    fn find(&self, place: &SetPlace, item: &Item) -> Result<Option<ExistingObject>> {
+    fn find(&self, item: &Item) -> Result<Option<ExistingObject>> {
         let listed = self.objects.get(&item.path);
         if listed.is_none() && !self.is_likely(&item.path) {
             return Ok(None);
         }
-        let there = ExistingObject::find(place, &item.path)
+        let there = ExistingObject::find(self.place, &item.path)
             .with_context(|| format!("failed to read `{}`", item.path))?;
         // The ETag of the listing, not of the request above. A page that another writer changed
         // between the two may name packages that this one does not know; the write has to fail.
@@ -250,6 +256,7 @@ mod tests {
 
     #[test]
     fn a_page_of_a_directory_may_be_there_when_its_twin_is() {
+        let place = SetPlace::directory("set".as_ref(), &Stop::default());
         let listed = |paths: &[&str]| {
             let object = |path: &&str| Object {
                 key: path.parse().unwrap(),
@@ -261,6 +268,7 @@ mod tests {
                 modified: None,
             };
             Before {
+                place: &place,
                 objects: paths
                     .iter()
                     .map(|path| ((*path).to_owned(), object(path)))

@@ -42,7 +42,7 @@ pub enum Phase {
     Whole,
 }
 
-/// One page, not rendered yet: all pages of a set with many files at once would take much memory.
+/// One page, not rendered yet: its path needs no text, and pages are rendered in parallel.
 pub struct IndexPage<'a> {
     /// The path relative to the directory of the set: `simple/rocm/index.html`.
     pub path: String,
@@ -154,17 +154,12 @@ fn checksums(set: &SetJson) -> String {
 fn json_project(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
     let up = view.up(3);
     // `1.0` and `1.0.0` are equal, so their files are mixed. List each text once.
-    let mut versions: Vec<String> = Vec::new();
-    for version in files.iter().map(|file| file.version.to_string()) {
-        if !versions.contains(&version) {
-            versions.push(version);
-        }
-    }
+    let versions = files.iter().map(|file| file.version.to_string()).unique();
     let files = files.iter().map(|file| json_file(file, &up));
     pretty(&json!({
         "meta": { "api-version": REPOSITORY_VERSION },
         "name": project,
-        "versions": versions,
+        "versions": versions.collect::<Vec<String>>(),
         "files": files.collect::<Vec<Value>>(),
     }))
 }

@@ -153,7 +153,7 @@ impl LocalSet {
         match because(headline, differences) {
             None => Ok(()),
             Some(refusal) => Err(refusal).hint(
-                "build again, or run `rocwheel index` on it if the files were replaced on purpose",
+                "build again, remove what was added, or run `rocwheel index` on it to keep its files",
             ),
         }
     }
@@ -197,8 +197,11 @@ impl PlannedUpload {
         items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
         items.sort_by_key(|item| item.phase);
         let compare = || -> Result<_> {
-            let before = Before::list(&destination, &[])?;
-            let actions = before.actions(&destination, &items, options.overwrite, &world.stop);
+            let mut before = Before::list(&destination)?;
+            for family in set.families() {
+                before.add(family.as_str())?;
+            }
+            let actions = before.actions(&items, options.overwrite, &world.stop);
             Ok((actions?, before.objects.into_keys().collect()))
         };
         let (actions, listed) = match compare() {
@@ -393,13 +396,13 @@ fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
         pages.any(|page| ours.contains(&*format!("{directory}/{page}")))
     };
     // Directories of other groups may be stored here too. Their files are not strangers.
+    let is_of_a_set = |path: &str| path.starts_with("dist/") || path.starts_with("simple/");
     listed.retain(|path| {
-        path.rsplit_once('/').is_some_and(|(directory, name)| {
-            let is_twice = directory.rsplit('/').next() == Some(name);
-            let is_ours = ours.contains(&**path) || has_page(path);
-            let is_twin = is_twice && has_page(directory);
-            !is_ours && !is_twin
-        })
+        let (directory, name) = path.rsplit_once('/').unwrap_or_default();
+        let is_twice = directory.rsplit('/').next() == Some(name);
+        let is_ours = ours.contains(&**path) || has_page(path);
+        let is_twin = is_twice && has_page(directory);
+        is_of_a_set(path) && !is_ours && !is_twin
     });
     listed.sort_unstable();
     listed

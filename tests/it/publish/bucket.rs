@@ -39,8 +39,9 @@ struct Busy {
     forgetful: bool,
     /// Every reading: its key, and how many bytes.
     read: Arc<Mutex<Vec<(String, u64)>>>,
-    /// How often another writer comes first, and what it does.
+    /// How often another writer comes first, when, and what it does.
     others: Arc<AtomicU64>,
+    moment: (&'static str, &'static str),
     other: fn(&MemoryStore),
 }
 
@@ -51,7 +52,17 @@ impl Busy {
             forgetful: false,
             read: Arc::default(),
             others: Arc::default(),
+            moment: ("put", "simple/index.html"),
             other: |_| (),
+        }
+    }
+
+    fn meet(&self, act: &str, key: &Key) {
+        let is_now = self.moment.0 == act && key.as_str().ends_with(self.moment.1);
+        let left = |left: u64| is_now.then(|| left.checked_sub(1)).flatten();
+        let ordering = Ordering::Relaxed;
+        if self.others.fetch_update(ordering, ordering, left).is_ok() {
+            (self.other)(&self.inside);
         }
     }
 
@@ -86,16 +97,12 @@ impl Store for Busy {
         self.inside.get(key, span)?.read_to_end(&mut bytes).unwrap();
         let mut read = self.read.lock().unwrap();
         read.push((key.to_string(), bytes.len() as u64));
+        self.meet("get", key);
         Ok(Box::new(std::io::Cursor::new(bytes)))
     }
 
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError> {
-        let is_page = key.as_str().ends_with("simple/index.html");
-        let left = |left: u64| is_page.then(|| left.checked_sub(1)).flatten();
-        let ordering = Ordering::Relaxed;
-        if self.others.fetch_update(ordering, ordering, left).is_ok() {
-            (self.other)(&self.inside);
-        }
+        self.meet("put", key);
         self.inside.put(key, body, options)
     }
 
@@ -318,6 +325,26 @@ fn of_two_writers_at_once_neither_loses_a_package() {
         }
         assert_eq!(first, !text(&store, "simple/").contains("\"z/\""));
     }
+}
+
+#[test]
+fn what_another_writer_yanks_while_this_one_begins_stays_yanked() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let store = stocked(&bench);
+    index_in(&store).unwrap();
+    let busy = Busy {
+        others: Arc::new(AtomicU64::new(1)),
+        moment: ("get", "set.json"),
+        other: |store| {
+            let set = text(store, "set.json").replace("\"size\"", "\"yanked\": \"bad\", \"size\"");
+            put(store, "set.json", set.as_bytes());
+        },
+        ..Busy::new(store.clone())
+    };
+    index_in(&busy).unwrap();
+    assert_eq!(busy.others.load(Ordering::Relaxed), 0);
+    assert!(text(&store, "simple/rocm-sdk-core/").contains("data-yanked=\"bad\""));
 }
 
 #[test]

@@ -95,6 +95,9 @@ fn pages_of_projects_that_are_gone_go_and_nothing_else_does() {
     fs_err::remove_file(gone).unwrap();
     fs_err::write(bench.path("simple/gone/notes.txt"), "mine").unwrap();
     fs_err::write(bench.path("dist/notes.metadata"), "mine").unwrap();
+    fs_err::create_dir(bench.path("simple/empty")).unwrap();
+    rocwheel(&["index", "--no-check", "--dry-run", &bench.path("")]).ok();
+    assert!(bench.root.join("simple/empty").exists(), "a dry run");
     let again = rocwheel(&["index", "--no-check", &bench.path("")]);
     let said = again.stderr.clone();
     again.ok();

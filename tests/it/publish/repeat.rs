@@ -52,6 +52,16 @@ fn a_second_upload_changes_nothing_and_says_so() {
 }
 
 #[test]
+fn a_second_upload_of_families_changes_nothing_either() {
+    let bench = built();
+    let family = bench.root.join("built/dist/gfx94X-dcgpu");
+    wheel(&family, "rocm", "7.13.0.dev0+ab.cd", "");
+    upload(&bench, &[]).ok();
+    let again = upload(&bench, &["--dry-run"]).ok();
+    assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
+}
+
+#[test]
 fn an_upload_that_was_interrupted_is_completed() {
     let bench = built();
     upload(&bench, &[]).ok();
