@@ -34,8 +34,8 @@ pub struct Bucket(Box<str>);
 #[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[display("s3://{bucket}/{key}")]
 pub struct Location {
-    bucket: Bucket,
-    key: Key,
+    pub bucket: Bucket,
+    pub key: Key,
 }
 
 impl Key {
@@ -78,11 +78,6 @@ impl Key {
     fn trimmed(&self) -> &str {
         self.0.strip_suffix('/').unwrap_or(&self.0)
     }
-
-    /// The path of the key in a URL.
-    pub fn encoded(&self) -> String {
-        self.0.split('/').map(percent_encode).join("/")
-    }
 }
 
 impl Bucket {
@@ -94,14 +89,6 @@ impl Bucket {
 impl Location {
     pub fn new(bucket: Bucket, key: Key) -> Self {
         Self { bucket, key }
-    }
-
-    pub fn bucket(&self) -> &Bucket {
-        &self.bucket
-    }
-
-    pub fn key(&self) -> &Key {
-        &self.key
     }
 
     /// The location of `path` below this directory.
@@ -117,7 +104,7 @@ impl Location {
 
     /// The public HTTPS URL, at the global endpoint that works for every region.
     pub fn https(&self) -> String {
-        let (bucket, key) = (&self.bucket, self.key.encoded());
+        let (bucket, key) = (&self.bucket, encode_path(self.key.as_str()));
         if bucket.as_str().contains('.') {
             // Amazon's wildcard certificate covers one label before the endpoint, and so does not
             // cover the name of a bucket with dots.
@@ -139,6 +126,11 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 /// Percent-encodes one segment of a URL path.
 pub fn percent_encode(segment: &str) -> String {
     utf8_percent_encode(segment, RESERVED).to_string()
+}
+
+/// Percent-encodes each segment of a path.
+pub fn encode_path(path: &str) -> String {
+    path.split('/').map(percent_encode).join("/")
 }
 
 /// `a+b` for `a%2Bb`. `None` if a `%` is not followed by two hexadecimal digits or if the bytes are
@@ -352,7 +344,7 @@ mod tests {
         let base = location("s3://abc/d");
         assert_eq!(base.directory(), location("s3://abc/d/"));
         assert_eq!(base.join(&path("e")).unwrap(), location("s3://abc/d/e"));
-        assert_eq!((base.bucket().as_str(), base.key().as_str()), ("abc", "d"));
+        assert_eq!((base.bucket.as_str(), base.key.as_str()), ("abc", "d"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
     console::{Annotation, AnnotationLevel, many},
     digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
-    location::percent_encode,
+    location::encode_path,
 };
 
 const SCHEMA: &str = "rocwheel-check-v1";
@@ -189,9 +189,8 @@ fn result(finding: &Finding) -> Value {
     let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
     // A finding about the whole set has no file, but viewers drop results without a location.
     let file = finding.file.as_deref().unwrap_or("set.json");
-    let uri: Vec<String> = file.split('/').map(percent_encode).collect();
     let mut location = json!({
-        "physicalLocation": { "artifactLocation": { "uri": uri.join("/") } },
+        "physicalLocation": { "artifactLocation": { "uri": encode_path(file) } },
     });
     let mut text = sentence(&finding.fact);
     if let Some(member) = &finding.member {

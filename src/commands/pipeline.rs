@@ -145,7 +145,7 @@ impl PipelineArgs {
     ) -> Result<PublishedUpload> {
         let _group = world.console.group("Index");
         let identity = set.document.identity.clone().or_of(&origin.run);
-        let destination = SetPlace::below(&self.output_dir, origin.place().key(), &world.stop);
+        let destination = SetPlace::below(&self.output_dir, &origin.place().key, &world.stop);
         let options = UploadOptions {
             is_part: false,
             // Files of an earlier call in this directory belong to the same user.

@@ -135,7 +135,7 @@ impl SummaryArgs {
         let run = self.run.resolve(run, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         Ok(match &self.output_dir {
-            Some(directory) => NamedPlace::Directory(directory.join(root.key().to_path().as_str())),
+            Some(directory) => NamedPlace::Directory(directory.join(root.key.to_path().as_str())),
             None => NamedPlace::Bucket(root),
         })
     }

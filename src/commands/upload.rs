@@ -120,7 +120,7 @@ impl UploadArgs {
             run => run?,
         };
         let args = match &self.to {
-            Some(to) => &self.run.clone().in_bucket(to.bucket()),
+            Some(to) => &self.run.clone().in_bucket(&to.bucket),
             None => &self.run,
         };
         args.resolve(reference, &self.github, world)
@@ -146,7 +146,7 @@ impl UploadArgs {
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         let mut place = match (&self.to, &self.output_dir) {
             (Some(to), _) => self.access.bucket(to, stop)?,
-            (None, Some(directory)) => SetPlace::below(directory, root.key(), stop),
+            (None, Some(directory)) => SetPlace::below(directory, &root.key, stop),
             (None, None) => self.access.bucket(&root, stop)?,
         };
         place.directory_pages = !self.no_directory_pages;

@@ -151,7 +151,7 @@ impl<'a, 'j> Forecast<'a, 'j> {
         let set = SetJson::new(Identity::default(), files)?;
         let key = |path: String| -> Result<String> {
             let below = path.strip_prefix("./").unwrap_or(&path);
-            let key: Key = format!("{}{below}", root.key().directory()).parse()?;
+            let key: Key = format!("{}{below}", root.key.directory()).parse()?;
             Ok(key.to_string())
         };
         let writes = paths(&set).into_iter().map(key);

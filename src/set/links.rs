@@ -6,11 +6,11 @@
 use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
-use super::{place::Address, published::SidecarPromise, set_json::SetJson, urls::encode_path};
+use super::{place::Address, published::SidecarPromise, set_json::SetJson};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, bail},
-    location::decode_component,
+    location::{decode_component, encode_path},
 };
 
 /// A link of a page to a file, with the facts about the file in its attributes.

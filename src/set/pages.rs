@@ -17,10 +17,12 @@ use serde_json::{Value, json};
 use super::{
     install::requirements,
     set_json::{IndexView, SetFile, SetJson, device_targets},
-    urls::encode_path,
 };
 
-use crate::console::{many, size};
+use crate::{
+    console::{many, size},
+    location::encode_path,
+};
 
 /// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
 /// be the name of a project: normalized names begin with a letter or a digit.

@@ -162,12 +162,12 @@ impl SetPlace {
         access: impl FnOnce(Option<&str>) -> Result<Access>,
         stop: &Stop,
     ) -> Result<Self> {
-        let known = Buckets::builtin().find(place.bucket());
+        let known = Buckets::builtin().find(&place.bucket);
         let access = access(known.map(|it| it.region.as_str()))?;
-        let store = S3Store::connect(place.bucket().clone(), &access, stop.clone())
+        let store = S3Store::connect(place.bucket.clone(), &access, stop.clone())
             .with_context(|| format!("failed to reach `{place}`"))?;
         let urls = access.url(&place.directory()).parse()?;
-        Ok(Self::of_store(Arc::new(store), place.key(), urls, stop))
+        Ok(Self::of_store(Arc::new(store), &place.key, urls, stop))
     }
 
     /// A directory of any store with exact keys, like a bucket.

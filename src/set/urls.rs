@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     error::{Context as _, Invalid, Result, bail},
-    location::percent_encode,
+    location::{encode_path, percent_encode},
     run::ArtifactGroup,
 };
 
@@ -89,12 +89,6 @@ impl FromStr for Urls {
         };
         Err(Invalid::new(reason, text))
     }
-}
-
-/// Percent-encodes each segment of a path.
-pub(super) fn encode_path(path: &str) -> String {
-    let segments: Vec<String> = path.split('/').map(percent_encode).collect();
-    segments.join("/")
 }
 
 /// Resolves symlinks and `..` in the longest part of the path that exists.

@@ -20,7 +20,7 @@ use reqwest::{
 use super::s3::Endpoint;
 use crate::{
     error::{Stop, last_cause},
-    location::Key,
+    location::{Key, encode_path},
     parallel,
     retry::{Backoff, ChunkReader, Download, Failures, RangeSource},
     store::{
@@ -62,7 +62,7 @@ impl HttpStore {
     }
 
     fn url(&self, key: &Key) -> String {
-        format!("{}/{}", self.origin, key.encoded())
+        format!("{}/{}", self.origin, encode_path(key.as_str()))
     }
 
     fn read_only(&self, key: &Key) -> StoreError {

@@ -7,7 +7,7 @@ use url::{Host, Url};
 
 use crate::{
     error::{Error, Invalid, Result, Secret, ensure},
-    location::Location,
+    location::{Location, encode_path},
 };
 
 /// The settings of a connection to a bucket. The default is Amazon S3 with the credentials of the
@@ -82,7 +82,7 @@ impl Access {
         let Some(endpoint) = &self.endpoint else {
             return place.https();
         };
-        let (bucket, key) = (place.bucket(), place.key().encoded());
+        let (bucket, key) = (&place.bucket, encode_path(place.key.as_str()));
         match endpoint.0.split_once("://") {
             Some((scheme, host)) if self.addressing == Addressing::Virtual => {
                 format!("{scheme}://{bucket}.{host}/{key}")
