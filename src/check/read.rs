@@ -25,7 +25,7 @@ use crate::{
 
 impl PackageReader for PackageFile {
     fn size(&self) -> u64 {
-        Self::size(self)
+        self.size
     }
 
     fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
@@ -81,7 +81,7 @@ fn read(
     title: &str,
     world: &World,
 ) -> Result<SetFacts> {
-    let total = packages.iter().map(PackageFile::size).sum::<u64>();
+    let total = packages.iter().map(|it| it.size).sum::<u64>();
     let progress = world.console.progress("Checking", title, total);
     let watch = &ObserveProgress {
         stop: &world.stop,
@@ -102,7 +102,7 @@ fn read(
     // The longest work first. If it started last, all other threads would wait for it.
     work.sort_by_key(|job| match job {
         ReadJob::Wheel(_, portion) => Reverse(portion.weight()),
-        ReadJob::Sdist(package) => Reverse(package.size()),
+        ReadJob::Sdist(package) => Reverse(package.size),
     });
     let run = |job: &ReadJob<'_>| match job {
         ReadJob::Wheel(index, portion) => {
@@ -110,8 +110,8 @@ fn read(
             Ok(FinishedRead::Wheel(*index, facts))
         }
         ReadJob::Sdist(package) => {
-            let stream = package.stream(0..package.size())?;
-            let sdist = read_sdist(package.name(), stream, watch)?;
+            let stream = package.stream(0..package.size)?;
+            let sdist = read_sdist(&package.name, stream, watch)?;
             Ok(FinishedRead::Sdist(sdist))
         }
     };
@@ -134,7 +134,7 @@ fn read(
 
 /// Reads the directory at the end of each wheel.
 fn outlines(wheels: &[&PackageFile], jobs: NonZeroUsize, world: &World) -> Result<Vec<Outline>> {
-    let read = |package: &&PackageFile| Ok(Outline::read(package.name(), *package));
+    let read = |package: &&PackageFile| Ok(Outline::read(&package.name, *package));
     let outlines = parallel::map(wheels, jobs, &world.stop, read)?;
     for package in wheels {
         package.outcome()?;
@@ -155,14 +155,14 @@ pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<
             found.packages.iter().partition(|it| it.is_wheel());
         let outlines = outlines(&wheels, jobs, world)?;
         for (package, outline) in wheels.iter().zip(&outlines) {
-            if let Some((project, _)) = identity(package.name()) {
+            if let Some((project, _)) = identity(&package.name) {
                 let members = Some(outline.members().collect());
-                inventory.add(&project, Some(package.size()), members);
+                inventory.add(&project, Some(package.size), members);
             }
         }
         let gone = found.published.iter();
         let gone = gone.flat_map(PublishedFacts::promised_and_gone);
-        let sdists = sdists.iter().map(|it| (it.name(), Some(it.size())));
+        let sdists = sdists.iter().map(|it| (it.name.as_str(), Some(it.size)));
         for (file, size) in sdists.chain(gone) {
             if let Some((project, _)) = identity(file) {
                 inventory.add(&project, size, None);
@@ -179,8 +179,8 @@ pub fn sdists(place: &SetPlace) -> Result<BTreeMap<String, Sha256>> {
         let found = set::find_published(place)?;
         let sdists = found.packages.iter().filter(|it| !it.is_wheel());
         let digests = sdists.map(|package| {
-            let (sha256, _) = Sha256::of_reader(package.stream(0..package.size())?)?;
-            Ok((package.name().to_owned(), sha256))
+            let (sha256, _) = Sha256::of_reader(package.stream(0..package.size)?)?;
+            Ok((package.name.clone(), sha256))
         });
         digests.collect()
     };

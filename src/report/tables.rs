@@ -7,6 +7,8 @@ use std::{
     fmt::Write as _,
 };
 
+use itertools::Itertools as _;
+
 use crate::{
     check::{
         Finding, Report, Rule, Severity,
@@ -151,9 +153,9 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
     if is_wide {
         text += "<details><summary>Library by target</summary>\n\n";
     }
-    let heads: Vec<String> = targets.iter().map(|it| plain(it)).collect();
+    let heads = targets.iter().map(|it| plain(it)).join(" | ");
     let rule = " ---: |".repeat(targets.len());
-    let _ = writeln!(text, "| Library | {} |\n| :--- |{rule}", heads.join(" | "));
+    let _ = writeln!(text, "| Library | {heads} |\n| :--- |{rule}");
     if text.len() + RESERVE > limit {
         return String::new();
     }
@@ -173,16 +175,13 @@ const MOST_COLUMNS: usize = 8;
 
 /// One row for each library that lacks device code for a target.
 fn gaps(coverage: &Coverage) -> Vec<String> {
-    let mut found = Vec::new();
-    for (library, row) in &coverage.libraries {
+    let gap = |(library, row): (&String, &BTreeMap<String, Cell>)| {
         let targets = coverage.targets.iter();
         let missing = targets.filter(|target| !row.contains_key(*target));
-        let missing: Vec<String> = missing.map(|target| code(target)).collect();
-        if !missing.is_empty() {
-            found.push(format!("| {} | {} |\n", code(library), missing.join(" ")));
-        }
-    }
-    found
+        let missing = missing.map(|target| code(target)).join(" ");
+        (!missing.is_empty()).then(|| format!("| {} | {missing} |\n", code(library)))
+    };
+    coverage.libraries.iter().filter_map(gap).collect()
 }
 
 fn line(targets: &[String], library: &str, row: &BTreeMap<String, Cell>) -> String {

@@ -145,8 +145,8 @@ fn is_family(name: &str, layout: Layout) -> bool {
 #[derive(Debug)]
 pub struct PackageFile {
     /// With the directory of its family: `gfx94X-dcgpu/rocm-7.13.0.tar.gz`.
-    name: String,
-    len: u64,
+    pub name: String,
+    pub size: u64,
     store: Arc<dyn Store>,
     key: Key,
     /// The first error of the store while reading. It is not a finding about the package, because
@@ -155,18 +155,14 @@ pub struct PackageFile {
 }
 
 impl PackageFile {
-    pub(super) fn new(name: String, store: &Arc<dyn Store>, key: Key, len: u64) -> Self {
+    pub(super) fn new(name: String, store: &Arc<dyn Store>, key: Key, size: u64) -> Self {
         Self {
             name,
-            len,
+            size,
             store: Arc::clone(store),
             key,
             failure: Mutex::default(),
         }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     pub fn is_wheel(&self) -> bool {
@@ -192,13 +188,9 @@ impl PackageFile {
         shown
     }
 
-    pub fn size(&self) -> u64 {
-        self.len
-    }
-
     /// Streams the bytes of a range. The stream ends early at the end of the package.
     pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
-        let len = range.end.min(self.len).saturating_sub(range.start);
+        let len = range.end.min(self.size).saturating_sub(range.start);
         let reader = self.store.get(&self.key, Span::Between(range));
         let reader = reader.map_err(|error| self.failed(error.into()))?;
         Ok(Box::new(PackageStream {

@@ -130,7 +130,8 @@ impl IndexAttempt<'_> {
             layout: options.layout.map_or_else(|| site.layout(), Ok)?,
             known,
             at_once: if is_local { options.jobs } else { REQUESTS },
-            watch: self.writer.watch(),
+            stop,
+            progress: &self.writer.progress,
             is_index: true,
         };
         let mut found = reading.run()?;
@@ -177,17 +178,13 @@ impl IndexAttempt<'_> {
         });
         let actions = self.before.actions(&items, true, &self.writer.world.stop)?;
         let is_rewritten = self.writer.guard == Guard::Nothing && !may_stay;
-        let mut planned: Vec<(Item, Action)> = Vec::new();
-        for (item, action) in items.into_iter().zip(actions) {
-            let action = match action {
-                Action::Same if is_rewritten && item.phase == Phase::Whole => {
-                    Action::Replace(ExistingObject::same(&item))
-                }
-                Action::Same => continue,
-                action => action,
-            };
-            planned.push((item, action));
+        let mut planned: Vec<(Item, Action)> = items.into_iter().zip(actions).collect();
+        for (item, action) in &mut planned {
+            if is_rewritten && item.phase == Phase::Whole && *action == Action::Same {
+                *action = Action::Replace(ExistingObject::same(item));
+            }
         }
+        planned.retain(|(_, action)| *action != Action::Same);
         if !self.options.is_dry_run {
             self.writer.carry_out(&planned, |_, _| ())?;
         }
@@ -226,8 +223,8 @@ impl IndexAttempt<'_> {
             self.writer.world.stop.check()?;
             // Delete the key that ends in `/` first. Stale pages are found by their file names in a
             // listing, so an interrupted run leaves the name by which the next one finds both.
-            let directory = directory_of(path).filter(|_| site.directory_pages);
-            let directory = directory.filter(|_| self.writer.guard == Guard::Pages);
+            let has_key = site.directory_pages && self.writer.guard == Guard::Pages;
+            let directory = directory_of(path).filter(|_| has_key);
             for path in directory.into_iter().chain([path.as_str()]) {
                 let deleted = site.store.delete(&site.key(path)?);
                 deleted.with_context(|| format!("failed to remove `{path}`"))?;

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
 use super::{
-    pages::{IndexPage, Phase, TOP, content_type, pages},
+    pages::{IndexPage, Phase, TOP, pages},
     place::{SetPlace, found},
     set_json::{SetFile, SetJson},
 };
@@ -74,10 +74,6 @@ impl Item {
             ..item.clone()
         });
         paths.collect()
-    }
-
-    pub(super) fn content_type(&self) -> &'static str {
-        content_type(&self.path)
     }
 
     /// The names of packages and sidecars contain the version, so their bytes never change. A cache

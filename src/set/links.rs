@@ -6,7 +6,7 @@
 use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
-use super::{place::Address, published::SidecarPromise, set_json::SetJson};
+use super::{place::Address, set_json::SetJson};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, bail},
@@ -15,11 +15,15 @@ use crate::{
 
 /// A link of a page to a file, with the facts about the file in its attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct PageLink {
-    pub(super) href: String,
-    pub(super) sha256: Option<Sha256>,
-    pub(super) size: Option<u64>,
-    pub(super) metadata: Option<SidecarPromise>,
+pub struct PageLink {
+    pub href: String,
+    pub sha256: Option<Sha256>,
+    pub size: Option<u64>,
+    /// Whether the page says that the wheel has a sidecar, with or without a digest
+    /// ([PEP 658](https://peps.python.org/pep-0658/),
+    /// [PEP 714](https://peps.python.org/pep-0714/)).
+    pub has_metadata: bool,
+    pub metadata: Option<Sha256>,
 }
 
 /// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
@@ -34,13 +38,13 @@ pub(super) fn html_links(page: &str) -> Vec<PageLink> {
         let href = value("href")?;
         let fragment = href.split_once('#').map_or("", |(_, fragment)| fragment);
         let metadata = value("data-core-metadata").or_else(|| value("data-dist-info-metadata"));
+        let metadata = metadata.filter(|text| *text != "false");
         Some(PageLink {
             sha256: fragment.split('&').find_map(digest),
             href: href.to_owned(),
             size: value("data-size").and_then(|size| size.parse().ok()),
-            metadata: metadata
-                .filter(|text| *text != "false")
-                .map(|text| digest(text).into()),
+            has_metadata: metadata.is_some(),
+            metadata: metadata.and_then(digest),
         })
     };
     let tags = Tokenizer::new(page).filter_map(|token| match token {
@@ -60,7 +64,8 @@ pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
             href: file["url"].as_str()?.to_owned(),
             sha256: digest(&file["hashes"]),
             size: file["size"].as_u64(),
-            metadata: metadata.map(|it| digest(it).into()),
+            has_metadata: metadata.is_some(),
+            metadata: metadata.and_then(digest),
         })
     };
     let files = json_list(page, "files")?.into_iter();
@@ -153,11 +158,11 @@ mod tests {
         let links = html_links(&page);
         assert_eq!(links.len(), 4, "{links:?}");
         assert_eq!(links[0].sha256, Some(digest));
-        assert_eq!(links[0].metadata, Some(SidecarPromise::Digest(digest)));
+        assert_eq!(links[0].metadata, Some(digest));
         assert_eq!(links[0].size, Some(12));
         assert_eq!(links[1].href, "no");
         assert_eq!(links[2].href, "b.whl?x=1&y=2");
-        assert_eq!(links[2].metadata, Some(SidecarPromise::There));
+        assert!(links[2].has_metadata && links[2].metadata.is_none());
         assert_eq!(links[3].href, "c_d.whl");
     }
 

@@ -28,7 +28,7 @@ pub use self::{
     pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
     promised::{PlaceDepth, PublishedSet, find, find_published},
-    published::{Listing, ListingPlace, PageClaim, PublishedFacts, SidecarPromise},
+    published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::{
         Identity, IndexView, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp,
         identity, is_ours,

@@ -133,13 +133,8 @@ impl SetPlace {
             return Err(anyhow!("`{shown}` is one {noun}, and not a set"))
                 .hint("pass the directory that it lies in");
         }
-        Ok(Self::directory(
-            match place.parent() {
-                Some(parent) if is_document => parent,
-                _ => place,
-            },
-            stop,
-        ))
+        let parent = place.parent().filter(|_| is_document);
+        Ok(Self::directory(parent.unwrap_or(place), stop))
     }
 
     /// A local directory. A package in it may be a symlink to a file.
@@ -279,8 +274,8 @@ impl SetPlace {
     }
 
     /// For messages: a path of the store, relative to the directory of the set.
-    pub(super) fn shown<'a>(&self, path: &'a str) -> &'a str {
-        path.strip_prefix(self.top.as_str()).unwrap_or(path)
+    pub(super) fn shown(&self, path: &str) -> String {
+        path.strip_prefix(&self.top).unwrap_or(path).to_owned()
     }
 
     /// The text of a page. `None` if it does not exist.

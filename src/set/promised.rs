@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    iter,
+    iter, mem,
     path::Path,
 };
 
@@ -52,16 +52,16 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
             let mut found = find_published(place)?;
             // A local directory is checked as a whole, also packages of families that no page
             // names.
-            let names = found.packages.iter().map(|it| it.name().to_owned());
+            let names = found.packages.iter().map(|it| it.name.clone());
             let known: BTreeSet<String> = names.collect();
             let mut others = place.packages(Some(Layout::Dist))?;
-            others.retain(|it| it.name().contains('/') && !known.contains(it.name()));
+            others.retain(|it| it.name.contains('/') && !known.contains(&it.name));
             found.packages.extend(others);
             found
         }
     };
     let packages = &mut found.packages;
-    packages.sort_by(|one, other| one.name().cmp(other.name()));
+    packages.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(found)
 }
 
@@ -69,34 +69,31 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
 pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     let mut pages = PageReader {
         place,
-        keys: Vec::new(),
+        has_keys: false,
+        torn: Vec::new(),
         facts: PublishedFacts::default(),
         addresses: BTreeMap::new(),
     };
     pages.read()?;
     pages.find_missing();
+    let (mut packages, mut chosen) = (Vec::new(), None);
     if pages.facts.promises.is_empty() {
         // No page names a package: check the packages beside the pages. Any web server has an
         // `index.html`; it counts only if there are packages beside it.
-        let (packages, facts) = (place.packages(None)?, pages.facts);
-        let mut listings = facts.listings.iter();
+        packages = place.packages(None)?;
+        let (facts, mut listings) = (&pages.facts, pages.facts.listings.iter());
         let has_index = listings.any(|it| it.listing != Listing::FindLinks);
         let is_beside_packages = !packages.is_empty() && !facts.listings.is_empty();
         if !has_index && !is_beside_packages && facts.bad_pages.is_empty() {
             return unpublished(place, packages);
         }
-        return Ok(PublishedSet {
-            packages,
-            published: Some(facts),
-            chosen: None,
-        });
+    } else {
+        pages.find_unlisted()?;
+        chosen = pages.choose();
     }
-    pages.find_unlisted()?;
-    let chosen = pages.choose();
     let mut facts = pages.facts;
-    let promises = facts.promises.iter().filter(|it| it.metadata.is_some());
+    let promises = facts.promises.iter().filter(|it| it.link.has_metadata);
     let with_metadata: BTreeSet<String> = promises.map(|it| it.file.clone()).collect();
-    let mut packages = Vec::new();
     for (name, address) in pages.addresses {
         match place.package(&name, &address)? {
             Some(package) => packages.push(package),
@@ -147,9 +144,10 @@ fn has_pages(place: &Path) -> bool {
 /// Reads the pages of a place.
 struct PageReader<'a> {
     place: &'a SetPlace,
-    /// Each page with two keys whose file exists, by the key that ends in `/`: whether that has
-    /// contents, and how it differs.
-    keys: Vec<(String, bool, Option<&'static str>)>,
+    /// Whether any page has contents under its key that ends in `/`.
+    has_keys: bool,
+    /// The pages whose two keys differ, and how.
+    torn: Vec<(String, String)>,
     facts: PublishedFacts,
     /// The address of each file, by name.
     addresses: BTreeMap<String, Address>,
@@ -159,10 +157,6 @@ impl PageReader<'_> {
     /// Reads all pages that exist.
     fn read(&mut self) -> Result<()> {
         let place = self.place;
-        let of_set = |listing| ListingPlace {
-            family: None,
-            listing,
-        };
         let document = place.path("set.json");
         if let Some(text) = place.text(&document)? {
             let links = SetJson::parse(&text).map(|set| {
@@ -170,7 +164,7 @@ impl PageReader<'_> {
                 self.facts.without = set.identity.without;
                 links
             });
-            self.links(&document, &of_set(Listing::SetJson), links);
+            self.links(&document, &Listing::SetJson.of(None), links);
         }
         let page = place.path("index.html");
         self.pages(None, place.page.as_deref().unwrap_or(&page))?;
@@ -181,7 +175,7 @@ impl PageReader<'_> {
         let sums = place.path("SHA256SUMS");
         if let Some(text) = place.text(&sums)? {
             let links = links::checksums(&text);
-            self.links(&sums, &of_set(Listing::Checksums), links);
+            self.links(&sums, &Listing::Checksums.of(None), links);
         }
         Ok(())
     }
@@ -189,31 +183,27 @@ impl PageReader<'_> {
     /// Reports missing pages of a published set. `upload` writes `set.json` last, so a set that has
     /// it must also have the pages.
     fn find_missing(&mut self) {
-        let is_local = matches!(self.place.kind, PlaceKind::Directory(_));
         // `build` writes `set.json` beside its packages, but no pages.
-        let is_built = self.facts.listings.len() == 1 && is_local;
-        let page = |family, listing| ListingPlace { family, listing };
-        if is_built || !self.facts.listings.contains(&page(None, Listing::SetJson)) {
+        let is_built = self.facts.listings.len() == 1 && self.place.local().is_some();
+        let listings = &self.facts.listings;
+        if is_built || !listings.contains(&Listing::SetJson.of(None)) {
             return;
         }
         // Some servers drop the contents of keys that end in `/`, and `--no-directory-pages` writes
         // none: if no page of the set has one with contents, the set was published like that.
-        let has_keys = self.keys.iter().any(|(_, has_contents, _)| *has_contents);
-        for (page, _, why) in self.keys.iter().filter(|_| has_keys) {
-            let torn = why.map(|why| (page.clone(), why.to_owned()));
-            self.facts.torn_pages.extend(torn);
+        if self.has_keys {
+            self.facts.torn_pages = mem::take(&mut self.torn);
         }
-        let families = iter::once(None).chain(self.families().into_iter().map(Some));
+        let families = self.families();
+        let families = iter::once(None).chain(families.iter().map(|it| Some(it.as_str())));
         let pages = [Listing::Simple, Listing::SimpleJson, Listing::FindLinks];
-        let of_all = page(None, Listing::Checksums);
         let pages = families.cartesian_product(pages);
-        let pages = pages.map(|(family, listing)| page(family, listing));
-        for page in pages.chain([of_all]) {
-            if !self.facts.listings.contains(&page) {
-                let why = "`set.json` is there, and this page is not".to_owned();
-                self.facts.bad_pages.push((page.name(), why));
-            }
-        }
+        let pages = pages.map(|(family, listing)| listing.of(family));
+        let mut pages: Vec<ListingPlace> = pages.chain([Listing::Checksums.of(None)]).collect();
+        pages.retain(|page| !listings.contains(page));
+        let why = "`set.json` is there, and this page is not";
+        let bad = pages.iter().map(|page| (page.name(), why.to_owned()));
+        self.facts.bad_pages.extend(bad);
     }
 
     /// Reports packages that exist but that no page names.
@@ -244,17 +234,13 @@ impl PageReader<'_> {
     /// Reads the pages of the whole set, or those below the directory of a family.
     fn pages(&mut self, family: Option<&str>, find_links: &str) -> Result<()> {
         let below = family.map_or(String::new(), |family| format!("{family}/"));
-        let place = |listing| ListingPlace {
-            family: family.map(str::to_owned),
-            listing,
-        };
         for (listing, directory, file) in [
             (Listing::Simple, "simple/", "index.html"),
             (Listing::SimpleJson, "simple/_json/", "index.json"),
         ] {
             let root = self.place.path(&format!("{below}{directory}"));
             if let Some(text) = self.page(&root, file)? {
-                self.index(&root, file, &text, &place(listing))?;
+                self.index(&root, file, &text, &listing.of(family))?;
             }
         }
         let mut text = match find_links.strip_suffix("index.html") {
@@ -267,7 +253,7 @@ impl PageReader<'_> {
         }
         if let Some(text) = text {
             let links = links::html_links(&text);
-            self.links(find_links, &place(Listing::FindLinks), Ok(links));
+            self.links(find_links, &Listing::FindLinks.of(family), Ok(links));
         }
         Ok(())
     }
@@ -311,7 +297,7 @@ impl PageReader<'_> {
                 links
             });
             if links.as_ref().is_ok_and(Vec::is_empty) {
-                let page = self.place.shown(&path).to_owned();
+                let page = self.place.shown(&path);
                 self.facts.empty_pages.push((page, project));
             }
             self.links(&path, listing, links);
@@ -344,7 +330,7 @@ impl PageReader<'_> {
         self.facts.listings.insert(listing.clone());
         for link in links {
             match links::resolve(page, &link.href) {
-                Ok(address) => self.promise(page, listing, address, &link),
+                Ok(address) => self.promise(page, listing, address, link),
                 Err(error) => {
                     // The directory listing of a web server links to its parent directory, which
                     // may be outside. Only a bad link to a package is an error.
@@ -358,7 +344,7 @@ impl PageReader<'_> {
     }
 
     /// Records a claim about a package. Links to other files are ignored.
-    fn promise(&mut self, page: &str, listing: &ListingPlace, address: Address, link: &PageLink) {
+    fn promise(&mut self, page: &str, listing: &ListingPlace, address: Address, link: PageLink) {
         let file = self.name_of(&address);
         if !is_package(&file) {
             return;
@@ -368,12 +354,10 @@ impl PageReader<'_> {
             return;
         }
         self.facts.promises.push(PageClaim {
-            page: self.place.shown(page).to_owned(),
+            page: self.place.shown(page),
             listing: listing.clone(),
             file: file.clone(),
-            size: link.size,
-            sha256: link.sha256,
-            metadata: link.metadata,
+            link,
         });
         self.addresses.entry(file).or_insert(address);
     }
@@ -397,8 +381,7 @@ impl PageReader<'_> {
     }
 
     fn bad(&mut self, page: &str, why: String) {
-        let page = self.place.shown(page).to_owned();
-        self.facts.bad_pages.push((page, why));
+        self.facts.bad_pages.push((self.place.shown(page), why));
     }
 
     /// The page of a directory, under the key that ends in `/` or under its file name.
@@ -416,14 +399,15 @@ impl PageReader<'_> {
     /// Reads both keys of the page of a directory: that which ends in `/`, and its file name.
     fn keys(&mut self, path: &str, file: &str) -> Result<(Option<String>, Option<String>)> {
         let named = self.place.text(&format!("{path}{file}"))?;
-        if matches!(self.place.kind, PlaceKind::Directory(_)) {
+        if self.place.local().is_some() {
             return Ok((None, named));
         }
         let text = self.place.text(path)?;
         let is_web = self.place.kind == PlaceKind::Web;
         if let Some((has, why)) = compared(file, text.as_deref(), named.as_deref(), is_web) {
-            self.keys
-                .push((self.place.shown(path).to_owned(), has, why));
+            self.has_keys |= has;
+            let torn = why.map(|why| (self.place.shown(path), why.to_owned()));
+            self.torn.extend(torn);
         }
         Ok((text, named))
     }

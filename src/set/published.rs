@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::digest::Sha256;
+use super::links::PageLink;
 
 /// The facts about a published set, besides those of its packages.
 #[derive(Clone, Debug, Default)]
@@ -37,9 +37,7 @@ pub struct PageClaim {
     pub listing: ListingPlace,
     /// The name of the file, with the directory of its family if it has one.
     pub file: String,
-    pub size: Option<u64>,
-    pub sha256: Option<Sha256>,
-    pub metadata: Option<SidecarPromise>,
+    pub link: PageLink,
 }
 
 /// A kind of list of the files of a set.
@@ -64,18 +62,10 @@ pub struct ListingPlace {
     pub listing: Listing,
 }
 
-/// What a page says about the sidecar of a wheel
-/// ([PEP 658](https://peps.python.org/pep-0658/),
-/// [PEP 714](https://peps.python.org/pep-0714/)): that it exists, or also its digest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SidecarPromise {
-    There,
-    Digest(Sha256),
-}
-
-impl From<Option<Sha256>> for SidecarPromise {
-    fn from(digest: Option<Sha256>) -> Self {
-        digest.map_or(Self::There, Self::Digest)
+impl Listing {
+    pub(super) fn of(self, family: Option<&str>) -> ListingPlace {
+        let (family, listing) = (family.map(str::to_owned), self);
+        ListingPlace { family, listing }
     }
 }
 
@@ -108,7 +98,7 @@ impl PublishedFacts {
     /// The files that a page names and that do not exist, each with its size if a page says it.
     pub fn promised_and_gone(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
         let sizes = self.promises.iter().rev();
-        let sizes = sizes.filter_map(|it| Some((it.file.as_str(), it.size?)));
+        let sizes = sizes.filter_map(|it| Some((it.file.as_str(), it.link.size?)));
         let sizes: HashMap<&str, u64> = sizes.collect();
         let gone = self.gone.iter().map(String::as_str);
         gone.map(move |file| (file, sizes.get(file).copied()))

@@ -130,24 +130,18 @@ const LONGEST_METADATA: u64 = 16 << 20;
 /// members. The limit stops a small archive that unpacks to any size.
 const LONGEST_SEARCH: u64 = 1 << 30;
 
-/// Progress display and interruption while files are read.
-#[derive(Clone, Copy)]
-pub(super) struct Watch<'a> {
+/// A reader that counts its bytes, and that fails once the user asks to stop.
+pub(super) struct Watched<'a, R> {
+    pub(super) source: R,
     pub(super) stop: &'a Stop,
     pub(super) progress: &'a Progress,
 }
 
-/// A reader that counts its bytes, and that fails once the user asks to stop.
-pub(super) struct Watched<'a, R> {
-    pub(super) source: R,
-    pub(super) watch: Watch<'a>,
-}
-
 impl<R: Read> Read for Watched<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.watch.stop.check().map_err(io::Error::other)?;
+        self.stop.check().map_err(io::Error::other)?;
         let count = self.source.read(buffer)?;
-        self.watch.progress.inc(count as u64);
+        self.progress.inc(count as u64);
         Ok(count)
     }
 }
@@ -158,7 +152,8 @@ pub(super) struct Reading<'a> {
     pub(super) layout: Layout,
     pub(super) known: &'a KnownFacts,
     pub(super) at_once: NonZeroUsize,
-    pub(super) watch: Watch<'a>,
+    pub(super) stop: &'a Stop,
+    pub(super) progress: &'a Progress,
     /// Whether files that have not changed are not opened, and what the next `set.json` remembers of
     /// each file is returned. The metadata of such files is then not returned.
     pub(super) is_index: bool,
@@ -190,7 +185,7 @@ impl Reading<'_> {
                 format!("failed to read `{shown}`")
             })
         };
-        let read = parallel::try_map(&tasks, self.at_once, self.watch.stop, reading)?;
+        let read = parallel::try_map(&tasks, self.at_once, self.stop, reading)?;
         let (mut files, mut metadata) = (Vec::with_capacity(read.len()), HashMap::new());
         let mut is_unchanged = true;
         for (file, is_opened, bytes) in read {
@@ -279,11 +274,12 @@ impl Reading<'_> {
     fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
         let watched = Watched {
             source: self.place.store.get(key, Span::Whole)?,
-            watch: self.watch,
+            stop: self.stop,
+            progress: self.progress,
         };
         let answer = Sha256::of_reader(BufReader::with_capacity(1 << 20, watched));
         // After an interruption the reader fails too. Return the interruption, not its error.
-        self.watch.stop.check()?;
+        self.stop.check()?;
         let (sha256, size) = answer?;
         ensure!(size == listed, "it changed while it was read");
         Ok(sha256)

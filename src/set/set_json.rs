@@ -1,7 +1,7 @@
 //! [`SetJson`]: a package set, with the facts that an index shows about each file; its document
 //! `set.json`, which describes the set to programs; and the rules for names of packages.
 
-use std::{collections::HashSet, iter};
+use std::iter;
 
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
@@ -191,17 +191,16 @@ impl SetJson {
     /// the same page.
     pub fn new(mut identity: Identity, mut files: Vec<SetFile>) -> Result<Self> {
         files.sort_by(|a, b| a.order().cmp(&b.order()));
-        let (mut seen, mut of_all) = (HashSet::new(), HashSet::new());
-        for file in &files {
-            // Files for all families are sorted first, and are on the page of every family.
-            let (family, name) = (file.directory(), file.name());
+        for (one, next) in files.iter().tuple_windows() {
+            // A file for all families comes first, and is on the page of every family.
+            let is_on_one_page = one
+                .directory()
+                .is_none_or(|it| next.directory() == Some(it));
+            let name = next.name();
             ensure!(
-                seen.insert((family, name)) && !of_all.contains(name),
+                one.name() != name || !is_on_one_page,
                 "two files of one name in a package set: `{name}`"
             );
-            if family.is_none() {
-                of_all.insert(name);
-            }
         }
         if identity.version.is_none() {
             let mut files = files.iter().rev();
@@ -338,7 +337,8 @@ impl IndexView<'_> {
 
     /// The directory of its pages: empty, or ending in `/`.
     pub(super) fn top(&self) -> String {
-        directory(self.family.as_ref())
+        let family = self.family.as_ref();
+        family.map_or_else(String::new, |family| format!("{family}/"))
     }
 
     /// The relative path to the directory of the set, from a page `depth` directories below the
@@ -361,11 +361,6 @@ as_text!(GitSha, Version, Scope, DistName);
 
 /// The suffix of a sidecar: `x.whl.metadata` belongs to `x.whl`.
 pub const SIDECAR: &str = ".metadata";
-
-/// The directory of a family: empty, or ending in `/`.
-pub(super) fn directory(family: Option<&ArtifactGroup>) -> String {
-    family.map_or_else(String::new, |family| format!("{family}/"))
-}
 
 /// Whether a project is one of the ROCm packages. A set may also hold other packages, such as
 /// torch, and an index their dependencies.

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::{
     items::{Action, Before, Item},
-    pages::Phase,
+    pages::{Phase, content_type},
     place::SetPlace,
-    read::{KnownFacts, Reading, Watch},
+    read::{KnownFacts, Reading},
     set_json::{Identity, Layout, PART, SetJson},
     urls::{Addresses, Urls},
     write::{Guard, Writer},
@@ -49,8 +49,8 @@ impl LocalSet {
     /// Reads and hashes every package: in `dist/` if it exists, otherwise in `root`.
     pub fn read(root: &Path, world: &World) -> Result<Self> {
         let place = SetPlace::directory(root, &world.stop);
-        let (layout, known) = (place.layout()?, KnownFacts::read(&place)?);
-        Self::read_known(root, &place, layout, known, world)
+        let known = KnownFacts::read(&place)?;
+        Self::read_known(root, &place, known, world)
     }
 
     /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
@@ -87,29 +87,21 @@ impl LocalSet {
             ..KnownFacts::default()
         };
         let place = SetPlace::directory(dest, &world.stop);
-        let set = Self::read_known(dest, &place, Layout::Dist, known, world)
+        let set = Self::read_known(dest, &place, known, world)
             .context("failed to read the finished set")?;
         // No times in it, so that the same set gives the same bytes.
         atomic::write(&page, set.document.pretty())?;
         Ok(set)
     }
 
-    fn read_known(
-        root: &Path,
-        place: &SetPlace,
-        layout: Layout,
-        known: KnownFacts,
-        world: &World,
-    ) -> Result<Self> {
+    fn read_known(root: &Path, place: &SetPlace, known: KnownFacts, world: &World) -> Result<Self> {
         let reading = Reading {
             place,
-            layout,
+            layout: place.layout()?,
             known: &known,
             at_once: World::jobs(),
-            watch: Watch {
-                stop: &world.stop,
-                progress: &world.console.progress("Reading", root.display(), None),
-            },
+            stop: &world.stop,
+            progress: &world.console.progress("Reading", root.display(), None),
             is_index: false,
         };
         let found = reading.run()?;
@@ -150,12 +142,9 @@ impl LocalSet {
         differences.extend(added.map(|path| format!("`{path}` is not described")));
         let place = self.root.display();
         let headline = format!("`{place}` does not hold the set that `build` described there");
-        match because(headline, differences) {
-            None => Ok(()),
-            Some(refusal) => Err(refusal).hint(
-                "build again, remove what was added, or run `rocwheel index` on it to keep its files",
-            ),
-        }
+        let hint =
+            "build again, remove what was added, or run `rocwheel index` on it to keep its files";
+        because(headline, differences).map_or(Ok(()), |refusal| Err(refusal).hint(hint))
     }
 }
 
@@ -311,7 +300,7 @@ impl Serialize for PlannedUpload {
                 "path": item.path,
                 "size": item.size,
                 "sha256": item.sha256,
-                "content-type": item.content_type(),
+                "content-type": content_type(&item.path),
                 "cache-control": item.cache_control(),
             });
             if let Action::Replace(there) | Action::Refuse(there) = action {
@@ -334,7 +323,7 @@ impl fmt::Display for PlannedUpload {
         writeln!(f, "to {}", self.destination)?;
         for (item, action) in &self.actions {
             let size = size(item.size).to_string();
-            let (kind, cache) = (item.content_type(), item.cache_control());
+            let (kind, cache) = (content_type(&item.path), item.cache_control());
             writeln!(
                 f,
                 "{action:<7} {size:>10}  {}  ({kind}; {cache})",

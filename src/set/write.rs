@@ -11,9 +11,9 @@ use fs_err as fs;
 
 use super::{
     items::{Action, ExistingObject, Item, ItemBytes, REQUESTS},
-    pages::Phase,
+    pages::{Phase, content_type},
     place::SetPlace,
-    read::{Watch, Watched},
+    read::Watched,
 };
 use crate::{
     console::{Progress, World},
@@ -46,13 +46,6 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    pub(super) fn watch(&self) -> Watch<'_> {
-        Watch {
-            stop: &self.world.stop,
-            progress: &self.progress,
-        }
-    }
-
     /// Writes objects, which are sorted by phase, and reads them back. Calls `done` with each of
     /// them, and whether it had to be written.
     ///
@@ -64,16 +57,16 @@ impl Writer<'_> {
         actions: &[(Item, Action)],
         mut done: impl FnMut(&Item, bool),
     ) -> Result<()> {
-        let mut lost = Vec::new();
+        let mut lost = None;
         let is_document = |(item, _): &(Item, Action)| item.phase == Phase::Whole;
         for actions in actions.chunk_by(|a, b| is_document(a) == is_document(b)) {
             for phase in actions.chunk_by(|(a, _), (b, _)| a.phase == b.phase) {
                 self.write_phase(phase, &mut done)?;
             }
-            lost.extend(self.verify(actions)?);
+            lost = lost.or(self.verify(actions)?);
         }
         // See `verify`.
-        if let Some(path) = lost.first() {
+        if let Some(path) = lost {
             let (key, url) = (self.to.key(path)?, self.to.urls()?.find_links());
             self.world.console.warn(format!(
                 "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
@@ -123,7 +116,7 @@ impl Writer<'_> {
     fn write(&self, item: &Item, action: &Action) -> Result<bool> {
         let condition = self.condition(item, action);
         let options = PutOptions {
-            content_type: item.content_type().to_owned(),
+            content_type: content_type(&item.path).to_owned(),
             cache_control: Some(item.cache_control().to_owned()),
             condition: condition.clone(),
             sha256: Some(item.sha256),
@@ -132,8 +125,8 @@ impl Writer<'_> {
         let answer = match &item.bytes {
             ItemBytes::Here(bytes) => store.put(&key, &&**bytes, &options),
             ItemBytes::OnDisk(path) => {
-                let watch = self.watch();
-                store.put(&key, &OnDisk { path, size, watch }, &options)
+                let writer = self;
+                store.put(&key, &OnDisk { path, size, writer }, &options)
             }
         };
         match answer {
@@ -172,25 +165,23 @@ impl Writer<'_> {
 
     /// Reads back what was written, and compares it. An index in a directory needs no such check.
     ///
-    /// Returns the keys ending in `/` that are empty: some servers treat such a key as a directory
-    /// and drop the bytes. This is no error, because the page also exists under its file name.
-    fn verify(&self, actions: &[(Item, Action)]) -> Result<Vec<String>> {
-        let mut lost = Vec::new();
+    /// Returns a key ending in `/` that is empty, if there is one: some servers treat such a key as a
+    /// directory and drop the bytes. This is no error, because the page also exists under its file
+    /// name.
+    fn verify<'i>(&self, actions: &'i [(Item, Action)]) -> Result<Option<&'i str>> {
         if self.guard == Guard::Nothing {
-            return Ok(lost);
+            return Ok(None);
         }
         let look = |(item, _): &(Item, Action)| {
             let is_there = self.is_there(item);
             is_there.with_context(|| format!("failed to read back `{}`", item.path))
         };
-        let stop = &self.world.stop;
-        parallel::try_each(actions, REQUESTS, stop, look, |(item, _), is_there| {
-            if !is_there {
-                lost.push(item.path.clone());
-            }
-        })?;
-        lost.sort_unstable();
-        Ok(lost)
+        let is_there = parallel::try_map(actions, REQUESTS, &self.world.stop, look)?;
+        let lost = actions
+            .iter()
+            .zip(is_there)
+            .filter(|(_, is_there)| !is_there);
+        Ok(lost.map(|((item, _), _)| item.path.as_str()).min())
     }
 
     /// Whether an object has its bytes. `false` for an empty key that ends in `/`.
@@ -250,7 +241,7 @@ fn failed(error: StoreError) -> Error {
 struct OnDisk<'a> {
     path: &'a Path,
     size: u64,
-    watch: Watch<'a>,
+    writer: &'a Writer<'a>,
 }
 
 impl Body for OnDisk<'_> {
@@ -261,7 +252,11 @@ impl Body for OnDisk<'_> {
     fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
         let mut source = fs::File::open(self.path)?;
         source.seek(SeekFrom::Start(offset))?;
-        let watch = self.watch;
-        Ok(Box::new(Watched { source, watch }))
+        let (stop, progress) = (&self.writer.world.stop, &self.writer.progress);
+        Ok(Box::new(Watched {
+            source,
+            stop,
+            progress,
+        }))
     }
 }

@@ -10,7 +10,7 @@ use crate::{
         rule::{self, Findings},
     },
     digest::Sha256,
-    set::{ListingPlace, PageClaim, PublishedFacts, SidecarPromise, identity},
+    set::{ListingPlace, PageClaim, PublishedFacts, identity},
 };
 
 pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Findings) {
@@ -62,7 +62,7 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
 
 fn broken(promise: &PageClaim, (sha256, len): (Sha256, u64)) -> Option<String> {
     let page = &promise.page;
-    match (promise.size, promise.sha256) {
+    match (promise.link.size, promise.link.sha256) {
         (Some(size), _) if size != len => {
             Some(format!("it has {len} bytes, and {size} in `{page}`"))
         }
@@ -84,17 +84,13 @@ fn sidecar(beside: Option<&[u8]>, inside: Option<&[u8]>, promises: &[&PageClaim]
         return vec!["the metadata beside it is not the METADATA in it".to_owned()];
     }
     let sha256 = Sha256::of(bytes);
-    let broken = promises
-        .iter()
-        .filter_map(|promise| match promise.metadata {
-            Some(SidecarPromise::Digest(digest)) if digest != sha256 => {
-                let page = &promise.page;
-                Some(format!(
-                    "its metadata has SHA-256 {sha256}, and {digest} in `{page}`"
-                ))
-            }
-            _ => None,
-        });
+    let broken = promises.iter().filter_map(|promise| {
+        let digest = promise.link.metadata.filter(|digest| *digest != sha256)?;
+        let page = &promise.page;
+        Some(format!(
+            "its metadata has SHA-256 {sha256}, and {digest} in `{page}`"
+        ))
+    });
     broken.collect()
 }
 
