@@ -93,7 +93,7 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
         here(&["--multi-target", "--artifact-group", "gfx94X-dcgpu"]),
     ];
     insta::assert_snapshot!(said.concat(), @r#"
-    error: invalid value 'host' for '--endpoint-url <URL>': not the address of a server such as `http://127.0.0.1:8333`: it begins with `http://` or `https://`
+    error: invalid value 'host' for '--endpoint-url <URL>': not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
 
     For more information, try '--help'.
     error: invalid value '../up' for '--artifact-group <GROUP>': expected letters, digits, `-`, `_` and `.`, beginning with a letter or a digit: "../up"
