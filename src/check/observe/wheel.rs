@@ -7,10 +7,7 @@
 //! others the second; where they differ, installers disagree about the contents, so every
 //! difference is reported.
 
-use std::{
-    io::{BufRead, Read},
-    ops::Range,
-};
+use std::{io::Read, ops::Range};
 
 use flate2::{CrcReader, bufread::DeflateDecoder};
 
@@ -161,10 +158,10 @@ impl Outline {
         // The end of the member before, if it is known. After a damaged member it is not, so no gap
         // can be reported.
         let mut at = Some(walk.at);
-        let entries = self.entries.get(portion.members.clone());
-        for entry in entries.unwrap_or_default() {
+        for member in portion.members.clone() {
+            let (entry, next) = (&self.entries[member], self.offset(member + 1));
             facts.gap(at, entry.at, &format!("`{}`", entry.path));
-            let content = facts.content(&mut walk, entry);
+            let content = facts.content(&mut walk, entry, next);
             at = content.is_ok().then_some(walk.at);
             facts.members.push(MemberFacts {
                 path: entry.path.clone(),
@@ -224,7 +221,13 @@ impl PortionFacts {
         }
     }
 
-    fn content(&mut self, walk: &mut Walk<'_>, entry: &DirectoryEntry) -> Result<ContentFacts> {
+    /// Reads the member at the offset of the stream. `next` is the offset of what follows it.
+    fn content(
+        &mut self,
+        walk: &mut Walk<'_>,
+        entry: &DirectoryEntry,
+        next: u64,
+    ) -> Result<ContentFacts> {
         ensure!(walk.at <= entry.at, "it overlaps the member before it");
         walk.skip_to(entry.at)?;
         let header = exactly(walk, LOCAL)?;
@@ -256,7 +259,7 @@ impl PortionFacts {
             entry.crc
         );
         if entry.flags & DESCRIPTOR != 0 {
-            descriptor(walk)?;
+            descriptor(walk, next)?;
         }
         Ok(content)
     }
@@ -312,16 +315,15 @@ fn contradictions(entry: &DirectoryEntry, header: &[u8], name: &[u8], extra: &[u
 /// Skips the data descriptor after the data of a member.
 ///
 /// Nothing says how long it is: its signature is optional, and its sizes have 32 or 64 bits. The
-/// signature shows in the first bytes. The width follows from where the next record, which begins
-/// with `PK`, is.
-fn descriptor(walk: &mut Walk<'_>) -> Result<()> {
+/// signature shows in the first bytes. The width follows from `next`, where the next member or the
+/// directory is. Bytes that are buffered do not show it: they may end anywhere.
+fn descriptor(walk: &mut Walk<'_>, next: u64) -> Result<()> {
     const MARK: &[u8] = b"PK\x07\x08";
-    let ready = walk.fill_buf()?;
-    let mark = if ready.starts_with(MARK) { 4 } else { 0 };
-    // The descriptor is followed by the next member or by the directory; both begin with `PK`.
-    let is_next = |at: usize| ready.get(at..).is_some_and(|rest| rest.starts_with(b"PK"));
-    let is_wide = is_next(mark + 20) && !is_next(mark + 12);
-    exactly(walk, mark + if is_wide { 20 } else { 12 })?;
+    let len = next.saturating_sub(walk.at);
+    let begin = exactly(walk, 12)?;
+    let mark = if begin.starts_with(MARK) { 4 } else { 0 };
+    let is_wide = len == mark as u64 + 20;
+    exactly(walk, mark + if is_wide { 8 } else { 0 })?;
     Ok(())
 }
 

@@ -242,6 +242,42 @@ fn sizes_behind_the_data_are_understood() {
         writer.start_file(name, options).unwrap();
         writer.write_all(text).unwrap();
     }
-    let bytes = writer.finish().unwrap().into_inner();
-    assert_eq!(faults(&bytes), "");
+    let mut bytes = writer.finish().unwrap().into_inner();
+    // Wherever a read ends.
+    let stop = Stop::default();
+    let watch = ObserveProgress {
+        stop: &stop,
+        progress: &|_| (),
+    };
+    for at in 0..bytes.len() {
+        let outline = Outline::read(FILE, &bytes);
+        let facts = outline.read_portion(&TornAt(at, &bytes), &outline.whole(), &watch);
+        assert_eq!(outline.finish(vec![facts.unwrap()]).faults, [], "{at}");
+    }
+    // With sizes of 64 bits, at the end of a portion, which no other record follows.
+    let end = bytes.len() - 6;
+    let start = u32::from_le_bytes(*bytes[end..].first_chunk().unwrap());
+    bytes[end..end + 4].copy_from_slice(&(start + 8).to_le_bytes());
+    let start = usize::try_from(start).unwrap();
+    for at in [start, start - 4] {
+        bytes.splice(at..at, [0; 4]);
+    }
+    let outline = Outline::read(FILE, &bytes);
+    let portions = outline.portions(false);
+    let facts = outline.read_portion(&bytes, &portions[0], &watch).unwrap();
+    assert_eq!(outline.finish(vec![facts]).faults, []);
+}
+
+/// A wheel of which no read passes this offset.
+struct TornAt<'a>(usize, &'a Vec<u8>);
+
+impl PackageReader for TornAt<'_> {
+    fn size(&self) -> u64 {
+        self.1.size()
+    }
+
+    fn stream(&self, _: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+        let (begin, rest) = self.1.split_at(self.0);
+        Ok(Box::new(begin.chain(rest)))
+    }
 }
