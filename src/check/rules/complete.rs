@@ -311,6 +311,8 @@ fn requirement(text: &str, platforms: &[&str]) -> Option<(DistName, Option<Versi
     let what = what.trim();
     let end = what.find(|c| !is_name(c)).unwrap_or(what.len());
     let (name, specifier) = what.split_at(end);
+    // After the extras that it asks for, if any: `rocm[devel]==7.13.0`.
+    let specifier = specifier.rsplit(']').next().unwrap_or_default();
     let specifier = specifier.trim_matches(|c: char| c.is_whitespace() || "()".contains(c));
     let pin = specifier.strip_prefix("==");
     let platform = marker.split(" and ").find_map(|clause| {
@@ -344,6 +346,7 @@ mod tests {
         assert_eq!(shown(&linux.replace("linux", "win32")), None);
         assert_eq!(shown("numpy >=1.20"), Some(("numpy".to_owned(), None)));
         assert_eq!(shown("rocm-sdk-core (==7.1)"), pinned("rocm-sdk-core"));
+        assert_eq!(shown("rocm [libraries,devel] == 7.1"), pinned("rocm"));
         assert_eq!(shown("; a"), None);
     }
 }
