@@ -2,7 +2,7 @@
 //! them are checked (`--select`, `--ignore`); and [`Finding`]: a rule that is broken.
 //! `docs/checks.md` explains them, and says how to fix what they find.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr, sync::LazyLock};
 
 use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct as _};
@@ -11,6 +11,16 @@ use crate::error::{Invalid, as_text};
 
 /// The page with a section about each rule.
 const PAGE: &str = include_str!("../../docs/checks.md");
+/// These sections by the id of the rule. Documents need one for each finding, of which there may be
+/// 100,000.
+static SECTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+    let sections = PAGE.split("\n### ").filter_map(|it| it.split_once('\n'));
+    let sections = sections.filter_map(|(heading, text)| {
+        let (id, _) = heading.split_once(' ')?;
+        Some((id, text.split("\n#").next()?.trim()))
+    });
+    sections.collect()
+});
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
@@ -165,10 +175,7 @@ impl Rule {
 
     /// The section about the rule, without its heading.
     pub fn explanation(&self) -> &'static str {
-        let heading = format!("\n### {self} ({})\n", self.severity);
-        let section = PAGE.split_once(&heading).map_or("", |(_, rest)| rest);
-        let end = section.find("\n#").unwrap_or(section.len());
-        section.get(..end).unwrap_or_default().trim()
+        SECTIONS.get(self.id).copied().unwrap_or_default()
     }
 
     /// How to fix it: the end of the section.
@@ -239,8 +246,8 @@ pub struct Finding {
     pub member: Option<String>,
     /// What was seen, as a fragment of a sentence.
     pub fact: String,
-    /// Whether it says that a package is missing or unreadable. Other findings may only follow from
-    /// that, see `consequences`.
+    /// Whether it says that a package is missing or unreadable. Findings that only follow from that
+    /// are left out.
     pub(super) is_cause: bool,
 }
 
