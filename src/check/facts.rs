@@ -328,21 +328,21 @@ pub struct PackageNames {
     pub of_family: String,
 }
 
+/// The policy that is compiled into rocwheel. It is parsed once.
+pub static CATALOG: LazyLock<Catalog> =
+    LazyLock::new(|| Catalog::built_in().expect("a test reads the built-in policy"));
+
 pub static NAMES: LazyLock<PackageNames> = LazyLock::new(|| {
-    let names = || -> Result<PackageNames> {
-        let catalog = Catalog::built_in()?;
-        let before_scope = |package: &PackageSpec, mode| {
-            let template = package.dist_template(mode).python_template();
-            template.split('{').next().unwrap_or_default().to_owned()
-        };
-        let overlaid = catalog.overlaid()?;
-        Ok(PackageNames {
-            device: before_scope(catalog.only(PackageKind::Device)?, DistributionMode::Split),
-            overlaid: before_scope(overlaid, DistributionMode::Split),
-            of_family: before_scope(overlaid, DistributionMode::Legacy),
-        })
+    let before_scope = |package: Result<&PackageSpec>, mode| {
+        let package = package.expect("a test reads the built-in policy");
+        let template = package.dist_template(mode).python_template();
+        template.split('{').next().unwrap_or_default().to_owned()
     };
-    names().expect("a test reads the built-in policy")
+    PackageNames {
+        device: before_scope(CATALOG.only(PackageKind::Device), DistributionMode::Split),
+        overlaid: before_scope(CATALOG.overlaid(), DistributionMode::Split),
+        of_family: before_scope(CATALOG.overlaid(), DistributionMode::Legacy),
+    }
 });
 
 impl SetFacts {

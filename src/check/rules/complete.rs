@@ -9,11 +9,11 @@ use crate::{
     archive::TarKind,
     check::{
         coverage,
-        facts::{CheckedPackage, NAMES, SetFacts},
+        facts::{CATALOG, CheckedPackage, NAMES, SetFacts},
         rule::{self, Findings},
     },
     loader::join,
-    package::{Catalog, DistributionMode},
+    package::DistributionMode,
     set::{identity, is_ours},
     target::{Target, TargetTable},
     version::Version,
@@ -164,9 +164,7 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
     let sdists = set.sdists.iter().filter(|it| it.is_built_by_us());
     let sdists = sdists.filter_map(|it| Some((&it.file, it.metadata.as_ref().ok()?)));
     let (files, metadata): (Vec<&String>, Vec<&Metadata>) = sdists.unzip();
-    let (Some(file), Ok(catalog)) = (files.first(), Catalog::built_in()) else {
-        return;
-    };
+    let Some(file) = files.first() else { return };
     let lines = metadata.iter().flat_map(|it| &it.requires_dist);
     let lines = lines.filter_map(|line| {
         let (name, _) = requirement(line.as_str(), &set.platforms())?;
@@ -182,7 +180,7 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
             Some(_) if lines.is_empty() => Vec::new(),
             Some(target) => vec![format!("device-{target}"), "device-all".to_owned()],
             None => {
-                let mut packages = catalog.packages().iter();
+                let mut packages = CATALOG.packages().iter();
                 let spec = packages.find(|it| {
                     let template = it.dist_template(DistributionMode::Split);
                     template.python_template() == name.normalized()

@@ -10,14 +10,14 @@ use serde::Deserialize;
 use super::Observed;
 use crate::{
     check::{
-        facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
+        facts::{CATALOG, ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
         path_facts::has_extension,
         python::{PythonModule, PythonModules, broken_imports, unresolved},
         rule::{self, Findings},
     },
     elf::ElfKind,
     package::{
-        Catalog, dist_info,
+        dist_info,
         promise::{Promise, PromiseKind},
     },
     run::Platform,
@@ -227,8 +227,7 @@ fn modules_without_init(wheel: &WheelFile) -> Vec<String> {
 
 /// Some tools load a library by its name without a version (`also-without-version`).
 fn missing_short_names(package: &str, files: &[(&str, bool)]) -> Vec<String> {
-    let catalog = Catalog::built_in();
-    let Some(spec) = catalog.as_ref().ok().and_then(|it| it.get(package)) else {
+    let Some(spec) = CATALOG.get(package) else {
         return Vec::new();
     };
     let is_it = |path: &str| {
@@ -274,9 +273,10 @@ fn kept(
 
 /// The artifact that should contain the file, according to the policy.
 fn artifact(promise: &Promise, platform: Platform) -> Option<String> {
-    let catalog = Catalog::built_in().ok()?;
-    let package = catalog.get(&promise.package)?;
-    let known = package.promises(platform).into_iter();
+    let known = CATALOG
+        .get(&promise.package)?
+        .promises(platform)
+        .into_iter();
     let mut known = known.filter(|it| it.kind == promise.kind && it.name() == promise.name());
     Some(known.next()?.artifact?.to_string())
 }
