@@ -61,10 +61,8 @@ impl Coverage {
             for target in &targets {
                 let accepted = accepted(target);
                 let own = carried.iter().filter(|it| accepted.contains(&it.0.base()));
-                found.extend(own.map(|(code, it)| {
-                    let code = inside(&member.path, code, it.code_objects, it.bytes);
-                    (code, target, wheel)
-                }));
+                let codes = own.map(|(code, cell)| inside(&member.path, code, *cell));
+                found.extend(codes.map(|code| (code, target, wheel)));
             }
         }
         if devices.is_empty() {
@@ -141,7 +139,7 @@ fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
         let codes = codes.filter(|code| found.contains(&code.target.base()));
         let codes = codes.map(|code| {
             let key = code.key.rsplit_once('#').map_or(&*code.key, |it| it.0);
-            inside(key, &code.target, 1, code.packed)
+            inside(key, &code.target, Cell::of_code(code.packed))
         });
         codes.collect()
     } else if has_extension(&member.path, "kpack") {
@@ -152,13 +150,13 @@ fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
 }
 
 /// Code for a target inside a file: of the library at a path, or with a key in an archive.
-fn inside(path: &str, target: &CodeTarget, code_objects: u64, bytes: u64) -> LibraryCode {
+fn inside(path: &str, target: &CodeTarget, cell: Cell) -> LibraryCode {
     let name: String = file_name(path).chars().take(LONGEST_NAME).collect();
     let name = if name.is_empty() { "(unnamed)" } else { &name };
     LibraryCode {
         library: one_line(name),
         needs_xnack: !target.runs_with_xnack_off(),
-        cell: Cell::of_code(code_objects, bytes),
+        cell,
     }
 }
 

@@ -174,9 +174,10 @@ pub struct Cell {
 }
 
 impl Cell {
-    pub(super) fn of_code(code_objects: u64, bytes: u64) -> Self {
+    /// One code object.
+    pub(super) fn of_code(bytes: u64) -> Self {
         Self {
-            code_objects,
+            code_objects: 1,
             bytes,
             ..Self::default()
         }

@@ -136,7 +136,7 @@ fn carried(section: &ByteRegion<'_>, bundles: &[Bundle]) -> Result<DeviceCodeFac
     for bundle in bundles {
         for (target, bytes) in bundle::parts(section, bundle)? {
             let cell = carried.entry(target).or_default();
-            cell.add(Cell::of_code(1, bytes));
+            cell.add(Cell::of_code(bytes));
         }
     }
     Ok(DeviceCodeFacts::Fat(carried))

@@ -83,7 +83,15 @@ fn one_library(library: &SplitLibrary<'_>, findings: &mut Findings) {
     let place = library.place;
     let is_lost = |finds: &Finds| finds.keys.is_empty() && finds.lacking.is_empty();
     if !library.finds.is_empty() && library.finds.values().all(is_lost) {
-        let patterns = library.patterns().iter().join("`, `");
+        // The archives that its markers name, with `*` for the target.
+        let path = place.1.parse::<RelPath>().ok();
+        let markers = library.references.iter().map(|it| &it.marker);
+        let paths = markers.flat_map(|it| &it.kpack_search_paths).map(|text| {
+            let place = path.as_ref().and_then(|path| path.resolve_link(text));
+            place.map_or_else(|| text.clone(), |place| place.to_string())
+        });
+        let patterns = paths.map(|text| text.replacen(PLACEHOLDER, "*", 1));
+        let patterns = patterns.sorted().dedup().join("`, `");
         let fact = format!("no package has `{patterns}` for any target");
         return findings.at(rule::UNRESOLVED_KPACK, place, fact);
     }
@@ -155,7 +163,21 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
 
 /// The libraries that a library needs have device code for the same targets.
 fn providers(set: &SetFacts, reach: &Reach<'_>, findings: &mut Findings) {
-    let users = users(set, reach);
+    let split = reach.libraries.iter().filter_map(|it| {
+        let finds = it.finds.iter().filter(|(_, finds)| finds.any);
+        let targets = finds.map(|(target, _)| target.clone()).collect();
+        CodeUser::new(it.place, it.content, targets)
+    });
+    let columns = coverage::targets(set);
+    let unsplit = set.contents().filter_map(|(wheel, member, content)| {
+        let DeviceCodeFacts::Fat(carried) = &content.code else {
+            return None;
+        };
+        let targets = columns.iter().filter(|it| coverage::serves(carried, it));
+        let place = (&*wheel.file, &*member.path);
+        CodeUser::new(place, content, targets.cloned().collect())
+    });
+    let users: Vec<CodeUser<'_>> = split.chain(unsplit).collect();
     let mut known: BTreeMap<&str, BTreeSet<&Target>> = BTreeMap::new();
     for user in &users {
         if let Some(name) = &user.asked_for_as {
@@ -165,15 +187,12 @@ fn providers(set: &SetFacts, reach: &Reach<'_>, findings: &mut Findings) {
     }
     for user in &users {
         let place = user.place;
-        let needed = match &user.needed {
-            Ok(needed) => needed,
-            Err(why) => {
-                let fact = format!("the libraries it needs cannot be read: {why}");
-                findings.at(rule::BEYOND_PROVIDER, place, fact);
-                continue;
-            }
-        };
-        for needed in needed.iter().filter(|it| !is_optional(&user.name, it)) {
+        if let Err(why) = &user.needed {
+            let fact = format!("the libraries it needs cannot be read: {why}");
+            findings.at(rule::BEYOND_PROVIDER, place, fact);
+        }
+        let needed = user.needed.iter().flatten();
+        for needed in needed.filter(|it| !is_optional(&user.name, it)) {
             let Some(targets) = known.get(needed.as_str()) else {
                 continue;
             };
@@ -225,27 +244,6 @@ impl<'a> CodeUser<'a> {
     }
 }
 
-fn users<'a>(set: &'a SetFacts, reach: &Reach<'a>) -> Vec<CodeUser<'a>> {
-    let split = reach.libraries.iter().filter_map(|it| {
-        let finds = it.finds.iter().filter(|(_, finds)| finds.any);
-        let targets = finds.map(|(target, _)| target.clone()).collect();
-        CodeUser::new(it.place, it.content, targets)
-    });
-    let columns = coverage::targets(set);
-    let fat = set.contents().filter_map(|(wheel, member, content)| {
-        let DeviceCodeFacts::Fat(carried) = &content.code else {
-            return None;
-        };
-        let targets = columns.iter().filter(|it| coverage::serves(carried, it));
-        CodeUser::new(
-            (&wheel.file, &member.path),
-            content,
-            targets.cloned().collect(),
-        )
-    });
-    split.chain(fat).collect()
-}
-
 /// Whether the library `consumer` works without device code in `provider`.
 fn is_optional(consumer: &str, provider: &str) -> bool {
     let fits = |pattern: &str, name: &str| match pattern.strip_suffix('*') {
@@ -288,8 +286,21 @@ type Archives<'a> = ArchivesByPath<'a, SparseFile>;
 
 impl<'a> Reach<'a> {
     fn of(set: &'a SetFacts) -> Self {
+        let files = set.wheels.iter().flat_map(|wheel| {
+            let files = wheel.files();
+            files.map(|(path, content)| ((&*wheel.file, path), content))
+        });
+        let libraries = files.filter_map(|(place, content)| match &content.code {
+            DeviceCodeFacts::Split(references) => Some(SplitLibrary {
+                place,
+                content,
+                references,
+                finds: BTreeMap::new(),
+            }),
+            _ => None,
+        });
         let mut reach = Self {
-            libraries: libraries(set),
+            libraries: libraries.collect(),
             asked: BTreeSet::new(),
         };
         let hosts = set.wheels.iter().filter(|it| it.device_target().is_none());
@@ -310,7 +321,12 @@ impl<'a> Reach<'a> {
     }
 
     fn look(&mut self, target: &Target, there: &Archives<'_>, all: &BTreeSet<RelPath>) {
-        let devices = devices(target, there);
+        // The target without features, and each variant of it for which an archive has code.
+        let base = target.base().as_str().parse::<CodeTarget>().ok();
+        let variants = there.values().flat_map(|it| it.targets());
+        let variants = variants.filter_map(|text| text.parse::<CodeTarget>().ok());
+        let variants = variants.filter(|it| Some(it.base()) == base);
+        let devices: BTreeSet<CodeTarget> = base.iter().cloned().chain(variants).collect();
         for library in &mut self.libraries {
             let Ok(path) = library.place.1.parse::<RelPath>() else {
                 continue;
@@ -358,33 +374,6 @@ impl<'a> Reach<'a> {
     }
 }
 
-impl SplitLibrary<'_> {
-    /// The archives that its markers name, with `*` for the target.
-    fn patterns(&self) -> BTreeSet<String> {
-        let path = self.place.1.parse::<RelPath>().ok();
-        let markers = self.references.iter().map(|it| &it.marker);
-        let paths = markers.flat_map(|it| &it.kpack_search_paths).map(|text| {
-            let place = path.as_ref().and_then(|path| path.resolve_link(text));
-            place.map_or_else(|| text.clone(), |place| place.to_string())
-        });
-        paths
-            .map(|text| text.replacen(PLACEHOLDER, "*", 1))
-            .collect()
-    }
-}
-
-/// The target without features, and each variant of it for which an archive has code.
-fn devices(target: &Target, there: &Archives<'_>) -> BTreeSet<CodeTarget> {
-    let mut devices: BTreeSet<CodeTarget> = target.base().as_str().parse().into_iter().collect();
-    let base = devices.clone();
-    for device in there.values() {
-        let variants = device.targets().iter();
-        let variants = variants.filter_map(|text| text.parse::<CodeTarget>().ok());
-        devices.extend(variants.filter(|it| base.contains(&it.base())));
-    }
-    devices
-}
-
 fn archives(wheel: &WheelFile) -> impl Iterator<Item = (RelPath, &DeviceArchive)> {
     let contents = wheel.contents();
     contents.filter_map(|(member, content)| Some((member.path.parse().ok()?, content.archive()?)))
@@ -399,23 +388,6 @@ fn unpack(there: &mut Archives<'_>, tops: &BTreeSet<&str>) {
             there.entry(place).or_insert(*archive);
         }
     }
-}
-
-fn libraries(set: &SetFacts) -> Vec<SplitLibrary<'_>> {
-    let files = set.wheels.iter().flat_map(|wheel| {
-        let files = wheel.files();
-        files.map(|(path, content)| ((&*wheel.file, path), content))
-    });
-    let libraries = files.filter_map(|(place, content)| match &content.code {
-        DeviceCodeFacts::Split(references) => Some(SplitLibrary {
-            place,
-            content,
-            references,
-            finds: BTreeMap::new(),
-        }),
-        _ => None,
-    });
-    libraries.collect()
 }
 
 #[cfg(test)]
