@@ -79,11 +79,6 @@ impl Report {
         let severities = self.findings.iter().map(|it| it.rule.severity);
         severities.filter(|own| *own >= least).count()
     }
-
-    /// The highest severity of the findings.
-    pub fn severity(&self) -> Option<Severity> {
-        self.findings.iter().map(|it| it.rule.severity).max()
-    }
 }
 
 /// `1 error, 2 warnings, 3 accepted`

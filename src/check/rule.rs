@@ -201,10 +201,13 @@ impl<'de> Deserialize<'de> for &'static Rule {
 pub struct RulePattern(String);
 
 /// The selected rules (all if `select` is empty) without the ignored ones.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct RuleSelection {
-    /// If not empty, only these rules are checked.
+    /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
     pub select: Vec<RulePattern>,
+    /// Skip these rules
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
     pub ignore: Vec<RulePattern>,
 }
 

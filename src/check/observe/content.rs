@@ -176,10 +176,8 @@ fn examine(held: &Spool) -> (Elf, DeviceCodeFacts) {
         return (Elf::TooLarge, object());
     }
     examined.unwrap_or_else(|error| {
-        (
-            Elf::Damaged(format!("a damaged ELF file: {error:#}")),
-            object(),
-        )
+        let why = format!("a damaged ELF file: {error:#}");
+        (Elf::Damaged(why), object())
     })
 }
 

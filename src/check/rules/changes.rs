@@ -38,7 +38,7 @@ struct Stock {
 
 impl PackageInventory {
     /// The inventory of a set that was read.
-    fn of(set: &SetFacts) -> Self {
+    pub(super) fn of(set: &SetFacts) -> Self {
         let mut this = Self::default();
         for wheel in &set.wheels {
             if let Some(name) = wheel.identity() {
@@ -75,59 +75,49 @@ fn is_metadata(path: &str) -> bool {
     top.ends_with(".dist-info")
 }
 
-pub(super) fn find(
-    set: &SetFacts,
-    baseline: &PackageInventory,
-    options: &CheckOptions,
-    findings: &mut Findings,
-) {
-    let now = PackageInventory::of(set);
-    for (name, before) in &baseline.0 {
-        if let Some(after) = now.0.get(name) {
-            changed(name, before, after, options, findings);
-        } else if let Some(target) = name.strip_prefix(&NAMES.device) {
-            let fact = format!("the baseline has device code for `{target}`");
-            findings.of_set(rule::TARGET_GONE, fact);
-        } else {
-            findings.of_set(rule::PACKAGE_GONE, format!("the baseline has `{name}`"));
+impl PackageInventory {
+    /// Finds what changed from this inventory, the baseline, to another one.
+    pub(super) fn changes(&self, now: &Self, options: &CheckOptions, findings: &mut Findings) {
+        for (name, before) in &self.0 {
+            let Some(after) = now.0.get(name) else {
+                if let Some(target) = name.strip_prefix(&NAMES.device) {
+                    let fact = format!("the baseline has device code for `{target}`");
+                    findings.of_set(rule::TARGET_GONE, fact);
+                } else {
+                    findings.of_set(rule::PACKAGE_GONE, format!("the baseline has `{name}`"));
+                }
+                continue;
+            };
+            if let (Some(old), Some(new)) = (before.size, after.size) {
+                let (more, most) = (new.saturating_sub(old), options.growth);
+                let percent = u128::from(more) * 100 / u128::from(old.max(1));
+                if more > NOISE && percent > most.into() {
+                    let fact = format!(
+                        "`{name}` has {new} bytes, {percent} % more than the baseline's {old}; {most} % are allowed"
+                    );
+                    findings.of_set(rule::PACKAGE_GROWN, fact);
+                }
+            }
+            let (Some(before), Some(after)) = (&before.members, &after.members) else {
+                continue;
+            };
+            let removed: Vec<&String> = before.difference(after).collect();
+            if removed.len() > options.gone {
+                let named = some(removed, MOST_NAMED);
+                let fact = format!("`{name}` lacks files of the baseline: {named}");
+                findings.of_set(rule::FILES_GONE, fact);
+            }
+            let known = before.iter().flat_map(|it| path_facts::targets(it));
+            let known: BTreeSet<_> = known.collect();
+            let added = after.difference(before);
+            let targets: BTreeSet<_> = added.flat_map(|it| path_facts::targets(it)).collect();
+            let targets = targets.difference(&known).join(", ");
+            if !targets.is_empty() {
+                let fact =
+                    format!("`{name}` has files for {targets}, and the baseline has none in it");
+                findings.of_set(rule::NEW_ARCHITECTURE, fact);
+            }
         }
-    }
-}
-
-fn changed(
-    name: &str,
-    before: &Stock,
-    after: &Stock,
-    options: &CheckOptions,
-    findings: &mut Findings,
-) {
-    if let (Some(old), Some(new)) = (before.size, after.size) {
-        let (more, most) = (new.saturating_sub(old), options.growth);
-        let percent = u128::from(more) * 100 / u128::from(old.max(1));
-        if more > NOISE && percent > most.into() {
-            let fact = format!(
-                "`{name}` has {new} bytes, {percent} % more than the baseline's {old}; {most} % are allowed"
-            );
-            findings.of_set(rule::PACKAGE_GROWN, fact);
-        }
-    }
-    let (Some(before), Some(after)) = (&before.members, &after.members) else {
-        return;
-    };
-    let removed: Vec<&String> = before.difference(after).collect();
-    if removed.len() > options.gone {
-        let named = some(removed, MOST_NAMED);
-        let fact = format!("`{name}` lacks files of the baseline: {named}");
-        findings.of_set(rule::FILES_GONE, fact);
-    }
-    let known = before.iter().flat_map(|it| path_facts::targets(it));
-    let known: BTreeSet<_> = known.collect();
-    let added = after.difference(before);
-    let targets: BTreeSet<_> = added.flat_map(|it| path_facts::targets(it)).collect();
-    let targets = targets.difference(&known).join(", ");
-    if !targets.is_empty() {
-        let fact = format!("`{name}` has files for {targets}, and the baseline has none in it");
-        findings.of_set(rule::NEW_ARCHITECTURE, fact);
     }
 }
 
@@ -135,19 +125,18 @@ fn changed(
 mod tests {
     use super::*;
 
-    fn stock(size: u64, members: Option<&[&str]>) -> Stock {
+    fn inventory(size: u64, members: Option<&[&str]>) -> PackageInventory {
         let mut inventory = PackageInventory::default();
         let members = members.map(<[&str]>::to_vec);
         inventory.add(&"a".parse().unwrap(), Some(size), members);
-        inventory.0.remove("a").unwrap()
+        inventory
     }
 
     #[test]
     fn what_changed_is_told_without_versions() {
-        let changes = |before: &Stock, after: &Stock| {
+        let changes = |before: &PackageInventory, after: &PackageInventory| {
             let mut findings = Findings::default();
-            let options = CheckOptions::default();
-            changed("a", before, after, &options, &mut findings);
+            before.changes(after, &CheckOptions::default(), &mut findings);
             findings.into_vec().iter().join("\n")
         };
         let old = ["a-1.dist-info/RECORD", "c/a", "c/b", "c/k_gfx942.co"];
@@ -157,7 +146,10 @@ mod tests {
             "c/k_gfx942.co",
             "c/l_gfx1100.co",
         ];
-        let (old, new) = (stock(100 << 20, Some(&old)), stock(131 << 20, Some(&new)));
+        let (old, new) = (
+            inventory(100 << 20, Some(&old)),
+            inventory(131 << 20, Some(&new)),
+        );
         insta::assert_snapshot!(changes(&old, &new), @"
         warning RW804 package-grown: `a` has 137363456 bytes, 31 % more than the baseline's 104857600; 0 % are allowed
         warning RW803 files-gone: `a` lacks files of the baseline: `c/b`
@@ -165,6 +157,9 @@ mod tests {
         ");
         assert_eq!(changes(&old, &old), "");
         // An index alone says no files.
-        assert_eq!(changes(&stock(0, None), &stock(9, Some(&["c/a"]))), "");
+        assert_eq!(
+            changes(&inventory(0, None), &inventory(9, Some(&["c/a"]))),
+            ""
+        );
     }
 }

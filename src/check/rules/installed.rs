@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Observed;
 use crate::{
     archive::TarKind,
     check::{
         facts::{DevelTree, Elf, ElfFile, MemberFacts, MemberKind, WheelFile},
-        path_facts::has_extension,
+        path_facts::{file_name, has_extension},
         rule::{self, Findings},
     },
     elf::{self, ElfKind, Machine},
@@ -57,7 +57,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             } else {
                 manifest(wheel, tree, findings);
                 order(wheel, tree, findings);
-                links(wheel, tree, &seen.tree, findings);
+                links(wheel, tree, seen, findings);
             }
         }
         // A full disk leaves empty libraries and programs behind.
@@ -112,7 +112,7 @@ fn run_paths(place: (&str, &str), elf: &elf::ElfFacts, findings: &mut Findings) 
 
 /// Whether a path is a library by its name: `libx.so`, `libx.so.1.2`, `x.dll`.
 fn is_library(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = file_name(path);
     let version = name.rsplit_once(".so").map(|(_, version)| version);
     let is_version = |it: &str| {
         it.is_empty()
@@ -128,7 +128,14 @@ fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &
         if let Some(runpath) = &elf.facts.runpath {
             findings.at(rule::RUNPATH, place, format!("DT_RUNPATH is `{runpath}`"));
         }
-        soname(place, &elf.facts, tree, findings);
+        // The file name of a library is its SONAME, which files linked with it search for.
+        let soname = elf.facts.soname.as_deref().unwrap_or_default();
+        let is_library = elf.facts.kind == ElfKind::SharedObject && !soname.is_empty();
+        let is_there = || join(place.1, soname).is_some_and(|it| tree.has(&it));
+        if is_library && file_name(place.1) != soname && !is_there() {
+            let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
+            findings.at(rule::SONAME_WITHOUT_FILE, place, fact);
+        }
         newer_than(place, &elf.facts, &seen.options.glibc, findings);
     }
     if let Some(target) = &elf.launches {
@@ -141,22 +148,6 @@ fn one_file(place: (&str, &str), elf: &ElfFile, seen: &Observed<'_>, findings: &
     if let (Machine::Other(number), true) = (elf.facts.machine, elf.facts.kind != ElfKind::Other) {
         let fact = format!("a program or library for ELF machine {number}");
         findings.at(rule::FOREIGN_MACHINE, place, fact);
-    }
-}
-
-/// The file name of a library is its SONAME, which files linked with it search for.
-fn soname(
-    (wheel, path): (&str, &str),
-    elf: &elf::ElfFacts,
-    tree: &InstalledTree<'_>,
-    findings: &mut Findings,
-) {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let soname = elf.soname.as_deref().unwrap_or_default();
-    let is_library = elf.kind == ElfKind::SharedObject && !soname.is_empty();
-    if is_library && name != soname && !join(path, soname).is_some_and(|it| tree.has(&it)) {
-        let fact = format!("its SONAME is `{soname}`, and there is no such file beside it");
-        findings.at(rule::SONAME_WITHOUT_FILE, (wheel, path), fact);
     }
 }
 
@@ -237,20 +228,10 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         return findings.at(rule::DEVEL_MANIFEST_DISAGREES, place, "not JSON");
     };
     let wanted = expected_manifest(wheel, tree).unwrap_or_else(|| found.clone());
-    let keys = [
-        "version",
-        "files",
-        "links",
-        "directories",
-        "bytes",
-        "sha256",
-    ];
-    if let Some(key) = keys.iter().find(|key| found.get(key) != wanted.get(key)) {
-        let value = |from: &Value| {
-            from.get(key)
-                .map_or("not there".to_owned(), Value::to_string)
-        };
-        let (found, wanted) = (value(&found), value(&wanted));
+    let mut keys = wanted.as_object().into_iter().flat_map(Map::keys);
+    if let Some(key) = keys.find(|key| found.get(key) != wanted.get(key)) {
+        let value = |it: Option<&Value>| it.map_or("not there".to_owned(), Value::to_string);
+        let (found, wanted) = (value(found.get(key)), value(wanted.get(key)));
         let fact = format!("`{key}` is {found}, and {wanted} in the archive");
         findings.at(rule::DEVEL_MANIFEST_DISAGREES, place, fact);
     }
@@ -308,19 +289,14 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
 }
 
 /// No symlink is dangling: an error for symlinks to other packages, less severe within the tree.
-fn links(
-    wheel: &WheelFile,
-    tree: &DevelTree,
-    installed: &InstalledTree<'_>,
-    findings: &mut Findings,
-) {
+fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mut Findings) {
     let root = root(tree);
     for devel in &tree.entries {
         let path = devel.entry.path.as_str();
         let TarKind::Symlink(text) = &devel.entry.kind else {
             continue;
         };
-        if installed.has(path) {
+        if seen.tree.has(path) {
             continue;
         }
         let place = join(path, text);

@@ -183,7 +183,7 @@ pub fn judge(
         published::find(set, published, &mut of_all);
     }
     if let Some(baseline) = baseline {
-        changes::find(set, baseline, options, &mut of_all);
+        baseline.changes(&PackageInventory::of(set), options, &mut of_all);
     }
     let (mut findings, coverage) = of_parts(set, options, of_all.into_vec());
     let has_plan = !differences.is_empty();
@@ -244,12 +244,6 @@ struct InstallGroup {
     set: SetFacts,
 }
 
-impl InstallGroup {
-    fn has(&self, file: &str) -> bool {
-        self.set.packages().any(|it| it.file == file)
-    }
-}
-
 /// The parts of a set, at least one.
 fn parts(set: &SetFacts) -> Vec<InstallGroup> {
     let families: BTreeSet<&str> = set.packages().filter_map(|it| it.family()).collect();
@@ -303,7 +297,8 @@ fn together(parts: &[InstallGroup], all: &[Vec<Finding>]) -> Vec<Finding> {
         for finding in found {
             let mut finding = finding.clone();
             let holders = finding.file.as_ref().map_or(parts.len(), |file| {
-                parts.iter().filter(|part| part.has(file)).count()
+                let is_in = |part: &&InstallGroup| part.set.packages().any(|it| it.file == *file);
+                parts.iter().filter(is_in).count()
             });
             if holders > 1 && !everywhere(&finding) {
                 finding.fact = format!("{}, in {}", finding.fact, part.label);

@@ -46,8 +46,17 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         let sources = wheel.contents();
         let sources = sources.filter_map(|(member, it)| Some((&*member.path, it.kept.as_deref()?)));
         // If a module does not parse, its names are unknown. Other findings would follow from that.
-        if let Some(modules) = modules(&wheel.file, sources, findings) {
-            names(wheel, &modules, findings);
+        let file = &wheel.file;
+        let Some(modules) = modules(file, sources, findings) else {
+            continue;
+        };
+        if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
+            let facts = broken_calls(text, &modules, "");
+            findings.at_each(rule::BROKEN_IMPORT, (file, path), facts);
+        }
+        imports(file, &modules, findings);
+        if let Some(metadata) = wheel.metadata() {
+            versions(file, &modules, &metadata, findings);
         }
     }
     for it in &seen.set.sdists {
@@ -75,19 +84,6 @@ fn modules<'a>(
         }
     }
     is_whole.then_some(modules)
-}
-
-/// Entry points and imports exist, and the version is that of the package.
-fn names(wheel: &WheelFile, modules: &PythonModules<'_>, findings: &mut Findings) {
-    let file = &wheel.file;
-    if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
-        let facts = broken_calls(text, modules, "");
-        findings.at_each(rule::BROKEN_IMPORT, (file, path), facts);
-    }
-    imports(file, modules, findings);
-    if let Some(metadata) = wheel.metadata() {
-        versions(file, modules, &metadata, findings);
-    }
 }
 
 /// Relative imports name existing modules, and names that these define.
@@ -162,8 +158,8 @@ fn not_executable(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findin
     }
 }
 
-/// The package has the files that its `_dist_info.py` promises. Each of these files has the promises
-/// of all packages.
+/// The package has the files that its `_dist_info.py` promises, and its commands are executable. Each
+/// `_dist_info.py` has the promises of all packages.
 fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     const OWN: &str = "THIS_PACKAGE_ENTRY = ALL_PACKAGES['";
     // Skip packages that could not be read to the end: their files only seem to be missing.
@@ -171,7 +167,7 @@ fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     if !is_tree_whole || wheel.members.iter().any(|it| it.content.is_err()) {
         return;
     }
-    let text = wheel.tables().unwrap_or_default();
+    let (file, text) = (&wheel.file, wheel.tables().unwrap_or_default());
     let Some((_, package)) = text.rsplit_once(OWN) else {
         return;
     };
@@ -184,19 +180,31 @@ fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     let rocm = members.chain(devel).filter(|it| it.0.starts_with('_'));
     let rocm = rocm.filter_map(|(path, runs)| Some((path.split_once('/')?.1, runs)));
     let files: Vec<(&str, bool)> = rocm.collect();
-    for fact in modules_without_init(wheel)
-        .into_iter()
-        .chain(missing_short_names(package, &files))
-    {
-        findings.of(rule::UNKEPT_PROMISE, &wheel.file, fact);
+    let names = missing_short_names(package, &files);
+    for fact in modules_without_init(wheel).into_iter().chain(names) {
+        findings.of(rule::UNKEPT_PROMISE, file, fact);
     }
-    match dist_info::read(text, platform) {
-        Ok(promises) => {
-            for promise in promises.iter().filter(|it| it.package == package) {
-                kept(wheel, promise, &files, platform, findings);
-            }
+    let promises = match dist_info::read(text, platform) {
+        Ok(promises) => promises,
+        Err(error) => return findings.of(rule::UNKEPT_PROMISE, file, format!("{error:#}")),
+    };
+    for promise in promises.iter().filter(|it| it.package == package) {
+        let there = files.iter();
+        let there = there.filter(|(path, _)| promise.pattern.matches(path));
+        let mut there = there.peekable();
+        if there.peek().is_none() {
+            let artifact = artifact(promise, platform);
+            let artifact = artifact.map_or(String::new(), |it| format!("; artifact `{it}` has it"));
+            let fact = format!("its Python needs {promise}, which is missing{artifact}");
+            findings.of(rule::UNKEPT_PROMISE, file, fact);
         }
-        Err(error) => findings.of(rule::UNKEPT_PROMISE, &wheel.file, format!("{error:#}")),
+        let is_program = matches!(promise.kind, PromiseKind::Command(_));
+        let must_run = is_program && platform == Platform::Linux;
+        if let Some((path, _)) = there.find(|(_, runs)| must_run && !runs) {
+            let name = promise.name();
+            let fact = format!("the command `{name}` runs `{path}`, which has no execute bits");
+            findings.of(rule::NOT_EXECUTABLE, file, fact);
+        }
     }
 }
 
@@ -205,13 +213,11 @@ fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
 fn modules_without_init(wheel: &WheelFile) -> Vec<String> {
     let paths = wheel.members.iter().map(|it| it.path.as_str());
     let paths: BTreeSet<&str> = paths.collect();
-    let mut modules = paths
-        .iter()
-        .filter_map(|path| path.strip_suffix("/_dist_info.py"));
+    let modules = paths.iter();
+    let mut modules = modules.filter_map(|path| path.strip_suffix("/_dist_info.py"));
     let module = modules.next().unwrap_or_default();
-    let tops = paths
-        .iter()
-        .filter_map(|path| Some(path.split_once('/')?.0));
+    let tops = paths.iter();
+    let tops = tops.filter_map(|path| Some(path.split_once('/')?.0));
     // The files are in `_rocm_sdk_core`, with a suffix if the set has one.
     let is_own = |top: &&str| {
         let files = top.strip_prefix('_').unwrap_or_default();
@@ -234,41 +240,12 @@ fn missing_short_names(package: &str, files: &[(&str, bool)]) -> Vec<String> {
         let mut patterns = spec.also_without_version.iter();
         patterns.any(|pattern| pattern.matches(path))
     };
-    let names = files
-        .iter()
-        .map(|(path, _)| *path)
-        .filter(|path| is_it(path));
-    let shorter = names.filter_map(|path| Some((path, path.rsplit_once('.')?.0)));
+    let names = files.iter().filter(|(path, _)| is_it(path));
+    let shorter = names.filter_map(|(path, _)| Some((path, path.rsplit_once('.')?.0)));
     let missing = shorter.filter(|(_, name)| files.iter().all(|(path, _)| path != name));
     missing
         .map(|(path, name)| format!("tools load `{path}` as `{name}`, which is missing"))
         .collect()
-}
-
-/// Whether a file exists for a promise, and is executable if it must be.
-fn kept(
-    wheel: &WheelFile,
-    promise: &Promise,
-    files: &[(&str, bool)],
-    platform: Platform,
-    findings: &mut Findings,
-) {
-    let there = files.iter();
-    let mut there = there
-        .filter(|(path, _)| promise.pattern.matches(path))
-        .peekable();
-    if there.peek().is_none() {
-        let artifact = artifact(promise, platform);
-        let artifact = artifact.map_or(String::new(), |it| format!("; artifact `{it}` has it"));
-        let fact = format!("its Python needs {promise}, which is missing{artifact}");
-        return findings.of(rule::UNKEPT_PROMISE, &wheel.file, fact);
-    }
-    let is_program = matches!(promise.kind, PromiseKind::Command(_)) && platform == Platform::Linux;
-    if let Some((path, _)) = there.find(|(_, runs)| is_program && !runs) {
-        let name = promise.name();
-        let fact = format!("the command `{name}` runs `{path}`, which has no execute bits");
-        findings.of(rule::NOT_EXECUTABLE, &wheel.file, fact);
-    }
 }
 
 /// The artifact that should contain the file, according to the policy.

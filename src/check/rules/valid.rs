@@ -25,8 +25,18 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         if let Err(why) = &wheel.name {
             findings.cause(rule::UNREADABLE_PACKAGE, &wheel.file, why);
         }
+        let file = &wheel.file;
         for fault in &wheel.faults {
-            archive_fault(&wheel.file, fault, findings);
+            match fault {
+                ArchiveFault::Unreadable(why) => {
+                    findings.cause(rule::UNREADABLE_PACKAGE, file, why);
+                }
+                ArchiveFault::Inconsistent(why) => findings.of(rule::INCONSISTENT_ZIP, file, why),
+                ArchiveFault::Around(len) => {
+                    let fact = format!("{len} bytes stand before the archive or after its end");
+                    findings.of(rule::TRAILING_BYTES, file, fact);
+                }
+            }
         }
         // Without the members there is nothing to compare.
         if wheel.is_readable() {
@@ -46,17 +56,6 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for package in set.packages().filter(|it| !it.is_ours()) {
         let fact = "a package of another project";
         findings.of(rule::FOREIGN_PACKAGE, &package.file, fact);
-    }
-}
-
-fn archive_fault(file: &str, fault: &ArchiveFault, findings: &mut Findings) {
-    match fault {
-        ArchiveFault::Unreadable(why) => findings.cause(rule::UNREADABLE_PACKAGE, file, why),
-        ArchiveFault::Inconsistent(why) => findings.of(rule::INCONSISTENT_ZIP, file, why),
-        ArchiveFault::Around(len) => {
-            let fact = format!("{len} bytes stand before the archive or after its end");
-            findings.of(rule::TRAILING_BYTES, file, fact);
-        }
     }
 }
 

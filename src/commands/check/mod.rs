@@ -24,7 +24,7 @@ use crate::{
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
     set::{Layout, PlaceDepth},
-    target::{Target, TargetTable, UnknownFamilies, split_list},
+    target::{TargetTable, UnknownFamilies, split_list},
     wheel::DistName,
 };
 
@@ -98,12 +98,8 @@ const WINDOWS_PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib
 /// What counts as wrong; `pipeline` asks the same.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Policy {
-    /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
-    select: Vec<RulePattern>,
-    /// Skip these rules
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
-    ignore: Vec<RulePattern>,
+    #[command(flatten)]
+    selection: RuleSelection,
     /// Fail on findings of this severity or worse
     #[arg(long, value_name = "SEVERITY", default_value = "error")]
     fail_on: FailOn,
@@ -243,24 +239,25 @@ impl Policy {
         differences: Vec<Finding>,
         world: &World,
     ) -> Result<Report> {
+        let names = self.require_targets.iter();
+        let names: Vec<&str> = names.flat_map(|it| split_list(it)).collect();
+        let targets = TargetTable::builtin().expand(&names);
         let options = CheckOptions {
-            targets: self.targets()?,
+            targets: targets.map_err(UnknownFamilies::hinted)?,
             glibc: self.glibc_max.clone(),
             growth: since.growth_max,
             gone: since.gone_max,
             base: self.allow_requirements.clone(),
             windows_prefix: self.windows_prefix.clone(),
-            selection: RuleSelection {
-                select: self.select.clone(),
-                ignore: self.ignore.clone(),
-            },
+            selection: self.selection.clone(),
             accept: self.accept.list()?,
             today: day(OffsetDateTime::now_utc()),
             is_part: self.is_part,
         };
         let (report, unused) = check::judge(set, &options, inventory, differences);
         let packages = many(report.packages, "package");
-        let level = report.severity().map(check::level);
+        let rules = report.by_rule();
+        let level = rules.first().map(|(rule, _)| check::level(rule.severity));
         let facts = format!("{packages}: {report}");
         world.console.outcome("Checked", facts, level);
         for entry in unused {
@@ -300,13 +297,6 @@ impl Policy {
             "`rocwheel check explain {}` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule",
             rule.id
         ))
-    }
-
-    fn targets(&self) -> Result<Vec<Target>> {
-        let names = self.require_targets.iter();
-        let names: Vec<&str> = names.flat_map(|it| split_list(it)).collect();
-        let targets = TargetTable::builtin().expand(&names);
-        targets.map_err(UnknownFamilies::hinted)
     }
 }
 
