@@ -122,13 +122,9 @@ impl ConsoleSettings {
         } else {
             Show::Lines
         };
-        let color = |terminal| {
-            color(
-                options.color.unwrap_or_default(),
-                &variable,
-                terminal && !dumb,
-                actions,
-            )
+        let color = |terminal: bool| {
+            let is_usual = terminal && !dumb || actions;
+            color(options.color.unwrap_or_default(), &variable, is_usual)
         };
         Self {
             format,
@@ -154,12 +150,7 @@ impl ConsoleSettings {
 
 /// Order of precedence: the flag, `NO_COLOR` (<https://no-color.org>), the variables that force or
 /// disable colors, the terminal.
-fn color(
-    choice: ColorChoice,
-    variable: &impl Fn(&str) -> Option<String>,
-    able: bool,
-    actions: bool,
-) -> bool {
+fn color(choice: ColorChoice, variable: &impl Fn(&str) -> Option<String>, is_usual: bool) -> bool {
     let is = |name: &str, test: fn(&str) -> bool| variable(name).is_some_and(|it| test(&it));
     match choice {
         ColorChoice::Always => true,
@@ -167,7 +158,7 @@ fn color(
         ColorChoice::Auto if is("NO_COLOR", |value| !value.is_empty()) => false,
         ColorChoice::Auto => {
             let is_forced = is_on(variable, "CLICOLOR_FORCE") || is_on(variable, "FORCE_COLOR");
-            is_forced || (!is("CLICOLOR", |value| value == "0") && (able || actions))
+            is_forced || (!is("CLICOLOR", |value| value == "0") && is_usual)
         }
     }
 }
