@@ -165,18 +165,14 @@ impl<'a> GitHub<'a> {
                     (ApiFailureKind::Unavailable, last_cause(&error))
                 }
             };
-            let wait = match (kind, failures.pause(&backoff)) {
+            let (wait, why) = match (kind, failures.pause(&backoff)) {
                 (ApiFailureKind::Limited(wait), Some(_))
                     if wait <= self.settings.patience.longest =>
                 {
-                    wait
+                    (wait, "its rate limit is spent")
                 }
-                (ApiFailureKind::Unavailable, Some(pause)) => pause,
+                (ApiFailureKind::Unavailable, Some(pause)) => (pause, "it does not answer"),
                 _ => return Err(self.refused(kind, route, &said)),
-            };
-            let why = match kind {
-                ApiFailureKind::Limited(_) => "its rate limit is spent",
-                _ => "it does not answer",
             };
             let seconds = wait.as_secs_f32().ceil();
             (self.announce)(&format!("asking GitHub again in {seconds} s: {why}"));
@@ -193,10 +189,17 @@ impl<'a> GitHub<'a> {
         })
     }
 
-    /// The error for a request that was answered in this way.
+    /// The error for a request that was refused, with the cause that was told and a hint.
     pub(super) fn refused(&self, kind: ApiFailureKind, route: &str, said: &str) -> Error {
         let path = route.strip_prefix(self.settings.api.as_str());
-        kind.error(path.unwrap_or(route), said, self.has_token())
+        let path = path.unwrap_or(route).split('?').next().unwrap_or_default();
+        let message = format!("{kind}: `{path}`");
+        let error = if said.is_empty() {
+            anyhow!(message)
+        } else {
+            anyhow!("{said}").context(message)
+        };
+        hinted(error, kind.hint(path, self.has_token()))
     }
 
     /// The error for an answer that is not what the API promises.
@@ -318,18 +321,6 @@ fn limit(
 }
 
 impl ApiFailureKind {
-    /// The error for a request to `address`, with the cause that was told and a hint.
-    fn error(self, address: &str, cause: &str, has_token: bool) -> Error {
-        let path = address.split('?').next().unwrap_or_default();
-        let message = format!("{self}: `{path}`");
-        let error = if cause.is_empty() {
-            anyhow!(message)
-        } else {
-            anyhow!("{cause}").context(message)
-        };
-        hinted(error, self.hint(path, has_token))
-    }
-
     fn hint(self, path: &str, has_token: bool) -> String {
         let hint = match self {
             Self::Token => {

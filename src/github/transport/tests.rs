@@ -49,9 +49,15 @@ fn every_failure_has_its_words_and_its_hint() {
         ApiFailureKind::Unreadable,
     ];
     let mut said = String::new();
-    for has_token in [true, false] {
+    for token in [Some(Secret::new("x")), None] {
+        let settings = ApiSettings {
+            api: ApiUrl::GITHUB.parse().unwrap(),
+            token,
+            patience: WaitPolicy::default(),
+        };
+        let github = GitHub::connect(settings, Stop::default(), |_| ()).unwrap();
         for kind in kinds {
-            let error = kind.error("https://h/repos/a/b?token=x", "", has_token);
+            let error = github.refused(kind, "https://h/repos/a/b?token=x", "");
             said.push_str(&render(&error).replace("\n\n", "\n"));
         }
     }
