@@ -316,15 +316,14 @@ impl<'a> FetchRequest<'a> {
         if repository == Buckets::builtin().home() {
             ways.reverse();
         }
-        let [first, second] = &ways;
-        for way in [first, second] {
+        for way in &ways {
             let key: Key = way.parse()?;
             if !store.list(Some(&key), Depth::Children)?.is_empty() {
                 return Ok(Some(key));
             }
         }
         let lies_bare = !store.list(None, Depth::Children)?.is_empty();
-        Ok((!lies_bare).then(|| first.parse()).transpose()?)
+        Ok((!lies_bare).then(|| ways[0].parse()).transpose()?)
     }
 }
 
