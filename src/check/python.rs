@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 use ruff_python_ast::{Expr, Stmt, StmtImportFrom};
-use ruff_python_parser::parse_module;
+
+use crate::package::python_source;
 
 #[derive(Debug, Default)]
 pub(super) struct PythonModule {
@@ -28,14 +29,17 @@ impl PythonModule {
     /// Parses a source file. The error says why it is not valid Python.
     pub(super) fn parse(source: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(source).map_err(|error| format!("not UTF-8: {error}"))?;
-        let parsed = parse_module(text).map_err(|error| {
-            let before = text.get(..usize::from(error.location.start()));
-            let line = before.unwrap_or_default().lines().count().max(1);
-            format!("line {line}: {}", error.error)
-        })?;
-        let mut module = Self::default();
-        module.read(&parsed.syntax().body);
-        Ok(module)
+        python_source::parse(text, |parsed| {
+            if let Some(error) = parsed.errors().first() {
+                let before = text.get(..usize::from(error.location.start()));
+                let line = before.unwrap_or_default().lines().count().max(1);
+                return Err(format!("line {line}: {}", error.error));
+            }
+            let mut module = Self::default();
+            module.read(&parsed.syntax().body);
+            Ok(module)
+        })
+        .unwrap_or_else(|error| Err(format!("{error:#}")))
     }
 
     pub(super) fn defines(&self, name: &str) -> bool {

@@ -7,8 +7,7 @@
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use itertools::Itertools as _;
-use ruff_python_ast::{Expr, ExprCall, PySourceType, Stmt};
-use ruff_python_parser::parse_unchecked_source;
+use ruff_python_ast::{Expr, ExprCall, Stmt};
 
 use crate::{
     error::{Context as _, Result, bail},
@@ -17,6 +16,7 @@ use crate::{
         catalog::{Catalog, PackageSpec},
         naming::DistributionMode,
         promise::{self, Promise, PromiseKind},
+        python_source,
     },
     run::Platform,
     target::{PlatformView, Scope, TargetTable},
@@ -177,19 +177,20 @@ fn call(
 /// Reads the promises for a platform from a `_dist_info.py`. They are those of all packages of the
 /// set.
 pub fn read(dist_info: &str, platform: Platform) -> Result<Vec<Promise>> {
-    let mut promises = Vec::new();
     // Python with errors is parsed as far as possible: other checks report the errors.
-    let parsed = parse_unchecked_source(dist_info, PySourceType::Python);
-    for statement in &parsed.syntax().body {
-        if let Stmt::Expr(statement) = statement
-            && let Expr::Call(call) = &*statement.value
-        {
-            let promise = of_call(call, platform);
-            let context = || format!("failed to read `{}`", &dist_info[call.range]);
-            promises.extend(promise.with_context(context)?);
+    python_source::parse(dist_info, |parsed| {
+        let mut promises = Vec::new();
+        for statement in &parsed.syntax().body {
+            if let Stmt::Expr(statement) = statement
+                && let Expr::Call(call) = &*statement.value
+            {
+                let promise = of_call(call, platform);
+                let context = || format!("failed to read `{}`", &dist_info[call.range]);
+                promises.extend(promise.with_context(context)?);
+            }
         }
-    }
-    Ok(promises)
+        Ok(promises)
+    })?
 }
 
 /// The promise of `LibraryEntry('x', 'libraries', 'libx.so*', '')` or `FileEntry('core', 'bin/x')`,

@@ -14,6 +14,7 @@ pub mod naming;
 pub mod plan;
 pub mod planner;
 pub mod promise;
+pub mod python_source;
 mod request;
 mod runtime;
 pub mod selector;
