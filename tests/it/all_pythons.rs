@@ -69,10 +69,10 @@ fn test_with(minor: u32) {
         eprintln!("no Python 3.{minor} here");
         return;
     };
-    let tests = if long::is_on() && newest == Some(minor) {
-        "slow or not slow"
-    } else {
-        "not slow"
+    let tests = match (long::is_on(), newest == Some(minor)) {
+        (true, true) => "slow or not slow",
+        (true, false) => "not slow",
+        (false, _) => "not slow and not whole",
     };
     let sdists = once("python-sdists", write_sdists);
     let version = ["--version", "10.1.0"];

@@ -87,6 +87,7 @@ def device_files(published: Path, target: str) -> list[str]:
     ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("venv", SLOW_PIP, indirect=True)
 def test_everything_installs_and_passes_its_own_test(venv: Venv, index: str) -> None:
     install(venv, index, ALL)
@@ -163,6 +164,7 @@ def test_development_files_without_libraries_say_what_to_install(venv: Venv, ind
     assert (out.returncode, out.stdout) == (0, f"{venv.site / ROOT}\n")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("venv", SLOW_UV, indirect=True)
 def test_a_set_with_device_code_inside_installs_and_passes_too(
     venv: Venv, legacy_index: str

@@ -154,7 +154,8 @@ fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
     whole_set(&root);
     rocwheel(&["index", "--no-check", root.to_str().unwrap()]).ok();
     let server = Server::start(Site::Directory(root.clone()));
-    for opened in ["", "index.html", "simple/", "simple/index.html"] {
+    let opened = ["", "index.html", "simple/", "simple/index.html"];
+    for opened in opened.into_iter().step_by(long::rounds(3, 1)) {
         let file = opened.trim_end_matches("index.html");
         let html = fs_err::read_to_string(root.join(file).join("index.html")).unwrap();
         let lines = lines_of_page(&html, &format!("{}{opened}", server.url));
