@@ -214,9 +214,9 @@ fn remove_if_abandoned(path: &Path) -> io::Result<()> {
     // Stays open, and so locked, until the file is removed: of two concurrent sweeps one removes
     // it.
     let file = File::open(path);
-    let is_abandoned = match file.as_ref().map(File::try_lock) {
+    let is_abandoned = match file.as_ref().map(lock) {
         Ok(Ok(())) => true,
-        Ok(Err(std::fs::TryLockError::WouldBlock)) => false,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => false,
         Ok(Err(_)) | Err(_) => quiet >= QUIET_WITHOUT_LOCKS,
     };
     if is_abandoned { clear(path) } else { Ok(()) }
@@ -228,8 +228,12 @@ fn remove_if_abandoned(path: &Path) -> io::Result<()> {
 /// remove it; the caller then creates another one. On a file system without locks this returns
 /// true, and `sweep` decides by the age of the file alone.
 fn is_held(file: &File, path: &Path) -> bool {
-    let is_being_swept = matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock));
+    let is_being_swept = lock(file).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
     !is_being_swept && exists(path)
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    Ok(file.try_lock()?)
 }
 
 /// The prefix of names that writers under this kernel use, so that `sweep` knows whose locks it can

@@ -1,7 +1,10 @@
 //! Every install line that is printed, run as it is printed, on a machine whose default index is a
 //! stranger's: it has a `rocm` of a final version, which an installer prefers to a pre-release.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use super::{
     Bench, Outcome, judge,
@@ -41,6 +44,15 @@ impl Machine {
         fs_err::create_dir_all(bench.path("config/uv")).unwrap();
         fs_err::write(bench.path("config/uv/uv.toml"), uv).unwrap();
         Self { bench, stranger }
+    }
+
+    /// A set with an index, on a server.
+    fn serve_set(&self) -> (PathBuf, Server) {
+        let root = self.bench.root.join("set");
+        whole_set(&root);
+        rocwheel(&["index", "--no-check", root.to_str().unwrap()]).ok();
+        let server = Server::start(Site::Directory(root.clone()));
+        (root, server)
     }
 
     /// Runs a line of shell; the names of the distributions that it installed.
@@ -150,10 +162,7 @@ fn a_line_that_names_no_index_would_take_the_strangers() {
 #[test]
 fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
     let machine = Machine::new();
-    let root = machine.bench.root.join("set");
-    whole_set(&root);
-    rocwheel(&["index", "--no-check", root.to_str().unwrap()]).ok();
-    let server = Server::start(Site::Directory(root.clone()));
+    let (root, server) = machine.serve_set();
     let opened = ["", "index.html", "simple/", "simple/index.html"];
     for opened in opened.into_iter().step_by(long::rounds(3, 1)) {
         let file = opened.trim_end_matches("index.html");
@@ -173,11 +182,8 @@ fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
 #[test]
 fn the_lines_of_a_summary_ask_no_stranger() {
     let machine = Machine::new();
-    let root = machine.bench.root.join("set");
-    whole_set(&root);
+    let (root, server) = machine.serve_set();
     let at = root.to_str().unwrap();
-    rocwheel(&["index", "--no-check", at]).ok();
-    let server = Server::start(Site::Directory(root.clone()));
     let index = format!("{}simple/", server.url);
     let summary = rocwheel(&["summary", at, "--index-url", &index]).ok();
     let lines = install_lines(&summary);
@@ -249,11 +255,8 @@ fn the_lines_for_several_families_ask_no_stranger() {
 #[test]
 fn the_lines_with_a_base_index_install_the_set() {
     let machine = Machine::new();
-    let root = machine.bench.root.join("set");
-    whole_set(&root);
+    let (root, server) = machine.serve_set();
     let at = root.to_str().unwrap();
-    rocwheel(&["index", "--no-check", at]).ok();
-    let server = Server::start(Site::Directory(root.clone()));
     let index = format!("{}simple/", server.url);
     let base = ["--index-url", &index, "--base-index", &machine.stranger.url];
     let summary = rocwheel(&[&["summary", at][..], &base].concat()).ok();
