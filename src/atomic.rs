@@ -214,7 +214,7 @@ fn remove_if_abandoned(path: &Path) -> io::Result<()> {
     // Stays open, and so locked, until the file is removed: of two concurrent sweeps one removes
     // it.
     let file = File::open(path);
-    let is_abandoned = match file.as_ref().map(lock) {
+    let is_abandoned = match file.as_ref().map(try_lock) {
         Ok(Ok(())) => true,
         Ok(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => false,
         Ok(Err(_)) | Err(_) => quiet >= QUIET_WITHOUT_LOCKS,
@@ -228,11 +228,12 @@ fn remove_if_abandoned(path: &Path) -> io::Result<()> {
 /// remove it; the caller then creates another one. On a file system without locks this returns
 /// true, and `sweep` decides by the age of the file alone.
 fn is_held(file: &File, path: &Path) -> bool {
-    let is_being_swept = lock(file).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+    let is_being_swept =
+        try_lock(file).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
     !is_being_swept && exists(path)
 }
 
-fn lock(file: &File) -> io::Result<()> {
+fn try_lock(file: &File) -> io::Result<()> {
     Ok(file.try_lock()?)
 }
 
