@@ -13,6 +13,7 @@ mod readers;
 mod repeat;
 mod server;
 mod stranger;
+mod turns;
 
 use std::{
     path::{Path, PathBuf},
