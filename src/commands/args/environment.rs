@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, env, ffi::OsString};
 
 use clap::{
     Arg, ArgAction, Command, CommandFactory, FromArgMatches,
-    builder::BoolishValueParser,
+    builder::{BoolishValueParser, OsStringValueParser},
     error::{ContextKind, ContextValue, ErrorKind},
     parser::ValueSource,
 };
@@ -83,20 +83,42 @@ fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> O
 
 /// Adds to an error which environment variable the bad value came from, if no flag gave it.
 fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
-    let same_without = without_variables(C::command(), |_| true)
-        .try_get_matches_from(arguments)
-        .is_err_and(|other| other.to_string() == error.to_string());
     let mut root = tree::<C>();
     root.build();
     if let Some(ContextValue::String(culprit)) = error.get(ContextKind::InvalidArg)
-        && let Some(variable) = argument(&root, culprit).and_then(variable)
-        && !same_without
+        && let Some(argument) = argument(&root, culprit)
+        && let Some(variable) = variable(argument)
+        && env::var_os(variable).is_some()
+        && !is_given::<C>(argument, arguments)
     {
         let tip = format!("the value comes from the environment variable `{variable}`");
         let tips = ContextValue::StyledStrs(vec![tip.into()]);
         error.insert(ContextKind::Suggested, tips);
     }
     error
+}
+
+/// Whether an argument is on the command line, with whatever value.
+fn is_given<C: CommandFactory>(argument: &Arg, arguments: &[OsString]) -> bool {
+    // Any text is a value here: a bad value must not hide its flag.
+    let lenient = each_argument(without_variables(C::command(), |_| true), &|argument| {
+        if argument.get_action().takes_values() {
+            argument.value_parser(OsStringValueParser::new())
+        } else {
+            argument
+        }
+    });
+    let matches = lenient.ignore_errors(true).try_get_matches_from(arguments);
+    let Ok(root) = matches else {
+        return false;
+    };
+    let mut matches = &root;
+    while let Some((_, below)) = matches.subcommand() {
+        matches = below;
+    }
+    let id = argument.get_id().as_str();
+    matches.try_contains_id(id).is_ok()
+        && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// The argument that clap prints like this, of a command or of those below it: `--format <FORMAT>`.
