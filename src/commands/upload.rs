@@ -23,7 +23,7 @@ use crate::{
 /// then the pages of the index, its root page last. Skips identical files that exist already. A
 /// file that exists with other contents is an error, and nothing is changed.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("set").required(true))]
+#[command(group = ArgGroup::new("set").required(true).multiple(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = "Examples:
   rocwheel upload --packages-dir packages --multi-target --output-dir published --dry-run
@@ -33,7 +33,7 @@ pub struct UploadArgs {
     /// Directory with packages in it or in its `dist`
     #[arg(long, value_name = "DIR")]
     packages_dir: PathBuf,
-    /// Family of the set, which names its directory
+    /// Family of the set, which names its directory; with `--multi-target` only a name
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
     artifact_group: Option<ArtifactGroup>,
     /// The set is for all targets and goes directly into `python/`
@@ -44,7 +44,7 @@ pub struct UploadArgs {
         long,
         value_name = "ADDRESS",
         group = "set",
-        conflicts_with = "output_dir"
+        conflicts_with_all = ["output_dir", "artifact_group", "multi_target"]
     )]
     to: Option<Location>,
     /// Upload a part of a set, without an index; run `index` when all parts are uploaded
@@ -143,7 +143,8 @@ impl UploadArgs {
     }
 
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
-        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
+        let group = self.artifact_group.clone().filter(|_| !self.multi_target);
+        let root = run.python(&group.unwrap_or_default());
         let mut place = match (&self.to, &self.output_dir) {
             (Some(to), _) => self.access.bucket(to, stop)?,
             (None, Some(directory)) => SetPlace::below(directory, &root.key, stop),

@@ -14,14 +14,15 @@ const RESERVED: [&str; 5] = ["dist", "simple", "index.html", "SHA256SUMS", "set.
 /// target `gfx942` with a build variant `dcgpu`.
 const KINDS: [&str; 4] = ["all", "dcgpu", "dgpu", "igpu"];
 /// Prefix of the group for all families in multi-arch CI: `multi-arch-release`, or another build
-/// variant.
+/// variant. Jobs pass it beside `--multi-target`, or beside the families that they want: it names
+/// the run, and selects nothing.
 const MULTI_ARCH: &str = "multi-arch-";
 
 /// The name of a package set within a run. It is for a family (`gfx94X-dcgpu`), a target
 /// (`gfx942`), a build variant of either (`gfx950-dcgpu-asan`), or all families
-/// (`multi-arch-release`). The empty name is the set at the top.
+/// (`multi-arch-release`). The empty name is for all families too, and their set is at the top.
 ///
-/// The name becomes a directory. Parsing accepts only names that CI uses: for a mistyped family, an
+/// Any other name becomes a directory. Parsing accepts only names that CI uses: for a mistyped family, an
 /// upload would create a new directory without any error, and no other job would find it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct ArtifactGroup(Box<str>);

@@ -77,11 +77,13 @@ fn parse_set<T: FromStr<Err: Into<Error>>>(
 }
 
 impl Run {
-    /// The location of a set of Python packages: `{prefix}/python/{group}/`.
+    /// The location of a set of Python packages: `{prefix}/python/{group}/`, or `{prefix}/python/`
+    /// for a group that is for all families.
     pub fn python(&self, group: &ArtifactGroup) -> Location {
-        let path = match group.as_str() {
-            "" => "python/".to_owned(),
-            group => format!("python/{group}/"),
+        let path = if group.is_for_all() {
+            "python/".to_owned()
+        } else {
+            format!("python/{group}/")
         };
         Location::new(self.bucket.clone(), key(&format!("{}/{path}", self.prefix)))
     }

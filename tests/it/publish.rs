@@ -13,7 +13,6 @@ mod readers;
 mod repeat;
 mod server;
 mod stranger;
-mod turns;
 
 use std::{
     path::{Path, PathBuf},

@@ -335,7 +335,7 @@ fn a_run_has_one_place_for_a_package_set_of_each_group() {
     s3://therock-ci-artifacts/42-linux/python/
     s3://therock-ci-artifacts/42-linux/python/gfx94X-dcgpu/
     s3://local/local-linux/python/
-    s3://testing/42-linux/python/multi-arch-release/
+    s3://testing/42-linux/python/
     s3://therock-ci-artifacts-external/ROCm-rocm-libraries/7-linux/python/
     ");
 }

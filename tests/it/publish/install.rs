@@ -30,7 +30,7 @@ pub(crate) fn wanted() -> String {
     format!("rocm-sdk-device-gfx942=={VERSION}")
 }
 
-pub(crate) fn pip_downloads(bench: &Bench, arguments: &[&str]) {
+fn pip_downloads(bench: &Bench, arguments: &[&str]) {
     let place = bench.path("downloaded");
     let common = [
         "download",
@@ -46,7 +46,7 @@ pub(crate) fn pip_downloads(bench: &Bench, arguments: &[&str]) {
     fs_err::remove_dir_all(place).unwrap();
 }
 
-pub(crate) fn uv_installs(bench: &Bench, arguments: &[&str]) {
+fn uv_installs(bench: &Bench, arguments: &[&str]) {
     let (place, python) = (bench.path("installed"), tool("python"));
     let python = python.to_str().unwrap();
     let common = [
