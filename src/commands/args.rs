@@ -104,7 +104,12 @@ pub struct RunFlags {
     #[arg(long, value_name = "RUN", env = "GITHUB_RUN_ID")]
     run_id: Option<RunReference>,
     /// Repository of the run (default: `ROCm/TheRock`)
-    #[arg(long, value_name = "OWNER/NAME", env = "GITHUB_REPOSITORY")]
+    #[arg(
+        long,
+        aliases = ["run-github-repo", "repo"],
+        value_name = "OWNER/NAME",
+        env = "GITHUB_REPOSITORY"
+    )]
     repository: Option<Repository>,
     /// Platform that the run built for (default: the platform of this machine)
     #[arg(long)]

@@ -38,7 +38,7 @@ pub struct BuildArgs {
     #[arg(long, value_name = "DIR")]
     pub artifact_dir: PathBuf,
     /// Directory in which `dist` is created
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "output-dir", value_name = "DIR")]
     pub dest_dir: PathBuf,
     /// Platform of the packages
     #[arg(long, value_name = "PLATFORM", default_value = "linux")]

@@ -54,6 +54,29 @@ pub struct FetchArgs {
     dry_run: bool,
     #[command(flatten)]
     choice: ChoiceArgs,
+    #[command(flatten)]
+    idle: IdleFlags,
+}
+
+/// Flags of TheRock's scripts that ask for what `fetch` does anyway, so that the command lines of
+/// workflows need no change.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+struct IdleFlags {
+    #[arg(long, hide = true, conflicts_with_all = ["no_extract", "flatten"])]
+    extract: bool,
+    #[arg(long, hide = true)]
+    extract_concurrency: Option<NonZeroUsize>,
+    #[arg(long, hide = true)]
+    delete_after_extract: bool,
+    #[arg(long, hide = true)]
+    expand_family_to_targets: bool,
+    #[arg(long, hide = true)]
+    require_single_run: bool,
+    #[arg(long, hide = true, conflicts_with = "dry_run")]
+    no_dry_run: bool,
+    #[arg(long, hide = true, value_parser = ["all"])]
+    stage: Option<String>,
 }
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
@@ -107,7 +130,12 @@ pub struct ChoiceArgs {
     #[arg(long)]
     allow_incomplete: bool,
     /// Number of parallel downloads
-    #[arg(long, value_name = "N", default_value = "8")]
+    #[arg(
+        long,
+        alias = "download-concurrency",
+        value_name = "N",
+        default_value = "8"
+    )]
     downloads: NonZeroUsize,
     /// Time limit for all downloads together: `90s`, `30m`, `2h`
     #[arg(long, value_name = "DURATION", value_parser = duration)]

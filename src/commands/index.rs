@@ -32,8 +32,16 @@ use crate::{
   rocwheel index s3://bucket/directory --dry-run")]
 pub struct IndexArgs {
     /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
-    #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR")]
-    place: NamedPlace,
+    #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR", required = true)]
+    place: Option<NamedPlace>,
+    // The flag of `upload` and `summary`, and TheRock's name for it.
+    #[arg(
+        long,
+        alias = "input-packages-dir",
+        hide = true,
+        conflicts_with = "place"
+    )]
+    packages_dir: Option<NamedPlace>,
     /// Where the packages are; `auto` uses `dist` if it exists
     #[arg(long, value_name = "LAYOUT", default_value = "auto")]
     layout: LayoutChoice,
@@ -73,7 +81,7 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     if !args.no_check {
         let mut policy = args.policy.clone();
         (policy.jobs, policy.layout) = (args.jobs.clone(), args.layout());
-        check::gate(&args.place.to_path(), &args.access, &policy, world)?;
+        check::gate(&args.place()?.to_path(), &args.access, &policy, world)?;
     }
     let indexed = index(&site, &args.options()?, world)?;
     if args.dry_run {
@@ -114,14 +122,20 @@ fn facts(set: &SetJson) -> String {
 }
 
 impl IndexArgs {
+    fn place(&self) -> Result<&NamedPlace> {
+        let place = self.place.as_ref().or(self.packages_dir.as_ref());
+        place.context("no packages were named")
+    }
+
     fn site(&self, world: &World) -> Result<SetPlace> {
-        if let NamedPlace::Directory(path) = &self.place
+        let place = self.place()?;
+        if let NamedPlace::Directory(path) = place
             && path.is_file()
         {
             return Err(anyhow!("a file, not a directory: `{}`", path.display()))
                 .hint("pass the directory that `rocwheel build` wrote to");
         }
-        let mut place = self.access.named(&self.place, &world.stop)?;
+        let mut place = self.access.named(place, &world.stop)?;
         place.directory_pages = !self.no_directory_pages;
         Ok(place)
     }

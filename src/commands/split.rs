@@ -26,7 +26,7 @@ use crate::{
   rocwheel split --artifact-dir fat --output-dir artifacts")]
 pub struct SplitArgs {
     /// Directory with unpacked artifacts, such as `blas_lib_gfx94X-dcgpu`
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "batch-artifact-parent-dir", value_name = "DIR")]
     artifact_dir: PathBuf,
     /// Directory for the split artifacts, none of which may exist yet
     #[arg(long, value_name = "DIR")]

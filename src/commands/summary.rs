@@ -36,7 +36,7 @@ pub struct SummaryArgs {
     #[arg(value_name = "SET", conflicts_with = "packages_dir")]
     set: Option<NamedPlace>,
     /// Directory with packages in it or in its `dist`
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "input-packages-dir", value_name = "DIR")]
     packages_dir: Option<PathBuf>,
     /// Family of the set among the sets of a run
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]

@@ -31,13 +31,13 @@ use crate::{
   rocwheel upload --packages-dir packages --to s3://bucket/directory")]
 pub struct UploadArgs {
     /// Directory with packages in it or in its `dist`
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "input-packages-dir", value_name = "DIR")]
     packages_dir: PathBuf,
     /// Family of the set, which names its directory; with `--multi-target` only a name
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
     artifact_group: Option<ArtifactGroup>,
     /// The set is for all targets and goes directly into `python/`
-    #[arg(long, group = "set")]
+    #[arg(long, alias = "multiarch", group = "set")]
     multi_target: bool,
     /// Write to this address, `s3://bucket/directory`, instead of the place of the run
     #[arg(

@@ -47,6 +47,14 @@ pub struct CheckArgs {
     /// Directory, `s3://bucket/directory`, or URL of an index or of a find-links page
     #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR", required = true)]
     place: Option<PathBuf>,
+    // The flag of `upload` and `summary`, and TheRock's name for it.
+    #[arg(
+        long,
+        alias = "input-packages-dir",
+        hide = true,
+        conflicts_with = "place"
+    )]
+    packages_dir: Option<PathBuf>,
     #[command(subcommand)]
     explain: Option<CheckVerb>,
     /// Write a list for `--accept` to this file: today's findings and those already accepted
@@ -139,7 +147,10 @@ enum FailOn {
 }
 
 pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
-    let place = match (&args.explain, &args.place) {
+    let place = match (
+        &args.explain,
+        args.place.as_ref().or(args.packages_dir.as_ref()),
+    ) {
         (None, Some(place)) => place,
         (Some(CheckVerb::Explain { rules }), _) => {
             return world.console.data(explanations(rules));
