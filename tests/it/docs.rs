@@ -1,5 +1,7 @@
 //! The examples of the pages: every command runs, and every link leads to a file.
 
+mod migrate;
+
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},

@@ -1,0 +1,165 @@
+//! docs/migrate.md names every flag of the scripts, and only flags that our commands have.
+
+use std::{collections::BTreeMap, process::Command};
+
+use regex::Regex;
+
+use crate::support::program::ROCWHEEL;
+
+/// The part of the page for some scripts: the rows of its table.
+struct Section {
+    scripts: Vec<String>,
+    /// The words after `rocwheel`: `kpack recombine`.
+    command: Vec<String>,
+    rows: Vec<Row>,
+}
+
+/// Flags of the scripts, and what the page says about them.
+struct Row {
+    flags: Vec<String>,
+    answer: String,
+}
+
+impl Row {
+    /// `None` for the head of a table and the line below it.
+    fn parse(line: &str) -> Option<Self> {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        let (flags, answer) = (cells.next()?, cells.next()?);
+        let answer = answer.trim_end_matches([' ', '|']).to_owned();
+        (flags != "flag").then(|| Self {
+            flags: named(flags),
+            answer,
+        })
+    }
+
+    /// Whether our command takes the flags as they are.
+    fn takes_them(&self) -> bool {
+        let takes = ["same", "accepted", "not needed, accepted"];
+        takes.iter().any(|it| self.answer.starts_with(it))
+    }
+}
+
+#[test]
+fn every_flag_of_the_scripts_has_its_row_once() {
+    let scripts = include_str!("scripts.txt").lines();
+    let scripts = scripts.filter(|line| !line.starts_with('#'));
+    let expected: BTreeMap<String, Vec<String>> = scripts
+        .map(|line| {
+            let (script, flags) = line.split_once(' ').unwrap();
+            (script.to_owned(), sorted(named(flags)))
+        })
+        .collect();
+    let found = sections().into_iter().flat_map(|section| {
+        let flags: Vec<String> = section.rows.into_iter().flat_map(|row| row.flags).collect();
+        let of_all = section.scripts.into_iter();
+        of_all.map(move |script| (script, flags.clone()))
+    });
+    let found: BTreeMap<String, Vec<String>> = found.collect();
+    let scripts = |map: &BTreeMap<String, Vec<String>>| map.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(scripts(&found), scripts(&expected));
+    for section in sections() {
+        let theirs = section.scripts.iter().flat_map(|it| expected[it].clone());
+        let mut theirs = sorted(theirs.collect());
+        theirs.dedup();
+        let ours = section.rows.into_iter().flat_map(|row| row.flags);
+        assert_eq!(sorted(ours.collect()), theirs, "{:?}", section.scripts);
+    }
+}
+
+#[test]
+fn every_flag_of_ours_is_in_the_help_of_its_command() {
+    let mut seen = 0;
+    for section in sections() {
+        let command: Vec<&str> = section.command.iter().map(String::as_str).collect();
+        let help = told(&[&command[..], &["--help"]].concat());
+        for row in &section.rows {
+            let old = row.answer.contains("opposite");
+            for flag in named(&row.answer) {
+                seen += 1;
+                let is_shown =
+                    help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n"));
+                assert!(
+                    is_shown || old && takes(&command, &flag),
+                    "`{flag}` is not in the help of {command:?}"
+                );
+            }
+            if row.takes_them() {
+                for flag in &row.flags {
+                    assert!(takes(&command, flag), "{command:?} does not take `{flag}`");
+                }
+            }
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}
+
+#[test]
+fn flags_that_people_have_in_their_fingers_are_accepted() {
+    for (command, flag) in [
+        ("build", "--output-dir"),
+        ("check", "--packages-dir"),
+        ("check", "--input-packages-dir"),
+        ("index", "--packages-dir"),
+        ("index", "--input-packages-dir"),
+        ("summary", "--input-packages-dir"),
+        ("upload", "--multiarch"),
+    ] {
+        assert!(takes(&[command], flag), "{command} {flag}");
+    }
+    assert!(!takes(&["index"], "--multiarch"));
+    for command in ["check", "index"] {
+        let said = told(&[command, "--packages-dir", "not there"]);
+        assert_eq!(said, told(&[command, "not there"]));
+        assert!(said.contains("`not there`"), "{said}");
+        let said = told(&[command]);
+        assert!(
+            said.contains("required arguments were not provided"),
+            "{said}"
+        );
+    }
+}
+
+fn sections() -> Vec<Section> {
+    let page = fs_err::read_to_string(super::root().join("docs/migrate.md")).unwrap();
+    let heads = page.split("\n### ").skip(1);
+    heads
+        .map(|text| {
+            let (head, body) = text.split_once('\n').unwrap();
+            let (scripts, command) = head.split_once("`: `rocwheel ").unwrap();
+            let scripts = scripts.split(", ").map(|it| it.replace('`', ""));
+            let words = command.trim_end_matches('`').split(' ').map(str::to_owned);
+            let body = body.split("\n## ").next().unwrap();
+            Section {
+                scripts: scripts.collect(),
+                command: words.collect(),
+                rows: body.lines().filter_map(Row::parse).collect(),
+            }
+        })
+        .collect()
+}
+
+/// The flags that a text names, without their values.
+fn named(text: &str) -> Vec<String> {
+    let flag = Regex::new(r"--[a-z][a-z0-9-]*").unwrap();
+    flag.find_iter(text)
+        .map(|it| it.as_str().to_owned())
+        .collect()
+}
+
+fn sorted(mut flags: Vec<String>) -> Vec<String> {
+    flags.sort();
+    flags
+}
+
+/// Whether a command knows a flag. The flag for help keeps it from doing anything.
+fn takes(command: &[&str], flag: &str) -> bool {
+    let said = told(&[command, &[flag, "--help"]].concat());
+    !said.contains(&format!("unexpected argument '{flag}'"))
+}
+
+fn told(arguments: &[&str]) -> String {
+    let output = Command::new(ROCWHEEL).env_clear().args(arguments).output();
+    let output = output.unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8(text).unwrap()
+}
