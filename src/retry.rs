@@ -70,9 +70,7 @@ impl Backoff {
     /// mostly no network, or the name is wrong: both stay so for longer than the pauses.
     #[must_use]
     pub fn after(self, error: &(dyn Error + 'static)) -> Self {
-        let mut causes = anyhow::Chain::new(error);
-        let is_unresolved = causes.any(|cause| cause.to_string().contains("dns error"));
-        let attempts = if is_unresolved {
+        let attempts = if is_unresolved(error) {
             self.attempts.min(2)
         } else {
             self.attempts
@@ -87,6 +85,12 @@ impl Backoff {
         let random = RandomState::new().hash_one(failures) % 1024;
         longest / 2 + longest / 2048 * u32::try_from(random).unwrap_or(0)
     }
+}
+
+/// Whether a request failed because the name of its host does not resolve.
+pub(crate) fn is_unresolved(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = anyhow::Chain::new(error);
+    causes.any(|cause| cause.to_string().contains("dns error"))
 }
 
 /// An object on a server that can be read from any offset.

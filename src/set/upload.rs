@@ -226,7 +226,11 @@ impl PlannedUpload {
         let to = &self.destination;
         let items = self.actions.iter();
         let written = items.filter(|(_, it)| matches!(it, Action::New | Action::Replace(_)));
-        let size_of_all: u64 = written.map(|(item, _)| item.size).sum();
+        let sizes: Vec<u64> = written.map(|(item, _)| item.size).collect();
+        if !sizes.is_empty() {
+            to.store.ensure_writable()?;
+        }
+        let size_of_all: u64 = sizes.iter().sum();
         let writer = Writer {
             to,
             guard: Guard::Packages,

@@ -79,6 +79,7 @@ impl HttpStore {
         let url = self.url(key);
         let mut failures = Failures::default();
         loop {
+            let mut backoff = BACKOFF;
             let (kind, cause) = match request(&self.client, &url).send().await {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
                 Ok(answer) => {
@@ -90,13 +91,16 @@ impl HttpStore {
                     };
                     (kind, format!("the server answers {}", answer.status()))
                 }
-                Err(error) => (StoreFailureKind::Unavailable, last_cause(&error)),
+                Err(error) => {
+                    backoff = backoff.after(&error);
+                    (StoreFailureKind::Unavailable, last_cause(&error))
+                }
             };
             let error = StoreError::new(kind, &url).caused_by(cause);
             if kind != StoreFailureKind::Unavailable {
                 return Err(error);
             }
-            failures.sleep(&BACKOFF, error).await?;
+            failures.sleep(&backoff, error).await?;
         }
     }
 

@@ -48,6 +48,12 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
 
     /// Deletes an object. It is not an error if the object does not exist.
     fn delete(&self, key: &Key) -> Result<(), StoreError>;
+
+    /// Fails if it is clear without a request that nothing may be written. Several writes would
+    /// each say so.
+    fn ensure_writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// How far below a directory to list.

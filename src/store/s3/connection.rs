@@ -4,7 +4,7 @@
 use std::{
     fmt,
     sync::{
-        PoisonError, RwLock,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -25,14 +25,18 @@ use super::{
     S3Limits,
     access::{Access, Addressing, Keys, S3Region, Signing, is_private},
     credentials::{credentials, region},
-    failure::{Asker, S3Failure, TooManyRequests, body, failure, plain, status},
+    failure::{Asker, Patience, S3Failure, body, failure, plain, status, unknown},
 };
 use crate::{
     error::Stop,
     location::Bucket,
     parallel,
+    retry::is_unresolved,
     store::{StoreError, StoreFailureKind},
 };
+
+/// The pause before a host that did not resolve is tried once more.
+const ONCE_MORE: Duration = Duration::from_secs(1);
 
 pub(super) struct Connection {
     clients: RwLock<Clients>,
@@ -45,6 +49,8 @@ pub(super) struct Connection {
     pub(super) is_private: bool,
     /// Set once a read with credentials was denied and the same read without them succeeded.
     reads_unsigned: AtomicBool,
+    /// Set once the server has answered.
+    has_answered: Arc<AtomicBool>,
     stop: Stop,
 }
 
@@ -62,7 +68,11 @@ impl Connection {
         limits: &S3Limits,
         stop: Stop,
     ) -> Result<Self, StoreError> {
-        let opening = Clients::open(bucket, access, limits);
+        let has_answered = Arc::default();
+        let patience = Patience {
+            has_answered: Arc::clone(&has_answered),
+        };
+        let opening = Clients::open(bucket, access, limits, patience);
         let opened = parallel::wait(&stop, opening);
         let (clients, is_private) =
             opened.map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))??;
@@ -77,6 +87,7 @@ impl Connection {
             asker,
             bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
+            has_answered,
             stop,
         })
     }
@@ -96,12 +107,22 @@ impl Connection {
             .unwrap_or_else(|stopped| Err(StoreError::failed(place, stopped)))
     }
 
+    /// Fails without credentials. Only a user who asks for unsigned requests may mean to write
+    /// without any.
+    pub(super) fn ensure_writable(&self, place: &str) -> Result<(), StoreError> {
+        match self.asker {
+            Asker::Unknown => Err(unknown(place)),
+            Asker::Known | Asker::Anonymous => Ok(()),
+        }
+    }
+
     /// Sends a request that changes something.
     pub(super) fn write<T, E: ProvideErrorMetadata, F: Future<Output = Result<T, SdkError<E>>>>(
         &self,
         place: &str,
         request: impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
+        self.ensure_writable(place)?;
         self.wait(place, self.ask(place, Clients::either, &request))
     }
 
@@ -149,7 +170,17 @@ impl Connection {
         request: &impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
         let clients = self.clients();
-        let answer = request(client(clients.clone())).await.map_err(plain);
+        let mut answer = request(client(clients.clone())).await.map_err(plain);
+        // A name server that is busy answers the second time.
+        if !self.has_answered.load(Ordering::Relaxed) {
+            if answer.as_ref().is_err_and(|error| is_unresolved(error)) {
+                tokio::time::sleep(ONCE_MORE).await;
+                answer = request(client(clients.clone())).await.map_err(plain);
+            }
+            let is_answered = |error| status(error).is_some();
+            let answered = answer.as_ref().map_or_else(is_answered, |_| true);
+            self.has_answered.store(answered, Ordering::Relaxed);
+        }
         let others = match &answer {
             // A 400 without a body does not say what is wrong: the response to a HEAD has none, and
             // so does not name the right region. An empty listing is asked for, whose error does.
@@ -184,6 +215,7 @@ impl Clients {
         bucket: &Bucket,
         access: &Access,
         limits: &S3Limits,
+        patience: Patience,
     ) -> Result<(Self, bool), StoreError> {
         let region = region(access).await;
         let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
@@ -218,7 +250,7 @@ impl Clients {
         };
         let client = |config: &SdkConfig| {
             let config = config::Builder::from(config).force_path_style(in_path);
-            Client::from_conf(config.retry_classifier(TooManyRequests).build())
+            Client::from_conf(config.retry_classifier(patience.clone()).build())
         };
         let signed = credentials.map(|credentials| {
             let config = unsigned.to_builder().credentials_provider(credentials);

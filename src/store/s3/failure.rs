@@ -2,7 +2,13 @@
 //! the request, and recognizes the throttling that the SDK does not: a 429 status and the
 //! `Retry-After` header.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use aws_config::retry::ErrorKind;
 use aws_sdk_s3::{
@@ -16,6 +22,7 @@ use itertools::Itertools as _;
 
 use crate::{
     error::last_cause,
+    retry::is_unresolved,
     store::{StoreError, StoreFailureKind},
 };
 
@@ -29,6 +36,8 @@ const DENIED: [&str; 4] = [
     "TokenRefreshRequired",
     "AuthorizationHeaderMalformed",
 ];
+
+const NO_CREDENTIALS: &str = "no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; the pull request of a fork mostly has none, and keeps its packages with `--output-dir`";
 
 /// As whom the server sees us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +81,13 @@ pub(super) fn failure(place: &str, asker: Asker, error: &S3Failure) -> StoreErro
     answered(place, asker, status, (service.code(), service.message()))
 }
 
+/// The error for a write for which no credentials were found.
+pub(super) fn unknown(place: &str) -> StoreError {
+    StoreError::new(StoreFailureKind::Denied, place)
+        .caused_by("nothing is written without credentials, unless `--no-sign-request` asks for it")
+        .advised(NO_CREDENTIALS)
+}
+
 /// The body of an error response. Errors are buffered in memory; other bodies are empty here.
 pub(super) fn body(error: &S3Failure) -> String {
     let bytes = error.raw_response().and_then(|it| it.body().bytes());
@@ -109,9 +125,7 @@ fn answered(
             Asker::Known => {
                 "choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`"
             }
-            Asker::Unknown => {
-                "no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`"
-            }
+            Asker::Unknown => NO_CREDENTIALS,
             Asker::Anonymous => "leave `--no-sign-request` out",
         },
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
@@ -141,14 +155,29 @@ fn one_line(text: &str) -> String {
     visible.take(300).collect()
 }
 
-/// Recognizes throttling by the HTTP status alone, and waits as many seconds as `Retry-After` says.
-#[derive(Debug)]
-pub(super) struct TooManyRequests;
+/// Decides about retries where the SDK does not decide well.
+///
+/// - It recognizes throttling by the HTTP status alone, and waits as many seconds as `Retry-After`
+///   says.
+/// - A host that does not resolve is mostly a wrong name, or there is no network. The SDK would take
+///   half a minute to say so. Once the host has answered, the same failure passes.
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    /// Whether the server has answered before.
+    pub has_answered: Arc<AtomicBool>,
+}
 
-impl ClassifyRetry for TooManyRequests {
+impl ClassifyRetry for Patience {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
         let Some(response) = context.response() else {
-            return RetryAction::NoActionIndicated;
+            let failed = context.output_or_error().and_then(Result::err);
+            let unanswered = failed.and_then(|error| error.as_connector_error());
+            let is_new = !self.has_answered.load(Ordering::Relaxed);
+            return if is_new && unanswered.is_some_and(|error| is_unresolved(error)) {
+                RetryAction::RetryForbidden
+            } else {
+                RetryAction::NoActionIndicated
+            };
         };
         let status = response.status().as_u16();
         action(status, response.headers().get("retry-after"))
@@ -247,7 +276,7 @@ mod tests {
         error: access denied: `s3://b/k`
           caused by: HTTP 403
 
-        hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`
+        hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; the pull request of a fork mostly has none, and keeps its packages with `--output-dir`
         error: access denied: `s3://b/k`
           caused by: HTTP 403
 

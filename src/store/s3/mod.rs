@@ -30,7 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use access::{Access, Addressing, Endpoint, Keys, Profile, S3Region, Signing};
 
-use self::connection::Connection;
+use self::{connection::Connection, failure::Asker};
 use crate::{
     digest::{Checksum, Sha256},
     error::Stop,
@@ -110,6 +110,11 @@ impl S3Store {
             bucket,
             limits,
         })
+    }
+
+    /// Whether there are credentials to sign requests with.
+    pub fn has_credentials(&self) -> bool {
+        self.connection.asker == Asker::Known
     }
 
     fn place(&self, key: &Key) -> String {
@@ -202,6 +207,10 @@ impl Store for S3Store {
             Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    fn ensure_writable(&self) -> Result<(), StoreError> {
+        self.connection.ensure_writable(&self.to_string())
     }
 }
 

@@ -110,9 +110,9 @@ fn an_index_that_may_not_be_written_is_told() {
     insta::assert_snapshot!(refused.stderr, @"
     error: failed to write `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
       caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
-      caused by: AccessDenied: Access Denied. (HTTP 403)
+      caused by: nothing is written without credentials, unless `--no-sign-request` asks for it
 
-    hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; a fork's pull request has none, and keeps its packages with `--output-dir`
+    hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; the pull request of a fork mostly has none, and keeps its packages with `--output-dir`
     ");
     assert_eq!(desk.there().len(), 1);
     let nowhere = desk.run(
