@@ -12,14 +12,16 @@ use super::{
 use crate::{
     error::{Context as _, Result},
     report::outputs,
-    run::ArtifactGroup,
+    run::{ArtifactGroup, Run},
     set::Urls,
+    store::s3::{Access, S3Store},
 };
 
 /// Print where a run keeps its packages, and which role may write there
 ///
-/// A workflow calls it before it assumes the role. A run for a fork has no role, because it may not
-/// write.
+/// A workflow calls it before it uploads: `credentials` says whether to assume the role, to use the
+/// credentials that the runner has, or to keep the packages with the run. A run for a fork has no
+/// role.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel place --run-id 21440027240
@@ -60,6 +62,36 @@ struct PlaceReport {
     find_links_url: String,
     region: Option<String>,
     role: Option<String>,
+    credentials: UploadCredentials,
+}
+
+/// Whose credentials write the packages of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+enum UploadCredentials {
+    /// Those of the role.
+    Role,
+    /// No role may write there for this run, but this machine has credentials of its own.
+    Runner,
+    /// The packages stay with the run.
+    None,
+}
+
+impl UploadCredentials {
+    fn of(run: &Run, access: &Access, world: &World) -> Self {
+        let has_some = || {
+            let store = S3Store::connect(run.bucket.clone(), access, world.stop.clone());
+            store.is_ok_and(|store| store.has_credentials())
+        };
+        if run.role.is_some() {
+            Self::Role
+        } else if run.takes_runner_credentials && has_some() {
+            Self::Runner
+        } else {
+            Self::None
+        }
+    }
 }
 
 impl PlaceCommandArgs {
@@ -74,6 +106,7 @@ impl PlaceCommandArgs {
             set_url: root.to_string(),
             index_url: urls.index(),
             find_links_url: urls.find_links(),
+            credentials: UploadCredentials::of(&run, &access, world),
             region: run.region,
             role: run.role,
         })
@@ -89,6 +122,7 @@ impl PlaceReport {
             ("package-find-links-url", self.find_links_url.clone()),
             ("aws-region", self.region.clone().unwrap_or_default()),
             ("iam-role", self.role.clone().unwrap_or_default()),
+            ("credentials", self.credentials.to_string()),
         ]
     }
 }
@@ -99,8 +133,12 @@ impl fmt::Display for PlaceReport {
         writeln!(f, "index:  {}", self.index_url)?;
         let region = self.region.as_deref().unwrap_or("not known");
         writeln!(f, "region: {region}")?;
-        let role = self.role.as_deref();
-        let role = role.unwrap_or("none (no role may write there for this run)");
-        write!(f, "role:   {role}")
+        let without = match self.credentials {
+            UploadCredentials::Runner => {
+                "none for this run: upload with the credentials of this machine"
+            }
+            _ => "none for this run, and no credentials: its packages stay with it",
+        };
+        write!(f, "role:   {}", self.role.as_deref().unwrap_or(without))
     }
 }

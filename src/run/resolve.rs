@@ -36,6 +36,9 @@ pub struct Run {
     pub region: Option<String>,
     /// The role that may write to the bucket; always `None` for code of a fork.
     pub role: Option<String>,
+    /// Whether the credentials of the runner may be used if there is no role. The code of a fork
+    /// may only write to a bucket that it shares with others.
+    pub takes_runner_credentials: bool,
     /// `{owner-repo/}{run}-{platform}`, without a trailing `/`. All attempts of a run share it.
     pub prefix: Key,
 }
@@ -145,6 +148,7 @@ impl RunContext {
             role: known
                 .and_then(|known| known.role.clone())
                 .filter(|_| is_trusted),
+            takes_runner_credentials: is_trusted || known.is_none_or(|known| known.external),
             prefix: key(&format!("{shared}{}-{platform}", run.id)),
             id: run.id.clone(),
             platform,

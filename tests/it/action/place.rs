@@ -12,6 +12,10 @@ use crate::support::{program::ROCWHEEL, published};
 
 /// What it answers to a run of `ROCm/TheRock`, for an event.
 fn place(event: &Value, arguments: &str) -> (Value, String) {
+    place_with(event, arguments, &[])
+}
+
+fn place_with(event: &Value, arguments: &str, keys: &[(&str, &str)]) -> (Value, String) {
     let directory = tempfile::tempdir().unwrap();
     let (payload, outputs) = (
         directory.path().join("event.json"),
@@ -24,6 +28,8 @@ fn place(event: &Value, arguments: &str) -> (Value, String) {
         .env("GITHUB_RUN_ID", "7")
         .env("GITHUB_EVENT_PATH", &payload)
         .env("GITHUB_OUTPUT", &outputs)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .envs(keys.iter().copied())
         .args(["place", "--format", "json", "--platform", "windows"])
         .args(arguments.split_whitespace())
         .output()
@@ -54,7 +60,8 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
       "index-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/simple/",
       "find-links-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/index.html",
       "region": "us-east-2",
-      "role": "arn:aws:iam::692859939525:role/therock-ci"
+      "role": "arn:aws:iam::692859939525:role/therock-ci",
+      "credentials": "role"
     }
     "#);
     let lines = outputs.lines().filter(|line| !line.contains("rocwheel_"));
@@ -65,6 +72,7 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
     https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/index.html
     us-east-2
     arn:aws:iam::692859939525:role/therock-ci
+    role
     ");
 }
 
@@ -81,6 +89,44 @@ fn on_behalf_of_a_fork_there_is_a_place_and_no_role() {
         place(&forks_pull(), "--release-type nightly").0["role"],
         Value::Null
     );
+}
+
+#[test]
+fn a_runner_with_credentials_of_its_own_publishes_what_a_fork_built() {
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "id"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ];
+    let credentials = |event: &Value, arguments: &str, keys| {
+        let (answer, outputs) = place_with(event, arguments, keys);
+        let said = answer["credentials"].as_str().unwrap().to_owned();
+        assert!(outputs.contains(&said), "{outputs}");
+        said
+    };
+    let table = [
+        (push(), "", &keys[..], "role"),
+        (forks_pull(), "", &keys[..], "runner"),
+        (forks_pull(), "", &[], "none"),
+        (forks_pull(), "--no-sign-request", &keys[..], "none"),
+        // It shares neither of these buckets.
+        (forks_pull(), "--release-type nightly", &keys[..], "none"),
+        (
+            forks_pull(),
+            "--bucket therock-ci-artifacts",
+            &keys[..],
+            "none",
+        ),
+        (forks_pull(), "--bucket mine", &keys[..], "runner"),
+        (push(), "--bucket mine", &keys[..], "runner"),
+        (push(), "--bucket mine", &[], "none"),
+    ];
+    for (event, arguments, keys, expected) in table {
+        assert_eq!(
+            credentials(&event, arguments, keys),
+            expected,
+            "{arguments}"
+        );
+    }
 }
 
 #[test]
@@ -110,6 +156,7 @@ fn of_another_run(fake: &Fake, arguments: &[&str]) -> String {
     let output = Command::new(ROCWHEEL)
         .env_clear()
         .env("GITHUB_API_URL", fake.url())
+        .env("AWS_EC2_METADATA_DISABLED", "true")
         .args(arguments)
         .args([
             "--run-id",
@@ -135,7 +182,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux/python/
     index:  https://therock-ci-artifacts-external.s3.amazonaws.com/ROCm-TheRock/8-linux/python/simple/
     region: us-east-2
-    role:   none (no role may write there for this run)
+    role:   none for this run, and no credentials: its packages stay with it
     ");
     // In a directory of the user's own it is the same path.
     let own = tempfile::tempdir().unwrap();
