@@ -92,6 +92,10 @@ pub struct TherockManifest {
     pub package_version: Option<String>,
     /// Build flags. So far, all are booleans or numbers.
     flags: Option<Map<String, Value>>,
+    /// The text of [`BaseVersion::FILE`](crate::version::BaseVersion::FILE), which is beside the
+    /// manifest in the same artifact.
+    #[serde(skip)]
+    pub base_version: Option<String>,
     /// Whether device code is in separate `.kpack` archives, with one artifact per target.
     #[serde(skip)]
     pub kpack_split: bool,

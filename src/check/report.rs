@@ -24,11 +24,8 @@ const SCHEMA: &str = "rocwheel-check-v1";
 #[serde(rename_all = "kebab-case", default)]
 pub struct Report {
     pub schema: String,
-    /// The number of our packages.
+    /// The number of packages that were read.
     pub packages: usize,
-    /// The number of packages of other projects.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub others: usize,
     pub errors: usize,
     pub warnings: usize,
     pub notes: usize,
@@ -37,18 +34,8 @@ pub struct Report {
     pub coverage: Coverage,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
 impl Report {
-    /// `(packages, others)`: the numbers of our packages and of those of other projects.
-    pub fn new(
-        (packages, others): (usize, usize),
-        findings: Vec<Finding>,
-        coverage: Coverage,
-    ) -> Self {
+    pub fn new(packages: usize, findings: Vec<Finding>, coverage: Coverage) -> Self {
         let count = |severity| {
             let all = findings.iter().map(|it| it.rule.severity);
             all.filter(|own| *own == severity).count()
@@ -56,7 +43,6 @@ impl Report {
         Self {
             schema: SCHEMA.to_owned(),
             packages,
-            others,
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
             notes: count(Severity::Note),
@@ -76,15 +62,6 @@ impl Report {
         read()
             .context("failed to read what `check` found")
             .hint("write it with `rocwheel check --format json`")
-    }
-
-    /// `7 packages and 3 of others`
-    pub fn counted(&self) -> String {
-        let packages = many(self.packages, "package");
-        match self.others {
-            0 => packages,
-            others => format!("{packages} and {others} of others"),
-        }
     }
 
     /// The findings by rule, sorted by severity, then by number of findings.

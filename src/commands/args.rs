@@ -148,6 +148,11 @@ impl RunArgs {
         })
     }
 
+    /// The release type of the run, if it was given.
+    pub fn release_type(&self) -> Option<ReleaseType> {
+        self.args.release_type
+    }
+
     /// Resolves a run and the place of its outputs. Asks GitHub whose code the run built, if the
     /// place depends on it. It does so also for outputs in a local directory, so that all commands
     /// find them under the same key.

@@ -20,7 +20,7 @@ use crate::{
     run::Platform,
     set::LocalSet,
     target::{Scope, Target, TargetTable, UnknownFamilies, split_list},
-    version::Version,
+    version::{ReleaseType, Version},
     wheel::WheelCompression,
 };
 
@@ -43,6 +43,9 @@ pub struct BuildArgs {
     /// Platform of the packages
     #[arg(long, value_name = "PLATFORM", default_value = "linux")]
     platform: Platform,
+    /// Release type of the run, for artifacts that say only their base version (default: `ci`)
+    #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE")]
+    release_type: Option<ReleaseType>,
     #[command(flatten)]
     pub what: BuildInputs,
     /// Build only these packages of the set: `core`, `device-gfx942`, `rocm-sdk-devel`
@@ -66,7 +69,7 @@ pub struct BuildArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct BuildInputs {
-    /// Version of the packages (default: the version in the build's manifest)
+    /// Version of the packages (default: the version of the artifacts)
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub version: Option<GivenVersion>,
     /// Suffix for the import names of the packages, so that two sets can be installed side by side
@@ -117,7 +120,7 @@ pub struct BuildInputs {
 }
 
 pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
-    let options = args.what.options(args.platform)?;
+    let options = args.what.options(args.platform, args.release_type)?;
     let selection = args.selection(&options)?;
     let _lock = args.lock()?;
     let (jobs, dest) = (options.settings.jobs, &args.dest_dir);
@@ -187,12 +190,17 @@ impl BuildArgs {
 }
 
 impl BuildInputs {
-    pub fn options(&self, platform: Platform) -> Result<BuildOptions> {
+    pub fn options(
+        &self,
+        platform: Platform,
+        release_type: Option<ReleaseType>,
+    ) -> Result<BuildOptions> {
         let tag = self.wheel_platform_tag.as_deref();
         let tag = tag.unwrap_or(platform.wheel_tag());
         Ok(BuildOptions {
             catalog: self.catalog()?,
             version: self.version.clone().flatten(),
+            release_type: release_type.unwrap_or(ReleaseType::Ci),
             suffix: self.version_suffix.clone().unwrap_or_default(),
             platform,
             linux: targets(self.linux_amdgpu_families.as_deref())?,

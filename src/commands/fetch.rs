@@ -15,6 +15,7 @@ use crate::{
     github::Workflow,
     run::{ArtifactGroup, Platform, Run, RunId},
     target::split_list,
+    version::ReleaseType,
 };
 
 /// Download and unpack the artifacts of a run
@@ -250,6 +251,11 @@ impl ChoiceArgs {
         let local = RunId::local().into();
         let run = self.run.run().unwrap_or(&local);
         self.run.resolve(run, &self.github, world)
+    }
+
+    /// The release type of the run, if it was given.
+    pub fn release_type(&self) -> Option<ReleaseType> {
+        self.run.release_type()
     }
 
     /// The platform of the run, which is that of its packages.

@@ -18,6 +18,7 @@ pub mod summary;
 #[cfg(test)]
 mod tests;
 pub mod upload;
+pub mod version;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -64,6 +65,7 @@ enum Command {
     Upload(Box<upload::UploadArgs>),
     Summary(Box<summary::SummaryArgs>),
     Place(place::PlaceCommandArgs),
+    Version(version::VersionArgs),
     Kpack(kpack::KpackArgs),
     #[command(hide = true)]
     Action(describe::ActionArgs),
@@ -94,6 +96,7 @@ impl Command {
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),
             Self::Place(args) => place::run(args, world),
+            Self::Version(args) => version::run(args, world),
             Self::Split(args) => split::run(args, world),
             Self::Kpack(args) => kpack::run(args, world),
             Self::Action(_) => describe::action(world),

@@ -109,7 +109,10 @@ impl PipelineArgs {
     fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
         let _group = world.console.group("Packages");
         let packages = self.packages();
-        let options = self.what.options(self.origin.choice.platform())?;
+        let choice = &self.origin.choice;
+        let options = self
+            .what
+            .options(choice.platform(), choice.release_type())?;
         let build = Build::plan(tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
@@ -329,7 +332,7 @@ impl<'a> ArtifactsOrigin<'a> {
     fn expected(&self, what: &BuildInputs, world: &World) -> Result<(Vec<String>, Vec<Expected>)> {
         let scratch = tempfile::tempdir()?;
         let mut place = scratch.path();
-        let options = what.options(self.choice.platform())?;
+        let options = what.options(self.choice.platform(), self.choice.release_type())?;
         let (shown, names): (Vec<String>, Vec<ArtifactName>) = match &self.artifacts {
             Artifacts::Sample => {
                 let names = unpack_sample(place, world)?;
@@ -371,6 +374,9 @@ impl<'a> ArtifactsOrigin<'a> {
         };
         let scanned = ArtifactTree::scan(place, what.jobs.count(), &world.stop)?;
         let request = options.request(&scanned.therock_manifest()?)?;
+        for note in &request.notes {
+            world.console.note(note);
+        }
         Ok((shown, request.expected(&names)?))
     }
 }

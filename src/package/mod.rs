@@ -3,6 +3,7 @@
 //! [`Catalog`] loads the policy, `packages.toml`. [`planner::plan`] decides which files go into
 //! which package, without reading or writing files. [`assemble`] then writes the packages.
 
+mod artifact_version;
 pub mod assemble;
 pub mod build;
 pub mod catalog;

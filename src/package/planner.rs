@@ -75,7 +75,7 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
         devices,
         needed: needed(tree),
         absent: Vec::new(),
-        notes: check::untaken(catalog, tree).into_iter().collect(),
+        notes: [&request.notes[..], check::untaken(catalog, tree).as_slice()].concat(),
     };
     planner.whole()
 }

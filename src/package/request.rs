@@ -8,8 +8,9 @@ use std::{collections::BTreeSet, num::NonZeroUsize};
 
 use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
-    error::{Context as _, Hint as _, Result, ensure},
+    error::{Result, ensure},
     package::{
+        artifact_version,
         assemble::{AssembleSettings, pipeline},
         catalog::{Catalog, PackageKind, PackageSpec},
         naming::{DistributionMode, ImportSuffix},
@@ -18,7 +19,7 @@ use crate::{
     },
     run::Platform,
     target::{Scope, Target},
-    version::Version,
+    version::{ReleaseType, Version},
     wheel::{PackageFilename, Tag, WheelCompression},
 };
 
@@ -30,8 +31,10 @@ pub const FIRST_DAY: u64 = 315_532_800;
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
     pub catalog: Catalog,
-    /// `None` for the version in the build's manifest.
+    /// `None` for the version that the artifacts say.
     pub version: Option<Version>,
+    /// The release type of the run, for artifacts that say only their base version.
+    pub release_type: ReleaseType,
     pub suffix: ImportSuffix,
     pub platform: Platform,
     /// The targets whose extras `rocm` offers on Linux; `None` if they were not given.
@@ -54,6 +57,8 @@ pub struct Request<'a> {
     pub mode: DistributionMode,
     /// The packages to build if the artifacts are only some of those of the run.
     pub subset: Option<Subset>,
+    /// What a user should know about these decisions.
+    pub notes: Vec<String>,
 }
 
 /// What to do when two artifacts differ about one path.
@@ -72,6 +77,7 @@ impl BuildOptions {
         Ok(Self {
             catalog: Catalog::built_in()?,
             version: None,
+            release_type: ReleaseType::Ci,
             suffix: ImportSuffix::default(),
             platform,
             linux: None,
@@ -91,12 +97,14 @@ impl BuildOptions {
 
     /// The request for a plan. What the options do not say comes from the build's manifest.
     pub fn request(&self, manifest: &TherockManifest) -> Result<Request<'_>> {
+        let (version, notes) = match self.version.clone() {
+            Some(version) => (version, Vec::new()),
+            None => artifact_version::find(manifest, self.release_type)?,
+        };
         Ok(Request {
             options: self,
-            version: match self.version.clone() {
-                Some(version) => version,
-                None => version_of(manifest)?,
-            },
+            version,
+            notes,
             mode: if manifest.kpack_split || self.kpack == Kpack::Split {
                 DistributionMode::Split
             } else {
@@ -105,17 +113,6 @@ impl BuildOptions {
             subset: None,
         })
     }
-}
-
-fn version_of(manifest: &TherockManifest) -> Result<Version> {
-    let text = manifest.package_version.as_deref();
-    let version = text
-        .context("no artifact says the version: `rocm_package_version` in `therock_manifest.json`")
-        .hint("pass `--version`")?;
-    version
-        .parse()
-        .with_context(|| format!("failed to read the version of the build: {version}"))
-        .hint("pass `--version`")
 }
 
 /// A package that is expected to be built.
@@ -407,6 +404,7 @@ mod tests {
         let without = ["devel", "libraries"].map(str::to_owned);
         options.catalog = options.catalog.without(&without).unwrap();
         let request = Request {
+            notes: Vec::new(),
             options: &options,
             version: "1".parse().unwrap(),
             mode: DistributionMode::Split,

@@ -25,6 +25,17 @@ impl FromStr for BaseVersion {
     }
 }
 
+impl BaseVersion {
+    /// The path of the file in an install tree of ROCm that has its version.
+    pub const FILE: &str = ".info/version";
+
+    /// Reads the text of that file, in which a build number may follow: `7.13.0-38`.
+    pub fn of_install_tree(text: &str) -> Result<Self, Invalid> {
+        let text = text.trim();
+        text.split_once('-').map_or(text, |(base, _)| base).parse()
+    }
+}
+
 /// A commit hash or its beginning: 8 to 64 hexadecimal digits, in lower case.
 #[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub struct GitSha(String);
@@ -51,6 +62,14 @@ impl FromStr for GitSha {
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord)]
 #[display("{}", _0.format(&DATE).unwrap_or_default())]
 pub struct Date(time::Date);
+
+impl Date {
+    /// The day in UTC of a time in seconds since 1970. `None` after the year 9999.
+    pub fn of_seconds(seconds: u64) -> Option<Self> {
+        let time = time::OffsetDateTime::from_unix_timestamp(seconds.try_into().ok()?).ok()?;
+        Some(Self(time.date()))
+    }
+}
 
 const DATE: &[BorrowedFormatItem<'_>] = format_description!("[year][month][day]");
 
@@ -86,14 +105,14 @@ struct ReleaseMetadata {
 impl VersionFile {
     /// Reads the text of a `version.json`.
     pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).context("failed to read `version.json`")
+        Ok(serde_json::from_str(text)?)
     }
 
     /// The base version of releases.
     pub fn rocm_version(&self) -> Result<BaseVersion> {
         non_empty(&self.rocm_version)
             .ok_or_else(|| anyhow!("`rocm-version` must be set in `version.json`"))
-            .hint("set it, or pass `--override-base-version`")?
+            .hint("set it, or pass `--base-version`")?
             .parse()
             .context("failed to read `rocm-version` in `version.json`")
     }
@@ -129,6 +148,10 @@ mod tests {
         }
         for text in ["", "10.", ".1", "10.01", "10.1.0rc1", "+1", "1.-2", "v1"] {
             assert!(text.parse::<BaseVersion>().is_err(), "{text}");
+        }
+        for text in ["7.13.0", " 7.13.0-38~22.04\n"] {
+            let base = BaseVersion::of_install_tree(text).unwrap();
+            assert_eq!(base.to_string(), "7.13.0", "{text}");
         }
         insta::assert_snapshot!("10.1.x".parse::<BaseVersion>().unwrap_err(), @r#"not a base version such as `10.1.0`: "10.1.x""#);
     }
@@ -172,6 +195,17 @@ mod tests {
     }
 
     #[test]
+    fn a_time_is_in_a_day() {
+        let day = |seconds| Date::of_seconds(seconds).map(|date| date.to_string());
+        assert_eq!(day(0).unwrap(), "19700101");
+        assert_eq!(day(1_786_751_999).unwrap(), "20260814");
+        assert_eq!(day(1_786_752_000).unwrap(), "20260815");
+        assert_eq!(day(253_402_300_799).unwrap(), "99991231");
+        assert_eq!(day(253_402_300_800), None);
+        assert_eq!(day(u64::MAX), None);
+    }
+
+    #[test]
     fn a_version_file_gives_the_base_and_perhaps_a_date() {
         let file = VersionFile::parse(
             r#"{"rocm-version": "10.1.0", "release-metadata": {"base-date": "20260811"}}"#,
@@ -208,31 +242,27 @@ mod tests {
             of("{}"),
         ];
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        error: failed to read `version.json`
-          caused by: EOF while parsing an object at line 1 column 1
+        error: EOF while parsing an object at line 1 column 1
 
         error: `rocm-version` must be set in `version.json`
 
-        hint: set it, or pass `--override-base-version`
+        hint: set it, or pass `--base-version`
 
-        error: failed to read `version.json`
-          caused by: invalid type: integer `10`, expected a string at line 1 column 19
+        error: invalid type: integer `10`, expected a string at line 1 column 19
 
         error: failed to read `rocm-version` in `version.json`
           caused by: not a base version such as `10.1.0`: "ten"
 
-        error: failed to read `version.json`
-          caused by: invalid type: null, expected struct ReleaseMetadata at line 1 column 25
+        error: invalid type: null, expected struct ReleaseMetadata at line 1 column 25
 
-        error: failed to read `version.json`
-          caused by: invalid type: integer `20260811`, expected a string at line 1 column 43
+        error: invalid type: integer `20260811`, expected a string at line 1 column 43
 
         error: failed to read `release-metadata.base-date` in `version.json`
           caused by: not a valid date in YYYYMMDD format: "20260230"
 
         error: `rocm-version` must be set in `version.json`
 
-        hint: set it, or pass `--override-base-version`
+        hint: set it, or pass `--base-version`
         "#);
     }
 }

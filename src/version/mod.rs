@@ -12,7 +12,7 @@ mod inputs;
 mod scheme;
 
 pub use inputs::{BaseVersion, Date, GitSha, VersionFile};
-pub use scheme::{PackageVersions, VersionInputs, VersionScheme, compute};
+pub use scheme::{PackageVersions, VersionInputs, VersionScheme, compute, undated};
 
 /// A PEP 440 version: `7.13.0.dev0+abc`. Parsing accepts every valid spelling; `Display` writes the
 /// normal form.

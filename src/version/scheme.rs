@@ -1,6 +1,6 @@
 //! Computes the version of a build, for wheels, Debian packages and RPM packages.
 
-use crate::error::{Hint, Result, anyhow, ensure};
+use crate::error::{Hint, Result, anyhow, bail, ensure};
 use crate::version::{BaseVersion, Date, GitSha, ReleaseType, Version};
 
 /// The part of a version after the base version.
@@ -12,6 +12,22 @@ pub enum VersionScheme {
     /// A given text, used for all package formats.
     #[display("suffix `{_0}`")]
     Suffix(String),
+}
+
+impl VersionScheme {
+    /// Whether the version has the commit of the build.
+    pub fn has_commit(&self) -> bool {
+        use ReleaseType::{Ci, Dev, DevBkc};
+        matches!(self, Self::Type(Ci | Dev | DevBkc))
+    }
+
+    /// Whether the version needs the date on which the release is based.
+    pub fn needs_base_date(&self) -> bool {
+        matches!(
+            self,
+            Self::Type(ReleaseType::DevBkc | ReleaseType::NightlyBkc)
+        )
+    }
 }
 
 /// The inputs of [`compute`]. It uses neither the clock nor the repository.
@@ -64,7 +80,7 @@ fn suffixes(kind: ReleaseType, inputs: &VersionInputs) -> Result<(String, String
             let number = inputs
                 .prerelease
                 .ok_or_else(|| anyhow!("a prerelease without a number"))
-                .hint("pass `--prerelease-version`")?;
+                .hint("pass `--rc`")?;
             (
                 format!("rc{number}"),
                 format!("~pre{number}"),
@@ -95,7 +111,7 @@ fn development(kind: ReleaseType, inputs: &VersionInputs) -> Result<(String, Str
         .git_sha
         .as_ref()
         .ok_or_else(|| anyhow!("a `{kind}` version without a commit"))
-        .hint("pass `--override-git-sha`")?;
+        .hint("pass `--git-sha`")?;
     Ok((
         format!(".dev0+{sha}"),
         format!("~dev{today}"),
@@ -103,11 +119,27 @@ fn development(kind: ReleaseType, inputs: &VersionInputs) -> Result<(String, Str
     ))
 }
 
+/// The wheel version of a build, if all that is known is its base version, and perhaps its commit.
+pub fn undated(kind: ReleaseType, base: &BaseVersion, commit: Option<&GitSha>) -> Result<Version> {
+    let text = match (kind, commit) {
+        (ReleaseType::Release, _) => base.to_string(),
+        (ReleaseType::Ci | ReleaseType::Dev | ReleaseType::DevBkc, Some(commit)) => {
+            format!("{base}.dev0+{commit}")
+        }
+        (ReleaseType::Ci | ReleaseType::Dev | ReleaseType::DevBkc, None) => format!("{base}.dev0"),
+        (ReleaseType::Prerelease, _) => bail!("the version of a `{kind}` build has a number"),
+        (ReleaseType::Nightly | ReleaseType::NightlyBkc, _) => {
+            bail!("the version of a `{kind}` build has a day")
+        }
+    };
+    Ok(text.parse()?)
+}
+
 fn base_date(kind: ReleaseType, inputs: &VersionInputs) -> Result<Date> {
     inputs
         .base_date
         .ok_or_else(|| anyhow!("a `{kind}` version without `release-metadata.base-date`"))
-        .hint("set `release-metadata.base-date` in `version.json`")
+        .hint("set it in `version.json`, or pass `--base-date`")
 }
 
 fn check_prerelease(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<()> {
@@ -117,7 +149,7 @@ fn check_prerelease(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<()
     Err(anyhow!(
         "the number of a prerelease for something else: {scheme}"
     ))
-    .hint("pass `--prerelease-version` with `--release-type prerelease` only")
+    .hint("pass `--rc` with `--release-type prerelease` only")
 }
 
 /// Other characters have special meanings for `dpkg` or `rpm`.

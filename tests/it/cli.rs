@@ -72,6 +72,7 @@ fn help_is_data() {
       upload    Publish a package set and its index to the place of its run
       summary   Summarize a package set and how to install it
       place     Print where a run keeps its packages, and which role may write there
+      version   Compute the version of a build for wheels, Debian packages and RPM packages
       kpack     Inspect device code, and recombine split artifacts
       help      Print this message or the help of the given subcommand(s)
 

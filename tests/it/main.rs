@@ -26,3 +26,4 @@ mod s3;
 mod store;
 mod summary;
 mod support;
+mod version;

@@ -21,6 +21,7 @@ use crate::{
     elf::{self, ElfKind, Patch, PatchedReader, ReadAt},
     error::{Context, Hint, Result, ensure},
     relpath::RelPath,
+    version::BaseVersion,
 };
 
 pub use merge::{Collision, Merged, Owned, merge, same_content};
@@ -138,17 +139,29 @@ impl ArtifactTree {
         artifacts.find(|artifact| artifact.name.to_string() == name)
     }
 
-    /// Reads `therock_manifest.json` from the base artifact.
+    /// Reads `therock_manifest.json` from the base artifact, and the base version beside it.
     pub fn therock_manifest(&self) -> Result<TherockManifest> {
         let path = TherockManifest::PATH;
         let base = self.artifact(TherockManifest::ARTIFACT);
-        // If two base directories contain it, the later one wins, as in `merge`.
-        let mut files = base.iter().flat_map(|base| base.files.iter().rev());
-        let found = files.find_map(|file| match &file.content {
-            TreeContent::File(facts) if file.path.as_str() == path => Some((&file.source, facts)),
-            _ => None,
-        });
-        let (source, facts) = found
+        // If two base directories contain a file, the later one wins, as in `merge`.
+        let find = |path: &str| {
+            let mut files = base.iter().flat_map(|base| base.files.iter().rev());
+            files.find_map(|file| match &file.content {
+                TreeContent::File(facts) if file.path.as_str() == path => {
+                    Some((&file.source, facts))
+                }
+                _ => None,
+            })
+        };
+        let read = |(source, facts): (&PathBuf, &FileFacts)| {
+            let read = || {
+                let most = TherockManifest::MAX_LEN;
+                ensure!(facts.len <= most, "more than {most} bytes");
+                Ok(fs_err::read(source)?)
+            };
+            read().with_context(|| format!("failed to read `{}`", source.display()))
+        };
+        let found = find(path)
             .with_context(|| {
                 let (artifact, directory) = (TherockManifest::ARTIFACT, self.directory.display());
                 format!("no `{path}` in the artifact `{artifact}` of `{directory}`")
@@ -157,12 +170,11 @@ impl ArtifactTree {
                 None => format!("fetch `{}` too", TherockManifest::ARTIFACT),
                 Some(_) => "every build of ROCm writes it: fetch the artifact again".to_owned(),
             })?;
-        let read = || {
-            let most = TherockManifest::MAX_LEN;
-            ensure!(facts.len <= most, "more than {most} bytes");
-            TherockManifest::parse(&fs_err::read(source)?)
-        };
-        read().with_context(|| format!("failed to read `{}`", source.display()))
+        let mut manifest = TherockManifest::parse(&read(found)?)
+            .with_context(|| format!("failed to read `{}`", found.0.display()))?;
+        let base = find(BaseVersion::FILE).map(read).transpose()?;
+        manifest.base_version = base.map(|text| String::from_utf8_lossy(&text).into_owned());
+        Ok(manifest)
     }
 }
 

@@ -9,11 +9,11 @@ use crate::{
     archive::TarKind,
     check::{
         coverage,
-        facts::{CheckedPackage, NAMES, SetFacts},
+        facts::{CATALOG, CheckedPackage, NAMES, SetFacts},
         rule::{self, Findings},
     },
     loader::join,
-    package::{DistributionMode, catalog::CATALOG},
+    package::DistributionMode,
     set::{identity, is_ours},
     target::{Target, TargetTable},
     version::Version,

@@ -185,6 +185,7 @@ impl Fixture {
     /// Plans the set. Files with the same path and length count as equal.
     pub(super) fn try_plan(&self) -> Result<BuildPlan> {
         let request = Request {
+            notes: Vec::new(),
             options: &self.options,
             version: "1.0".parse().unwrap(),
             mode: self.mode,

@@ -87,27 +87,27 @@ fn what_a_release_type_lacks_is_named() {
     insta::assert_snapshot!(messages.join("\n"), @r"
     error: a `ci` version without a commit
 
-    hint: pass `--override-git-sha`
+    hint: pass `--git-sha`
 
     error: a `dev-bkc` version without `release-metadata.base-date`
 
-    hint: set `release-metadata.base-date` in `version.json`
+    hint: set it in `version.json`, or pass `--base-date`
 
     error: a `nightly-bkc` version without `release-metadata.base-date`
 
-    hint: set `release-metadata.base-date` in `version.json`
+    hint: set it in `version.json`, or pass `--base-date`
 
     error: a prerelease without a number
 
-    hint: pass `--prerelease-version`
+    hint: pass `--rc`
 
     error: the number of a prerelease for something else: release type `nightly`
 
-    hint: pass `--prerelease-version` with `--release-type prerelease` only
+    hint: pass `--rc` with `--release-type prerelease` only
 
     error: the number of a prerelease for something else: suffix `.dev0`
 
-    hint: pass `--prerelease-version` with `--release-type prerelease` only
+    hint: pass `--rc` with `--release-type prerelease` only
     ");
 }
 

@@ -1,0 +1,249 @@
+//! `version`: computes the version of a build, for each kind of package.
+
+mod head;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde::Serialize;
+
+use super::{World, summary};
+use crate::{
+    error::{Context as _, Hint as _, Result, anyhow},
+    report::outputs,
+    version::{
+        BaseVersion, Date, GitSha, PackageVersions, ReleaseType, VersionFile, VersionInputs,
+        VersionScheme, compute,
+    },
+};
+
+/// Compute the version of a build for wheels, Debian packages and RPM packages
+///
+/// A version is a base version, such as `10.1.0` in ROCm's `version.json`, and a suffix: that of the
+/// release type, with the day or the commit, or one of your own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel version --release-type nightly
+  rocwheel version --release-type prerelease --rc 2 --format json
+  rocwheel version --suffix .dev0 --base-version 7.13.0")]
+pub struct VersionArgs {
+    /// Release type of the build, which decides the suffix
+    #[arg(
+        long,
+        value_name = "TYPE",
+        env = "RELEASE_TYPE",
+        conflicts_with = "suffix"
+    )]
+    release_type: Option<ReleaseType>,
+    /// Use this suffix for all kinds of packages: `.dev0`
+    #[arg(
+        long,
+        value_name = "TEXT",
+        aliases = ["custom-version-suffix", "version-suffix"],
+        allow_hyphen_values = true
+    )]
+    suffix: Option<String>,
+    /// Number of the release candidate, for the release type `prerelease`
+    #[arg(long, value_name = "N", alias = "prerelease-version")]
+    rc: Option<u64>,
+    /// Base version (default: `rocm-version` in `version.json`)
+    #[arg(long, value_name = "X.Y.Z", alias = "override-base-version")]
+    base_version: Option<BaseVersion>,
+    /// ROCm's `version.json` (default: in this directory or the nearest one above that has it)
+    #[arg(long, value_name = "FILE")]
+    version_file: Option<PathBuf>,
+    /// Commit of the build, for development versions (default: `HEAD` of the git repository)
+    #[arg(
+        long,
+        value_name = "SHA",
+        aliases = ["override-git-sha", "commit"],
+        env = "GITHUB_SHA"
+    )]
+    git_sha: Option<GitSha>,
+    /// Day of the build in UTC (default: today)
+    #[arg(long, value_name = "YYYYMMDD", conflicts_with = "source_date_epoch")]
+    date: Option<Date>,
+    /// Time of the build, in seconds since 1970, instead of `--date`
+    #[arg(long, value_name = "SECONDS", env = "SOURCE_DATE_EPOCH")]
+    source_date_epoch: Option<u64>,
+    /// Day on which a `bkc` release is based (default: `release-metadata.base-date` in
+    /// `version.json`)
+    #[arg(long, value_name = "YYYYMMDD")]
+    base_date: Option<Date>,
+    /// Append step outputs to this file
+    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
+    github_output: Option<PathBuf>,
+}
+
+pub fn run(args: &VersionArgs, world: &World) -> Result<()> {
+    let scheme = args.scheme()?;
+    let inputs = args.inputs(&scheme, world)?;
+    let versions = compute(&scheme, &inputs)?;
+    let answer = VersionAnswer::new(&scheme, inputs, &versions);
+    if let Some(file) = &args.github_output {
+        let outputs = outputs::render(&answer.outputs());
+        summary::append(file, &outputs?).context("failed to write step outputs")?;
+    }
+    world.console.answer(&answer)
+}
+
+impl VersionArgs {
+    fn scheme(&self) -> Result<VersionScheme> {
+        match (&self.suffix, self.release_type) {
+            (Some(suffix), _) => Ok(VersionScheme::Suffix(suffix.clone())),
+            (None, Some(kind)) => Ok(VersionScheme::Type(kind)),
+            (None, None) => Err(anyhow!(
+                "no release type was given, so the suffix is unknown"
+            ))
+            .hint("pass `--release-type`, or `--suffix` for one of your own"),
+        }
+    }
+
+    /// Completes the arguments from `version.json`, git and the clock, each of which is read only
+    /// if this version needs it.
+    fn inputs(&self, scheme: &VersionScheme, world: &World) -> Result<VersionInputs> {
+        let lacks_base_date = scheme.needs_base_date() && self.base_date.is_none();
+        let file = match self.base_version {
+            Some(_) if !lacks_base_date => None,
+            _ => self.version_file()?,
+        };
+        let lacks_commit = scheme.has_commit() && self.git_sha.is_none();
+        let found = match &file {
+            _ if !lacks_commit => None,
+            Some((path, _)) => head::commit(path)?,
+            None => head::commit(&here()?)?,
+        };
+        if let Some((commit, git)) = &found {
+            let facts = format!("commit {commit} from `{}`", git.display());
+            world.console.status("Read", facts);
+        }
+        let commit = self.git_sha.clone().or(found.map(|(commit, _)| commit));
+        let base = match (&self.base_version, &file) {
+            (Some(base), _) => base.clone(),
+            (None, Some((path, file))) => {
+                let base = file.rocm_version().with_context(|| reading(path))?;
+                let facts = format!("version {base} from `{}`", path.display());
+                world.console.status("Read", facts);
+                base
+            }
+            (None, None) => {
+                return Err(anyhow!("no `version.json` in this directory or above"))
+                    .hint("pass `--base-version`, or the file as `--version-file`");
+            }
+        };
+        let base_date = match (self.base_date, &file) {
+            (None, Some((path, file))) if lacks_base_date => {
+                file.base_date().with_context(|| reading(path))?
+            }
+            (given, _) => given,
+        };
+        Ok(VersionInputs {
+            base,
+            today: self.today()?,
+            base_date: base_date.filter(|_| scheme.needs_base_date()),
+            git_sha: commit.filter(|_| scheme.has_commit()),
+            prerelease: self.rc,
+        })
+    }
+
+    /// Reads the `version.json` that was given, or else the nearest one.
+    fn version_file(&self) -> Result<Option<(PathBuf, VersionFile)>> {
+        let nearest = || -> Result<_> {
+            let here = here()?;
+            let mut files = here.ancestors().map(|above| above.join("version.json"));
+            Ok(files.find(|file| file.is_file()))
+        };
+        let path = match &self.version_file {
+            Some(given) => fs_err::canonicalize(given).map(Some)?,
+            None => nearest()?,
+        };
+        let Some(path) = path else {
+            return Ok(None);
+        };
+        let text = fs_err::read_to_string(&path)?;
+        let file = VersionFile::parse(&text).with_context(|| reading(&path))?;
+        Ok(Some((path, file)))
+    }
+
+    fn today(&self) -> Result<Date> {
+        if let Some(date) = self.date {
+            return Ok(date);
+        }
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH);
+        let seconds = match self.source_date_epoch {
+            Some(seconds) => seconds,
+            None => now().context("the clock is before 1970")?.as_secs(),
+        };
+        Date::of_seconds(seconds)
+            .with_context(|| format!("no day since 1970: {seconds} seconds"))
+            .hint("pass `--date`")
+    }
+}
+
+fn here() -> Result<PathBuf> {
+    Ok(fs_err::canonicalize(".")?)
+}
+
+fn reading(path: &Path) -> String {
+    format!("failed to read `{}`", path.display())
+}
+
+/// The answer of `version`: a version for each kind of package, and what it was made of.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct VersionAnswer {
+    schema: &'static str,
+    wheel: String,
+    deb: String,
+    rpm: String,
+    release_type: Option<String>,
+    suffix: Option<String>,
+    base_version: String,
+    date: String,
+    base_date: Option<String>,
+    commit: Option<String>,
+}
+
+impl VersionAnswer {
+    fn new(scheme: &VersionScheme, inputs: VersionInputs, versions: &PackageVersions) -> Self {
+        let (release_type, suffix) = match scheme {
+            VersionScheme::Type(kind) => (Some(kind.to_string()), None),
+            VersionScheme::Suffix(suffix) => (None, Some(suffix.clone())),
+        };
+        Self {
+            schema: "rocwheel-version-v1",
+            wheel: versions.wheel.to_string(),
+            deb: versions.deb.clone(),
+            rpm: versions.rpm.clone(),
+            release_type,
+            suffix,
+            base_version: inputs.base.to_string(),
+            date: inputs.today.to_string(),
+            base_date: inputs.base_date.map(|date| date.to_string()),
+            commit: inputs.git_sha.map(|commit| commit.to_string()),
+        }
+    }
+
+    /// Ours, then those of TheRock's script.
+    fn outputs(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("version", self.wheel.clone()),
+            ("deb-version", self.deb.clone()),
+            ("rpm-version", self.rpm.clone()),
+            ("rocm_package_version", self.wheel.clone()),
+            ("rocm_deb_package_version", self.deb.clone()),
+            ("rocm_rpm_package_version", self.rpm.clone()),
+        ]
+    }
+}
+
+impl fmt::Display for VersionAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "wheel: {}", self.wheel)?;
+        writeln!(f, "deb:   {}", self.deb)?;
+        write!(f, "rpm:   {}", self.rpm)
+    }
+}

@@ -1,0 +1,131 @@
+//! The version of artifacts, for builds without `--version`.
+
+use crate::{
+    artifact::TherockManifest,
+    error::{Context as _, Hint as _, Result},
+    version::{BaseVersion, GitSha, ReleaseType, Version, undated},
+};
+
+/// The version of the artifacts, and a note if it is not the one in their manifest.
+///
+/// A build outside of CI has the version `git` (the default of `THEROCK_PACKAGE_VERSION`), and the
+/// manifests of runs before 2026-03-13 have none. Then it is a version of the same form as those of
+/// CI, for which the base version and the commit suffice.
+pub(super) fn find(
+    manifest: &TherockManifest,
+    kind: ReleaseType,
+) -> Result<(Version, Vec<String>)> {
+    let said = manifest.package_version.as_deref().map(str::trim);
+    let said = said.filter(|text| !text.is_empty());
+    let is_known = |text: &&str| *text != "git";
+    let (key, path) = ("rocm_package_version", TherockManifest::PATH);
+    if let Some(version) = said.filter(is_known) {
+        let version = version
+            .parse()
+            .with_context(|| format!("failed to read the version of the build: {version}"))
+            .hint("pass `--version`")?;
+        return Ok((version, Vec::new()));
+    }
+    let lack = match said {
+        None => format!("`{path}` has no `{key}`"),
+        Some(said) => format!("`{key}` in `{path}` is `{said}`"),
+    };
+    let file = BaseVersion::FILE;
+    let hint = format!("pass `--version`: `rocwheel version --release-type {kind}` computes one");
+    let text = manifest.base_version.as_deref();
+    let base = text
+        .with_context(|| {
+            let artifact = TherockManifest::ARTIFACT;
+            format!("no version in the artifact `{artifact}`: {lack}, and there is no `{file}`")
+        })
+        .hint(hint.clone())?;
+    let base = BaseVersion::of_install_tree(base)
+        .with_context(|| format!("failed to read `{file}`, which is needed because {lack}"))
+        .hint(hint.clone())?;
+    let commit = manifest.commit.as_deref();
+    let commit: Option<GitSha> = commit.and_then(|commit| commit.parse().ok());
+    let version = undated(kind, &base, commit.as_ref())
+        .with_context(|| format!("no version in the artifacts: {lack}, and `{file}` is `{base}`"))
+        .hint(hint)?;
+    let has_commit = version.to_string().contains('+');
+    let and = if has_commit { " and the commit" } else { "" };
+    let note = format!("version {version}: {lack}, so it is made of `{file}`{and}");
+    Ok((version, vec![note]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error;
+
+    #[test]
+    fn artifacts_say_their_version_in_two_ways() {
+        const COMMIT: &str = r#""the_rock_commit": "0123abcd0123abcd0123abcd0123abcd0123abcd""#;
+        let of = |kind, manifest: &str, base: Option<&str>| {
+            let mut manifest = TherockManifest::parse(manifest.as_bytes()).unwrap();
+            manifest.base_version = base.map(str::to_owned);
+            match find(&manifest, kind) {
+                Ok((version, notes)) if notes.is_empty() => version.to_string(),
+                Ok((_, notes)) => notes.join("\n"),
+                Err(error) => error::render(&error),
+            }
+        };
+        let ci = ReleaseType::Ci;
+        let lines = [
+            of(ci, r#"{"rocm_package_version": "7.13.0rc01"}"#, Some("6.0")),
+            of(ci, &format!("{{{COMMIT}}}"), Some("7.10.0-38\n")),
+            of(ci, r#"{"rocm_package_version": "git"}"#, Some("7.13.0")),
+            of(ci, r#"{"the_rock_commit": "unknown"}"#, Some("7.13.0")),
+            of(
+                ReleaseType::Release,
+                &format!("{{{COMMIT}}}"),
+                Some("7.13.0"),
+            ),
+            of(ci, r#"{"rocm_package_version": "git"}"#, None),
+            of(ci, r#"{"rocm_package_version": " "}"#, None),
+            of(ci, r#"{"rocm_package_version": "seven"}"#, Some("7.13.0")),
+            of(ci, "{}", Some("seven")),
+            of(ReleaseType::Nightly, "{}", Some("7.13.0")),
+            of(
+                ReleaseType::Prerelease,
+                r#"{"rocm_package_version": "git"}"#,
+                Some("7.13.0"),
+            ),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        7.13.0rc1
+        version 7.10.0.dev0+0123abcd0123abcd0123abcd0123abcd0123abcd: `share/therock/therock_manifest.json` has no `rocm_package_version`, so it is made of `.info/version` and the commit
+        version 7.13.0.dev0: `rocm_package_version` in `share/therock/therock_manifest.json` is `git`, so it is made of `.info/version`
+        version 7.13.0.dev0: `share/therock/therock_manifest.json` has no `rocm_package_version`, so it is made of `.info/version`
+        version 7.13.0: `share/therock/therock_manifest.json` has no `rocm_package_version`, so it is made of `.info/version`
+        error: no version in the artifact `base_lib_generic`: `rocm_package_version` in `share/therock/therock_manifest.json` is `git`, and there is no `.info/version`
+
+        hint: pass `--version`: `rocwheel version --release-type ci` computes one
+
+        error: no version in the artifact `base_lib_generic`: `share/therock/therock_manifest.json` has no `rocm_package_version`, and there is no `.info/version`
+
+        hint: pass `--version`: `rocwheel version --release-type ci` computes one
+
+        error: failed to read the version of the build: seven
+          caused by: not a PEP 440 version: "seven"
+          caused by: expected version to start with a number, but no leading ASCII digits were found
+
+        hint: pass `--version`
+
+        error: failed to read `.info/version`, which is needed because `share/therock/therock_manifest.json` has no `rocm_package_version`
+          caused by: not a base version such as `10.1.0`: "seven"
+
+        hint: pass `--version`: `rocwheel version --release-type ci` computes one
+
+        error: no version in the artifacts: `share/therock/therock_manifest.json` has no `rocm_package_version`, and `.info/version` is `7.13.0`
+          caused by: the version of a `nightly` build has a day
+
+        hint: pass `--version`: `rocwheel version --release-type nightly` computes one
+
+        error: no version in the artifacts: `rocm_package_version` in `share/therock/therock_manifest.json` is `git`, and `.info/version` is `7.13.0`
+          caused by: the version of a `prerelease` build has a number
+
+        hint: pass `--version`: `rocwheel version --release-type prerelease` computes one
+        "#);
+    }
+}
