@@ -6,6 +6,7 @@ use std::{
 };
 
 use derive_more::{AsRef, Deref};
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -16,12 +17,12 @@ use crate::{
     error::Result,
     kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
     package::{
-        Catalog, DistributionMode,
-        catalog::{PackageKind, PackageSpec},
+        DistributionMode,
+        catalog::{CATALOG, PackageKind, PackageSpec},
     },
     set::{PublishedFacts, is_ours},
     target::Target,
-    wheel::{Metadata, PackageFilename},
+    wheel::{Metadata, PackageFilename, dist_info::WheelFacts},
 };
 
 /// All packages of a set, and what its pages say about them.
@@ -293,6 +294,16 @@ impl WheelFile {
         text.contains(TABLES).then_some(text)
     }
 
+    /// Whether another program than rocwheel made it, according to its WHEEL. TheRock's builder does
+    /// without some of the files that ours adds, and its packages are known to have some defects.
+    pub fn is_made_by_others(&self) -> bool {
+        let text = self
+            .dist_info("WHEEL")
+            .map(|(_, bytes)| String::from_utf8_lossy(bytes));
+        let facts = text.and_then(|text| text.parse::<WheelFacts>().ok());
+        facts.is_some_and(|facts| !facts.is_made_by_us())
+    }
+
     /// The path and bytes of a file in the `.dist-info` directory.
     pub fn dist_info(&self, name: &str) -> Option<(&str, &[u8])> {
         self.kept(|path| {
@@ -329,10 +340,6 @@ pub struct PackageNames {
     pub of_family: String,
 }
 
-/// The policy that is compiled into rocwheel. It is parsed once.
-pub static CATALOG: LazyLock<Catalog> =
-    LazyLock::new(|| Catalog::built_in().expect("a test reads the built-in policy"));
-
 pub static NAMES: LazyLock<PackageNames> = LazyLock::new(|| {
     let before_scope = |package: Result<&PackageSpec>, mode| {
         let package = package.expect("a test reads the built-in policy");
@@ -365,6 +372,15 @@ impl SetFacts {
     pub fn packages(&self) -> impl Iterator<Item = &CheckedPackage> {
         let wheels = self.wheels.iter().map(|wheel| &wheel.package);
         wheels.chain(self.sdists.iter().map(|sdist| &sdist.package))
+    }
+
+    /// The numbers of our packages and of those of other projects, of which some may only be named
+    /// by pages.
+    pub fn count(&self) -> (usize, usize) {
+        let (ours, others): (Vec<_>, Vec<_>) = self.packages().partition(|it| it.is_ours());
+        let named = self.published.iter().flat_map(|it| &it.foreign);
+        let others = others.into_iter().map(|it| &it.file).chain(named);
+        (ours.len(), others.unique().count())
     }
 
     /// The members of all wheels.

@@ -24,8 +24,11 @@ const SCHEMA: &str = "rocwheel-check-v1";
 #[serde(rename_all = "kebab-case", default)]
 pub struct Report {
     pub schema: String,
-    /// The number of packages that were read.
+    /// The number of our packages.
     pub packages: usize,
+    /// The number of packages of other projects.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub others: usize,
     pub errors: usize,
     pub warnings: usize,
     pub notes: usize,
@@ -34,8 +37,18 @@ pub struct Report {
     pub coverage: Coverage,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl Report {
-    pub fn new(packages: usize, findings: Vec<Finding>, coverage: Coverage) -> Self {
+    /// `(packages, others)`: the numbers of our packages and of those of other projects.
+    pub fn new(
+        (packages, others): (usize, usize),
+        findings: Vec<Finding>,
+        coverage: Coverage,
+    ) -> Self {
         let count = |severity| {
             let all = findings.iter().map(|it| it.rule.severity);
             all.filter(|own| *own == severity).count()
@@ -43,6 +56,7 @@ impl Report {
         Self {
             schema: SCHEMA.to_owned(),
             packages,
+            others,
             errors: count(Severity::Error),
             warnings: count(Severity::Warning),
             notes: count(Severity::Note),
@@ -62,6 +76,15 @@ impl Report {
         read()
             .context("failed to read what `check` found")
             .hint("write it with `rocwheel check --format json`")
+    }
+
+    /// `7 packages and 3 of others`
+    pub fn counted(&self) -> String {
+        let packages = many(self.packages, "package");
+        match self.others {
+            0 => packages,
+            others => format!("{packages} and {others} of others"),
+        }
     }
 
     /// The findings by rule, sorted by severity, then by number of findings.

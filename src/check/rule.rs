@@ -90,6 +90,8 @@ rules! {
     FOREIGN_FILE = Error "RW120" "foreign-file";
     NOT_EXECUTABLE = Error "RW121" "not-executable";
     REQUIRES_PYTHON = Error "RW122" "requires-python";
+    DEAD_SCRIPT = Warning "RW123" "dead-script";
+    DAMAGED_FOREIGN_PACKAGE = Warning "RW124" "damaged-foreign-package";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement" of_whole_set;
     MISSING_DEVICE_WHEEL = Error "RW202" "missing-device-wheel" of_whole_set;

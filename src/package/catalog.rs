@@ -3,7 +3,11 @@
 
 mod without;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter,
+    sync::LazyLock,
+};
 
 use itertools::Itertools as _;
 use serde::Deserialize;
@@ -150,6 +154,10 @@ impl Take {
     }
 }
 
+/// The policy that is compiled into rocwheel. It is parsed once.
+pub static CATALOG: LazyLock<Catalog> =
+    LazyLock::new(|| Catalog::built_in().expect("a test reads the built-in policy"));
+
 impl Catalog {
     /// The `packages.toml` that is compiled into rocwheel.
     pub fn built_in() -> Result<Self> {
@@ -199,7 +207,7 @@ impl Catalog {
             }
             let at = || format!("line {line}: package `{}`", package.name);
             package.check(self).with_context(at)?;
-            for dist in std::iter::once(&package.dist).chain(&package.legacy_dist) {
+            for dist in iter::once(&package.dist).chain(&package.legacy_dist) {
                 let other = dists.insert(dist.python_template(), &package.name);
                 if let Some(other) = other.filter(|other| **other != package.name) {
                     return Err(anyhow!("package `{other}` has the same `dist`")).with_context(at);
@@ -219,6 +227,13 @@ impl Catalog {
 
     pub fn get(&self, name: &str) -> Option<&PackageSpec> {
         self.packages.iter().find(|package| package.name == name)
+    }
+
+    /// Whether a distribution is one of these packages, by its normalized name.
+    pub fn has_dist(&self, name: &str) -> bool {
+        let packages = self.packages.iter();
+        let mut dists = packages.flat_map(|it| iter::once(&it.dist).chain(&it.legacy_dist));
+        dists.any(|dist| dist.fits(name))
     }
 
     /// The only package of a kind.

@@ -63,6 +63,19 @@ impl NameTemplate {
         places.fold(self.0.clone(), |text, place| text.replace(place, name))
     }
 
+    /// Whether a distribution has this name for some target or family.
+    pub fn fits(&self, name: &str) -> bool {
+        match self.0.split_once('{') {
+            None => self.0 == name,
+            Some((before, rest)) => {
+                let after = rest.split_once('}').map_or("", |(_, after)| after);
+                let scope = name.strip_prefix(before);
+                let scope = scope.and_then(|name| name.strip_suffix(after));
+                scope.is_some_and(|scope| !scope.is_empty())
+            }
+        }
+    }
+
     /// The template for `_dist_info.py`, which has the same placeholder for targets and families.
     pub fn python_template(&self) -> String {
         self.fill("{target_family}")
@@ -109,6 +122,17 @@ mod tests {
             libraries.python_template(),
             "rocm-sdk-libraries-{target_family}"
         );
+    }
+
+    #[test]
+    fn a_template_fits_the_names_that_it_makes() {
+        let fits = |text: &str, name: &str| template(text).fits(name);
+        assert!(fits("rocm", "rocm") && !fits("rocm", "rocm-bootstrap"));
+        assert!(fits("rocm-sdk-device-{target}", "rocm-sdk-device-gfx942"));
+        for other in ["rocm-sdk-device-", "rocm-sdk-device", "rocm-sdk-core"] {
+            assert!(!fits("rocm-sdk-device-{target}", other), "{other}");
+        }
+        assert!(fits("a-{family}-b", "a-x-y-b") && !fits("a-{family}-b", "a-b"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
     location::Key,
+    package::catalog::CATALOG,
     run::{ArtifactGroup, Platform, Repository, Run, RunId},
     target::{Scope, Target},
     version::{GitSha, Version},
@@ -362,11 +363,10 @@ as_text!(GitSha, Version, Scope, DistName);
 /// The suffix of a sidecar: `x.whl.metadata` belongs to `x.whl`.
 pub const SIDECAR: &str = ".metadata";
 
-/// Whether a project is one of the ROCm packages. A set may also hold other packages, such as
-/// torch, and an index their dependencies.
+/// Whether a project is one of the packages of `packages.toml`. A place may also hold packages of
+/// others, such as torch, and an index their dependencies.
 pub fn is_ours(project: &DistName) -> bool {
-    let name = project.normalized();
-    name == "rocm" || name.starts_with("rocm-")
+    CATALOG.has_dist(project.normalized())
 }
 
 const WHEEL: &str = ".whl";

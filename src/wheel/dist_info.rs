@@ -143,6 +143,9 @@ fn read<T: FromStr<Err: Into<Error>>>(field: &str, value: &str) -> Result<T> {
     value.with_context(|| format!("`{field}` of metadata"))
 }
 
+/// The name of this program in WHEEL.
+const GENERATOR: &str = "rocwheel";
+
 /// The contents of WHEEL.
 ///
 /// `Root-Is-Purelib` is `true` although the wheels contain binaries. Some systems have different
@@ -152,7 +155,7 @@ pub fn wheel_text(tag: &Tag) -> String {
     let tags = tag.expand();
     let tags: Vec<String> = tags.iter().map(|tag| format!("Tag: {tag}\n")).collect();
     format!(
-        "Wheel-Version: 1.0\nGenerator: rocwheel ({})\nRoot-Is-Purelib: true\n{}",
+        "Wheel-Version: 1.0\nGenerator: {GENERATOR} ({})\nRoot-Is-Purelib: true\n{}",
         env!("CARGO_PKG_VERSION"),
         tags.concat()
     )
@@ -163,6 +166,15 @@ pub fn wheel_text(tag: &Tag) -> String {
 pub struct WheelFacts {
     pub tags: Vec<Tag>,
     pub root_is_purelib: bool,
+    /// The program that made the wheel: `setuptools (84.2.1)`. Empty if WHEEL does not say it.
+    pub generator: String,
+}
+
+impl WheelFacts {
+    /// Whether rocwheel made the wheel.
+    pub fn is_made_by_us(&self) -> bool {
+        self.generator.split(' ').next() == Some(GENERATOR)
+    }
 }
 
 impl FromStr for WheelFacts {
@@ -180,6 +192,11 @@ impl FromStr for WheelFacts {
         Ok(Self {
             tags: headers.all("Tag").map(str::parse).collect::<Result<_>>()?,
             root_is_purelib: purelib?.eq_ignore_ascii_case("true"),
+            generator: headers
+                .all("Generator")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
         })
     }
 }

@@ -16,7 +16,7 @@ fn a_report_is_read_as_it_was_written_and_ordered_by_rule() {
         rule::UNREADABLE_PACKAGE,
     ];
     let findings = rules.map(|rule| Finding::new(rule, "f").in_file("a").at("b"));
-    let mut report = Report::new(7, findings.to_vec(), Coverage::default());
+    let mut report = Report::new((7, 0), findings.to_vec(), Coverage::default());
     report.accepted.push(AcceptedFinding {
         finding: Finding::new(rule::RUNPATH, "f"),
         reason: "r".to_owned(),
@@ -66,7 +66,7 @@ fn of(rules: usize) -> Vec<Annotation> {
 }
 
 fn shown(findings: Vec<Finding>) -> Vec<Annotation> {
-    annotations(&Report::new(1, findings, Coverage::default()))
+    annotations(&Report::new((1, 0), findings, Coverage::default()))
 }
 
 #[test]

@@ -9,11 +9,11 @@ use crate::{
     archive::TarKind,
     check::{
         coverage,
-        facts::{CATALOG, CheckedPackage, NAMES, SetFacts},
+        facts::{CheckedPackage, NAMES, SetFacts},
         rule::{self, Findings},
     },
     loader::join,
-    package::DistributionMode,
+    package::{DistributionMode, catalog::CATALOG},
     set::{identity, is_ours},
     target::{Target, TargetTable},
     version::Version,

@@ -217,9 +217,10 @@ fn manifest(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
     let path = devel_manifest::PATH;
     let Some(bytes) = wheel.text(path) else {
         // Only our builds write it.
-        let rule = match wheel.tables() {
-            Some(_) => rule::DEVEL_MANIFEST_DISAGREES,
-            None => rule::NO_DEVEL_MANIFEST,
+        let rule = if wheel.is_made_by_others() {
+            rule::NO_DEVEL_MANIFEST
+        } else {
+            rule::DEVEL_MANIFEST_DISAGREES
         };
         return findings.of(rule, &wheel.file, format!("no `{path}`"));
     };

@@ -66,8 +66,8 @@ pub struct CheckOptions {
 struct Observed<'a> {
     /// Every package of every project.
     all: &'a SetFacts,
-    /// Our packages only. Of packages of other projects only the archives are checked, not what
-    /// they require or contain.
+    /// Our packages only, which the rules are about. Packages of other projects are listed, and one
+    /// that no installer can read is told.
     set: &'a SetFacts,
     tree: InstalledTree<'a>,
     coverage: Coverage,
@@ -202,7 +202,7 @@ pub fn judge(
         };
         is_there && is_asked(rule)
     });
-    let report = Report::new(set.packages().count(), findings, coverage);
+    let report = Report::new(set.count(), findings, coverage);
     (Report { accepted, ..report }, unused)
 }
 

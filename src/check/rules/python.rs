@@ -10,13 +10,14 @@ use serde::Deserialize;
 use super::Observed;
 use crate::{
     check::{
-        facts::{CATALOG, ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
+        facts::{ContentFacts, MemberFacts, MemberKind, SdistFile, WheelFile},
         path_facts::has_extension,
         python::{PythonModule, PythonModules, broken_imports, unresolved},
         rule::{self, Findings},
     },
     elf::ElfKind,
     package::{
+        catalog::CATALOG,
         dist_info,
         promise::{Promise, PromiseKind},
     },
@@ -52,7 +53,13 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
         };
         if let Some((path, text)) = wheel.dist_info("entry_points.txt") {
             let facts = broken_calls(text, &modules, "");
-            findings.at_each(rule::BROKEN_IMPORT, (file, path), facts);
+            // TheRock's core package has such scripts, and is published with them.
+            let rule = if wheel.is_made_by_others() {
+                rule::DEAD_SCRIPT
+            } else {
+                rule::BROKEN_IMPORT
+            };
+            findings.at_each(rule, (file, path), facts);
         }
         imports(file, &modules, findings);
         if let Some(metadata) = wheel.metadata() {

@@ -20,7 +20,7 @@ use crate::{
 const PYTHONS: (u64, u64) = (6, 40);
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
-    let set = seen.all;
+    let set = seen.set;
     for wheel in &set.wheels {
         if let Err(why) = &wheel.name {
             findings.cause(rule::UNREADABLE_PACKAGE, &wheel.file, why);
@@ -53,9 +53,33 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     }
     shared_paths(set, findings);
     long_paths(set, &seen.options.windows_prefix, findings);
+    foreign(seen.all, findings);
+}
+
+/// Packages of other projects follow the rules of their own builders. Only what stops every installer
+/// is worth a word.
+fn foreign(set: &SetFacts, findings: &mut Findings) {
     for package in set.packages().filter(|it| !it.is_ours()) {
         let fact = "a package of another project";
         findings.of(rule::FOREIGN_PACKAGE, &package.file, fact);
+    }
+    let rule = rule::DAMAGED_FOREIGN_PACKAGE;
+    for wheel in set.wheels.iter().filter(|it| !it.is_ours()) {
+        for fault in &wheel.faults {
+            if let ArchiveFault::Unreadable(why) = fault {
+                findings.of(rule, &wheel.file, why);
+            }
+        }
+        for member in &wheel.members {
+            if let Err(why) = &member.content {
+                findings.at(rule, (&**wheel, member), why);
+            }
+        }
+    }
+    for sdist in set.sdists.iter().filter(|it| !it.is_ours()) {
+        if let Err(why) = &sdist.metadata {
+            findings.of(rule, &sdist.file, why);
+        }
     }
 }
 
@@ -224,7 +248,7 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
         let fact = format!("its tag is `{inside}`, and the file name's `{outside}`");
         findings.at(rule, place, fact);
     }
-    if !facts.root_is_purelib && wheel.is_ours() {
+    if !facts.root_is_purelib {
         let fact = "`Root-Is-Purelib` is false, which parts it from the packages beside it";
         findings.at(rule, place, fact);
     }

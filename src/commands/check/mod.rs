@@ -266,7 +266,7 @@ impl Policy {
             is_part: self.is_part,
         };
         let (report, unused) = check::judge(set, &options, inventory, differences);
-        let packages = many(report.packages, "package");
+        let packages = report.counted();
         let rules = report.by_rule();
         let level = rules.first().map(|(rule, _)| check::level(rule.severity));
         let facts = format!("{packages}: {report}");
@@ -406,7 +406,6 @@ impl fmt::Display for ReportText<'_> {
         if !report.coverage.libraries.is_empty() {
             writeln!(f, "{}", report.coverage)?;
         }
-        let packages = many(report.packages, "package");
-        writeln!(f, "{report} in {packages}")
+        writeln!(f, "{report} in {}", report.counted())
     }
 }

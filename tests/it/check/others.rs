@@ -32,14 +32,20 @@ pub(super) fn add_foreign(set: &Set, project: &str) {
 fn without_manifest(set: &Set) {
     set.edit("rocm_sdk_devel", |members| {
         members.retain(|it| !it.0.ends_with("/_devel_manifest.json"));
-        // Without the tables that our builds write.
-        replace(
-            members,
-            "rocm_sdk_devel/_dist_info.py",
-            "class FileEntry",
-            "class Other",
-        );
+        made_by_setuptools(members);
     });
+}
+
+/// Says in WHEEL that another program made it.
+fn made_by_setuptools(members: &mut Members) {
+    let wheel = members.iter().find(|it| it.0.ends_with(".dist-info/WHEEL"));
+    let path = wheel.unwrap().0.clone();
+    replace(
+        members,
+        &path,
+        "Generator: rocwheel",
+        "Generator: setuptools",
+    );
 }
 
 /// Changes the PKG-INFO files of the sdist.
@@ -86,14 +92,41 @@ fn packages_of_other_projects_are_listed_and_not_judged_as_ours() {
 }
 
 #[test]
-fn the_archive_of_another_projects_package_is_checked() {
+fn a_package_of_another_project_that_no_installer_can_read_is_a_warning() {
     let set = Set::new();
     add_foreign(&set, "torch");
+    // What others write into RECORD is theirs.
     set.tamper("torch", |members| members[0].2.push(0));
+    assert_eq!(set.found(&["--ignore", "RW210"]), "exit 0\n");
+    set.bytes("torch", |bytes| bytes.truncate(bytes.len() / 2));
+    fs_err::write(set.0.path().join("jax-0.9.tar.gz"), "not an sdist").unwrap();
     insta::assert_snapshot!(set.found(&["--ignore", "RW210"]), @"
-    exit 1
+    exit 0
+    jax-0.9.tar.gz
+      warning RW124 damaged-foreign-package: invalid gzip header
     torch-2.9.0-cp312-cp312-linux_x86_64.whl
-      error   RW108 record-mismatch: `torch/lib/libother.so.1`: has 1129 bytes, but 1128 in RECORD
+      warning RW124 damaged-foreign-package: no end record: not a zip archive, or one that is cut off
+    ");
+}
+
+/// As `roc-obj` of TheRock's core package.
+#[test]
+fn a_script_without_a_function_is_a_warning_if_another_builder_made_the_wheel() {
+    let set = Set::new();
+    let without_hipcc = |members: &mut Members| {
+        replace(members, "rocm_sdk_core/_cli.py", "def hipcc(", "def other(");
+    };
+    set.edit("rocm_sdk_core", without_hipcc);
+    insta::assert_snapshot!(set.found(&["--select", "RW118,RW123"]), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW118 broken-import: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
+    ");
+    set.edit("rocm_sdk_core", made_by_setuptools);
+    insta::assert_snapshot!(set.found(&["--select", "RW118,RW123"]), @"
+    exit 0
+    rocm_sdk_core.whl
+      warning RW123 dead-script: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
     ");
 }
 

@@ -139,7 +139,7 @@ fn an_index_of_many_versions_is_checked_for_the_newest() {
     assert_eq!(code, 0, "{stdout}");
     insta::assert_snapshot!(stderr, @"
     note: the index has several versions, and 0.0.1.dev0 is the newest: the others are ignored
-         Checked 7 packages: 1 note
+         Checked 7 packages and 1 of others: 1 note
     ");
 }
 
