@@ -1,14 +1,15 @@
 //! [`Catalog`]: the contents of `packages.toml`, which says which packages a set has, and which
 //! artifacts and files each package takes.
 
+mod built_in;
 mod without;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     iter,
-    sync::LazyLock,
 };
 
+pub use self::built_in::CATALOG;
 use itertools::Itertools as _;
 use serde::Deserialize;
 
@@ -26,7 +27,6 @@ use crate::{
     wheel,
 };
 
-const BUILT_IN: &str = include_str!("packages.toml");
 const SCHEMA: u32 = 2;
 
 /// All packages, in the order of `packages.toml`.
@@ -154,16 +154,7 @@ impl Take {
     }
 }
 
-/// The policy that is compiled into rocwheel. It is parsed once.
-pub static CATALOG: LazyLock<Catalog> =
-    LazyLock::new(|| Catalog::built_in().expect("a test reads the built-in policy"));
-
 impl Catalog {
-    /// The `packages.toml` that is compiled into rocwheel.
-    pub fn built_in() -> Result<Self> {
-        Self::parse(BUILT_IN).context("failed to read the built-in `packages.toml`")
-    }
-
     /// Parses a policy. Errors name the line.
     pub fn parse(text: &str) -> Result<Self> {
         let document: CatalogDocument =

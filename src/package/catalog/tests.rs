@@ -1,6 +1,6 @@
 //! Tests of the built-in policy, and of the errors in invalid ones.
 
-use super::*;
+use super::{built_in::TEXT, *};
 
 fn name(text: &str) -> ArtifactName {
     text.parse().unwrap()
@@ -98,7 +98,7 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn a_mistake_in_the_policy_is_named_with_its_line() {
-    let with = |from: &str, to: &str| refusal(&BUILT_IN.replacen(from, to, 1));
+    let with = |from: &str, to: &str| refusal(&TEXT.replacen(from, to, 1));
     insta::assert_snapshot!(with("kind = \"selector\"", "kind = \"selecter\""), @r#"
     TOML parse error at line 19, column 8
        |
