@@ -23,8 +23,8 @@ use crate::{
 /// Write the package index of a directory or bucket
 ///
 /// Checks the packages first; with errors, writes nothing. Writes `simple/` for `--index-url`,
-/// `index.html` for `--find-links`, a `.metadata` file beside each wheel, SHA256SUMS and set.json,
-/// into DIR. Removes the pages of projects that no longer have packages. Reads only files that
+/// `index.html` beside the packages for `--find-links`, a `.metadata` file beside each wheel,
+/// SHA256SUMS and set.json, into DIR. Removes the pages of projects that no longer have packages. Reads only files that
 /// changed since the last set.json.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -99,7 +99,10 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     world.console.status("Indexed", facts(&indexed.set));
     world.console.answer(&IndexReport {
         schema: "rocwheel-index-v1",
-        addresses: Addresses::new(&site.urls()?, &indexed.set.families()),
+        addresses: Addresses::new(
+            &site.urls()?.in_layout(indexed.set.layout()),
+            &indexed.set.families(),
+        ),
         files: indexed.set.files.len(),
         changed: indexed.changes.len(),
     })

@@ -28,7 +28,8 @@ use crate::{
     report::{Forecast, LIMIT, PipelineAnswer, SummaryPage, Whereabouts},
     run::Run,
     set::{
-        LocalSet, Places, PlannedUpload, PublishedUpload, SetJson, SetPlace, UploadOptions, Urls,
+        Layout, LocalSet, Places, PlannedUpload, PublishedUpload, SetJson, SetPlace, UploadOptions,
+        Urls,
     },
 };
 
@@ -52,6 +53,9 @@ pub struct PipelineArgs {
     /// Print what would be read and written, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
+    #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
+    layout: Layout,
     /// Index for third-party dependencies; adds a second index to the install lines
     #[arg(long, value_name = "URL")]
     base_index: Option<Urls>,
@@ -76,9 +80,7 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     let only_tell = args.dry_run || args.resume;
     let origin = args.origin.settle(&unpacked, only_tell, world)?;
     if args.dry_run {
-        return world
-            .console
-            .answer(&origin.forecast(&args.output_dir, &args.what, world)?);
+        return world.console.answer(&origin.forecast(args, world)?);
     }
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let set = if args.resume {
@@ -151,6 +153,7 @@ impl PipelineArgs {
         let destination = SetPlace::below(&self.output_dir, &origin.place().key, &world.stop);
         let options = UploadOptions {
             is_part: false,
+            layout: self.layout,
             // Files of an earlier call in this directory belong to the same user.
             overwrite: true,
             is_dry_run: false,
@@ -310,21 +313,17 @@ impl<'a> ArtifactsOrigin<'a> {
     }
 
     /// What the pipeline would read and write, for `--dry-run`.
-    fn forecast(
-        &self,
-        output_dir: &Path,
-        what: &BuildInputs,
-        world: &World,
-    ) -> Result<Forecast<'_, 'a>> {
+    fn forecast(&self, args: &PipelineArgs, world: &World) -> Result<Forecast<'_, 'a>> {
         let (fetch, reads) = match &self.artifacts {
             Artifacts::Sample => (None, "the built-in sample".to_owned()),
             Artifacts::Directory(directory) => (None, directory.display().to_string()),
             Artifacts::Run(job) => (Some(&**job), job.from.clone()),
         };
-        let (mut artifacts, expected) = self.expected(what, world)?;
+        let (mut artifacts, expected) = self.expected(&args.what, world)?;
         artifacts.sort();
         let reads = (reads, artifacts);
-        Forecast::new(fetch, reads, expected, output_dir, &self.place())
+        let place = (&self.place(), args.layout);
+        Forecast::new(fetch, reads, expected, &args.output_dir, place)
     }
 
     /// The names of the artifacts, and the packages that would be built. If the artifacts are

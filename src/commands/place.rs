@@ -13,7 +13,7 @@ use crate::{
     error::{Context as _, Result},
     report::outputs,
     run::{ArtifactGroup, Run},
-    set::Urls,
+    set::{Layout, Urls},
     store::s3::{Access, S3Store},
 };
 
@@ -31,6 +31,9 @@ pub struct PlaceCommandArgs {
     /// Family of the set (default: all targets)
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
+    /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
+    #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
+    layout: Layout,
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
     github_output: Option<PathBuf>,
@@ -100,6 +103,7 @@ impl PlaceCommandArgs {
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         let access = self.access.access(run.region.as_deref())?;
         let urls: Urls = access.url(&root.directory()).parse()?;
+        let urls = urls.in_layout(self.layout);
         Ok(PlaceReport {
             schema: "rocwheel-place-v1",
             bucket: run.bucket.to_string(),

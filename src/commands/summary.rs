@@ -19,7 +19,7 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
-    set::{LocalSet, NamedPlace, Places, SetJson, Urls},
+    set::{Layout, LocalSet, NamedPlace, Places, SetJson, Urls},
 };
 
 /// Summarize a package set and how to install it
@@ -47,6 +47,9 @@ pub struct SummaryArgs {
     /// Address of the published set, as `upload` prints it (default: the address of SET)
     #[arg(long, value_name = "URL")]
     index_url: Option<String>,
+    /// Layout of the set at `--index-url` (default: the layout of SET)
+    #[arg(long, value_enum, value_name = "LAYOUT")]
+    layout: Option<Layout>,
     /// Name of the workflow artifact that has the set, if it is not published
     #[arg(long, value_name = "NAME", conflicts_with = "index_url")]
     workflow_artifact: Option<WorkflowArtifactName>,
@@ -143,6 +146,24 @@ impl SummaryArgs {
     /// Reads the set, and its addresses if it is published. A set in a workflow artifact need not
     /// have an index.
     fn read(
+        &self,
+        place: &NamedPlace,
+        is_published: bool,
+        world: &World,
+    ) -> Result<(SetJson, Option<Urls>)> {
+        let (set, urls) = self.found(place, is_published, world)?;
+        let mut layout = set.layout();
+        match self.layout {
+            Some(wanted) if self.index_url.is_some() => layout = wanted,
+            Some(wanted) if wanted != layout => world.console.warn(format!(
+                "`--layout {wanted}` is ignored: the files of this set are in the layout {layout}"
+            )),
+            _ => {}
+        }
+        Ok((set, urls.map(|urls| urls.in_layout(layout))))
+    }
+
+    fn found(
         &self,
         place: &NamedPlace,
         is_published: bool,

@@ -13,7 +13,7 @@ use crate::{
     error::{Hint as _, Result, Stop, anyhow},
     location::Location,
     run::{ArtifactGroup, Run, RunId},
-    set::{Identity, LocalSet, PlannedUpload, SetPlace, UploadOptions},
+    set::{Identity, Layout, LocalSet, PlannedUpload, SetPlace, UploadOptions},
 };
 
 /// Publish a package set and its index to the place of its run
@@ -47,6 +47,9 @@ pub struct UploadArgs {
         conflicts_with_all = ["output_dir", "artifact_group", "multi_target"]
     )]
     to: Option<Location>,
+    /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
+    #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
+    layout: Layout,
     /// Upload a part of a set, without an index; run `index` when all parts are uploaded
     #[arg(long)]
     part: bool,
@@ -95,6 +98,7 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let identity = args.identity(&set.document.identity, &run)?;
     let options = UploadOptions {
         is_part: args.part,
+        layout: args.layout,
         overwrite: args.overwrite,
         is_dry_run: args.dry_run,
     };

@@ -129,13 +129,13 @@ impl<'a, 'j> Forecast<'a, 'j> {
         (reads, artifacts): (String, Vec<String>),
         expected: Vec<Expected>,
         output_dir: &Path,
-        root: &Location,
+        (root, layout): (&Location, Layout),
     ) -> Result<Self> {
         // Only the names of the packages are known. The paths of index pages need no more.
         let file = |package: Expected| -> Result<SetFile> {
             let directory = package.directory.map(|it| it + "/").unwrap_or_default();
             Ok(SetFile {
-                path: format!("{}{directory}{}", Layout::Dist.files(), package.filename),
+                path: format!("{}{directory}{}", layout.files(), package.filename),
                 project: package.dist.parse()?,
                 version: package.version,
                 size: 0,

@@ -46,7 +46,7 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
     // As TheRock's uploader writes it: the address of the page, or, with families, that to which
     // callers append `/{family}/index.html`.
     let theirs = match urls {
-        Some(urls) if !families.is_empty() => urls.to_string().trim_end_matches('/').to_owned(),
+        Some(urls) if !families.is_empty() => urls.files(),
         urls => urls.map(Urls::find_links).unwrap_or_default(),
     };
     vec![
@@ -135,14 +135,14 @@ mod tests {
             .collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         package-index-url=https://bucket.s3.amazonaws.com/1-linux/python/simple/
-        package-find-links-url=https://bucket.s3.amazonaws.com/1-linux/python/index.html
+        package-find-links-url=https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html
         family-index-urls={}
         family-find-links-urls={}
         kpack-split=true
         version=7.13.0.dev0+ab
         targets=gfx942,gfx1100
         set-json={"schema":1,"repository":"ROCm/TheRock","run-id":"21440027240","platform":"linux","commit"
-        package_find_links_url=https://bucket.s3.amazonaws.com/1-linux/python/index.html
+        package_find_links_url=https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html
         kpack_split=true
         "#);
     }
@@ -169,19 +169,19 @@ mod tests {
         let values = ADDRESSES.map(|name| value(&set, Some(&urls), name));
         insta::assert_snapshot!(values.join("\n"), @r#"
         https://bucket.s3.amazonaws.com/1-linux/python/simple/
-        https://bucket.s3.amazonaws.com/1-linux/python/index.html
+        https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html
         {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/"}
-        {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/index.html","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html"}
-        https://bucket.s3.amazonaws.com/1-linux/python
+        {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all/index.html","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html"}
+        https://bucket.s3.amazonaws.com/1-linux/python/dist
         "#);
         let only = samples::document_of_families(&["gfx94X-dcgpu"]);
         let values = ADDRESSES.map(|name| value(&only, Some(&urls), name));
         insta::assert_snapshot!(values.join("\n"), @r#"
         https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
-        https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
+        https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html
         {"gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/"}
-        {"gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html"}
-        https://bucket.s3.amazonaws.com/1-linux/python
+        {"gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html"}
+        https://bucket.s3.amazonaws.com/1-linux/python/dist
         "#);
     }
 

@@ -136,7 +136,7 @@ fn nanoseconds(time: SystemTime) -> Option<u64> {
 
 /// Whether a directory is that of a family. A flat directory may have any subdirectories, so there
 /// the name must begin with `gfx`.
-fn is_family(name: &str, layout: Layout) -> bool {
+pub(super) fn is_family(name: &str, layout: Layout) -> bool {
     let is_likely = layout == Layout::Dist || name.starts_with("gfx");
     is_likely && !name.is_empty() && ArtifactGroup::of_directory(name).is_ok()
 }

@@ -31,7 +31,7 @@ use crate::{
 const ATTEMPTS: u32 = 5;
 /// The action for a page that the index no longer has.
 pub const REMOVE: &str = "remove";
-/// The pages of an index that do not belong to one project.
+/// The pages of a family that do not belong to one project.
 const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index.json"];
 
 /// Options of `rocwheel index`.
@@ -103,6 +103,7 @@ fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option
             },
             world,
             progress: world.console.progress("Reading", site, None),
+            layout: options.layout.map_or_else(|| site.layout(), Ok)?,
             overtaken: AtomicBool::new(false),
         },
     };
@@ -127,7 +128,7 @@ impl IndexAttempt<'_> {
         let is_local = self.writer.guard == Guard::Nothing;
         let reading = Reading {
             place: site,
-            layout: options.layout.map_or_else(|| site.layout(), Ok)?,
+            layout: self.writer.layout,
             known,
             at_once: if is_local { options.jobs } else { REQUESTS },
             stop,
@@ -202,7 +203,8 @@ impl IndexAttempt<'_> {
         let families: Vec<String> = families.iter().map(|family| format!("{family}/")).collect();
         let is_ours = |path: &&String| {
             let mut families = families.iter();
-            match families.find_map(|family| path.strip_prefix(family.as_str())) {
+            let below = path.strip_prefix(Layout::Dist.files()).unwrap_or(path);
+            match families.find_map(|family| below.strip_prefix(family.as_str())) {
                 // The roots of a family are removed with the family; the set always has its own
                 // roots.
                 Some(below) => is_page(below) || ROOTS.contains(&below),

@@ -86,7 +86,16 @@ pub fn lines(set: &SetJson, places: Places<'_>, choice: &Choice) -> Vec<(&'stati
             format!("--default-index {index}"),
         ),
     };
-    let page = format!("--no-index --find-links {}", urls.find_links());
+    // The bucket's own indexer replaces the page of a family by a list of the family's own files, so
+    // the page with the common packages is named too.
+    let common = own
+        .as_ref()
+        .map(|_| format!(" --find-links {}", places.set.find_links()));
+    let page = format!(
+        "--no-index --find-links {}{}",
+        urls.find_links(),
+        common.unwrap_or_default()
+    );
     let what = quoted_requirements(set, choice);
     let line = |installer: &str, from: &str| format!("{installer} install {from}{what}");
     vec![
@@ -209,8 +218,8 @@ mod tests {
         insta::assert_snapshot!(with_base(&set, Some(&base)), @"
         pip install --index-url https://deps.example/simple/ --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
         uv pip install --default-index https://deps.example/simple/ --index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
         ");
     }
 
@@ -248,10 +257,10 @@ mod tests {
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
         ");
     }
 
@@ -262,10 +271,10 @@ mod tests {
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/index.html 'rocm==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/index.html 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html 'rocm==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all/index.html --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all/index.html --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
         ");
     }
 
@@ -316,8 +325,8 @@ mod tests {
         insta::assert_snapshot!(all(&set), @"
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries]==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries]==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries]==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries]==7.13.0.dev0+ab'
         ");
     }
 
@@ -327,8 +336,8 @@ mod tests {
         insta::assert_snapshot!(all(&set), @"
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
         ");
     }
 }

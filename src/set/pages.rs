@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     install::requirements,
-    set_json::{IndexView, SetFile, SetJson, device_targets},
+    set_json::{IndexView, Layout, SetFile, SetJson, device_targets},
 };
 
 use crate::{
@@ -101,7 +101,7 @@ pub(super) fn content_type(path: &str) -> &'static str {
 
 /// All pages of a set in the order of writing. `views` are those of the set.
 pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<'a>> {
-    let mut all = Vec::new();
+    let (mut all, layouts) = (Vec::new(), set.layouts());
     for view in views {
         for (project, files) in view.projects() {
             let mut add = |path: String, render: fn(&IndexView, &str, &[&SetFile]) -> String| {
@@ -119,7 +119,14 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
         };
         add("simple/index.html", |view, _| root_page(view));
         add("simple/_json/index.json", |view, _| json_root(view));
-        add("index.html", find_links_page);
+        // One beside the files of each layout, because the bucket's own indexer replaces each
+        // `index.html` of a run by a list of the files beside it. Where ours has the packages, so
+        // has that list, and installers can use either.
+        for layout in layouts.iter().copied() {
+            let path = find_links_directory(view, layout) + "index.html";
+            let render = move || find_links_page(view, set, layout);
+            all.push(IndexPage::new(path, Phase::Root, render));
+        }
     }
     all.push(IndexPage::new("SHA256SUMS", Phase::Root, || checksums(set)));
     all.push(IndexPage::new("set.json", Phase::Whole, || set.pretty()));
@@ -154,10 +161,10 @@ fn checksums(set: &SetJson) -> String {
 /// The page of a project in JSON ([PEP 691](https://peps.python.org/pep-0691/)), with the sizes,
 /// versions and upload times of [PEP 700](https://peps.python.org/pep-0700/).
 fn json_project(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
-    let up = view.up(3);
+    let directory = format!("{}{JSON}/{project}/", view.top());
     // `1.0` and `1.0.0` are equal, so their files are mixed. List each text once.
     let versions = files.iter().map(|file| file.version.to_string()).unique();
-    let files = files.iter().map(|file| json_file(file, &up));
+    let files = files.iter().map(|file| json_file(file, &directory));
     pretty(&json!({
         "meta": { "api-version": REPOSITORY_VERSION },
         "name": project,
@@ -174,10 +181,10 @@ fn json_root(view: &IndexView) -> String {
     }))
 }
 
-fn json_file(file: &SetFile, up: &str) -> Value {
+fn json_file(file: &SetFile, directory: &str) -> Value {
     let mut entry = json!({
         "filename": file.name(),
-        "url": format!("{up}{}", encode_path(&file.path)),
+        "url": link(directory, &file.path),
         "hashes": { "sha256": file.sha256 },
         "size": file.size,
     });
@@ -215,7 +222,7 @@ const REPOSITORY_VERSION: &str = "1.1";
 /// `simple/{project}/index.html`, the newest version first, because people look for it; installers
 /// do not depend on the order.
 fn project_page(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
-    let up = view.up(2);
+    let directory = format!("{}simple/{project}/", view.top());
     let mut list = String::new();
     let versions: Vec<&[&SetFile]> = by_version(files).collect();
     for files in &versions {
@@ -223,7 +230,7 @@ fn project_page(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
         if let Some(first) = files.first().filter(|_| versions.len() > 1) {
             let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
         }
-        let items: String = files.iter().map(|file| item(file, &up)).collect();
+        let items: String = files.iter().map(|file| item(file, &directory)).collect();
         let _ = writeln!(list, "<ul>\n{items}</ul>");
     }
     let lead = format!("<p>{}</p>\n", count_text(files));
@@ -252,24 +259,29 @@ fn root_page(view: &IndexView) -> String {
     frame(&title("Python package index", view), &lead, &list)
 }
 
-/// `index.html`: all files of the set on one page. If families have their own pages, the page of
-/// the set links to them.
+/// The directory of a find-links page: that of the files.
+fn find_links_directory(view: &IndexView, layout: Layout) -> String {
+    layout.files().to_owned() + &view.top()
+}
+
+/// `dist/index.html`: all files of the set on one page. If families have their own pages, the page
+/// of the set links to them.
 ///
 /// Its links have hashes and metadata attributes too, so that installers can resolve without
 /// downloading wheels. Yanked files are left out, because uv does not respect yanks on such pages.
-fn find_links_page(view: &IndexView, set: &SetJson) -> String {
+fn find_links_page(view: &IndexView, set: &SetJson, layout: Layout) -> String {
     let families = set.families().into_iter().filter(|_| view.family.is_none());
     let links = families.map(|it| format!("<li><a href=\"{it}/index.html\">{it}</a></li>\n"));
     let families = match links.collect::<String>() {
         links if links.is_empty() => links,
         links => format!("<h2>By family</h2>\n<ul>\n{links}</ul>\n<h2>For every family</h2>\n"),
     };
-    let up = view.up(0);
+    let directory = find_links_directory(view, layout);
     let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
         view.files.iter().partition(|file| file.yanked.is_none());
     let projects = listed.chunk_by(|a, b| a.project == b.project);
     let items = projects.flat_map(by_version).flatten();
-    let items: String = items.map(|file| item(file, &up)).collect();
+    let items: String = items.map(|file| item(file, &directory)).collect();
     let left_out = match yanked.len() {
         0 => String::new(),
         1 => "<p>1 yanked file is only in the index.</p>\n".to_owned(),
@@ -351,7 +363,7 @@ fn by_version<'a>(files: &'a [&'a SetFile]) -> impl Iterator<Item = &'a [&'a Set
 /// 23 reads it. `data-core-metadata` is its new name in [PEP
 /// 714](https://peps.python.org/pep-0714/). `data-size` and `data-upload-time` are not standardized
 /// for HTML, but uv reads them.
-fn item(file: &SetFile, up: &str) -> String {
+fn item(file: &SetFile, directory: &str) -> String {
     let digest = file.metadata.map(|sha256| format!("sha256={sha256}"));
     let attributes = [
         ("requires-python", file.requires_python.clone()),
@@ -370,14 +382,27 @@ fn item(file: &SetFile, up: &str) -> String {
         format!(" <em>yanked{colon}{}</em>", escape(reason))
     });
     format!(
-        "<li><a href=\"{up}{}#sha256={}\"{}>{}</a>{} <span>{}</span></li>\n",
-        encode_path(&file.path),
+        "<li><a href=\"{}#sha256={}\"{}>{}</a>{} <span>{}</span></li>\n",
+        link(directory, &file.path),
         file.sha256,
         attributes.collect::<String>(),
         escape(file.name()),
         yanked.unwrap_or_default(),
         size(file.size)
     )
+}
+
+/// A link to a file from a page in a directory, which is empty or ends in `/`. Both are relative to
+/// the directory of the set: `../../dist/a%2Bb.whl` from `simple/a/`, and `a%2Bb.whl` from `dist/`.
+fn link(directory: &str, path: &str) -> String {
+    let (mut from, mut to) = (directory, path);
+    while let (Some((here, below)), Some((there, rest))) =
+        (from.split_once('/'), to.split_once('/'))
+        && here == there
+    {
+        (from, to) = (below, rest);
+    }
+    "../".repeat(from.matches('/').count()) + &encode_path(to)
 }
 
 /// Escapes text for an element or a quoted attribute.

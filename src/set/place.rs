@@ -16,7 +16,7 @@ use walkdir::WalkDir;
 
 use super::{
     pages::TOP,
-    set_json::{SetJson, is_package},
+    set_json::{Layout, SetJson, is_package},
     urls::Urls,
 };
 use crate::{
@@ -343,7 +343,7 @@ fn connect(origin: &str, stop: &Stop) -> Result<HttpStore> {
 
 /// Splits the path of a URL into the directory of the set and the page that the user named, if it
 /// is not one that every set has: `x/simple` is `x/`, and `x/links.html` is `x/` with
-/// `x/links.html`.
+/// `x/links.html`. The page `x/dist/index.html` is of the set in `x/` too.
 fn top_of(path: &str) -> (String, Option<String>) {
     let directory = |path: &str| match path.trim_end_matches('/') {
         "" => String::new(),
@@ -354,7 +354,10 @@ fn top_of(path: &str) -> (String, Option<String>) {
     match name {
         "simple" | "set.json" | "SHA256SUMS" => (directory(above), None),
         name if name.ends_with(PAGE) && !path.ends_with('/') => {
-            (directory(above), Some(path.to_owned()))
+            let above = directory(above);
+            let top = above.strip_suffix(Layout::Dist.files());
+            let top = top.filter(|it| it.is_empty() || it.ends_with('/'));
+            (top.unwrap_or(&above).to_owned(), Some(path.to_owned()))
         }
         _ => (directory(plain), None),
     }
@@ -398,5 +401,8 @@ mod tests {
         assert_eq!(top(""), " None");
         assert_eq!(top("simple/"), " None");
         assert_eq!(top("x/links.html"), "x/ Some(\"x/links.html\")");
+        assert_eq!(top("x/dist/a.html"), "x/ Some(\"x/dist/a.html\")");
+        assert_eq!(top("dist/a.html"), " Some(\"dist/a.html\")");
+        assert_eq!(top("xdist/a.html"), "xdist/ Some(\"xdist/a.html\")");
     }
 }

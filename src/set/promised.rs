@@ -10,9 +10,9 @@ use std::{
 use itertools::Itertools as _;
 
 use super::{
-    files::PackageFile,
+    files::{PackageFile, is_family},
     links::{self, PageLink},
-    place::{Address, PlaceKind, SetPlace},
+    place::{Address, PlaceKind, SetPlace, found},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::{Layout, SIDECAR, SetJson, identity, is_ours, is_package, is_wheel},
 };
@@ -54,7 +54,7 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
             // names.
             let names = found.packages.iter().map(|it| it.name.clone());
             let known: BTreeSet<String> = names.collect();
-            let mut others = place.packages(Some(Layout::Dist))?;
+            let mut others = place.packages(None)?;
             others.retain(|it| it.name.contains('/') && !known.contains(&it.name));
             found.packages.extend(others);
             found
@@ -136,9 +136,14 @@ const PASS_A_SET: &str =
 
 /// Whether a local directory has any page of an index.
 fn has_pages(place: &Path) -> bool {
-    ["set.json", "simple", "SHA256SUMS", "index.html"]
-        .iter()
-        .any(|name| place.join(name).exists())
+    let names = [
+        "set.json",
+        "simple",
+        "SHA256SUMS",
+        "index.html",
+        "dist/index.html",
+    ];
+    names.iter().any(|name| place.join(name).exists())
 }
 
 /// Reads the pages of a place.
@@ -158,19 +163,21 @@ impl PageReader<'_> {
     fn read(&mut self) -> Result<()> {
         let place = self.place;
         let document = place.path("set.json");
+        let mut layout = None;
         if let Some(text) = place.text(&document)? {
             let links = SetJson::parse(&text).map(|set| {
                 let links = links::document(&set);
+                layout = (!set.files.is_empty()).then(|| set.layout());
                 self.facts.without = set.identity.without;
                 links
             });
             self.links(&document, &Listing::SetJson.of(None), links);
         }
-        let page = place.path("index.html");
-        self.pages(None, place.page.as_deref().unwrap_or(&page))?;
+        let layout = layout.map_or_else(|| self.layout(), Ok)?;
+        let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
+        self.pages(None, place.page.as_deref().unwrap_or(&page("")))?;
         for family in self.families() {
-            let page = place.path(&format!("{family}/index.html"));
-            self.pages(Some(&family), &page)?;
+            self.pages(Some(&family), &page(&format!("{family}/")))?;
         }
         let sums = place.path("SHA256SUMS");
         if let Some(text) = place.text(&sums)? {
@@ -178,6 +185,13 @@ impl PageReader<'_> {
             self.links(&sums, &Listing::Checksums.of(None), links);
         }
         Ok(())
+    }
+
+    /// The layout of a place without a `set.json`, by its find-links page.
+    fn layout(&self) -> Result<Layout> {
+        let path = format!("{}index.html", Layout::Dist.files());
+        let page = found(self.place.store.head(&self.place.key(&path)?))?;
+        Ok(page.map_or(Layout::Flat, |_| Layout::Dist))
     }
 
     /// Reports missing pages of a published set. `upload` writes `set.json` last, so a set that has
@@ -415,9 +429,13 @@ impl PageReader<'_> {
     /// The name of a file in the set, with the directory of its family if it has one.
     fn name_of(&self, address: &Address) -> String {
         let (directory, name) = address.path.rsplit_once('/').unwrap_or(("", &address.path));
-        let dist = self.place.path("dist/");
-        let family = directory.strip_prefix(&dist);
-        match family.filter(|it| address.origin.is_none() && !it.contains('/')) {
+        let families = [Layout::Dist, Layout::Flat]
+            .into_iter()
+            .filter_map(|layout| {
+                let family = directory.strip_prefix(&self.place.path(layout.files()))?;
+                (address.origin.is_none() && is_family(family, layout)).then_some(family)
+            });
+        match families.last() {
             Some(family) => format!("{family}/{name}"),
             None => name.to_owned(),
         }

@@ -24,13 +24,18 @@ const SCHEMA: u32 = 1;
 /// before the set is complete.
 pub const PART: &str = "part.json";
 
-/// Where the packages are stored, relative to the directory of the set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the packages and the find-links page are, relative to the directory of the set. The simple
+/// index is in `simple/` in both layouts.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, strum::Display,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Layout {
-    /// A plain directory of packages: `name.whl` beside `simple/`.
-    Flat,
-    /// A published set: `dist/name.whl` beside `simple/`.
+    /// The packages in `dist`, beside `simple`
+    #[default]
     Dist,
+    /// The packages beside `simple`, where TheRock's uploader puts them
+    Flat,
 }
 
 impl Layout {
@@ -39,6 +44,14 @@ impl Layout {
         match self {
             Self::Flat => "",
             Self::Dist => "dist/",
+        }
+    }
+
+    /// The layout of a file, and its path below the directory of the files.
+    fn of(path: &str) -> (Self, &str) {
+        match path.strip_prefix(Self::Dist.files()) {
+            Some(below) => (Self::Dist, below),
+            None => (Self::Flat, path),
         }
     }
 }
@@ -162,8 +175,7 @@ impl SetFile {
 
     /// The path relative to the directory of all files.
     fn below(&self) -> &str {
-        let below = self.path.strip_prefix(Layout::Dist.files());
-        below.unwrap_or(&self.path)
+        Layout::of(&self.path).1
     }
 
     fn directory(&self) -> Option<&str> {
@@ -220,10 +232,10 @@ impl SetJson {
         })
     }
 
-    /// The set as `upload` publishes it: with the files in `dist/`.
-    pub(super) fn published(&self, identity: Identity) -> Result<Self> {
+    /// The set as `upload` publishes it: with the files where `layout` has them.
+    pub(super) fn published(&self, identity: Identity, layout: Layout) -> Result<Self> {
         let files = self.files.iter().map(|file| SetFile {
-            path: format!("{}{}", Layout::Dist.files(), file.below()),
+            path: format!("{}{}", layout.files(), file.below()),
             ..file.clone()
         });
         Self::new(identity, files.collect())
@@ -270,6 +282,24 @@ impl SetJson {
     /// The targets that have a device wheel.
     pub fn device_targets(&self) -> Vec<Target> {
         device_targets(self.files.iter().map(|file| file.project.normalized()))
+    }
+
+    /// The layouts of its files. A place may have files in both: TheRock's jobs add theirs beside
+    /// `dist/`.
+    pub(super) fn layouts(&self) -> Vec<Layout> {
+        let layouts = self.files.iter().map(|file| Layout::of(&file.path).0);
+        layouts.sorted().dedup().collect()
+    }
+
+    /// The layout of the newest `rocm`, whose find-links page is the one to install from. Of a set
+    /// without `rocm`, `dist` if any file is there.
+    pub fn layout(&self) -> Layout {
+        let mut newest = self.files.iter().rev();
+        let rocm = newest.find(|file| file.project.normalized() == "rocm");
+        let of_rocm = rocm.map(|file| Layout::of(&file.path).0);
+        of_rocm
+            .or_else(|| self.layouts().first().copied())
+            .unwrap_or_default()
     }
 
     /// The families that have their own directory and index, sorted.
@@ -340,12 +370,6 @@ impl IndexView<'_> {
     pub(super) fn top(&self) -> String {
         let family = self.family.as_ref();
         family.map_or_else(String::new, |family| format!("{family}/"))
-    }
-
-    /// The relative path to the directory of the set, from a page `depth` directories below the
-    /// directory of this index.
-    pub(super) fn up(&self, depth: usize) -> String {
-        "../".repeat(depth + usize::from(self.family.is_some()))
     }
 }
 

@@ -154,6 +154,8 @@ pub struct UploadOptions {
     /// Whether several machines build the set, and this one has some of its packages. No pages are
     /// written, because they would list only these packages.
     pub is_part: bool,
+    /// Where the files go.
+    pub layout: Layout,
     /// Whether to replace existing files that have other bytes.
     pub overwrite: bool,
     /// Whether the plan is only printed. Without permission to list the destination, it then takes
@@ -181,7 +183,7 @@ impl PlannedUpload {
         options: UploadOptions,
         world: &World,
     ) -> Result<Self> {
-        let set = local.document.published(identity)?;
+        let set = local.document.published(identity, options.layout)?;
         let mut items = items(local, &set, options.is_part, world)?;
         items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
         items.sort_by_key(|item| item.phase);
@@ -236,6 +238,7 @@ impl PlannedUpload {
             guard: Guard::Packages,
             world,
             progress: world.console.progress("Uploading", to, size_of_all),
+            layout: self.set.layout(),
             overtaken: AtomicBool::new(false),
         };
         let mut uploaded = 0;
@@ -261,7 +264,7 @@ impl PlannedUpload {
                 "{count} not listed by the index, such as `{first}`"
             ));
         }
-        let urls = to.urls()?;
+        let urls = to.urls()?.in_layout(self.set.layout());
         Ok(PublishedUpload {
             schema: "rocwheel-upload-v1",
             addresses: Addresses::new(&urls, &self.set.families()),

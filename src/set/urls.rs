@@ -10,18 +10,25 @@ use std::{
 use fs_err as fs;
 use serde::Serialize;
 
+use super::set_json::Layout;
 use crate::{
     error::{Context as _, Invalid, Result, bail},
     location::{encode_path, percent_encode},
     run::ArtifactGroup,
 };
 
-/// The URL of the directory of a set, which has `simple/`, `index.html` and the files.
+/// The URL of the directory of a set, which has `simple/` and the files, in one of the layouts.
 ///
 /// The scheme is `http`, `https` or `file`. It ends in `/`, has no user, query or fragment, and no
 /// character with a meaning in shells, Markdown or HTML; those can be percent-encoded.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
-pub struct Urls(Box<str>);
+#[display("{set}{family}")]
+pub struct Urls {
+    set: Box<str>,
+    layout: Layout,
+    /// The directory of the family: empty, or ending in `/`.
+    family: Box<str>,
+}
 
 impl Urls {
     /// The URLs of a set whose simple index is `https://host/python/simple/`.
@@ -43,26 +50,44 @@ impl Urls {
         Ok(file_url(&resolved(&wanted))?.parse()?)
     }
 
+    /// The URLs of the same set if its files are in that layout. Without a call, it is
+    /// [`Layout::Dist`].
+    #[must_use]
+    pub fn in_layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
+    }
+
     /// For `--index-url` and `--extra-index-url`.
     pub fn index(&self) -> String {
         format!("{self}simple/")
     }
 
-    /// For `--find-links`.
+    /// For `--find-links`: the page beside the files.
     pub fn find_links(&self) -> String {
-        format!("{self}index.html")
+        format!("{}/{}index.html", self.files(), self.family)
+    }
+
+    /// The directory of the files, without a slash at its end. Workflows of TheRock append
+    /// `/{family}/index.html` to it.
+    pub fn files(&self) -> String {
+        let directory = format!("{}{}", self.set, self.layout.files());
+        directory.trim_end_matches('/').to_owned()
     }
 
     /// The URLs of the index of a family.
     #[must_use]
     pub fn of_family(&self, family: &ArtifactGroup) -> Self {
         // The name of a group needs no percent-encoding.
-        Self(format!("{self}{family}/").into())
+        let family = format!("{family}/").into();
+        Self {
+            family,
+            ..self.clone()
+        }
     }
 
     /// The URL of a file or page, by its path relative to the set.
     pub fn path(&self, path: &str) -> String {
-        format!("{self}{}", encode_path(path))
+        format!("{}{}", self.set, encode_path(path))
     }
 }
 
@@ -84,7 +109,11 @@ impl FromStr for Urls {
             Some("") if !text.starts_with("file") => "an address without a host",
             Some(_) => {
                 let slash = if text.ends_with('/') { "" } else { "/" };
-                return Ok(Self(format!("{text}{slash}").into()));
+                return Ok(Self {
+                    set: format!("{text}{slash}").into(),
+                    layout: Layout::default(),
+                    family: Box::default(),
+                });
             }
         };
         Err(Invalid::new(reason, text))
@@ -176,12 +205,20 @@ mod tests {
             urls.find_links(),
             urls.path("dist/a+b c.whl"),
             urls.of_family(&"gfx110X-all".parse().unwrap()).index(),
+            urls.of_family(&"gfx110X-all".parse().unwrap()).find_links(),
+            urls.files(),
+            urls.clone().in_layout(Layout::Flat).find_links(),
+            urls.clone().in_layout(Layout::Flat).files(),
         ];
         insta::assert_snapshot!(shown.join("\n"), @"
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
-        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/index.html
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/a%2Bb%20c.whl
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/gfx110X-all/simple/
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/gfx110X-all/index.html
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu
         ");
         for index in [urls.index(), urls.index().trim_end_matches('/').to_owned()] {
             assert_eq!(Urls::of_index(&index).unwrap(), urls);
@@ -240,11 +277,11 @@ mod tests {
         insta::assert_snapshot!(serde_json::to_string_pretty(&some).unwrap(), @r#"
         {
           "index-url": "https://host.example/python/simple/",
-          "find-links-url": "https://host.example/python/index.html",
+          "find-links-url": "https://host.example/python/dist/index.html",
           "families": {
             "gfx94X-dcgpu": {
               "index-url": "https://host.example/python/gfx94X-dcgpu/simple/",
-              "find-links-url": "https://host.example/python/gfx94X-dcgpu/index.html"
+              "find-links-url": "https://host.example/python/dist/gfx94X-dcgpu/index.html"
             }
           }
         }

@@ -14,6 +14,7 @@ use super::{
     pages::{Phase, content_type},
     place::SetPlace,
     read::Watched,
+    set_json::Layout,
 };
 use crate::{
     console::{Progress, World},
@@ -40,6 +41,8 @@ pub(super) struct Writer<'a> {
     pub(super) guard: Guard,
     pub(super) world: &'a World,
     pub(super) progress: Progress,
+    /// The layout of the set, which says where its find-links page is.
+    pub(super) layout: Layout,
     /// Whether a write failed because another writer changed the object. Errors of parallel writes
     /// are joined into one text, in which this could no longer be found.
     pub(super) overtaken: AtomicBool,
@@ -67,7 +70,8 @@ impl Writer<'_> {
         }
         // See `verify`.
         if let Some(path) = lost {
-            let (key, url) = (self.to.key(path)?, self.to.urls()?.find_links());
+            let urls = self.to.urls()?.in_layout(self.layout);
+            let (key, url) = (self.to.key(path)?, urls.find_links());
             self.world.console.warn(format!(
                 "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
             ));

@@ -63,11 +63,11 @@ fn the_last_lines_say_how_to_install_what_was_made() {
 
     pip, from the find-links page:
 
-        pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        pip install --no-index --find-links file://[out]/local-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
 
     uv, from the find-links page:
 
-        uv pip install --no-index --find-links file://[out]/local-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
+        uv pip install --no-index --find-links file://[out]/local-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'
     ");
 }
 
@@ -105,7 +105,7 @@ fn pip_installs_every_set_over_http() {
 #[test]
 fn pip_installs_every_set_from_the_one_page_and_it_passes_its_own_tests() {
     for set in sets() {
-        let page = set.place().join("index.html");
+        let page = set.place().join("dist/index.html");
         let python = pip(set, "page", &["--no-index", "--find-links", text(&page)]);
         check(set, &python);
         if set.name == published::odd().name {

@@ -210,10 +210,12 @@ fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
         let entry = entry?;
         let name = entry.path().strip_prefix(dist).unwrap_or(dist);
         let name = name.to_string_lossy().replace('\\', "/");
-        // `index` writes a `.metadata` file (PEP 658) beside each wheel. It belongs to that wheel
-        // and may be replaced with it.
+        // `index` writes a `.metadata` file (PEP 658) beside each wheel, and the page for
+        // `--find-links` beside the packages. They belong to those packages and may be replaced with
+        // them.
         let package = name.strip_suffix(".metadata").unwrap_or(&name);
-        if !entry.file_type().is_dir() && !wanted.contains(package) {
+        let is_page = entry.file_name() == "index.html";
+        if !entry.file_type().is_dir() && !is_page && !wanted.contains(package) {
             stale.push(name);
         }
     }
@@ -314,6 +316,7 @@ mod tests {
         assert!(refused.ends_with("holds 1 files that are not of this set, first `old-1.0.whl`"));
         fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
         write(&dist.join("gfx/b.whl.metadata"), "b");
+        write(&dist.join("index.html"), "a.whl");
         check_existing(&dist, &names).unwrap();
         #[cfg(unix)]
         {

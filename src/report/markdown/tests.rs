@@ -58,7 +58,7 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     - **Commit**: [<code>89553ce3746eda74ade42557470d25e37c91b6f0</code>](https://github.com/ROCm/TheRock/commit/89553ce3746eda74ade42557470d25e37c91b6f0)
     - **Targets**: <code>gfx942</code> <code>gfx1100</code>
     - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
-    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html>
 
     ### Install
 
@@ -79,13 +79,13 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     pip, from the find-links page:
 
     ```sh
-    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
     ```
 
     uv, from the find-links page:
 
     ```sh
-    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
+    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
     ```
 
     </details>
@@ -107,13 +107,13 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     pip, from the find-links page:
 
     ```sh
-    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
     ```
 
     uv, from the find-links page:
 
     ```sh
-    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
+    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
     ```
 
     </details>
@@ -196,7 +196,7 @@ fn nothing_known_is_nothing_said() {
     ## ROCm Python packages
 
     - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
-    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html>
     ");
 }
 
@@ -257,13 +257,13 @@ fn findings_coverage_and_changes_have_their_tables() {
     pip, from the find-links page:
 
     ```sh
-    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
+    pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
     ```
 
     uv, from the find-links page:
 
     ```sh
-    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/index.html 'rocm==7.13.0.dev0+ab'
+    uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
     ```
 
     <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
@@ -311,7 +311,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     ❌ **check: 1 error, 1 warning**
 
     - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
-    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/index.html>
+    - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html>
     ");
 }
 

@@ -35,7 +35,7 @@ fn the_pages_of_a_set_and_the_order_in_which_they_may_appear() {
     Project simple/_json/rocm-sdk-core/index.json ("simple/_json/rocm-sdk-core/"): application/vnd.pypi.simple.v1+json
     Root simple/index.html ("simple/"): text/html; charset=utf-8
     Root simple/_json/index.json ("simple/_json/"): application/vnd.pypi.simple.v1+json
-    Root index.html ("./"): text/html; charset=utf-8
+    Root dist/index.html ("dist/"): text/html; charset=utf-8
     Root SHA256SUMS ("-"): text/plain; charset=utf-8
     Whole set.json ("-"): application/json
     "#);
@@ -189,7 +189,55 @@ fn main_of(page: &str) -> &str {
 }
 
 fn page_of(set: &SetJson) -> String {
-    find_links_page(&set.views()[0], set)
+    find_links_page(&set.views()[0], set, set.layout())
+}
+
+#[test]
+fn a_link_goes_up_no_further_than_it_must() {
+    let links = [
+        link("simple/a/", "dist/a+b.whl"),
+        link("dist/", "dist/a.whl"),
+        link("dist/gfx1/", "dist/a.whl"),
+        link("dist/gfx1/", "dist/gfx1/a.whl"),
+        link("gfx1/simple/a/", "gfx1/a.whl"),
+        link("dist/", "a.whl"),
+        link("", "dist/a.whl"),
+        link("", "a:b.whl"),
+    ];
+    insta::assert_snapshot!(links.join("\n"), @"
+    ../../dist/a%2Bb.whl
+    a.whl
+    ../a.whl
+    a.whl
+    ../../a.whl
+    ../a.whl
+    dist/a.whl
+    a%3Ab.whl
+    ");
+}
+
+#[test]
+fn files_in_both_layouts_are_on_the_page_of_each() {
+    let mut set = samples::set();
+    let other = SetFile {
+        path: "torch-2.9.0-py3-none-any.whl".into(),
+        ..samples::file("", "torch", "2.9.0")
+    };
+    set.files.push(other);
+    assert_eq!(set.layout(), Layout::Dist);
+    let pages = ["dist/index.html", "index.html", "simple/torch/index.html"];
+    let all = rendered(&set);
+    let lines = pages.map(|path| {
+        let (_, body) = all.iter().find(|(it, _)| it == path).unwrap();
+        let links = links::html_links(body).into_iter();
+        let links = links.map(|link| link.href.split('#').next().unwrap().to_owned());
+        format!("{path}: {}", links.collect::<Vec<_>>().join(" "))
+    });
+    insta::assert_snapshot!(lines.join("\n"), @"
+    dist/index.html: rocm-7.13.0.dev0%2Bab.tar.gz rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl ../torch-2.9.0-py3-none-any.whl
+    index.html: dist/rocm-7.13.0.dev0%2Bab.tar.gz dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl torch-2.9.0-py3-none-any.whl
+    simple/torch/index.html: ../../torch-2.9.0-py3-none-any.whl
+    ");
 }
 
 proptest::proptest! {
@@ -310,8 +358,8 @@ fn every_file_is_linked_from_one_page() {
     </header>
     <main>
     <ul>
-    <li><a href="dist/rocm-7.13.0.dev0%2Bab.tar.gz#sha256=4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24" data-size="1234567">rocm-7.13.0.dev0+ab.tar.gz</a> <span>1.18 MiB</span></li>
-    <li><a href="dist/rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> <span>1.18 MiB</span></li>
+    <li><a href="rocm-7.13.0.dev0%2Bab.tar.gz#sha256=4b418a8fb07082923c45ba6b276c44f6e14bd90445bf1cbc07a0143c75ca2c24" data-size="1234567">rocm-7.13.0.dev0+ab.tar.gz</a> <span>1.18 MiB</span></li>
+    <li><a href="rocm_sdk_core-7.13.0.dev0%2Bab-py3-none-linux_x86_64.whl#sha256=e63c597381d45812a09f6d8d38cbb7a430eab2b97f8fef52db3e61d4e04e59fb" data-core-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-dist-info-metadata="sha256=9b38c883745f422282edb55105a77c628a65790c7aa1afbb7165001bb76af2ae" data-size="1234567">rocm_sdk_core-7.13.0.dev0+ab-py3-none-linux_x86_64.whl</a> <span>1.18 MiB</span></li>
     </ul>
     </main>
     </body>

@@ -88,8 +88,8 @@ fn files_go_before_sidecars_pages_and_roots() {
     new       2.15 KiB  simple/  (text/html; charset=utf-8; no-cache)
     new          142 B  simple/_json/index.json  (application/vnd.pypi.simple.v1+json; no-cache)
     new          142 B  simple/_json/  (application/vnd.pypi.simple.v1+json; no-cache)
-    new       2.59 KiB  index.html  (text/html; charset=utf-8; no-cache)
-    new       2.59 KiB  ./  (text/html; charset=utf-8; no-cache)
+    new       2.58 KiB  dist/index.html  (text/html; charset=utf-8; no-cache)
+    new       2.58 KiB  dist/  (text/html; charset=utf-8; no-cache)
     new          344 B  SHA256SUMS  (text/plain; charset=utf-8; no-cache)
     18 new (1.20 GiB), 0 to replace (0 B), 0 there already (0 B), 0 refused (0 B)
     ");

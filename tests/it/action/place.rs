@@ -58,7 +58,7 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
       "bucket": "therock-ci-artifacts",
       "set-url": "s3://therock-ci-artifacts/7-windows/python/",
       "index-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/simple/",
-      "find-links-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/index.html",
+      "find-links-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/dist/index.html",
       "region": "us-east-2",
       "role": "arn:aws:iam::692859939525:role/therock-ci",
       "credentials": "role"
@@ -69,7 +69,7 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
     therock-ci-artifacts
     s3://therock-ci-artifacts/7-windows/python/
     https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/simple/
-    https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/index.html
+    https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/dist/index.html
     us-east-2
     arn:aws:iam::692859939525:role/therock-ci
     role

@@ -234,5 +234,5 @@ fn a_set_that_the_rock_made_is_uploaded() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     let dist = place.path().join("1-linux/python/dist");
-    assert_eq!(fs_err::read_dir(dist).unwrap().count(), 15);
+    assert_eq!(fs_err::read_dir(dist).unwrap().count(), 16);
 }

@@ -72,7 +72,7 @@ fn a_web_server_is_read_whatever_its_manners() {
 fn every_address_of_a_set_leads_to_it() {
     for set in sets() {
         let server = Server::start(&set.place(), Manner::Ranges);
-        for page in ["simple/", "simple", "set.json", "index.html"] {
+        for page in ["simple/", "simple", "set.json", "dist/index.html"] {
             let (code, _, stderr) = checked(&format!("{}{page}", server.url), &[]);
             assert_eq!((code, stderr), (0, clean(set)), "{page}");
         }

@@ -7,7 +7,7 @@ use crate::{fetch::Fixture, support::published::sets};
 
 fn names(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> = contents(directory).into_keys().collect();
-    names.retain(|name| !name.contains(".metadata"));
+    names.retain(|name| !name.contains(".metadata") && name != "index.html");
     names
 }
 

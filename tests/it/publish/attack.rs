@@ -152,7 +152,10 @@ fn hidden_files_directories_and_strangers_are_not_published() {
     let expected = wheels
         .iter()
         .flat_map(|name| [name.clone(), format!("{name}.metadata")]);
+    let expected = std::iter::once("index.html".to_owned()).chain(expected);
     assert_eq!(dist, expected.collect::<Vec<String>>());
+    let page = bench.path("out/local-linux/python/dist/index.html");
+    assert_ne!(fs_err::read_to_string(page).unwrap(), "stale");
 }
 
 #[test]

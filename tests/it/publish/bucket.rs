@@ -316,7 +316,7 @@ fn of_two_writers_at_once_neither_loses_a_package() {
             "simple/index.html",
             "simple/",
             "simple/_json/",
-            "index.html",
+            "dist/index.html",
         ] {
             let page = text(&store, page);
             let page = page.replace('_', "-");

@@ -6,7 +6,7 @@ use rocwheel::{
     commands::World,
     console::{Console, Options},
     error::{Result, Stop},
-    set::{Identity, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
+    set::{Identity, Layout, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
     store::Store,
 };
 
@@ -71,9 +71,14 @@ fn uv_installs(bench: &Bench, arguments: &[&str]) {
     fs_err::remove_dir_all(place).unwrap();
 }
 
-/// Every form that is for people, from one address that ends in `/`.
+/// Every form that is for people, from the address of a set with its files in `dist/`.
 pub(crate) fn every_form_installs(bench: &Bench, base: &str) {
-    let (index, page) = (format!("{base}simple/"), format!("{base}index.html"));
+    every_form_of_layout(bench, base, "dist/");
+}
+
+/// Every form, from an address that ends in `/`; the files are in this directory below it.
+fn every_form_of_layout(bench: &Bench, base: &str, files: &str) {
+    let (index, page) = (format!("{base}simple/"), format!("{base}{files}index.html"));
     pip_downloads(bench, &["--index-url", &index]);
     pip_downloads(bench, &["--no-index", "--find-links", &page]);
     uv_installs(bench, &["--default-index", &index]);
@@ -97,7 +102,7 @@ fn an_index_among_its_packages_installs_too() {
     let bench = Bench::new();
     wheels(&bench.root);
     let index = rocwheel(&["index", "--no-check", &bench.path("dist")]).ok();
-    every_form_installs(&bench, index.trim().strip_suffix("simple/").unwrap());
+    every_form_of_layout(&bench, index.trim().strip_suffix("simple/").unwrap(), "");
 }
 
 #[test]
@@ -149,6 +154,7 @@ pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<Publish
     let set = LocalSet::read(&bench.root, &world)?;
     let options = UploadOptions {
         is_part: false,
+        layout: Layout::Dist,
         overwrite: false,
         is_dry_run: false,
     };
@@ -176,7 +182,7 @@ fn resolving_takes_metadata_and_no_wheel() {
     let server = Server::start(Site::Keys(published_in_memory(&bench)));
     let (python, target) = (tool("python"), bench.path("nowhere"));
     let python = python.to_str().unwrap();
-    let page = format!("{}42-linux/python/index.html", server.url);
+    let page = format!("{}42-linux/python/dist/index.html", server.url);
     let index = format!("{}42-linux/python/simple/", server.url);
     let wanted = wanted();
     for source in [["--index-url", &index], ["--find-links", &page]] {
@@ -283,4 +289,38 @@ fn in_environment(environment: &str, line: &str) -> Outcome {
         .env("PATH", path)
         .env("VIRTUAL_ENV", environment);
     Outcome::of(command.output().unwrap())
+}
+
+/// The layout that TheRock's uploader uses: the files beside `simple/`.
+#[test]
+fn a_flat_upload_installs_and_changes_nothing_the_second_time() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let (from, to) = (bench.path(""), bench.path("out"));
+    let upload = |more: &[&str]| {
+        let line = ["upload", "--packages-dir", &from, "--output-dir", &to];
+        let flat = [
+            "--run-id=42",
+            "--bucket=mine",
+            "--platform=linux",
+            "--multi-target",
+        ];
+        let flat = [&flat[..], &["--layout", "flat", "--no-check"], more].concat();
+        rocwheel(&[&line[..], &flat].concat()).ok()
+    };
+    let index = upload(&[]);
+    every_form_of_layout(&bench, index.trim().strip_suffix("simple/").unwrap(), "");
+    let place = bench.root.join("out/42-linux/python");
+    let there = super::tree(&place);
+    assert!(
+        there.contains(&format!("rocm_sdk_core-{VERSION}-py3-none-any.whl")),
+        "{there:?}"
+    );
+    assert!(!place.join("dist").exists());
+    let again = upload(&["--dry-run"]);
+    assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
+    let index = ["index", "--no-check", "--dry-run", place.to_str().unwrap()];
+    let changes = rocwheel(&index).ok();
+    let pages = changes.lines().filter(|line| line.contains(".html"));
+    assert_eq!(pages.count(), 0, "{changes}");
 }

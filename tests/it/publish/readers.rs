@@ -80,7 +80,7 @@ fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
     for (number, version) in PIPS.into_iter().enumerate() {
         let bases = [&keys_base, &files, &directory.url].into_iter().enumerate();
         for (_, base) in bases.filter(|(at, _)| long::is_on() || (at + number) % 3 == 2) {
-            let (index, page) = (format!("{base}simple/"), format!("{base}index.html"));
+            let (index, page) = (format!("{base}simple/"), format!("{base}dist/index.html"));
             for source in [
                 &["--index-url", &index][..],
                 &["--no-index", "--find-links", &page],
@@ -117,7 +117,7 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
     );
     again.ok();
     let base = index.trim().strip_suffix("simple/").unwrap().to_owned();
-    let (index, page) = (format!("{base}simple/"), format!("{base}index.html"));
+    let (index, page) = (format!("{base}simple/"), format!("{base}dist/index.html"));
     let place = bench.path("downloaded");
     let common = [
         "download",
@@ -228,7 +228,7 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
         for (family, other) in [("gfx94X-dcgpu", "gfx110x"), ("gfx110X-all", "gfx94x")] {
             let (index, page) = (
                 format!("{base}{family}/simple/"),
-                format!("{base}{family}/index.html"),
+                format!("{base}dist/{family}/index.html"),
             );
             for source in [
                 &["--index-url", &index][..],
@@ -252,7 +252,7 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
                 fs_err::remove_dir_all(&place).unwrap();
             }
         }
-        let page = fs_err::read_to_string(bench.path("index.html")).unwrap();
+        let page = fs_err::read_to_string(bench.path("dist/index.html")).unwrap();
         assert!(page.contains("href=\"gfx94X-dcgpu/index.html\""), "{page}");
     }
     // A family that is gone leaves no page behind.

@@ -68,7 +68,7 @@ fn an_upload_that_was_interrupted_is_completed() {
     let whole = tree(&bench.root.join("out"));
     for part in [
         "set.json",
-        "index.html",
+        "dist/index.html",
         "simple/rocm-sdk-core/index.html",
         "SHA256SUMS",
     ] {
@@ -193,11 +193,11 @@ fn every_object_has_its_type_and_its_cache_header() {
         })
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    "": text/html; charset=utf-8; no-cache
     "SHA256SUMS": text/plain; charset=utf-8; no-cache
+    "dist/": text/html; charset=utf-8; no-cache
+    "dist/index.html": text/html; charset=utf-8; no-cache
     "dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl": application/zip; public, max-age=31536000, immutable
     "dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata": text/plain; charset=utf-8; public, max-age=31536000, immutable
-    "index.html": text/html; charset=utf-8; no-cache
     "set.json": application/json; no-cache
     "simple/": text/html; charset=utf-8; no-cache
     "simple/_json/": application/vnd.pypi.simple.v1+json; no-cache

@@ -163,7 +163,7 @@ fn a_line_that_names_no_index_would_take_the_strangers() {
 fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
     let machine = Machine::new();
     let (root, server) = machine.serve_set();
-    let opened = ["", "index.html", "simple/", "simple/index.html"];
+    let opened = ["dist/", "dist/index.html", "simple/", "simple/index.html"];
     for opened in opened.into_iter().step_by(long::rounds(3, 1)) {
         let file = opened.trim_end_matches("index.html");
         let html = fs_err::read_to_string(root.join(file).join("index.html")).unwrap();

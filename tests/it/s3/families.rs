@@ -76,7 +76,7 @@ fn every_family_is_as_its_pages_promise_wherever_it_lies() {
         indexes["gfx94X-dcgpu"],
         format!("{real}/gfx94X-dcgpu/simple/")
     );
-    assert_eq!(output(&outputs, "package_find_links_url"), real);
+    assert_eq!(output(&outputs, "package_find_links_url"), real + "/dist");
     assert_eq!(output(&outputs, "kpack_split"), "false");
 
     let set = format!("s3://{bucket}/42-linux/python");

@@ -50,15 +50,15 @@ fn an_index_of_a_bucket_follows_its_packages() {
     replace   2.38 KiB  simple/
     replace      243 B  simple/_json/index.json
     replace      243 B  simple/_json/
-    replace   3.86 KiB  index.html
-    replace   3.86 KiB  ./
+    replace   3.84 KiB  dist/index.html
+    replace   3.84 KiB  dist/
     replace      980 B  SHA256SUMS
     replace   2.68 KiB  set.json
     25 changes
     ");
     let made = index(&desk, &KEYS, &[]);
     insta::assert_snapshot!(made.stderr, @"
-    warning: this server drops the pages of directories, such as `42-linux/python/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
+    warning: this server drops the pages of directories, such as `42-linux/python/dist/`: install with `--find-links http://HOST/BUCKET/42-linux/python/dist/index.html`
          Indexed 4 files, 3.92 KiB, of 4 projects
     ");
     insta::assert_snapshot!(made.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
@@ -84,7 +84,10 @@ fn an_index_of_a_bucket_follows_its_packages() {
         "http://127.0.0.1:{}/{}/42-linux/python",
         desk.port, desk.bucket
     );
-    let (place, page) = (desk.bench.path("downloaded"), format!("{base}/index.html"));
+    let (place, page) = (
+        desk.bench.path("downloaded"),
+        format!("{base}/dist/index.html"),
+    );
     let download = [
         "download",
         "--isolated",

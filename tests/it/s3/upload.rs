@@ -199,7 +199,7 @@ fn an_uploaded_set_installs_from_its_address() {
         Uploaded dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
         Uploaded dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
        Published 26 objects in s3://BUCKET/42-linux/python, 0 of them unchanged
-    warning: this server drops the pages of directories, such as `42-linux/python/`: install with `--find-links http://HOST/BUCKET/42-linux/python/index.html`
+    warning: this server drops the pages of directories, such as `42-linux/python/dist/`: install with `--find-links http://HOST/BUCKET/42-linux/python/dist/index.html`
     ");
     insta::assert_snapshot!(published.ok(), @"http://HOST/BUCKET/42-linux/python/simple/");
     let base = format!(
@@ -208,7 +208,11 @@ fn an_uploaded_set_installs_from_its_address() {
     );
     let place = desk.bench.path("downloaded");
     for source in [
-        ["--no-index", "--find-links", &format!("{base}/index.html")],
+        [
+            "--no-index",
+            "--find-links",
+            &format!("{base}/dist/index.html"),
+        ],
         [
             "--no-index",
             "--find-links",
