@@ -11,7 +11,7 @@ use super::{
     build::{self, BuildInputs},
     check,
     fetch::ChoiceArgs,
-    summary,
+    summary::PublisherSummary,
 };
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
@@ -25,12 +25,9 @@ use crate::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
-    report::{Forecast, LIMIT, PipelineAnswer, SummaryPage, Whereabouts},
+    report::{Forecast, PipelineAnswer},
     run::Run,
-    set::{
-        Layout, LocalSet, Places, PlannedUpload, PublishedUpload, SetJson, SetPlace, UploadOptions,
-        Urls,
-    },
+    set::{Layout, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
 };
 
 /// Run every step from artifacts to packages that pip and uv can install
@@ -56,17 +53,8 @@ pub struct PipelineArgs {
     /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
     layout: Layout,
-    /// Index for third-party dependencies; adds a second index to the install lines
-    #[arg(long, value_name = "URL")]
-    base_index: Option<Urls>,
-    /// Compare package sizes with this set: a directory or a `set.json`
-    #[arg(long, value_name = "SET")]
-    baseline: Option<PathBuf>,
-    /// Write the summary to this file
-    #[arg(long, value_name = "FILE")]
-    summary: Option<PathBuf>,
     #[command(flatten)]
-    steps: summary::Steps,
+    summary: PublisherSummary,
     #[command(flatten)]
     origin: OriginArgs,
     #[command(flatten, next_help_heading = "Build options")]
@@ -95,11 +83,9 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     );
     let report = args.check(&set, world).hint(hint)?;
     let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, world)?;
-    let earlier = args.earlier(world)?;
-    let page = args.page(&set, Some(&urls), &report, earlier.as_ref());
-    args.tell(&page, world)?;
-    let outputs = args.steps.github_output.as_deref();
-    summary::append_outputs(outputs, &set, Some(&urls), world)?;
+    let (summary, earlier) = (&args.summary, args.summary.earlier(world)?);
+    let page = summary.page(&set, Some(&urls), Some(&report), earlier.as_ref());
+    summary.tell(&page, world)?;
     world.console.answer(&PipelineAnswer(page))
 }
 
@@ -168,43 +154,9 @@ impl PipelineArgs {
         let report = check::look(&self.packages(), &AccessArgs::default(), &policy, world)?;
         let verdict = policy.verdict(&report);
         if verdict.is_err() {
-            let earlier = self.earlier(world)?;
-            let page = self.page(&set.document, None, &report, earlier.as_ref());
-            self.tell(&page, world)?;
+            self.summary.refuse(&set.document, &report, world)?;
         }
         verdict.map(|()| report)
-    }
-
-    fn earlier(&self, world: &World) -> Result<Option<SetJson>> {
-        let earlier = self.baseline.as_deref();
-        let earlier = earlier.map(|place| summary::local_document(place, world));
-        earlier.transpose()
-    }
-
-    fn page<'a>(
-        &'a self,
-        set: &'a SetJson,
-        urls: Option<&'a Urls>,
-        report: &'a Report,
-        earlier: Option<&'a SetJson>,
-    ) -> SummaryPage<'a> {
-        let base = self.base_index.as_ref();
-        SummaryPage {
-            set,
-            whereabouts: urls.map_or(Whereabouts::Nowhere, |set| {
-                Whereabouts::Published(Places { set, base })
-            }),
-            server: &self.steps.server,
-            report: Some(report),
-            earlier,
-        }
-    }
-
-    fn tell(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
-        if let Some(file) = &self.summary {
-            fs_err::write(file, page.render(LIMIT))?;
-        }
-        self.steps.page(page, world)
     }
 }
 

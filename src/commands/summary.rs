@@ -85,10 +85,14 @@ pub struct SummaryArgs {
 pub struct Steps {
     /// Append the summary to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
-    pub step_summary: Option<PathBuf>,
+    step_summary: Option<PathBuf>,
+    /// With a step summary, append the same to `job_summary.md` in this directory, where a later
+    /// step of TheRock's workflows reads it
+    #[arg(long, value_name = "DIR", env = "RUNNER_TEMP")]
+    runner_temp: Option<PathBuf>,
     /// Append step outputs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    pub github_output: Option<PathBuf>,
+    github_output: Option<PathBuf>,
     /// GitHub server URL, for links to runs and commits
     #[arg(
         long,
@@ -96,7 +100,26 @@ pub struct Steps {
         env = "GITHUB_SERVER_URL",
         default_value = "https://github.com"
     )]
-    pub server: String,
+    server: String,
+}
+
+/// What a command that publishes says about the set: the same as `summary` says about it later.
+#[derive(Debug, clap::Args)]
+pub struct PublisherSummary {
+    /// Index for third-party dependencies; adds a second index to the install lines
+    #[arg(long, value_name = "URL")]
+    base_index: Option<Urls>,
+    /// Compare package sizes with this set: a directory or a `set.json`
+    #[arg(long, value_name = "SET")]
+    baseline: Option<PathBuf>,
+    /// Write the summary to this file
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+    /// Write no job summary, because a later step runs `summary`
+    #[arg(long)]
+    no_summary: bool,
+    #[command(flatten)]
+    steps: Steps,
 }
 
 pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
@@ -253,9 +276,62 @@ impl SummaryArgs {
     }
 }
 
+impl PublisherSummary {
+    /// The set to compare with.
+    pub fn earlier(&self, world: &World) -> Result<Option<SetJson>> {
+        let earlier = self.baseline.as_deref();
+        earlier
+            .map(|place| local_document(place, world))
+            .transpose()
+    }
+
+    /// The page about a set at these addresses. `None` if it was not published.
+    pub fn page<'a>(
+        &'a self,
+        set: &'a SetJson,
+        urls: Option<&'a Urls>,
+        report: Option<&'a Report>,
+        earlier: Option<&'a SetJson>,
+    ) -> SummaryPage<'a> {
+        let base = self.base_index.as_ref();
+        SummaryPage {
+            set,
+            whereabouts: urls.map_or(Whereabouts::Nowhere, |set| {
+                Whereabouts::Published(Places { set, base })
+            }),
+            server: &self.steps.server,
+            report,
+            earlier,
+        }
+    }
+
+    /// Writes the summary and the outputs of a published set.
+    pub fn tell(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
+        self.write(page, world)?;
+        let outputs = self.steps.github_output.as_deref();
+        append_outputs(outputs, page.set, page.urls(), world)
+    }
+
+    /// Writes the summary of a set that was not published.
+    pub fn refuse(&self, set: &SetJson, report: &Report, world: &World) -> Result<()> {
+        let earlier = self.earlier(world)?;
+        self.write(&self.page(set, None, Some(report), earlier.as_ref()), world)
+    }
+
+    fn write(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
+        if let Some(file) = &self.summary {
+            fs::write(file, page.render(LIMIT))?;
+        }
+        if self.no_summary {
+            return Ok(());
+        }
+        self.steps.page(page, world)
+    }
+}
+
 impl Steps {
     /// Appends a page to the summary of the step, if there is a file for it.
-    pub fn page(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
+    fn page(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         let Some(file) = &self.step_summary else {
             return Ok(());
         };
@@ -267,13 +343,22 @@ impl Steps {
             let problem = "the job summary is full, and has none of the packages";
             world.console.warn(problem);
         }
-        append(file, &text)
+        append(file, &text)?;
+        let Some(directory) = &self.runner_temp else {
+            return Ok(());
+        };
+        // The packages are published, and the page is written: no copy of it is worth a failure.
+        if let Err(error) = append(&directory.join("job_summary.md"), &text) {
+            let problem = format!("the summary is not in `job_summary.md`: {error:#}");
+            world.console.warn(problem);
+        }
+        Ok(())
     }
 }
 
 /// Appends the step outputs of a set, if there is a file for them. Warns if the document of the set
 /// was too long and was left out.
-pub fn append_outputs(
+fn append_outputs(
     file: Option<&Path>,
     set: &SetJson,
     urls: Option<&Urls>,

@@ -7,13 +7,15 @@ use clap::ArgGroup;
 use super::{
     World,
     args::{AccessArgs, GitHubArgs, RunArgs},
-    check, summary,
+    check,
+    summary::PublisherSummary,
 };
 use crate::{
+    check::Report,
     error::{Hint as _, Result, Stop, anyhow},
     location::Location,
     run::{ArtifactGroup, Run, RunId},
-    set::{Identity, Layout, LocalSet, PlannedUpload, SetPlace, UploadOptions},
+    set::{Identity, Layout, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
 };
 
 /// Publish a package set and its index to the place of its run
@@ -66,9 +68,8 @@ pub struct UploadArgs {
     /// Print what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
+    #[command(flatten)]
+    summary: PublisherSummary,
     /// Publish without checking the set
     #[arg(long, help_heading = "Check options")]
     no_check: bool,
@@ -85,12 +86,7 @@ pub struct UploadArgs {
 pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let run = args.resolve(world)?;
     let destination = args.destination(&run, &world.stop)?;
-    if !args.no_check {
-        let mut policy = args.policy.clone();
-        policy.is_part = args.part;
-        let access = AccessArgs::default();
-        check::gate(&args.packages_dir, &access, &policy, world)?;
-    }
+    let report = args.check(world)?;
     let set = LocalSet::read(&args.packages_dir, world)?;
     if !args.no_check {
         set.ensure_as_described(false)?;
@@ -110,8 +106,7 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     if args.part {
         return Ok(());
     }
-    let outputs = args.github_output.as_deref();
-    summary::append_outputs(outputs, &published.set, Some(&published.urls), world)?;
+    args.tell(&published, report.as_ref(), world)?;
     world.console.answer(&published)
 }
 
@@ -128,6 +123,36 @@ impl UploadArgs {
             None => &self.run,
         };
         args.resolve(reference, &self.github, world)
+    }
+
+    /// Checks the set. If it has errors, writes a summary that says so, and fails.
+    fn check(&self, world: &World) -> Result<Option<Report>> {
+        if self.no_check {
+            return Ok(None);
+        }
+        let mut policy = self.policy.clone();
+        policy.is_part = self.part;
+        let report = check::look(&self.packages_dir, &AccessArgs::default(), &policy, world)?;
+        let verdict = policy.verdict(&report);
+        if verdict.is_err() && !self.part && !self.dry_run {
+            // A set can be so broken that nothing more is known of it than its findings.
+            if let Ok(set) = LocalSet::read(&self.packages_dir, &world.quiet()) {
+                self.summary.refuse(&set.document, &report, world)?;
+            }
+        }
+        verdict.map(|()| Some(report))
+    }
+
+    fn tell(
+        &self,
+        published: &PublishedUpload,
+        report: Option<&Report>,
+        world: &World,
+    ) -> Result<()> {
+        let (set, urls) = (&published.set, Some(&published.urls));
+        let earlier = self.summary.earlier(world)?;
+        let page = self.summary.page(set, urls, report, earlier.as_ref());
+        self.summary.tell(&page, world)
     }
 
     /// The identity of the set: what its packages say, completed from the arguments and the run.

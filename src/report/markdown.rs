@@ -10,7 +10,7 @@ use crate::{
     check::Report,
     error::Invalid,
     run::{ArtifactGroup, Platform, Repository, RunId},
-    set::{Choice, Identity, Places, SetJson, install},
+    set::{Choice, Identity, Places, SetJson, Urls, install},
     target::{Scope, Target, TargetTable},
 };
 
@@ -69,8 +69,7 @@ impl<'a> SummaryPage<'a> {
             text += &install;
         }
         let left = limit.saturating_sub(text.len());
-        let urls = self.places().map(|places| places.set);
-        match packages(self.set, urls, self.earlier, left).as_str() {
+        match packages(self.set, self.urls(), self.earlier, left).as_str() {
             "" => String::new(),
             packages => text + packages,
         }
@@ -137,6 +136,11 @@ impl<'a> SummaryPage<'a> {
             row("Find-links", format!("<{}>", places.set.find_links()));
         }
         rows
+    }
+
+    /// The addresses of the set, if it is published.
+    pub fn urls(&self) -> Option<&'a Urls> {
+        self.places().map(|places| places.set)
     }
 
     pub(super) fn places(&self) -> Option<Places<'a>> {

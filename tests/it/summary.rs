@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::support::{
     place::copy_files,
-    program::{Outcome, rocwheel},
+    program::{Outcome, command, rocwheel},
     published::{self, sets},
 };
 
@@ -247,4 +247,118 @@ fn what_cannot_be_told_is_said_in_words() {
 
     For more information, try '--help'.
     "#);
+}
+
+/// The files of a step, in a directory of its own.
+struct Step {
+    directory: tempfile::TempDir,
+}
+
+impl Step {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory }
+    }
+
+    fn path(&self, name: &str) -> String {
+        text(&self.directory.path().join(name))
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        fs_err::read_to_string(self.path(name)).ok()
+    }
+
+    /// Runs a command as a step of a workflow.
+    fn run(&self, arguments: &[&str]) -> Outcome {
+        let mut command = command();
+        command.args(arguments);
+        command.env("GITHUB_STEP_SUMMARY", self.path("step.md"));
+        command.env("GITHUB_OUTPUT", self.path("outputs"));
+        command.env("RUNNER_TEMP", self.path(""));
+        Outcome::of(command.output().unwrap())
+    }
+}
+
+#[test]
+fn an_upload_says_what_summary_says_about_the_published_set() {
+    for set in sets() {
+        let (uploaded, again) = (Step::new(), Step::new());
+        let (packages, to) = (text(&set.root().join("packages")), uploaded.path("to"));
+        let upload = ["upload", "--packages-dir", &packages, "--multi-target"];
+        let upload = [&upload[..], &["--output-dir", &to]].concat();
+        uploaded.run(&upload).ok();
+        let page = uploaded.read("step.md").unwrap();
+        assert!(page.contains("✅ **check: nothing found**"), "{page}");
+        assert_eq!(uploaded.read("job_summary.md").unwrap(), page);
+
+        let place = format!("{to}/local-linux/python");
+        again.run(&["summary", &place, "--check"]).ok();
+        assert_eq!(again.read("step.md").unwrap(), page);
+        assert_eq!(again.read("job_summary.md").unwrap(), page);
+        assert_eq!(again.read("outputs"), uploaded.read("outputs"));
+
+        // Each step of a job appends to the same file.
+        uploaded.run(&upload).ok();
+        assert_eq!(uploaded.read("job_summary.md").unwrap(), page.repeat(2));
+
+        let silent = Step::new();
+        silent.run(&[&upload[..], &["--no-summary"]].concat()).ok();
+        assert_eq!(
+            (silent.read("step.md"), silent.read("job_summary.md")),
+            (None, None)
+        );
+        assert_eq!(
+            silent.read("outputs"),
+            uploaded
+                .read("outputs")
+                .map(|it| it[..it.len() / 2].to_owned())
+        );
+        let told = Step::new();
+        told.run(&[&upload[..], &["--dry-run"]].concat()).ok();
+        assert_eq!((told.read("step.md"), told.read("outputs")), (None, None));
+    }
+}
+
+#[test]
+fn a_set_that_upload_refuses_has_a_summary_and_no_outputs() {
+    let step = Step::new();
+    let packages = step.directory.path().join("packages");
+    fs_err::create_dir_all(packages.join("dist")).unwrap();
+    copy_files(&published::sample().dist(), &packages.join("dist"));
+    let core = "rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl";
+    fs_err::remove_file(packages.join("dist").join(core)).unwrap();
+    let (from, to) = (text(&packages), step.path("to"));
+    let upload = [
+        "upload",
+        "--packages-dir",
+        &from,
+        "--multi-target",
+        "--output-dir",
+        &to,
+    ];
+    assert_eq!(step.run(&upload).code, 1);
+    let page = step.read("job_summary.md").unwrap();
+    assert!(page.contains("Nothing was published."), "{page}");
+    assert!(!page.contains("pip install"), "{page}");
+    assert_eq!(step.read("outputs"), None);
+}
+
+#[test]
+fn a_directory_of_the_runner_that_is_not_there_costs_only_the_copy() {
+    let step = Step::new();
+    let from = text(&published::sample().root().join("packages"));
+    let (to, none) = (step.path("to"), step.path("none"));
+    let upload = [
+        "upload",
+        "--packages-dir",
+        &from,
+        "--multi-target",
+        "--output-dir",
+        &to,
+    ];
+    let outcome = step.run(&[&upload[..], &["--runner-temp", &none]].concat());
+    let said = "warning: the summary is not in `job_summary.md`";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    outcome.ok();
+    assert!(step.read("step.md").is_some());
 }
