@@ -126,6 +126,9 @@ impl PlaceReport {
             ("package-find-links-url", self.find_links_url.clone()),
             ("aws-region", self.region.clone().unwrap_or_default()),
             ("iam-role", self.role.clone().unwrap_or_default()),
+            // TheRock's names.
+            ("aws_region", self.region.clone().unwrap_or_default()),
+            ("iam_role", self.role.clone().unwrap_or_default()),
             ("credentials", self.credentials.to_string()),
         ]
     }

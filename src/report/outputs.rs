@@ -18,7 +18,7 @@ const DOCUMENT: &str = "set-json";
 /// A longer document is left out. This leaves enough room for the other outputs.
 const LONGEST_DOCUMENT: usize = LIMIT * 9 / 10;
 
-/// The outputs for a set, by name: ours, then those that TheRock's uploader writes. Addresses are
+/// The outputs for a set, by name: ours, then those that jobs of TheRock read. Addresses are
 /// empty if the set is not published.
 ///
 /// If a set has a directory for each family, the index at its top has no `rocm`. The outputs then
@@ -26,7 +26,11 @@ const LONGEST_DOCUMENT: usize = LIMIT * 9 / 10;
 pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
     let families = set.families();
     let split = (!set.device_targets().is_empty()).to_string();
+    // In TheRock it does not say whether there are device wheels, but what the address is: of a page
+    // that serves every family, so that later jobs use it as it is.
+    let is_for_all = families.is_empty() && !urls.is_some_and(Urls::is_of_family);
     let version = set.identity.version.as_ref().map(ToString::to_string);
+    let version = version.unwrap_or_default();
     let document = set.compact();
     let is_short = units(&document) <= LONGEST_DOCUMENT;
     let main = match families.as_slice() {
@@ -54,15 +58,17 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
         ("package-find-links-url", of_main(Urls::find_links)),
         ("family-index-urls", indexes),
         ("family-find-links-urls", pages),
-        ("kpack-split", split.clone()),
-        ("version", version.unwrap_or_default()),
+        ("kpack-split", split),
+        ("version", version.clone()),
         ("targets", set.identity.targets.iter().join(",")),
         (
             DOCUMENT,
             Some(document).filter(|_| is_short).unwrap_or_default(),
         ),
+        ("package_index_url", of_main(Urls::index)),
         ("package_find_links_url", theirs),
-        ("kpack_split", split),
+        ("kpack_split", is_for_all.to_string()),
+        ("rocm_package_version", version),
     ]
 }
 
@@ -142,8 +148,10 @@ mod tests {
         version=7.13.0.dev0+ab
         targets=gfx942,gfx1100
         set-json={"schema":1,"repository":"ROCm/TheRock","run-id":"21440027240","platform":"linux","commit"
+        package_index_url=https://bucket.s3.amazonaws.com/1-linux/python/simple/
         package_find_links_url=https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html
         kpack_split=true
+        rocm_package_version=7.13.0.dev0+ab
         "#);
     }
 
@@ -152,6 +160,34 @@ mod tests {
         let outputs = of(set, urls).into_iter();
         let mut named = outputs.filter(|(other, _)| *other == name);
         named.next().unwrap().1
+    }
+
+    /// What later jobs of TheRock make of the outputs (spec: the address as it is if `kpack_split`,
+    /// else that of their family below it).
+    #[test]
+    fn kpack_split_says_what_the_address_is() {
+        let urls = |text: &str| text.parse::<Urls>().unwrap();
+        let all = urls("https://host/1-linux/python/");
+        let of_group = urls("https://host/1-linux/python/gfx94X-dcgpu/");
+        let (kpack, legacy) = (samples::document(), samples::document_of(&["rocm"]));
+        assert!(legacy.device_targets().is_empty());
+        let families = samples::document_of_families(&["gfx94X-dcgpu"]);
+        let rows = [
+            (&kpack, &all, "true"),
+            (&legacy, &all, "true"),
+            (&families, &all, "false"),
+            (&kpack, &of_group, "false"),
+            (&legacy, &of_group, "false"),
+        ];
+        for (set, urls, expected) in rows {
+            assert_eq!(value(set, Some(urls), "kpack_split"), expected, "{urls}");
+            let page = value(set, Some(urls), "package_find_links_url");
+            assert_eq!(
+                page.ends_with("/index.html"),
+                set.families().is_empty(),
+                "{page}"
+            );
+        }
     }
 
     const ADDRESSES: [&str; 5] = [

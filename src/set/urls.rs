@@ -85,6 +85,14 @@ impl Urls {
         }
     }
 
+    /// Whether the set is that of one family among the sets of a run:
+    /// `https://host/1-linux/python/gfx94X-dcgpu/`.
+    pub fn is_of_family(&self) -> bool {
+        let mut segments = self.set.trim_end_matches('/').rsplit('/');
+        let is_family = |name: &str| name.parse::<ArtifactGroup>().is_ok();
+        segments.next().is_some_and(is_family) && segments.next() == Some("python")
+    }
+
     /// The URL of a file or page, by its path relative to the set.
     pub fn path(&self, path: &str) -> String {
         format!("{}{}", self.set, encode_path(path))

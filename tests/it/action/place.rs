@@ -72,6 +72,8 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
     https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/dist/index.html
     us-east-2
     arn:aws:iam::692859939525:role/therock-ci
+    us-east-2
+    arn:aws:iam::692859939525:role/therock-ci
     role
     ");
 }
