@@ -22,7 +22,7 @@ use crate::{
     error::{Context as _, Hint as _, Result, Secret, Stop},
     github::{ApiSettings, ApiUrl, GitHub, WaitPolicy},
     location::{Bucket, Location},
-    run::{Environment, Platform, Repository, Run, RunContext, RunReference},
+    run::{Environment, Event, Platform, Repository, Run, RunContext, RunReference},
     set::{NamedPlace, SetPlace},
     store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
     version::ReleaseType,
@@ -157,14 +157,19 @@ impl RunArgs {
     /// place depends on it. It does so also for outputs in a local directory, so that all commands
     /// find them under the same key.
     pub fn resolve(&self, run: &RunReference, github: &GitHubArgs, world: &World) -> Result<Run> {
-        self.context()?.resolve(run, self.platform(), |repository| {
+        let context = self.context()?;
+        let resolved = context.resolve(run, self.platform(), |repository| {
             let settings = github.settings(run.server.as_deref())?;
             let announce = |text: &str| world.console.note(text);
             let github = GitHub::connect(settings, world.stop.clone(), announce)?;
             let answer = github.run(repository, &run.id);
             let answer = answer.hint("pass `--bucket` to say where its outputs are")?;
             Ok(answer.facts)
-        })
+        })?;
+        for assumption in &resolved.assumed {
+            world.console.note(format!("assumed that {assumption}"));
+        }
+        Ok(resolved)
     }
 
     /// The context that decides where runs keep their outputs.
@@ -180,19 +185,35 @@ impl RunArgs {
     }
 
     fn context_in(&self, variable: impl Fn(&str) -> Option<String>) -> Result<RunContext> {
-        let payload = self.args.event_path.as_ref();
-        let payload = payload.map(fs_err::read_to_string).transpose();
-        let payload = payload.hint("`--event-path` and `GITHUB_EVENT_PATH` name a file of JSON")?;
+        let payload = self.payload(&variable("GITHUB_EVENT_NAME").unwrap_or_default())?;
         let repository = self.args.repository.clone();
         let release_type = self.args.release_type;
         Ok(RunContext {
             // A bucket counts as chosen even if it comes from its environment variable, because
             // only users set that variable.
             bucket: self.args.bucket.clone(),
+            is_offline: false,
             repository: repository.filter(|_| self.is_flag("repository")),
             release_type: release_type.filter(|_| self.is_flag("release_type")),
             environment: Environment::parse(variable, payload.as_deref())?,
         })
+    }
+}
+
+impl RunArgs {
+    /// The description of the event that started this run. A file that only a variable names has to
+    /// be readable if the event may be of a fork. For other events a runner need not have the file.
+    fn payload(&self, event: &str) -> Result<Option<String>> {
+        let Some(path) = &self.args.event_path else {
+            return Ok(None);
+        };
+        let payload = fs_err::read_to_string(path);
+        if self.is_flag("event_path") || Event::may_be_of_a_fork(event) {
+            let hint = "`--event-path` and `GITHUB_EVENT_PATH` name a file of JSON";
+            return payload.map(Some).hint(hint);
+        }
+        let is_event = |payload: &String| Event::parse(payload).is_ok();
+        Ok(payload.ok().filter(is_event))
     }
 }
 

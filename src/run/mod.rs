@@ -10,7 +10,7 @@ mod group;
 mod resolve;
 
 pub use group::ArtifactGroup;
-pub use resolve::{BucketFacts, Buckets, Environment, Run, RunContext};
+pub use resolve::{Assumption, BucketFacts, Buckets, Environment, OtherPlace, Run, RunContext};
 
 use crate::error::{Context as _, Error, Hint as _, Result, anyhow, as_text, bail, ensure};
 
@@ -263,6 +263,11 @@ impl RunOrigin {
 }
 
 impl Event {
+    /// Whether an event of this name may be about the code of a fork, so that its payload matters.
+    pub fn may_be_of_a_fork(name: &str) -> bool {
+        name.starts_with("pull_request") || name == "workflow_run"
+    }
+
     /// Parses the contents of the file at `GITHUB_EVENT_PATH`.
     ///
     /// The names of head and base repository are compared. The field `fork` of the head would not

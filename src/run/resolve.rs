@@ -4,10 +4,11 @@
 
 use std::{str::FromStr, sync::LazyLock};
 
+use itertools::Itertools as _;
 use serde::Deserialize;
 
 use crate::{
-    error::{Context as _, Error, Hint as _, Result, ensure},
+    error::{Context as _, Error, Exit, Hint as _, Result, ensure, one_line},
     location::{Bucket, Key, Location},
     run::{ArtifactGroup, Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference},
     version::ReleaseType,
@@ -41,6 +42,27 @@ pub struct Run {
     pub takes_runner_credentials: bool,
     /// `{owner-repo/}{run}-{platform}`, without a trailing `/`. All attempts of a run share it.
     pub prefix: Key,
+    /// What decided the place, and neither the user nor GitHub has said.
+    pub assumed: Vec<Assumption>,
+}
+
+/// Another bucket that a run may have used.
+pub struct OtherPlace {
+    pub run: Run,
+    /// The flag that names the bucket: `--release-type nightly`, `--bucket therock-artifacts`.
+    pub flag: String,
+}
+
+/// What is taken as true about a run because nothing says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+pub enum Assumption {
+    #[display("run {_0} has release type `{_1}`; pass `--release-type` if it has another")]
+    ReleaseType(RunId, ReleaseType),
+    #[display("run {_0} did not build the code of a fork")]
+    OwnCode(RunId),
+    /// With the reason why GitHub did not say so, if it was asked.
+    #[display("run {_0} is from after {_1}{_2}")]
+    AfterMove(RunId, String, String),
 }
 
 /// The flags and the environment, which decide where a run keeps its outputs. The flags have
@@ -50,14 +72,15 @@ pub struct RunContext {
     pub repository: Option<Repository>,
     pub release_type: Option<ReleaseType>,
     pub bucket: Option<Bucket>,
+    /// Whether GitHub must not be asked.
+    pub is_offline: bool,
     pub environment: Environment,
 }
 
 impl Environment {
     /// Parses the variables that GitHub sets: `GITHUB_REPOSITORY`, `RELEASE_TYPE`, `GITHUB_RUN_ID`,
-    /// and the contents of the file at `GITHUB_EVENT_PATH`. An empty value counts as unset.
+    /// and the contents of the file at `GITHUB_EVENT_PATH`. An empty variable counts as unset.
     pub fn parse(variable: impl Fn(&str) -> Option<String>, payload: Option<&str>) -> Result<Self> {
-        let payload = payload.map(str::trim).filter(|payload| !payload.is_empty());
         Ok(Self {
             repository: parse_set(&variable, "GITHUB_REPOSITORY")?,
             release_type: parse_set(&variable, "RELEASE_TYPE")?,
@@ -98,7 +121,7 @@ fn key(text: &str) -> Key {
 
 impl RunContext {
     /// Decides where a run keeps its outputs. `lookup` asks GitHub's API about the run; it is
-    /// called only if the place depends on whose code the run built.
+    /// called only if the place depends on whose code the run built, or when.
     pub fn resolve(
         &self,
         run: &RunReference,
@@ -107,16 +130,21 @@ impl RunContext {
     ) -> Result<Run> {
         let repository = self.repository(run)?;
         let buckets = Buckets::builtin();
-        let is_home = repository == *buckets.home();
         let mut origin = self.origin(run);
+        let mut assumed = Vec::new();
         let (bucket, known) = if let Some(bucket) = &self.bucket {
             (bucket.clone(), buckets.find(bucket))
         } else if run.id.is_local() {
             ("local".parse()?, None)
         } else {
             let kind = self.release_type(run);
+            if self.is_type_assumed(run) {
+                assumed.push(Assumption::ReleaseType(run.id.clone(), kind));
+            }
             let facts = match origin {
-                None if is_home && buckets.tells_forks_apart(kind) => lookup(&repository)?,
+                None if buckets.tells_runs_apart(kind) => {
+                    self.facts(run, &repository, lookup, &mut assumed)?
+                }
                 // It is unknown only if the place does not depend on it, so any value will do.
                 origin => RunFacts {
                     origin: origin.unwrap_or_default(),
@@ -127,21 +155,10 @@ impl RunContext {
             let known = buckets.artifacts(kind, &repository, &facts)?;
             (known.name.clone(), Some(known))
         };
-        let is_shared = match known {
-            Some(known) => known.external,
-            // The table does not list this bucket, so it is unknown which repositories use it.
-            // Other repositories than home get a prefix of their own, as in a shared bucket.
-            None => self.bucket.is_some() && !is_home,
-        };
-        let (owner, name) = (repository.owner(), repository.name());
-        let shared = if is_shared {
-            format!("{owner}-{name}/")
-        } else {
-            String::new()
-        };
         // Neither the code of the run nor that of the current process may be that of a fork.
         let is_trusted =
             origin != Some(RunOrigin::Fork) && self.environment.event.is_none_or(Event::is_trusted);
+        let prefix = prefix(known, &repository, &run.id, platform);
         Ok(Run {
             bucket,
             region: known.map(|known| known.region.clone()),
@@ -149,11 +166,65 @@ impl RunContext {
                 .and_then(|known| known.role.clone())
                 .filter(|_| is_trusted),
             takes_runner_credentials: is_trusted || known.is_none_or(|known| known.external),
-            prefix: key(&format!("{shared}{}-{platform}", run.id)),
+            prefix,
+            assumed,
             id: run.id.clone(),
             platform,
             repository,
         })
+    }
+
+    /// The other places where the run may keep its outputs, if its release type was assumed.
+    pub fn other_places(&self, reference: &RunReference, run: &Run) -> Vec<OtherPlace> {
+        if self.bucket.is_some() || reference.id.is_local() || !self.is_type_assumed(reference) {
+            return Vec::new();
+        }
+        let buckets = Buckets::builtin();
+        let others = buckets.of_runs(&run.repository);
+        let others = others.filter(|(known, _)| known.name != run.bucket);
+        let place = |(known, flag): (&BucketFacts, String)| OtherPlace {
+            run: Run {
+                bucket: known.name.clone(),
+                region: Some(known.region.clone()),
+                role: known.role.clone().filter(|_| run.role.is_some()),
+                takes_runner_credentials: run.role.is_some() || known.external,
+                prefix: prefix(Some(known), &run.repository, &run.id, run.platform),
+                assumed: Vec::new(),
+                ..run.clone()
+            },
+            flag,
+        };
+        others.map(place).collect()
+    }
+
+    /// What GitHub reports about another run. In the home repository, its place depends on whose
+    /// code it built, so no answer is an error. In other repositories only the place of old runs
+    /// depends on it.
+    fn facts(
+        &self,
+        run: &RunReference,
+        repository: &Repository,
+        lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
+        assumed: &mut Vec<Assumption>,
+    ) -> Result<RunFacts> {
+        let buckets = Buckets::builtin();
+        let is_home = repository == buckets.home();
+        let why = if self.is_offline {
+            String::new()
+        } else {
+            match lookup(repository) {
+                Err(error) if !is_home && Exit::of(&error) != Exit::Interrupted => {
+                    format!(": {}", one_line(&error))
+                }
+                told => return told,
+            }
+        };
+        if is_home {
+            assumed.push(Assumption::OwnCode(run.id.clone()));
+        }
+        let until = buckets.legacy.until.clone();
+        assumed.push(Assumption::AfterMove(run.id.clone(), until, why));
+        Ok(RunFacts::default())
     }
 
     /// The repository of the run: from its URL, the flags or the environment, or else the home
@@ -168,7 +239,9 @@ impl RunContext {
         }
         let repository = run.repository.as_ref().or(chosen);
         let repository = repository.or(self.environment.repository.as_ref());
-        Ok(repository.unwrap_or(Buckets::builtin().home()).clone())
+        // The prefix of a shared bucket has the name as GitHub writes it.
+        let home = Buckets::builtin().home();
+        Ok(repository.filter(|it| *it != home).unwrap_or(home).clone())
     }
 
     /// The release type: from the flags, or from the environment if `run` is the current run, or
@@ -182,12 +255,24 @@ impl RunContext {
         self.release_type.or(said).unwrap_or(ReleaseType::Ci)
     }
 
+    /// Whether neither the user nor the environment has said which release type the run has. A run
+    /// of CI that says nothing about itself is of the default type.
+    fn is_type_assumed(&self, run: &RunReference) -> bool {
+        let is_said = self.environment.release_type.is_some() && !self.is_another_run(run);
+        self.release_type.is_none() && !is_said && !self.is_this_run(run)
+    }
+
     /// Whose code the run builds, if the environment tells. The event describes only the current
     /// run.
     fn origin(&self, run: &RunReference) -> Option<RunOrigin> {
-        let here = &self.environment;
-        let is_this_run = here.run_id.is_some() && !self.is_another_run(run);
-        is_this_run.then(|| here.event.map_or(RunOrigin::Own, |event| event.origin))
+        let event = self.environment.event;
+        let is_this_run = self.is_this_run(run);
+        is_this_run.then(|| event.map_or(RunOrigin::Own, |event| event.origin))
+    }
+
+    /// Whether this process is part of the run.
+    fn is_this_run(&self, run: &RunReference) -> bool {
+        self.environment.run_id.is_some() && !self.is_another_run(run)
     }
 
     fn is_another_run(&self, run: &RunReference) -> bool {
@@ -197,6 +282,22 @@ impl RunContext {
         let is_elsewhere = told.zip(here.repository.as_ref());
         is_other_id || is_elsewhere.is_some_and(|(there, here)| there != here)
     }
+}
+
+/// The directory of a run in a bucket, `{owner-repo/}{run}-{platform}`. A bucket that the table does
+/// not list belongs to the user, who has named it, and is not shared.
+fn prefix(
+    bucket: Option<&BucketFacts>,
+    repository: &Repository,
+    run: &RunId,
+    platform: Platform,
+) -> Key {
+    let name = format!("{run}-{platform}");
+    if bucket.is_some_and(|bucket| bucket.external) {
+        let (owner, repository) = (repository.owner(), repository.name());
+        return key(&format!("{owner}-{repository}/{name}"));
+    }
+    key(&name)
 }
 
 static BUILTIN: LazyLock<Buckets> = LazyLock::new(|| {
@@ -301,9 +402,32 @@ impl Buckets {
         })
     }
 
-    /// Whether forks have another bucket, so that the place of artifacts depends on whose code a
-    /// run of the home repository builds.
-    fn tells_forks_apart(&self, kind: ReleaseType) -> bool {
+    /// The buckets that runs of a repository may use for artifacts, each with the flag that names
+    /// it. Where the release type does not decide alone, that is its name.
+    fn of_runs(&self, repository: &Repository) -> impl Iterator<Item = (&BucketFacts, String)> {
+        let own = self.release_types.iter().filter_map(|release| {
+            let is_only = release.external.is_none();
+            let flag = is_only.then(|| format!("--release-type {}", release.name));
+            Some((release.artifacts.as_ref()?, flag))
+        });
+        let legacy = [&self.legacy.artifacts, &self.legacy.external];
+        let external = self.release_types.iter();
+        let external = external.filter_map(|release| release.external.as_ref());
+        let others = external.chain(legacy).map(|bucket| (bucket, None));
+        let is_home = *repository == self.home;
+        own.chain(others)
+            .unique_by(|(bucket, _)| *bucket)
+            .filter_map(move |(bucket, flag)| {
+                let known = self.find(bucket)?;
+                let is_possible = flag.is_some() || known.external || is_home;
+                let flag = flag.unwrap_or_else(|| format!("--bucket {bucket}"));
+                is_possible.then_some((known, flag))
+            })
+    }
+
+    /// Whether forks and old runs have other buckets, so that the place of artifacts depends on
+    /// whose code a run built, and when.
+    fn tells_runs_apart(&self, kind: ReleaseType) -> bool {
         self.release(kind).is_ok_and(|it| it.external.is_some())
     }
 

@@ -5,6 +5,7 @@ mod inputs;
 mod lint;
 mod pin;
 mod place;
+mod places;
 mod release;
 mod runner;
 mod spread;

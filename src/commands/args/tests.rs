@@ -149,6 +149,26 @@ fn the_event_is_read_and_must_be_there() {
     assert!(error.contains("hint: `--event-path`"), "{error}");
 }
 
+#[test]
+fn an_event_that_cannot_be_of_a_fork_needs_no_file() {
+    let context = |event: &'static str, path: &str| {
+        let mut run = parse("").unwrap().run;
+        run.args.event_path = Some(path.into());
+        run.context_in(|name| (name == "GITHUB_EVENT_NAME").then(|| event.to_owned()))
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let broken = file.path().to_str().unwrap();
+    for path in ["gone.json", broken] {
+        for event in ["push", "workflow_dispatch", "schedule", ""] {
+            assert!(context(event, path).unwrap().environment.event.is_none());
+        }
+    }
+    for event in ["pull_request", "pull_request_target", "workflow_run"] {
+        let error = render(&context(event, "gone.json").unwrap_err());
+        assert!(error.contains("`gone.json`"), "{error}");
+    }
+}
+
 fn access(line: &str, known: Option<&str>) -> Access {
     parse(line)
         .unwrap()

@@ -138,14 +138,23 @@ fn another_run_is_where_github_says_and_not_where_this_one_is() {
 #[test]
 fn github_is_asked_only_when_its_answer_matters() {
     let laptop = RunContext::default();
-    let asked = |context: &RunContext, text: &str| show(context, text).contains("GitHub is asked");
+    let asked = |context: &RunContext, text: &str| {
+        let mut is_asked = false;
+        let told = |_: &Repository| {
+            is_asked = true;
+            Ok(RunFacts::default())
+        };
+        context.resolve(&run(text), Platform::Linux, told).unwrap();
+        is_asked
+    };
     assert!(asked(&laptop, "7"));
     assert!(!asked(&laptop, "local"));
-    assert!(!asked(
+    assert!(asked(
         &laptop,
         "https://github.com/ROCm/rocm-libraries/actions/runs/7"
     ));
     assert!(!asked(&inside("ROCm/TheRock", "", None), "42"));
+    assert!(!asked(&inside("ROCm/rocm-libraries", "", None), "42"));
     assert!(!asked(
         &(RunContext {
             release_type: Some(ReleaseType::Nightly),
@@ -199,7 +208,7 @@ fn the_release_type_of_this_run_says_nothing_about_another() {
 }
 
 #[test]
-fn a_bucket_of_ones_choice_keeps_the_prefix_it_needs() {
+fn a_bucket_that_the_table_lists_keeps_its_prefixes() {
     let place = |bucket: &str, name: &str, event| {
         let mut context = inside(name, "", event);
         context.bucket = Some(bucket.parse().unwrap());
@@ -207,11 +216,7 @@ fn a_bucket_of_ones_choice_keeps_the_prefix_it_needs() {
     };
     let table = [
         ("testing", "ROCm/TheRock", "s3://testing/42-linux/ -"),
-        (
-            "testing",
-            "ROCm/rockrel",
-            "s3://testing/ROCm-rockrel/42-linux/ -",
-        ),
+        ("testing", "ROCm/rockrel", "s3://testing/42-linux/ -"),
         (
             "therock-nightly-artifacts",
             "ROCm/rockrel",
@@ -246,8 +251,77 @@ fn a_run_from_before_the_move_is_found() {
         origin: RunOrigin::Own,
         updated_at: Some("2025-10-01T00:00:00Z".to_owned()),
     };
-    let shown = show_told(&RunContext::default(), Ok(told), "7");
-    assert_eq!(shown, "s3://therock-artifacts/7-linux/ -");
+    let place = |reference: &str| show_told(&RunContext::default(), Ok(told.clone()), reference);
+    assert_eq!(place("7"), "s3://therock-artifacts/7-linux/ -");
+    assert_eq!(
+        place("https://github.com/ROCm/rocm-libraries/actions/runs/7"),
+        "s3://therock-artifacts-external/ROCm-rocm-libraries/7-linux/ -"
+    );
+}
+
+#[test]
+fn what_nobody_said_is_assumed_and_told() {
+    let assumed = |context: &RunContext, told: Result<RunFacts>, reference: &str| {
+        let resolved = context.resolve(&run(reference), Platform::Linux, |_| told);
+        let assumed = resolved.unwrap().assumed;
+        let lines: Vec<String> = assumed.iter().map(ToString::to_string).collect();
+        format!("{reference}:\n  {}\n", lines.join("\n  "))
+    };
+    let laptop = RunContext::default();
+    let offline = RunContext {
+        is_offline: true,
+        ..RunContext::default()
+    };
+    let nightly = RunContext {
+        release_type: Some(ReleaseType::Nightly),
+        ..offline.clone()
+    };
+    let elsewhere = "https://github.com/ROCm/rocm-libraries/actions/runs/7";
+    let own = || Ok(facts(RunOrigin::Own));
+    let silent = || Err(anyhow!("no network").context("GitHub does not answer now"));
+    let here = inside("ROCm/rocm-libraries", "", None);
+    let shown = [
+        assumed(&laptop, own(), "7"),
+        assumed(&laptop, silent(), elsewhere),
+        assumed(&offline, silent(), "7"),
+        assumed(&offline, silent(), elsewhere),
+        assumed(&nightly, silent(), "7"),
+        assumed(&here, silent(), "42"),
+        assumed(&here, silent(), "8"),
+    ];
+    insta::assert_snapshot!(shown.concat(), @"
+    7:
+      run 7 has release type `ci`; pass `--release-type` if it has another
+    https://github.com/ROCm/rocm-libraries/actions/runs/7:
+      run 7 has release type `ci`; pass `--release-type` if it has another
+      run 7 is from after 2025-11-11T16:18:48Z: GitHub does not answer now: no network
+    7:
+      run 7 has release type `ci`; pass `--release-type` if it has another
+      run 7 did not build the code of a fork
+      run 7 is from after 2025-11-11T16:18:48Z
+    https://github.com/ROCm/rocm-libraries/actions/runs/7:
+      run 7 has release type `ci`; pass `--release-type` if it has another
+      run 7 is from after 2025-11-11T16:18:48Z
+    7:
+      
+    42:
+      
+    8:
+      run 8 has release type `ci`; pass `--release-type` if it has another
+      run 8 is from after 2025-11-11T16:18:48Z: GitHub does not answer now: no network
+    ");
+    assert_eq!(
+        show_told(&laptop, silent(), "7"),
+        "error: GitHub does not answer now\n  caused by: no network\n"
+    );
+}
+
+#[test]
+fn the_home_repository_has_one_name_in_prefixes() {
+    assert_eq!(
+        show(&inside("rocm/therock", "", Some(FORK)), "42"),
+        "s3://therock-ci-artifacts-external/ROCm-TheRock/42-linux/ -"
+    );
 }
 
 #[test]
@@ -274,7 +348,7 @@ fn a_contradiction_is_told_and_so_is_a_release_that_no_run_makes() {
 #[test]
 fn what_is_empty_is_unset_and_what_is_wrong_names_its_variable() {
     let names = ["GITHUB_REPOSITORY", "RELEASE_TYPE", "GITHUB_RUN_ID"];
-    let empty = environment(&names.map(|name| (name, " ")), Some("")).unwrap();
+    let empty = environment(&names.map(|name| (name, " ")), None).unwrap();
     assert!(empty.repository.is_none() && empty.release_type.is_none());
     assert!(empty.run_id.is_none() && empty.event.is_none());
     let payload = json!({"pull_request": {"head": {"repo": null}}}).to_string();
@@ -311,10 +385,8 @@ fn a_run_has_one_place_for_a_package_set_of_each_group() {
             bucket: bucket.map(|name| name.parse().unwrap()),
             ..RunContext::default()
         };
-        let resolved = context.resolve(&run(reference), Platform::Linux, |repository| {
-            assert_eq!(repository.to_string(), "ROCm/TheRock");
-            Ok(facts(RunOrigin::Own))
-        });
+        let told = |_: &Repository| Ok(facts(RunOrigin::Own));
+        let resolved = context.resolve(&run(reference), Platform::Linux, told);
         resolved.unwrap()
     };
     let python = |run: Run, group: &str| run.python(&group.parse().unwrap()).to_string();

@@ -185,6 +185,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     index:  https://therock-ci-artifacts-external.s3.amazonaws.com/ROCm-TheRock/8-linux/python/simple/
     region: us-east-2
     role:   none for this run, and no credentials: its packages stay with it
+    note: assumed that run 8 has release type `ci`; pass `--release-type` if it has another
     ");
     // In a directory of the user's own it is the same path.
     let own = tempfile::tempdir().unwrap();

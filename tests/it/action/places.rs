@@ -1,0 +1,274 @@
+//! Where a run of CI keeps its outputs: for every combination of repository, release type, event,
+//! group and platform, what rocwheel says beside what TheRock's scripts say.
+//!
+//! The scripts are modelled here by the rules that describe them, and share no code with rocwheel.
+//! Where rocwheel differs on purpose, the difference is a row of docs/differences.md.
+
+use std::collections::BTreeMap;
+
+use rocwheel::run::{Environment, Platform, RunContext, RunReference};
+use serde_json::{Value, json};
+
+use super::runner::read;
+
+/// Set as `GITHUB_REPOSITORY`; `None` is unset.
+const REPOSITORIES: [Option<&str>; 8] = [
+    None,
+    Some(""),
+    Some("ROCm/TheRock"),
+    Some("rocm/therock"),
+    Some("ROCm/rocm-libraries"),
+    Some("ROCm/rocm-systems"),
+    Some("ROCm/rockrel"),
+    Some("somebody/TheRock"),
+];
+
+/// Set as `RELEASE_TYPE`; `None` is unset.
+const RELEASE_TYPES: [Option<&str>; 10] = [
+    None,
+    Some(""),
+    Some("ci"),
+    Some("dev"),
+    Some("dev-bkc"),
+    Some("nightly"),
+    Some("nightly-bkc"),
+    Some("prerelease"),
+    Some("release"),
+    Some("bogus"),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Occasion {
+    Push,
+    Dispatch,
+    Schedule,
+    /// No event is described: a local shell, or a runner of another system.
+    None,
+    OwnPull,
+    ForksPull,
+    /// The fork was deleted meanwhile, so that GitHub names no head repository.
+    GonePull,
+    ForksPullTarget,
+    AfterForksRun,
+}
+
+const OCCASIONS: [Occasion; 9] = [
+    Occasion::Push,
+    Occasion::Dispatch,
+    Occasion::Schedule,
+    Occasion::None,
+    Occasion::OwnPull,
+    Occasion::ForksPull,
+    Occasion::GonePull,
+    Occasion::ForksPullTarget,
+    Occasion::AfterForksRun,
+];
+
+/// The group of a set, and its platform.
+const SETS: [(&str, Platform); 2] = [("gfx94X-dcgpu", Platform::Linux), ("", Platform::Windows)];
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    repository: Option<&'static str>,
+    release_type: Option<&'static str>,
+    occasion: Occasion,
+    group: &'static str,
+    platform: Platform,
+}
+
+/// The address of a set, and the role that may write it. `None` is an error.
+type Expected = Option<(String, Option<String>)>;
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for repository in REPOSITORIES {
+        for release_type in RELEASE_TYPES {
+            for occasion in OCCASIONS {
+                for (group, platform) in SETS {
+                    cases.push(Case {
+                        repository,
+                        release_type,
+                        occasion,
+                        group,
+                        platform,
+                    });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// What TheRock's scripts do, as its rules are described.
+fn upstream(case: Case) -> Expected {
+    let repository = case.repository.unwrap_or("ROCm/TheRock");
+    let (owner, name) = repository.split_once('/')?;
+    // A field of nothing is read.
+    let is_fork = match case.occasion {
+        Occasion::GonePull => return None,
+        occasion => occasion == Occasion::ForksPull,
+    };
+    let (bucket, role) = match case.release_type.unwrap_or("ci") {
+        "ci" if is_fork || repository != "ROCm/TheRock" => {
+            ("therock-ci-artifacts-external", "therock-ci-external")
+        }
+        "ci" => ("therock-ci-artifacts", "therock-ci"),
+        "dev" | "dev-bkc" => ("therock-dev-artifacts", "therock-dev"),
+        "nightly" | "nightly-bkc" => ("therock-nightly-artifacts", "therock-nightly"),
+        "prerelease" => ("therock-prerelease-artifacts", "therock-prerelease"),
+        _ => return None,
+    };
+    let shared = if bucket == "therock-ci-artifacts-external" {
+        format!("{owner}-{name}/")
+    } else {
+        String::new()
+    };
+    let group = match case.group {
+        "" => String::new(),
+        group => format!("{group}/"),
+    };
+    let address = format!("s3://{bucket}/{shared}42-{}/python/{group}", case.platform);
+    Some((address, (!is_fork).then(|| role.to_owned())))
+}
+
+/// A difference on purpose: where it applies, rocwheel does what TheRock's scripts would do in
+/// another case, or without a role.
+struct Exception {
+    /// The beginning of the row in docs/differences.md.
+    row: &'static str,
+    applies: fn(&Case) -> bool,
+    instead: fn(&mut Case),
+    has_role: bool,
+}
+
+const EXCEPTIONS: [Exception; 6] = [
+    Exception {
+        row: "| An empty `RELEASE_TYPE` or `GITHUB_REPOSITORY` is an error |",
+        applies: |case| case.repository == Some(""),
+        instead: |case| case.repository = None,
+        has_role: true,
+    },
+    Exception {
+        row: "| An empty `RELEASE_TYPE` or `GITHUB_REPOSITORY` is an error |",
+        applies: |case| case.release_type == Some(""),
+        instead: |case| case.release_type = None,
+        has_role: true,
+    },
+    Exception {
+        row: "| Repository names and missing head repositories are compared as text |",
+        applies: |case| case.repository == Some("rocm/therock"),
+        instead: |case| case.repository = Some("ROCm/TheRock"),
+        has_role: true,
+    },
+    Exception {
+        row: "| Repository names and missing head repositories are compared as text |",
+        applies: |case| case.occasion == Occasion::GonePull,
+        instead: |case| case.occasion = Occasion::ForksPull,
+        has_role: true,
+    },
+    Exception {
+        row: "| `pull_request_target` and `workflow_run` events of a fork count as the repository's own |",
+        applies: |case| {
+            [Occasion::ForksPullTarget, Occasion::AfterForksRun].contains(&case.occasion)
+        },
+        instead: |case| case.occasion = Occasion::ForksPull,
+        has_role: true,
+    },
+    Exception {
+        row: "| A run of a repository that is a fork gets the role of the external bucket |",
+        applies: |case| {
+            case.repository == Some("somebody/TheRock") && case.occasion != Occasion::None
+        },
+        instead: |_| (),
+        has_role: false,
+    },
+];
+
+/// What GitHub says of the event to a run of a repository.
+fn payload(case: Case) -> Option<Value> {
+    let name = case.repository.filter(|it| !it.is_empty());
+    let here = name.unwrap_or("ROCm/TheRock");
+    let home = json!({"full_name": here, "fork": here == "somebody/TheRock"});
+    let theirs = json!({"full_name": "stranger/TheRock", "fork": true});
+    let pull = |head: &Value| json!({"repository": home, "pull_request": {"head": {"repo": head}, "base": {"repo": home}}});
+    Some(match case.occasion {
+        Occasion::None => return None,
+        Occasion::Push => json!({"repository": home, "ref": "refs/heads/main"}),
+        Occasion::Dispatch => json!({"repository": home, "inputs": {}}),
+        Occasion::Schedule => json!({"repository": home, "schedule": "0 1 * * *"}),
+        Occasion::OwnPull => pull(&home),
+        Occasion::ForksPull | Occasion::ForksPullTarget => pull(&theirs),
+        Occasion::GonePull => pull(&Value::Null),
+        Occasion::AfterForksRun => {
+            json!({"repository": home, "workflow_run": {"head_repository": theirs}})
+        }
+    })
+}
+
+fn ours(case: Case) -> Expected {
+    let variable = |name: &str| match name {
+        "GITHUB_REPOSITORY" => case.repository.map(str::to_owned),
+        "RELEASE_TYPE" => case.release_type.map(str::to_owned),
+        "GITHUB_RUN_ID" => Some("42".to_owned()),
+        _ => None,
+    };
+    let payload = payload(case).map(|payload| payload.to_string());
+    let environment = Environment::parse(variable, payload.as_deref()).ok()?;
+    let context = RunContext {
+        environment,
+        ..RunContext::default()
+    };
+    let run: RunReference = "42".parse().unwrap();
+    let asked = |_: &_| panic!("GitHub is asked about this run");
+    let run = context.resolve(&run, case.platform, asked).ok()?;
+    assert!(run.assumed.is_empty(), "{:?}", run.assumed);
+    let name = |role: &String| {
+        role.strip_prefix("arn:aws:iam::692859939525:role/")
+            .unwrap()
+            .to_owned()
+    };
+    let role = run.role.as_ref().map(name);
+    Some((run.python(&case.group.parse().unwrap()).to_string(), role))
+}
+
+#[test]
+fn a_run_is_where_upstream_puts_it_or_a_row_says_why_not() {
+    let page = read("docs/differences.md");
+    for exception in &EXCEPTIONS {
+        let row = format!("\n{}", exception.row);
+        assert!(page.contains(&row), "no such row: {}", exception.row);
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let cases = cases();
+    assert_eq!(cases.len(), 1440);
+    for case in cases {
+        let (mut like, mut has_role, mut rows) = (case, true, Vec::new());
+        for exception in &EXCEPTIONS {
+            if (exception.applies)(&case) {
+                (exception.instead)(&mut like);
+                has_role &= exception.has_role;
+                rows.push(exception.row);
+            }
+        }
+        let expected = upstream(like);
+        let expected = expected.map(|(address, role)| (address, role.filter(|_| has_role)));
+        assert_eq!(ours(case), expected, "{case:?}");
+        let kind = match (&expected, expected == upstream(case)) {
+            (None, _) => "both refuse",
+            (Some(_), true) => "the same",
+            // An exception that nothing needs would hide a difference that nobody meant.
+            (Some(_), false) => *rows.first().expect("a difference has a row"),
+        };
+        *counts.entry(kind).or_default() += 1;
+    }
+    insta::assert_debug_snapshot!(counts, @r#"
+    {
+        "both refuse": 288,
+        "the same": 508,
+        "| A run of a repository that is a fork gets the role of the external bucket |": 56,
+        "| An empty `RELEASE_TYPE` or `GITHUB_REPOSITORY` is an error |": 270,
+        "| Repository names and missing head repositories are compared as text |": 150,
+        "| `pull_request_target` and `workflow_run` events of a fork count as the repository's own |": 168,
+    }
+    "#);
+}
