@@ -20,7 +20,7 @@ use crate::{
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message},
     github::{RunState, Workflow, WorkflowRun},
     location::Key,
-    run::{Buckets, Platform, Run, RunContext, RunFacts, RunId, RunReference},
+    run::{Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunReference},
     store::{
         Depth, Store,
         local::LocalStore,
@@ -124,7 +124,12 @@ impl<'a> FetchRequest<'a> {
         let are_several = candidates.len() > 1;
         for candidate in candidates {
             let run = self.resolve(&candidate, world)?;
+            let (run, searched) = self.locate(&candidate.0, run, world)?;
             let mut sources = self.sources(&run, world)?;
+            if let Some(searched) = searched {
+                // After the expected bucket.
+                sources.insert(1, Box::new(searched));
+            }
             // `Exit::No` means that this run lacks what is wanted, so the next candidate may have
             // it. Any other error, such as a failed connection, ends the search.
             match choose(&mut sources) {
@@ -193,7 +198,7 @@ impl<'a> FetchRequest<'a> {
     /// depends on whose code it built (a fork has another bucket), except where no bucket is
     /// searched.
     fn resolve(&self, (run, told): &Candidate, world: &'a World) -> Result<Run> {
-        self.context.resolve(run, self.platform, |repository| {
+        let resolved = self.context.resolve(run, self.platform, |repository| {
             Ok(match told {
                 Some(told) => told.facts.clone(),
                 None if self.input_dir.is_some() || self.keeper == Keeper::GitHub => {
@@ -201,7 +206,14 @@ impl<'a> FetchRequest<'a> {
                 }
                 None => self.github.get(world)?.run(repository, &run.id)?.facts,
             })
-        })
+        })?;
+        for assumption in &resolved.assumed {
+            // Which bucket has the run tells its release type.
+            if !matches!(assumption, Assumption::ReleaseType(..)) {
+                world.console.note(format!("assumed that {assumption}"));
+            }
+        }
+        Ok(resolved)
     }
 
     /// Applies `choose` to the first source that has any artifacts for the platform.
@@ -218,7 +230,7 @@ impl<'a> FetchRequest<'a> {
         let hint = match self.keeper {
             _ if self.input_dir.is_some() => "check `--input-dir`, `--run-id` and `--platform`",
             Keeper::GitHub => "look at `--run-id` and `--platform`",
-            _ => "look at `--run-id`, `--platform` and `--bucket`",
+            _ => "look at `--run-id`, `--platform`, `--release-type` and `--bucket`",
         };
         Err(hinted(No(message), hint))
     }

@@ -75,7 +75,7 @@ pub(super) trait ArchiveSource: fmt::Display + Send + Sync {
 }
 
 /// The fields [`Parcel::sha256`] and [`Parcel::checksum`].
-type Digests = (Vec<Sha256>, Option<Checksum>);
+pub(super) type Digests = (Vec<Sha256>, Option<Checksum>);
 
 /// What is downloaded in one stream: an archive, or a zip file with several archives.
 #[derive(Clone, Debug, PartialEq, Eq)]

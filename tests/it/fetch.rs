@@ -2,6 +2,7 @@
 
 mod bucket;
 mod by_hand;
+mod elsewhere;
 mod flat;
 mod flipped;
 mod found;

@@ -7,7 +7,7 @@ use rocwheel::digest::Sha256;
 use serde_json::json;
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-use super::{Fixture, Said, stems, verbs};
+use super::{Fixture, Said, elsewhere, stems, verbs};
 use crate::github::{
     artifacts::{Hosted, artifact, route},
     fake::{Fake, Reply},
@@ -348,20 +348,33 @@ fn a_name_that_no_artifact_can_have_is_only_a_name() {
     );
 }
 
-/// A bucket without anything, as an S3 server tells it.
-fn empty_bucket() -> Fake {
+/// Buckets without anything of a run, as an S3 server tells it.
+fn empty_buckets() -> Fake {
     let fake = Fake::elsewhere();
     let list = "<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>";
-    let path = "/therock-ci-artifacts?list-type=2&delimiter=%2F&prefix=7-linux%2F";
-    for path in [path, &path.replace("artifacts?", "artifacts/?")] {
-        fake.on(path, Reply::bytes("application/xml", list.as_bytes()));
+    let mut paths =
+        vec!["therock-ci-artifacts/?list-type=2&delimiter=%2F&prefix=7-linux%2F".to_owned()];
+    for bucket in elsewhere::BUCKETS {
+        let shared = if bucket.ends_with("external") {
+            "ROCm-TheRock%2F"
+        } else {
+            ""
+        };
+        paths.push(format!(
+            "{bucket}/?list-type=2&max-keys=1&prefix={shared}7-linux%2F"
+        ));
+    }
+    for path in &paths {
+        for path in [format!("/{path}"), format!("/{}", path.replace("/?", "?"))] {
+            fake.on(&path, Reply::bytes("application/xml", list.as_bytes()));
+        }
     }
     fake
 }
 
 #[test]
 fn github_is_asked_where_the_usual_bucket_has_nothing() {
-    let (fixture, hosted, bucket) = (Fixture::new(), hosted(sample()), empty_bucket());
+    let (fixture, hosted, bucket) = (Fixture::new(), hosted(sample()), empty_buckets());
     hosted.ready();
     let own = run(7, "2026-01-01T00:00:00Z", "completed", Some("success"));
     hosted
@@ -390,13 +403,13 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
     let said = nowhere.run_binary(&arguments.replace(&hosted.api.url(), &denied.api.url()));
     shown += &said.stderr;
     insta::assert_snapshot!(shown.replace("\n\n", "\n"), @"
-    exit 1: no artifacts for linux in s3://therock-ci-artifacts/7-linux
+    exit 1: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in s3://therock-dev-artifacts/7-linux, nor in s3://therock-nightly-artifacts/7-linux, nor in s3://therock-prerelease-artifacts/7-linux, nor in s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux, nor in s3://therock-artifacts/7-linux, nor in s3://therock-artifacts-external/ROCm-TheRock/7-linux
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7
-    hint: look at `--run-id`, `--platform` and `--bucket`
+    hint: look at `--run-id`, `--platform`, `--release-type` and `--bucket`
     note: only the bucket was looked in: failed to list the artifacts of run `7` of `ROCm/TheRock`: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7/artifacts`: Resource not accessible by integration (pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`)
-    error: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in GitHub's artifacts of run 7 of ROCm/TheRock
+    error: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in s3://therock-dev-artifacts/7-linux, nor in s3://therock-nightly-artifacts/7-linux, nor in s3://therock-prerelease-artifacts/7-linux, nor in s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux, nor in s3://therock-artifacts/7-linux, nor in s3://therock-artifacts-external/ROCm-TheRock/7-linux, nor in GitHub's artifacts of run 7 of ROCm/TheRock
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7
-    hint: look at `--run-id`, `--platform` and `--bucket`
+    hint: look at `--run-id`, `--platform`, `--release-type` and `--bucket`
     ");
     let paths = hosted.api.paths();
     assert!(paths.contains(&route(20)), "{paths:?}");

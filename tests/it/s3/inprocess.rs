@@ -53,6 +53,11 @@ impl InProcess {
         }
     }
 
+    /// The directory of another bucket, which need not be there.
+    pub(crate) fn bucket_named(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
     /// Where the objects are files. What is written there has no checksum in any answer.
     pub(crate) fn objects(&self) -> PathBuf {
         self.directory.path().join(self.bucket.as_str())
