@@ -15,8 +15,8 @@ use crate::{
     console::{many, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
-        Addresses, IndexChange, IndexOptions, Layout, NamedPlace, REMOVE, SetJson, SetPlace,
-        YankList, index,
+        Addresses, IndexChange, IndexOptions, Layout, NamedPlace, PackageDirectories, REMOVE,
+        SetJson, SetPlace, YankList, index,
     },
 };
 
@@ -42,7 +42,7 @@ pub struct IndexArgs {
         conflicts_with = "place"
     )]
     packages_dir: Option<NamedPlace>,
-    /// Where the packages are; `auto` uses `dist` if it exists
+    /// Where the packages are; `auto` finds them in DIR and in its `dist`
     #[arg(long, value_name = "LAYOUT", default_value = "auto")]
     layout: LayoutChoice,
     /// Yank the packages in FILE: one file name or `project==version` per line, then a reason
@@ -69,6 +69,7 @@ pub struct IndexArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum LayoutChoice {
+    /// In both, each file once
     Auto,
     /// In DIR
     Flat,
@@ -80,7 +81,7 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     let site = args.site(world)?;
     if !args.no_check {
         let mut policy = args.policy.clone();
-        (policy.jobs, policy.layout) = (args.jobs.clone(), args.layout());
+        (policy.jobs, policy.directories) = (args.jobs.clone(), args.directories());
         check::gate(&args.place()?.to_path(), &args.access, &policy, world)?;
     }
     let indexed = index(&site, &args.options()?, world)?;
@@ -143,11 +144,11 @@ impl IndexArgs {
         Ok(place)
     }
 
-    fn layout(&self) -> Option<Layout> {
+    fn directories(&self) -> PackageDirectories {
         match self.layout {
-            LayoutChoice::Auto => None,
-            LayoutChoice::Flat => Some(Layout::Flat),
-            LayoutChoice::Dist => Some(Layout::Dist),
+            LayoutChoice::Auto => PackageDirectories::All,
+            LayoutChoice::Flat => PackageDirectories::Only(Layout::Flat),
+            LayoutChoice::Dist => PackageDirectories::Only(Layout::Dist),
         }
     }
 
@@ -157,7 +158,7 @@ impl IndexArgs {
             list.with_context(|| format!("failed to read `{}`", file.display()))
         });
         Ok(IndexOptions {
-            layout: self.layout(),
+            directories: self.directories(),
             yank: yank.transpose()?,
             is_dry_run: self.dry_run,
             jobs: self.jobs.count(),

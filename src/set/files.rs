@@ -2,6 +2,7 @@
 //! read as streams.
 
 use std::{
+    collections::{BTreeMap, HashSet},
     io::{self, Read},
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
@@ -12,7 +13,7 @@ use fs_err as fs;
 
 use super::{
     place::{Address, PlaceKind, SetPlace, found},
-    set_json::{Layout, SetStamp, is_package, is_wheel},
+    set_json::{Layout, PART, PackageDirectories, SetStamp, is_package, is_wheel},
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Result, anyhow},
@@ -35,7 +36,15 @@ pub(super) struct ListedPackage {
 
 impl SetPlace {
     /// Lists all packages and sidecars, with those in the directories of families.
-    pub(super) fn files(&self, layout: Layout) -> Result<Vec<ListedPackage>> {
+    pub(super) fn files(&self, layouts: &[Layout]) -> Result<Vec<ListedPackage>> {
+        let mut found = Vec::new();
+        for layout in layouts {
+            found.extend(self.files_in(*layout)?);
+        }
+        Ok(found)
+    }
+
+    fn files_in(&self, layout: Layout) -> Result<Vec<ListedPackage>> {
         let objects = match (layout, self.local()) {
             // A flat directory may be a user's download directory, with other files at any depth.
             // List only the levels that can hold packages.
@@ -53,9 +62,18 @@ impl SetPlace {
             }
             _ => self.list(layout.files(), Depth::All)?,
         };
+        // A set of its own, uploaded with `--artifact-group`, and not a family of this one.
+        let documents = objects.iter().filter_map(|(path, _)| {
+            let (directory, name) = path.rsplit_once('/')?;
+            ["set.json", PART]
+                .contains(&name)
+                .then(|| directory.to_owned())
+        });
+        let others: HashSet<String> = documents.collect();
         let found = objects.into_iter().filter_map(|(path, object)| {
             let below = path.strip_prefix(layout.files())?;
             let name = match below.split_once('/') {
+                Some((family, _)) if others.contains(family) => return None,
                 Some((family, name)) if is_family(family, layout) => name,
                 _ => below,
             };
@@ -71,21 +89,35 @@ impl SetPlace {
         Ok(found.collect())
     }
 
-    /// Lists the packages, with those in the directories of families. Without a `layout`, they are
-    /// in `dist/` if it exists. A web server cannot be listed, so the result is empty.
-    pub(super) fn packages(&self, layout: Option<Layout>) -> Result<Vec<PackageFile>> {
+    /// Lists the packages, with those in the directories of families, each name once. A web server
+    /// cannot be listed, so the result is empty.
+    pub(super) fn packages(&self, directories: PackageDirectories) -> Result<Vec<PackageFile>> {
         if self.kind == PlaceKind::Web {
             return Ok(Vec::new());
         }
-        let layout = layout.map_or_else(|| self.layout(), Ok)?;
-        let files = self.files(layout)?.into_iter();
-        let packages = files.filter(|file| is_package(&file.name)).map(|file| {
-            let name = file.path.strip_prefix(layout.files());
-            let name = name.unwrap_or(&file.name).to_owned();
-            let key = self.key(&file.path)?;
-            Ok(PackageFile::new(name, &self.store, key, file.stamp.size))
-        });
-        packages.collect()
+        let mut found = BTreeMap::new();
+        for layout in self.layouts(directories)? {
+            let files = self.files_in(layout)?.into_iter();
+            for file in files.filter(|file| is_package(&file.name)) {
+                let name = file.path.strip_prefix(layout.files());
+                let name = name.unwrap_or(&file.name).to_owned();
+                let key = self.key(&file.path)?;
+                let package = PackageFile::new(name.clone(), &self.store, key, file.stamp.size);
+                found.entry(name).or_insert(package);
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// The layouts of those directories, that of the set first.
+    pub(super) fn layouts(&self, directories: PackageDirectories) -> Result<Vec<Layout>> {
+        Ok(match (directories, self.layout()?) {
+            (PackageDirectories::Only(layout), _) | (PackageDirectories::Built, layout) => {
+                vec![layout]
+            }
+            (PackageDirectories::All, Layout::Dist) => vec![Layout::Dist, Layout::Flat],
+            (PackageDirectories::All, Layout::Flat) => vec![Layout::Flat],
+        })
     }
 
     /// A package, not opened yet. `None` if it does not exist.

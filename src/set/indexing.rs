@@ -15,7 +15,7 @@ use super::{
     pages::{Phase, directory_of},
     place::SetPlace,
     read::{KnownFacts, Reading},
-    set_json::{Layout, SetFile, SetJson, is_package},
+    set_json::{Layout, PackageDirectories, SetFile, SetJson, is_package},
     write::{Guard, Writer},
 };
 
@@ -37,8 +37,8 @@ const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index
 /// Options of `rocwheel index`.
 #[derive(Debug)]
 pub struct IndexOptions {
-    /// Where the packages are. `None`: in `dist/` if it exists.
-    pub layout: Option<Layout>,
+    /// Where the packages are.
+    pub directories: PackageDirectories,
     /// The complete list of yanks. `None` keeps the yanks of the existing `set.json`.
     pub yank: Option<YankList>,
     /// Whether to list the changes only, and to write nothing.
@@ -103,7 +103,7 @@ fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option
             },
             world,
             progress: world.console.progress("Reading", site, None),
-            layout: options.layout.map_or_else(|| site.layout(), Ok)?,
+            layout: site.layout()?,
             overtaken: AtomicBool::new(false),
         },
     };
@@ -128,7 +128,7 @@ impl IndexAttempt<'_> {
         let is_local = self.writer.guard == Guard::Nothing;
         let reading = Reading {
             place: site,
-            layout: self.writer.layout,
+            layouts: site.layouts(options.directories)?,
             known,
             at_once: if is_local { options.jobs } else { REQUESTS },
             stop,

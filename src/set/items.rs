@@ -8,7 +8,7 @@ use std::{collections::HashMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 use super::{
     pages::{IndexPage, Phase, TOP, pages},
     place::{SetPlace, found},
-    set_json::{SetFile, SetJson},
+    set_json::{Layout, SetFile, SetJson},
 };
 use crate::{
     digest::Sha256,
@@ -86,6 +86,15 @@ impl Item {
         }
     }
 
+    /// The path of a package in the other layout.
+    fn twin(&self) -> Option<String> {
+        let files = Layout::Dist.files();
+        (self.phase == Phase::File).then(|| match self.path.strip_prefix(files) {
+            Some(below) => below.to_owned(),
+            None => format!("{files}{}", self.path),
+        })
+    }
+
     pub(super) fn is_page(&self) -> bool {
         self.phase >= Phase::Project
     }
@@ -105,8 +114,10 @@ impl Item {
 
     /// Describes a conflict: size and digest of the item and of the existing object.
     pub(super) fn conflict(&self, there: &ExistingObject) -> String {
+        let name = there.twin.as_ref().map(|path| format!("`{path}`, "));
+        let name = name.unwrap_or_default();
         format!(
-            "`{}`: here {} bytes with sha256 {}, there {} bytes with sha256 {}",
+            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {}",
             self.path, self.size, self.sha256, there.size, there.sha256
         )
     }
@@ -115,6 +126,8 @@ impl Item {
 /// An object that a place already has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExistingObject {
+    /// Its path, if it is the file of the same name in the other layout.
+    pub(super) twin: Option<String>,
     pub(super) size: u64,
     pub(super) sha256: Sha256,
     pub(super) etag: Option<String>,
@@ -124,6 +137,7 @@ impl ExistingObject {
     /// An object with the bytes of an item.
     pub(super) fn same(item: &Item) -> Self {
         Self {
+            twin: None,
             size: item.size,
             sha256: item.sha256,
             etag: None,
@@ -141,6 +155,7 @@ impl ExistingObject {
             None => Sha256::of_reader(store.get(&key, Span::Whole)?)?.0,
         };
         Ok(Some(Self {
+            twin: None,
             size: object.size,
             sha256,
             etag: object.etag,
@@ -188,8 +203,24 @@ impl<'a> Before<'a> {
         stop: &Stop,
     ) -> Result<Vec<Action>> {
         parallel::try_map(items, REQUESTS, stop, |item| {
-            Ok(Action::of(item, self.find(item)?, overwrite))
+            let action = Action::of(item, self.find(item)?, overwrite);
+            Ok(self.clash(item)?.map_or(action, Action::Refuse))
         })
+    }
+
+    /// The file of the same name in the other layout, if it has other bytes: an index of the place
+    /// could list only one of them.
+    fn clash(&self, item: &Item) -> Result<Option<ExistingObject>> {
+        let Some(twin) = item.twin().filter(|twin| self.objects.contains_key(twin)) else {
+            return Ok(None);
+        };
+        let there = ExistingObject::find(self.place, &twin)
+            .with_context(|| format!("failed to read `{twin}`"))?;
+        let there = there.filter(|there| there.sha256 != item.sha256);
+        Ok(there.map(|there| ExistingObject {
+            twin: Some(twin),
+            ..there
+        }))
     }
 
     /// The existing object of an item, if there is one.
@@ -231,7 +262,8 @@ pub(super) enum Action {
     Same,
     /// The place has other bytes, which are replaced: a page, or a file with `--overwrite`.
     Replace(ExistingObject),
-    /// The place has other bytes, which must not be replaced. The upload fails.
+    /// The place has other bytes, which must not be replaced, or has them under the same name in the
+    /// other layout. The upload fails.
     Refuse(ExistingObject),
 }
 

@@ -30,8 +30,8 @@ pub use self::{
     promised::{PlaceDepth, PublishedSet, find, find_published},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::{
-        Identity, IndexView, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp,
-        identity, is_ours,
+        Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,
+        SetJson, SetStamp, identity, is_ours,
     },
     upload::{LocalSet, PlannedUpload, PublishedUpload, UploadOptions},
     urls::{Addresses, Urls},

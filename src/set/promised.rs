@@ -14,7 +14,9 @@ use super::{
     links::{self, PageLink},
     place::{Address, PlaceKind, SetPlace, found},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
-    set_json::{Layout, SIDECAR, SetJson, identity, is_ours, is_package, is_wheel},
+    set_json::{
+        Layout, PackageDirectories, SIDECAR, SetJson, identity, is_ours, is_package, is_wheel,
+    },
 };
 use crate::{
     error::{Hint as _, Result, anyhow, one_line},
@@ -35,9 +37,8 @@ pub struct PublishedSet {
 /// How to find the packages of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceDepth {
-    /// List the directory of packages (by default `dist/` if it exists) and ignore the pages, which
-    /// are about to be written.
-    Packages(Option<Layout>),
+    /// List the directories of packages and ignore the pages, which are about to be written.
+    Packages(PackageDirectories),
     /// Follow the pages, if the place has any.
     Pages,
 }
@@ -45,8 +46,10 @@ pub enum PlaceDepth {
 /// Finds the packages of a place, sorted by name, and what its pages say if `look` asks for it.
 pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
     let mut found = match (look, place.local()) {
-        (PlaceDepth::Packages(layout), _) => unpublished(place, place.packages(layout)?)?,
-        (_, Some(root)) if !has_pages(root) => unpublished(place, place.packages(None)?)?,
+        (PlaceDepth::Packages(directories), _) => unpublished(place, place.packages(directories)?)?,
+        (_, Some(root)) if !has_pages(root) => {
+            unpublished(place, place.packages(PackageDirectories::Built)?)?
+        }
         (_, None) => find_published(place)?,
         (_, Some(_)) => {
             let mut found = find_published(place)?;
@@ -54,7 +57,7 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
             // names.
             let names = found.packages.iter().map(|it| it.name.clone());
             let known: BTreeSet<String> = names.collect();
-            let mut others = place.packages(None)?;
+            let mut others = place.packages(PackageDirectories::Built)?;
             others.retain(|it| it.name.contains('/') && !known.contains(&it.name));
             found.packages.extend(others);
             found
@@ -80,7 +83,7 @@ pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     if pages.facts.promises.is_empty() {
         // No page names a package: check the packages beside the pages. Any web server has an
         // `index.html`; it counts only if there are packages beside it.
-        packages = place.packages(None)?;
+        packages = place.packages(PackageDirectories::Built)?;
         let (facts, mut listings) = (&pages.facts, pages.facts.listings.iter());
         let has_index = listings.any(|it| it.listing != Listing::FindLinks);
         let is_beside_packages = !packages.is_empty() && !facts.listings.is_empty();

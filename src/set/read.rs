@@ -149,7 +149,8 @@ impl<R: Read> Read for Watched<'_, R> {
 /// How to read the packages of a place.
 pub(super) struct Reading<'a> {
     pub(super) place: &'a SetPlace,
-    pub(super) layout: Layout,
+    /// Where the packages are. Of two copies of a file, that in the first of them is taken.
+    pub(super) layouts: Vec<Layout>,
     pub(super) known: &'a KnownFacts,
     pub(super) at_once: NonZeroUsize,
     pub(super) stop: &'a Stop,
@@ -172,9 +173,10 @@ pub(super) struct ReadPackages {
 
 impl Reading<'_> {
     pub(super) fn run(&self) -> Result<ReadPackages> {
-        let (tasks, orphans) = tasks(self.place.files(self.layout)?);
+        let (tasks, orphans) = tasks(self.place.files(&self.layouts)?);
         if tasks.is_empty() {
-            let shown = self.place.shown_in_full(self.layout.files());
+            let layout = self.layouts.first().copied().unwrap_or_default();
+            let shown = self.place.shown_in_full(layout.files());
             return Err(anyhow!("no wheel or sdist in `{shown}`"))
                 .hint("pass the directory that `rocwheel build` wrote to");
         }
@@ -193,6 +195,7 @@ impl Reading<'_> {
             metadata.extend(bytes.map(|bytes| (file.sidecar_path(), bytes)));
             files.push(file);
         }
+        let files = self.without_copies(files)?;
         Ok(ReadPackages {
             set: SetJson::new(self.known.identity.clone(), files)?,
             metadata,
@@ -201,10 +204,35 @@ impl Reading<'_> {
         })
     }
 
+    /// Leaves out the second of two files that would be on one page under one name: one in `dist/`
+    /// and one beside it, or one for all families and one of a family. Fails if their bytes differ.
+    fn without_copies(&self, mut files: Vec<SetFile>) -> Result<Vec<SetFile>> {
+        let rank = |file: &SetFile| self.layouts.iter().position(|it| *it == file.layout());
+        files.sort_by_cached_key(|file| (file.name().to_owned(), file.family(), rank(file)));
+        let mut kept: Vec<SetFile> = Vec::with_capacity(files.len());
+        for file in files {
+            let mut of_name = kept.iter().rev();
+            let mut of_name = of_name.take_while_ref(|it| it.name() == file.name());
+            let is_copy = |it: &&SetFile| it.family().is_none() || it.family() == file.family();
+            match of_name.find(is_copy) {
+                None => kept.push(file),
+                Some(other) if other.sha256 == file.sha256 => {}
+                Some(other) => {
+                    let (one, two) = (&other.path, &file.path);
+                    return Err(anyhow!(No(format!(
+                        "two files of one name with different bytes: `{one}` and `{two}`"
+                    ))))
+                    .hint("remove the one that is not of this set");
+                }
+            }
+        }
+        Ok(kept)
+    }
+
     /// Lists the place again, to get the stamps of the sidecars written since the first listing. In
     /// a bucket a listing costs one request for a thousand files instead of one for each.
     pub(super) fn remember_sidecars(&self, files: &mut [SetFile]) -> Result<()> {
-        let listed = self.place.files(self.layout)?.into_iter();
+        let listed = self.place.files(&self.layouts)?.into_iter();
         let mut stamps: HashMap<String, SetStamp> = listed.map(|it| (it.path, it.stamp)).collect();
         for file in files {
             let sidecar = stamps.remove(&file.sidecar_path());

@@ -56,6 +56,17 @@ impl Layout {
     }
 }
 
+/// Which directories of a place have its packages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PackageDirectories {
+    /// What `build` wrote: `dist` if it exists, otherwise the directory itself.
+    #[default]
+    Built,
+    /// `dist` and the directory itself: several programs publish there.
+    All,
+    Only(Layout),
+}
+
 /// What a set was built from, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
@@ -173,8 +184,12 @@ impl SetFile {
         ArtifactGroup::of_directory(self.directory()?).ok()
     }
 
+    pub(super) fn layout(&self) -> Layout {
+        Layout::of(&self.path).0
+    }
+
     /// The path relative to the directory of all files.
-    fn below(&self) -> &str {
+    pub(super) fn below(&self) -> &str {
         Layout::of(&self.path).1
     }
 
@@ -287,7 +302,7 @@ impl SetJson {
     /// The layouts of its files. A place may have files in both: TheRock's jobs add theirs beside
     /// `dist/`.
     pub(super) fn layouts(&self) -> Vec<Layout> {
-        let layouts = self.files.iter().map(|file| Layout::of(&file.path).0);
+        let layouts = self.files.iter().map(SetFile::layout);
         layouts.sorted().dedup().collect()
     }
 
@@ -296,7 +311,7 @@ impl SetJson {
     pub fn layout(&self) -> Layout {
         let mut newest = self.files.iter().rev();
         let rocm = newest.find(|file| file.project.normalized() == "rocm");
-        let of_rocm = rocm.map(|file| Layout::of(&file.path).0);
+        let of_rocm = rocm.map(SetFile::layout);
         of_rocm
             .or_else(|| self.layouts().first().copied())
             .unwrap_or_default()

@@ -16,7 +16,7 @@ use super::{
     pages::{Phase, content_type},
     place::SetPlace,
     read::{KnownFacts, Reading},
-    set_json::{Identity, Layout, PART, SetJson},
+    set_json::{Identity, Layout, PART, PackageDirectories, SIDECAR, SetJson, is_package},
     urls::{Addresses, Urls},
     write::{Guard, Writer},
 };
@@ -97,7 +97,7 @@ impl LocalSet {
     fn read_known(root: &Path, place: &SetPlace, known: KnownFacts, world: &World) -> Result<Self> {
         let reading = Reading {
             place,
-            layout: place.layout()?,
+            layouts: place.layouts(PackageDirectories::Built)?,
             known: &known,
             at_once: World::jobs(),
             stop: &world.stop,
@@ -222,8 +222,7 @@ impl PlannedUpload {
     /// Writes everything, reads it back, and returns the addresses of the published set.
     pub fn carry_out(self, world: &World) -> Result<PublishedUpload> {
         if let Some(refusal) = self.refusal() {
-            let hint = "build under another version, or pass `--overwrite` to replace the files";
-            return Err(refusal).hint(hint);
+            return Err(refusal).hint(self.way_out());
         }
         let to = &self.destination;
         let items = self.actions.iter();
@@ -275,6 +274,24 @@ impl PlannedUpload {
         })
     }
 
+    /// What to do about files that exist with other bytes.
+    fn way_out(&self) -> String {
+        let mut actions = self.actions.iter();
+        let is_twin = actions
+            .any(|(_, action)| matches!(action, Action::Refuse(there) if there.twin.is_some()));
+        if !is_twin {
+            return "build under another version, or pass `--overwrite` to replace the files"
+                .into();
+        }
+        let other = match self.set.layout() {
+            Layout::Dist => Layout::Flat,
+            Layout::Flat => Layout::Dist,
+        };
+        format!(
+            "build under another version, or replace the files there with `--layout {other} --overwrite`"
+        )
+    }
+
     /// The error for files that exist with other bytes, with one cause for each of them.
     fn refusal(&self) -> Option<Error> {
         let refused = self
@@ -312,6 +329,9 @@ impl Serialize for PlannedUpload {
             });
             if let Action::Replace(there) | Action::Refuse(there) = action {
                 object["there"] = json!({ "size": there.size, "sha256": there.sha256 });
+                if let Some(path) = &there.twin {
+                    object["there"]["path"] = json!(path);
+                }
             }
             object
         });
@@ -392,7 +412,10 @@ fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
         pages.any(|page| ours.contains(&*format!("{directory}/{page}")))
     };
     // Directories of other groups may be stored here too. Their files are not strangers.
-    let is_of_a_set = |path: &str| path.starts_with("dist/") || path.starts_with("simple/");
+    let is_of_a_set = |path: &str| match path.split_once('/') {
+        Some((directory, _)) => ["dist", "simple"].contains(&directory),
+        None => is_package(path.strip_suffix(SIDECAR).unwrap_or(path)),
+    };
     listed.retain(|path| {
         let (directory, name) = path.rsplit_once('/').unwrap_or_default();
         let is_twice = directory.rsplit('/').next() == Some(name);

@@ -205,6 +205,7 @@ impl Writer<'_> {
             _ => Sha256::of_reader(store.get(&key, Span::Whole).map_err(failed)?)?,
         };
         let there = ExistingObject {
+            twin: None,
             size,
             sha256,
             etag: None,

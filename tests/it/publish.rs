@@ -6,6 +6,7 @@ mod bucket;
 mod containers;
 mod faults;
 mod install;
+mod layouts;
 mod memory;
 pub(crate) mod packages;
 mod parse;

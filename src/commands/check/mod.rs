@@ -23,7 +23,7 @@ use crate::{
     console::{OutputFormat, many},
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
-    set::{Layout, PlaceDepth},
+    set::{PackageDirectories, PlaceDepth},
     target::{TargetTable, UnknownFamilies, split_list},
     wheel::DistName,
 };
@@ -136,7 +136,7 @@ pub struct Policy {
     pub is_part: bool,
     /// Where the packages are, for commands that have a flag for it.
     #[arg(skip)]
-    pub layout: Option<Layout>,
+    pub directories: PackageDirectories,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -236,7 +236,7 @@ impl Policy {
     /// Checks packages without comparing them with a baseline or a plan.
     fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
         let place = access.place(place, &world.stop)?;
-        let depth = PlaceDepth::Packages(self.layout);
+        let depth = PlaceDepth::Packages(self.directories);
         let set = check::facts_of(&place, depth, self.jobs.count(), world)?;
         self.judge(&set, (None, &Since::default()), Vec::new(), world)
     }

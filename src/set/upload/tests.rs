@@ -62,6 +62,7 @@ fn same(path: &str) -> ExistingObject {
 }
 
 const OTHER: fn() -> ExistingObject = || ExistingObject {
+    twin: None,
     size: 7,
     sha256: Sha256::of(b"other"),
     etag: None,

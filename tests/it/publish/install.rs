@@ -77,7 +77,7 @@ pub(crate) fn every_form_installs(bench: &Bench, base: &str) {
 }
 
 /// Every form, from an address that ends in `/`; the files are in this directory below it.
-fn every_form_of_layout(bench: &Bench, base: &str, files: &str) {
+pub(crate) fn every_form_of_layout(bench: &Bench, base: &str, files: &str) {
     let (index, page) = (format!("{base}simple/"), format!("{base}{files}index.html"));
     pip_downloads(bench, &["--index-url", &index]);
     pip_downloads(bench, &["--no-index", "--find-links", &page]);
@@ -289,38 +289,4 @@ fn in_environment(environment: &str, line: &str) -> Outcome {
         .env("PATH", path)
         .env("VIRTUAL_ENV", environment);
     Outcome::of(command.output().unwrap())
-}
-
-/// The layout that TheRock's uploader uses: the files beside `simple/`.
-#[test]
-fn a_flat_upload_installs_and_changes_nothing_the_second_time() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    let (from, to) = (bench.path(""), bench.path("out"));
-    let upload = |more: &[&str]| {
-        let line = ["upload", "--packages-dir", &from, "--output-dir", &to];
-        let flat = [
-            "--run-id=42",
-            "--bucket=mine",
-            "--platform=linux",
-            "--multi-target",
-        ];
-        let flat = [&flat[..], &["--layout", "flat", "--no-check"], more].concat();
-        rocwheel(&[&line[..], &flat].concat()).ok()
-    };
-    let index = upload(&[]);
-    every_form_of_layout(&bench, index.trim().strip_suffix("simple/").unwrap(), "");
-    let place = bench.root.join("out/42-linux/python");
-    let there = super::tree(&place);
-    assert!(
-        there.contains(&format!("rocm_sdk_core-{VERSION}-py3-none-any.whl")),
-        "{there:?}"
-    );
-    assert!(!place.join("dist").exists());
-    let again = upload(&["--dry-run"]);
-    assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
-    let index = ["index", "--no-check", "--dry-run", place.to_str().unwrap()];
-    let changes = rocwheel(&index).ok();
-    let pages = changes.lines().filter(|line| line.contains(".html"));
-    assert_eq!(pages.count(), 0, "{changes}");
 }

@@ -1,0 +1,206 @@
+//! The two layouts of a set, and places that have files of both.
+
+use super::{
+    Bench, Outcome,
+    install::every_form_of_layout,
+    judge,
+    packages::{VERSION, wheel, wheels},
+    rocwheel, tree,
+};
+
+const GROUP: &str = "gfx94X-dcgpu";
+
+fn built() -> Bench {
+    let bench = Bench::new();
+    wheels(&bench.root.join("built"));
+    bench
+}
+
+fn upload(bench: &Bench, more: &[&str]) -> Outcome {
+    let (from, to) = (bench.path("built"), bench.path("out"));
+    let line = ["upload", "--packages-dir", &from, "--output-dir", &to];
+    let run = ["--run-id=42", "--bucket=mine", "--platform=linux"];
+    let group = if more.contains(&"--artifact-group") {
+        &["--no-check"][..]
+    } else {
+        &["--no-check", "--multi-target"]
+    };
+    rocwheel(&[&line[..], &run, group, more].concat())
+}
+
+fn index(bench: &Bench, more: &[&str]) -> Outcome {
+    let place = bench.path("out/42-linux/python");
+    rocwheel(&[&["index", "--no-check", &place], more].concat())
+}
+
+fn page(bench: &Bench, path: &str) -> String {
+    fs_err::read_to_string(bench.path(&format!("out/42-linux/python/{path}"))).unwrap()
+}
+
+/// The links of a page, without fragments.
+fn links(page: &str) -> Vec<&str> {
+    let links = page.split("href=\"").skip(1);
+    let links = links.map(|rest| rest.split(['"', '#']).next().unwrap());
+    links.collect()
+}
+
+#[test]
+fn a_flat_upload_installs_and_changes_nothing_the_second_time() {
+    let bench = built();
+    let address = upload(&bench, &["--layout", "flat"]).ok();
+    let base = address.trim().strip_suffix("simple/").unwrap();
+    every_form_of_layout(&bench, base, "");
+    let there = tree(&bench.root.join("out/42-linux/python"));
+    assert!(there.contains(&format!("rocm_sdk_core-{VERSION}-py3-none-any.whl")));
+    assert!(!there.iter().any(|path| path.starts_with("dist")));
+    let again = upload(&bench, &["--layout", "flat", "--dry-run"]).ok();
+    assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
+    // The index finds the layout itself.
+    let changes = index(&bench, &["--dry-run"]).ok();
+    assert_eq!(changes.matches(".html").count(), 0, "{changes}");
+}
+
+#[test]
+fn families_of_a_flat_set_are_where_the_rock_has_them() {
+    let bench = built();
+    let family = bench.root.join("built/dist").join(GROUP);
+    wheel(&family, "rocm", VERSION, "Requires-Dist: rocm-sdk-core\n");
+    let address = upload(&bench, &["--layout", "flat"]).ok();
+    let own = address.lines().nth(1).unwrap();
+    assert!(own.ends_with(&format!("python/{GROUP}/simple/")), "{own}");
+    let named = page(&bench, &format!("{GROUP}/index.html"));
+    let [rocm, core] = ["rocm", "rocm_sdk_core"].map(|name| {
+        let version = VERSION.replace('+', "%2B");
+        format!("{name}-{version}-py3-none-any.whl")
+    });
+    let named = links(&named);
+    assert!(named.contains(&&*rocm), "{named:?}");
+    assert!(named.contains(&&*format!("../{core}")), "{named:?}");
+    assert!(links(&page(&bench, "index.html")).contains(&&*format!("{GROUP}/index.html")));
+    let files = own.strip_suffix("simple/").unwrap();
+    let pages = format!("{files}index.html");
+    for source in [["--index-url", own], ["--find-links", &pages]] {
+        let place = bench.path("downloaded");
+        let common = [
+            "download",
+            "--isolated",
+            "--no-cache-dir",
+            "--quiet",
+            "--pre",
+        ];
+        let rest = ["--dest", &place, "rocm"];
+        let none: &[&str] = if source[0] == "--index-url" {
+            &[]
+        } else {
+            &["--no-index"]
+        };
+        judge("pip", &[&common[..], none, &source, &rest].concat()).ok();
+        assert_eq!(tree(place.as_ref()).len(), 2);
+        fs_err::remove_dir_all(place).unwrap();
+    }
+    let changes = index(&bench, &["--dry-run"]).ok();
+    assert_eq!(changes.matches(".html").count(), 0, "{changes}");
+}
+
+#[test]
+fn of_one_set_in_both_layouts_each_file_is_listed_once() {
+    let bench = built();
+    upload(&bench, &["--layout", "flat"]).ok();
+    upload(&bench, &[]).ok();
+    let indexed = index(&bench, &[]);
+    assert!(
+        indexed.stderr.contains("Indexed 3 files"),
+        "{}",
+        indexed.stderr
+    );
+    let project = page(&bench, "simple/rocm-sdk-core/index.html");
+    let version = VERSION.replace('+', "%2B");
+    let link = format!("../../dist/rocm_sdk_core-{version}-py3-none-any.whl");
+    assert_eq!(links(&project), [link]);
+}
+
+#[test]
+fn files_that_another_job_added_beside_dist_are_listed() {
+    let bench = built();
+    upload(&bench, &[]).ok();
+    let place = bench.root.join("out/42-linux/python");
+    wheel(&place, "torch", "2.9", "");
+    let indexed = index(&bench, &[]);
+    assert!(
+        indexed.stderr.contains("Indexed 4 files"),
+        "{}",
+        indexed.stderr
+    );
+    let file = "torch-2.9-py3-none-any.whl";
+    for (path, link) in [
+        ("simple/torch/index.html", format!("../../{file}")),
+        ("dist/index.html", format!("../{file}")),
+        ("index.html", file.to_owned()),
+    ] {
+        assert!(links(&page(&bench, path)).contains(&&*link), "{path}");
+    }
+    // The address stays that of the set.
+    let document = rocwheel(&[
+        "index",
+        "--no-check",
+        place.to_str().unwrap(),
+        "--format=json",
+    ]);
+    let find_links = "python/dist/index.html";
+    assert!(document.stdout.contains(find_links), "{}", document.stdout);
+}
+
+/// Two files of one name: an index could list only one of them.
+#[test]
+fn other_bytes_in_the_other_layout_are_refused() {
+    let bench = built();
+    upload(&bench, &["--layout", "flat"]).ok();
+    let core = bench.root.join("built/dist");
+    wheel(&core, "rocm-sdk-core", VERSION, "Requires-Python: >=3.9\n");
+    let there = tree(&bench.root.join("out"));
+    let refused = upload(&bench, &["--overwrite"]);
+    assert_eq!(refused.code, 1);
+    let said = |outcome: &Outcome| {
+        let digests = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
+        let said = outcome.stderr.replace(bench.root.to_str().unwrap(), "ROOT");
+        digests.replace_all(&said, "N").into_owned()
+    };
+    insta::assert_snapshot!(said(&refused), @"
+    error: 1 file is in `ROOT/out/42-linux/python` already, with other bytes; nothing was changed
+      caused by: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here N with sha256 N, there `rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`, N with sha256 N
+
+    hint: build under another version, or replace the files there with `--layout flat --overwrite`
+    ");
+    assert_eq!(tree(&bench.root.join("out")), there);
+    let plan = upload(&bench, &["--dry-run"]).ok();
+    assert!(plan.contains("refuse"), "{plan}");
+    let place = bench.root.join("out/42-linux/python");
+    fs_err::create_dir(place.join("dist")).unwrap();
+    let name = format!("rocm_sdk_core-{VERSION}-py3-none-any.whl");
+    fs_err::copy(core.join(&name), place.join("dist").join(&name)).unwrap();
+    let refused = index(&bench, &[]);
+    assert_eq!(refused.code, 1);
+    insta::assert_snapshot!(said(&refused), @"
+    error: two files of one name with different bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl` and `rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
+
+    hint: remove the one that is not of this set
+    ");
+}
+
+/// A set of its own below `python/`, uploaded with `--artifact-group`, is not a family of that above.
+#[test]
+fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
+    let bench = built();
+    upload(&bench, &["--layout", "flat"]).ok();
+    let add = bench.root.join("built/dist");
+    wheel(&add, "rocm-sdk-devel", VERSION, "");
+    upload(&bench, &["--layout", "flat", "--artifact-group", GROUP]).ok();
+    let there = tree(&bench.root.join("out"));
+    let indexed = index(&bench, &[]);
+    assert!(
+        indexed.stderr.contains("Indexed 3 files"),
+        "{}",
+        indexed.stderr
+    );
+    assert_eq!(tree(&bench.root.join("out")), there);
+}
