@@ -15,6 +15,7 @@ pub mod pipeline;
 pub mod place;
 pub mod split;
 pub mod summary;
+pub mod targets;
 #[cfg(test)]
 mod tests;
 pub mod upload;
@@ -66,6 +67,7 @@ enum Command {
     Summary(Box<summary::SummaryArgs>),
     Place(place::PlaceCommandArgs),
     Version(version::VersionArgs),
+    Targets(targets::TargetsArgs),
     Kpack(kpack::KpackArgs),
     #[command(hide = true)]
     Action(describe::ActionArgs),
@@ -97,6 +99,7 @@ impl Command {
             Self::Summary(args) => summary::run(args, world),
             Self::Place(args) => place::run(args, world),
             Self::Version(args) => version::run(args, world),
+            Self::Targets(args) => targets::run(args, world),
             Self::Split(args) => split::run(args, world),
             Self::Kpack(args) => kpack::run(args, world),
             Self::Action(_) => describe::action(world),

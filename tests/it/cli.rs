@@ -73,6 +73,7 @@ fn help_is_data() {
       summary   Summarize a package set and how to install it
       place     Print where a run keeps its packages, and which role may write there
       version   Compute the version of a build for wheels, Debian packages and RPM packages
+      targets   List the GPU targets of families
       kpack     Inspect device code, and recombine split artifacts
       help      Print this message or the help of the given subcommand(s)
 
