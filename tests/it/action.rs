@@ -2,6 +2,7 @@
 
 mod binary;
 mod inputs;
+mod installs;
 mod lint;
 mod pin;
 mod place;

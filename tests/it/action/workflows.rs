@@ -10,7 +10,7 @@ use rocwheel::{
 };
 use serde_json::json;
 
-use super::runner::{Repository, Run, ours, read};
+use super::runner::{Repository, Run, read};
 use crate::support::{
     long,
     program::ROCWHEEL,
@@ -18,7 +18,6 @@ use crate::support::{
 };
 use crate::{
     judges::tool,
-    python::legacy,
     s3::server::{ID, SECRET, Server},
 };
 
@@ -242,25 +241,84 @@ fn are_built_checked_published_and_described(set: &TestSet) {
     assert!(!stage.repository.path().join("kept").exists());
 }
 
+/// The event of a pull request from a fork.
+pub(super) fn pull_request_of_a_fork() -> serde_json::Value {
+    let theirs = json!({"full_name": "somebody/TheRock", "fork": true});
+    let home = json!({"full_name": "ROCm/TheRock", "fork": false});
+    let pull = json!({"number": 7, "head": {"repo": theirs}, "base": {"repo": home}});
+    json!({"repository": home, "pull_request": pull, "number": 7})
+}
+
+/// Calls packages.yml for Linux.
+const CALLER: &str = "on: pull_request\njobs:\n  packages:\n    uses: ./.github/workflows/packages.yml\n    with:\n      platforms: '[\"linux\"]'\n";
+
+/// A run for a fork on a runner with these keys.
+fn for_a_fork(secret: &str) -> (Stage, Run) {
+    let bucket = "therock-ci-artifacts-external";
+    let mut stage = Stage::new(bucket, "ROCm-TheRock/1-linux/", &pull_request_of_a_fork());
+    stage.repository.action(CREDENTIALS, &role("nobody"));
+    stage
+        .repository
+        .variable("AWS_ACCESS_KEY_ID", ID)
+        .variable("AWS_SECRET_ACCESS_KEY", secret)
+        .workflow("packages.yml", &read("workflows/packages.yml"));
+    let run = stage.repository.run("pull_request", CALLER);
+    (stage, run.expect_success())
+}
+
+#[test]
+fn a_forks_packages_are_published_with_the_runners_own_credentials() {
+    if long::is_left_out() {
+        return;
+    }
+    let (stage, run) = for_a_fork(SECRET);
+    assert!(!run.log().contains("asked for"), "{}", run.log());
+    let outputs = run.outputs();
+    let port = Server::shared().port;
+    let place = "therock-ci-artifacts-external/ROCm-TheRock/1-linux/python";
+    let index = format!("http://127.0.0.1:{port}/{place}/simple/");
+    assert_eq!(outputs["linux-package-index-url"], index);
+    assert_eq!(outputs["linux-published"], "true");
+    assert_eq!(outputs["linux-workflow-artifact"], "");
+    assert_eq!(run.summaries().len(), 1);
+    assert!(!stage.repository.path().join("kept").exists());
+}
+
+#[test]
+fn credentials_of_a_runner_that_are_for_something_else_leave_the_packages_with_the_run() {
+    if long::is_left_out() {
+        return;
+    }
+    let (stage, run) = for_a_fork("of another server");
+    let outputs = run.outputs();
+    assert_eq!(outputs["linux-package-index-url"], "");
+    assert_eq!(outputs["linux-published"], "false");
+    assert_eq!(outputs["linux-workflow-artifact"], "python-packages-linux");
+    assert_eq!(run.summaries().len(), 1);
+    assert!(
+        stage
+            .repository
+            .path()
+            .join("kept/python-packages-linux")
+            .exists()
+    );
+}
+
 #[test]
 fn a_forks_packages_are_built_and_checked_and_stay_where_they_are() {
     if long::is_left_out() {
         return;
     }
-    let theirs = json!({"full_name": "somebody/TheRock", "fork": true});
-    let home = json!({"full_name": "ROCm/TheRock", "fork": false});
-    let pull = json!({"number": 7, "head": {"repo": theirs}, "base": {"repo": home}});
-    let event = json!({"repository": home, "pull_request": pull, "number": 7});
+    let event = pull_request_of_a_fork();
     let bucket = "therock-ci-artifacts-external";
     let mut stage = Stage::new(bucket, "ROCm-TheRock/1-linux/", &event);
     stage.repository.action(CREDENTIALS, &role("nobody"));
     stage
         .repository
         .workflow("packages.yml", &read("workflows/packages.yml"));
-    let caller = "on: pull_request\njobs:\n  packages:\n    uses: ./.github/workflows/packages.yml\n    with:\n      platforms: '[\"linux\"]'\n";
     let run = stage
         .repository
-        .run("pull_request", caller)
+        .run("pull_request", CALLER)
         .expect_success();
     let log = run.log();
     assert!(log.contains("Checked"), "{log}");
@@ -305,95 +363,4 @@ fn packages_that_are_not_what_was_asked_for_are_not_published() {
     assert!(!run.succeeded, "{}", run.log());
     assert!(run.log().contains("::error title="), "{}", run.log());
     assert_eq!(published("therock-ci-artifacts", "1-linux/python/"), before);
-}
-
-/// One workflow makes a set without the kpack split, and hands on what the other takes.
-const FAMILIES: &str = r"
-on: push
-jobs:
-  packages:
-    runs-on: ubuntu-latest
-    outputs:
-      index: ${{ steps.upload.outputs.package-index-url }}
-      indexes: ${{ steps.upload.outputs.family-index-urls }}
-      version: ${{ steps.upload.outputs.version }}
-    steps:
-      - uses: ROCWHEEL
-        with:
-          command: build
-          artifact-dir: ARTIFACTS
-          dest-dir: packages
-      - uses: ROCWHEEL
-        with:
-          command: check
-          packages-dir: packages
-      - id: upload
-        uses: ROCWHEEL
-        with:
-          command: upload
-          packages-dir: packages
-          multi-target: true
-          output-dir: PUBLISHED
-          platform: linux
-  test:
-    needs: packages
-    uses: ./.github/workflows/test-packages.yml
-    with:
-      package-index-url: ${{ fromJSON(needs.packages.outputs.indexes)['gfx94X-dcgpu'] }}
-      version: ${{ needs.packages.outputs.version }}
-      family: gfx94X-dcgpu
-      runner: gpu
-      gpu: false
-";
-
-#[test]
-fn of_a_set_for_several_families_that_of_one_is_tested() {
-    if long::is_left_out() {
-        return;
-    }
-    let mut repository = Repository::new();
-    let (artifacts, published) = (
-        repository.path().join("artifacts"),
-        repository.path().join("published"),
-    );
-    fs_err::create_dir(&artifacts).unwrap();
-    let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
-    legacy::write_run(&artifacts, &families);
-    repository.action(PYTHON, &python());
-    repository.workflow("test-packages.yml", &read("workflows/test-packages.yml"));
-    let workflow = FAMILIES
-        .replace("ROCWHEEL", ours())
-        .replace("ARTIFACTS", artifacts.to_str().unwrap())
-        .replace("PUBLISHED", published.to_str().unwrap());
-    let run = repository.run("push", &workflow).expect_success();
-    let printed = run.printed("test");
-    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
-    assert_eq!(printed.matches(passed).count(), 2, "{printed}");
-    assert!(
-        printed.contains("rocm-sdk-libraries-gfx94X-dcgpu==0.0.1.dev0")
-            || printed.contains("rocm-sdk-libraries-gfx94x-dcgpu==0.0.1.dev0"),
-        "{printed}"
-    );
-    assert!(!printed.contains("gfx110x"), "{printed}");
-}
-
-#[test]
-fn a_published_set_is_installed_and_tests_itself() {
-    if long::is_left_out() {
-        return;
-    }
-    let mut repository = Repository::new();
-    let out = made(repository.path());
-    let index = format!("file://{}/local-linux/python/simple/", out.display());
-    let inputs = json!({"package-index-url": index, "version": "0.0.1.dev0", "target": "gfx942",
-        "runner": "gpu", "python-version": "3.12", "gpu": false});
-    let payload = repository.path().join("event.json");
-    fs_err::write(&payload, dispatch(&inputs).to_string()).unwrap();
-    repository.argument("--eventpath", payload.to_str().unwrap());
-    repository.action(PYTHON, &python());
-    let run = repository.run("workflow_dispatch", &read("workflows/test-packages.yml"));
-    let printed = run.expect_success().printed("test");
-    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
-    assert_eq!(printed.matches(passed).count(), 2, "{printed}");
-    assert!(printed.contains("testNothingIsMissing"), "{printed}");
 }

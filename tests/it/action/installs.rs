@@ -1,0 +1,212 @@
+//! The workflow that installs and tests packages, alone and after the one that makes them.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{
+    runner::{Repository, ours, read},
+    workflows::{CREDENTIALS, PYTHON, Stage, dispatch, made, pull_request_of_a_fork, python, role},
+};
+use crate::{
+    python::legacy,
+    s3::server::{ID, SECRET, Server},
+    support::long,
+};
+
+const DOWNLOAD: &str = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c";
+
+/// The other way: what [`keep`] has kept.
+fn download(place: &Path) -> String {
+    let place = place.display();
+    format!(
+        r#"
+name: download
+description: download
+inputs:
+  name: {{ description: name, required: true }}
+  path: {{ description: path, required: true }}
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      env:
+        NAME: ${{{{ inputs.name }}}}
+        TO: ${{{{ inputs.path }}}}
+      run: |
+        mkdir -p "$TO"
+        cp -R "{place}/$NAME/." "$TO"
+"#
+    )
+}
+
+/// The actions that test packages.
+fn add_tests(repository: &mut Repository) {
+    let kept = repository.path().join("kept");
+    repository.action(DOWNLOAD, &download(&kept));
+    repository.action(PYTHON, &python());
+}
+
+/// A workflow that has the artifacts, and calls the one that does all the rest.
+const ALL: &str = r#"
+on: pull_request
+jobs:
+  all:
+    uses: ./.github/workflows/packages-and-tests.yml
+    with:
+      platforms: '["linux"]'
+      linux-tests: '[{"family": "gfx94X-dcgpu", "runner": "gpu", "gpu": false}]'
+"#;
+
+/// With or without a place to publish to.
+fn packages_are_made_and_tested(secret: Option<&str>) -> String {
+    let bucket = "therock-ci-artifacts-external";
+    let mut stage = Stage::new(bucket, "ROCm-TheRock/1-linux/", &pull_request_of_a_fork());
+    stage.repository.action(CREDENTIALS, &role("nobody"));
+    if let Some(secret) = secret {
+        stage
+            .repository
+            .variable("AWS_ACCESS_KEY_ID", ID)
+            .variable("AWS_SECRET_ACCESS_KEY", secret);
+    }
+    add_tests(&mut stage.repository);
+    // This server answers no keys that end in `/`, so that pip needs the page with all packages too.
+    let port = Server::shared().port;
+    let place = format!("http://127.0.0.1:{port}/{bucket}/ROCm-TheRock/1-linux/python");
+    let settings =
+        format!("[install]\nfind-links = {place}/index.html\n  {place}/dist/index.html\n");
+    let directory = stage.repository.path().join(".config/pip");
+    fs_err::create_dir_all(&directory).unwrap();
+    fs_err::write(directory.join("pip.conf"), settings).unwrap();
+    for file in [
+        "packages.yml",
+        "packages-and-tests.yml",
+        "test-packages.yml",
+    ] {
+        let text = read(&format!("workflows/{file}"));
+        stage.repository.workflow(file, &text);
+    }
+    let run = stage.repository.run("pull_request", ALL).expect_success();
+    let printed = run.printed("test");
+    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    assert_eq!(printed.matches(passed).count(), 3, "{printed}");
+    assert!(
+        printed.contains("rocm-sdk-device-gfx942==0.0.1.dev0"),
+        "{printed}"
+    );
+    printed
+}
+
+#[test]
+fn one_workflow_makes_publishes_and_tests_the_packages() {
+    if long::is_left_out() {
+        return;
+    }
+    let printed = packages_are_made_and_tested(Some(SECRET));
+    let told = |line: &str| {
+        line.starts_with("Looking in indexes: ") && line.ends_with("/1-linux/python/simple/")
+    };
+    assert!(printed.lines().any(told), "{printed}");
+}
+
+#[test]
+fn packages_that_stay_with_the_run_are_tested_all_the_same() {
+    if long::is_left_out() {
+        return;
+    }
+    let printed = packages_are_made_and_tested(None);
+    assert!(!printed.contains("Looking in indexes"), "{printed}");
+}
+
+/// One workflow makes a set without the kpack split, and hands on what the other takes.
+const FAMILIES: &str = r"
+on: push
+jobs:
+  packages:
+    runs-on: ubuntu-latest
+    outputs:
+      index: ${{ steps.upload.outputs.package-index-url }}
+      indexes: ${{ steps.upload.outputs.family-index-urls }}
+      version: ${{ steps.upload.outputs.version }}
+    steps:
+      - uses: ROCWHEEL
+        with:
+          command: build
+          artifact-dir: ARTIFACTS
+          dest-dir: packages
+      - uses: ROCWHEEL
+        with:
+          command: check
+          packages-dir: packages
+      - id: upload
+        uses: ROCWHEEL
+        with:
+          command: upload
+          packages-dir: packages
+          multi-target: true
+          output-dir: PUBLISHED
+          platform: linux
+  test:
+    needs: packages
+    uses: ./.github/workflows/test-packages.yml
+    with:
+      package-index-url: ${{ needs.packages.outputs.index }}
+      family-index-urls: ${{ needs.packages.outputs.indexes }}
+      version: ${{ needs.packages.outputs.version }}
+      family: gfx94X-dcgpu
+      runner: gpu
+      gpu: false
+      profiler: false
+";
+
+#[test]
+fn of_a_set_for_several_families_that_of_one_is_tested() {
+    if long::is_left_out() {
+        return;
+    }
+    let mut repository = Repository::new();
+    let (artifacts, published) = (
+        repository.path().join("artifacts"),
+        repository.path().join("published"),
+    );
+    fs_err::create_dir(&artifacts).unwrap();
+    let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
+    legacy::write_run(&artifacts, &families);
+    add_tests(&mut repository);
+    repository.workflow("test-packages.yml", &read("workflows/test-packages.yml"));
+    let workflow = FAMILIES
+        .replace("ROCWHEEL", ours())
+        .replace("ARTIFACTS", artifacts.to_str().unwrap())
+        .replace("PUBLISHED", published.to_str().unwrap());
+    let run = repository.run("push", &workflow).expect_success();
+    let printed = run.printed("test");
+    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    assert_eq!(printed.matches(passed).count(), 2, "{printed}");
+    assert!(
+        printed.contains("rocm-sdk-libraries-gfx94X-dcgpu==0.0.1.dev0")
+            || printed.contains("rocm-sdk-libraries-gfx94x-dcgpu==0.0.1.dev0"),
+        "{printed}"
+    );
+    assert!(!printed.contains("gfx110x"), "{printed}");
+}
+
+#[test]
+fn a_published_set_is_installed_and_tests_itself() {
+    if long::is_left_out() {
+        return;
+    }
+    let mut repository = Repository::new();
+    let out = made(repository.path());
+    let index = format!("file://{}/local-linux/python/simple/", out.display());
+    let inputs = json!({"package-index-url": index, "version": "0.0.1.dev0", "target": "gfx942",
+        "runner": "gpu", "gpu": false});
+    let payload = repository.path().join("event.json");
+    fs_err::write(&payload, dispatch(&inputs).to_string()).unwrap();
+    repository.argument("--eventpath", payload.to_str().unwrap());
+    add_tests(&mut repository);
+    let run = repository.run("workflow_dispatch", &read("workflows/test-packages.yml"));
+    let printed = run.expect_success().printed("test");
+    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    assert_eq!(printed.matches(passed).count(), 3, "{printed}");
+    assert!(printed.contains("testNothingIsMissing"), "{printed}");
+}
