@@ -135,11 +135,12 @@ impl Describer<'_> {
         scripts: &[String],
         requires: &[String],
     ) -> Result<PackagePlan> {
-        let (version, tag) = (&self.request.version, &self.request.options.tag);
+        let (version, options) = (&self.request.version, self.request.options);
+        let (tag, compression) = (&options.tag, options.settings.compression);
         let filename = PackageFilename::new(label.dist.parse()?, version, Some(tag));
         let mut texts = vec![
             ("METADATA", self.metadata(spec, &label, requires)),
-            ("WHEEL", wheel::wheel_text(tag)),
+            ("WHEEL", wheel::wheel_text(tag, compression)),
             ("top_level.txt", wheel::top_level_text(members.keys())),
         ];
         if !scripts.is_empty() {

@@ -27,6 +27,13 @@ pub enum WheelCompression {
     Deflate(i32),
 }
 
+/// Raise this with every change that gives the same bytes another stream: another libdeflate, other
+/// samples, another `BLOCK`. A test holds the digests of some streams.
+///
+/// WHEEL names it, and `build --reuse` copies compressed members only from wheels with the same
+/// one.
+const REVISION: u32 = 1;
+
 impl Default for WheelCompression {
     /// The measurements are in docs/performance.md.
     fn default() -> Self {
@@ -51,6 +58,15 @@ impl FromStr for WheelCompression {
 }
 
 impl WheelCompression {
+    /// How members are compressed. Wheels with the same text have the same compressed bytes for the
+    /// same member.
+    pub fn recipe(self) -> String {
+        match self {
+            Self::Store => "store".to_owned(),
+            Self::Deflate(level) => format!("deflate level {level}, revision {REVISION}"),
+        }
+    }
+
     /// A compressor; `None` if nothing is compressed.
     pub fn deflater(self) -> Option<Deflater> {
         let Self::Deflate(level) = self else {

@@ -11,7 +11,10 @@ use crate::{
     error::{Context as _, Error, Result, anyhow, ensure},
     relpath::RelPath,
     version::Version,
-    wheel::name::{DistName, Tag},
+    wheel::{
+        WheelCompression,
+        name::{DistName, Tag},
+    },
 };
 
 /// Checks that a value fits on one line: not empty, no control characters, no space around it.
@@ -151,12 +154,16 @@ const GENERATOR: &str = "rocwheel";
 /// `Root-Is-Purelib` is `true` although the wheels contain binaries. Some systems have different
 /// directories for purelib and platlib (`lib` and `lib64`), and all packages have to be installed
 /// into the same one.
-pub fn wheel_text(tag: &Tag) -> String {
+///
+/// `Generator` also says how the members are compressed, because another build can then take them
+/// over, see [`packed_members`](super::packed_members).
+pub fn wheel_text(tag: &Tag, compression: WheelCompression) -> String {
     let tags = tag.expand();
     let tags: Vec<String> = tags.iter().map(|tag| format!("Tag: {tag}\n")).collect();
     format!(
-        "Wheel-Version: 1.0\nGenerator: {GENERATOR} ({})\nRoot-Is-Purelib: true\n{}",
+        "Wheel-Version: 1.0\nGenerator: {GENERATOR} ({}; {})\nRoot-Is-Purelib: true\n{}",
         env!("CARGO_PKG_VERSION"),
+        compression.recipe(),
         tags.concat()
     )
 }
@@ -346,10 +353,10 @@ mod tests {
     #[test]
     fn wheel_names_every_single_tag_and_reads_back() {
         let tag: Tag = "py3-none-linux_x86_64.win_amd64".parse().unwrap();
-        let text = wheel_text(&tag);
+        let text = wheel_text(&tag, WheelCompression::default());
         insta::assert_snapshot!(text.replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
         Wheel-Version: 1.0
-        Generator: rocwheel (VERSION)
+        Generator: rocwheel (VERSION; deflate level 5, revision 1)
         Root-Is-Purelib: true
         Tag: py3-none-linux_x86_64
         Tag: py3-none-win_amd64

@@ -348,3 +348,22 @@ proptest! {
         let _ = Finder::default().find(&stream, &stream);
     }
 }
+
+/// If this fails, the same bytes have another stream: raise `REVISION`, or `build --reuse` mixes
+/// old and new streams in one wheel.
+#[test]
+fn a_revision_stands_for_the_same_streams() {
+    let bytes = [prose(700_000, 3), noise(50_000, 4), vec![7; 300_000]].concat();
+    let digests = [1, 5, 6, 9, 12].map(|level| {
+        let (stream, _) = join(&bytes, 350_000, level);
+        let recipe = WheelCompression::Deflate(level.into()).recipe();
+        format!("{recipe}: {}", crate::digest::Sha256::of(&stream))
+    });
+    insta::assert_snapshot!(digests.join("\n"), @"
+    deflate level 1, revision 1: 78a0c31f2ab2859e7328baad70965fb97a3aff5769f420408b40cb12457e98f2
+    deflate level 5, revision 1: d16ca156ab89ed25838c74b1ac3f9cf4c87b8e3e8badc1deb186509a106c4ae2
+    deflate level 6, revision 1: 482e71b5d6997e79233d923fc758aacb3fd196401cb173527ec747e83f2b09c8
+    deflate level 9, revision 1: fe3740a75d98cb79527154bbad958ad76567f1be30996284519ce43eb7e7b877
+    deflate level 12, revision 1: 681bbc3118de694c231c92aea6c58915ccdbe9bd5aae5e8ad4fccb889ccb55b3
+    ");
+}
