@@ -252,6 +252,7 @@ impl Bench<'_> {
             let work = WheelWork {
                 members: std::slice::from_ref(&member),
                 open: &open,
+                taken: &[],
                 texts: &[],
                 record: &record,
                 settings: &settings,

@@ -42,6 +42,11 @@ impl Jobs {
     }
 }
 
+/// The file of this program, if the system tells.
+pub(super) fn program() -> Option<PathBuf> {
+    env::current_exe().ok()
+}
+
 /// Parses a duration, a number with a unit: `90s`, `30m`, `2h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit = |number: &str, seconds: u64| {

@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{World, args::Jobs};
+use super::{
+    World,
+    args::{Jobs, program},
+};
 use crate::{
     artifact::input,
     atomic::lock::{Lock, LockPurpose},
@@ -13,7 +16,7 @@ use crate::{
     fetch,
     package::{
         BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
-        assemble::{AssembleSettings, pipeline::BLOCK},
+        assemble::{AssembleSettings, Reuse, pipeline::BLOCK},
         build::{Build, BuildSelection},
         document::BuildAnswer,
     },
@@ -115,6 +118,10 @@ pub struct BuildInputs {
     /// Timestamp of the files in wheels, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: u64,
+    /// Take over what did not change from this earlier set (a directory with packages) instead of
+    /// packing it again. The packages have the same bytes as without
+    #[arg(long, value_name = "SET")]
+    reuse: Option<PathBuf>,
     #[command(flatten)]
     pub jobs: Jobs,
 }
@@ -130,9 +137,13 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     if args.plan {
         return world.console.answer(&build.plan);
     }
-    let made = build.make(dest, args.clean, world)?;
-    LocalSet::built(dest, &build.plan, &build.manifest()?, &made, world)?;
-    world.console.answer(&BuildAnswer { packages: &made })
+    let made = build.make(dest, &args.what.reuse(args.clean), world)?;
+    let packages = &made.packages;
+    LocalSet::built(dest, &build.plan, &build.manifest()?, packages, world)?;
+    world.console.answer(&BuildAnswer {
+        packages,
+        reused: made.reused,
+    })
 }
 
 impl BuildArgs {
@@ -226,6 +237,15 @@ impl BuildInputs {
                 block: BLOCK,
             },
         })
+    }
+
+    /// What an existing set is used for. With `clean` all files of `dist` may be replaced.
+    pub fn reuse(&self, clean: bool) -> Reuse {
+        Reuse {
+            clean,
+            from: self.reuse.clone(),
+            program: program(),
+        }
     }
 
     fn catalog(&self) -> Result<Catalog> {

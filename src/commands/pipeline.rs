@@ -104,8 +104,9 @@ impl PipelineArgs {
         let build = Build::plan(tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
-        let made = build.make(&packages, true, world)?;
-        LocalSet::built(&packages, &build.plan, &build.manifest()?, &made, world)
+        let made = build.make(&packages, &self.what.reuse(true), world)?;
+        let (plan, manifest) = (&build.plan, build.manifest()?);
+        LocalSet::built(&packages, plan, &manifest, &made.packages, world)
     }
 
     /// The packages of an earlier call, for `--resume`. Fails if they have changed since.

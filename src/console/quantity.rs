@@ -9,9 +9,14 @@ pub fn size(bytes: u64) -> impl Display {
     HumanBytes(bytes)
 }
 
+/// `61,402`
+pub fn count(count: usize) -> impl Display {
+    HumanCount(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
 /// `1 file`, `61,402 files`, `3 entries`
 pub fn many(count: usize, noun: &str) -> String {
-    let number = HumanCount(u64::try_from(count).unwrap_or(u64::MAX));
+    let number = self::count(count);
     let plural = match noun.strip_suffix('y') {
         _ if count == 1 => noun.to_owned(),
         Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),

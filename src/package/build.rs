@@ -13,7 +13,7 @@ use crate::{
     error::{Result, anyhow, hinted},
     package::{
         DistributionMode, Subset,
-        assemble::{self, MadePackage},
+        assemble::{self, MadeSet, Reuse},
         catalog::{Catalog, PackageKind, PackageSpec},
         plan::{BuildPlan, MemberSource, PackagePlan},
         planner,
@@ -103,12 +103,12 @@ impl<'a> Build<'a> {
         ))
     }
 
-    /// Writes the packages to `{dest}/dist`. With `clean` other files there are no error.
-    pub fn make(&self, dest: &Path, clean: bool, world: &World) -> Result<Vec<MadePackage>> {
+    /// Writes the packages to `{dest}/dist`.
+    pub fn make(&self, dest: &Path, reuse: &Reuse, world: &World) -> Result<MadeSet> {
         let settings = &self.options.settings;
         // Dropping this removes the archives.
         let _archives = self.tree.write(settings.jobs, world)?;
-        assemble::assemble(&self.plan, &dest.join("dist"), clean, settings, world)
+        assemble::assemble(&self.plan, &dest.join("dist"), reuse, settings, world)
     }
 
     /// The manifest that the build of TheRock wrote.

@@ -12,7 +12,7 @@ use crate::{
     elf::Rpath,
     error::{Context as _, Hint as _, Result, ensure},
     package::{
-        assemble::MadePackage,
+        assemble::{MadePackage, ReuseCount},
         plan::{BuildOrigin, BuildPlan, MemberSource, PackagePlan, SdkEntry, SdkTree},
     },
     relpath::RelPath,
@@ -260,6 +260,8 @@ fn on_one_line(name: &str) -> String {
 #[serde(tag = "schema", rename = "rocwheel-build-v1")]
 pub struct BuildAnswer<'a> {
     pub packages: &'a [MadePackage],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reused: Option<ReuseCount>,
 }
 
 impl fmt::Display for BuildAnswer<'_> {

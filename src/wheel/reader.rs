@@ -1,4 +1,4 @@
-//! Reads METADATA of a wheel ([PEP 427](https://peps.python.org/pep-0427/)).
+//! Opens a wheel, and reads its METADATA ([PEP 427](https://peps.python.org/pep-0427/)).
 //!
 //! A wheel is untrusted input: sizes are not believed, names are validated, and what is kept in
 //! memory has a limit.
@@ -8,7 +8,7 @@ use std::{
     io::{Read, Seek, SeekFrom},
 };
 
-use zip::{CompressionMethod, ZipArchive};
+use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry};
 
 use crate::{
     error::{Context as _, Result, bail, ensure},
@@ -20,63 +20,93 @@ use crate::{
 ///
 /// Reads the central directory and METADATA only. The directory is at the end of the file, so a
 /// remote wheel needs only a few requests.
-pub fn read_metadata(mut reader: impl Read + Seek, limit: u64) -> Result<Vec<u8>> {
-    check_end(&mut reader)?;
-    let archive = ZipArchive::new(reader);
-    let mut archive = archive.context("not a zip archive that can be trusted")?;
-    ensure!(
-        archive.offset() == 0,
-        "an archive that does not begin with the first byte of the file"
-    );
-    ensure!(!archive.has_duplicate_names(), "two members of one name");
-    let (mut places, mut found) = (HashMap::new(), Vec::new());
-    for index in 0..archive.len() {
-        let entry = archive.by_index_data(index)?;
-        if entry.is_dir() {
-            continue;
+pub fn read_metadata(reader: impl Read + Seek, limit: u64) -> Result<Vec<u8>> {
+    OpenWheel::new(reader)?.text("METADATA", limit)
+}
+
+/// A wheel in which every member has a name that an installer accepts, once.
+pub(super) struct OpenWheel<R> {
+    archive: ZipArchive<R>,
+    places: HashMap<RelPath, usize>,
+    dist_info: RelPath,
+}
+
+impl<R: Read + Seek> OpenWheel<R> {
+    pub(super) fn new(mut reader: R) -> Result<Self> {
+        check_end(&mut reader)?;
+        let archive = ZipArchive::new(reader);
+        let archive = archive.context("not a zip archive that can be trusted")?;
+        ensure!(
+            archive.offset() == 0,
+            "an archive that does not begin with the first byte of the file"
+        );
+        ensure!(!archive.has_duplicate_names(), "two members of one name");
+        let (mut places, mut found) = (HashMap::new(), Vec::new());
+        for index in 0..archive.len() {
+            let entry = archive.by_index_data(index)?;
+            if entry.is_dir() {
+                continue;
+            }
+            let path: RelPath = entry
+                .name()?
+                .parse()
+                .context("a member that must not be extracted")?;
+            let is_packed = !matches!(
+                entry.compression(),
+                CompressionMethod::Stored | CompressionMethod::Deflated
+            );
+            ensure!(
+                !is_packed && !entry.encrypted() && !entry.is_symlink(),
+                "a member that an installer cannot read: `{path}`"
+            );
+            let top = path.ancestors().next();
+            found.extend(top.filter(|top| top.as_str().ends_with(".dist-info")));
+            // The archive compares the bytes of names. Here, two encodings of one name are the same.
+            ensure!(
+                places.insert(path, index).is_none(),
+                "two members of one name"
+            );
         }
-        let path: RelPath = entry
-            .name()?
-            .parse()
-            .context("a member that must not be extracted")?;
-        let is_packed = !matches!(
-            entry.compression(),
-            CompressionMethod::Stored | CompressionMethod::Deflated
-        );
-        ensure!(
-            !is_packed && !entry.encrypted() && !entry.is_symlink(),
-            "a member that an installer cannot read: `{path}`"
-        );
-        let top = path.ancestors().next();
-        found.extend(top.filter(|top| top.as_str().ends_with(".dist-info")));
-        // The archive compares the bytes of names. Here, two encodings of one name are the same.
-        ensure!(
-            places.insert(path, index).is_none(),
-            "two members of one name"
-        );
+        found.sort_unstable();
+        found.dedup();
+        let [dist_info] = &found[..] else {
+            bail!(
+                "a wheel has one `.dist-info` directory: found {}",
+                found.len()
+            );
+        };
+        let dist_info = dist_info.clone();
+        Ok(Self {
+            archive,
+            places,
+            dist_info,
+        })
     }
-    found.sort_unstable();
-    found.dedup();
-    let [dist_info] = &found[..] else {
-        bail!(
-            "a wheel has one `.dist-info` directory: found {}",
-            found.len()
+
+    /// Reads a file of the `.dist-info` directory. Fails if it is longer than `limit`.
+    pub(super) fn text(&mut self, name: &str, limit: u64) -> Result<Vec<u8>> {
+        let path = self.dist_info.join(&name.parse()?);
+        let index = self.places.get(&path).copied();
+        let index = index.with_context(|| format!("no `{path}` in the wheel"))?;
+        let mut bytes = Vec::new();
+        // The length in the central directory may be false, so count what is really read.
+        let entry = self.archive.by_index(index)?;
+        entry
+            .take(limit.saturating_add(1))
+            .read_to_end(&mut bytes)?;
+        ensure!(
+            bytes.len() as u64 <= limit,
+            "`{path}` has more than {limit} bytes"
         );
-    };
-    let path = dist_info.join(&"METADATA".parse()?);
-    let index = places.get(&path).copied();
-    let index = index.with_context(|| format!("no `{path}` in the wheel"))?;
-    let mut bytes = Vec::new();
-    // The length in the central directory may be false, so count what is really read.
-    let entry = archive.by_index(index)?;
-    entry
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)?;
-    ensure!(
-        bytes.len() as u64 <= limit,
-        "`{path}` has more than {limit} bytes"
-    );
-    Ok(bytes)
+        Ok(bytes)
+    }
+
+    /// What the central directory says about a member; `None` if it has no such member.
+    pub(super) fn entry(&self, path: &RelPath) -> Result<Option<ZipFileEntry<'_>>> {
+        let index = self.places.get(path);
+        let entry = index.map(|index| self.archive.by_index_data(*index));
+        Ok(entry.transpose()?)
+    }
 }
 
 /// Checks that the end of central directory record, without a comment, is the end of the file.

@@ -104,12 +104,24 @@ impl<W: Write + Seek> ZipWriter<W> {
         crc: u32,
         packed: &[u8],
     ) -> io::Result<()> {
+        self.announce(member, method, crc, packed.len() as u64)?;
+        self.append(packed)
+    }
+
+    /// Adds a member of which everything is known but the compressed bytes. The caller must pass
+    /// all of them to [`ZipWriter::append`] next.
+    pub fn announce(
+        &mut self,
+        member: &WheelMember,
+        method: StorageMethod,
+        crc: u32,
+        packed: u64,
+    ) -> io::Result<()> {
         let mut begun = self.entry(member)?;
         begun.method = method;
         begun.crc = crc;
-        begun.pack(packed.len() as u64)?;
+        begun.pack(packed)?;
         self.append(&begun.header(self.time, false))?;
-        self.append(packed)?;
         self.entries.push(begun);
         Ok(())
     }
@@ -261,6 +273,12 @@ impl Begun {
         header.bytes(name.as_bytes()).bytes(&zip64.0);
         header.0
     }
+}
+
+/// The length of the local header of a member that [`ZipWriter`] wrote.
+pub(super) fn local_header_len(path: &RelPath, len: u64) -> u64 {
+    // The fixed fields, and the ZIP64 field with both sizes. A compressed member is never longer.
+    30 + path.as_str().len() as u64 + if is_long(len) { 20 } else { 0 }
 }
 
 /// The end of central directory record, after its ZIP64 variant and locator if they are needed.

@@ -20,6 +20,7 @@ use crate::{
 mod complete;
 mod parts;
 mod plan;
+mod reuse;
 mod trouble;
 mod windows;
 

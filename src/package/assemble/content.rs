@@ -14,11 +14,12 @@ use xz2::{
     stream::{Check, Filters, LzmaOptions, MtStreamBuilder},
 };
 
+use super::memory::ContentKey;
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
     artifact::{FileStamp, TreeForm},
     elf::{self, EditPlan, PatchedReader, Rpath},
-    error::{Context as _, Result, Stop},
+    error::{Context as _, Result, Stop, bail},
     package::{
         devel_manifest,
         plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree},
@@ -30,6 +31,8 @@ use crate::{
 /// The length of a member, and a function that opens a reader of its bytes.
 pub(super) struct MemberContent {
     pub(super) len: u64,
+    /// What it is made of, if that can be remembered.
+    pub(super) key: Option<ContentKey>,
     open: Box<dyn Fn() -> Result<Box<dyn Read + Send>> + Send + Sync>,
 }
 
@@ -40,8 +43,19 @@ impl MemberContent {
     ) -> Self {
         Self {
             len,
+            key: None,
             open: Box::new(move || Ok(Box::new(open()?))),
         }
+    }
+
+    fn with_key(self, key: Option<ContentKey>) -> Self {
+        Self { key, ..self }
+    }
+
+    /// A content that is not made, because an earlier wheel has it packed.
+    pub(super) fn taken(len: u64, key: Option<ContentKey>) -> Self {
+        let open = || -> Result<io::Empty> { bail!("it was taken over and is not made") };
+        Self::new(len, open).with_key(key)
     }
 
     /// Reads only as much of the source as the length of the content depends on.
@@ -57,14 +71,19 @@ impl MemberContent {
                     entries.push(TarEntry { path, kind });
                     files.push(content);
                 }
+                let keys = files.iter().flatten().map(|file| file.key.clone());
+                let keys: Option<Vec<ContentKey>> = keys.collect();
+                let how = format!("{entries:?} {mtime}");
+                let key = keys.map(|keys| ContentKey::of_all(&how, &keys));
                 let (plan, files) = (TarPlan::new(entries, mtime)?, Arc::new(files));
-                Self::new(plan.len, move || {
+                let content = Self::new(plan.len, move || {
                     let files = Arc::clone(&files);
                     Ok(plan.stream(move |index| match files.get(index) {
                         Some(Some(content)) => content.open(),
                         _ => Ok(Box::new(io::empty())),
                     }))
-                })
+                });
+                content.with_key(key)
             }
             MemberSource::SdkManifest(tree) => {
                 let members = members(tree)?;
@@ -82,13 +101,20 @@ impl MemberContent {
     }
 
     /// A temporary file, which is deleted when this is dropped.
-    pub(super) fn packed(file: TempPath) -> Result<Self> {
+    pub(super) fn packed(file: TempPath, key: Option<ContentKey>) -> Result<Self> {
         let len = fs_err::metadata(&file)?.len();
-        Ok(Self::new(len, move || Ok(fs_err::File::open(&file)?)))
+        let content = Self::new(len, move || Ok(fs_err::File::open(&file)?));
+        Ok(content.with_key(key))
     }
 
     fn file(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Result<Self> {
         let (path, form) = (origin.path.clone(), origin.form.clone());
+        // Before anything of the file is read: if it changes from here on, the key is not that of
+        // the next build.
+        let key = match form {
+            TreeForm::Whole => ContentKey::of_file(&path, rpath)?,
+            TreeForm::WithoutCode(_) | TreeForm::ToCome => None,
+        };
         let stamp = FileStamp::of(&path)?;
         // The edit is small, even for a file of gigabytes.
         let edit = |rpath| -> Result<EditPlan> {
@@ -104,7 +130,7 @@ impl MemberContent {
             (None, TreeForm::ToCome) => stamp.len,
             (None, TreeForm::Whole | TreeForm::WithoutCode(_)) => origin.len,
         };
-        Ok(Self::new(len, move || {
+        let content = Self::new(len, move || {
             let file = form.open(&path)?;
             let reader: Box<dyn Read + Send> = match &edit {
                 Some(edit) => Box::new(PatchedReader::new(file, edit.clone())),
@@ -116,7 +142,8 @@ impl MemberContent {
                 stamp,
                 left: len,
             })
-        }))
+        });
+        Ok(content.with_key(key))
     }
 
     pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
@@ -152,12 +179,12 @@ fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<MemberConten
 /// To compare only the length is not enough. If a build links a library again while it is packed,
 /// the new library mostly has the same length. The wheel would then have the first half of the old
 /// library and the second half of the new one.
-struct Unchanged<R> {
-    reader: R,
-    path: PathBuf,
-    stamp: FileStamp,
+pub(super) struct Unchanged<R> {
+    pub(super) reader: R,
+    pub(super) path: PathBuf,
+    pub(super) stamp: FileStamp,
     /// Bytes not yet read. The stamp is compared when this becomes 0.
-    left: u64,
+    pub(super) left: u64,
 }
 
 impl<R: Read> Read for Unchanged<R> {

@@ -3,34 +3,42 @@
 //! is allowed and has space.
 
 mod content;
+mod destination;
+mod earlier;
+mod memory;
 pub mod pipeline;
 
 use std::{
-    collections::BTreeSet,
     io::{self, Seek as _},
     num::NonZeroUsize,
-    path::Path,
-    time::Instant,
+    path::{Path, PathBuf},
+    time::{Instant, SystemTime},
 };
 
 use serde::Serialize;
 use tempfile::NamedTempFile;
-use walkdir::WalkDir;
 
 use crate::{
     archive,
+    artifact::FileStamp,
     atomic::{self, StagedDir},
-    console::{World, many, size, took},
+    console::{self, World, many, size, took},
     digest::Sha256,
-    error::{Context as _, Error, Result, anyhow, hinted},
-    package::plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkEntry, SdkTreePacking},
+    error::{Context as _, Result, ensure, one_line},
+    package::plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
+    parallel,
     relpath::RelPath,
     version::Version,
-    wheel::{WheelCompression, WheelMember},
+    wheel::{Record, WheelCompression, WheelMember},
 };
 
+pub use earlier::ReuseCount;
+
 use content::{CountedReader, MemberContent, pack_xz};
-use pipeline::{WheelWork, WrittenWheel};
+use destination::{advise, check_existing, check_space};
+use earlier::{EarlierSet, TakenMember};
+use memory::{BuildMemory, ContentKey, WheelRecipe};
+use pipeline::WheelWork;
 
 /// How to write the packages: timestamp, compression, number of threads.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +52,27 @@ pub struct AssembleSettings {
     pub block: NonZeroUsize,
 }
 
+/// What may happen to an existing set, and what is used of it. The packages have the same bytes for
+/// any of these.
+#[derive(Clone, Debug, Default)]
+pub struct Reuse {
+    /// Whether all files of `dist` may be replaced. Otherwise one that is not of the set is an
+    /// error.
+    pub clean: bool,
+    /// An earlier set, or its `dist`, whose compressed members are taken over.
+    pub from: Option<PathBuf>,
+    /// The file of this program. Without it, nothing is remembered of the sources.
+    pub program: Option<PathBuf>,
+}
+
+/// The packages of a finished set.
+#[derive(Debug)]
+pub struct MadeSet {
+    pub packages: Vec<MadePackage>,
+    /// Only if an earlier set was named.
+    pub reused: Option<ReuseCount>,
+}
+
 /// A finished package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MadePackage {
@@ -55,31 +84,39 @@ pub struct MadePackage {
     pub members: usize,
 }
 
-/// Writes every package of `plan`, then replaces the directory `dist` with the finished set.
-///
-/// With `clean` it replaces all files in `dist`; otherwise a file there that is not of this set is an
-/// error. If this fails, `dist` keeps its previous contents.
+/// Writes every package of `plan`, then replaces the directory `dist` with the finished set. If this
+/// fails, `dist` keeps its previous contents.
 pub fn assemble(
     plan: &BuildPlan,
     dist: &Path,
-    clean: bool,
+    reuse: &Reuse,
     settings: &AssembleSettings,
     world: &World,
-) -> Result<Vec<MadePackage>> {
-    let began = Instant::now();
+) -> Result<MadeSet> {
+    let began = (Instant::now(), SystemTime::now());
     check_space(plan, settings.compression, dist, world)?;
     let names: Vec<String> = plan.packages.iter().map(PackagePlan::path).collect();
     // An earlier build may have been killed between the two renames that replace `dist`.
     atomic::restore(dist)?;
-    if !clean {
+    if !reuse.clean {
         check_existing(dist, &names)?;
     }
+    let program = reuse.program.as_ref();
+    let earlier = reuse.from.as_deref().map(|place| {
+        let compression = settings.compression;
+        EarlierSet::read(place, compression, program, world)
+    });
     let staged = StagedDir::beside(dist)?;
-    let making = Making {
+    let mut making = Making {
         version: &plan.version,
         settings,
         world,
         staging: staged.path(),
+        dist,
+        earlier: earlier.as_ref(),
+        began: began.1,
+        memory: BuildMemory::new(program),
+        reused: ReuseCount::default(),
     };
     let mut all = Vec::new();
     for (package, path) in plan.packages.iter().zip(names) {
@@ -88,17 +125,27 @@ pub fn assemble(
             .package(package, &path)
             .with_context(|| format!("failed to make `{path}`"))
             .map_err(|error| advise(error, dist))?;
-        let (members, bytes) = (many(made.members, "member"), size(made.size));
-        let facts = format!("{path}: {members}, {bytes}");
-        world.console.status("Packed", facts);
         all.push(made);
     }
+    let Making { memory, reused, .. } = making;
     staged.replace()?;
+    if let Err(error) = memory.write(dist) {
+        let why = one_line(&error);
+        let text = format!("the next build cannot reuse this one quickly: {why}");
+        world.console.warn(text);
+    }
     let bytes = size(all.iter().map(|made| made.size).sum());
-    let (packages, time) = (many(all.len(), "package"), took(began.elapsed()));
+    let (packages, time) = (many(all.len(), "package"), took(began.0.elapsed()));
     let facts = format!("{packages}, {bytes}, in {time}");
     world.console.status("Built", facts);
-    Ok(all)
+    let reused = earlier.map(|_| reused);
+    if let Some(count) = reused {
+        world.console.status("Reused", count);
+    }
+    Ok(MadeSet {
+        packages: all,
+        reused,
+    })
 }
 
 /// What all packages of one build share while they are written.
@@ -108,67 +155,30 @@ struct Making<'a> {
     world: &'a World,
     /// The staging directory that replaces `dist` at the end.
     staging: &'a Path,
+    dist: &'a Path,
+    earlier: Option<&'a EarlierSet>,
+    /// When the build began.
+    began: SystemTime,
+    memory: BuildMemory,
+    reused: ReuseCount,
 }
 
 impl Making<'_> {
-    fn package(&self, package: &PackagePlan, path: &str) -> Result<MadePackage> {
+    fn package(&mut self, package: &PackagePlan, path: &str) -> Result<MadePackage> {
         let file = self.staging.join(path);
         if let Some(directory) = file.parent() {
             fs_err::create_dir_all(directory)?;
         }
-        // Readable, because the finished package is read back for its hash.
-        let mut options = fs_err::OpenOptions::new();
-        let options = options.read(true).write(true).create_new(true);
-        let mut out = options.open(file)?;
-        let (size, sha256, members) = match &package.form {
-            PackageForm::Wheel(record) => {
-                let written = self.wheel(package, record, path, &mut out)?;
-                (written.len, written.sha256, written.record.rows().len())
-            }
+        let record = match &package.form {
+            PackageForm::Wheel(record) => record,
             PackageForm::Sdist(top) => {
+                let mut out = created(&file)?;
                 archive::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
                 out.rewind()?;
                 let (sha256, size) = Sha256::of_reader(out)?;
-                (size, sha256, package.texts.len())
+                return Ok(self.packed(path, size, sha256, package.texts.len()));
             }
         };
-        Ok(MadePackage {
-            path: path.to_owned(),
-            size,
-            sha256,
-            members,
-        })
-    }
-
-    /// The content of a member.
-    ///
-    /// A local zip header has the length of its member, and the length of an xz stream is known
-    /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
-    fn content(&self, source: &MemberSource, path: &RelPath) -> Result<MemberContent> {
-        let content = MemberContent::of(source, self.version, self.settings.time)?;
-        if !matches!(source, MemberSource::Sdk(_, SdkTreePacking::TarXz)) {
-            return Ok(content);
-        }
-        let (console, stop) = (&self.world.console, &self.world.stop);
-        let progress = console.progress("Packing", path, Some(content.len));
-        let source = CountedReader {
-            source: content.open()?,
-            stop,
-            progress: &|bytes| progress.inc(bytes),
-        };
-        let mut file = NamedTempFile::new_in(self.staging)?;
-        pack_xz(source, &mut file, self.settings.jobs)
-            .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
-        MemberContent::packed(file.into_temp_path())
-    }
-
-    fn wheel(
-        &self,
-        package: &PackagePlan,
-        record: &RelPath,
-        path: &str,
-        out: &mut fs_err::File,
-    ) -> Result<WrittenWheel> {
         let (mut members, mut contents) = (Vec::new(), Vec::new());
         for (path, source) in package.members.iter() {
             let content = self
@@ -181,165 +191,180 @@ impl Making<'_> {
             });
             contents.push(content);
         }
-        let bytes = members.iter().map(|member| member.len).sum();
-        let progress = self.world.console.progress("Packing", path, Some(bytes));
-        let work = WheelWork {
-            members: &members,
-            open: &|index| contents[index].open(),
+        let taken = self.taken(&contents, path)?;
+        for (at, member) in members.iter().enumerate() {
+            let is_taken = taken.get(at).is_some_and(Option::is_some);
+            self.reused.add(member.len, is_taken);
+        }
+        let work = Wheel {
+            members,
+            contents,
+            taken,
             texts: &package.texts,
             record,
-            settings: self.settings,
-            stop: &self.world.stop,
+        };
+        match self.linked(&work, path, &file)? {
+            Some(made) => Ok(made),
+            None => self.written(&work, path, &file),
+        }
+    }
+
+    fn packed(&self, path: &str, size: u64, sha256: Sha256, members: usize) -> MadePackage {
+        let facts = (many(members, "member"), console::size(size));
+        let facts = format!("{path}: {}, {}", facts.0, facts.1);
+        self.world.console.status("Packed", facts);
+        MadePackage {
+            path: path.to_owned(),
+            size,
+            sha256,
+            members,
+        }
+    }
+
+    /// The content of a member.
+    ///
+    /// A local zip header has the length of its member, and the length of an xz stream is known
+    /// only at its end. So `_devel.tar.xz` is packed into a temporary file first.
+    fn content(&self, source: &MemberSource, path: &RelPath) -> Result<MemberContent> {
+        let mut content = MemberContent::of(source, self.version, self.settings.time)?;
+        if !matches!(source, MemberSource::Sdk(_, SdkTreePacking::TarXz)) {
+            return Ok(content);
+        }
+        content.key = content.key.map(|key| ContentKey::of_all("xz", &[key]));
+        if let Some(taken) = self.earlier.and_then(|it| it.find_remembered(&content)) {
+            return Ok(MemberContent::taken(taken.packed.len, content.key));
+        }
+        let (console, stop) = (&self.world.console, &self.world.stop);
+        let progress = console.progress("Packing", path, Some(content.len));
+        let source = CountedReader {
+            source: content.open()?,
+            stop,
             progress: &|bytes| progress.inc(bytes),
         };
-        pipeline::write_wheel(out, &work)
-    }
-}
-
-/// Compressed packages of ROCm have a quarter to a half of the size of their contents.
-const AT_MOST: u64 = 2;
-
-/// Fails if `dist` has files that are not of this set.
-fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
-    if !dist.exists() {
-        return Ok(());
-    }
-    let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    let mut stale = Vec::new();
-    for entry in WalkDir::new(dist).min_depth(1).sort_by_file_name() {
-        let entry = entry?;
-        let name = entry.path().strip_prefix(dist).unwrap_or(dist);
-        let name = name.to_string_lossy().replace('\\', "/");
-        // `index` writes a `.metadata` file (PEP 658) beside each wheel, and the page for
-        // `--find-links` beside the packages. They belong to those packages and may be replaced with
-        // them.
-        let package = name.strip_suffix(".metadata").unwrap_or(&name);
-        let is_page = entry.file_name() == "index.html";
-        if !entry.file_type().is_dir() && !is_page && !wanted.contains(package) {
-            stale.push(name);
-        }
-    }
-    let Some(first) = stale.first() else {
-        return Ok(());
-    };
-    let (dist, count) = (dist.display(), stale.len());
-    Err(hinted(
-        anyhow!("`{dist}` holds {count} files that are not of this set, first `{first}`"),
-        "pass `--clean` to replace all files there, or choose another `--dest-dir`",
-    ))
-}
-
-/// Adds a hint if the cause of `error` is a full disk, a quota or a limit on file sizes.
-fn advise(error: Error, dist: &Path) -> Error {
-    let is_full = error.chain().any(|cause| {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        let kind = cause.downcast_ref().map(io::Error::kind);
-        matches!(kind, Some(StorageFull | QuotaExceeded | FileTooLarge))
-    });
-    if !is_full {
-        return error;
-    }
-    let hint = format!(
-        "free disk space at `{}`, or pass another `--dest-dir`; nothing of the new set was left",
-        dist.display()
-    );
-    hinted(error, hint)
-}
-
-/// Checks the free disk space before anything is packed. Fails if packages that are not compressed
-/// would not fit. The size of compressed packages is not known beforehand.
-fn check_space(
-    plan: &BuildPlan,
-    compression: WheelCompression,
-    dist: &Path,
-    world: &World,
-) -> Result<()> {
-    // If the system does not report the free space, start anyway. A full disk stops the build
-    // with a hint of its own.
-    let Some(free) = atomic::free_space(dist) else {
-        return Ok(());
-    };
-    let (place, bytes) = (dist.display(), bytes(plan));
-    let (needs, has) = (size(bytes), size(free));
-    match compression {
-        WheelCompression::Store if bytes > free => Err(hinted(
-            anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
-            "free disk space, choose another `--dest-dir`, or leave out `--compression store`",
-        )),
-        WheelCompression::Deflate(_) if bytes / AT_MOST > free => {
-            world.console.warn(format!(
-                "`{place}` may be too small: {needs} are to be compressed, has {has}"
-            ));
-            Ok(())
-        }
-        WheelCompression::Store | WheelCompression::Deflate(_) => Ok(()),
-    }
-}
-
-/// The total size of the files that the packages contain.
-fn bytes(plan: &BuildPlan) -> u64 {
-    let members = plan.members().map(|(_, member)| match member {
-        MemberSource::File(origin, _) => origin.len,
-        MemberSource::Sdk(tree, _) => {
-            let entries = tree.ordered().into_iter();
-            let lengths = entries.map(|(_, entry)| match entry {
-                SdkEntry::File(origin, _) => origin.len,
-                _ => 0,
-            });
-            lengths.sum()
-        }
-        // Small enough to ignore.
-        MemberSource::Launcher(_) | MemberSource::Text(_) | MemberSource::SdkManifest(_) => 0,
-    });
-    members.sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(path: &Path, text: &str) {
-        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-        fs_err::write(path, text).unwrap();
+        let mut file = NamedTempFile::new_in(self.staging)?;
+        pack_xz(source, &mut file, self.settings.jobs)
+            .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
+        MemberContent::packed(file.into_temp_path(), content.key)
     }
 
-    #[test]
-    fn a_set_of_other_files_is_refused_and_the_same_files_are_replaced() {
-        let directory = tempfile::tempdir().unwrap();
-        let dist = directory.path().join("dist");
-        let names = ["a.whl".to_owned(), "gfx/b.whl".to_owned()];
-        check_existing(&dist, &names).unwrap();
-        write(&dist.join("gfx/b.whl"), "b");
-        check_existing(&dist, &names).unwrap();
-        write(&dist.join("old-1.0.whl"), "o");
-        let refused = check_existing(&dist, &names).unwrap_err().to_string();
-        assert!(refused.ends_with("holds 1 files that are not of this set, first `old-1.0.whl`"));
-        fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
-        write(&dist.join("gfx/b.whl.metadata"), "b");
-        write(&dist.join("index.html"), "a.whl");
-        check_existing(&dist, &names).unwrap();
-        #[cfg(unix)]
-        {
-            let link = directory.path().join("link");
-            std::os::unix::fs::symlink(&dist, &link).unwrap();
-            check_existing(&link, &names).unwrap();
-        }
-        write(&dist.join("old-1.0.whl.metadata"), "o");
-        assert!(check_existing(&dist, &names).is_err());
-    }
-
-    #[test]
-    fn a_full_disk_has_a_way_out_and_other_errors_are_left_alone() {
-        let advised = |kind| {
-            let error = anyhow!(io::Error::from(kind)).context("failed to write `a.whl`");
-            crate::error::render(&advise(error, Path::new("out/dist")))
+    /// The members that can be taken over from an earlier set.
+    fn taken(&self, contents: &[MemberContent], path: &str) -> Result<Vec<Option<TakenMember>>> {
+        let Some(earlier) = self.earlier else {
+            return Ok(Vec::new());
         };
-        insta::assert_snapshot!(advised(io::ErrorKind::StorageFull), @"
-        error: failed to write `a.whl`
-          caused by: no storage space
-
-        hint: free disk space at `out/dist`, or pass another `--dest-dir`; nothing of the new set was left
-        ");
-        assert!(!advised(io::ErrorKind::PermissionDenied).contains("hint"));
+        let bytes = contents.iter().map(|content| content.len).sum();
+        let progress = (self.world.console).progress("Comparing", path, Some(bytes));
+        let (jobs, stop) = (self.settings.jobs, &self.world.stop);
+        parallel::map(contents, jobs, stop, |content| {
+            earlier.find(content, &|bytes| progress.inc(bytes))
+        })
     }
+
+    /// Takes over a whole wheel, if an earlier build of this machine wrote one with the same bytes.
+    fn linked(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<Option<MadePackage>> {
+        let Some(record) = work.taken_record() else {
+            return Ok(None);
+        };
+        let recipe = WheelRecipe::new(&record, &work.members, self.settings);
+        let whole = self.earlier.and_then(|earlier| earlier.whole(recipe));
+        let Some((whole, stamp, sha256)) = whole else {
+            return Ok(None);
+        };
+        // The old `dist` is deleted at the end, so its wheel can get a second name until then. A
+        // file elsewhere is copied: whoever changes it there must not change this set.
+        if !is_below(whole, self.dist) || fs_err::hard_link(whole, file).is_err() {
+            fs_err::copy(whole, file)?;
+        }
+        let shown = whole.display();
+        ensure!(
+            FileStamp::of(whole)? == stamp,
+            "`{shown}` changed while it was read"
+        );
+        let facts = format!("{path}: the whole wheel, {}", size(stamp.len));
+        self.world.console.status("Reused", facts);
+        self.learn(work, &record);
+        self.memory.add_wheel(path, sha256, recipe);
+        Ok(Some(MadePackage {
+            path: path.to_owned(),
+            size: stamp.len,
+            sha256,
+            members: record.rows().len(),
+        }))
+    }
+
+    fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<MadePackage> {
+        let bytes = work.members.iter().map(|member| member.len).sum();
+        let progress = self.world.console.progress("Packing", path, Some(bytes));
+        let mut out = created(file)?;
+        let written = pipeline::write_wheel(
+            &mut out,
+            &WheelWork {
+                members: &work.members,
+                open: &|index| work.contents[index].open(),
+                taken: &work.taken,
+                texts: work.texts,
+                record: work.record,
+                settings: self.settings,
+                stop: &self.world.stop,
+                progress: &|bytes| progress.inc(bytes),
+            },
+        )?;
+        drop(progress);
+        self.learn(work, &written.record);
+        let recipe = WheelRecipe::new(&written.record, &work.members, self.settings);
+        self.memory.add_wheel(path, written.sha256, recipe);
+        let members = written.record.rows().len();
+        Ok(self.packed(path, written.len, written.sha256, members))
+    }
+
+    /// Remembers the digests of the sources. RECORD begins with them.
+    fn learn(&mut self, work: &Wheel, record: &Record) {
+        for (content, row) in work.contents.iter().zip(record.rows()) {
+            if let (Some(key), Some(sha256), Some(len)) = (&content.key, row.digest, row.len) {
+                self.memory.learn(key, (sha256, len), self.began);
+            }
+        }
+    }
+}
+
+/// What a wheel is made of. Its members, contents and, if there is an earlier set, what is taken
+/// over of it have the same order.
+struct Wheel<'a> {
+    members: Vec<WheelMember>,
+    contents: Vec<MemberContent>,
+    taken: Vec<Option<TakenMember>>,
+    texts: &'a [(RelPath, String)],
+    record: &'a RelPath,
+}
+
+impl Wheel<'_> {
+    /// The RECORD of the wheel if every member is taken over.
+    fn taken_record(&self) -> Option<Record> {
+        if self.taken.len() < self.members.len() {
+            return None;
+        }
+        let mut record = Record::default();
+        for (member, taken) in self.members.iter().zip(&self.taken) {
+            let packed = &taken.as_ref()?.packed;
+            record.push(member.path.clone(), Some((packed.sha256, packed.len)));
+        }
+        for (path, text) in self.texts {
+            let content = (Sha256::of(text.as_bytes()), text.len() as u64);
+            record.push(path.clone(), Some(content));
+        }
+        record.push(self.record.clone(), None);
+        Some(record)
+    }
+}
+
+/// Creates a file, which is readable too: what is written last is read back for its hash.
+fn created(file: &Path) -> io::Result<fs_err::File> {
+    let mut options = fs_err::OpenOptions::new();
+    options.read(true).write(true).create_new(true).open(file)
+}
+
+/// Whether a file is in a directory, whatever symlinks their paths have.
+fn is_below(file: &Path, directory: &Path) -> bool {
+    let real = (fs_err::canonicalize(file), fs_err::canonicalize(directory));
+    matches!(real, (Ok(file), Ok(directory)) if file.starts_with(&directory))
 }

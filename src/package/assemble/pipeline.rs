@@ -19,7 +19,7 @@ use std::{
 
 use itertools::Itertools as _;
 
-use super::AssembleSettings;
+use super::{AssembleSettings, earlier::TakenMember};
 use crate::{
     archive::read_some,
     digest::{Hasher, Sha256},
@@ -39,6 +39,9 @@ pub struct WheelWork<'a> {
     pub members: &'a [WheelMember],
     /// Opens a member by its index. It may be called twice, and must give the same bytes then.
     pub open: &'a Open<'a>,
+    /// By index, the members whose compressed bytes are copied from an earlier wheel; they are not
+    /// opened. Empty if there are none.
+    pub taken: &'a [Option<TakenMember>],
     /// Paths and texts of the files in `.dist-info`, without RECORD.
     pub texts: &'a [(RelPath, String)],
     /// The path of RECORD. The pipeline computes its text and writes it as the last member.
@@ -98,9 +101,17 @@ pub fn write_wheel<W: Output>(out: &mut W, wheel: &WheelWork<'_>) -> Result<Writ
 /// The unit of work of one worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PackTask {
+    /// A member to copy. The writer does it, no worker.
+    Copy(usize),
     /// Consecutive members that are together at most one block long.
     Batch(Range<usize>),
     Block(Block),
+}
+
+impl PackTask {
+    fn is_packing(&self) -> bool {
+        !matches!(self, Self::Copy(_))
+    }
 }
 
 /// A piece of a member that is longer than a block.
@@ -120,6 +131,7 @@ struct Block {
 #[derive(Clone, Debug)]
 struct Tasks<'a> {
     members: &'a [WheelMember],
+    taken: &'a [Option<TakenMember>],
     block: NonZeroUsize,
     next: usize,
     /// How many blocks of the next member were returned already.
@@ -154,6 +166,10 @@ impl Tasks<'_> {
         }
     }
 
+    fn is_taken(&self, index: usize) -> bool {
+        self.taken.get(index).is_some_and(Option::is_some)
+    }
+
     /// The next members that fit into one block together.
     fn batch(&mut self) -> Range<usize> {
         let mut room = self.block.get() as u64;
@@ -162,6 +178,9 @@ impl Tasks<'_> {
             let Some(left) = room.checked_sub(member.len) else {
                 break;
             };
+            if self.is_taken(self.next) {
+                break;
+            }
             room = left;
             self.next += 1;
         }
@@ -174,6 +193,10 @@ impl Iterator for Tasks<'_> {
 
     fn next(&mut self) -> Option<PackTask> {
         let member = self.members.get(self.next)?;
+        if self.is_taken(self.next) {
+            self.next += 1;
+            return Some(PackTask::Copy(self.next - 1));
+        }
         Some(if member.len > self.block.get() as u64 {
             PackTask::Block(self.block(member.len))
         } else {
@@ -265,6 +288,7 @@ impl<'a> Crew<'a> {
     fn run<W: Output>(&self, sink: &mut Sink<W>) -> Result<()> {
         let tasks = Tasks {
             members: self.wheel.members,
+            taken: self.wheel.taken,
             block: self.wheel.settings.block,
             next: 0,
             cut: 0,
@@ -282,12 +306,17 @@ impl<'a> Crew<'a> {
             // worker that waits to send into the full channel then gets an error and ends. With the
             // receiver outside of the scope, the join would wait forever.
             let slots = slots;
-            for _ in tasks.clone().take(jobs) {
+            let packing = tasks.clone().filter(PackTask::is_packing);
+            for _ in packing.take(jobs) {
                 thread::Builder::new()
                     .spawn_scoped(scope, || self.work(&line))
                     .context("failed to start a thread")?;
             }
             for task in tasks {
+                if let PackTask::Copy(index) = task {
+                    sink.copy(index)?;
+                    continue;
+                }
                 let slot = slots.recv().map_err(|_| died())?;
                 let (pieces, bytes) = wait(&slot, sink)?;
                 self.wheel.stop.check()?;
@@ -305,7 +334,7 @@ impl<'a> Crew<'a> {
             // The lock is poisoned if a source panicked under it. The other workers then end as
             // well.
             let mut line = line.lock().ok()?;
-            let task = line.tasks.next()?;
+            let task = line.tasks.find(PackTask::is_packing)?;
             // The slot is sent under the lock that the task was taken under. So slots are in the
             // order of the tasks, even if the results arrive in another order.
             let (reply, slot) = mpsc::channel();
@@ -316,6 +345,7 @@ impl<'a> Crew<'a> {
                     self.batch(members, deflater.as_mut())
                 }
                 PackTask::Block(block) => self.block(&block, line, deflater.as_mut()),
+                PackTask::Copy(_) => continue,
             };
             // The receiver is gone if another task failed. That error is the one to report.
             let _ = reply.send(done);

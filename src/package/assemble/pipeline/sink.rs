@@ -11,6 +11,7 @@ use flate2::{Decompress, FlushDecompress};
 
 use super::{Block, Output, PackTask, PackedPiece, WheelWork, WrittenWheel};
 use crate::{
+    archive::read_some,
     digest::{Hasher, Sha256},
     error::{Context as _, Result, ensure},
     relpath::RelPath,
@@ -70,8 +71,39 @@ impl<'a, W: Output> Sink<'a, W> {
                     self.add(&self.work.members[members.start + at], piece, bytes)?;
                 }
                 PackTask::Block(block) => self.block(block, piece, bytes)?,
+                PackTask::Copy(_) => {}
             }
         }
+        Ok(())
+    }
+
+    /// Copies the compressed bytes of a member from an earlier wheel.
+    pub(super) fn copy(&mut self, index: usize) -> Result<()> {
+        let member = &self.work.members[index];
+        let taken = self.work.taken.get(index).and_then(Option::as_ref);
+        let taken = taken.context("no member to copy")?;
+        let (packed, path) = (&taken.packed, &member.path);
+        let len = packed.bytes.end - packed.bytes.start;
+        self.zip.announce(member, packed.method, packed.crc, len)?;
+        let context = || format!("failed to take `{path}` over from an earlier wheel");
+        let mut bytes = taken.open().with_context(context)?;
+        let (mut buffer, mut copied) = (
+            vec![0; usize::try_from(len).unwrap_or(COPIED).min(COPIED)],
+            0,
+        );
+        while copied < len {
+            self.work.stop.check()?;
+            let read = read_some(&mut bytes, &mut buffer).with_context(context)?;
+            ensure!(
+                read > 0,
+                "the wheel that `{path}` is taken from became shorter"
+            );
+            self.zip.append(&buffer[..read])?;
+            copied += read as u64;
+        }
+        (self.work.progress)(member.len);
+        self.record
+            .push(path.clone(), Some((packed.sha256, packed.len)));
         Ok(())
     }
 
@@ -248,6 +280,9 @@ impl<'a, W: Output> Sink<'a, W> {
 
 /// The size of the write buffer, which collects headers and small members.
 const BUFFER: usize = 256 << 10;
+
+/// How much `copy` reads at a time.
+const COPIED: usize = 1 << 20;
 
 /// How much `rewrite` reads at a time. A stored deflate block has at most 65,535 bytes, and a
 /// multiple of that leaves no short block before the last one.

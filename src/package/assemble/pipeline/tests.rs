@@ -114,6 +114,7 @@ impl Fixture {
         WheelWork {
             members: &self.members,
             open,
+            taken: &[],
             texts: &self.texts,
             record: &self.record,
             settings,

@@ -23,6 +23,7 @@ fn members(lens: &[u64]) -> Vec<WheelMember> {
 fn tasks(members: &[WheelMember], block: usize) -> Tasks<'_> {
     Tasks {
         members,
+        taken: &[],
         block: NonZeroUsize::new(block).unwrap(),
         next: 0,
         cut: 0,
@@ -39,6 +40,7 @@ fn members_are_cut_by_their_lengths_only() {
                 "{} at {}: {} {:?}",
                 block.member, block.start, block.len, block.place
             ),
+            PackTask::Copy(member) => format!("{member} is copied"),
         })
         .collect();
     insta::assert_snapshot!(shown.join("\n"), @"
@@ -90,6 +92,7 @@ proptest! {
                     *before += piece.len as u64;
                     prop_assert_eq!(piece.place == BlockPosition::Last, *before == lens[piece.member]);
                 }
+                PackTask::Copy(member) => prop_assert!(false, "{} has no copy", member),
             }
         }
         prop_assert_eq!(done, lens);

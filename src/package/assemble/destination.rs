@@ -1,0 +1,161 @@
+//! Whether a set may be written to a directory, and whether it fits there.
+
+use std::{collections::BTreeSet, io, path::Path};
+
+use walkdir::WalkDir;
+
+use crate::{
+    atomic,
+    console::{World, size},
+    error::{Error, Result, anyhow, hinted},
+    package::plan::{BuildPlan, MemberSource, SdkEntry},
+    wheel::WheelCompression,
+};
+
+/// Compressed packages of ROCm have a quarter to a half of the size of their contents.
+const AT_MOST: u64 = 2;
+
+/// Fails if `dist` has files that are not of this set.
+pub(super) fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
+    if !dist.exists() {
+        return Ok(());
+    }
+    let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    let mut stale = Vec::new();
+    for entry in WalkDir::new(dist).min_depth(1).sort_by_file_name() {
+        let entry = entry?;
+        let name = entry.path().strip_prefix(dist).unwrap_or(dist);
+        let name = name.to_string_lossy().replace('\\', "/");
+        // `index` writes a `.metadata` file (PEP 658) beside each wheel, and the page for
+        // `--find-links` beside the packages. They belong to those packages and may be replaced with
+        // them.
+        let package = name.strip_suffix(".metadata").unwrap_or(&name);
+        let is_page = entry.file_name() == "index.html";
+        if !entry.file_type().is_dir() && !is_page && !wanted.contains(package) {
+            stale.push(name);
+        }
+    }
+    let Some(first) = stale.first() else {
+        return Ok(());
+    };
+    let (dist, count) = (dist.display(), stale.len());
+    Err(hinted(
+        anyhow!("`{dist}` holds {count} files that are not of this set, first `{first}`"),
+        "pass `--clean` to replace all files there, or choose another `--dest-dir`",
+    ))
+}
+
+/// Adds a hint if the cause of `error` is a full disk, a quota or a limit on file sizes.
+pub(super) fn advise(error: Error, dist: &Path) -> Error {
+    let is_full = error.chain().any(|cause| {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let kind = cause.downcast_ref().map(io::Error::kind);
+        matches!(kind, Some(StorageFull | QuotaExceeded | FileTooLarge))
+    });
+    if !is_full {
+        return error;
+    }
+    let hint = format!(
+        "free disk space at `{}`, or pass another `--dest-dir`; nothing of the new set was left",
+        dist.display()
+    );
+    hinted(error, hint)
+}
+
+/// Checks the free disk space before anything is packed. Fails if packages that are not compressed
+/// would not fit. The size of compressed packages is not known beforehand.
+pub(super) fn check_space(
+    plan: &BuildPlan,
+    compression: WheelCompression,
+    dist: &Path,
+    world: &World,
+) -> Result<()> {
+    // If the system does not report the free space, start anyway. A full disk stops the build
+    // with a hint of its own.
+    let Some(free) = atomic::free_space(dist) else {
+        return Ok(());
+    };
+    let (place, bytes) = (dist.display(), bytes(plan));
+    let (needs, has) = (size(bytes), size(free));
+    match compression {
+        WheelCompression::Store if bytes > free => Err(hinted(
+            anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
+            "free disk space, choose another `--dest-dir`, or leave out `--compression store`",
+        )),
+        WheelCompression::Deflate(_) if bytes / AT_MOST > free => {
+            world.console.warn(format!(
+                "`{place}` may be too small: {needs} are to be compressed, has {has}"
+            ));
+            Ok(())
+        }
+        WheelCompression::Store | WheelCompression::Deflate(_) => Ok(()),
+    }
+}
+
+/// The total size of the files that the packages contain.
+fn bytes(plan: &BuildPlan) -> u64 {
+    let members = plan.members().map(|(_, member)| match member {
+        MemberSource::File(origin, _) => origin.len,
+        MemberSource::Sdk(tree, _) => {
+            let entries = tree.ordered().into_iter();
+            let lengths = entries.map(|(_, entry)| match entry {
+                SdkEntry::File(origin, _) => origin.len,
+                _ => 0,
+            });
+            lengths.sum()
+        }
+        // Small enough to ignore.
+        MemberSource::Launcher(_) | MemberSource::Text(_) | MemberSource::SdkManifest(_) => 0,
+    });
+    members.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_set_of_other_files_is_refused_and_the_same_files_are_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let dist = directory.path().join("dist");
+        let names = ["a.whl".to_owned(), "gfx/b.whl".to_owned()];
+        check_existing(&dist, &names).unwrap();
+        write(&dist.join("gfx/b.whl"), "b");
+        check_existing(&dist, &names).unwrap();
+        write(&dist.join("old-1.0.whl"), "o");
+        let refused = check_existing(&dist, &names).unwrap_err().to_string();
+        assert!(refused.ends_with("holds 1 files that are not of this set, first `old-1.0.whl`"));
+        fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
+        write(&dist.join("gfx/b.whl.metadata"), "b");
+        write(&dist.join("index.html"), "a.whl");
+        check_existing(&dist, &names).unwrap();
+        #[cfg(unix)]
+        {
+            let link = directory.path().join("link");
+            std::os::unix::fs::symlink(&dist, &link).unwrap();
+            check_existing(&link, &names).unwrap();
+        }
+        write(&dist.join("old-1.0.whl.metadata"), "o");
+        assert!(check_existing(&dist, &names).is_err());
+    }
+
+    #[test]
+    fn a_full_disk_has_a_way_out_and_other_errors_are_left_alone() {
+        let advised = |kind| {
+            let error = anyhow!(io::Error::from(kind)).context("failed to write `a.whl`");
+            crate::error::render(&advise(error, Path::new("out/dist")))
+        };
+        insta::assert_snapshot!(advised(io::ErrorKind::StorageFull), @"
+        error: failed to write `a.whl`
+          caused by: no storage space
+
+        hint: free disk space at `out/dist`, or pass another `--dest-dir`; nothing of the new set was left
+        ");
+        assert!(!advised(io::ErrorKind::PermissionDenied).contains("hint"));
+    }
+}

@@ -1,0 +1,300 @@
+//! What a build remembers for the next one, in `.rocwheel-built.json` beside `dist`: the digests of
+//! its sources, so that unchanged files are not read again, and which wheels it wrote.
+//!
+//! Both are believed only while the files are the same: size, both times in nanoseconds, inode and
+//! device, as cargo and git do it. No program can set the time of the last change of an inode
+//! (`ctime`), so neither a wheel that was damaged and got its old modification time back, nor a
+//! directory that was copied or unpacked together with this file, agrees with it. Systems without
+//! inodes remember nothing.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::AssembleSettings;
+use crate::{
+    atomic,
+    digest::Sha256,
+    elf::Rpath,
+    error::Result,
+    wheel::{Record, WheelMember},
+};
+
+/// The name of the file. Programs that list a directory mostly leave such names out.
+const FILE: &str = ".rocwheel-built.json";
+const SCHEMA: &str = "rocwheel-built-v1";
+/// The longest file that is read: half a million sources.
+const LIMIT: u64 = 128 << 20;
+
+/// How long before the build a file must have been changed to be remembered. The clock of a file
+/// system is coarse (2 s on FAT): a file that is changed twice within a tick has the same times
+/// after both.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// The properties of a file that a write changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileIdentity {
+    device: u64,
+    inode: u64,
+    len: u64,
+    /// Seconds since 1970, and nanoseconds.
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileIdentity {
+    /// `None` on systems without inodes.
+    #[cfg(unix)]
+    pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = fs_err::metadata(path)?;
+        Ok(Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            len: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        }))
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn of(_: &Path) -> io::Result<Option<Self>> {
+        Ok(None)
+    }
+
+    fn newest(&self) -> (i64, i64) {
+        self.modified.max(self.changed)
+    }
+}
+
+/// Stands for the content of a member as long as the files that it is made of are the same.
+#[derive(Clone, Debug)]
+pub(super) struct ContentKey {
+    digest: Sha256,
+    /// When the last of the files was changed.
+    newest: (i64, i64),
+}
+
+impl ContentKey {
+    /// Of a file that gets this run path.
+    pub(super) fn of_file(path: &Path, rpath: Option<&Rpath>) -> io::Result<Option<Self>> {
+        let identity = FileIdentity::of(path)?;
+        Ok(identity.map(|identity| Self {
+            digest: Sha256::of(format!("{:?}", (path, identity, rpath)).as_bytes()),
+            newest: identity.newest(),
+        }))
+    }
+
+    /// Of something that is made of several files in a certain way.
+    pub(super) fn of_all(how: &str, parts: &[Self]) -> Self {
+        let digests: Vec<Sha256> = parts.iter().map(|part| part.digest).collect();
+        let newest = parts.iter().map(|part| part.newest).max();
+        Self {
+            digest: Sha256::of(format!("{how} {digests:?}").as_bytes()),
+            newest: newest.unwrap_or_default(),
+        }
+    }
+}
+
+/// Stands for the bytes of a wheel: a digest of everything that they follow from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WheelRecipe(Sha256);
+
+impl WheelRecipe {
+    /// `record` has the digests of all members, in their order.
+    pub(super) fn new(
+        record: &Record,
+        members: &[WheelMember],
+        settings: &AssembleSettings,
+    ) -> Self {
+        let executable: Vec<bool> = members.iter().map(|member| member.executable).collect();
+        let (time, how) = (settings.time, settings.compression.recipe());
+        Self(Sha256::of(
+            format!("{record}{executable:?} {time} {how}").as_bytes(),
+        ))
+    }
+}
+
+/// The contents of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct BuildMemory {
+    schema: String,
+    /// The program that wrote it: another one may edit or pack the same sources in another way.
+    program: Option<FileIdentity>,
+    /// Digest and length of a member, by the digest of its key.
+    contents: BTreeMap<Sha256, (Sha256, u64)>,
+    wheels: Vec<RememberedWheel>,
+}
+
+/// A wheel that a build wrote.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct RememberedWheel {
+    /// Its path below `dist`.
+    pub(super) path: String,
+    pub(super) sha256: Sha256,
+    /// `None` if another program wrote it, whose wheels may look otherwise.
+    pub(super) recipe: Option<WheelRecipe>,
+    identity: Option<FileIdentity>,
+}
+
+impl BuildMemory {
+    /// Remembers nothing yet. `program` is the file of this program, if it is known.
+    pub(super) fn new(program: Option<&PathBuf>) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            program: program.and_then(|path| FileIdentity::of(path).ok().flatten()),
+            ..Self::default()
+        }
+    }
+
+    /// What an earlier build of this program remembered in a directory. Nothing if there is no such
+    /// file, or if it cannot be read: a build can always do without.
+    pub(super) fn read(directory: &Path, program: Option<&PathBuf>) -> Self {
+        let mut memory = Self::new(program);
+        let read = || -> Result<Self> {
+            let file = fs_err::File::open(directory.join(FILE))?;
+            let mut bytes = Vec::new();
+            file.take(LIMIT).read_to_end(&mut bytes)?;
+            Ok(serde_json::from_slice(&bytes)?)
+        };
+        let Ok(found) = read() else { return memory };
+        if found.schema == SCHEMA {
+            memory.wheels = found.wheels;
+            if found.program == memory.program && memory.program.is_some() {
+                memory.contents = found.contents;
+            } else {
+                memory.wheels.iter_mut().for_each(|it| it.recipe = None);
+            }
+        }
+        memory
+    }
+
+    /// Remembers the digest of a content. `began` is a time before its files were looked at.
+    pub(super) fn learn(&mut self, key: &ContentKey, content: (Sha256, u64), began: SystemTime) {
+        let settled = began.checked_sub(SETTLED);
+        let settled = settled.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let seconds = settled.and_then(|it| i64::try_from(it.as_secs()).ok());
+        if seconds.is_some_and(|seconds| key.newest < (seconds, 0)) {
+            self.contents.insert(key.digest, content);
+        }
+    }
+
+    /// The digest and the length of a content.
+    pub(super) fn recall(&self, key: &ContentKey) -> Option<(Sha256, u64)> {
+        self.contents.get(&key.digest).copied()
+    }
+
+    pub(super) fn add_wheel(&mut self, path: &str, sha256: Sha256, recipe: WheelRecipe) {
+        self.wheels.push(RememberedWheel {
+            path: path.to_owned(),
+            sha256,
+            recipe: Some(recipe),
+            identity: None,
+        });
+    }
+
+    /// The wheel at a path below `dist`, if `file` is still what the build wrote there.
+    pub(super) fn wheel(&self, path: &str, file: &Path) -> Option<&RememberedWheel> {
+        let identity = FileIdentity::of(file).ok()??;
+        let mut wheels = self.wheels.iter();
+        wheels.find(|wheel| wheel.path == path && wheel.identity == Some(identity))
+    }
+
+    /// Writes the file beside `dist`, in which the wheels have their final names.
+    ///
+    /// It holds no path of this machine, only digests of them, so it tells nothing if somebody
+    /// publishes it.
+    pub(super) fn write(mut self, dist: &Path) -> Result<()> {
+        for wheel in &mut self.wheels {
+            wheel.identity = FileIdentity::of(&dist.join(&wheel.path))?;
+        }
+        let text = serde_json::to_vec(&self)?;
+        Ok(atomic::write(&dist.with_file_name(FILE), text)?)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn recipe() -> WheelRecipe {
+        WheelRecipe(Sha256::of(b"recipe"))
+    }
+
+    #[test]
+    fn only_what_was_settled_before_the_build_is_remembered() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("libx.so");
+        fs_err::write(&path, "x").unwrap();
+        let key = ContentKey::of_file(&path, None).unwrap().unwrap();
+        let content = (Sha256::of(b"x"), 1);
+        let mut memory = BuildMemory::new(None);
+        memory.learn(&key, content, SystemTime::now());
+        assert_eq!(memory.recall(&key), None);
+        memory.learn(&key, content, SystemTime::now() + Duration::from_secs(9));
+        assert_eq!(memory.recall(&key), Some(content));
+        // What is made of it is as new as it, and is another content.
+        let tar = ContentKey::of_all("tar", &[key]);
+        assert_eq!(memory.recall(&tar), None);
+        memory.learn(&tar, content, SystemTime::now());
+        assert_eq!(memory.recall(&tar), None);
+    }
+
+    #[test]
+    fn a_file_that_was_touched_in_any_way_is_another_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("libx.so");
+        fs_err::write(&path, "x").unwrap();
+        let key = || ContentKey::of_file(&path, None).unwrap().unwrap().digest;
+        let first = key();
+        assert_eq!(first, key());
+        let time = fs_err::metadata(&path).unwrap().modified().unwrap();
+        // Let the clock of the file system go on.
+        std::thread::sleep(Duration::from_millis(30));
+        fs_err::write(&path, "y").unwrap();
+        let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+        file.file().set_modified(time).unwrap();
+        assert_eq!(fs_err::metadata(&path).unwrap().modified().unwrap(), time);
+        assert_ne!(first, key());
+    }
+
+    #[test]
+    fn another_program_believes_the_wheels_but_neither_their_recipes_nor_the_sources() {
+        let directory = tempfile::tempdir().unwrap();
+        let dist = directory.path().join("dist");
+        let programs = ["one", "two"].map(|name| directory.path().join(name));
+        for path in &programs {
+            fs_err::write(path, "a program").unwrap();
+        }
+        fs_err::create_dir(&dist).unwrap();
+        let wheel = dist.join("a.whl");
+        fs_err::write(&wheel, "a wheel").unwrap();
+        let key = ContentKey::of_file(&wheel, None).unwrap().unwrap();
+        let mut memory = BuildMemory::new(Some(&programs[0]));
+        memory.add_wheel("a.whl", Sha256::of(b"a wheel"), recipe());
+        memory.learn(
+            &key,
+            (Sha256::of(b"x"), 1),
+            SystemTime::now() + Duration::from_hours(1),
+        );
+        memory.write(&dist).unwrap();
+        let read = |program| {
+            let memory = BuildMemory::read(directory.path(), program);
+            let known = memory.wheel("a.whl", &wheel).map(|known| known.recipe);
+            (known, memory.recall(&key).is_some())
+        };
+        assert_eq!(read(Some(&programs[0])), (Some(Some(recipe())), true));
+        assert_eq!(read(Some(&programs[1])), (Some(None), false));
+        assert_eq!(read(None), (Some(None), false));
+        // Neither a name that was linked since, nor a file that is no memory.
+        fs_err::hard_link(&wheel, dist.join("b.whl")).unwrap();
+        assert_eq!(read(Some(&programs[0])), (None, true));
+        fs_err::write(directory.path().join(FILE), "{").unwrap();
+        assert_eq!(read(Some(&programs[0])), (None, false));
+    }
+}

@@ -1,0 +1,395 @@
+//! `build --reuse`: the same bytes as without it, whatever the earlier set is.
+
+use std::{
+    os::unix::fs::{MetadataExt as _, PermissionsExt},
+    path::{Path, PathBuf},
+    process::Command,
+    thread::sleep,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{build, files, place, refusal, succeed, trouble::unpack};
+use crate::judges::tool;
+
+const CORE: &str = "rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl";
+const LIBRARIES: &str = "in/blas_lib_generic/math-libs/BLAS/rocBLAS/stage/lib/rocblas/library";
+
+/// The sample with files of several blocks: one that shrinks, one that does not, and one that does
+/// only at its end. And a set of it in `out`.
+fn built(name: &str) -> PathBuf {
+    let place = place(&format!("reuse/{name}"));
+    unpack(&place);
+    let words = |len: u32, seed: u32| {
+        let words = (seed..seed + len).map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes());
+        words.collect::<Vec<_>>().concat()
+    };
+    let prose: Vec<u8> = words(12_000_000 / 4, 1)
+        .iter()
+        .map(|byte| byte & 7)
+        .collect();
+    let late = [words(10_000_000 / 4, 2), vec![1; 9_000_000]].concat();
+    let noise = words(11_000_000 / 4, 3);
+    for (name, bytes) in [("prose", prose), ("late", late), ("noise", noise)] {
+        fs_err::write(place.join(LIBRARIES).join(name), bytes).unwrap();
+    }
+    succeed(&mut build(&place, "out"));
+    place
+}
+
+/// Builds with and without an earlier set, and compares. Returns what was reused.
+fn same(place: &Path, reuse: &str, arguments: &[&str]) -> Value {
+    let _ = fs_err::remove_dir_all(place.join("fresh"));
+    succeed(build(place, "fresh").args(arguments));
+    let (json, said) = reusing(place, "again", reuse, arguments);
+    let (fresh, again) = (
+        files(&place.join("fresh/dist")),
+        files(&place.join("again/dist")),
+    );
+    assert_eq!(
+        fresh.keys().collect::<Vec<_>>(),
+        again.keys().collect::<Vec<_>>()
+    );
+    for (name, bytes) in fresh {
+        assert!(bytes == again[&name], "{name} {arguments:?} {said}");
+    }
+    json["reused"].clone()
+}
+
+fn reusing(place: &Path, dest: &str, reuse: &str, arguments: &[&str]) -> (Value, String) {
+    let mut command = build(place, dest);
+    command.arg("--reuse").arg(place.join(reuse));
+    let output = succeed(
+        command
+            .args(["--format", "json", "--clean"])
+            .args(arguments),
+    );
+    (
+        serde_json::from_slice(&output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn is_all(reused: &Value) {
+    assert_eq!(reused["members"], reused["of-members"], "{reused}");
+    assert_eq!(reused["bytes"], reused["of-bytes"], "{reused}");
+    assert!(reused["members"].as_u64().unwrap() > 50, "{reused}");
+}
+
+fn is_nothing(reused: &Value) {
+    assert_eq!(
+        (&reused["members"], &reused["bytes"]),
+        (&0.into(), &0.into())
+    );
+}
+
+/// A copy, as a download or a cache would bring it: other inodes and times.
+fn copied(place: &Path, to: &str) -> PathBuf {
+    let to = place.join(to);
+    succeed(Command::new("cp").arg("-r").arg(place.join("out")).arg(&to));
+    to
+}
+
+fn inodes(dist: &Path) -> Vec<u64> {
+    let names = files(dist).into_keys();
+    let names = names.filter(|name| name.ends_with(".whl"));
+    names
+        .map(|name| fs_err::metadata(dist.join(name)).unwrap().ino())
+        .collect()
+}
+
+#[test]
+fn without_a_change_every_wheel_is_taken_over_as_a_whole() {
+    let place = built("nothing");
+    let dist = place.join("out/dist");
+    let (before, first) = (files(&dist), inodes(&dist));
+    for _ in 0..2 {
+        is_all(&reusing(&place, "out", "out", &[]).0["reused"]);
+        assert!(files(&dist) == before);
+        // The same files: nothing was copied.
+        assert_eq!(inodes(&dist), first);
+    }
+    // Elsewhere they are copies, which nobody changes by changing the earlier set.
+    for reuse in ["out", "out/dist"] {
+        is_all(&same(&place, reuse, &[]));
+        let again = place.join("again/dist");
+        assert!(inodes(&again).iter().all(|inode| !first.contains(inode)));
+    }
+    succeed(
+        Command::new(super::ROCWHEEL)
+            .arg("-q")
+            .arg("check")
+            .arg(place.join("out")),
+    );
+}
+
+#[test]
+fn a_set_that_was_copied_or_lies_flat_is_inflated_and_taken_over() {
+    let place = built("copied");
+    copied(&place, "copy");
+    is_all(&same(&place, "copy", &[]));
+    // Without the memory of the build, and as upstream lays sets out.
+    fs_err::create_dir(place.join("flat")).unwrap();
+    for name in files(&place.join("out/dist")).keys() {
+        let from = place.join("copy/dist").join(name);
+        fs_err::rename(from, place.join("flat").join(name)).unwrap();
+    }
+    is_all(&same(&place, "flat", &[]));
+}
+
+#[test]
+fn other_options_take_over_what_stays_the_same() {
+    let place = built("options");
+    copied(&place, "copy");
+    for arguments in [
+        &["--compression", "6"][..],
+        &["--compression", "store"],
+        &["--only", "libraries", "--compression", "12"],
+    ] {
+        is_nothing(&same(&place, "out", arguments));
+    }
+    for (reuse, arguments) in [
+        ("out", &["--version", "7.1.0"][..]),
+        ("copy", &["--version", "7.1.0"]),
+        ("out", &["--source-date-epoch", "1700000000"]),
+        ("out", &["--wheel-platform-tag", "manylinux_2_28_x86_64"]),
+        ("copy", &["--only", "core", "--jobs", "1"]),
+        ("out", &["--devel-compression", "xz"]),
+    ] {
+        let reused = same(&place, reuse, arguments);
+        let (some, all) = (&reused["members"], &reused["of-members"]);
+        let most = all.as_u64().map(|all| all * 2 / 3);
+        assert!(some.as_u64() > most, "{arguments:?} {reused}");
+    }
+    // A member that takes long to pack, of a wheel that was packed like that before.
+    let xz = ["--devel-compression", "xz", "--only", "devel"];
+    let reused = same(&place, "again", &xz);
+    assert_eq!(reused["members"], reused["of-members"], "{reused}");
+}
+
+/// Changes one file of the artifacts, in one of many ways.
+fn change(place: &Path, random: &mut u32) {
+    let mut next = |below: usize| {
+        *random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        usize::try_from(*random >> 8).unwrap() % below
+    };
+    let find = [
+        "-type",
+        "f",
+        "(",
+        "-path",
+        "*/rocblas/library/*",
+        "-o",
+        "-path",
+        "*/rocprim/*",
+        ")",
+    ];
+    let listing = Command::new("find")
+        .arg(place.join("in"))
+        .args(find)
+        .output()
+        .unwrap();
+    let listing = String::from_utf8(listing.stdout).unwrap();
+    let mut paths: Vec<PathBuf> = listing.lines().map(PathBuf::from).collect();
+    paths.sort();
+    let path = &paths[next(paths.len())];
+    match next(6) {
+        0 => {
+            let mut bytes = fs_err::read(path).unwrap();
+            let at = next(bytes.len() + 1);
+            bytes.insert(at, b'x');
+            fs_err::write(path, bytes).unwrap();
+        }
+        1 => {
+            // The same length, in place.
+            let mut bytes = fs_err::read(path).unwrap();
+            if !bytes.is_empty() {
+                let at = next(bytes.len());
+                bytes[at] ^= 1;
+            }
+            fs_err::write(path, bytes).unwrap();
+        }
+        2 => fs_err::rename(path, path.with_added_extension("renamed")).unwrap(),
+        3 => drop(fs_err::copy(path, path.with_added_extension("added")).unwrap()),
+        4 => {
+            let mode = fs_err::metadata(path).unwrap().permissions().mode();
+            let mode = PermissionsExt::from_mode(mode ^ 0o111);
+            fs_err::set_permissions(path, mode).unwrap();
+        }
+        _ => fs_err::write(path, b"short").unwrap(),
+    }
+}
+
+#[test]
+fn after_any_changes_the_bytes_are_those_of_a_build_without_it() {
+    let place = built("changes");
+    let mut random = 20_261_122;
+    for round in 0..8 {
+        for _ in 0..=round % 3 {
+            change(&place, &mut random);
+        }
+        let reuse = ["out", "again", "copy", "again"][round % 4];
+        if reuse == "copy" {
+            let _ = fs_err::remove_dir_all(place.join("copy"));
+            copied(&place, "copy");
+        }
+        let reused = same(&place, reuse, &["--on-collision", "last"]);
+        let count = |key: &str| reused[key].as_u64().unwrap();
+        assert!(count("members") < count("of-members"), "{round} {reused}");
+        assert!(
+            count("members") > count("of-members") / 2,
+            "{round} {reused}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_wheel_costs_its_members_and_nothing_else() {
+    let place = built("damaged");
+    let sound = copied(&place, "copy");
+    for round in 0..6_usize {
+        let _ = fs_err::remove_dir_all(place.join("hurt"));
+        succeed(
+            Command::new("cp")
+                .arg("-r")
+                .arg(&sound)
+                .arg(place.join("hurt")),
+        );
+        for name in files(&place.join("hurt/dist")).keys() {
+            let path = place.join("hurt/dist").join(name);
+            let mut bytes = fs_err::read(&path).unwrap();
+            match round {
+                0 => bytes.truncate(bytes.len() / 2),
+                1 => bytes.clear(),
+                2 => bytes.insert(0, b'x'),
+                _ => {
+                    for at in (round * 97..bytes.len()).step_by(40_009) {
+                        bytes[at] ^= 4;
+                    }
+                }
+            }
+            fs_err::write(path, bytes).unwrap();
+        }
+        let reused = same(&place, "hurt", &[]);
+        assert_ne!(reused["members"], reused["of-members"], "{round}");
+    }
+}
+
+/// Damage that hides itself: the size and the time of the last write are as before.
+#[test]
+fn a_wheel_with_its_old_time_is_not_believed() {
+    let place = built("hidden");
+    for name in files(&place.join("out/dist")).keys() {
+        let path = place.join("out/dist").join(name);
+        let time = fs_err::metadata(&path).unwrap().modified().unwrap();
+        let mut bytes = fs_err::read(&path).unwrap();
+        for at in (100..bytes.len() / 2).step_by(5_003) {
+            bytes[at] ^= 1;
+        }
+        fs_err::write(&path, bytes).unwrap();
+        let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+        file.file().set_modified(time).unwrap();
+    }
+    let reused = same(&place, "out", &[]);
+    assert_ne!(reused["members"], reused["of-members"]);
+}
+
+/// The digests of sources are remembered only for files that did not change within the last
+/// seconds, so this test has to wait.
+#[test]
+fn a_source_with_its_old_time_is_read_again() {
+    let place = built("source");
+    let memory = || fs_err::read_to_string(place.join("out/.rocwheel-built.json")).unwrap();
+    let remembered = |text: &str| {
+        let json: Value = serde_json::from_str(text).unwrap();
+        json["contents"].as_object().unwrap().len()
+    };
+    sleep(Duration::from_secs(5));
+    is_all(&reusing(&place, "out", "out", &[]).0["reused"]);
+    let text = memory();
+    assert!(remembered(&text) > 20, "{text}");
+    assert!(!text.contains(place.to_str().unwrap()), "paths stay here");
+    is_all(&same(&place, "out", &[]));
+    let path = place.join(LIBRARIES).join("prose");
+    let time = fs_err::metadata(&path).unwrap().modified().unwrap();
+    let mut bytes = fs_err::read(&path).unwrap();
+    bytes[1_000_000] ^= 1;
+    fs_err::write(&path, bytes).unwrap();
+    let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+    file.file().set_modified(time).unwrap();
+    let reused = same(&place, "out", &[]);
+    let count = |key: &str| reused[key].as_u64().unwrap();
+    assert_eq!(count("members") + 1, count("of-members"));
+}
+
+#[test]
+fn wheels_of_other_tools_are_not_used() {
+    let place = built("others");
+    copied(&place, "copy");
+    let script = "
+import sys, zipfile
+for path in sys.argv[1:]:
+    with zipfile.ZipFile(path) as old: members = [(it, old.read(it)) for it in old.infolist()]
+    with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED, compresslevel=9) as new:
+        for info, data in members:
+            if info.filename.endswith('.dist-info/WHEEL'): data = data.replace(b'rocwheel (', b'other (')
+            new.writestr(info.filename, data)
+";
+    let dist = place.join("copy/dist");
+    let wheels = files(&dist)
+        .into_keys()
+        .filter(|name| name.ends_with(".whl"));
+    let wheels = wheels.map(|name| dist.join(name));
+    succeed(
+        Command::new(tool("python"))
+            .args(["-c", script])
+            .args(wheels),
+    );
+    is_nothing(&same(&place, "copy", &[]));
+    let (_, said) = reusing(&place, "again", "copy", &["--only", "core"]);
+    assert!(said.starts_with("warning: no wheels to reuse in `") && said.lines().count() == 1);
+}
+
+#[test]
+fn it_says_what_it_took_and_what_it_could_not() {
+    let place = built("told");
+    copied(&place, "copy");
+    fs_err::write(place.join("copy/dist").join(CORE), "no wheel").unwrap();
+    let told = |reuse: &str, arguments: &[&str]| {
+        let mut command = Command::new(super::ROCWHEEL);
+        command.args(["build", "--verbose", "--clean", "--artifact-dir"]);
+        command
+            .arg(place.join("in"))
+            .arg("--dest-dir")
+            .arg(place.join("told"));
+        command
+            .arg("--reuse")
+            .arg(place.join(reuse))
+            .args(arguments);
+        let said = String::from_utf8(succeed(&mut command).stderr).unwrap();
+        let said = said.replace(place.to_str().unwrap(), "PLACE");
+        let lines = said.lines().filter(|line| line.contains("euse"));
+        let lines: Vec<&str> = lines.map(str::trim_start).collect();
+        let sizes = regex::Regex::new("[0-9.]+ ([KM]i)?B").unwrap();
+        sizes.replace_all(&lines.join("\n"), "SIZE").into_owned()
+    };
+    insta::assert_snapshot!(told("out", &["--only", "core,libraries"]), @"
+    Reused rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
+    Reused rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
+    Reused 87 of 87 members (SIZE of SIZE)
+    ");
+    insta::assert_snapshot!(told("copy", &["--only", "core,libraries"]), @"
+    note: `PLACE/copy/dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl` is not reused: not a zip archive that can be trusted: invalid Zip archive: Could not find EOCD
+    Reused 23 of 87 members (SIZE of SIZE)
+    ");
+    insta::assert_snapshot!(told("none", &["--only", "core"]), @"
+    warning: no wheels to reuse in `PLACE/none`
+    Reused 0 of 66 members (SIZE of SIZE)
+    ");
+    let said = refusal(
+        build(&place, "out").args(["--reuse", "out", "--version", "9"]),
+        2,
+    );
+    assert!(said.contains("--clean"), "{said}");
+}
