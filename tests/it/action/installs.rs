@@ -55,11 +55,25 @@ jobs:
     uses: ./.github/workflows/packages-and-tests.yml
     with:
       platforms: '["linux"]'
+      layout: flat
       linux-tests: '[{"family": "gfx94X-dcgpu", "runner": "gpu", "gpu": false}]'
 "#;
 
+/// Tests what this run has published.
+const BY_RUN: &str = "
+on: pull_request
+jobs:
+  tests:
+    uses: ./.github/workflows/test-packages.yml
+    with:
+      target: gfx942
+      runner: gpu
+      gpu: false
+      profiler: false
+";
+
 /// With or without a place to publish to.
-fn packages_are_made_and_tested(secret: Option<&str>) -> String {
+fn packages_are_made_and_tested(secret: Option<&str>) -> (Stage, String) {
     let bucket = "therock-ci-artifacts-external";
     let mut stage = Stage::new(bucket, "ROCm-TheRock/1-linux/", &pull_request_of_a_fork());
     stage.repository.action(CREDENTIALS, &role("nobody"));
@@ -94,7 +108,14 @@ fn packages_are_made_and_tested(secret: Option<&str>) -> String {
         printed.contains("rocm-sdk-device-gfx942==0.0.1.dev0"),
         "{printed}"
     );
-    printed
+    (stage, printed)
+}
+
+/// Whether pip was told the address of the index.
+fn names_the_index(printed: &str) -> bool {
+    printed.lines().any(|line| {
+        line.starts_with("Looking in indexes: ") && line.ends_with("/1-linux/python/simple/")
+    })
 }
 
 #[test]
@@ -102,11 +123,13 @@ fn one_workflow_makes_publishes_and_tests_the_packages() {
     if long::is_left_out() {
         return;
     }
-    let printed = packages_are_made_and_tested(Some(SECRET));
-    let told = |line: &str| {
-        line.starts_with("Looking in indexes: ") && line.ends_with("/1-linux/python/simple/")
-    };
-    assert!(printed.lines().any(told), "{printed}");
+    let (stage, printed) = packages_are_made_and_tested(Some(SECRET));
+    assert!(names_the_index(&printed), "{printed}");
+    let run = stage.repository.run("pull_request", BY_RUN);
+    let printed = run.expect_success().printed("test");
+    assert!(names_the_index(&printed), "{printed}");
+    let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
+    assert_eq!(printed.matches(passed).count(), 2, "{printed}");
 }
 
 #[test]
@@ -114,7 +137,7 @@ fn packages_that_stay_with_the_run_are_tested_all_the_same() {
     if long::is_left_out() {
         return;
     }
-    let printed = packages_are_made_and_tested(None);
+    let (_, printed) = packages_are_made_and_tested(None);
     assert!(!printed.contains("Looking in indexes"), "{printed}");
 }
 

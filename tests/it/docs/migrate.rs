@@ -94,6 +94,54 @@ fn every_flag_of_ours_is_in_the_help_of_its_command() {
 }
 
 #[test]
+fn every_output_that_the_page_names_is_one_of_the_action() {
+    let page = fs_err::read_to_string(super::root().join("docs/migrate.md")).unwrap();
+    let action = fs_err::read_to_string(super::root().join("action.yml")).unwrap();
+    let (_, outputs) = action.split_once("\noutputs:\n").unwrap();
+    let (_, table) = page.split_once("| outputs | of |\n").unwrap();
+    let rows = table
+        .lines()
+        .skip(1)
+        .map_while(|line| line.strip_prefix("| "));
+    let cells: Vec<&str> = rows.filter_map(|row| row.split(" | ").next()).collect();
+    let names = cells
+        .iter()
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 7, "{names:?}");
+    for name in names {
+        assert!(outputs.contains(&format!("  {name}:\n")), "{name}");
+    }
+}
+
+#[test]
+fn every_input_that_the_page_names_is_one_of_the_workflow() {
+    let page = fs_err::read_to_string(super::root().join("docs/migrate.md")).unwrap();
+    let name = Regex::new("`([a-z-]+)`").unwrap();
+    let mut seen = 0;
+    for text in page.split("\n### ").filter(|text| {
+        text.lines()
+            .next()
+            .is_some_and(|head| head.contains("](../workflows/"))
+    }) {
+        let (head, table) = text.split_once('\n').unwrap();
+        let (_, file) = head.split_once("](../").unwrap();
+        let file = super::root().join(file.trim_end_matches(')'));
+        let workflow = fs_err::read_to_string(file).unwrap();
+        let table = table.split("\n## ").next().unwrap();
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
+        for ours in rows.filter_map(|row| row.split(" | ").nth(1)) {
+            for found in name.captures_iter(ours).filter(|found| &found[1] != "flat") {
+                seen += 1;
+                let input = format!("\n      {}:\n", &found[1]);
+                assert!(workflow.contains(&input), "{head}: `{}`", &found[1]);
+            }
+        }
+    }
+    assert!(seen > 15, "{seen}");
+}
+
+#[test]
 fn flags_that_people_have_in_their_fingers_are_accepted() {
     for (command, flag) in [
         ("build", "--output-dir"),
@@ -123,17 +171,17 @@ fn sections() -> Vec<Section> {
     let page = fs_err::read_to_string(super::root().join("docs/migrate.md")).unwrap();
     let heads = page.split("\n### ").skip(1);
     heads
-        .map(|text| {
-            let (head, body) = text.split_once('\n').unwrap();
-            let (scripts, command) = head.split_once("`: `rocwheel ").unwrap();
+        .filter_map(|text| {
+            let (head, body) = text.split_once('\n')?;
+            let (scripts, command) = head.split_once("`: `rocwheel ")?;
             let scripts = scripts.split(", ").map(|it| it.replace('`', ""));
             let words = command.trim_end_matches('`').split(' ').map(str::to_owned);
             let body = body.split("\n## ").next().unwrap();
-            Section {
+            Some(Section {
                 scripts: scripts.collect(),
                 command: words.collect(),
                 rows: body.lines().filter_map(Row::parse).collect(),
-            }
+            })
         })
         .collect()
 }
