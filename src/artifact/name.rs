@@ -10,7 +10,7 @@ use crate::{archive::ArchiveFormat, error::Invalid, target::Scope};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 #[display("{name}_{component}_{scope}")]
 pub struct ArtifactName {
-    /// Letters, digits and `-`, beginning with a letter, such as `core-hip`.
+    /// Letters, digits, `-`, `.` and `+`, beginning with a letter or a digit, such as `core-hip`.
     pub name: String,
     pub component: Component,
     pub scope: Scope,
@@ -116,7 +116,7 @@ impl FromStr for ArtifactName {
         };
         if !is_name(name) {
             return Err(Invalid::new(
-                "a name that is not letters, digits and `-` after a letter",
+                "a name that is not letters, digits, `-`, `.` and `+` after a letter or a digit",
                 name,
             ));
         }
@@ -143,8 +143,8 @@ impl FromStr for ArchiveName {
 }
 
 fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '+');
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(fits)
 }
 
 impl Ord for ArtifactName {
@@ -203,7 +203,7 @@ mod tests {
             "blas_lib",
             "blas_lib_gfx942_x",
             "_lib_generic",
-            "9blas_lib_generic",
+            ".blas_lib_generic",
             "../x_lib_generic",
             "blas__generic",
             "blas_LIB_generic",
@@ -221,9 +221,9 @@ mod tests {
         not of the form `name_component_scope`: "blas"
         not of the form `name_component_scope`: "blas_lib"
         not of the form `name_component_scope`: "blas_lib_gfx942_x"
-        a name that is not letters, digits and `-` after a letter: ""
-        a name that is not letters, digits and `-` after a letter: "9blas"
-        a name that is not letters, digits and `-` after a letter: "../x"
+        a name that is not letters, digits, `-`, `.` and `+` after a letter or a digit: ""
+        a name that is not letters, digits, `-`, `.` and `+` after a letter or a digit: ".blas"
+        a name that is not letters, digits, `-`, `.` and `+` after a letter or a digit: "../x"
         not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: ""
         not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: "LIB"
         not one of the components `lib`, `run`, `dbg`, `dev`, `doc` and `test`: "src"
