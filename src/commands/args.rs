@@ -3,6 +3,7 @@
 
 mod environment;
 pub(crate) mod inputs;
+mod selection;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use std::{
 use clap::{ArgMatches, FromArgMatches, parser::ValueSource};
 
 pub(crate) use self::environment::{globals, line, parse, tree};
+pub use self::selection::SelectionArgs;
 use crate::{
     commands::World,
     error::{Context as _, Hint as _, Result, Secret, Stop},

@@ -6,15 +6,16 @@ use regex::Regex;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, duration},
+    args::{AccessArgs, GitHubArgs, RunArgs, SelectionArgs, duration},
+    summary,
 };
 use crate::{
     artifact::Component,
-    error::{Result, ensure},
-    fetch::{FetchRequest, Keeper, LazyGitHub, OutputForm, Search, Wish},
+    error::{Context as _, Result, ensure},
+    fetch::{FetchRequest, FoundRun, Keeper, LazyGitHub, OutputForm, RunFilter, Search, Wish},
     github::Workflow,
-    run::{ArtifactGroup, Platform, Run, RunId},
-    target::split_list,
+    report::outputs,
+    run::{Platform, Run, RunId},
     version::ReleaseType,
 };
 
@@ -23,23 +24,37 @@ use crate::{
 /// Downloads, verifies and unpacks each archive in one stream, into a directory of its name.
 /// Without patterns and lists, fetches all archives. Keeps complete artifacts of an earlier fetch.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+#[command(mut_arg("all_artifacts", |it| it.visible_alias("all")))]
 #[command(after_help = "Examples:
   rocwheel fetch --run-id 21440027240 --output-dir artifacts --dry-run
   rocwheel fetch --latest --amdgpu-families gfx94X-dcgpu --output-dir artifacts
+  rocwheel fetch --find --latest --require-successful-run --format json
   rocwheel fetch --pr 1234 blas --components lib,dev --output-dir artifacts")]
 pub struct FetchArgs {
     /// Regular expressions: fetch only archives whose name matches one of them
-    #[arg(value_name = "PATTERN", value_parser = pattern)]
+    #[arg(value_name = "PATTERN", value_parser = pattern, conflicts_with = "all_artifacts")]
     include: Vec<Regex>,
     /// Regular expressions: skip archives whose name matches one of them
-    #[arg(long, value_name = "PATTERN", num_args = 1.., value_parser = pattern)]
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        num_args = 1..,
+        value_parser = pattern,
+        conflicts_with = "all_artifacts"
+    )]
     exclude: Vec<Regex>,
     /// Fetch only these components, comma-separated: `lib`, `run`, `dbg`, `dev`, `doc`, `test`
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', conflicts_with = "all_artifacts")]
     components: Vec<Component>,
     /// Fetch only the artifacts that `build --only` needs for these packages: `core`,
     /// `device-gfx942`, `rocm-sdk-devel`
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "PACKAGE",
+        value_delimiter = ',',
+        conflicts_with = "all_artifacts"
+    )]
     only: Vec<String>,
     /// Directory for the artifacts
     #[arg(long, value_name = "DIR", default_value = "build/artifacts")]
@@ -53,6 +68,12 @@ pub struct FetchArgs {
     /// Print what would be fetched, and fetch nothing
     #[arg(long)]
     dry_run: bool,
+    /// Print which run it is, its commit, its state, its place and what it has, and fetch nothing
+    #[arg(long, conflicts_with_all = ["no_extract", "flatten"])]
+    find: bool,
+    /// Append step outputs to this file
+    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
+    github_output: Option<PathBuf>,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
@@ -82,8 +103,17 @@ struct IdleFlags {
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     let to = (args.output_dir.as_path(), args.form());
-    let request = args.choice.request(args.wish())?;
+    let request = args.choice.request(args.wish(), world)?;
+    if args.find {
+        let found = request.find(world)?;
+        if let Some(silence) = found.silence() {
+            world.console.note(silence);
+        }
+        args.write_outputs(&found)?;
+        return world.console.answer(&found);
+    }
     let job = request.decide(to, args.dry_run, world)?;
+    args.write_outputs(&job.found)?;
     if !args.dry_run {
         job.carry_out(world)?;
     }
@@ -94,6 +124,14 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
 }
 
 impl FetchArgs {
+    fn write_outputs(&self, found: &FoundRun) -> Result<()> {
+        let Some(file) = &self.github_output else {
+            return Ok(());
+        };
+        let outputs = outputs::render(&found.outputs());
+        summary::append(file, &outputs?).context("failed to write step outputs")
+    }
+
     fn wish(&self) -> Wish {
         Wish {
             include: self.include.clone(),
@@ -118,15 +156,8 @@ impl FetchArgs {
 /// The artifacts of a run.
 #[derive(Debug, clap::Args)]
 pub struct ChoiceArgs {
-    /// Family that the run was built for: fetch its artifacts and the generic ones
-    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
-    pub artifact_group: Option<ArtifactGroup>,
-    /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all`
-    #[arg(long, value_name = "FAMILIES", env = "AMDGPU_FAMILIES")]
-    pub amdgpu_families: Option<String>,
-    /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100`
-    #[arg(long, value_name = "TARGETS", env = "AMDGPU_TARGETS")]
-    pub amdgpu_targets: Option<String>,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
     /// Fetch even if artifacts that the packages need are missing
     #[arg(long)]
     allow_incomplete: bool,
@@ -145,6 +176,8 @@ pub struct ChoiceArgs {
     run: RunArgs,
     #[command(flatten)]
     search: SearchArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Workflow whose runs are searched
     #[arg(
         long,
@@ -181,7 +214,7 @@ pub struct ChoiceArgs {
 #[group(multiple = false)]
 struct SearchArgs {
     /// Use the newest run for this commit, tag or branch tip
-    #[arg(long, value_name = "REF", env = "ROCWHEEL_RUN_COMMIT")]
+    #[arg(long, alias = "ref", value_name = "REF", env = "ROCWHEEL_RUN_COMMIT")]
     commit: Option<String>,
     /// Use the newest run on this branch that has the wanted artifacts
     #[arg(long, value_name = "NAME", env = "ROCWHEEL_RUN_BRANCH")]
@@ -194,13 +227,33 @@ struct SearchArgs {
     latest: bool,
 }
 
+/// What a run has to be, so that it is taken. A search goes on to older runs.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Run options")]
+struct FilterArgs {
+    /// Take only a run that has an artifact whose name matches this regular expression; can be
+    /// given several times
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    require_artifact: Vec<Regex>,
+    /// Take only a run that has ended with success
+    #[arg(long)]
+    require_successful_run: bool,
+    /// Take only a run that has ended
+    #[arg(long)]
+    require_completed_run: bool,
+    /// How many of the newest runs of a branch are considered
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=500))]
+    max_commits: u16,
+}
+
 impl ChoiceArgs {
-    /// The request for `fetch`. `wish` may limit it to some of the artifacts of the run.
-    pub fn request(&self, wish: Wish) -> Result<FetchRequest<'_>> {
-        let list = |names: &Option<String>| {
-            let names = names.as_deref().unwrap_or_default();
-            split_list(names).map(str::to_owned).collect()
-        };
+    /// The request for `fetch`. `wish` may limit it to some of the artifacts of the run. Tells
+    /// what environment variables decide.
+    pub fn request(&self, wish: Wish, world: &World) -> Result<FetchRequest<'_>> {
+        let (selection, notes) = self.selection.decide();
+        for note in notes {
+            world.console.note(note);
+        }
         let search = self.search.get();
         let run = self.run.run().ok().cloned();
         ensure!(
@@ -222,6 +275,11 @@ impl ChoiceArgs {
             run,
             search,
             workflow: self.workflow.clone(),
+            most_runs: self.filter.max_commits.into(),
+            filter: RunFilter {
+                completed: self.filter.require_completed_run,
+                successful: self.filter.require_successful_run,
+            },
             context: self.run.context()?,
             platform: self.run.platform(),
             wait: self.wait,
@@ -230,9 +288,10 @@ impl ChoiceArgs {
             access: self.access.access(None)?,
             github: LazyGitHub::new(settings),
             wish: Wish {
-                group: self.artifact_group.clone(),
-                families: list(&self.amdgpu_families),
-                targets: list(&self.amdgpu_targets),
+                required: self.filter.require_artifact.clone(),
+                groups: selection.groups,
+                families: selection.families,
+                targets: selection.targets,
                 ..wish
             },
             allow_incomplete: self.allow_incomplete,

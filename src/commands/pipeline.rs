@@ -210,7 +210,7 @@ impl OriginArgs {
                         "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
                     );
                 }
-                let request = choice.request(Wish::default())?;
+                let request = choice.request(Wish::default(), world)?;
                 let job = request.decide((unpacked, OutputForm::Unpacked), is_dry_run, world)?;
                 return Ok(ArtifactsOrigin {
                     run: job.run.clone(),
@@ -225,7 +225,7 @@ impl OriginArgs {
                 "name the run that the packages are for with `--run-id`, or leave out `{flag}`"
             ));
         }
-        if choice.amdgpu_families.is_some() || choice.amdgpu_targets.is_some() {
+        if choice.selection.names_targets() {
             world.console.warn(format!(
                 "`--amdgpu-families` and `--amdgpu-targets` are for fetched artifacts: all \
                  artifacts of `{flag}` are used"
@@ -242,8 +242,7 @@ impl OriginArgs {
 impl<'a> ArtifactsOrigin<'a> {
     /// The place where that run keeps its packages.
     fn place(&self) -> Location {
-        let group = self.choice.artifact_group.clone().unwrap_or_default();
-        self.run.python(&group)
+        self.run.python(&self.choice.selection.directory())
     }
 
     /// Fetches or unpacks the artifacts if necessary, and scans them.
@@ -317,7 +316,7 @@ impl<'a> ArtifactsOrigin<'a> {
                     ..Wish::default()
                 };
                 let quiet = world.quiet();
-                let request = self.choice.request(wish)?;
+                let request = self.choice.request(wish, &quiet)?;
                 let base = request.decide((place, OutputForm::Unpacked), false, &quiet)?;
                 base.carry_out(&quiet)?;
                 let names: Vec<ArtifactName> = job.artifacts().into_iter().cloned().collect();

@@ -8,7 +8,7 @@ use itertools::Itertools as _;
 
 use super::{
     query::{FetchRequest, Keeper},
-    source::{ArchiveSource, ArtifactArchive, Digests, Parcel},
+    source::{ArchiveSource, ArtifactArchive, Digests, Inventory, Parcel},
 };
 use crate::{
     console::World,
@@ -28,8 +28,8 @@ const BUCKETS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 pub(super) struct Searched(Vec<String>);
 
 impl ArchiveSource for Searched {
-    fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
-        Ok(Vec::new())
+    fn inventory(&self) -> Result<Inventory> {
+        Ok(Inventory::default())
     }
 
     fn digests(&self, _: &ArtifactArchive) -> Result<Digests> {

@@ -15,10 +15,11 @@ use serde_json::json;
 
 use super::{
     download::{Ground, Received, receive},
+    found::{FoundRun, RunContents},
     output::{FetchState, Fetched, OutputDir, OutputForm},
-    query::FetchRequest,
+    query::{ChosenRun, FetchRequest},
     select::{ArchiveSelection, Completeness, select, subset},
-    source::{ArchiveSource, ArtifactArchive, Parcel, parcels},
+    source::{ArchiveSource, ArtifactArchive, Inventory, Parcel, parcels},
 };
 use crate::{
     artifact::ArtifactName,
@@ -47,10 +48,23 @@ enum FetchReason {
     Same,
 }
 
+/// What a run is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    Fetch,
+    /// Only to tell about it.
+    Find,
+}
+
+/// A run, the source of its artifacts, and those that are selected.
+type Found<'a> = (FoundRun, Box<dyn ArchiveSource + 'a>, ArchiveSelection);
+
 /// A decided fetch: what to download from which source, and the output directory.
 pub struct FetchJob<'a> {
     /// The run that the artifacts belong to.
     pub run: Run,
+    /// What is known about that run.
+    pub found: FoundRun,
     /// The place that the artifacts come from.
     pub from: String,
     steps: Vec<(FetchReason, Parcel)>,
@@ -71,13 +85,8 @@ impl<'a> FetchRequest<'a> {
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<FetchJob<'a>> {
-        let choose = |source: &dyn ArchiveSource, inventory: &[ArtifactArchive]| {
-            let count = many(inventory.len(), "artifact");
-            let facts = format!("{count} in {source}");
-            world.console.status("Listed", facts);
-            self.selection(inventory, world)
-        };
-        let (run, (source, selection)) = self.settle(world, &choose)?;
+        let (found, source, selection) = self.found(Aim::Fetch, world)?;
+        let run = found.run().clone();
         let parcels = parcels(&*source, selection.archives, self.downloads, &world.stop)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
@@ -92,6 +101,7 @@ impl<'a> FetchRequest<'a> {
         let steps = parcels.into_iter().map(step).collect::<Result<_>>()?;
         let job = FetchJob {
             run,
+            found,
             from,
             steps,
             request: self,
@@ -109,8 +119,44 @@ impl<'a> FetchRequest<'a> {
         Ok(job)
     }
 
+    /// Finds the run, and tells everything that is known about it. A search takes the run that
+    /// [`decide`](Self::decide) would take; a run that was named may be incomplete.
+    pub fn find(&self, world: &'a World) -> Result<FoundRun> {
+        Ok(self.found(Aim::Find, world)?.0)
+    }
+
+    fn found(&self, aim: Aim, world: &'a World) -> Result<Found<'a>> {
+        let choose = |source: &dyn ArchiveSource, inventory: &Inventory| {
+            let count = many(inventory.archives.len(), "artifact");
+            let facts = format!("{count} in {source}");
+            world.console.status("Listed", facts);
+            if !inventory.unknown.is_empty() {
+                let names = few(inventory.unknown.iter().map(|name| format!("`{name}`")));
+                let text = "ignored archives whose names are not those of artifacts";
+                world.console.note(format!("{text}: {names}"));
+            }
+            self.selection(&inventory.archives, aim, world)
+        };
+        let ChosenRun {
+            run,
+            mut candidate,
+            source,
+            choice,
+        } = self.settle(world, &choose)?;
+        let (selection, contents) = choice;
+        let silence = self.learn(&run, &mut candidate, world);
+        let told = (candidate.told, candidate.merge_commit, silence);
+        let found = FoundRun::new(run, told, source.to_string(), contents);
+        Ok((found, source, selection))
+    }
+
     /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
-    fn selection(&self, inventory: &[ArtifactArchive], world: &World) -> Result<ArchiveSelection> {
+    fn selection(
+        &self,
+        inventory: &[ArtifactArchive],
+        aim: Aim,
+        world: &World,
+    ) -> Result<(ArchiveSelection, RunContents)> {
         let (wish, platform) = (&self.wish, self.platform);
         let mut selection = select(inventory, wish)?;
         let catalog = Catalog::built_in()?;
@@ -121,17 +167,21 @@ impl<'a> FetchRequest<'a> {
             of = Some(subset);
         }
         let found = Completeness::of(&selection, inventory, &catalog, platform, of.as_ref())?;
-        for remark in &found.remarks {
-            world.console.note(remark);
+        if aim == Aim::Fetch {
+            for remark in &found.remarks {
+                world.console.note(remark);
+            }
         }
         if self.allow_incomplete {
-            for lack in &found.lacks {
+            for lack in found.lacks.iter().filter(|_| aim == Aim::Fetch) {
                 world.console.warn(lack);
             }
-        } else {
+        } else if aim == Aim::Fetch || self.search.is_some() {
             found.require()?;
         }
-        Ok(selection)
+        let lacks = (!selection.is_part).then_some(found.lacks);
+        let contents = RunContents::of(inventory, (lacks, found.remarks));
+        Ok((selection, contents))
     }
 }
 
@@ -357,6 +407,9 @@ impl fmt::Display for FetchJob<'_> {
         }
         let (due, size) = (self.due().len(), size(self.size()));
         let count = many(due, "archive");
+        if let Some(line) = self.found.line() {
+            writeln!(f, "{line}")?;
+        }
         write!(
             f,
             "{count} of {size} from {} to {}",
@@ -395,6 +448,7 @@ impl Serialize for FetchJob<'_> {
         });
         let plan = json!({
             "schema": "rocwheel-fetch-v1",
+            "run": self.found,
             "from": self.from,
             "to": self.output.root.display().to_string(),
             "kept": self.output.form,

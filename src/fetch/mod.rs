@@ -1,23 +1,28 @@
 //! Fetches the artifacts of a run into a directory, each in one stream from its source to the disk.
 //!
-//! `query` chooses the run and the source, and `elsewhere` its bucket; `source` and `run_artifacts` list its archives; `select`
-//! decides which of them are wanted, and whether they are enough. `job` compares these with the
-//! directory of `output`, and downloads what is due.
+//! `search` lists the runs that may be meant, `query` chooses one and its source,
+//! `elsewhere` its bucket, and `found` tells about that run. `source` and `run_artifacts` list its archives; `select` decides which of them are
+//! wanted, and whether they are enough. `job` compares these with the directory of `output`, and
+//! downloads what is due.
 
 mod download;
 mod elsewhere;
+mod found;
 mod job;
 mod merge;
 mod output;
 mod query;
 mod run_artifacts;
+mod search;
 mod select;
 mod source;
 
 pub use self::{
+    found::FoundRun,
     job::FetchJob,
     output::{OutputForm, fetched_for},
-    query::{FetchRequest, Keeper, Search},
+    query::{FetchRequest, Keeper},
     run_artifacts::LazyGitHub,
+    search::{RunFilter, Search},
     select::Wish,
 };

@@ -2,6 +2,7 @@
 //! artifacts that are still to come.
 
 use std::{
+    collections::BTreeSet,
     num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, Mutex},
@@ -12,13 +13,14 @@ use itertools::Itertools as _;
 
 use super::{
     run_artifacts::{LazyGitHub, RunArtifacts},
-    select::{ArchiveSelection, Wish},
-    source::{ArchiveSource, ArtifactArchive, StoreSource},
+    search::{Candidate, RunFilter, Search, announce, none_of},
+    select::Wish,
+    source::{ArchiveSource, Inventory, StoreSource},
 };
 use crate::{
-    console::{World, took},
-    error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message},
-    github::{RunState, Workflow, WorkflowRun},
+    console::{World, few, took},
+    error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message, one_line},
+    github::{GitHub, RunState, Workflow},
     location::Key,
     run::{Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunReference},
     store::{
@@ -28,8 +30,8 @@ use crate::{
     },
 };
 
-/// How many runs of a branch are considered.
-const MOST_RUNS: usize = 20;
+/// How long GitHub may take to answer a question that may stay unanswered.
+const BRIEF: Duration = Duration::from_secs(10);
 /// The shortest and the longest pause between two polls.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
@@ -42,6 +44,9 @@ pub struct FetchRequest<'a> {
     pub search: Option<Search>,
     /// The workflow whose runs are searched.
     pub workflow: Workflow,
+    /// How many runs of a branch are considered.
+    pub most_runs: usize,
+    pub filter: RunFilter,
     pub context: RunContext,
     pub platform: Platform,
     /// How long to wait for artifacts that are not uploaded yet.
@@ -70,46 +75,28 @@ pub enum Keeper {
     GitHub,
 }
 
-/// How to find a run that is not named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Search {
-    /// The newest run for a commit, a tag or the tip of a branch.
-    Commit(String),
-    /// The newest run on a branch that has what is wanted.
-    Branch(String),
-    /// The newest run for a pull request.
-    Pull(u64),
-    /// The newest run on the default branch that has what is wanted.
-    Latest,
-}
-
-impl Search {
-    pub fn flag(&self) -> &'static str {
-        match self {
-            Self::Commit(_) => "--commit",
-            Self::Branch(_) => "--branch",
-            Self::Pull(_) => "--pr",
-            Self::Latest => "--latest",
-        }
-    }
-}
-
-/// A run that the query may mean, and what GitHub reported about it, if it was asked.
-type Candidate = (RunReference, Option<WorkflowRun>);
-
 /// The places that may have the artifacts of one run, in the order in which they are searched.
 type Sources<'a> = Vec<Box<dyn ArchiveSource + 'a>>;
 
-/// The source of artifacts, and what was selected of them.
-type Chosen<'a> = (Box<dyn ArchiveSource + 'a>, ArchiveSelection);
+/// The run that was chosen, the source of its artifacts, and what was chosen of them.
+pub(super) struct ChosenRun<'a, T> {
+    pub run: Run,
+    pub candidate: Candidate,
+    pub source: Box<dyn ArchiveSource + 'a>,
+    pub choice: T,
+}
 
-/// Selects from the artifacts that a source has listed.
-type Choose<'f> = &'f dyn Fn(&dyn ArchiveSource, &[ArtifactArchive]) -> Result<ArchiveSelection>;
+/// Chooses from the artifacts that a source has listed.
+type Choose<'f, T> = &'f dyn Fn(&dyn ArchiveSource, &Inventory) -> Result<T>;
 
 impl<'a> FetchRequest<'a> {
     /// Takes the first candidate for which `choose` succeeds. If none has what is wanted, waits for
     /// the first candidate.
-    pub(super) fn settle(&self, world: &'a World, choose: Choose) -> Result<(Run, Chosen<'a>)> {
+    pub(super) fn settle<T>(
+        &self,
+        world: &'a World,
+        choose: Choose<T>,
+    ) -> Result<ChosenRun<'a, T>> {
         // With `--wait`, the directory may be created meanwhile.
         if let Some(directory) = &self.input_dir
             && self.wait.is_none()
@@ -118,94 +105,109 @@ impl<'a> FetchRequest<'a> {
             return Err(anyhow!("not a directory: `{}`", directory.display()))
                 .hint("check `--input-dir`");
         }
-        let choose = |sources: &mut Sources<'a>| self.choose(sources, choose);
-        let mut newest = None;
-        let candidates = self.candidates(world)?;
+        let (mut newest, mut passed) = (None, Vec::new());
+        let (candidates, what) = self.candidates(world)?;
         let are_several = candidates.len() > 1;
-        for candidate in candidates {
-            let run = self.resolve(&candidate, world)?;
-            let (run, searched) = self.locate(&candidate.0, run, world)?;
-            let mut sources = self.sources(&run, world)?;
-            if let Some(searched) = searched {
-                // After the expected bucket.
-                sources.insert(1, Box::new(searched));
-            }
+        for mut candidate in candidates {
+            let (run, mut sources) = self.open(&mut candidate, world)?;
             // `Exit::No` means that this run lacks what is wanted, so the next candidate may have
             // it. Any other error, such as a failed connection, ends the search.
-            match choose(&mut sources) {
+            match self.attempt(&candidate, &mut sources, choose) {
                 Err(error) if Exit::of(&error) == Exit::No => {
-                    if are_several {
-                        let commit = candidate.1.map(|told| told.commit).unwrap_or_default();
-                        let (id, why) = (&run.id, message(&error));
-                        let text = format!("skipped run {id} ({commit:.12}): {why}");
-                        world.console.note(text);
-                    }
-                    newest = newest.or(Some((run, sources, error)));
+                    passed.push(candidate.passed(&error));
+                    newest = newest.or(Some((run, candidate, sources, error)));
                 }
-                chosen => return Ok((run, chosen?)),
+                chosen => {
+                    announce(&passed, world);
+                    let (source, choice) = chosen?;
+                    return Ok(ChosenRun {
+                        run,
+                        candidate,
+                        source,
+                        choice,
+                    });
+                }
             }
         }
-        let (run, mut sources, error) = newest.context("no run may be meant")?;
-        let chosen = self.wait_for(&run, error, world, || choose(&mut sources))?;
-        Ok((run, chosen))
+        let (run, mut candidate, mut sources, error) = newest.context("no run may be meant")?;
+        if are_several && self.wait.is_none() {
+            return Err(none_of(self.search.as_ref(), &passed, &what, &candidate));
+        } else if are_several {
+            announce(&passed, world);
+        }
+        let attempt = |candidate: &Candidate| self.attempt(candidate, &mut sources, choose);
+        let (source, choice) = self.wait_for(&run, &mut candidate, error, world, attempt)?;
+        Ok(ChosenRun {
+            run,
+            candidate,
+            source,
+            choice,
+        })
     }
 
-    /// The runs that the query may mean, at least one, the newest first. With `--input-dir` and no
-    /// run, the only one is a local run.
-    fn candidates(&self, world: &'a World) -> Result<Vec<Candidate>> {
+    /// The runs that are meant, at least one, the newest first; and what they are the runs of. With
+    /// `--input-dir` and no run, the only one is a local run.
+    fn candidates(&self, world: &'a World) -> Result<(Vec<Candidate>, String)> {
         let Some(search) = &self.search else {
-            let run = match &self.run {
-                None if self.input_dir.is_some() => RunId::local().into(),
-                run => run
-                    .clone()
-                    .context("no run was named")
-                    .hint("pass `--run-id` with an id or the address of a run")?,
-            };
-            return Ok(vec![(run, None)]);
+            return Ok((vec![self.named(world)?], String::new()));
         };
         let repository = self.context.repository(&RunId::local().into())?;
-        let (github, workflow) = (self.github.get(world)?, &self.workflow);
-        let of_branch = |name: &str| github.runs_of_branch(&repository, workflow, name, MOST_RUNS);
-        let of_commit = |commit: &str| github.runs_of_commit(&repository, workflow, commit);
-        let (runs, what) = match search {
-            Search::Commit(name) => (
-                of_commit(&github.commit(&repository, name)?)?,
-                format!("for commit `{name}`"),
-            ),
-            Search::Pull(number) => (
-                of_commit(&github.head_of_pull(&repository, *number)?)?,
-                format!("for the newest commit of pull request {number}"),
-            ),
-            Search::Branch(name) => (of_branch(name)?, format!("on branch `{name}`")),
-            Search::Latest => (
-                of_branch(&github.default_branch(&repository)?)?,
-                "on the default branch".to_owned(),
-            ),
+        let workflow = (&self.workflow, self.most_runs);
+        search.candidates(self.github.get(world)?, &repository, workflow)
+    }
+
+    /// The run that the user named. GitHub is asked about it if its state matters.
+    fn named(&self, world: &'a World) -> Result<Candidate> {
+        let run = match &self.run {
+            None if self.input_dir.is_some() => RunId::local().into(),
+            run => run
+                .clone()
+                .context("no run was named")
+                .hint("pass `--run-id` with an id or the address of a run")?,
         };
-        if runs.is_empty() {
-            let message = format!("no run of `{workflow}` {what} in `{repository}`");
-            return Err(No(message)).hint("look at `--workflow` and `--repository`");
+        let told = if self.filter.is_set() {
+            let repository = self.context.repository(&run)?;
+            Some(self.github.get(world)?.run(&repository, &run.id)?)
+        } else {
+            None
+        };
+        Ok(Candidate {
+            run,
+            told,
+            merge_commit: None,
+        })
+    }
+
+    /// The run of a candidate with its place, and the sources of its artifacts.
+    fn open(&self, candidate: &mut Candidate, world: &'a World) -> Result<(Run, Sources<'a>)> {
+        let run = self.resolve(candidate, world)?;
+        // No bucket is asked about a run that is not taken anyway.
+        let (run, searched) = match self.filter.check(candidate.told.as_ref()) {
+            Ok(()) => self.locate(&candidate.run, run, world)?,
+            Err(_) => (run, None),
+        };
+        let mut sources = self.sources(&run, world)?;
+        if let Some(searched) = searched {
+            // After the expected bucket.
+            sources.insert(1, Box::new(searched));
         }
-        let candidate = |told: WorkflowRun| {
-            let mut run: RunReference = told.id.clone().into();
-            run.repository = Some(repository.clone());
-            (run, Some(told))
-        };
-        Ok(runs.into_iter().map(candidate).collect())
+        Ok((run, sources))
     }
 
     /// The run with the bucket and the prefix of its outputs. Asks GitHub about it if its place
     /// depends on whose code it built (a fork has another bucket), except where no bucket is
     /// searched.
-    fn resolve(&self, (run, told): &Candidate, world: &'a World) -> Result<Run> {
+    fn resolve(&self, candidate: &mut Candidate, world: &'a World) -> Result<Run> {
+        let Candidate { run, told, .. } = candidate;
         let resolved = self.context.resolve(run, self.platform, |repository| {
-            Ok(match told {
-                Some(told) => told.facts.clone(),
+            let told = match told {
+                Some(told) => told,
                 None if self.input_dir.is_some() || self.keeper == Keeper::GitHub => {
-                    RunFacts::default()
+                    return Ok(RunFacts::default());
                 }
-                None => self.github.get(world)?.run(repository, &run.id)?.facts,
-            })
+                None => told.insert(self.github.get(world)?.run(repository, &run.id)?),
+            };
+            Ok(told.facts.clone())
         })?;
         for assumption in &resolved.assumed {
             // Which bucket has the run tells its release type.
@@ -216,17 +218,87 @@ impl<'a> FetchRequest<'a> {
         Ok(resolved)
     }
 
+    /// Completes what is known about a run that was chosen. Nothing depends on it, so GitHub is
+    /// asked once and need not answer. Returns why it did not tell, in that case.
+    pub(super) fn learn(
+        &self,
+        run: &Run,
+        candidate: &mut Candidate,
+        world: &'a World,
+    ) -> Option<String> {
+        if candidate.told.is_none() {
+            if run.id.is_local() {
+                return Some("GitHub knows nothing about a local run".to_owned());
+            }
+            for (flag, is_given) in [
+                ("--input-dir", self.input_dir.is_some()),
+                ("--offline", self.context.is_offline),
+            ] {
+                if is_given {
+                    let why = format!("GitHub was not asked about the run, because of `{flag}`");
+                    return Some(why);
+                }
+            }
+            match self.ask(world, |github| github.run(&run.repository, &run.id)) {
+                Ok(told) => candidate.told = Some(told),
+                Err(error) => {
+                    let why = one_line(&error);
+                    return Some(format!("GitHub did not tell about the run: {why}"));
+                }
+            }
+        }
+        let told = candidate.told.as_ref()?;
+        let is_of_pull = told.details.event.as_deref() == Some("pull_request");
+        if candidate.merge_commit.is_none()
+            && let Some(number) = told.details.pull().filter(|_| is_of_pull)
+            && let Ok(pull) = self.ask(world, |github| github.pull(&run.repository, number))
+            && pull.head == told.commit
+        {
+            candidate.merge_commit = pull.merge;
+        }
+        None
+    }
+
+    /// Asks a question that may stay unanswered.
+    fn ask<T>(&self, world: &'a World, ask: impl FnOnce(&GitHub) -> Result<T>) -> Result<T> {
+        let github = self.github.get(world)?.impatient();
+        world.stop.within(BRIEF, || ask(&github))
+    }
+
+    /// Applies `choose` to a candidate, if that is a run that was asked for.
+    fn attempt<T>(
+        &self,
+        candidate: &Candidate,
+        sources: &mut Sources<'a>,
+        choose: Choose<T>,
+    ) -> Result<(Box<dyn ArchiveSource + 'a>, T)> {
+        self.filter.check(candidate.told.as_ref())?;
+        self.choose(sources, choose)
+    }
+
     /// Applies `choose` to the first source that has any artifacts for the platform.
-    fn choose(&self, sources: &mut Sources<'a>, choose: Choose) -> Result<Chosen<'a>> {
+    fn choose<T>(
+        &self,
+        sources: &mut Sources<'a>,
+        choose: Choose<T>,
+    ) -> Result<(Box<dyn ArchiveSource + 'a>, T)> {
+        let mut unknown = BTreeSet::new();
         for (at, source) in sources.iter().enumerate() {
             let inventory = source.inventory()?;
-            if !inventory.is_empty() {
+            if !inventory.archives.is_empty() {
                 let chosen = choose(&**source, &inventory)?;
                 return Ok((sources.swap_remove(at), chosen));
             }
+            unknown.extend(inventory.unknown);
         }
         let places = sources.iter().join(", nor in ");
-        let message = format!("no artifacts for {} in {places}", self.platform);
+        let names = few(unknown.iter().map(|name| format!("`{name}`")));
+        let only = if unknown.is_empty() {
+            String::new()
+        } else {
+            format!(", only archives whose names are not those of artifacts: {names}")
+        };
+        let message = format!("no artifacts for {} in {places}{only}", self.platform);
         let hint = match self.keeper {
             _ if self.input_dir.is_some() => "check `--input-dir`, `--run-id` and `--platform`",
             Keeper::GitHub => "look at `--run-id` and `--platform`",
@@ -235,15 +307,16 @@ impl<'a> FetchRequest<'a> {
         Err(hinted(No(message), hint))
     }
 
-    /// Calls `choose` again until it succeeds, the run has ended or the time is up. `error` is the
+    /// Calls `attempt` again until it succeeds, the run has ended or the time is up. `error` is the
     /// failure of the first attempt.
-    fn wait_for(
+    fn wait_for<T>(
         &self,
         run: &Run,
+        candidate: &mut Candidate,
         mut error: Error,
         world: &'a World,
-        mut choose: impl FnMut() -> Result<Chosen<'a>>,
-    ) -> Result<Chosen<'a>> {
+        mut attempt: impl FnMut(&Candidate) -> Result<T>,
+    ) -> Result<T> {
         if run.id.is_local() || self.input_dir.is_some() && self.wait.is_none() {
             return Err(error);
         }
@@ -255,16 +328,16 @@ impl<'a> FetchRequest<'a> {
                 // Without `--wait`, GitHub is only asked for a better hint. If that fails, the
                 // missing artifacts are still the error to report.
                 Err(_) if wait.is_zero() => return Err(error),
-                now => now?,
+                now => candidate.told.insert(now?),
             };
-            let status = match now.state {
-                RunState::Running(status) => status,
+            let status = match &now.state {
+                RunState::Running(status) => status.clone(),
                 RunState::Ended(how) => {
-                    let page = now.page;
+                    let page = &now.page;
                     let hint =
                         format!("the run has ended (`{how}`), nothing more will come: {page}");
                     // The artifact may have been uploaded between the last attempt and this answer.
-                    return choose().map_err(|_| hinted(error, hint));
+                    return attempt(candidate).map_err(|_| hinted(error, hint));
                 }
             };
             let left = wait.saturating_sub(start.elapsed());
@@ -276,7 +349,7 @@ impl<'a> FetchRequest<'a> {
             let text = format!("for at most {time}: {why}");
             world.console.status("Waiting", text);
             github.sleep(pause(wait, github.has_token()).min(left))?;
-            error = match choose() {
+            error = match attempt(candidate) {
                 Err(error) if Exit::of(&error) == Exit::No => error,
                 chosen => return chosen,
             };

@@ -18,7 +18,9 @@ use std::{
 use itertools::Itertools as _;
 use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry};
 
-use super::source::{ArchiveSource, ArtifactArchive, Parcel, ZipSpan, one_each};
+use super::source::{
+    ArchiveSource, ArtifactArchive, Inventory, Parcel, ZipSpan, archive_name, one_each,
+};
 use crate::{
     artifact::ArchiveName,
     console::World,
@@ -68,7 +70,7 @@ pub(super) struct RunArtifacts<'a> {
     pub after_bucket: bool,
     /// The archives in each inspected artifact, by its id. They are cached: an artifact never
     /// changes.
-    pub inside: Mutex<BTreeMap<u64, Vec<ArtifactArchive>>>,
+    pub inside: Mutex<BTreeMap<u64, Inventory>>,
     pub announced: Mutex<BTreeSet<String>>,
 }
 
@@ -83,7 +85,7 @@ impl RunArtifacts<'_> {
         }
     }
 
-    fn list(&self) -> Result<Vec<ArtifactArchive>> {
+    fn list(&self) -> Result<Inventory> {
         let github = self.github.get(self.world)?;
         let mut artifacts = github.artifacts(&self.run.repository, &self.run.id)?;
         artifacts.retain(|it| is_for(&it.name, self.run.platform));
@@ -113,7 +115,8 @@ impl RunArtifacts<'_> {
         )?;
         // If several artifacts have the same archive, the one uploaded last is used.
         let mut archives: BTreeMap<String, ArtifactArchive> = BTreeMap::new();
-        for newer in kept.iter().filter_map(|it| inside.get(&it.id)).flatten() {
+        let found = || kept.iter().filter_map(|it| inside.get(&it.id));
+        for newer in found().flat_map(|it| &it.archives) {
             let name = newer.name.to_string();
             if let Some(older) = archives.insert(name.clone(), newer.clone())
                 && !is_like(&older, newer)
@@ -124,11 +127,14 @@ impl RunArtifacts<'_> {
                 ));
             }
         }
-        Ok(one_each(archives.into_values()))
+        Ok(Inventory {
+            archives: one_each(archives.into_values()),
+            unknown: found().flat_map(|it| it.unknown.clone()).collect(),
+        })
     }
 
     /// The archives in an artifact.
-    fn inside(&self, github: &GitHub, artifact: &RunArtifact) -> Result<Vec<ArtifactArchive>> {
+    fn inside(&self, github: &GitHub, artifact: &RunArtifact) -> Result<Inventory> {
         let read = |range: Range<u64>| -> Result<_> {
             let (content, mut blob) = github.open(&self.run.repository, artifact, range)?;
             let mut bytes = Vec::new();
@@ -146,15 +152,16 @@ impl RunArtifacts<'_> {
             upload: Some(artifact.clone()),
             span,
         };
-        let look = || -> Result<Vec<ArtifactArchive>> {
-            let size = artifact.size;
+        let look = || -> Result<Inventory> {
+            let (size, mut unknown) = (artifact.size, BTreeSet::new());
             if size == 0 {
-                return Ok(Vec::new());
+                return Ok(Inventory::default());
             }
             let (content, end) = read(size.saturating_sub(FIRST_PIECE)..size)?;
             if let ArtifactBlob::File(name) = content {
-                let name = ArchiveName::of_file(&name).ok();
-                return Ok(name.map(|name| archive(name, None)).into_iter().collect());
+                let name = archive_name(&name, &mut unknown);
+                let archives = name.map(|name| archive(name, None)).into_iter().collect();
+                return Ok(Inventory { archives, unknown });
             }
             let mut total = 0;
             let ranged = Ranged::new(size, |range| {
@@ -165,17 +172,17 @@ impl RunArtifacts<'_> {
                 let bytes = read(range).map(|(_, bytes)| bytes);
                 bytes.map_err(io::Error::other)
             });
-            let found = archives(ranged.with_end(end))?.into_iter();
-            Ok(found
-                .map(|(name, span)| archive(name, Some(span)))
-                .collect())
+            let found = archives(ranged.with_end(end), &mut unknown)?.into_iter();
+            let archives = found.map(|(name, span)| archive(name, Some(span)));
+            let archives = archives.collect();
+            Ok(Inventory { archives, unknown })
         };
         look().with_context(|| format!("failed to read artifact `{}`", artifact.name))
     }
 }
 
 impl ArchiveSource for RunArtifacts<'_> {
-    fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
+    fn inventory(&self) -> Result<Inventory> {
         self.list().or_else(|error| {
             if !self.after_bucket || Exit::of(&error) != Exit::CouldNotTry {
                 return Err(error);
@@ -185,7 +192,7 @@ impl ArchiveSource for RunArtifacts<'_> {
             let hints = hints.map(|it| format!(" ({it})")).unwrap_or_default();
             let error = one_line(&error);
             self.announce(format!("only the bucket was looked in: {error}{hints}"));
-            Ok(Vec::new())
+            Ok(Inventory::default())
         })
     }
 
@@ -226,15 +233,18 @@ impl fmt::Display for RunArtifacts<'_> {
 const MOST_OF_A_DIRECTORY: u64 = 64 << 20;
 
 /// Lists the archives of artifacts in a zip file, in all of its directories, in the order of their
-/// positions. Other members are ignored.
-pub(super) fn archives(zip: impl Read + Seek) -> Result<Vec<(ArchiveName, ZipSpan)>> {
+/// positions. Other members are ignored, but archives of unknown names go to `unknown`.
+pub(super) fn archives(
+    zip: impl Read + Seek,
+    unknown: &mut BTreeSet<String>,
+) -> Result<Vec<(ArchiveName, ZipSpan)>> {
     let zip = ZipArchive::new(zip).context("not a zip file that can be read")?;
     let mut archives = Vec::new();
     for index in 0..zip.len() {
         let entry = zip.by_index_data(index)?;
         let path = entry.name()?;
         let last = path.rsplit(['/', '\\']).next().unwrap_or_default();
-        let Ok(name) = ArchiveName::of_file(last) else {
+        let Some(name) = archive_name(last, unknown) else {
             continue;
         };
         let _: RelPath = path.parse().context("a member that must not be unpacked")?;

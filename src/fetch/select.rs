@@ -28,7 +28,9 @@ pub struct Wish {
     pub include: Vec<Regex>,
     /// None of them may match.
     pub exclude: Vec<Regex>,
-    pub group: Option<ArtifactGroup>,
+    /// `--require-artifact`: each has to match one of the candidates, selected or not.
+    pub required: Vec<Regex>,
+    pub groups: Vec<ArtifactGroup>,
     /// Families and targets as the user wrote them.
     pub families: Vec<String>,
     pub targets: Vec<String>,
@@ -121,19 +123,22 @@ impl Wish {
             && !matches(&self.exclude)
     }
 
-    /// The components and patterns that match no candidate.
+    /// The components, patterns and required artifacts that match no candidate.
     fn unmet(&self, candidates: &[&ArtifactArchive]) -> Vec<String> {
         let components = self.components.iter().filter(|component| {
             let mut found = candidates.iter().map(|it| it.name.artifact.component);
             !found.any(|found| found == **component)
         });
-        let patterns = self.include.iter().filter(|pattern| {
+        let matches_none = |pattern: &&Regex| {
             let mut names = candidates.iter().map(|it| it.name.to_string());
             !names.any(|name| pattern.is_match(&name))
-        });
+        };
+        let patterns = self.include.iter().filter(matches_none);
+        let required = self.required.iter().filter(matches_none);
         components
             .map(|component| format!("component `{component}`"))
             .chain(patterns.map(|pattern| format!("pattern `{pattern}`")))
+            .chain(required.map(|pattern| format!("required artifact `{pattern}`")))
             .collect()
     }
 
@@ -149,7 +154,7 @@ impl Wish {
 
 fn asked(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Vec<Asked>> {
     let mut asked = Vec::new();
-    if let Some(group) = wish.group.as_ref().filter(|group| !group.is_for_all()) {
+    for group in wish.groups.iter().filter(|group| !group.is_for_all()) {
         asked.push((format!("artifact group `{group}`"), group.scopes()));
     }
     for (kind, names) in [("family", &wish.families), ("target", &wish.targets)] {

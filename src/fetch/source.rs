@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    archive::ArchiveFormat,
     artifact::{ArchiveName, ArtifactName},
     digest::{Checksum, Sha256},
     error::{Context as _, Result, Stop},
@@ -48,6 +49,15 @@ pub(super) struct ArtifactArchive {
     pub span: Option<ZipSpan>,
 }
 
+/// What a source has for a run.
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    /// One for each artifact, sorted by artifact.
+    pub archives: Vec<ArtifactArchive>,
+    /// The names of archives that are not those of artifacts.
+    pub unknown: BTreeSet<String>,
+}
+
 /// The position of a member in a zip file, from the central directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZipSpan {
@@ -61,8 +71,7 @@ pub(super) struct ZipSpan {
 
 /// A place that has the archives of a run.
 pub(super) trait ArchiveSource: fmt::Display + Send + Sync {
-    /// The archives, one for each artifact, sorted by artifact.
-    fn inventory(&self) -> Result<Vec<ArtifactArchive>>;
+    fn inventory(&self) -> Result<Inventory>;
 
     /// The SHA-256 of the stream that contains an archive, from each place that states one, or
     /// another checksum.
@@ -161,7 +170,7 @@ impl StoreSource {
 }
 
 impl ArchiveSource for StoreSource {
-    fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
+    fn inventory(&self) -> Result<Inventory> {
         let objects = self.store.list(self.directory.as_ref(), Depth::Children)?;
         Ok(in_store(objects))
     }
@@ -201,15 +210,16 @@ impl fmt::Display for StoreSource {
 }
 
 /// The archives among the objects of a directory.
-pub(super) fn in_store(objects: Vec<Object>) -> Vec<ArtifactArchive> {
+pub(super) fn in_store(objects: Vec<Object>) -> Inventory {
     let names: BTreeSet<String> = objects
         .iter()
         .map(|object| object.key.file_name().to_owned())
         .collect();
+    let mut unknown = BTreeSet::new();
     let archives = objects.into_iter().filter_map(|object| {
         let key = object.key.file_name().to_owned();
         Some(ArtifactArchive {
-            name: ArchiveName::of_file(&key).ok()?,
+            name: archive_name(&key, &mut unknown)?,
             size: object.size,
             sidecar: names.contains(&format!("{key}{SIDECAR}")),
             key,
@@ -219,7 +229,20 @@ pub(super) fn in_store(objects: Vec<Object>) -> Vec<ArtifactArchive> {
             span: None,
         })
     });
-    one_each(archives)
+    Inventory {
+        archives: one_each(archives),
+        unknown,
+    }
+}
+
+/// The name of an archive of an artifact. The name of another archive goes to `unknown`; other files
+/// are ignored.
+pub(super) fn archive_name(file: &str, unknown: &mut BTreeSet<String>) -> Option<ArchiveName> {
+    let name = ArchiveName::of_file(file).ok();
+    if name.is_none() && ArchiveFormat::from_file_name(file).is_some() {
+        unknown.insert(file.to_owned());
+    }
+    name
 }
 
 /// One archive for each artifact, sorted. If an artifact has archives of two formats, the first
@@ -250,6 +273,10 @@ pub(super) mod tests {
 
     /// The archives among files of one byte each.
     pub(crate) fn inventory(files: &str) -> Vec<ArtifactArchive> {
+        listed(files).archives
+    }
+
+    fn listed(files: &str) -> Inventory {
         let object = |name: &str| Object {
             key: name.parse().unwrap(),
             size: 1,
@@ -267,12 +294,20 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_archive_of_an_artifact_is_ignored() {
-        let archives = inventory(
+    fn what_is_no_archive_of_an_artifact_is_ignored_but_an_archive_not_silently() {
+        let listed = listed(
             "index.html ccache_logs.tar.zst blas_lib_gfx942.tar.zst rocm.tar.gz a_b_c_d.tar.xz \
-             base_lib_generic.tar.zst.part",
+             base_lib_generic.tar.zst.part blas_foo_generic.tar.zst 7zip_lib_generic.tar.xz \
+             libc++-1.0_dev_generic.tar.zst",
         );
-        assert_eq!(names(&archives), "blas_lib_gfx942.tar.zst");
+        assert_eq!(
+            names(&listed.archives),
+            "7zip_lib_generic.tar.xz blas_lib_gfx942.tar.zst libc++-1.0_dev_generic.tar.zst"
+        );
+        assert_eq!(
+            listed.unknown.iter().join(" "),
+            "a_b_c_d.tar.xz blas_foo_generic.tar.zst ccache_logs.tar.zst"
+        );
     }
 
     #[test]

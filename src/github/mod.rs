@@ -10,5 +10,5 @@ mod transport;
 
 pub use blob::ArtifactBlob;
 pub use route::{ApiUrl, Workflow};
-pub use runs::{RunArtifact, RunState, WorkflowRun};
+pub use runs::{RunArtifact, RunDetails, RunState, WorkflowRun};
 pub use transport::{ApiSettings, GitHub, WaitPolicy};

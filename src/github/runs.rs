@@ -4,6 +4,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    fmt,
 };
 
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -23,17 +24,76 @@ use crate::{
 /// How many pages of a branch's runs are read. Runs of a branch with the same name in forks are
 /// listed as well, and can fill some of the pages.
 const MOST_PAGES: usize = 5;
+/// GitHub lists no more than this on one page.
+const LONGEST_PAGE: usize = 100;
 
 /// A run of a workflow.
 #[derive(Clone, Debug)]
 pub struct WorkflowRun {
     pub id: RunId,
+    /// The head commit: of a pull request, the newest one of its branch.
     pub commit: String,
     pub state: RunState,
     /// The creation time as GitHub writes it (ISO 8601), so that sorting the texts sorts by time.
     pub created_at: String,
     pub page: String,
     pub facts: RunFacts,
+    pub details: RunDetails,
+}
+
+/// What GitHub reports about a run for the user to know. Nothing is decided by it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct RunDetails {
+    #[serde(rename = "run_attempt")]
+    pub attempt: Option<u64>,
+    /// What started the run, such as `push`.
+    pub event: Option<String>,
+    #[serde(rename = "head_branch")]
+    pub branch: Option<String>,
+    /// The start of this attempt.
+    #[serde(rename = "run_started_at")]
+    pub started_at: Option<String>,
+    /// The file of the workflow, `.github/workflows/ci.yml`.
+    #[serde(rename = "path")]
+    pub workflow: Option<String>,
+    /// The pull requests that the run is for. Empty if they come from a fork.
+    #[serde(rename = "pull_requests")]
+    pulls: Option<Vec<PullNumber>>,
+    head_repository: Option<HeadRepository>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct HeadRepository {
+    full_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct PullNumber {
+    number: u64,
+}
+
+impl RunDetails {
+    /// The repository whose code the run built, unless it was deleted.
+    pub fn head_repository(&self) -> Option<&str> {
+        self.head_repository.as_ref()?.full_name.as_deref()
+    }
+
+    /// The pull request that the run is for, if there is exactly one.
+    pub fn pull(&self) -> Option<u64> {
+        match self.pulls.as_deref() {
+            Some([only]) => Some(only.number),
+            _ => None,
+        }
+    }
+}
+
+/// The commits of a pull request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullCommits {
+    /// The newest commit of its branch.
+    pub head: String,
+    /// What GitHub merged it to: the commit that its workflows check out.
+    pub merge: Option<String>,
 }
 
 /// Whether a run may still upload artifacts.
@@ -78,6 +138,13 @@ struct RawRun {
     html_url: Option<String>,
 }
 
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Running(word) | Self::Ended(word)) = self;
+        f.write_str(word)
+    }
+}
+
 impl WorkflowRun {
     fn read(value: &Value, repository: &Repository) -> Result<Self> {
         let raw = RawRun::deserialize(value).context("failed to read a run")?;
@@ -93,6 +160,7 @@ impl WorkflowRun {
             created_at: raw.created_at.unwrap_or_default(),
             page: raw.html_url.unwrap_or_default(),
             facts: RunFacts::read(value, repository),
+            details: RunDetails::deserialize(value).context("failed to read a run")?,
         })
     }
 }
@@ -110,35 +178,43 @@ impl GitHub<'_> {
     /// The full hash of a commit, from a short hash, a branch or a tag.
     pub fn commit(&self, repository: &Repository, name: &str) -> Result<String> {
         let what = format!("commit `{name}` of `{repository}`");
-        self.look_up(repository, &["commits", name], "/sha", &what)
+        Ok(self
+            .look_up(repository, &["commits", name], "/sha", &what)?
+            .0)
     }
 
-    /// The newest commit of a pull request.
-    pub fn head_of_pull(&self, repository: &Repository, number: u64) -> Result<String> {
+    /// The commits of a pull request.
+    pub fn pull(&self, repository: &Repository, number: u64) -> Result<PullCommits> {
         let what = format!("pull request {number} of `{repository}`");
         let segments = ["pulls", &number.to_string()];
-        self.look_up(repository, &segments, "/head/sha", &what)
+        let (head, pull) = self.look_up(repository, &segments, "/head/sha", &what)?;
+        let merge = pull.get("merge_commit_sha").and_then(Value::as_str);
+        Ok(PullCommits {
+            head,
+            merge: merge.map(str::to_owned),
+        })
     }
 
     pub fn default_branch(&self, repository: &Repository) -> Result<String> {
         let what = format!("`{repository}`");
-        self.look_up(repository, &[], "/default_branch", &what)
+        Ok(self.look_up(repository, &[], "/default_branch", &what)?.0)
     }
 
-    /// The text at `pointer` of an answer.
+    /// The text at `pointer` of an answer, and all of that answer.
     fn look_up(
         &self,
         repository: &Repository,
         segments: &[&str],
         pointer: &str,
         what: &str,
-    ) -> Result<String> {
+    ) -> Result<(String, Value)> {
         let route = self.route(repository, segments, "");
-        let look_up = || -> Result<String> {
+        let look_up = || -> Result<(String, Value)> {
             let answer = self.document(&route)?;
             let text = answer.pointer(pointer).and_then(Value::as_str);
             let strange = || self.strange(&route, &format!("it has no `{pointer}`"));
-            text.map(str::to_owned).ok_or_else(strange)
+            let text = text.map(str::to_owned).ok_or_else(strange)?;
+            Ok((text, answer))
         };
         look_up().with_context(|| format!("failed to look up {what}"))
     }
@@ -167,7 +243,8 @@ impl GitHub<'_> {
         branch: &str,
         most: usize,
     ) -> Result<Vec<WorkflowRun>> {
-        let query = format!("branch={}&per_page={most}", percent_encode(branch));
+        let page = most.min(LONGEST_PAGE);
+        let query = format!("branch={}&per_page={page}", percent_encode(branch));
         let is_own = |run: &WorkflowRun| run.facts.origin == RunOrigin::Own;
         self.runs(repository, workflow, &query, (most, MOST_PAGES), is_own)
             .with_context(|| {

@@ -129,6 +129,21 @@ impl<'a> GitHub<'a> {
         })
     }
 
+    /// The same connection for a question that may stay unanswered: it is asked once, without a
+    /// wait and without a word to the user.
+    #[must_use]
+    pub fn impatient(&self) -> GitHub<'static> {
+        let mut settings = self.settings.clone();
+        settings.patience.backoff.attempts = 1;
+        GitHub {
+            settings,
+            client: self.client.clone(),
+            keepers: self.keepers.clone(),
+            stop: self.stop.clone(),
+            announce: Box::new(|_| {}),
+        }
+    }
+
     /// The URL of something in a repository.
     pub(super) fn route(&self, repository: &Repository, segments: &[&str], query: &str) -> String {
         let mut path = vec!["repos", repository.owner(), repository.name()];

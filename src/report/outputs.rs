@@ -89,9 +89,10 @@ fn units(text: &str) -> usize {
 /// Each value is between two delimiter lines. A value that contains its delimiter could end its
 /// output early and set another one. So the delimiter has the SHA-256 of the value: to contain it,
 /// a value would have to contain its own digest.
-pub fn render(outputs: &[(&str, String)]) -> Result<String> {
+pub fn render(outputs: &[(impl AsRef<str>, String)]) -> Result<String> {
     let mut text = String::new();
     for (name, value) in outputs {
+        let name = name.as_ref();
         let delimiter = format!("rocwheel_{}", Sha256::of(value.as_bytes()));
         ensure!(
             !value.contains(&delimiter) && !value.contains('\r'),

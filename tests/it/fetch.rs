@@ -3,6 +3,7 @@
 mod bucket;
 mod by_hand;
 mod elsewhere;
+mod find;
 mod flat;
 mod flipped;
 mod found;
@@ -140,6 +141,7 @@ fn verbs(stdout: &str) -> Vec<&str> {
     let mut verbs: Vec<&str> = stdout
         .lines()
         .filter_map(|line| line.split(' ').next())
+        .filter(|word| *word != "run")
         .collect();
     verbs.pop();
     verbs.dedup();

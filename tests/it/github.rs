@@ -338,7 +338,7 @@ fn what_is_not_there_is_told_with_the_flag_that_named_it() {
     let workflow = "gone.yml".parse().unwrap();
     let said = [
         github.commit(&of, "nothing").unwrap_err(),
-        github.head_of_pull(&of, 12).unwrap_err(),
+        github.pull(&of, 12).unwrap_err(),
         github.default_branch(&of).unwrap_err(),
         github.runs_of_commit(&of, &workflow, "abc").unwrap_err(),
     ];
@@ -390,7 +390,7 @@ fn names_of_commits_and_pull_requests_are_resolved() {
     let (github, _) = connect(&fake, None);
     let of = "ROCm/TheRock".parse().unwrap();
     assert_eq!(github.commit(&of, "release/2.12").unwrap(), "abc");
-    assert_eq!(github.head_of_pull(&of, 12).unwrap(), "def");
+    assert_eq!(github.pull(&of, 12).unwrap().head, "def");
     assert_eq!(github.default_branch(&of).unwrap(), "trunk");
     assert_eq!(fake.paths().len(), 3);
 }

@@ -1,6 +1,7 @@
 //! What a source may do wrong, and that nothing half-made ever has a final name.
 
 use std::{
+    collections::BTreeSet,
     io::Cursor,
     num::NonZeroUsize,
     sync::{Arc, Mutex},
@@ -14,7 +15,7 @@ use crate::{
     artifact::sample,
     digest::Checksum,
     error::render,
-    fetch::source::{StoreSource, parcels},
+    fetch::source::{Inventory, StoreSource, parcels},
     store::{Condition, PutOptions, Store as _, local::LocalStore},
 };
 
@@ -33,7 +34,7 @@ struct Spoiled {
 }
 
 impl ArchiveSource for Spoiled {
-    fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
+    fn inventory(&self) -> Result<Inventory> {
         self.inner.inventory()
     }
 
@@ -55,7 +56,7 @@ impl std::fmt::Display for Spoiled {
 }
 
 fn listed(source: &dyn ArchiveSource) -> Vec<Parcel> {
-    let archives = source.inventory().unwrap();
+    let archives = source.inventory().unwrap().archives;
     parcels(source, archives, NonZeroUsize::MIN, &Stop::default()).unwrap()
 }
 
@@ -354,8 +355,8 @@ mod zipped {
     }
 
     impl ArchiveSource for Zipped {
-        fn inventory(&self) -> Result<Vec<ArtifactArchive>> {
-            Ok(Vec::new())
+        fn inventory(&self) -> Result<Inventory> {
+            Ok(Inventory::default())
         }
 
         fn open(&self, _: &Parcel) -> Result<Box<dyn Read + Send>> {
@@ -373,7 +374,7 @@ mod zipped {
     }
 
     fn parcel(bytes: &[u8]) -> Parcel {
-        let found = run_artifacts::archives(Cursor::new(bytes)).unwrap();
+        let found = run_artifacts::archives(Cursor::new(bytes), &mut BTreeSet::new()).unwrap();
         let (name, span) = found.into_iter().next().unwrap();
         Parcel {
             id: "artifact".into(),

@@ -16,7 +16,8 @@ fn wish(line: &str) -> Wish {
     for word in line.split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or(("include", word));
         match key {
-            "group" => wish.group = Some(value.parse().unwrap()),
+            "group" => wish.groups.push(value.parse().unwrap()),
+            "require" => wish.required.push(value.parse().unwrap()),
             "family" => wish.families.push(value.into()),
             "target" => wish.targets.push(value.into()),
             "component" => drop(wish.components.insert(value.parse().unwrap())),

@@ -74,10 +74,10 @@ fn the_newest_run_that_has_what_is_wanted_is_taken() {
     );
     assert_eq!(said.code, 0, "{}", said.stderr);
     insta::assert_snapshot!(said.stderr, @"
-    note: skipped run 9 (0123456789ab): no artifacts for linux in BUCKET/9-linux
           Listed 1 artifact in BUCKET/8-linux
-    note: skipped run 8 (0123456789ab): not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`
           Listed 37 artifacts in BUCKET/7-linux
+    note: skipped run 9 (0123456789ab, success): no artifacts for linux in BUCKET/9-linux
+    note: skipped run 8 (0123456789ab, success): not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`
     ");
     let none = fetch(
         &fixture,
