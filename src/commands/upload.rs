@@ -23,7 +23,8 @@ use crate::{
 /// Checks the set first; with errors, uploads nothing. The set goes to
 /// {external_repo}{run_id}-{platform}/python/{artifact_group}/: packages and their metadata first,
 /// then the pages of the index, its root page last. Skips identical files that exist already. A
-/// file that exists with other contents is an error, and nothing is changed.
+/// file that exists with other contents is an error, and nothing is changed. Writes the job summary
+/// and the step outputs of the published set, as `summary` does.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("set").required(true).multiple(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]

@@ -106,59 +106,69 @@ impl VersionArgs {
     /// if this version needs it.
     fn inputs(&self, scheme: &VersionScheme, world: &World) -> Result<VersionInputs> {
         let lacks_base_date = scheme.needs_base_date() && self.base_date.is_none();
-        let file = match self.base_version {
-            Some(_) if !lacks_base_date => None,
-            _ => self.version_file()?,
+        let file = if self.base_version.is_none() || lacks_base_date {
+            self.version_file()?
+        } else {
+            None
         };
-        let lacks_commit = scheme.has_commit() && self.git_sha.is_none();
-        let found = match &file {
-            _ if !lacks_commit => None,
-            Some((path, _)) => head::commit(path)?,
-            None => head::commit(&here()?)?,
-        };
-        if let Some((commit, git)) = &found {
-            let facts = format!("commit {commit} from `{}`", git.display());
-            world.console.status("Read", facts);
-        }
-        let commit = self.git_sha.clone().or(found.map(|(commit, _)| commit));
-        let base = match (&self.base_version, &file) {
-            (Some(base), _) => base.clone(),
-            (None, Some((path, file))) => {
-                let base = file.rocm_version().with_context(|| reading(path))?;
-                let facts = format!("version {base} from `{}`", path.display());
-                world.console.status("Read", facts);
-                base
-            }
-            (None, None) => {
-                return Err(anyhow!("no `version.json` in this directory or above"))
-                    .hint("pass `--base-version`, or the file as `--version-file`");
-            }
-        };
-        let base_date = match (self.base_date, &file) {
-            (None, Some((path, file))) if lacks_base_date => {
+        let file = file.as_ref();
+        let base_date = match file {
+            Some((path, file)) if lacks_base_date => {
                 file.base_date().with_context(|| reading(path))?
             }
-            (given, _) => given,
+            _ => self.base_date.filter(|_| scheme.needs_base_date()),
+        };
+        let git_sha = if scheme.has_commit() {
+            self.commit(file.map(|(path, _)| path.as_path()), world)?
+        } else {
+            None
         };
         Ok(VersionInputs {
-            base,
+            base: self.base(file, world)?,
             today: self.today()?,
-            base_date: base_date.filter(|_| scheme.needs_base_date()),
-            git_sha: commit.filter(|_| scheme.has_commit()),
+            base_date,
+            git_sha,
             prerelease: self.rc,
         })
     }
 
+    fn base(&self, file: Option<&(PathBuf, VersionFile)>, world: &World) -> Result<BaseVersion> {
+        if let Some(base) = &self.base_version {
+            return Ok(base.clone());
+        }
+        let (path, file) = file
+            .context("no `version.json` in this directory or above")
+            .hint("pass `--base-version`, or the file as `--version-file`")?;
+        let base = file.rocm_version().with_context(|| reading(path))?;
+        let facts = format!("version {base} from `{}`", path.display());
+        world.console.status("Read", facts);
+        Ok(base)
+    }
+
+    /// The commit, if there is one: by default that of the repository with `version.json`.
+    fn commit(&self, version_file: Option<&Path>, world: &World) -> Result<Option<GitSha>> {
+        if let Some(commit) = &self.git_sha {
+            return Ok(Some(commit.clone()));
+        }
+        let found = match version_file {
+            Some(file) => head::commit(file)?,
+            None => head::commit(&here()?)?,
+        };
+        Ok(found.map(|(commit, git)| {
+            let facts = format!("commit {commit} from `{}`", git.display());
+            world.console.status("Read", facts);
+            commit
+        }))
+    }
+
     /// Reads the `version.json` that was given, or else the nearest one.
     fn version_file(&self) -> Result<Option<(PathBuf, VersionFile)>> {
-        let nearest = || -> Result<_> {
+        let path = if let Some(given) = &self.version_file {
+            Some(fs_err::canonicalize(given)?)
+        } else {
             let here = here()?;
             let mut files = here.ancestors().map(|above| above.join("version.json"));
-            Ok(files.find(|file| file.is_file()))
-        };
-        let path = match &self.version_file {
-            Some(given) => fs_err::canonicalize(given).map(Some)?,
-            None => nearest()?,
+            files.find(|file| file.is_file())
         };
         let Some(path) = path else {
             return Ok(None);

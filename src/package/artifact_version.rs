@@ -46,6 +46,7 @@ pub(super) fn find(
     let commit: Option<GitSha> = commit.and_then(|commit| commit.parse().ok());
     let version = undated(kind, &base, commit.as_ref())
         .with_context(|| format!("no version in the artifacts: {lack}, and `{file}` is `{base}`"))
+        .hint("or pass the release type of the artifacts as `--release-type`")
         .hint(hint)?;
     let has_commit = version.to_string().contains('+');
     let and = if has_commit { " and the commit" } else { "" };
@@ -118,14 +119,18 @@ mod tests {
         hint: pass `--version`: `rocwheel version --release-type ci` computes one
 
         error: no version in the artifacts: `share/therock/therock_manifest.json` has no `rocm_package_version`, and `.info/version` is `7.13.0`
-          caused by: the version of a `nightly` build has a day
+          caused by: versions of the release type `nightly` have a day
 
         hint: pass `--version`: `rocwheel version --release-type nightly` computes one
 
+        hint: or pass the release type of the artifacts as `--release-type`
+
         error: no version in the artifacts: `rocm_package_version` in `share/therock/therock_manifest.json` is `git`, and `.info/version` is `7.13.0`
-          caused by: the version of a `prerelease` build has a number
+          caused by: versions of the release type `prerelease` have a number
 
         hint: pass `--version`: `rocwheel version --release-type prerelease` computes one
+
+        hint: or pass the release type of the artifacts as `--release-type`
         "#);
     }
 }
