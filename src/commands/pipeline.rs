@@ -26,7 +26,7 @@ use crate::{
         build::{Build, BuildSelection},
     },
     report::{Forecast, PipelineAnswer},
-    run::Run,
+    run::{Buckets, Run},
     set::{Layout, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
 };
 
@@ -74,7 +74,7 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     let set = if args.resume {
         args.resumed(world)?
     } else {
-        args.build(&origin.read(&unpacked, &args.what, world)?, world)?
+        args.build(&origin, &unpacked, world)?
     };
     let hint = format!(
         "the packages are in `{}`: the same command with `--resume` goes on with them, and takes \
@@ -94,14 +94,17 @@ impl PipelineArgs {
         self.output_dir.join("packages")
     }
 
-    fn build(&self, tree: &ArtifactTree, world: &World) -> Result<LocalSet> {
+    fn build(
+        &self,
+        origin: &ArtifactsOrigin<'_>,
+        unpacked: &Path,
+        world: &World,
+    ) -> Result<LocalSet> {
+        let tree = origin.read(unpacked, &self.what, world)?;
         let _group = world.console.group("Packages");
         let packages = self.packages();
-        let choice = &self.origin.choice;
-        let options = self
-            .what
-            .options(choice.platform(), choice.release_type())?;
-        let build = Build::plan(tree, &options, &BuildSelection::All, &packages, world)?;
+        let options = origin.options(&self.what)?;
+        let build = Build::plan(&tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
         let made = build.make(&packages, &self.what.reuse(true), world)?;
@@ -245,6 +248,13 @@ impl<'a> ArtifactsOrigin<'a> {
         self.run.python(&self.choice.selection.directory())
     }
 
+    fn options(&self, what: &BuildInputs) -> Result<BuildOptions> {
+        // The bucket says more about the run than `RELEASE_TYPE`, which is that of this workflow.
+        let kind = Buckets::builtin().release_type(&self.run.bucket);
+        let kind = kind.or_else(|| self.choice.release_type());
+        what.options(self.choice.platform(), kind)
+    }
+
     /// Fetches or unpacks the artifacts if necessary, and scans them.
     fn read(&self, unpacked: &Path, what: &BuildInputs, world: &World) -> Result<ArtifactTree> {
         let _group = world.console.group("Artifacts");
@@ -283,7 +293,7 @@ impl<'a> ArtifactsOrigin<'a> {
     fn expected(&self, what: &BuildInputs, world: &World) -> Result<(Vec<String>, Vec<Expected>)> {
         let scratch = tempfile::tempdir()?;
         let mut place = scratch.path();
-        let options = what.options(self.choice.platform(), self.choice.release_type())?;
+        let options = self.options(what)?;
         let (shown, names): (Vec<String>, Vec<ArtifactName>) = match &self.artifacts {
             Artifacts::Sample => {
                 let names = unpack_sample(place, world)?;

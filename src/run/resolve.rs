@@ -375,6 +375,14 @@ impl Buckets {
         self.known.iter().find(|facts| facts.name == *bucket)
     }
 
+    /// The release type of the runs that keep their artifacts in a bucket. Where two share one, the
+    /// shorter name: their versions have the same form.
+    pub fn release_type(&self, bucket: &Bucket) -> Option<ReleaseType> {
+        let mut releases = self.release_types.iter();
+        let release = releases.find(|it| it.artifacts.as_ref() == Some(bucket))?;
+        Some(release.name)
+    }
+
     /// The bucket for the artifacts of a run.
     fn artifacts(
         &self,

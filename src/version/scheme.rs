@@ -127,7 +127,9 @@ pub fn undated(kind: ReleaseType, base: &BaseVersion, commit: Option<&GitSha>) -
             format!("{base}.dev0+{commit}")
         }
         (ReleaseType::Ci | ReleaseType::Dev | ReleaseType::DevBkc, None) => format!("{base}.dev0"),
-        (ReleaseType::Prerelease, _) => bail!("versions of the release type `{kind}` have a number"),
+        (ReleaseType::Prerelease, _) => {
+            bail!("versions of the release type `{kind}` have a number")
+        }
         (ReleaseType::Nightly | ReleaseType::NightlyBkc, _) => {
             bail!("versions of the release type `{kind}` have a day")
         }

@@ -21,6 +21,13 @@ fn each_release_type_has_its_buckets() {
         .iter()
         .map(|&kind| {
             let artifacts = buckets.artifacts(kind, buckets.home(), &own);
+            if let Ok(bucket) = &artifacts {
+                let back = buckets.release_type(&bucket.name).unwrap();
+                assert!(
+                    kind.to_string().starts_with(&back.to_string()),
+                    "{kind}: {back}"
+                );
+            }
             let name = artifacts.map_or_else(|error| error.to_string(), |it| it.name.to_string());
             format!("{kind}: {name}")
         })
