@@ -146,19 +146,26 @@ impl ExistingObject {
 
     /// `None` if there is no such object. One without a recorded digest is read.
     pub(super) fn find(place: &SetPlace, path: &str) -> Result<Option<Self>> {
-        let (store, key) = (&place.store, place.key(path)?);
-        let Some(object) = found(store.head(&key))? else {
-            return Ok(None);
-        };
+        match found(place.store.head(&place.key(path)?))? {
+            Some(object) => Self::of(place, path, &object),
+            None => Ok(None),
+        }
+    }
+
+    /// An object that a request or, in a directory, a listing has described.
+    fn of(place: &SetPlace, path: &str, object: &Object) -> Result<Option<Self>> {
         let sha256 = match object.sha256 {
             Some(sha256) => sha256,
-            None => Sha256::of_reader(store.get(&key, Span::Whole)?)?.0,
+            None => match found(place.store.get(&place.key(path)?, Span::Whole))? {
+                Some(reader) => Sha256::of_reader(reader)?.0,
+                None => return Ok(None),
+            },
         };
         Ok(Some(Self {
             twin: None,
             size: object.size,
             sha256,
-            etag: object.etag,
+            etag: object.etag.clone(),
         }))
     }
 }
@@ -229,8 +236,13 @@ impl<'a> Before<'a> {
         if listed.is_none() && !self.is_likely(&item.path) {
             return Ok(None);
         }
-        let there = ExistingObject::find(self.place, &item.path)
-            .with_context(|| format!("failed to read `{}`", item.path))?;
+        // The listing of a directory says all that another look at the file would. That of a bucket
+        // has no digests.
+        let there = match listed.filter(|_| self.place.local().is_some()) {
+            Some(object) => ExistingObject::of(self.place, &item.path, object),
+            None => ExistingObject::find(self.place, &item.path),
+        };
+        let there = there.with_context(|| format!("failed to read `{}`", item.path))?;
         // The ETag of the listing, not of the request above. A page that another writer changed
         // between the two may name packages that this one does not know; the write has to fail.
         Ok(there.map(|there| ExistingObject {
