@@ -48,14 +48,18 @@ pub struct RunFilter {
 impl RunFilter {
     /// Fails if the run is not what was asked for. A run that GitHub was not asked about is.
     pub(super) fn check(self, told: Option<&WorkflowRun>) -> Result<()> {
-        let why = match told.map(|told| &told.state) {
-            Some(RunState::Running(status)) if self.is_set() => format!("the run is `{status}`"),
-            Some(RunState::Ended(how)) if self.successful && how != "success" => {
-                format!("the run has ended with `{how}`")
-            }
+        let (why, hint) = match told.map(|told| &told.state) {
+            Some(RunState::Running(status)) if self.is_set() => (
+                format!("the run is `{status}`"),
+                "leave out `--require-completed-run` and `--require-successful-run` to take it as it is",
+            ),
+            Some(RunState::Ended(how)) if self.successful && how != "success" => (
+                format!("the run has ended with `{how}`"),
+                "take another run, or leave out `--require-successful-run`",
+            ),
             _ => return Ok(()),
         };
-        Err(Error::new(No(why)))
+        Err(hinted(No(why), hint))
     }
 
     pub(super) fn is_set(self) -> bool {

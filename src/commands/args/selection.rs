@@ -41,7 +41,7 @@ pub struct SelectionFlags {
     all_artifacts: bool,
 }
 
-/// What is fetched artifacts for.
+/// The groups, families and targets that decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     pub groups: Vec<ArtifactGroup>,

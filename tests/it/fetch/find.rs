@@ -303,7 +303,11 @@ fn the_state_of_a_named_run_is_asked_for_where_it_matters() {
     assert_eq!(said.code, 0, "{}", said.stderr);
     let said = find(&fixture, &fake, "--run-id 7 --require-successful-run");
     assert_eq!(said.code, 1);
-    insta::assert_snapshot!(said.stderr, @"error: the run has ended with `failure`");
+    insta::assert_snapshot!(said.stderr, @"
+    error: the run has ended with `failure`
+
+    hint: take another run, or leave out `--require-successful-run`
+    ");
     assert!(fixture.names().is_empty());
 }
 
