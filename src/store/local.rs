@@ -60,16 +60,17 @@ impl LocalStore {
         &self.root
     }
 
-    /// The path of an object. For a directory key, that of its HTML page, or else of its JSON page.
+    /// The path of an object. For a directory key, that of its JSON page, or else of its HTML page:
+    /// the indexer of TheRock's buckets puts a list of the directory beside a JSON page.
     fn find(&self, key: &Key) -> Result<PathBuf, StoreError> {
         let text = key.as_str();
         if !text.ends_with('/') {
             return self.place(text);
         }
-        let page = self.place(&format!("{text}index.html"))?;
+        let page = self.place(&format!("{text}index.json"))?;
         match fs::symlink_metadata(&page) {
             Ok(_) => Ok(page),
-            Err(_) => self.place(&format!("{text}index.json")),
+            Err(_) => self.place(&format!("{text}index.html")),
         }
     }
 
