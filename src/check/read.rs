@@ -20,7 +20,10 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Result},
     parallel,
-    set::{self, PackageFile, PlaceDepth, PublishedFacts, SetPlace, identity},
+    set::{
+        self, PackageFile, PlaceDepth, PublishedFacts, SetPlace, identity, is_of_others, is_ours,
+    },
+    wheel::DistName,
 };
 
 impl PackageReader for PackageFile {
@@ -92,7 +95,10 @@ fn read(
     let sdists = sdists.into_iter().map(ReadJob::Sdist);
     let mut work: Vec<ReadJob<'_>> = sdists.collect();
     for (index, outline) in outlines.iter().enumerate() {
-        let portions = if is_split {
+        let portions = if is_of_others(&wheels[index].name) {
+            // No rule is about what is in them, and one of them may have gigabytes.
+            Vec::new()
+        } else if is_split {
             outline.portions(is_hashed)
         } else {
             vec![outline.whole()]
@@ -155,7 +161,7 @@ pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<
             found.packages.iter().partition(|it| it.is_wheel());
         let outlines = outlines(&wheels, jobs, world)?;
         for (package, outline) in wheels.iter().zip(&outlines) {
-            if let Some((project, _)) = identity(&package.name) {
+            if let Some(project) = our_project(&package.name) {
                 let members = Some(outline.members().collect());
                 inventory.add(&project, Some(package.size), members);
             }
@@ -164,13 +170,19 @@ pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<
         let gone = gone.flat_map(PublishedFacts::promised_and_gone);
         let sdists = sdists.iter().map(|it| (it.name.as_str(), Some(it.size)));
         for (file, size) in sdists.chain(gone) {
-            if let Some((project, _)) = identity(file) {
+            if let Some(project) = our_project(file) {
                 inventory.add(&project, size, None);
             }
         }
         Ok(inventory)
     };
     read().with_context(|| format!("failed to read the baseline `{place}`"))
+}
+
+/// The project of a file, if it is one of ours.
+fn our_project(file: &str) -> Option<DistName> {
+    let (project, _) = identity(file)?;
+    is_ours(&project).then_some(project)
 }
 
 /// The digests of the sdists of another set.

@@ -15,6 +15,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Hint as _, Result, ensure},
     location::encode_path,
+    set::counted,
 };
 
 const SCHEMA: &str = "rocwheel-check-v1";
@@ -80,11 +81,7 @@ impl Report {
 
     /// `7 packages and 3 of others`
     pub fn counted(&self) -> String {
-        let packages = many(self.packages, "package");
-        match self.others {
-            0 => packages,
-            others => format!("{packages} and {others} of others"),
-        }
+        counted(self.packages, self.others)
     }
 
     /// The findings by rule, sorted by severity, then by number of findings.

@@ -152,6 +152,7 @@ rules! {
     PAGES_DISAGREE = Error "RW704" "pages-disagree";
     UNLISTED_PACKAGE = Warning "RW705" "unlisted-package";
     UNREADABLE_PAGE = Error "RW706" "unreadable-page";
+    REPLACED_PAGE = Note "RW707" "replaced-page";
 
     PACKAGE_GONE = Error "RW801" "package-gone";
     TARGET_GONE = Error "RW802" "target-gone";

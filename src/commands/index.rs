@@ -116,9 +116,13 @@ fn facts(set: &SetJson) -> String {
         0 => String::new(),
         count => format!(", {count} of them yanked"),
     };
+    let others = match set.others() {
+        0 => String::new(),
+        count => format!(", {count} of them of others"),
+    };
     let projects = files.chunk_by(|a, b| a.project == b.project).count();
     format!(
-        "{}{yanked}, {}, of {}",
+        "{}{others}{yanked}, {}, of {}",
         many(files.len(), "file"),
         size(set.size()),
         many(projects, "project")

@@ -61,7 +61,7 @@ impl fmt::Display for PipelineAnswer<'_> {
             writeln!(f, "{:>10}  {}", size(file.size).to_string(), file.name())?;
         }
         let total = size(self.0.set.size()).to_string();
-        writeln!(f, "{total:>10}  in {}", many(files.len(), "package"))?;
+        writeln!(f, "{total:>10}  in {}", self.0.set.counted())?;
         let choices = install::choices(self.0.set);
         let Some((shown, others)) = choices.split_first() else {
             return Ok(());

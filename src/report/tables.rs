@@ -223,7 +223,7 @@ pub(super) fn packages(
         gone.into_iter().chain(table).chain(further),
         limit,
     );
-    let (count, total) = (many(set.files.len(), "package"), set.size());
+    let (count, total) = (set.counted(), set.size());
     let _ = write!(text, "\n{count}, {}", size(total));
     if let Some(earlier) = earlier {
         let version = earlier.identity.version.as_ref();

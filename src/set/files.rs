@@ -2,7 +2,7 @@
 //! read as streams.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     io::{self, Read},
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
@@ -10,10 +10,11 @@ use std::{
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 
 use super::{
     place::{Address, PlaceKind, SetPlace, found},
-    set_json::{Layout, PART, PackageDirectories, SetStamp, is_package, is_wheel},
+    set_json::{Layout, PART, PackageDirectories, SetStamp, is_of_others, is_package, is_wheel},
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Result, anyhow},
@@ -62,31 +63,52 @@ impl SetPlace {
             }
             _ => self.list(layout.files(), Depth::All)?,
         };
-        // A set of its own, uploaded with `--artifact-group`, and not a family of this one.
-        let documents = objects.iter().filter_map(|(path, _)| {
-            let (directory, name) = path.rsplit_once('/')?;
-            ["set.json", PART]
-                .contains(&name)
-                .then(|| directory.to_owned())
-        });
-        let others: HashSet<String> = documents.collect();
-        let found = objects.into_iter().filter_map(|(path, object)| {
-            let below = path.strip_prefix(layout.files())?;
-            let name = match below.split_once('/') {
-                Some((family, _)) if others.contains(family) => return None,
-                Some((family, name)) if is_family(family, layout) => name,
-                _ => below,
-            };
-            // A file at a deeper level is not a package of the set.
-            let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
-            (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| ListedPackage {
-                name: name.to_owned(),
-                path: path.clone(),
-                stamp: self.stamp_of(&object),
-                uploaded: object.modified.filter(|_| self.local().is_none()),
-            })
-        });
+        let groups = groups(objects.iter().map(|(path, _)| path));
+        let found = objects.iter();
+        let found = found.filter_map(|(path, object)| self.listed(layout, &groups, path, object));
         Ok(found.collect())
+    }
+
+    /// The packages of other projects among listed objects, in any layout. One that is there twice
+    /// is the one in `layout`.
+    pub(super) fn others(
+        &self,
+        layout: Layout,
+        objects: &HashMap<String, Object>,
+    ) -> Vec<ListedPackage> {
+        let groups = groups(objects.keys());
+        let found = objects.iter().filter_map(|(path, object)| {
+            let file = self.listed(Layout::of(path).0, &groups, path, object)?;
+            is_of_others(&file.name).then_some(file)
+        });
+        let is_second = |file: &ListedPackage| Layout::of(&file.path).0 != layout;
+        let found = found.sorted_by_key(|file| (is_second(file), file.path.clone()));
+        let found = found.unique_by(|file| Layout::of(&file.path).1.to_owned());
+        found.collect()
+    }
+
+    /// The package or sidecar that an object is in a layout.
+    fn listed(
+        &self,
+        layout: Layout,
+        groups: &HashSet<String>,
+        path: &str,
+        object: &Object,
+    ) -> Option<ListedPackage> {
+        let below = path.strip_prefix(layout.files())?;
+        let name = match below.split_once('/') {
+            Some((family, _)) if groups.contains(family) => return None,
+            Some((family, name)) if is_family(family, layout) => name,
+            _ => below,
+        };
+        // A file at a deeper level is not a package of the set.
+        let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
+        (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| ListedPackage {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            stamp: self.stamp_of(object),
+            uploaded: object.modified.filter(|_| self.local().is_none()),
+        })
     }
 
     /// Lists the packages, with those in the directories of families, each name once. A web server
@@ -159,6 +181,18 @@ impl SetPlace {
             etag: object.etag.clone().filter(|_| self.local().is_none()),
         }
     }
+}
+
+/// The directories that are sets of their own, uploaded with `--artifact-group`, and not families of
+/// this one.
+fn groups<'a>(paths: impl Iterator<Item = &'a String>) -> HashSet<String> {
+    let documents = paths.filter_map(|path| {
+        let (directory, name) = path.rsplit_once('/')?;
+        ["set.json", PART]
+            .contains(&name)
+            .then(|| directory.to_owned())
+    });
+    documents.collect()
 }
 
 fn nanoseconds(time: SystemTime) -> Option<u64> {

@@ -131,7 +131,7 @@ impl IndexAttempt<'_> {
             layouts: site.layouts(options.directories)?,
             known,
             at_once: if is_local { options.jobs } else { REQUESTS },
-            stop,
+            world: self.writer.world,
             progress: &self.writer.progress,
             is_index: true,
         };
@@ -239,10 +239,12 @@ impl IndexAttempt<'_> {
 /// Whether a path is `simple/{project}/index.html` or `simple/_json/{project}/index.json`.
 fn is_page(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
-    matches!(
-        parts[..],
-        ["simple", _, "index.html"] | ["simple", "_json", _, "index.json"]
-    )
+    // No project is called `_json`: the bucket's own indexer puts the list of that directory there.
+    match parts[..] {
+        ["simple", project, "index.html"] => project != "_json",
+        ["simple", "_json", _, "index.json"] => true,
+        _ => false,
+    }
 }
 
 /// A list of files or releases, one per line, each optionally followed by a reason:

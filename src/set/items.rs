@@ -173,7 +173,7 @@ impl ExistingObject {
 /// The objects that a place had before anything was written, from listings of some directories.
 #[derive(Debug)]
 pub(super) struct Before<'a> {
-    place: &'a SetPlace,
+    pub(super) place: &'a SetPlace,
     pub(super) objects: HashMap<String, Object>,
     /// The directories that were listed completely. An object below one of them, or directly in the
     /// set, that is not in `objects` did not exist.

@@ -54,6 +54,19 @@ pub(super) fn html_links(page: &str) -> Vec<PageLink> {
     tags.filter_map(link).collect()
 }
 
+/// Whether a page in HTML is the list of a directory, as the indexer of TheRock's buckets writes
+/// one: it links to files beside it and to `index.html` of the directories above and below, none of
+/// them with a digest.
+pub(super) fn is_directory_list(page: &str) -> bool {
+    let is_beside = |link: &PageLink| {
+        let (directory, name) = link.href.rsplit_once('/').unwrap_or(("", &link.href));
+        let is_page = name == "index.html" && !directory.contains('/');
+        !name.contains(['#', '?']) && (directory.is_empty() || is_page)
+    };
+    let links = html_links(page);
+    !links.is_empty() && links.iter().all(is_beside)
+}
+
 /// The files of a project page in JSON (PEP 691).
 pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
     let link = |file: Value| -> Option<PageLink> {
@@ -164,6 +177,28 @@ mod tests {
         assert_eq!(links[2].href, "b.whl?x=1&y=2");
         assert!(links[2].has_metadata && links[2].metadata.is_none());
         assert_eq!(links[3].href, "c_d.whl");
+    }
+
+    #[test]
+    fn the_list_of_a_directory_is_no_page_of_ours() {
+        let is_list = |hrefs: &[&str]| {
+            let links = hrefs.iter().map(|href| format!("<a href=\"{href}\">x</a>"));
+            is_directory_list(&links.collect::<String>())
+        };
+        assert!(is_list(&[
+            "../index.html",
+            "a%2Bb.whl",
+            "simple/index.html"
+        ]));
+        assert!(is_list(&["../index.html"]));
+        for page in [
+            &["a.whl#sha256=0"][..],
+            &["rocm/"],
+            &["../../dist/a.whl"],
+            &[],
+        ] {
+            assert!(!is_list(page), "{page:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod indexing;
 pub mod install;
 mod items;
 mod links;
+mod others;
 mod pages;
 mod place;
 mod promised;
@@ -31,7 +32,7 @@ pub use self::{
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::{
         Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,
-        SetJson, SetStamp, identity, is_ours,
+        SetJson, SetStamp, counted, identity, is_of_others, is_ours,
     },
     upload::{LocalSet, PlannedUpload, PublishedUpload, UploadOptions},
     urls::{Addresses, Urls},

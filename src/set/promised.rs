@@ -178,6 +178,8 @@ impl PageReader<'_> {
         }
         let layout = layout.map_or_else(|| self.layout(), Ok)?;
         let page = |below: &str| place.path(&format!("{}{below}index.html", layout.files()));
+        let urls = place.urls().ok().or_else(|| place.to_string().parse().ok());
+        self.facts.urls = urls.map(|urls| urls.in_layout(layout));
         self.pages(None, place.page.as_deref().unwrap_or(&page("")))?;
         for family in self.families() {
             self.pages(Some(&family), &page(&format!("{family}/")))?;
@@ -204,6 +206,9 @@ impl PageReader<'_> {
         let is_built = self.facts.listings.len() == 1 && self.place.local().is_some();
         let listings = &self.facts.listings;
         if is_built || !listings.contains(&Listing::SetJson.of(None)) {
+            // Then they are not known to be pages of ours.
+            self.facts.replaced_pages.clear();
+            self.facts.replaced_listings.clear();
             return;
         }
         // Some servers drop the contents of keys that end in `/`, and `--no-directory-pages` writes
@@ -269,8 +274,11 @@ impl PageReader<'_> {
             text = self.place.text(&self.place.path(""))?;
         }
         if let Some(text) = text {
-            let links = links::html_links(&text);
-            self.links(find_links, &Listing::FindLinks.of(family), Ok(links));
+            let (listing, links) = (Listing::FindLinks.of(family), links::html_links(&text));
+            if links::is_directory_list(&text) {
+                self.facts.replaced_listings.insert(listing.clone());
+            }
+            self.links(find_links, &listing, Ok(links));
         }
         Ok(())
     }
@@ -415,11 +423,22 @@ impl PageReader<'_> {
 
     /// Reads both keys of the page of a directory: that which ends in `/`, and its file name.
     fn keys(&mut self, path: &str, file: &str) -> Result<(Option<String>, Option<String>)> {
-        let named = self.place.text(&format!("{path}{file}"))?;
+        let page = format!("{path}{file}");
+        let named = self.place.text(&page)?;
+        let is_replaced = named.as_deref().is_some_and(links::is_directory_list);
+        if is_replaced {
+            let page = self.place.shown(&page);
+            self.facts.replaced_pages.insert(page);
+        }
         if self.place.local().is_some() {
             return Ok((None, named));
         }
         let text = self.place.text(path)?;
+        if is_replaced && text.as_deref().is_some_and(|text| !text.is_empty()) {
+            // Installers request the key that ends in `/`, which other programs leave alone.
+            self.has_keys = true;
+            return Ok((text, named));
+        }
         let is_web = self.place.kind == PlaceKind::Web;
         if let Some((has, why)) = compared(file, text.as_deref(), named.as_deref(), is_web) {
             self.has_keys |= has;

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::links::PageLink;
+use super::{links::PageLink, urls::Urls};
+use crate::run::ArtifactGroup;
 
 /// The facts about a published set, besides those of its packages.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,12 @@ pub struct PublishedFacts {
     pub foreign: BTreeSet<String>,
     /// Packages that no page names. Empty for places that cannot be listed.
     pub unlisted: BTreeSet<String>,
+    /// Pages that another program replaced by lists of their directories.
+    pub replaced_pages: BTreeSet<String>,
+    /// The find-links pages among them. Such a list has the packages beside it only.
+    pub replaced_listings: BTreeSet<ListingPlace>,
+    /// The addresses of the set, as commands print them.
+    pub urls: Option<Urls>,
     /// Pages of which the two keys differ, and how.
     pub torn_pages: Vec<(String, String)>,
     /// Pages that are missing or cannot be parsed, and why.
@@ -77,6 +84,11 @@ impl ListingPlace {
             Some(family) => format!("{family}/{name}"),
             None => name.to_owned(),
         }
+    }
+
+    /// The directory of its family in an index: a name that can be one of a group.
+    pub fn group(&self) -> Option<ArtifactGroup> {
+        ArtifactGroup::of_directory(self.family.as_deref()?).ok()
     }
 
     /// Whether the listing must name a file. `set.json` and SHA256SUMS name every file; the pages

@@ -18,15 +18,15 @@ use super::{
     files::ListedPackage,
     place::SetPlace,
     set_json::{
-        Identity, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, is_package,
-        is_wheel,
+        Identity, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity,
+        is_of_others, is_ours, is_package, is_wheel,
     },
 };
 
 use crate::{
-    console::Progress,
+    console::{Progress, World},
     digest::Sha256,
-    error::{Context as _, Hint as _, No, Result, Stop, anyhow, bail, ensure},
+    error::{Context as _, Hint as _, No, Result, Stop, anyhow, bail, ensure, one_line},
     location::Key,
     parallel,
     run::ArtifactGroup,
@@ -153,7 +153,7 @@ pub(super) struct Reading<'a> {
     pub(super) layouts: Vec<Layout>,
     pub(super) known: &'a KnownFacts,
     pub(super) at_once: NonZeroUsize,
-    pub(super) stop: &'a Stop,
+    pub(super) world: &'a World,
     pub(super) progress: &'a Progress,
     /// Whether files that have not changed are not opened, and what the next `set.json` remembers of
     /// each file is returned. The metadata of such files is then not returned.
@@ -171,35 +171,35 @@ pub(super) struct ReadPackages {
     pub(super) orphans: Vec<String>,
 }
 
+/// Some packages that were read.
+pub(super) struct ReadFiles {
+    pub(super) files: Vec<SetFile>,
+    /// The METADATA of each wheel that was opened, by the path of its sidecar.
+    pub(super) metadata: HashMap<String, Vec<u8>>,
+    is_unchanged: bool,
+}
+
 impl Reading<'_> {
+    /// Reads the packages of the set, and those of other projects wherever they are.
     pub(super) fn run(&self) -> Result<ReadPackages> {
-        let (tasks, orphans) = tasks(self.place.files(&self.layouts)?);
+        let (tasks, mut orphans) = tasks(self.place.files(&self.layouts)?);
+        // What others put there is not ours to remove.
+        orphans.retain(|path| {
+            let package = path.strip_suffix(SIDECAR).unwrap_or(path);
+            !is_of_others(path) || self.known.files.contains_key(package)
+        });
         if tasks.is_empty() {
             let layout = self.layouts.first().copied().unwrap_or_default();
             let shown = self.place.shown_in_full(layout.files());
             return Err(anyhow!("no wheel or sdist in `{shown}`"))
                 .hint("pass the directory that `rocwheel build` wrote to");
         }
-        let reading = |(listed, sidecar): &(ListedPackage, Option<SetStamp>)| {
-            let package = self.one(listed, sidecar.as_ref());
-            package.with_context(|| {
-                let shown = self.place.shown_in_full(&listed.path);
-                format!("failed to read `{shown}`")
-            })
-        };
-        let read = parallel::try_map(&tasks, self.at_once, self.stop, reading)?;
-        let (mut files, mut metadata) = (Vec::with_capacity(read.len()), HashMap::new());
-        let mut is_unchanged = true;
-        for (file, is_opened, bytes) in read {
-            is_unchanged &= !is_opened;
-            metadata.extend(bytes.map(|bytes| (file.sidecar_path(), bytes)));
-            files.push(file);
-        }
-        let files = self.without_copies(files)?;
+        let read = self.read(&tasks)?;
+        let files = self.without_copies(read.files)?;
         Ok(ReadPackages {
             set: SetJson::new(self.known.identity.clone(), files)?,
-            metadata,
-            is_unchanged,
+            metadata: read.metadata,
+            is_unchanged: read.is_unchanged,
             orphans,
         })
     }
@@ -216,7 +216,7 @@ impl Reading<'_> {
             let is_copy = |it: &&SetFile| it.family().is_none() || it.family() == file.family();
             match of_name.find(is_copy) {
                 None => kept.push(file),
-                Some(other) if other.sha256 == file.sha256 => {}
+                Some(other) if other.sha256 == file.sha256 || is_of_others(file.name()) => {}
                 Some(other) => {
                     let (one, two) = (&other.path, &file.path);
                     return Err(anyhow!(No(format!(
@@ -229,6 +229,34 @@ impl Reading<'_> {
         Ok(kept)
     }
 
+    /// Reads packages of other projects.
+    pub(super) fn others(&self, listed: Vec<ListedPackage>) -> Result<ReadFiles> {
+        self.read(&tasks(listed).0)
+    }
+
+    fn read(&self, tasks: &[(ListedPackage, Option<SetStamp>)]) -> Result<ReadFiles> {
+        let reading = |(listed, sidecar): &(ListedPackage, Option<SetStamp>)| {
+            let package = self.one(listed, sidecar.as_ref());
+            package.with_context(|| {
+                let shown = self.place.shown_in_full(&listed.path);
+                format!("failed to read `{shown}`")
+            })
+        };
+        let read = parallel::try_map(tasks, self.at_once, &self.world.stop, reading)?;
+        let (mut files, mut metadata) = (Vec::with_capacity(read.len()), HashMap::new());
+        let mut is_unchanged = true;
+        for (file, is_opened, bytes) in read {
+            is_unchanged &= !is_opened;
+            metadata.extend(bytes.map(|bytes| (file.sidecar_path(), bytes)));
+            files.push(file);
+        }
+        Ok(ReadFiles {
+            files,
+            metadata,
+            is_unchanged,
+        })
+    }
+
     /// Lists the place again, to get the stamps of the sidecars written since the first listing. In
     /// a bucket a listing costs one request for a thousand files instead of one for each.
     pub(super) fn remember_sidecars(&self, files: &mut [SetFile]) -> Result<()> {
@@ -236,7 +264,9 @@ impl Reading<'_> {
         let mut stamps: HashMap<String, SetStamp> = listed.map(|it| (it.path, it.stamp)).collect();
         for file in files {
             let sidecar = stamps.remove(&file.sidecar_path());
-            if sidecar.is_some() != file.metadata.is_some() {
+            // A package of others that could not be read may have a sidecar all the same.
+            let is_known = file.metadata.is_some() || !is_of_others(file.name());
+            if is_known && sidecar.is_some() != file.metadata.is_some() {
                 let shown = self.place.shown_in_full(&file.path);
                 bail!(No(format!(
                     "the metadata of `{shown}` was written and is not there"
@@ -282,19 +312,35 @@ impl Reading<'_> {
         };
         // Parse first: a file that is not a valid package fails without a full download.
         let far = BufReader::new(Ranged::of(Arc::clone(store), key.clone(), size));
-        let (facts, sidecar) = package_metadata(far, &listed.name)?;
+        let (project, version, requires_python, sidecar) = match package_metadata(far, &listed.name)
+        {
+            Ok((facts, sidecar)) => (facts.name, facts.version, facts.requires_python, sidecar),
+            Err(error) => {
+                // A package of others does not stop ours. Its page needs no more than its name.
+                let other = identity(&listed.name).filter(|(it, _)| !is_ours(it));
+                let Some((project, version)) = other else {
+                    return Err(error);
+                };
+                let shown = self.place.shown_in_full(&listed.path);
+                let why = one_line(&error);
+                self.world.console.warn(format!(
+                    "`{shown}` is listed without its metadata, which cannot be read: {why}"
+                ));
+                (project, version, None, None)
+            }
+        };
         let earlier = self.known.files.get(&listed.path);
         let file = SetFile {
             path: listed.path.clone(),
-            project: facts.name,
-            version: facts.version,
+            project,
+            version,
             size,
             sha256: known.map_or_else(|| self.hash(&key, size), Ok)?,
             yanked: earlier.and_then(|file| file.yanked.clone()),
             remembered: None,
             upload_time: None,
             metadata: sidecar.as_deref().map(Sha256::of),
-            requires_python: facts.requires_python,
+            requires_python,
         };
         Ok((file, sidecar))
     }
@@ -302,12 +348,12 @@ impl Reading<'_> {
     fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
         let watched = Watched {
             source: self.place.store.get(key, Span::Whole)?,
-            stop: self.stop,
+            stop: &self.world.stop,
             progress: self.progress,
         };
         let answer = Sha256::of_reader(BufReader::with_capacity(1 << 20, watched));
         // After an interruption the reader fails too. Return the interruption, not its error.
-        self.stop.check()?;
+        self.world.stop.check()?;
         let (sha256, size) = answer?;
         ensure!(size == listed, "it changed while it was read");
         Ok(sha256)

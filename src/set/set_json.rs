@@ -7,6 +7,7 @@ use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    console::many,
     digest::Sha256,
     error::{Context as _, Hint as _, Result, anyhow, as_text, ensure},
     location::Key,
@@ -48,7 +49,7 @@ impl Layout {
     }
 
     /// The layout of a file, and its path below the directory of the files.
-    fn of(path: &str) -> (Self, &str) {
+    pub(super) fn of(path: &str) -> (Self, &str) {
         match path.strip_prefix(Self::Dist.files()) {
             Some(below) => (Self::Dist, below),
             None => (Self::Flat, path),
@@ -256,6 +257,24 @@ impl SetJson {
         Self::new(identity, files.collect())
     }
 
+    /// The number of its packages of other projects.
+    pub fn others(&self) -> usize {
+        let files = self.files.iter();
+        files.filter(|file| !is_ours(&file.project)).count()
+    }
+
+    /// `7 packages and 3 of others`
+    pub fn counted(&self) -> String {
+        let others = self.others();
+        counted(self.files.len() - others, others)
+    }
+
+    /// The set with more files.
+    pub(super) fn with(mut self, files: Vec<SetFile>) -> Result<Self> {
+        self.files.extend(files);
+        Self::new(self.identity, self.files)
+    }
+
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct SetJsonSchema {
@@ -406,6 +425,21 @@ pub const SIDECAR: &str = ".metadata";
 /// others, such as torch, and an index their dependencies.
 pub fn is_ours(project: &DistName) -> bool {
     CATALOG.has_dist(project.normalized())
+}
+
+/// `7 packages and 3 of others`
+pub fn counted(ours: usize, others: usize) -> String {
+    let packages = many(ours, "package");
+    match others {
+        0 => packages,
+        others => format!("{packages} and {others} of others"),
+    }
+}
+
+/// Whether a package, or the sidecar of one, is of another project, by its file name.
+pub fn is_of_others(file: &str) -> bool {
+    let package = file.strip_suffix(SIDECAR).unwrap_or(file);
+    identity(package).is_some_and(|(project, _)| !is_ours(&project))
 }
 
 const WHEEL: &str = ".whl";

@@ -2,7 +2,7 @@
 //! with the destination, writes them in phases and reads them back.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt,
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 
 use super::{
     items::{Action, Before, Item},
+    others::{Others, strangers},
     pages::{Phase, content_type},
     place::SetPlace,
     read::{KnownFacts, Reading},
-    set_json::{Identity, Layout, PART, PackageDirectories, SIDECAR, SetJson, is_package},
+    set_json::{Identity, Layout, PART, PackageDirectories, SetJson},
     urls::{Addresses, Urls},
     write::{Guard, Writer},
 };
@@ -100,7 +101,7 @@ impl LocalSet {
             layouts: place.layouts(PackageDirectories::Built)?,
             known: &known,
             at_once: World::jobs(),
-            stop: &world.stop,
+            world,
             progress: &world.console.progress("Reading", root.display(), None),
             is_index: false,
         };
@@ -167,6 +168,7 @@ pub struct UploadOptions {
 #[derive(Debug)]
 pub struct PlannedUpload {
     destination: SetPlace,
+    /// With the packages of other projects that the destination has.
     set: SetJson,
     /// Everything that the upload does, in order.
     actions: Vec<(Item, Action)>,
@@ -184,26 +186,20 @@ impl PlannedUpload {
         world: &World,
     ) -> Result<Self> {
         let set = local.document.published(identity, options.layout)?;
-        let mut items = items(local, &set, options.is_part, world)?;
+        let (before, others) = look(&destination, &set, options, world)?;
+        let of_others = others.paths();
+        let (set, mut items) = items(local, set, others, options.is_part, world)?;
         items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
         items.sort_by_key(|item| item.phase);
-        let compare = || -> Result<_> {
-            let mut before = Before::list(&destination)?;
-            for family in set.families() {
-                before.add(family.as_str())?;
+        let (actions, listed) = match before {
+            None => (vec![Action::New; items.len()], Vec::new()),
+            Some(before) => {
+                let actions = before.actions(&items, options.overwrite, &world.stop);
+                let actions = actions.with_context(|| format!("failed to read `{destination}`"))?;
+                let listed = before.objects.into_keys();
+                let listed = listed.filter(|path| !of_others.contains(path));
+                (actions, listed.collect())
             }
-            let actions = before.actions(&items, options.overwrite, &world.stop);
-            Ok((actions?, before.objects.into_keys().collect()))
-        };
-        let (actions, listed) = match compare() {
-            Err(error) if options.is_dry_run && is_closed(&error) => {
-                let why = one_line(&error);
-                world.console.warn(format!(
-                    "existing objects could not be listed, so everything counts as new: {why}"
-                ));
-                (vec![Action::New; items.len()], Vec::new())
-            }
-            seen => seen.with_context(|| format!("failed to read `{destination}`"))?,
         };
         // Of a part, the other files at the destination belong to the other parts.
         let strangers = if options.is_part {
@@ -257,6 +253,9 @@ impl PlannedUpload {
         let total = many(total, "object");
         let facts = format!("{total} in {to}, {unchanged} of them unchanged");
         world.console.status("Published", facts);
+        if self.set.others() > 0 {
+            world.console.status("Listed", self.set.counted());
+        }
         if let Some(first) = self.strangers.first() {
             let count = many(self.strangers.len(), "object");
             world.console.warn(format!(
@@ -378,8 +377,48 @@ impl fmt::Display for PlannedUpload {
     }
 }
 
-/// The objects of a set: its packages, their sidecars, and all pages.
-fn items(local: &LocalSet, set: &SetJson, is_part: bool, world: &World) -> Result<Vec<Item>> {
+/// The objects of the destination, and its packages of others. Without permission to list them, a
+/// dry run takes the destination as empty.
+fn look<'a>(
+    destination: &'a SetPlace,
+    set: &SetJson,
+    options: UploadOptions,
+    world: &World,
+) -> Result<(Option<Before<'a>>, Others)> {
+    let look = || -> Result<_> {
+        let mut before = Before::list(destination)?;
+        for family in set.families() {
+            before.add(family.as_str())?;
+        }
+        // A part has no pages, which would have to list them.
+        let others = if options.is_part {
+            Others::default()
+        } else {
+            Others::read(&before, set, options.layout, world)?
+        };
+        Ok((Some(before), others))
+    };
+    match look() {
+        Err(error) if options.is_dry_run && is_closed(&error) => {
+            let why = one_line(&error);
+            world.console.warn(format!(
+                "existing objects could not be listed, so everything counts as new: {why}"
+            ));
+            Ok((None, Others::default()))
+        }
+        seen => seen.with_context(|| format!("failed to read `{destination}`")),
+    }
+}
+
+/// The objects of a set: its packages, their sidecars, and all pages, which list the packages of
+/// others at the destination too. Also returns the set with those.
+fn items(
+    local: &LocalSet,
+    set: SetJson,
+    others: Others,
+    is_part: bool,
+    world: &World,
+) -> Result<(SetJson, Vec<Item>)> {
     let mut items = Vec::new();
     // The files of both are in the same order.
     for (here, file) in local.document.files.iter().zip(&set.files) {
@@ -389,8 +428,11 @@ fn items(local: &LocalSet, set: &SetJson, is_part: bool, world: &World) -> Resul
             |bytes: &Vec<u8>| Item::here(file.sidecar_path(), Phase::Sidecar, bytes.as_slice());
         items.extend(bytes.map(sidecar));
     }
+    let sidecars = others.metadata.into_iter();
+    items.extend(sidecars.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes)));
+    let set = set.with(others.files)?;
     if !is_part {
-        items.extend(Item::pages(set, World::jobs(), &world.stop)?);
+        items.extend(Item::pages(&set, World::jobs(), &world.stop)?);
     } else if set.identity.version.is_some() {
         // All parts of a set write the same `part.json`, so other bytes at the destination mean
         // another build, and are refused. Only a set that `build` described has a version. Other
@@ -399,32 +441,7 @@ fn items(local: &LocalSet, set: &SetJson, is_part: bool, world: &World) -> Resul
         let bytes = set.part().into_bytes();
         items.push(Item::here(PART.to_owned(), Phase::Sidecar, bytes));
     }
-    Ok(items)
-}
-
-/// The listed files and pages that do not belong to a set, sorted.
-fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
-    let ours: HashSet<&str> = items.iter().map(|item| &*item.path).collect();
-    // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`. SeaweedFS lists
-    // it as `simple/rocm/rocm`.
-    let has_page = |directory: &str| {
-        let mut pages = ["index.html", "index.json"].iter();
-        pages.any(|page| ours.contains(&*format!("{directory}/{page}")))
-    };
-    // Directories of other groups may be stored here too. Their files are not strangers.
-    let is_of_a_set = |path: &str| match path.split_once('/') {
-        Some((directory, _)) => ["dist", "simple"].contains(&directory),
-        None => is_package(path.strip_suffix(SIDECAR).unwrap_or(path)),
-    };
-    listed.retain(|path| {
-        let (directory, name) = path.rsplit_once('/').unwrap_or_default();
-        let is_twice = directory.rsplit('/').next() == Some(name);
-        let is_ours = ours.contains(&**path) || has_page(path);
-        let is_twin = is_twice && has_page(directory);
-        is_of_a_set(path) && !is_ours && !is_twin
-    });
-    listed.sort_unstable();
-    listed
+    Ok((set, items))
 }
 
 /// A negative answer with a cause for each line. `None` without any.

@@ -5,7 +5,7 @@ mod bucket;
 #[cfg(target_os = "linux")]
 mod containers;
 mod faults;
-mod install;
+pub(crate) mod install;
 mod layouts;
 mod memory;
 pub(crate) mod packages;
@@ -14,6 +14,7 @@ mod readers;
 mod repeat;
 mod server;
 mod stranger;
+mod turns;
 
 use std::{
     path::{Path, PathBuf},

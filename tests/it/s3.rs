@@ -10,6 +10,7 @@ mod rclone;
 mod reading;
 pub(crate) mod server;
 mod sets;
+mod turns;
 mod upload;
 
 use std::{

@@ -37,9 +37,9 @@ struct Stock {
 }
 
 impl PackageInventory {
-    /// The inventory of a set that was read.
+    /// The inventory of a set that was read. Packages of other projects come and go by themselves.
     pub(super) fn of(set: &SetFacts) -> Self {
-        let mut this = Self::default();
+        let (mut this, set) = (Self::default(), set.ours());
         for wheel in &set.wheels {
             if let Some(name) = wheel.identity() {
                 let members = wheel.contents().map(|(member, _)| &*member.path);

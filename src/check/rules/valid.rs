@@ -70,11 +70,6 @@ fn foreign(set: &SetFacts, findings: &mut Findings) {
                 findings.of(rule, &wheel.file, why);
             }
         }
-        for member in &wheel.members {
-            if let Err(why) = &member.content {
-                findings.at(rule, (&**wheel, member), why);
-            }
-        }
     }
     for sdist in set.sdists.iter().filter(|it| !it.is_ours()) {
         if let Err(why) = &sdist.metadata {

@@ -24,7 +24,7 @@ fn packages_that_cannot_be_indexed_are_named() {
     said.push(refused(&["index", "--no-check", &root], &bench));
     let names = [
         "not-a-wheel.whl",
-        "a-1.0-py3-none-any.whl",
+        "rocm_sdk_core-1.0-py3-none-any.whl",
         "a'b\"<c>-1.0.tar.gz",
         "rocm-x.tar.gz",
     ];
@@ -51,7 +51,7 @@ fn packages_that_cannot_be_indexed_are_named() {
     error: failed to read `ROOT/not-a-wheel.whl`
       caused by: not the file name of a wheel: "not-a-wheel.whl"
       caused by: five or six parts between hyphens expected, not 3
-    error: failed to read `ROOT/a-1.0-py3-none-any.whl`
+    error: failed to read `ROOT/rocm_sdk_core-1.0-py3-none-any.whl`
       caused by: failed to read METADATA
       caused by: not a zip archive that can be trusted
       caused by: invalid Zip archive: Could not find EOCD
@@ -72,6 +72,26 @@ fn packages_that_cannot_be_indexed_are_named() {
     hint: pass the directory that `rocwheel build` wrote to
     "#);
     assert!(!bench.root.join("simple").exists());
+}
+
+#[test]
+fn a_damaged_package_of_others_is_listed_by_its_name() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    fs_err::write(bench.path("torch-2.9-py3-none-any.whl"), "damaged").unwrap();
+    let outcome = rocwheel(&["index", "--no-check", &bench.path("")]);
+    let said = outcome.stderr.replace(&bench.path(""), "ROOT/");
+    insta::assert_snapshot!(said, @"
+    warning: `ROOT/torch-2.9-py3-none-any.whl` is listed without its metadata, which cannot be read: failed to read METADATA: not a zip archive that can be trusted: invalid Zip archive: Could not find EOCD
+         Indexed 4 files, 1 of them of others, 3.19 KiB, of 4 projects
+    ");
+    let page = bench.path("simple/torch/index.html");
+    let page = fs_err::read_to_string(page).unwrap();
+    assert!(
+        page.contains("../../torch-2.9-py3-none-any.whl#sha256="),
+        "{page}"
+    );
+    assert!(!page.contains("data-core-metadata"), "{page}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! pip and uv resolve and install from every form of an index, over files and over two servers.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use rocwheel::{
     commands::World,
@@ -30,7 +30,7 @@ pub(crate) fn wanted() -> String {
     format!("rocm-sdk-device-gfx942=={VERSION}")
 }
 
-fn pip_downloads(bench: &Bench, arguments: &[&str]) {
+pub(crate) fn pip_downloads(bench: &Bench, arguments: &[&str]) {
     let place = bench.path("downloaded");
     let common = [
         "download",
@@ -46,7 +46,7 @@ fn pip_downloads(bench: &Bench, arguments: &[&str]) {
     fs_err::remove_dir_all(place).unwrap();
 }
 
-fn uv_installs(bench: &Bench, arguments: &[&str]) {
+pub(crate) fn uv_installs(bench: &Bench, arguments: &[&str]) {
     let (place, python) = (bench.path("installed"), tool("python"));
     let python = python.to_str().unwrap();
     let common = [
@@ -140,21 +140,35 @@ pub(crate) fn published_in_memory(bench: &Bench) -> MemoryStore {
 }
 
 pub(crate) fn publish_to(store: Box<dyn Store>, bench: &Bench) -> Result<PublishedUpload> {
+    publish_in(store, &bench.root, Layout::Dist)
+}
+
+/// A world that says nothing.
+pub(crate) fn quiet_world() -> World {
     let quiet = Options {
         quiet: 2,
         ..Options::default()
     };
-    let world = World {
+    World {
         console: Console::of_this_process(&quiet),
         stop: Stop::default(),
-    };
+    }
+}
+
+/// Uploads a set to `python/` of run 42.
+pub(crate) fn publish_in(
+    store: Box<dyn Store>,
+    packages: &Path,
+    layout: Layout,
+) -> Result<PublishedUpload> {
+    let world = quiet_world();
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
     let directory = "42-linux/python/".parse()?;
     let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
-    let set = LocalSet::read(&bench.root, &world)?;
+    let set = LocalSet::read(packages, &world)?;
     let options = UploadOptions {
         is_part: false,
-        layout: Layout::Dist,
+        layout,
         overwrite: false,
         is_dry_run: false,
     };

@@ -12,6 +12,7 @@
 //! | `families` | its device code, of families that were split one by one |
 //! | `stored` | archives of device code without compression |
 //! | `published` | both sets, and their packages, built once for all tests |
+//! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
 
 pub(crate) mod bundles;
 mod digests;
@@ -24,3 +25,4 @@ pub(crate) mod program;
 pub(crate) mod published;
 pub(crate) mod sample;
 pub(crate) mod stored;
+pub(crate) mod upstream;

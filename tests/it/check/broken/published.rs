@@ -3,13 +3,15 @@
 use regex::Regex;
 
 use super::*;
+use crate::support::place::text;
 
 /// What is found in an indexed copy of the sample after one change.
 fn published(change: impl FnOnce(&Set)) -> String {
     let set = Set::new();
     set.index();
     change(&set);
-    set.found(&["--select", "RW1,RW2,RW7", "--fail-on", "warning"])
+    let found = set.found(&["--select", "RW1,RW2,RW7", "--fail-on", "warning"]);
+    found.replace(text(set.0.path()), "SET")
 }
 
 fn page(set: &Set, path: &str, from: &str, to: &str) {
@@ -114,6 +116,7 @@ fn a_page_of_links_that_another_program_wrote_again_is_found() {
     exit 1
     index.html
       error   RW704 pages-disagree: it lists no package
+      note    RW707 replaced-page: another program replaced it by a list of its directory: install with `--index-url file://SET/simple/`
     ");
     insta::assert_snapshot!(published(|set| {
         fs_err::write(set.0.path().join("index.html"), "").unwrap();

@@ -1,0 +1,86 @@
+//! What a place has besides a set: packages of other projects ([`Others`]), and objects that nothing
+//! lists.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{
+    items::{Before, Item, REQUESTS},
+    read::{KnownFacts, Reading},
+    set_json::{Layout, SIDECAR, SetFile, SetJson, is_package},
+};
+use crate::{console::World, error::Result};
+
+/// The packages of other projects at the destination of an upload. Jobs that build on ROCm add
+/// theirs to the place of its packages, and the index of a new upload lists them too.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    pub(super) files: Vec<SetFile>,
+    /// The METADATA of wheels, by the paths of their sidecars.
+    pub(super) metadata: BTreeMap<String, Vec<u8>>,
+}
+
+impl Others {
+    /// Reads those that are listed in `before`, in any layout. One that the set has too, by its
+    /// name, is left to the upload.
+    pub(super) fn read(
+        before: &Before<'_>,
+        set: &SetJson,
+        layout: Layout,
+        world: &World,
+    ) -> Result<Self> {
+        let place = before.place;
+        let mut listed = place.others(layout, &before.objects);
+        let own: HashSet<&str> = set.files.iter().map(SetFile::name).collect();
+        listed.retain(|file| !own.contains(file.name.trim_end_matches(SIDECAR)));
+        if listed.is_empty() {
+            return Ok(Self::default());
+        }
+        let reading = Reading {
+            place,
+            layouts: vec![layout],
+            // A `set.json` that cannot be read spares no reading, and the upload replaces it.
+            known: &KnownFacts::read(place).unwrap_or_default(),
+            at_once: REQUESTS,
+            world,
+            progress: &world.console.progress("Reading", place, None),
+            is_index: true,
+        };
+        let read = reading.others(listed)?;
+        Ok(Self {
+            files: read.files,
+            metadata: read.metadata.into_iter().collect(),
+        })
+    }
+
+    /// The paths of the packages and of their sidecars.
+    pub(super) fn paths(&self) -> HashSet<String> {
+        let files = self.files.iter();
+        let paths = files.flat_map(|file| [file.path.clone(), file.sidecar_path()]);
+        paths.collect()
+    }
+}
+
+/// The listed files and pages that do not belong to a set, sorted.
+pub(super) fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
+    let ours: HashSet<&str> = items.iter().map(|item| &*item.path).collect();
+    // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`. SeaweedFS lists
+    // it as `simple/rocm/rocm`.
+    let has_page = |directory: &str| {
+        let mut pages = ["index.html", "index.json"].iter();
+        pages.any(|page| ours.contains(&*format!("{directory}/{page}")))
+    };
+    // Directories of other groups may be stored here too. Their files are not strangers.
+    let is_of_a_set = |path: &str| match path.split_once('/') {
+        Some((directory, _)) => ["dist", "simple"].contains(&directory),
+        None => is_package(path.strip_suffix(SIDECAR).unwrap_or(path)),
+    };
+    listed.retain(|path| {
+        let (directory, name) = path.rsplit_once('/').unwrap_or_default();
+        let is_twice = directory.rsplit('/').next() == Some(name);
+        let is_ours = ours.contains(&**path) || has_page(path);
+        let is_twin = is_twice && has_page(directory);
+        is_of_a_set(path) && !is_ours && !is_twin
+    });
+    listed.sort_unstable();
+    listed
+}

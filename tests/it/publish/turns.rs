@@ -1,0 +1,461 @@
+//! A place that upstream's programs and ours fill in turns, with the bucket's indexer after each.
+
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rocwheel::{
+    check::{self, CheckOptions, RuleSelection},
+    set::{self, IndexOptions, Layout, PackageDirectories, PlaceDepth, SetPlace},
+    store::{Store as _, local::LocalStore},
+};
+
+use serde_json::Value;
+
+use super::{
+    Bench,
+    install::{pip_downloads, publish_in, quiet_world, uv_installs},
+    judge,
+    memory::MemoryStore,
+    packages::{wheel, wheels},
+    rocwheel,
+    server::{Server, Site},
+    tree,
+};
+use crate::{
+    judges::tool,
+    python::legacy,
+    support::{
+        long,
+        place::text,
+        program::{command, succeed},
+        published,
+        upstream::{Placement, UpstreamRun},
+    },
+};
+
+const RUN: &str = "42-linux";
+
+/// The run of a bucket in memory.
+fn run(bucket: &MemoryStore) -> UpstreamRun<'_> {
+    UpstreamRun {
+        bucket,
+        prefix: RUN,
+        is_local: false,
+    }
+}
+
+/// The links of a page in the bucket.
+fn links(bucket: &MemoryStore, key: &str) -> Vec<String> {
+    let page = String::from_utf8(bucket.find(key).unwrap().bytes).unwrap();
+    let links = page.split("<a href=\"").skip(1);
+    links
+        .map(|rest| rest.split('"').next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn the_models_do_what_upstreams_programs_do() {
+    let bench = Bench::new();
+    wheels(&bench.root);
+    let bucket = MemoryStore::default();
+    let run = run(&bucket);
+    let flat = run.upload(&bench.root, Placement::MultiArch);
+    assert_eq!(flat, "42-linux/python/index.html");
+    // The uploader leaves that page to the indexer.
+    assert!(bucket.find(&flat).is_none());
+    run.index();
+    let group = run.upload(&bench.root, Placement::Group("gfx94X-dcgpu"));
+    let server = Server::start(Site::Keys(bucket.clone()));
+    for address in [&flat, &group] {
+        let address = format!("{}{address}", server.url);
+        pip_downloads(&bench, &["--no-index", "--find-links", &address]);
+        uv_installs(&bench, &["--no-index", "--find-links", &address]);
+    }
+    let own = [
+        "rocm_sdk_core-7.13.0.dev0%2Bab.cd-py3-none-any.whl",
+        "rocm_sdk_device_gfx942-7.13.0.dev0%2Bab.cd-py3-none-any.whl",
+        "rocm_sdk_libraries-7.13.0.dev0%2Bab.cd-py3-none-any.whl",
+    ];
+    assert_eq!(links(&bucket, "42-linux/index.html"), ["python/index.html"]);
+    let listed = [&["../index.html"], &own[..]].concat();
+    assert_eq!(links(&bucket, &flat), listed);
+    assert_eq!(links(&bucket, &group), own);
+    run.index();
+    let with_group = ["../index.html", "gfx94X-dcgpu/index.html"];
+    assert_eq!(links(&bucket, &flat), [&with_group, &own[..]].concat());
+    assert_eq!(links(&bucket, &group), listed);
+}
+
+/// A set, as it lies where it was built.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Kpack,
+    OneFamily,
+    Families,
+}
+
+const FAMILIES: [(&str, &str); 2] = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
+
+impl Kind {
+    fn packages(self) -> PathBuf {
+        let families = match self {
+            Self::Kpack => return published::sample().root().join("packages"),
+            Self::OneFamily => &FAMILIES[..1],
+            Self::Families => &FAMILIES,
+        };
+        let name = format!("legacy-{}", families.len());
+        let root = published::once(&name, |root| {
+            let run = root.join("run");
+            legacy::write_run(&run, families);
+            let mut build = command();
+            build.args(["build", "--artifact-dir", text(&run)]);
+            succeed(build.args(["--dest-dir", text(&root.join("packages"))]));
+        });
+        root.join("packages")
+    }
+
+    /// The directories of families below an index, and what is installed from each.
+    fn indexes(self) -> Vec<(&'static str, String)> {
+        let version = published::VERSION;
+        let of_family = |family: &str| {
+            let family = family.to_lowercase();
+            format!("rocm-sdk-libraries-{family}=={version}")
+        };
+        match self {
+            Self::Kpack => vec![("", format!("rocm-sdk-device-gfx942=={version}"))],
+            Self::OneFamily => vec![("", of_family(FAMILIES[0].1))],
+            Self::Families => FAMILIES
+                .iter()
+                .map(|(_, family)| (*family, of_family(family)))
+                .collect(),
+        }
+    }
+}
+
+/// A bucket in memory, where each key is exact, and the installers that read it.
+struct Turns {
+    bench: Bench,
+    bucket: MemoryStore,
+    server: Server,
+}
+
+impl Turns {
+    fn new() -> Self {
+        let bucket = MemoryStore::default();
+        let server = Server::start(Site::Keys(bucket.clone()));
+        let bench = Bench::new();
+        Self {
+            bench,
+            bucket,
+            server,
+        }
+    }
+
+    fn run(&self) -> UpstreamRun<'_> {
+        run(&self.bucket)
+    }
+
+    /// The address of a path in `python/`.
+    fn url(&self, path: &str) -> String {
+        format!("{}{RUN}/python/{path}", self.server.url)
+    }
+
+    fn place(&self) -> SetPlace {
+        let world = quiet_world();
+        let directory = format!("{RUN}/python/").parse().unwrap();
+        let bucket = Arc::new(self.bucket.clone());
+        let urls = self.url("").parse().unwrap();
+        SetPlace::of_store(bucket, &directory, urls, &world.stop)
+    }
+
+    /// Uploads with ours, and lets the bucket's indexer run.
+    fn ours(&self, packages: &Path, layout: Layout) {
+        publish_in(Box::new(self.bucket.clone()), packages, layout).unwrap();
+        self.run().index();
+    }
+
+    /// Uploads with upstream's, and lets the bucket's indexer run.
+    fn upstreams(&self, packages: &Path) {
+        self.run().upload(packages, Placement::MultiArch);
+        self.run().index();
+    }
+
+    /// A job of upstream adds a package of others.
+    fn torch(&self) {
+        let dist = self.bench.root.join("torch");
+        wheel(&dist, "torch", "2.9", "Requires-Python: >=3.8\n");
+        self.upstreams(&dist);
+    }
+
+    /// Writes the index, and returns the paths of what it wrote or would.
+    fn index(&self, is_dry_run: bool) -> Vec<String> {
+        let options = IndexOptions {
+            directories: PackageDirectories::All,
+            yank: None,
+            is_dry_run,
+            jobs: NonZeroUsize::MIN,
+        };
+        let indexed = set::index(&self.place(), &options, &quiet_world()).unwrap();
+        if !is_dry_run {
+            self.run().index();
+        }
+        indexed.changes.into_iter().map(|it| it.path).collect()
+    }
+
+    /// What `check` says about the pages and the packages of others.
+    fn checked(&self) -> String {
+        let (place, one) = (self.place(), NonZeroUsize::MIN);
+        let facts = check::facts_of(&place, PlaceDepth::Pages, one, &quiet_world()).unwrap();
+        let options = CheckOptions {
+            selection: RuleSelection {
+                select: vec!["RW7".parse().unwrap(), "RW210".parse().unwrap()],
+                ignore: Vec::new(),
+            },
+            ..CheckOptions::default()
+        };
+        let (report, _) = check::judge(&facts, &options, None, Vec::new());
+        let findings = report.findings.iter().map(|it| {
+            let file = it.file.as_deref().unwrap_or("the set");
+            format!("{file}\n  {it}\n").replace(&self.server.url, "URL/")
+        });
+        findings.collect::<String>() + &report.counted()
+    }
+
+    fn installs(&self, source: &[&str], wanted: &str) {
+        installs(&self.bench, source, wanted);
+    }
+}
+
+/// pip and uv install something from a source, with all that it needs.
+fn installs(bench: &Bench, source: &[&str], wanted: &str) {
+    let (to, python) = (bench.path("downloaded"), tool("python"));
+    let pip = ["download", "--isolated", "--no-cache-dir", "--quiet"];
+    let pip = [&pip[..], &["--dest", &to], source, &[wanted]].concat();
+    judge("pip", &pip).ok();
+    let came = tree(to.as_ref());
+    assert!(came.iter().any(|path| path.ends_with(".whl")), "{came:?}");
+    fs_err::remove_dir_all(&to).unwrap();
+    let index = source.iter().map(|it| match *it {
+        "--index-url" => "--default-index",
+        it => it,
+    });
+    let mut uv = vec!["pip", "install", "--no-cache", "--no-config", "--quiet"];
+    uv.extend(["--target", &to, "--python", text(&python)]);
+    uv.extend(index);
+    uv.push(wanted);
+    judge("uv", &uv).ok();
+    fs_err::remove_dir_all(to).unwrap();
+}
+
+const LAYOUTS: [Layout; 2] = [Layout::Dist, Layout::Flat];
+
+#[test]
+fn every_address_of_ours_survives_the_indexer() {
+    let kinds = [Kind::Kpack, Kind::Families, Kind::OneFamily];
+    for kind in &kinds[..long::rounds(2, 3)] {
+        for layout in LAYOUTS {
+            let turns = Turns::new();
+            turns.ours(&kind.packages(), layout);
+            for (family, wanted) in kind.indexes() {
+                let below = match family {
+                    "" => String::new(),
+                    family => format!("{family}/"),
+                };
+                let index = turns.url(&format!("{below}simple/"));
+                turns.installs(&["--index-url", &index], &wanted);
+                // The list of a family's directory lacks the packages for every family.
+                if family.is_empty() {
+                    let files = if layout == Layout::Dist { "dist/" } else { "" };
+                    let page = turns.url(&format!("{files}index.html"));
+                    turns.installs(&["--no-index", "--find-links", &page], &wanted);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn packages_of_others_stay_in_the_index() {
+    for layout in LAYOUTS {
+        let turns = Turns::new();
+        let packages = Kind::Kpack.packages();
+        turns.torch();
+        turns.ours(&packages, layout);
+        let index = turns.url("simple/");
+        turns.installs(&["--index-url", &index], "torch");
+        // Once more, and then by `index`: what was listed is not lost.
+        turns.ours(&packages, layout);
+        turns.index(false);
+        turns.installs(&["--index-url", &index], "torch");
+        let page = turns.bucket.find("42-linux/python/simple/torch/").unwrap();
+        let page = String::from_utf8(page.bytes).unwrap();
+        let link = "../../torch-2.9-py3-none-any.whl#sha256=";
+        assert!(page.contains(link), "{page}");
+        assert!(page.contains("data-core-metadata"), "{page}");
+        // The indexer replaced its page, and nothing else of it is written again.
+        let again = turns.index(true).into_iter();
+        let again: Vec<String> = again.filter(|path| path.contains("torch")).collect();
+        assert_eq!(again, ["simple/torch/index.html"]);
+    }
+}
+
+#[test]
+fn a_check_after_the_indexer_says_which_address_works() {
+    let turns = Turns::new();
+    turns.torch();
+    turns.ours(&Kind::Kpack.packages(), Layout::Dist);
+    insta::assert_snapshot!(turns.checked(), @"
+    dist/index.html
+      note    RW707 replaced-page: another program replaced it and 8 other pages by lists of their directories: install with `--index-url URL/42-linux/python/simple/`
+    torch-2.9-py3-none-any.whl
+      note    RW210 foreign-package: a package of another project
+    7 packages and 1 of others
+    ");
+    let turns = Turns::new();
+    turns.ours(&Kind::Families.packages(), Layout::Flat);
+    insta::assert_snapshot!(turns.checked(), @"
+    gfx110X-all/index.html
+      note    RW707 replaced-page: another program replaced it and 21 other pages by lists of their directories: install with `--index-url URL/42-linux/python/simple/`
+    gfx110X-all/index.html
+      note    RW707 replaced-page: it lists 2 of the 6 packages: install with `--index-url URL/42-linux/python/gfx110X-all/simple/`
+    gfx94X-dcgpu/index.html
+      note    RW707 replaced-page: it lists 2 of the 6 packages: install with `--index-url URL/42-linux/python/gfx94X-dcgpu/simple/`
+    8 packages
+    ");
+    // A page of an index that is gone, on a server that has no other.
+    let turns = Turns::new();
+    turns.ours(&Kind::Kpack.packages(), Layout::Dist);
+    for key in turns.bucket.keys().iter().filter(|key| key.ends_with('/')) {
+        turns.bucket.delete(&key.parse().unwrap()).unwrap();
+    }
+    insta::assert_snapshot!(turns.checked(), @"
+    dist/index.html
+      note    RW707 replaced-page: another program replaced it and 1 other page by lists of their directories: install with `--find-links URL/42-linux/python/dist/index.html`
+    simple/
+      error   RW704 pages-disagree: it lists no package
+    7 packages
+    ");
+}
+
+/// A run in a directory that stands for the bucket, filled by both.
+struct DirectoryTurns {
+    bench: Bench,
+    bucket: LocalStore,
+    packages: PathBuf,
+    group: Option<&'static str>,
+    layout: Layout,
+}
+
+impl DirectoryTurns {
+    fn new(kind: Kind, group: Option<&'static str>, layout: Layout) -> Self {
+        let bench = Bench::new();
+        Self {
+            bucket: LocalStore::new(bench.root.join("bucket")),
+            packages: kind.packages(),
+            bench,
+            group,
+            layout,
+        }
+    }
+
+    fn run(&self) -> UpstreamRun<'_> {
+        UpstreamRun {
+            bucket: &self.bucket,
+            prefix: RUN,
+            is_local: true,
+        }
+    }
+
+    fn placement(&self) -> Placement<'static> {
+        self.group.map_or(Placement::MultiArch, Placement::Group)
+    }
+
+    fn place(&self) -> String {
+        let group = self.group.map_or(String::new(), |it| format!("/{it}"));
+        self.bench.path(&format!("bucket/{RUN}/python{group}"))
+    }
+
+    /// Uploads with upstream's, and lets the indexer run.
+    fn upstreams(&self, packages: &Path) {
+        self.run().upload(packages, self.placement());
+        self.run().index();
+        self.is_read();
+    }
+
+    /// Uploads with ours, lets the indexer run, and returns the addresses that were handed out.
+    fn ours(&self) -> Value {
+        let (from, to) = (text(&self.packages), self.bench.path("bucket"));
+        let layout = self.layout.to_string();
+        let mut upload = vec!["upload", "--packages-dir", from, "--output-dir", &to];
+        upload.extend(["--run-id=42", "--bucket=mine", "--platform=linux"]);
+        upload.extend(["--layout", &layout, "--format=json"]);
+        match self.group {
+            Some(group) => upload.extend(["--artifact-group", group]),
+            None => upload.push("--multi-target"),
+        }
+        let said = rocwheel(&upload).ok();
+        self.run().index();
+        self.is_read();
+        rocwheel(&["summary", &self.place()]).ok();
+        serde_json::from_str(&said).unwrap()
+    }
+
+    /// Every command reads the place, and finds no fault with its pages.
+    fn is_read(&self) {
+        let place = self.place();
+        let check = ["check", &place, "--select=RW7", "--fail-on=warning"];
+        // A package of others that comes after our upload is in no page yet.
+        rocwheel(&[&check[..], &["--ignore=RW705"]].concat()).ok();
+        rocwheel(&["index", &place, "--dry-run", "--ignore", "RW303"]).ok();
+    }
+
+    fn installs(&self, kind: Kind, addresses: &Value) {
+        for (family, wanted) in kind.indexes() {
+            let addresses = match family {
+                "" => addresses,
+                family => &addresses["families"][family],
+            };
+            let index = addresses["index-url"].as_str().unwrap();
+            installs(&self.bench, &["--index-url", index], &wanted);
+            if family.is_empty() {
+                let page = addresses["find-links-url"].as_str().unwrap();
+                installs(&self.bench, &["--no-index", "--find-links", page], &wanted);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_stands_for_the_bucket_is_filled_in_turns() {
+    let group = Some(FAMILIES[0].1);
+    let [dist, flat] = LAYOUTS;
+    let turns = [
+        (Kind::Kpack, None, flat),
+        (Kind::OneFamily, group, dist),
+        (Kind::Families, None, dist),
+        (Kind::Families, None, flat),
+        (Kind::Kpack, None, dist),
+        (Kind::Kpack, group, dist),
+        (Kind::Kpack, group, flat),
+        (Kind::OneFamily, None, dist),
+        (Kind::OneFamily, None, flat),
+        (Kind::OneFamily, group, flat),
+    ];
+    for (kind, group, layout) in turns.into_iter().take(long::rounds(3, 10)) {
+        let turns = DirectoryTurns::new(kind, group, layout);
+        turns.upstreams(&turns.packages);
+        turns.installs(kind, &turns.ours());
+        let torch = turns.bench.root.join("torch");
+        wheel(&torch, "torch", "2.9", "");
+        turns.upstreams(&torch);
+        rocwheel(&["index", "--no-check", &turns.place()]).ok();
+        turns.upstreams(&turns.packages);
+        let addresses = turns.ours();
+        turns.installs(kind, &addresses);
+        let index = addresses["index-url"].as_str().unwrap();
+        installs(&turns.bench, &["--index-url", index], "torch");
+    }
+}
