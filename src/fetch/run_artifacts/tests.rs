@@ -30,11 +30,14 @@ fn archives_are_found_in_any_directory_and_nothing_else_is() {
             ("a/b/", b""),
             ("readme", b"x"),
             ("a/b/base_lib_generic.tar.xz", b"abc"),
+            ("logs/ccache_logs.tar.zst", b"x"),
             (NAME, b""),
         ],
         CompressionMethod::Deflated,
     );
-    let found = archives(Cursor::new(&bytes), &mut BTreeSet::new()).unwrap();
+    let mut unknown = BTreeSet::new();
+    let found = archives(Cursor::new(&bytes), &mut unknown).unwrap();
+    assert_eq!(unknown.iter().join(" "), "ccache_logs.tar.zst");
     let shown: Vec<_> = found
         .iter()
         .map(|(name, span)| (name.to_string(), span.size))

@@ -52,6 +52,9 @@ fn targets_and_families_choose_by_what_an_archive_is_for() {
         ("family=gfx94X-dcgpu", gfx942),
         ("group=gfx94X-dcgpu", gfx942),
         ("group=gfx94X-dcgpu-asan", gfx942),
+        ("group=gfx94X-dcgpu group=gfx1100", everything),
+        ("group=multi-arch-release target=gfx942", gfx942),
+        ("target=gfx942 require=_gfx942 require=^base_dev_", gfx942),
         ("family=gfx94X-dcgpu target=gfx1100", everything),
         ("family=gfx94X-dcgpu family=gfx110X-all", everything),
         (
