@@ -4,6 +4,7 @@
     cargo build --profile dist
     v/bin/python benches/wheels.py fetch WORK                 # Debian 12, root not needed
     v/bin/python benches/wheels.py rocwheel WORK [OPTION…]    # options are those of `build`
+    v/bin/python benches/wheels.py again WORK                 # `--reuse`, after several changes
     v/bin/python benches/wheels.py setuptools WORK
     v/bin/python benches/wheels.py zlib WORK
 
@@ -83,15 +84,44 @@ def arrange(found: Path, artifacts: Path) -> None:
 
 
 def rocwheel(work: Path, *options: str) -> None:
+    out = work / "out"
+    measure(f"rocwheel {' '.join(options)}", out, build(work, out, *options))
+
+
+def build(work: Path, out: Path, *options: str) -> list:
     """The files are few, so the policy promises no program and no library by its name."""
-    out, policy = work / "out", work / "packages.toml"
+    policy = work / "packages.toml"
     promises = r"^(scripts|libraries|files) = \[(.*\]|\n(.*\n)*?\])\n"
     text = (ROOT / "src/package/packages.toml").read_text("utf-8")
     policy.write_text(re.sub(promises, "", text, flags=re.MULTILINE), "utf-8")
-    binary = ROOT / "target/dist/rocwheel"
-    measure(f"rocwheel {' '.join(options)}", out, [
-        binary, "-q", "build", "--artifact-dir", work / "artifacts", "--dest-dir", out,
-        "--packages-file", policy, "--without", "profiler", *options])
+    return [ROOT / "target/dist/rocwheel", "-q", "build", "--artifact-dir", work / "artifacts",
+            "--dest-dir", out, "--packages-file", policy, "--without", "profiler", *options]
+
+
+def again(work: Path) -> None:
+    """Builds over an earlier set, in the directory of that set and from copies of it."""
+    first, copy, out = work / "first", work / "copy", work / "out"
+    library = work / "artifacts/amd-llvm_lib_generic/stage/lib/libamd_comgr.so.2.4.0"
+    shutil.rmtree(first, ignore_errors=True)
+    time.sleep(5)  # Files that were changed in the last seconds are not remembered.
+    timed("the first build", first, build(work, first))
+    for _ in range(5):
+        timed("nothing changed", first, build(work, first, "--reuse", first))
+    for round in range(5):
+        change(library, round + 1)
+        timed("one library of 63 MB changed", first, build(work, first, "--reuse", first))
+    for name, source in (("a copy of the set", first), ("a copy of its `dist`", first / "dist")):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(source, copy)
+        measure(name, out, build(work, out, "--reuse", copy))
+
+
+def change(library: Path, by: int) -> None:
+    data = bytearray(library.read_bytes())
+    for at in range(len(data) // 3, len(data) * 2 // 3, 4001):
+        data[at] ^= by
+    library.unlink()  # It is a hard link.
+    library.write_bytes(data)
 
 
 def setuptools(work: Path) -> None:
@@ -174,7 +204,12 @@ def is_elf(path: Path) -> bool:
 def measure(what: str, out: Path, command: list) -> None:
     """Runs a command in an empty `out`, and prints a row of the table."""
     shutil.rmtree(out, ignore_errors=True)
-    out.mkdir()
+    timed(what, out, command)
+    shutil.rmtree(out)
+
+
+def timed(what: str, out: Path, command: list) -> None:
+    out.mkdir(exist_ok=True)
     os.sync()
     began = time.monotonic()
     child = os.posix_spawn(str(command[0]), [str(part) for part in command], os.environ)
@@ -185,7 +220,6 @@ def measure(what: str, out: Path, command: list) -> None:
     size = sum(p.stat().st_size for p in (out / "dist").rglob("*") if p.is_file())
     print(f"| {what} | {wall:.1f} | {used.ru_utime + used.ru_stime:.1f} | {used.ru_maxrss / 1024:.0f} |"
           f" {used.ru_oublock * 512 / 1e6:.0f} | {size / 1e6:.2f} |", flush=True)
-    shutil.rmtree(out)
 
 
 def run(command: list, **options) -> str:
