@@ -2,12 +2,14 @@
 
 use std::{
     collections::BTreeSet,
+    io::BufReader,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::{
     World,
-    args::{Jobs, program},
+    args::{AccessArgs, Jobs, program},
 };
 use crate::{
     artifact::input,
@@ -16,12 +18,13 @@ use crate::{
     fetch,
     package::{
         BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
-        assemble::{AssembleSettings, Reuse, pipeline::BLOCK},
+        assemble::{AssembleSettings, EarlierPlace, RemoteWheel, Reuse, pipeline::BLOCK},
         build::{Build, BuildSelection},
         document::BuildAnswer,
     },
     run::Platform,
     set::LocalSet,
+    store::Depth,
     target::{Scope, Target, TargetTable, UnknownFamilies, split_list},
     version::{ReleaseType, Version},
     wheel::WheelCompression,
@@ -118,8 +121,8 @@ pub struct BuildInputs {
     /// Timestamp of the files in wheels, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: u64,
-    /// Take over what did not change from this earlier set (a directory with packages) instead of
-    /// packing it again. The packages have the same bytes as without
+    /// Take over what did not change from this earlier set, a directory or `s3://BUCKET/PREFIX`, and
+    /// pack only the rest. The packages have the same bytes as without
     #[arg(long, value_name = "SET")]
     reuse: Option<PathBuf>,
     #[command(flatten)]
@@ -137,7 +140,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     if args.plan {
         return world.console.answer(&build.plan);
     }
-    let made = build.make(dest, &args.what.reuse(args.clean), world)?;
+    let made = build.make(dest, &args.what.reuse(args.clean, world)?, world)?;
     let packages = &made.packages;
     LocalSet::built(dest, &build.plan, &build.manifest()?, packages, world)?;
     world.console.answer(&BuildAnswer {
@@ -240,12 +243,14 @@ impl BuildInputs {
     }
 
     /// What an existing set is used for. With `clean` all files of `dist` may be replaced.
-    pub fn reuse(&self, clean: bool) -> Reuse {
-        Reuse {
+    pub fn reuse(&self, clean: bool, world: &World) -> Result<Reuse> {
+        let place = self.reuse.as_deref();
+        let place = place.map(|place| earlier(place, world).context("failed to read `--reuse`"));
+        Ok(Reuse {
             clean,
-            from: self.reuse.clone(),
+            from: place.transpose()?,
             program: program(),
-        }
+        })
     }
 
     fn catalog(&self) -> Result<Catalog> {
@@ -257,6 +262,36 @@ impl BuildInputs {
             .without(&self.without)
             .context("failed to apply `--without`")
     }
+}
+
+/// An earlier set in a directory or a bucket. The environment says how a bucket is reached.
+fn earlier(place: &Path, world: &World) -> Result<EarlierPlace> {
+    let text = place.to_string_lossy();
+    if !text.contains("://") {
+        return Ok(EarlierPlace::Directory(place.to_owned()));
+    }
+    if !text.starts_with("s3://") {
+        return Err(anyhow!(
+            "neither a directory nor a place in a bucket: `{text}`"
+        ))
+        .hint("pass a directory, or `s3://bucket/1-linux/python`");
+    }
+    let set = Arc::new(AccessArgs::default().place(place, &world.stop)?);
+    let mut found = set.list("dist/", Depth::All)?;
+    found.extend(set.list("", Depth::Children)?);
+    let is_wheel = |path: &str| Path::new(path).extension().is_some_and(|it| it == "whl");
+    let wheels = found.into_iter().filter(|(path, _)| is_wheel(path));
+    let wheels = wheels.map(|(path, object)| {
+        let set = Arc::clone(&set);
+        RemoteWheel {
+            address: format!("{text}/{path}"),
+            open: Arc::new(move || {
+                let file = set.ranged(&path, object.size)?;
+                Ok(Box::new(BufReader::new(file)))
+            }),
+        }
+    });
+    Ok(EarlierPlace::Remote(text.to_string(), wheels.collect()))
 }
 
 /// A version, or `None` for an empty text, which workflows pass if they have no version.

@@ -107,7 +107,7 @@ impl PipelineArgs {
         let build = Build::plan(&tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
-        let made = build.make(&packages, &self.what.reuse(true), world)?;
+        let made = build.make(&packages, &self.what.reuse(true, world)?, world)?;
         let (plan, manifest) = (&build.plan, build.manifest()?);
         LocalSet::built(&packages, plan, &manifest, &made.packages, world)
     }

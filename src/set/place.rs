@@ -24,7 +24,7 @@ use crate::{
     location::{Key, Location},
     run::{ArtifactGroup, Buckets},
     store::{
-        Depth, Object, Span, Store, StoreError, StoreFailureKind,
+        Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind,
         http::HttpStore,
         local::LocalStore,
         s3::{Access, Endpoint, S3Store},
@@ -232,6 +232,12 @@ impl SetPlace {
             Some((path.to_owned(), object))
         });
         Ok(found.collect())
+    }
+
+    /// Opens a file for reading in ranges.
+    pub fn ranged(&self, below: &str, size: u64) -> Result<Ranged<'static>> {
+        let (store, key) = (Arc::clone(&self.store), self.key(below)?);
+        Ok(Ranged::of(store, key, size))
     }
 
     /// Reads `set.json`, which only a complete set has.

@@ -20,7 +20,7 @@ use crate::{
 mod complete;
 mod parts;
 mod plan;
-mod reuse;
+pub(crate) mod reuse;
 mod trouble;
 mod windows;
 
@@ -52,7 +52,7 @@ fn refusal(command: &mut Command, code: i32) -> String {
     stderr
 }
 
-fn files(dist: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(dist: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs_err::read_dir(dist).unwrap().map(Result::unwrap);
     entries
         .map(|entry| {

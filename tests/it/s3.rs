@@ -8,6 +8,7 @@ mod index;
 pub(crate) mod inprocess;
 mod rclone;
 mod reading;
+mod reuse;
 pub(crate) mod server;
 mod sets;
 mod turns;

@@ -19,6 +19,7 @@ use std::{
 };
 
 use serde::Serialize;
+use tempfile::{NamedTempFile, TempPath};
 use walkdir::WalkDir;
 
 use super::{
@@ -33,13 +34,44 @@ use crate::{
     wheel::{PackedMember, WheelCompression, packed_members},
 };
 
+/// Where an earlier set is.
+#[derive(Clone, Debug)]
+pub enum EarlierPlace {
+    /// A set in a directory, or the `dist` of one.
+    Directory(PathBuf),
+    /// Wheels that are read over a network, and the address of their set.
+    Remote(String, Vec<RemoteWheel>),
+}
+
+/// A wheel that is read over a network.
+#[derive(Clone, derive_more::Debug)]
+pub struct RemoteWheel {
+    pub address: String,
+    /// Opens it for reading in ranges.
+    #[debug(skip)]
+    pub open: Arc<dyn Fn() -> Result<Box<dyn RemoteFile>> + Send + Sync>,
+}
+
+/// A file that is read in ranges.
+pub trait RemoteFile: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> RemoteFile for T {}
+
+/// To download fewer compressed bytes takes as long as to pack them.
+const LEAST_REMOTE: u64 = 256 << 10;
+
 /// A wheel of an earlier set.
 #[derive(Debug)]
 struct EarlierWheel {
-    file: PathBuf,
-    stamp: FileStamp,
+    file: EarlierFile,
     /// What the build that wrote it remembers of it, if it did not change since.
     known: Option<RememberedWheel>,
+}
+
+#[derive(Debug)]
+enum EarlierFile {
+    Here(PathBuf, FileStamp),
+    Remote(RemoteWheel),
 }
 
 /// A compressed member of an earlier wheel.
@@ -47,21 +79,63 @@ struct EarlierWheel {
 pub struct TakenMember {
     pub packed: PackedMember,
     wheel: Arc<EarlierWheel>,
+    /// Its compressed bytes, if they were downloaded.
+    copy: Option<Arc<TempPath>>,
 }
 
 impl TakenMember {
     /// Reads its compressed bytes. Fails at the last one if the wheel has changed since it was
     /// opened first.
-    pub fn open(&self) -> io::Result<impl Read + use<>> {
-        let mut file = fs_err::File::open(&self.wheel.file)?;
+    pub fn open(&self) -> Result<Box<dyn Read + Send>> {
+        if let Some(copy) = &self.copy {
+            return Ok(Box::new(fs_err::File::open(copy.as_ref())?));
+        }
         let bytes = &self.packed.bytes;
-        file.seek(SeekFrom::Start(bytes.start))?;
-        let left = bytes.end.saturating_sub(bytes.start);
-        Ok(Unchanged {
-            reader: file.take(left),
-            path: self.wheel.file.clone(),
-            stamp: self.wheel.stamp,
-            left,
+        let (start, left) = (bytes.start, bytes.end.saturating_sub(bytes.start));
+        Ok(match &self.wheel.file {
+            EarlierFile::Here(path, stamp) => {
+                let mut file = fs_err::File::open(path)?;
+                file.seek(SeekFrom::Start(start))?;
+                Box::new(Unchanged {
+                    reader: file.take(left),
+                    path: path.clone(),
+                    stamp: *stamp,
+                    left,
+                })
+            }
+            EarlierFile::Remote(wheel) => {
+                let mut file = (wheel.open)()?;
+                file.seek(SeekFrom::Start(start))?;
+                Box::new(file.take(left))
+            }
+        })
+    }
+
+    /// Whether its compressed bytes can be read and give the content.
+    fn is_good(&self, stop: &Stop) -> bool {
+        let progress = &|_| {};
+        self.open().is_ok_and(|source| {
+            self.packed.verify(CountedReader {
+                source,
+                stop,
+                progress,
+            })
+        })
+    }
+
+    /// The member with a copy of its compressed bytes in a directory.
+    fn downloaded(&self, to: &Path, stop: &Stop) -> Result<Self> {
+        let mut file = NamedTempFile::new_in(to)?;
+        let progress = &|_| {};
+        let mut source = CountedReader {
+            source: self.open()?,
+            stop,
+            progress,
+        };
+        io::copy(&mut source, &mut file)?;
+        Ok(Self {
+            copy: Some(Arc::new(file.into_temp_path())),
+            ..self.clone()
         })
     }
 }
@@ -74,58 +148,90 @@ pub(super) struct EarlierSet {
     members: HashMap<(Sha256, u64), TakenMember>,
     /// The lengths of the members. A source of another length need not be hashed.
     lens: HashSet<u64>,
+    /// Where members are downloaded to.
+    scratch: PathBuf,
     stop: Stop,
 }
 
 impl EarlierSet {
-    /// Reads which members the wheels of a directory have: a set, or the `dist` of one. Wheels that
-    /// cannot be used are named in notes.
+    /// Reads which members the wheels of a set have. Wheels that cannot be used are named in notes.
     pub(super) fn read(
-        place: &Path,
+        place: &EarlierPlace,
+        scratch: &Path,
         compression: WheelCompression,
         program: Option<&PathBuf>,
         world: &World,
     ) -> Self {
-        let dist = place.join("dist");
-        let top = if dist.is_dir() { &dist } else { place };
-        let beside = top.parent().unwrap_or(top);
         let mut set = Self {
-            memory: BuildMemory::read(beside, program),
+            memory: BuildMemory::new(program),
             wheels: Vec::new(),
             members: HashMap::new(),
             lens: HashSet::new(),
+            scratch: scratch.to_owned(),
             stop: world.stop.clone(),
         };
-        for path in wheels_in(top) {
-            if let Err(error) = set.add(top, &path, compression) {
-                let (shown, why) = (path.display(), one_line(&error));
-                world
-                    .console
-                    .note(format!("`{shown}` is not reused: {why}"));
+        let console = &world.console;
+        let leave_aside = |shown: &dyn fmt::Display, error| {
+            let why = one_line(&error);
+            console.note(format!("`{shown}` is not reused: {why}"));
+        };
+        let shown = match place {
+            EarlierPlace::Directory(place) => {
+                let dist = place.join("dist");
+                let top = if dist.is_dir() { &dist } else { place };
+                set.memory = BuildMemory::read(top.parent().unwrap_or(top), program);
+                for path in wheels_in(top) {
+                    let added = set.add_here(top, &path, compression);
+                    added.unwrap_or_else(|error| leave_aside(&path.display(), error));
+                }
+                place.display().to_string()
             }
-        }
+            EarlierPlace::Remote(address, wheels) => {
+                for wheel in wheels {
+                    let added = set.add_remote(wheel, compression);
+                    added.unwrap_or_else(|error| leave_aside(&wheel.address, error));
+                }
+                address.clone()
+            }
+        };
         if set.wheels.is_empty() {
-            let shown = place.display();
-            world
-                .console
-                .warn(format!("no wheels to reuse in `{shown}`"));
+            console.warn(format!("no wheels to reuse in `{shown}`"));
         }
         set
     }
 
-    fn add(&mut self, top: &Path, file: &Path, compression: WheelCompression) -> Result<()> {
+    fn add_here(&mut self, top: &Path, file: &Path, compression: WheelCompression) -> Result<()> {
         let below = file.strip_prefix(top).unwrap_or(file);
         let below = below.to_string_lossy().replace('\\', "/");
-        let wheel = Arc::new(EarlierWheel {
-            file: file.to_owned(),
-            stamp: FileStamp::of(file)?,
+        let wheel = EarlierWheel {
+            file: EarlierFile::Here(file.to_owned(), FileStamp::of(file)?),
             known: self.memory.wheel(&below, file).cloned(),
-        });
-        for packed in packed_members(fs_err::File::open(file)?, compression)? {
+        };
+        let members = packed_members(fs_err::File::open(file)?, compression)?;
+        self.add(wheel, members);
+        Ok(())
+    }
+
+    fn add_remote(&mut self, remote: &RemoteWheel, compression: WheelCompression) -> Result<()> {
+        self.stop.check()?;
+        let wheel = EarlierWheel {
+            file: EarlierFile::Remote(remote.clone()),
+            known: None,
+        };
+        let mut members = packed_members((remote.open)()?, compression)?;
+        members.retain(|member| member.bytes.end - member.bytes.start >= LEAST_REMOTE);
+        self.add(wheel, members);
+        Ok(())
+    }
+
+    fn add(&mut self, wheel: EarlierWheel, members: Vec<PackedMember>) {
+        let wheel = Arc::new(wheel);
+        for packed in members {
             self.lens.insert(packed.len);
             let taken = TakenMember {
                 packed,
                 wheel: Arc::clone(&wheel),
+                copy: None,
             };
             let key = (taken.packed.sha256, taken.packed.len);
             // Of equal members prefer one that need not be inflated.
@@ -135,7 +241,6 @@ impl EarlierSet {
             }
         }
         self.wheels.push(wheel);
-        Ok(())
     }
 
     /// The member with the content of a source, if there is one. Reads the source only if its digest
@@ -176,9 +281,11 @@ impl EarlierSet {
 
     fn take(&self, sha256: Sha256, len: u64) -> Option<TakenMember> {
         let taken = self.members.get(&(sha256, len))?;
-        let is_good = taken.wheel.known.is_some()
-            || taken.open().is_ok_and(|bytes| taken.packed.verify(bytes));
-        is_good.then(|| taken.clone())
+        let taken = match taken.wheel.file {
+            EarlierFile::Here(..) => taken.clone(),
+            EarlierFile::Remote(_) => taken.downloaded(&self.scratch, &self.stop).ok()?,
+        };
+        (taken.wheel.known.is_some() || taken.is_good(&self.stop)).then_some(taken)
     }
 
     /// A wheel with exactly the bytes that the recipe gives, and its digest.
@@ -186,7 +293,12 @@ impl EarlierSet {
         let mut wheels = self.wheels.iter();
         wheels.find_map(|wheel| {
             let known = wheel.known.as_ref()?;
-            (known.recipe == Some(recipe)).then_some((&*wheel.file, wheel.stamp, known.sha256))
+            match &wheel.file {
+                EarlierFile::Here(path, stamp) if known.recipe == Some(recipe) => {
+                    Some((&**path, *stamp, known.sha256))
+                }
+                _ => None,
+            }
         })
     }
 }

@@ -32,7 +32,7 @@ use crate::{
     wheel::{Record, WheelCompression, WheelMember},
 };
 
-pub use earlier::ReuseCount;
+pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount};
 
 use content::{CountedReader, MemberContent, pack_xz};
 use destination::{advise, check_existing, check_space};
@@ -59,8 +59,8 @@ pub struct Reuse {
     /// Whether all files of `dist` may be replaced. Otherwise one that is not of the set is an
     /// error.
     pub clean: bool,
-    /// An earlier set, or its `dist`, whose compressed members are taken over.
-    pub from: Option<PathBuf>,
+    /// An earlier set whose compressed members are taken over.
+    pub from: Option<EarlierPlace>,
     /// The file of this program. Without it, nothing is remembered of the sources.
     pub program: Option<PathBuf>,
 }
@@ -102,11 +102,11 @@ pub fn assemble(
         check_existing(dist, &names)?;
     }
     let program = reuse.program.as_ref();
-    let earlier = reuse.from.as_deref().map(|place| {
-        let compression = settings.compression;
-        EarlierSet::read(place, compression, program, world)
-    });
     let staged = StagedDir::beside(dist)?;
+    let earlier = reuse.from.as_ref().map(|place| {
+        let (scratch, compression) = (staged.path(), settings.compression);
+        EarlierSet::read(place, scratch, compression, program, world)
+    });
     let mut making = Making {
         version: &plan.version,
         settings,

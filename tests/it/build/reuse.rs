@@ -18,7 +18,7 @@ const LIBRARIES: &str = "in/blas_lib_generic/math-libs/BLAS/rocBLAS/stage/lib/ro
 
 /// The sample with files of several blocks: one that shrinks, one that does not, and one that does
 /// only at its end. And a set of it in `out`.
-fn built(name: &str) -> PathBuf {
+pub(crate) fn built(name: &str) -> PathBuf {
     let place = place(&format!("reuse/{name}"));
     unpack(&place);
     let words = |len: u32, seed: u32| {
