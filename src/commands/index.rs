@@ -43,7 +43,14 @@ pub struct IndexArgs {
     )]
     packages_dir: Option<NamedPlace>,
     /// Where the packages are; `auto` finds them in DIR and in its `dist`
-    #[arg(long, value_name = "LAYOUT", default_value = "auto")]
+    // Not the variable of `upload`, which says where packages go. A job that sets it may still index
+    // what `build` wrote.
+    #[arg(
+        long,
+        value_name = "LAYOUT",
+        default_value = "auto",
+        env = "ROCWHEEL_INDEX_LAYOUT"
+    )]
     layout: LayoutChoice,
     /// Yank the packages in FILE: one file name or `project==version` per line, then a reason
     /// (default: keep earlier yanks)

@@ -7,6 +7,7 @@ use super::{
     packages::{VERSION, wheel, wheels},
     rocwheel, tree,
 };
+use crate::support::program::command;
 
 const GROUP: &str = "gfx94X-dcgpu";
 
@@ -203,4 +204,15 @@ fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
         indexed.stderr
     );
     assert_eq!(tree(&bench.root.join("out")), there);
+}
+
+/// A job that sets the layout of its uploads may index what `build` wrote before.
+#[test]
+fn the_layout_of_uploads_is_not_that_of_an_index() {
+    let bench = built();
+    let mut index = command();
+    index.env("ROCWHEEL_LAYOUT", "flat");
+    let index = index.args(["index", "--no-check", &bench.path("built")]);
+    assert!(index.output().unwrap().status.success());
+    assert!(bench.root.join("built/dist/index.html").exists());
 }
