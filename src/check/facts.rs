@@ -20,7 +20,7 @@ use crate::{
         DistributionMode,
         catalog::{CATALOG, PackageKind, PackageSpec},
     },
-    set::{PublishedFacts, is_ours},
+    set::{PublishedFacts, is_of_others, is_ours},
     target::Target,
     wheel::{Metadata, PackageFilename, dist_info::WheelFacts},
 };
@@ -378,7 +378,9 @@ impl SetFacts {
     /// by pages.
     pub fn count(&self) -> (usize, usize) {
         let (ours, others): (Vec<_>, Vec<_>) = self.packages().partition(|it| it.is_ours());
-        let named = self.published.iter().flat_map(|it| &it.foreign);
+        let named = self.published.iter();
+        let named = named.flat_map(|it| it.foreign.iter().chain(&it.unlisted));
+        let named = named.filter(|file| is_of_others(file));
         let others = others.into_iter().map(|it| &it.file).chain(named);
         (ours.len(), others.unique().count())
     }

@@ -11,7 +11,7 @@ use crate::{
     },
     console::many,
     digest::Sha256,
-    set::{Listing, ListingPlace, PageClaim, PublishedFacts, identity},
+    set::{Listing, ListingPlace, PageClaim, PublishedFacts, identity, is_of_others},
 };
 
 pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Findings) {
@@ -58,7 +58,12 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     }
     for file in &published.unlisted {
         let fact = "no page of the set leads to it";
-        findings.of(rule::UNLISTED_PACKAGE, file, fact);
+        if is_of_others(file) {
+            let fact = format!("a package of another project, and {fact}: `index` lists it");
+            findings.of(rule::FOREIGN_PACKAGE, file, fact);
+        } else {
+            findings.of(rule::UNLISTED_PACKAGE, file, fact);
+        }
     }
 }
 

@@ -159,7 +159,8 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         (None, None) => return Ok(()),
     };
     let report = args.look(place, world)?;
-    if place.is_dir() && report.findings.iter().any(|it| it.rule.is_about_pages()) {
+    let is_wrong = |it: &Finding| it.rule.is_about_pages() && it.rule.severity > Severity::Note;
+    if place.is_dir() && report.findings.iter().any(is_wrong) {
         let place = place.display();
         world.console.note(format!(
             "the pages in `{place}` describe other packages: `rocwheel index {place}` writes them again, and `--ignore RW7` skips these rules"
