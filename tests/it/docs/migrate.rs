@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, process::Command};
 
 use regex::Regex;
 
-use crate::support::program::ROCWHEEL;
+use crate::support::{program::ROCWHEEL, published::sample};
 
 /// The part of the page for some scripts: the rows of its table.
 struct Section {
@@ -91,6 +91,58 @@ fn every_flag_of_ours_is_in_the_help_of_its_command() {
         }
     }
     assert!(seen > 20, "{seen}");
+}
+
+/// The steps of TheRock's workflow, with other names of programs and a directory for a bucket. Values
+/// that the workflow leaves empty are empty.
+#[test]
+fn a_job_of_therock_works_with_other_names_of_programs() {
+    let place = tempfile::tempdir().unwrap();
+    let bucket = place.path().join("bucket");
+    fs_err::create_dir(&bucket).unwrap();
+    for (name, bytes) in sample().archives() {
+        fs_err::write(bucket.join(name), bytes).unwrap();
+    }
+    let run = |line: &str| {
+        let output = Command::new(ROCWHEEL)
+            .env_clear()
+            .current_dir(place.path())
+            .env("GITHUB_RUN_ID", "42")
+            .env("GITHUB_REPOSITORY", "ROCm/TheRock")
+            .env("GITHUB_OUTPUT", place.path().join("outputs"))
+            .env("RUNNER_TEMP", place.path())
+            .env("GITHUB_STEP_SUMMARY", place.path().join("summary"))
+            .env("ROCWHEEL_INPUT_DIR", &bucket)
+            .env("ROCWHEEL_LAYOUT", "flat")
+            .args(line.split_whitespace())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}\n{said}");
+    };
+    run("targets --amdgpu-families=gfx94X-dcgpu;gfx110X-all --output-mode=device-extras");
+    run(
+        "fetch --run-id=42 --run-github-repo=ROCm/TheRock --stage=all --platform=linux --expand-family-to-targets \
+         --amdgpu-families=gfx942;gfx1100 --output-dir=artifacts",
+    );
+    run(
+        "build --artifact-dir=artifacts --dest-dir=packages --version= \
+         --linux-amdgpu-families= --windows-amdgpu-families=",
+    );
+    run(
+        "upload --input-packages-dir=packages --artifact-group=multi-arch-release --run-id=42 \
+         --platform=linux --multiarch --output-dir=published",
+    );
+    let outputs = fs_err::read_to_string(place.path().join("outputs")).unwrap();
+    for name in ["device_extras", "package_find_links_url", "kpack_split"] {
+        assert!(
+            outputs.contains(&format!("\n{name}<<")),
+            "{name}: {outputs}"
+        );
+    }
+    assert!(place.path().join("job_summary.md").exists());
+    let python = place.path().join("published/42-linux/python");
+    assert!(python.join("rocm-0.0.1.dev0.tar.gz").exists());
 }
 
 #[test]
