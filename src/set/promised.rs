@@ -12,7 +12,7 @@ use itertools::Itertools as _;
 use super::{
     files::{PackageFile, is_family},
     links::{self, PageLink},
-    place::{Address, PlaceKind, SetPlace, found},
+    place::{Address, PlaceKind, SetPlace},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::{
         Layout, PackageDirectories, SIDECAR, SetJson, identity, is_ours, is_package, is_wheel,
@@ -195,7 +195,8 @@ impl PageReader<'_> {
     /// The layout of a place without a `set.json`, by its find-links page.
     fn layout(&self) -> Result<Layout> {
         let path = format!("{}index.html", Layout::Dist.files());
-        let page = found(self.place.store.head(&self.place.key(&path)?))?;
+        // Not `head`: a server that makes its pages need not know their sizes.
+        let page = self.place.text(&self.place.path(&path))?;
         Ok(page.map_or(Layout::Flat, |_| Layout::Dist))
     }
 
