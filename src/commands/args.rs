@@ -1,6 +1,7 @@
 //! Arguments that several commands have. Those of a run and of an S3 server keep apart what the user
 //! asked for and what only the environment says.
 
+mod empty;
 mod environment;
 pub(crate) mod inputs;
 mod selection;
@@ -17,6 +18,8 @@ use std::{
 
 use clap::{ArgMatches, FromArgMatches, parser::ValueSource};
 
+#[cfg(test)]
+pub(crate) use self::empty::without_empty;
 pub(crate) use self::environment::{globals, line, parse, tree};
 pub use self::selection::SelectionArgs;
 use crate::{

@@ -190,3 +190,33 @@ fn the_first_signal_asks_the_work_to_stop() {
     signal_hook::low_level::raise(SIGTERM).unwrap();
     assert!(stop.check().is_err());
 }
+
+#[test]
+fn an_empty_value_counts_as_absent_for_every_flag() {
+    /// A flag for which an empty value is an error, and why.
+    const ERRORS: [(&str, &str); 0] = [];
+    let mut root = args::tree::<Cli>();
+    root.build();
+    let mut count = 0;
+    for (name, command) in tree() {
+        let path: Vec<&str> = name.split(' ').collect();
+        let takes_value = |flag: &&Arg| flag.get_action().takes_values();
+        for flag in command.get_arguments().filter(takes_value) {
+            let Some(long) = flag.get_long().filter(|_| path[0] == "rocwheel") else {
+                continue;
+            };
+            let line = |more: &[&str]| -> Vec<OsString> {
+                let line = path.iter().chain(more).chain(&["--quiet"]);
+                line.map(OsString::from).collect()
+            };
+            let (flag, joined) = (format!("--{long}"), format!("--{long}="));
+            let is_error = ERRORS.iter().any(|(error, _)| *error == flag);
+            for given in [&[flag.as_str(), ""][..], &[&joined]] {
+                let read = args::without_empty(&root, line(given));
+                assert_eq!(read == line(&[]), !is_error, "{name} {given:?}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 200, "{count}");
+}

@@ -9,7 +9,7 @@ use clap::{
     parser::ValueSource,
 };
 
-use super::inputs;
+use super::{empty::without_empty, inputs};
 use crate::{console::Options, error::Result};
 
 /// The command line of this process. `action` is replaced with the command line that the inputs of
@@ -18,7 +18,9 @@ pub(crate) fn line<C: CommandFactory>() -> Result<Vec<OsString>> {
     let arguments: Vec<OsString> = env::args_os().collect();
     let inputs = env::var(inputs::VARIABLE).unwrap_or_default();
     if inputs.is_empty() || arguments.get(1..) != Some(&["action".into()]) {
-        return Ok(arguments);
+        let mut root = C::command();
+        root.build();
+        return Ok(without_empty(&root, arguments));
     }
     inputs::line(C::command(), &inputs)
 }
