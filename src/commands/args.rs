@@ -9,7 +9,7 @@ mod selection;
 mod tests;
 
 use std::{
-    env,
+    env, fmt,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -27,8 +27,9 @@ use crate::{
     error::{Context as _, Hint as _, Result, Secret, Stop},
     github::{ApiSettings, ApiUrl, GitHub, WaitPolicy},
     location::{Bucket, Location},
-    run::{Environment, Event, Platform, Repository, Run, RunContext, RunReference},
-    set::{NamedPlace, SetPlace},
+    report::RunPlaces,
+    run::{ArtifactGroup, Environment, Event, Platform, Repository, Run, RunContext, RunReference},
+    set::{Layout, NamedPlace, SetPlace},
     store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
     version::ReleaseType,
 };
@@ -130,6 +131,10 @@ pub struct RunFlags {
     /// Bucket of the run (default: decided by repository and release type)
     #[arg(long)]
     bucket: Option<Bucket>,
+    /// Use no network: `place` and dry runs say where a run is read and written, and what they
+    /// assume; with local directories, all other work is done too
+    #[arg(long)]
+    offline: bool,
     /// JSON file that describes the GitHub event of this run
     #[arg(long, value_name = "FILE", env = "GITHUB_EVENT_PATH")]
     event_path: Option<PathBuf>,
@@ -182,6 +187,30 @@ impl RunArgs {
         Ok(resolved)
     }
 
+    /// The places of a run as far as they are known without looking at them.
+    pub fn places(
+        &self,
+        run: &Run,
+        (platforms, groups): (&[Platform], &[ArtifactGroup]),
+        layout: Layout,
+        access: &AccessArgs,
+    ) -> Result<RunPlaces> {
+        let others = self.context()?.other_places(self.run()?, run);
+        let access = access.access(run.region.as_deref())?;
+        RunPlaces::new(run, platforms, groups, layout, (&access, &others))
+    }
+
+    pub fn is_offline(&self) -> bool {
+        self.args.offline
+    }
+
+    /// Fails with `--offline`. Call it before work that needs the network.
+    pub fn ensure_online(&self, what: impl fmt::Display) -> Result<()> {
+        (!self.args.offline)
+            .then_some(())
+            .with_context(|| format!("{what} is not possible with `--offline`"))
+    }
+
     /// The context that decides where runs keep their outputs.
     pub fn context(&self) -> Result<RunContext> {
         self.context_in(|name| env::var(name).ok())
@@ -202,7 +231,7 @@ impl RunArgs {
             // A bucket counts as chosen even if it comes from its environment variable, because
             // only users set that variable.
             bucket: self.args.bucket.clone(),
-            is_offline: false,
+            is_offline: self.args.offline,
             repository: repository.filter(|_| self.is_flag("repository")),
             release_type: release_type.filter(|_| self.is_flag("release_type")),
             environment: Environment::parse(variable, payload.as_deref())?,

@@ -11,11 +11,12 @@ use super::{
 };
 use crate::{
     artifact::Component,
-    error::{Context as _, Result, ensure},
+    error::{Context as _, Hint as _, Result, ensure},
     fetch::{FetchRequest, FoundRun, Keeper, LazyGitHub, OutputForm, RunFilter, Search, Wish},
     github::Workflow,
-    report::outputs,
-    run::{Platform, Run, RunId},
+    report::{RunPlaces, outputs},
+    run::{ArtifactGroup, Platform, Run, RunId},
+    set::Layout,
     version::ReleaseType,
 };
 
@@ -102,6 +103,12 @@ struct IdleFlags {
 }
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
+    if let Some(places) =
+        args.choice
+            .offline(args.dry_run || args.find, (&[], Layout::default()), world)?
+    {
+        return world.console.answer(&places);
+    }
     let to = (args.output_dir.as_path(), args.form());
     let request = args.choice.request(args.wish(), world)?;
     if args.find {
@@ -270,7 +277,10 @@ impl ChoiceArgs {
         // A search asks the default server, whatever the environment says about this run.
         let named = run.clone().filter(|_| search.is_none());
         let server = named.and_then(|run| run.server);
-        let settings = move || self.github.settings(server.as_deref());
+        let settings = move || {
+            self.run.ensure_online("asking GitHub")?;
+            self.github.settings(server.as_deref())
+        };
         Ok(FetchRequest {
             run,
             search,
@@ -298,6 +308,35 @@ impl ChoiceArgs {
             downloads: self.downloads,
             time: self.download_timeout,
         })
+    }
+
+    /// With `--offline`, the answer of a dry run that may not list the artifacts of a run.
+    pub fn offline(
+        &self,
+        is_dry_run: bool,
+        (groups, layout): (&[ArtifactGroup], Layout),
+        world: &World,
+    ) -> Result<Option<RunPlaces>> {
+        if !self.run.is_offline() || self.input_dir.is_some() {
+            return Ok(None);
+        }
+        if let Some(flag) = self.search_flag() {
+            let refused = self.run.ensure_online(format!("`{flag}`"));
+            refused.hint("name the run with `--run-id`")?;
+        }
+        if !is_dry_run {
+            let refused = self
+                .run
+                .ensure_online("fetching from a bucket or from GitHub");
+            refused.hint("add `--dry-run`, or fetch from `--input-dir`")?;
+        }
+        let run = self.run.resolve(self.run.run()?, &self.github, world)?;
+        let text =
+            "offline: which artifacts the run has, and whether they are enough, is not known";
+        world.console.note(text);
+        let wanted = (&[self.platform()][..], groups);
+        let places = self.run.places(&run, wanted, layout, &self.access);
+        places.map(Some)
     }
 
     /// The flag that searches for a run, if one was given.

@@ -25,7 +25,7 @@ use crate::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
-    report::{Forecast, PipelineAnswer},
+    report::{Forecast, PipelineAnswer, RunPlaces},
     run::{Buckets, Run},
     set::{Layout, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
 };
@@ -64,6 +64,9 @@ pub struct PipelineArgs {
 }
 
 pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
+    if let Some(places) = args.origin.offline(args.dry_run, args.layout, world)? {
+        return world.console.answer(&places);
+    }
     let unpacked = args.output_dir.join("artifacts");
     let only_tell = args.dry_run || args.resume;
     let origin = args.origin.settle(&unpacked, only_tell, world)?;
@@ -193,6 +196,20 @@ enum Artifacts<'a> {
 }
 
 impl OriginArgs {
+    /// With `--offline`, the answer of a dry run if the artifacts are those of a run.
+    fn offline(
+        &self,
+        is_dry_run: bool,
+        layout: Layout,
+        world: &World,
+    ) -> Result<Option<RunPlaces>> {
+        if self.sample || self.artifact_dir.is_some() {
+            return Ok(None);
+        }
+        let group = self.choice.selection.directory();
+        self.choice.offline(is_dry_run, (&[group], layout), world)
+    }
+
     /// Resolves the run. Searches for it if the arguments do not name it.
     fn settle<'a>(
         &'a self,

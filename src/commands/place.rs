@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     error::{Context as _, Result},
-    report::outputs,
-    run::{ArtifactGroup, Run},
+    report::{RunPlaces, outputs},
+    run::{ArtifactGroup, Platform, Run},
     set::{Layout, Urls},
     store::s3::{Access, S3Store},
 };
@@ -26,11 +26,15 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel place --run-id 21440027240
   rocwheel place --run-id 21440027240 --release-type nightly --artifact-group gfx94X-dcgpu
+  rocwheel place --run-id 21440027240 --all --offline
   rocwheel place --run-id 21440027240 --format json")]
 pub struct PlaceCommandArgs {
     /// Family of the set (default: all targets)
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
+    /// Print every place that is read and written for the run, on both platforms and for all groups
+    #[arg(long, env = "ROCWHEEL_ALL_PLACES", conflicts_with = "artifact_group")]
+    all: bool,
     /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
     layout: Layout,
@@ -46,6 +50,9 @@ pub struct PlaceCommandArgs {
 }
 
 pub fn run(args: &PlaceCommandArgs, world: &World) -> Result<()> {
+    if args.all {
+        return world.console.answer(&args.places(world)?);
+    }
     let answer = args.answer(world)?;
     if let Some(file) = &args.github_output {
         let outputs = outputs::render(&answer.outputs());
@@ -66,6 +73,7 @@ struct PlaceReport {
     region: Option<String>,
     role: Option<String>,
     credentials: UploadCredentials,
+    assumed: Vec<String>,
 }
 
 /// Whose credentials write the packages of a run.
@@ -98,6 +106,12 @@ impl UploadCredentials {
 }
 
 impl PlaceCommandArgs {
+    fn places(&self, world: &World) -> Result<RunPlaces> {
+        let run = self.run.resolve(self.run.run()?, &self.github, world)?;
+        let wanted = (&Platform::ALL[..], &ArtifactGroup::all()[..]);
+        self.run.places(&run, wanted, self.layout, &self.access)
+    }
+
     fn answer(&self, world: &World) -> Result<PlaceReport> {
         let run = self.run.resolve(self.run.run()?, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
@@ -110,7 +124,15 @@ impl PlaceCommandArgs {
             set_url: root.to_string(),
             index_url: urls.index(),
             find_links_url: urls.find_links(),
-            credentials: UploadCredentials::of(&run, &access, world),
+            credentials: if run.role.is_none() && self.run.is_offline() {
+                world
+                    .console
+                    .note("assumed that this machine has no credentials of its own");
+                UploadCredentials::None
+            } else {
+                UploadCredentials::of(&run, &access, world)
+            },
+            assumed: run.assumed.iter().map(ToString::to_string).collect(),
             region: run.region,
             role: run.role,
         })

@@ -124,6 +124,11 @@ pub struct PublisherSummary {
 
 pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let place = args.place(world)?;
+    for place in [&place].into_iter().chain(&args.baseline) {
+        if let NamedPlace::Bucket(location) = place {
+            args.run.ensure_online(format!("reading `{location}`"))?;
+        }
+    }
     let artifact = args.artifact()?;
     let (set, urls) = args.read(&place, artifact.is_none(), world)?;
     let report = args.report(&place, world)?;

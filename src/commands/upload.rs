@@ -175,10 +175,13 @@ impl UploadArgs {
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
         let group = self.artifact_group.clone().filter(|_| !self.multi_target);
         let root = run.python(&group.unwrap_or_default());
-        let mut place = match (&self.to, &self.output_dir) {
-            (Some(to), _) => self.access.bucket(to, stop)?,
-            (None, Some(directory)) => SetPlace::below(directory, &root.key, stop),
-            (None, None) => self.access.bucket(&root, stop)?,
+        let mut place = if let Some(directory) = &self.output_dir {
+            SetPlace::below(directory, &root.key, stop)
+        } else {
+            let to = self.to.as_ref().unwrap_or(&root);
+            let online = self.run.ensure_online(format!("an upload to `{to}`"));
+            online.hint("pass `--output-dir`, or ask `place --offline` where it would go")?;
+            self.access.bucket(to, stop)?
         };
         place.directory_pages = !self.no_directory_pages;
         Ok(place)

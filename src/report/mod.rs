@@ -4,7 +4,9 @@
 mod document;
 mod markdown;
 pub mod outputs;
+mod places;
 mod tables;
 
 pub use document::{Forecast, PipelineAnswer};
 pub use markdown::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName};
+pub use places::RunPlaces;

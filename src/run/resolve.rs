@@ -103,6 +103,19 @@ fn parse_set<T: FromStr<Err: Into<Error>>>(
 }
 
 impl Run {
+    /// The same run on another platform.
+    #[must_use]
+    pub fn on(&self, platform: Platform) -> Self {
+        let end = format!("-{}", self.platform);
+        let prefix = self.prefix.as_str();
+        let start = prefix.strip_suffix(&end).unwrap_or(prefix);
+        Self {
+            platform,
+            prefix: key(&format!("{start}-{platform}")),
+            ..self.clone()
+        }
+    }
+
     /// The location of a set of Python packages: `{prefix}/python/{group}/`, or `{prefix}/python/`
     /// for a group that is for all families.
     pub fn python(&self, group: &ArtifactGroup) -> Location {

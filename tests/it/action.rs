@@ -4,6 +4,7 @@ mod binary;
 mod inputs;
 mod installs;
 mod lint;
+mod offline;
 mod pin;
 mod place;
 mod places;

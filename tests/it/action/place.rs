@@ -61,7 +61,8 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
       "find-links-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/dist/index.html",
       "region": "us-east-2",
       "role": "arn:aws:iam::692859939525:role/therock-ci",
-      "credentials": "role"
+      "credentials": "role",
+      "assumed": []
     }
     "#);
     let lines = outputs.lines().filter(|line| !line.contains("rocwheel_"));
