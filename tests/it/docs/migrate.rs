@@ -122,7 +122,7 @@ fn a_job_of_therock_works_with_other_names_of_programs() {
     };
     run("targets --amdgpu-families=gfx94X-dcgpu;gfx110X-all --output-mode=device-extras");
     run(
-        "fetch --run-id=42 --run-github-repo=ROCm/TheRock --stage=all --platform=linux --expand-family-to-targets \
+        "fetch --run-id=42 --run-github-repo= --stage=all --platform=linux --expand-family-to-targets \
          --amdgpu-families=gfx942;gfx1100 --output-dir=artifacts",
     );
     run(
