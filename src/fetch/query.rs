@@ -210,8 +210,9 @@ impl<'a> FetchRequest<'a> {
             Ok(told.facts.clone())
         })?;
         for assumption in &resolved.assumed {
-            // Which bucket has the run tells its release type.
-            if !matches!(assumption, Assumption::ReleaseType(..)) {
+            // Which bucket has the run tells its release type, and no bucket is read for a directory.
+            let is_found_out = matches!(assumption, Assumption::ReleaseType(..));
+            if !is_found_out && self.input_dir.is_none() {
                 world.console.note(format!("assumed that {assumption}"));
             }
         }
