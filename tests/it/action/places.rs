@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use rocwheel::run::{Environment, Platform, RunContext, RunReference};
+use rocwheel::run::{Environment, Platform, Repository, RunContext, RunFacts, RunReference};
 use serde_json::{Value, json};
 
 use super::runner::read;
@@ -271,4 +271,57 @@ fn a_run_is_where_upstream_puts_it_or_a_row_says_why_not() {
         "| `pull_request_target` and `workflow_run` events of a fork count as the repository's own |": 168,
     }
     "#);
+}
+
+/// Where another run is, by what GitHub says about it.
+#[test]
+fn another_run_is_where_its_head_and_its_date_say() {
+    const MOVED: &str = "2025-11-11T16:18:48Z";
+    let dates = [
+        None,
+        Some("2025-06-01T00:00:00Z"),
+        Some(MOVED),
+        Some("2025-11-11T16:18:49Z"),
+    ];
+    let mut count = 0;
+    for repository in ["ROCm/TheRock", "ROCm/rocm-libraries", "ROCm/rockrel"] {
+        let heads = [
+            json!({"full_name": repository}),
+            json!({"full_name": repository.to_lowercase()}),
+            json!({"full_name": "stranger/TheRock"}),
+            Value::Null,
+            json!({}),
+        ];
+        for (at, head) in heads.iter().enumerate() {
+            for date in dates {
+                for release_type in [None, Some("nightly"), Some("prerelease")] {
+                    let is_old = date.is_some_and(|date| date <= MOVED);
+                    let is_own = repository == "ROCm/TheRock" && at < 2;
+                    let expected = match (release_type, is_own, is_old) {
+                        (Some(kind), ..) => format!("therock-{kind}-artifacts/7-linux"),
+                        (None, true, false) => "therock-ci-artifacts/7-linux".to_owned(),
+                        (None, true, true) => "therock-artifacts/7-linux".to_owned(),
+                        (None, false, _) => {
+                            let kind = if is_old { "" } else { "ci-" };
+                            let prefix = repository.replace('/', "-");
+                            format!("therock-{kind}artifacts-external/{prefix}/7-linux")
+                        }
+                    };
+                    let context = RunContext {
+                        repository: Some(repository.parse().unwrap()),
+                        release_type: release_type.map(|it| it.parse().unwrap()),
+                        ..RunContext::default()
+                    };
+                    let told = json!({"head_repository": head, "updated_at": date});
+                    let lookup = |repository: &Repository| Ok(RunFacts::read(&told, repository));
+                    let run: RunReference = "7".parse().unwrap();
+                    let run = context.resolve(&run, Platform::Linux, lookup).unwrap();
+                    let place = format!("{}/{}", run.bucket, run.prefix);
+                    assert_eq!(place, expected, "{repository} {release_type:?} {told}");
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(count, 180);
 }
