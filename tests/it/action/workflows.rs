@@ -226,6 +226,9 @@ fn are_built_checked_published_and_described(set: &TestSet) {
     let outputs = run.outputs();
     assert_eq!(outputs["linux-package-index-url"], index);
     assert_eq!(outputs["linux-family-index-urls"], "{}");
+    let page = index.replace("simple/", "dist/index.html");
+    assert_eq!(outputs["linux-package_find_links_url"], page);
+    assert_eq!(outputs["linux-kpack_split"], "true");
     assert_eq!(outputs["linux-version"], "0.0.1.dev0");
     let summaries = run.summaries();
     assert_eq!(summaries.len(), 1);
