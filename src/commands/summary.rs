@@ -41,6 +41,9 @@ pub struct SummaryArgs {
     /// Family of the set among the sets of a run
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
+    /// The set is for all targets and directly in `python/`
+    #[arg(long, alias = "multiarch")]
+    multi_target: bool,
     /// Read the published set from this directory, laid out like the bucket
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -163,8 +166,13 @@ impl SummaryArgs {
             return Err(anyhow!("no package set was named"))
                 .hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
-        let run = self.run.resolve(run, &self.github, world)?;
-        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
+        let run = if self.output_dir.is_some() {
+            self.run.resolve_locally(run, &self.github, world)?
+        } else {
+            self.run.resolve(run, &self.github, world)?
+        };
+        let group = self.artifact_group.clone().filter(|_| !self.multi_target);
+        let root = run.python(&group.unwrap_or_default());
         Ok(match &self.output_dir {
             Some(directory) => NamedPlace::Directory(directory.join(root.key.to_path().as_str())),
             None => NamedPlace::Bucket(root),

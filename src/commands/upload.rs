@@ -123,6 +123,9 @@ impl UploadArgs {
             Some(to) => &self.run.clone().in_bucket(&to.bucket),
             None => &self.run,
         };
+        if self.output_dir.is_some() {
+            return args.resolve_locally(reference, &self.github, world);
+        }
         args.resolve(reference, &self.github, world)
     }
 

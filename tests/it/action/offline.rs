@@ -296,3 +296,40 @@ fn every_place_of_a_run_is_data_too() {
     }
     "#);
 }
+
+#[test]
+fn a_directory_is_written_if_github_does_not_answer() {
+    let out = tempfile::tempdir().unwrap();
+    let place = out.path().to_str().unwrap();
+    let packages = published::sample().root().join("packages");
+    let packages = packages.to_str().unwrap();
+    let said = |line: &str| {
+        let output = Command::new(ROCWHEEL)
+            .env_clear()
+            .env("GITHUB_API_URL", "https://rocwheel-test.invalid")
+            .args(line.split_whitespace())
+            .args(["--platform", "linux", "--run-id", "8"])
+            .output()
+            .unwrap();
+        Outcome::of(output)
+    };
+    let upload = format!("upload --packages-dir {packages} --multi-target --no-check");
+    for line in [
+        format!("{upload} --output-dir {place}"),
+        format!("summary --output-dir {place}"),
+        format!("pipeline --sample --dry-run --output-dir {place}"),
+    ] {
+        let outcome = said(&line);
+        assert_eq!(outcome.code, 0, "{line} {}", outcome.stderr);
+        let note = "note: assumed that run 8 did not build the code of a fork: failed to look up";
+        assert!(outcome.stderr.contains(note), "{}", outcome.stderr);
+    }
+    assert!(out.path().join("8-linux/python/simple").is_dir());
+    // A bucket is not written on an assumption.
+    let outcome = said(&upload);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    let empty = said(&format!(
+        "upload --packages-dir {packages} --artifact-group= --output-dir {place}"
+    ));
+    assert_eq!(empty.code, 2, "{}", empty.stderr);
+}
