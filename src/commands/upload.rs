@@ -92,6 +92,10 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     if !args.no_check {
         set.ensure_as_described(false)?;
     }
+    let targets = &set.document.identity.targets;
+    if let Some(mismatch) = args.group().and_then(|group| group.mismatch(targets)) {
+        world.console.warn(mismatch);
+    }
     let identity = args.identity(&set.document.identity, &run)?;
     let options = UploadOptions {
         is_part: args.part,
@@ -175,9 +179,13 @@ impl UploadArgs {
         Ok(identity.or_of(run))
     }
 
+    /// The group that names the directory of the set.
+    fn group(&self) -> Option<&ArtifactGroup> {
+        self.artifact_group.as_ref().filter(|_| !self.multi_target)
+    }
+
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
-        let group = self.artifact_group.clone().filter(|_| !self.multi_target);
-        let root = run.python(&group.unwrap_or_default());
+        let root = run.python(&self.group().cloned().unwrap_or_default());
         let mut place = if let Some(directory) = &self.output_dir {
             SetPlace::below(directory, &root.key, stop)
         } else {

@@ -206,6 +206,31 @@ fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
     assert_eq!(tree(&bench.root.join("out")), there);
 }
 
+#[test]
+fn a_set_for_other_targets_than_its_group_is_warned_of() {
+    let bench = built();
+    let add = bench.root.join("built/dist");
+    wheel(&add, "rocm-sdk-device-gfx942", VERSION, "");
+    let warned = |group: &[&str]| {
+        let said = upload(&bench, &[group, &["--dry-run"]].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let warning = said.stderr.lines().find(|line| line.starts_with("warning"));
+        warning.map(str::to_owned)
+    };
+    assert_eq!(
+        warned(&["--artifact-group", "gfx120X-all"]).as_deref(),
+        Some(
+            "warning: the artifact group `gfx120X-all` is for gfx1200, gfx1201, \
+             but the set is for gfx942"
+        )
+    );
+    assert_eq!(warned(&["--artifact-group", "gfx94X-dcgpu"]), None);
+    assert_eq!(
+        warned(&["--artifact-group", "gfx120X-all", "--multi-target"]),
+        None
+    );
+}
+
 /// A job that sets the layout of its uploads may index what `build` wrote before.
 #[test]
 fn the_layout_of_uploads_is_not_that_of_an_index() {
