@@ -101,13 +101,13 @@ fn what_a_release_type_lacks_is_named() {
 
     hint: pass `--rc`
 
-    error: the number of a prerelease for something else: release type `nightly`
+    error: `--rc` does not go with release type `nightly`
 
-    hint: pass `--rc` with `--release-type prerelease` only
+    hint: leave out `--rc`, or pass `--release-type prerelease`
 
-    error: the number of a prerelease for something else: suffix `.dev0`
+    error: `--rc` does not go with suffix `.dev0`
 
-    hint: pass `--rc` with `--release-type prerelease` only
+    hint: leave out `--rc`, or pass `--release-type prerelease`
     ");
 }
 
