@@ -128,7 +128,8 @@ pub struct SetFile {
     /// The reason why the file is yanked, which may be empty. `None` if it is not yanked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub yanked: Option<String>,
-    /// What spares the next `index` from reading the file. `upload` does not publish it.
+    /// What spares the next `index` or `upload` from reading the file. `upload` writes it only of
+    /// files that were there before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remembered: Option<Remembered>,
     // The other facts are in the pages of the index, and not in `set.json`.
@@ -421,10 +422,15 @@ as_text!(GitSha, Version, Scope, DistName);
 /// The suffix of a sidecar: `x.whl.metadata` belongs to `x.whl`.
 pub const SIDECAR: &str = ".metadata";
 
-/// Whether a project is one of the packages of `packages.toml`. A place may also hold packages of
-/// others, such as torch, and an index their dependencies.
+/// The beginning of most names in `packages.toml`, and of no package of another project.
+const SDK: &str = "rocm-sdk-";
+
+/// Whether a project is one of the packages of `packages.toml`, or one of the SDK that another policy
+/// or a later build of TheRock adds. A place may also hold packages of others, such as torch, and an
+/// index their dependencies.
 pub fn is_ours(project: &DistName) -> bool {
-    CATALOG.has_dist(project.normalized())
+    let name = project.normalized();
+    name.starts_with(SDK) || CATALOG.has_dist(name)
 }
 
 /// `7 packages and 3 of others`
