@@ -172,31 +172,7 @@ impl RunArgs {
     /// place depends on it. It does so also for outputs in a local directory, so that all commands
     /// find them under the same key.
     pub fn resolve(&self, run: &RunReference, github: &GitHubArgs, world: &World) -> Result<Run> {
-        self.resolve_in(&self.context()?, run, github, world)
-    }
-
-    /// The same for outputs in a local directory: if GitHub does not answer, it only says what it
-    /// assumes.
-    pub fn resolve_locally(
-        &self,
-        run: &RunReference,
-        github: &GitHubArgs,
-        world: &World,
-    ) -> Result<Run> {
-        let context = RunContext {
-            is_local: true,
-            ..self.context()?
-        };
-        self.resolve_in(&context, run, github, world)
-    }
-
-    fn resolve_in(
-        &self,
-        context: &RunContext,
-        run: &RunReference,
-        github: &GitHubArgs,
-        world: &World,
-    ) -> Result<Run> {
+        let context = self.context()?;
         let resolved = context.resolve(run, self.platform(), |repository| {
             let settings = github.settings(run.server.as_deref())?;
             let announce = |text: &str| world.console.note(text);
@@ -256,7 +232,6 @@ impl RunArgs {
             // only users set that variable.
             bucket: self.args.bucket.clone(),
             is_offline: self.args.offline,
-            is_local: false,
             repository: repository.filter(|_| self.is_flag("repository")),
             release_type: release_type.filter(|_| self.is_flag("release_type")),
             environment: Environment::parse(variable, payload.as_deref())?,

@@ -348,7 +348,7 @@ impl ChoiceArgs {
     pub fn named_run(&self, world: &World) -> Result<Run> {
         let local = RunId::local().into();
         let run = self.run.run().unwrap_or(&local);
-        self.run.resolve_locally(run, &self.github, world)
+        self.run.resolve(run, &self.github, world)
     }
 
     /// The release type of the run, if it was given.

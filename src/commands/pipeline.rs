@@ -27,7 +27,10 @@ use crate::{
     },
     report::{Forecast, PipelineAnswer, RunPlaces},
     run::{Buckets, Run},
-    set::{Layout, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
+    set::{
+        Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload, SetPlace,
+        UploadOptions,
+    },
 };
 
 /// Run every step from artifacts to packages that pip and uv can install
@@ -123,7 +126,7 @@ impl PipelineArgs {
             return Err(anyhow!("no finished packages in `{}`", packages.display()))
                 .hint("run the same command without `--resume`");
         }
-        let set = LocalSet::read(&packages, world)?;
+        let set = LocalSet::read(&packages, PackageDirectories::Built, world)?;
         set.ensure_as_described(true)?;
         let (count, packages) = (
             many(set.document.files.len(), "package"),

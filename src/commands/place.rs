@@ -32,9 +32,6 @@ pub struct PlaceCommandArgs {
     /// Family of the set (default: all targets)
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
-    /// The set is for all targets and goes directly into `python/`
-    #[arg(long, alias = "multiarch")]
-    multi_target: bool,
     /// Print every place that is read and written for the run, on both platforms and for all groups
     #[arg(long, env = "ROCWHEEL_ALL_PLACES", conflicts_with = "artifact_group")]
     all: bool,
@@ -117,8 +114,7 @@ impl PlaceCommandArgs {
 
     fn answer(&self, world: &World) -> Result<PlaceReport> {
         let run = self.run.resolve(self.run.run()?, &self.github, world)?;
-        let group = self.artifact_group.clone().filter(|_| !self.multi_target);
-        let root = run.python(&group.unwrap_or_default());
+        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         let access = self.access.access(run.region.as_deref())?;
         let urls: Urls = access.url(&root.directory()).parse()?;
         let urls = urls.in_layout(self.layout);

@@ -19,7 +19,7 @@ use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
-    set::{Layout, LocalSet, NamedPlace, Places, SetJson, Urls},
+    set::{Layout, LocalSet, NamedPlace, PackageDirectories, Places, SetJson, Urls},
 };
 
 /// Summarize a package set and how to install it
@@ -41,9 +41,6 @@ pub struct SummaryArgs {
     /// Family of the set among the sets of a run
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
-    /// The set is for all targets and directly in `python/`
-    #[arg(long, alias = "multiarch")]
-    multi_target: bool,
     /// Read the published set from this directory, laid out like the bucket
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
@@ -166,13 +163,8 @@ impl SummaryArgs {
             return Err(anyhow!("no package set was named"))
                 .hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
-        let run = if self.output_dir.is_some() {
-            self.run.resolve_locally(run, &self.github, world)?
-        } else {
-            self.run.resolve(run, &self.github, world)?
-        };
-        let group = self.artifact_group.clone().filter(|_| !self.multi_target);
-        let root = run.python(&group.unwrap_or_default());
+        let run = self.run.resolve(run, &self.github, world)?;
+        let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         Ok(match &self.output_dir {
             Some(directory) => NamedPlace::Directory(directory.join(root.key.to_path().as_str())),
             None => NamedPlace::Bucket(root),
@@ -217,7 +209,13 @@ impl SummaryArgs {
                 Ok((place.set_json()?, Some(urls)))
             }
             NamedPlace::Directory(directory) => {
-                let local = LocalSet::read(directory, world)?;
+                // An index lists what other programs publish beside `dist/` too.
+                let directories = if directory.join("simple").is_dir() {
+                    PackageDirectories::All
+                } else {
+                    PackageDirectories::Built
+                };
+                let local = LocalSet::read(directory, directories, world)?;
                 let urls = match given {
                     None if is_published => Some(urls_of_indexed(&local)?),
                     given => given,
@@ -405,7 +403,7 @@ pub fn local_document(path: &Path, world: &World) -> Result<SetJson> {
         path.to_owned()
     };
     if path.is_dir() && !file.exists() {
-        return Ok(LocalSet::read(path, world)?.document);
+        return Ok(LocalSet::read(path, PackageDirectories::Built, world)?.document);
     }
     let reading = || format!("failed to read `{}`", file.display());
     SetJson::parse(&fs::read_to_string(&file)?).with_context(reading)

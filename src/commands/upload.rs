@@ -15,7 +15,10 @@ use crate::{
     error::{Hint as _, Result, Stop, anyhow},
     location::Location,
     run::{ArtifactGroup, Run, RunId},
-    set::{Identity, Layout, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
+    set::{
+        Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload, SetPlace,
+        UploadOptions,
+    },
 };
 
 /// Publish a package set and its index to the place of its run
@@ -88,13 +91,9 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let run = args.resolve(world)?;
     let destination = args.destination(&run, &world.stop)?;
     let report = args.check(world)?;
-    let set = LocalSet::read(&args.packages_dir, world)?;
+    let set = LocalSet::read(&args.packages_dir, PackageDirectories::Built, world)?;
     if !args.no_check {
         set.ensure_as_described(false)?;
-    }
-    let targets = &set.document.identity.targets;
-    if let Some(mismatch) = args.group().and_then(|group| group.mismatch(targets)) {
-        world.console.warn(mismatch);
     }
     let identity = args.identity(&set.document.identity, &run)?;
     let options = UploadOptions {
@@ -127,9 +126,6 @@ impl UploadArgs {
             Some(to) => &self.run.clone().in_bucket(&to.bucket),
             None => &self.run,
         };
-        if self.output_dir.is_some() {
-            return args.resolve_locally(reference, &self.github, world);
-        }
         args.resolve(reference, &self.github, world)
     }
 
@@ -144,7 +140,11 @@ impl UploadArgs {
         let verdict = policy.verdict(&report);
         if verdict.is_err() && !self.part && !self.dry_run {
             // A set can be so broken that nothing more is known of it than its findings.
-            if let Ok(set) = LocalSet::read(&self.packages_dir, &world.quiet()) {
+            if let Ok(set) = LocalSet::read(
+                &self.packages_dir,
+                PackageDirectories::Built,
+                &world.quiet(),
+            ) {
                 self.summary.refuse(&set.document, &report, world)?;
             }
         }
@@ -179,13 +179,9 @@ impl UploadArgs {
         Ok(identity.or_of(run))
     }
 
-    /// The group that names the directory of the set.
-    fn group(&self) -> Option<&ArtifactGroup> {
-        self.artifact_group.as_ref().filter(|_| !self.multi_target)
-    }
-
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
-        let root = run.python(&self.group().cloned().unwrap_or_default());
+        let group = self.artifact_group.clone().filter(|_| !self.multi_target);
+        let root = run.python(&group.unwrap_or_default());
         let mut place = if let Some(directory) = &self.output_dir {
             SetPlace::below(directory, &root.key, stop)
         } else {

@@ -13,7 +13,7 @@ use itertools::Itertools as _;
 
 use super::{
     run_artifacts::{LazyGitHub, RunArtifacts},
-    search::{Candidate, RunFilter, Search, announce},
+    search::{Candidate, RunFilter, Search, announce, none_of},
     select::Wish,
     source::{ArchiveSource, Inventory, StoreSource},
 };
@@ -107,6 +107,7 @@ impl<'a> FetchRequest<'a> {
         }
         let (mut newest, mut passed) = (None, Vec::new());
         let (candidates, what) = self.candidates(world)?;
+        let are_several = candidates.len() > 1;
         for mut candidate in candidates {
             let (run, mut sources) = self.open(&mut candidate, world)?;
             // `Exit::No` means that this run lacks what is wanted, so the next candidate may have
@@ -129,12 +130,10 @@ impl<'a> FetchRequest<'a> {
             }
         }
         let (run, mut candidate, mut sources, error) = newest.context("no run may be meant")?;
-        match &self.search {
-            Some(search) if self.wait.is_none() => {
-                return Err(search.none_of(&passed, &what, &candidate, &error));
-            }
-            _ if passed.len() > 1 => announce(&passed, world),
-            _ => {}
+        if are_several && self.wait.is_none() {
+            return Err(none_of(self.search.as_ref(), &passed, &what, &candidate));
+        } else if are_several {
+            announce(&passed, world);
         }
         let attempt = |candidate: &Candidate| self.attempt(candidate, &mut sources, choose);
         let (source, choice) = self.wait_for(&run, &mut candidate, error, world, attempt)?;

@@ -4,7 +4,7 @@ use itertools::Itertools as _;
 
 use crate::{
     console::World,
-    error::{Error, Hint as _, No, Result, hinted, hints, message},
+    error::{Error, Hint as _, No, Result, hinted, message},
     github::{GitHub, RunState, Workflow, WorkflowRun},
     run::{Repository, RunReference},
 };
@@ -145,41 +145,36 @@ impl Search {
             Self::Commit(_) | Self::Pull(_) => "look at `--workflow` and `--platform`",
         }
     }
+}
 
-    /// The error if no run has what is wanted. `passed` is a line for each, `what` says what they
-    /// are the runs of, and `error` is why the newest was not taken.
-    pub(super) fn none_of(
-        &self,
-        passed: &[String],
-        what: &str,
-        newest: &Candidate,
-        error: &Error,
-    ) -> Error {
-        let lines = passed.iter().take(MOST_LINES).join("\n  ");
-        let count = passed.len();
-        let more = match count.saturating_sub(MOST_LINES) {
-            0 => String::new(),
-            more => format!("\n  and {more} more"),
-        };
-        let (none, own) = match count {
-            // Of several runs, each may have another hint.
-            1 => (format!("the newest run {what} lacks"), hints(error)),
-            _ => (
-                format!("none of the {count} newest runs {what} has"),
-                Vec::new(),
-            ),
-        };
-        let text = format!("{none} what is wanted\n  {lines}{more}");
-        let hints = own.into_iter().rev().chain([self.hint().to_owned()]);
-        let error = hints.fold(Error::new(No(text)), hinted);
-        match newest.told.as_ref().map(|told| &told.state) {
-            Some(RunState::Running(status)) => {
-                let id = &newest.run.id;
-                let hint = format!("run {id} is `{status}`: pass `--wait 2h` to wait for it");
-                hinted(error, hint)
-            }
-            _ => error,
+/// The error for a search in which no run has what is wanted. `passed` is a line for each, and `what`
+/// says what they are the runs of.
+pub(super) fn none_of(
+    search: Option<&Search>,
+    passed: &[String],
+    what: &str,
+    newest: &Candidate,
+) -> Error {
+    let lines = passed.iter().take(MOST_LINES).join("\n  ");
+    let count = passed.len();
+    let more = match count.saturating_sub(MOST_LINES) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    };
+    let text =
+        format!("none of the {count} newest runs {what} has what is wanted\n  {lines}{more}");
+    let error = Error::new(No(text));
+    let error = match search {
+        Some(search) => hinted(error, search.hint()),
+        None => error,
+    };
+    match newest.told.as_ref().map(|told| &told.state) {
+        Some(RunState::Running(status)) => {
+            let id = &newest.run.id;
+            let hint = format!("run {id} is `{status}`: pass `--wait 2h` to wait for it");
+            hinted(error, hint)
         }
+        _ => error,
     }
 }
 

@@ -31,16 +31,7 @@ pub(super) fn find(
         Some(said) => format!("`{key}` in `{path}` is `{said}`"),
     };
     let file = BaseVersion::FILE;
-    let (flags, of) = match kind {
-        ReleaseType::Nightly | ReleaseType::NightlyBkc => (
-            " --date YYYYMMDD",
-            ", for the day of the artifacts and not today's",
-        ),
-        ReleaseType::Prerelease => (" --rc N", ""),
-        _ => ("", ""),
-    };
-    let line = format!("rocwheel version --release-type {kind}{flags}");
-    let hint = format!("pass `--version`: `{line}` computes one{of}");
+    let hint = format!("pass `--version`: `rocwheel version --release-type {kind}` computes one");
     let text = manifest.base_version.as_deref();
     let base = text
         .with_context(|| {
@@ -130,14 +121,14 @@ mod tests {
         error: no version in the artifacts: `share/therock/therock_manifest.json` has no `rocm_package_version`, and `.info/version` is `7.13.0`
           caused by: versions of the release type `nightly` have a day
 
-        hint: pass `--version`: `rocwheel version --release-type nightly --date YYYYMMDD` computes one, for the day of the artifacts and not today's
+        hint: pass `--version`: `rocwheel version --release-type nightly` computes one
 
         hint: or pass the release type of the artifacts as `--release-type`
 
         error: no version in the artifacts: `rocm_package_version` in `share/therock/therock_manifest.json` is `git`, and `.info/version` is `7.13.0`
           caused by: versions of the release type `prerelease` have a number
 
-        hint: pass `--version`: `rocwheel version --release-type prerelease --rc N` computes one
+        hint: pass `--version`: `rocwheel version --release-type prerelease` computes one
 
         hint: or pass the release type of the artifacts as `--release-type`
         "#);

@@ -2,12 +2,10 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
-use itertools::Itertools as _;
-
 use super::is_segment;
 use crate::{
     error::{Error, Result, ensure},
-    target::{Scope, Target, TargetTable},
+    target::{Scope, TargetTable},
 };
 
 /// Names of files and directories in the directory of a package set. No group may have such a name.
@@ -71,27 +69,6 @@ impl ArtifactGroup {
         scopes.extend(self.0.parse::<Scope>().ok());
         scopes
     }
-
-    /// What is wrong if a set for these scopes gets the directory of this group: they share no
-    /// target. `None` if no target of either is known.
-    pub fn mismatch(&self, set: &[Scope]) -> Option<String> {
-        let (own, other) = (known_targets(&self.scopes()), known_targets(set));
-        let is_known = !own.is_empty() && !other.is_empty();
-        (is_known && own.is_disjoint(&other)).then(|| {
-            let (own, other) = (own.iter().join(", "), other.iter().join(", "));
-            format!("the artifact group `{self}` is for {own}, but the set is for {other}")
-        })
-    }
-}
-
-/// The targets of some scopes, without features.
-fn known_targets<'a>(scopes: impl IntoIterator<Item = &'a Scope>) -> BTreeSet<Target> {
-    let targets = scopes.into_iter().flat_map(|scope| match scope {
-        Scope::Generic => Vec::new(),
-        Scope::Target(target) => vec![target.base()],
-        Scope::Family(family) => TargetTable::builtin().targets(family).cloned().collect(),
-    });
-    targets.collect()
 }
 
 /// The scopes of the longest prefix of a name that is a family or a target: of `gfx950-dcgpu` in
@@ -159,35 +136,6 @@ mod tests {
             assert_eq!(text.parse::<ArtifactGroup>().unwrap().to_string(), text);
         }
         assert_eq!(ArtifactGroup::default().as_str(), "");
-    }
-
-    #[test]
-    fn a_set_for_other_targets_than_the_group_is_a_mismatch() {
-        let of = |group: &str, set: &[&str]| {
-            let set: Vec<Scope> = set.iter().map(|text| text.parse().unwrap()).collect();
-            let group: ArtifactGroup = group.parse().unwrap();
-            group.mismatch(&set)
-        };
-        for (group, set) in [
-            ("gfx94X-dcgpu", &["gfx1100", "gfx942:xnack+"][..]),
-            ("gfx94X-dcgpu", &["gfx94X-all"]),
-            ("gfx942", &["gfx942"]),
-            ("multi-arch-release", &["gfx942"]),
-            ("", &["gfx942"]),
-            ("generic", &["gfx942"]),
-            ("gfx94X-dcgpu", &[]),
-            ("gfx94X-dcgpu", &["generic", "gfx99X-all"]),
-        ] {
-            assert_eq!(of(group, set), None, "{group} {set:?}");
-        }
-        let mismatches = [
-            of("gfx120X-all", &["gfx1100", "gfx942"]),
-            of("gfx94X-dcgpu-asan", &["gfx950-dcgpu"]),
-        ];
-        insta::assert_snapshot!(mismatches.map(Option::unwrap).join("\n"), @"
-        the artifact group `gfx120X-all` is for gfx1200, gfx1201, but the set is for gfx1100, gfx942
-        the artifact group `gfx94X-dcgpu-asan` is for gfx942, but the set is for gfx950
-        ");
     }
 
     #[test]

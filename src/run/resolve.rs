@@ -58,10 +58,9 @@ pub struct OtherPlace {
 pub enum Assumption {
     #[display("run {_0} has release type `{_1}`; pass `--release-type` if it has another")]
     ReleaseType(RunId, ReleaseType),
+    #[display("run {_0} did not build the code of a fork")]
+    OwnCode(RunId),
     /// With the reason why GitHub did not say so, if it was asked.
-    #[display("run {_0} did not build the code of a fork{_1}")]
-    OwnCode(RunId, String),
-    /// With the same reason, if it is the first assumption.
     #[display("run {_0} is from after {_1}{_2}")]
     AfterMove(RunId, String, String),
 }
@@ -75,9 +74,6 @@ pub struct RunContext {
     pub bucket: Option<Bucket>,
     /// Whether GitHub must not be asked.
     pub is_offline: bool,
-    /// Whether a place that nobody could tell is only assumed, as nothing in a bucket depends on
-    /// it.
-    pub is_local: bool,
     pub environment: Environment,
 }
 
@@ -215,7 +211,7 @@ impl RunContext {
     }
 
     /// What GitHub reports about another run. In the home repository, its place depends on whose
-    /// code it built, so no answer is an error unless the place is in a local directory. In other repositories only the place of old runs
+    /// code it built, so no answer is an error. In other repositories only the place of old runs
     /// depends on it.
     fn facts(
         &self,
@@ -226,21 +222,18 @@ impl RunContext {
     ) -> Result<RunFacts> {
         let buckets = Buckets::builtin();
         let is_home = repository == buckets.home();
-        let mut why = if self.is_offline {
+        let why = if self.is_offline {
             String::new()
         } else {
             match lookup(repository) {
-                Err(error)
-                    if (!is_home || self.is_local) && Exit::of(&error) != Exit::Interrupted =>
-                {
+                Err(error) if !is_home && Exit::of(&error) != Exit::Interrupted => {
                     format!(": {}", one_line(&error))
                 }
                 told => return told,
             }
         };
         if is_home {
-            let why = std::mem::take(&mut why);
-            assumed.push(Assumption::OwnCode(run.id.clone(), why));
+            assumed.push(Assumption::OwnCode(run.id.clone()));
         }
         let until = buckets.legacy.until.clone();
         assumed.push(Assumption::AfterMove(run.id.clone(), until, why));

@@ -14,7 +14,7 @@ use itertools::Itertools as _;
 
 use super::{
     place::{Address, PlaceKind, SetPlace, found},
-    set_json::{Layout, PART, PackageDirectories, SetStamp, is_of_others, is_package, is_wheel},
+    set_json::{Layout, PART, PackageDirectories, SetStamp, is_package, is_wheel},
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Result, anyhow},
@@ -69,18 +69,17 @@ impl SetPlace {
         Ok(found.collect())
     }
 
-    /// The packages of other projects among listed objects, in any layout. One that is there twice
-    /// is the one in `layout`.
-    pub(super) fn others(
+    /// The packages among listed objects, in any layout. One that is there twice is the one in
+    /// `layout`.
+    pub(super) fn listed_packages(
         &self,
         layout: Layout,
         objects: &HashMap<String, Object>,
     ) -> Vec<ListedPackage> {
         let groups = groups(objects.keys());
-        let found = objects.iter().filter_map(|(path, object)| {
-            let file = self.listed(Layout::of(path).0, &groups, path, object)?;
-            is_of_others(&file.name).then_some(file)
-        });
+        let found = objects
+            .iter()
+            .filter_map(|(path, object)| self.listed(Layout::of(path).0, &groups, path, object));
         let is_second = |file: &ListedPackage| Layout::of(&file.path).0 != layout;
         let found = found.sorted_by_key(|file| (is_second(file), file.path.clone()));
         let found = found.unique_by(|file| Layout::of(&file.path).1.to_owned());

@@ -67,6 +67,27 @@ pub(super) fn is_directory_list(page: &str) -> bool {
     !links.is_empty() && links.iter().all(is_beside)
 }
 
+/// Whether the key of a page that ends in `/`, which installers request, has contents, and how it
+/// differs from the file of the page. S3 has both as objects of their own, so one of them can be
+/// damaged alone. `None` if the comparison says nothing about the set.
+pub(super) fn compared(
+    file: &str,
+    text: Option<&str>,
+    named: Option<&str>,
+    is_web: bool,
+) -> Option<(bool, Option<&'static str>)> {
+    match (text, named?) {
+        // Some web servers serve files only.
+        (None, _) if is_web => None,
+        (None, _) => Some((false, Some("it is missing, unlike the file of the page"))),
+        (Some(text), named) if text == named => Some((true, None)),
+        (Some(""), _) => Some((false, Some("it is empty, unlike the file of the page"))),
+        // Others list the files of a directory, as HTML.
+        (Some(text), _) if is_web && text.starts_with('<') != file.ends_with("html") => None,
+        (Some(_), _) => Some((true, Some("it differs from the file of the page"))),
+    }
+}
+
 /// The files of a project page in JSON (PEP 691).
 pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
     let link = |file: Value| -> Option<PageLink> {

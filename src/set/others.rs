@@ -6,15 +6,18 @@ use std::collections::{BTreeMap, HashSet};
 use super::{
     items::{Before, Item, REQUESTS},
     read::{KnownFacts, Reading},
-    set_json::{Layout, SIDECAR, SetFile, SetJson, is_package},
+    set_json::{Identity, Layout, SIDECAR, SetFile, SetJson, is_of_others, is_package},
 };
 use crate::{console::World, error::Result};
 
-/// The packages of other projects at the destination of an upload. Jobs that build on ROCm add
-/// theirs to the place of its packages, and the index of a new upload lists them too.
+/// The packages at the destination of an upload that stay. Jobs that build on ROCm add theirs to the
+/// place of its packages. The index of a new set lists the packages of other projects too, and that
+/// of an upload of such packages also the set.
 #[derive(Debug, Default)]
 pub(super) struct Others {
     pub(super) files: Vec<SetFile>,
+    /// What `set.json` says of the set that stays.
+    pub(super) identity: Option<Identity>,
     /// The METADATA of wheels, by the paths of their sidecars.
     pub(super) metadata: BTreeMap<String, Vec<u8>>,
 }
@@ -23,31 +26,43 @@ impl Others {
     /// Reads those that are listed in `before`, in any layout. One that the set has too, by its
     /// name, is left to the upload.
     pub(super) fn read(
-        before: &Before<'_>,
+        before: &mut Before<'_>,
         set: &SetJson,
         layout: Layout,
         world: &World,
     ) -> Result<Self> {
         let place = before.place;
-        let mut listed = place.others(layout, &before.objects);
+        // A `set.json` that cannot be read spares no reading, and the upload replaces it.
+        let known = &KnownFacts::read(place).unwrap_or_default();
+        let is_set = set.others() < set.files.len();
+        if !is_set {
+            for family in known.families() {
+                before.add(family.as_str())?;
+            }
+        }
+        let mut listed = place.listed_packages(layout, &before.objects);
         let own: HashSet<&str> = set.files.iter().map(SetFile::name).collect();
-        listed.retain(|file| !own.contains(file.name.trim_end_matches(SIDECAR)));
+        listed.retain(|file| {
+            let is_kept = !is_set || is_of_others(&file.name);
+            is_kept && !own.contains(file.name.trim_end_matches(SIDECAR))
+        });
         if listed.is_empty() {
             return Ok(Self::default());
         }
         let reading = Reading {
             place,
             layouts: vec![layout],
-            // A `set.json` that cannot be read spares no reading, and the upload replaces it.
-            known: &KnownFacts::read(place).unwrap_or_default(),
+            known,
             at_once: REQUESTS,
             world,
             progress: &world.console.progress("Reading", place, None),
             is_index: true,
         };
         let read = reading.others(listed)?;
+        let identity = Some(known.identity.clone());
         Ok(Self {
             files: read.files,
+            identity: identity.filter(|it| !is_set && *it != Identity::default()),
             metadata: read.metadata.into_iter().collect(),
         })
     }

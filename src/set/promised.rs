@@ -15,7 +15,8 @@ use super::{
     place::{Address, PlaceKind, SetPlace},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::{
-        Layout, PackageDirectories, SIDECAR, SetJson, identity, is_ours, is_package, is_wheel,
+        Layout, PackageDirectories, SIDECAR, SetJson, identity, is_of_others, is_ours, is_package,
+        is_wheel,
     },
 };
 use crate::{
@@ -234,17 +235,39 @@ impl PageReader<'_> {
         if self.place.kind == PlaceKind::Web {
             return Ok(());
         }
+        let mut unlisted = BTreeSet::new();
         for below in ["dist/", ""] {
             for (path, _) in self.place.list(below, Depth::Children)? {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 let is_named =
                     self.addresses.contains_key(name) || self.facts.foreign.contains(name);
                 if is_package(name) && !is_named {
-                    self.facts.unlisted.insert(name.to_owned());
+                    unlisted.insert(name.to_owned());
                 }
             }
         }
+        let linked = self.linked_by_others(&unlisted)?;
+        let is_linked = |name: &String| linked.contains(name) && is_of_others(name);
+        let (foreign, unlisted) = unlisted.into_iter().partition(is_linked);
+        self.facts.foreign.extend::<BTreeSet<String>>(foreign);
+        self.facts.unlisted = unlisted;
         Ok(())
+    }
+
+    /// The files to which the pages of other projects lead, of those that these files are of.
+    fn linked_by_others(&self, files: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+        let projects = files.iter().filter_map(|file| Some(identity(file)?.0));
+        let projects = projects.filter(|project| !is_ours(project));
+        let pages = projects.map(|it| format!("simple/{}/index.html", it.normalized()));
+        let pages: BTreeSet<String> = pages.collect();
+        let mut linked = BTreeSet::new();
+        for page in pages.iter().map(|page| self.place.path(page)) {
+            let text = self.place.text(&page)?.unwrap_or_default();
+            let links = links::html_links(&text).into_iter();
+            let addresses = links.filter_map(|link| links::resolve(&page, &link.href).ok());
+            linked.extend(addresses.map(|address| self.name_of(&address)));
+        }
+        Ok(linked)
     }
 
     /// The families that have a directory of packages.
@@ -441,7 +464,7 @@ impl PageReader<'_> {
             return Ok((text, named));
         }
         let is_web = self.place.kind == PlaceKind::Web;
-        if let Some((has, why)) = compared(file, text.as_deref(), named.as_deref(), is_web) {
+        if let Some((has, why)) = links::compared(file, text.as_deref(), named.as_deref(), is_web) {
             self.has_keys |= has;
             let torn = why.map(|why| (self.place.shown(path), why.to_owned()));
             self.torn.extend(torn);
@@ -462,26 +485,5 @@ impl PageReader<'_> {
             Some(family) => format!("{family}/{name}"),
             None => name.to_owned(),
         }
-    }
-}
-
-/// Whether the key of a page that ends in `/`, which installers request, has contents, and how it
-/// differs from the file of the page. S3 has both as objects of their own, so one of them can be
-/// damaged alone. `None` if the comparison says nothing about the set.
-fn compared(
-    file: &str,
-    text: Option<&str>,
-    named: Option<&str>,
-    is_web: bool,
-) -> Option<(bool, Option<&'static str>)> {
-    match (text, named?) {
-        // Some web servers serve files only.
-        (None, _) if is_web => None,
-        (None, _) => Some((false, Some("it is missing, unlike the file of the page"))),
-        (Some(text), named) if text == named => Some((true, None)),
-        (Some(""), _) => Some((false, Some("it is empty, unlike the file of the page"))),
-        // Others list the files of a directory, as HTML.
-        (Some(text), _) if is_web && text.starts_with('<') != file.ends_with("html") => None,
-        (Some(_), _) => Some((true, Some("it differs from the file of the page"))),
     }
 }

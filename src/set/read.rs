@@ -229,7 +229,7 @@ impl Reading<'_> {
         Ok(kept)
     }
 
-    /// Reads packages of other projects.
+    /// Reads some packages.
     pub(super) fn others(&self, listed: Vec<ListedPackage>) -> Result<ReadFiles> {
         self.read(&tasks(listed).0)
     }

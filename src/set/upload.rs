@@ -47,11 +47,11 @@ pub struct LocalSet {
 }
 
 impl LocalSet {
-    /// Reads and hashes every package: in `dist/` if it exists, otherwise in `root`.
-    pub fn read(root: &Path, world: &World) -> Result<Self> {
+    /// Reads and hashes every package in some directories of `root`.
+    pub fn read(root: &Path, directories: PackageDirectories, world: &World) -> Result<Self> {
         let place = SetPlace::directory(root, &world.stop);
         let known = KnownFacts::read(&place)?;
-        Self::read_known(root, &place, known, world)
+        Self::read_known(root, &place, known, directories, world)
     }
 
     /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
@@ -88,17 +88,23 @@ impl LocalSet {
             ..KnownFacts::default()
         };
         let place = SetPlace::directory(dest, &world.stop);
-        let set = Self::read_known(dest, &place, known, world)
+        let set = Self::read_known(dest, &place, known, PackageDirectories::Built, world)
             .context("failed to read the finished set")?;
         // No times in it, so that the same set gives the same bytes.
         atomic::write(&page, set.document.pretty())?;
         Ok(set)
     }
 
-    fn read_known(root: &Path, place: &SetPlace, known: KnownFacts, world: &World) -> Result<Self> {
+    fn read_known(
+        root: &Path,
+        place: &SetPlace,
+        known: KnownFacts,
+        directories: PackageDirectories,
+        world: &World,
+    ) -> Result<Self> {
         let reading = Reading {
             place,
-            layouts: place.layouts(PackageDirectories::Built)?,
+            layouts: place.layouts(directories)?,
             known: &known,
             at_once: World::jobs(),
             world,
@@ -377,7 +383,7 @@ impl fmt::Display for PlannedUpload {
     }
 }
 
-/// The objects of the destination, and its packages of others. Without permission to list them, a
+/// The objects of the destination, and its packages that stay. Without permission to list them, a
 /// dry run takes the destination as empty.
 fn look<'a>(
     destination: &'a SetPlace,
@@ -394,7 +400,7 @@ fn look<'a>(
         let others = if options.is_part {
             Others::default()
         } else {
-            Others::read(&before, set, options.layout, world)?
+            Others::read(&mut before, set, options.layout, world)?
         };
         Ok((Some(before), others))
     };
@@ -410,11 +416,11 @@ fn look<'a>(
     }
 }
 
-/// The objects of a set: its packages, their sidecars, and all pages, which list the packages of
-/// others at the destination too. Also returns the set with those.
+/// The objects of a set: its packages, their sidecars, and all pages, which list the packages that
+/// stay at the destination too. Also returns the set with those.
 fn items(
     local: &LocalSet,
-    set: SetJson,
+    mut set: SetJson,
     others: Others,
     is_part: bool,
     world: &World,
@@ -430,6 +436,7 @@ fn items(
     }
     let sidecars = others.metadata.into_iter();
     items.extend(sidecars.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes)));
+    set.identity = others.identity.unwrap_or(set.identity);
     let set = set.with(others.files)?;
     if !is_part {
         items.extend(Item::pages(&set, World::jobs(), &world.stop)?);

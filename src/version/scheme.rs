@@ -148,8 +148,10 @@ fn check_prerelease(scheme: &VersionScheme, inputs: &VersionInputs) -> Result<()
     if inputs.prerelease.is_none() || *scheme == VersionScheme::Type(ReleaseType::Prerelease) {
         return Ok(());
     }
-    Err(anyhow!("`--rc` does not go with {scheme}"))
-        .hint("leave out `--rc`, or pass `--release-type prerelease`")
+    Err(anyhow!(
+        "the number of a prerelease for something else: {scheme}"
+    ))
+    .hint("pass `--rc` with `--release-type prerelease` only")
 }
 
 /// Other characters have special meanings for `dpkg` or `rpm`.

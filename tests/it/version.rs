@@ -187,9 +187,9 @@ fn what_is_missing_is_named_with_its_flag() {
 
     hint: pass `--rc`
 
-    error: `--rc` does not go with release type `dev`
+    error: the number of a prerelease for something else: release type `dev`
 
-    hint: leave out `--rc`, or pass `--release-type prerelease`
+    hint: pass `--rc` with `--release-type prerelease` only
 
     error: failed to read `ROOT/version.json`
       caused by: `rocm-version` must be set in `version.json`

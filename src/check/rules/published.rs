@@ -57,12 +57,15 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
         findings.of(rule::FOREIGN_PACKAGE, file, "a package of another project");
     }
     for file in &published.unlisted {
-        let fact = "no page of the set leads to it";
         if is_of_others(file) {
-            let fact = format!("a package of another project, and {fact}: `index` lists it");
+            let fact = "a package of another project, which is not in `simple/`: `index` lists it";
             findings.of(rule::FOREIGN_PACKAGE, file, fact);
         } else {
-            findings.of(rule::UNLISTED_PACKAGE, file, fact);
+            findings.of(
+                rule::UNLISTED_PACKAGE,
+                file,
+                "no page of the set leads to it",
+            );
         }
     }
 }
@@ -107,7 +110,9 @@ fn disagreements(published: &PublishedFacts, files: &BTreeSet<&str>, findings: &
     let listings = listings.map(|it| (it, published.named(it)));
     let (empty, full): (Vec<_>, Vec<_>) = listings.partition(|(_, it)| it.is_empty());
     // An installer that reads an empty listing finds nothing. Report that once, not for each file.
-    for (listing, _) in empty {
+    // One of a place that has only packages of others is not empty.
+    let has_only_others = full.is_empty() && !published.foreign.is_empty();
+    for (listing, _) in empty.into_iter().filter(|_| !has_only_others) {
         findings.of(rule::PAGES_DISAGREE, &listing.name(), "it lists no package");
     }
     // The list of a directory has the packages beside it only. RW707 says what it lacks.

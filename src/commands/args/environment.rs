@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, env, ffi::OsString};
 
 use clap::{
-    Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches,
+    Arg, ArgAction, Command, CommandFactory, FromArgMatches,
     builder::{BoolishValueParser, OsStringValueParser},
     error::{ContextKind, ContextValue, ErrorKind},
     parser::ValueSource,
@@ -51,7 +51,7 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
             }
             ErrorKind::ArgumentConflict
                 if yielding::<C>(&error, arguments).is_some_and(|it| silent.insert(it)) => {}
-            _ => return Err(without_json(with_origin::<C>(error, arguments))),
+            _ => return Err(with_origin::<C>(error, arguments)),
         }
     }
 }
@@ -63,9 +63,10 @@ fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> O
         .ignore_errors(true)
         .try_get_matches_from(arguments)
         .ok()?;
+    let (verb, matches) = matches.subcommand()?;
     let mut root = tree::<C>();
     root.build();
-    let (verb, matches) = last(&root, &matches)?;
+    let verb = root.find_subcommand(verb)?;
     let kinds = [ContextKind::InvalidArg, ContextKind::PriorArg];
     let shown = kinds.iter().filter_map(|kind| error.get(*kind));
     let shown = shown.flat_map(|value| match value {
@@ -74,27 +75,12 @@ fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> O
         _ => &[],
     });
     let named = shown.filter_map(|shown| argument(verb, shown));
-    let (given, others): (Vec<&Arg>, Vec<&Arg>) = named.partition(|it| is_on_line(it, matches));
+    let (given, others): (Vec<&Arg>, Vec<&Arg>) = named.partition(|argument| {
+        let source = matches.value_source(argument.get_id().as_str());
+        source == Some(ValueSource::CommandLine)
+    });
     let other = others.first().filter(|_| !given.is_empty())?;
     variable(other).map(str::to_owned)
-}
-
-/// The command that a command line names, `recombine` of `kpack recombine`, and what it was given.
-fn last<'a>(
-    mut command: &'a Command,
-    mut matches: &'a ArgMatches,
-) -> Option<(&'a Command, &'a ArgMatches)> {
-    while let Some((name, below)) = matches.subcommand() {
-        (command, matches) = (command.find_subcommand(name)?, below);
-    }
-    Some((command, matches))
-}
-
-fn is_on_line(argument: &Arg, matches: &ArgMatches) -> bool {
-    let id = argument.get_id().as_str();
-    // clap panics at an id that the command does not have.
-    matches.try_contains_id(id).is_ok()
-        && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// Adds to an error which environment variable the bad value came from, if no flag gave it.
@@ -114,19 +100,6 @@ fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]
     error
 }
 
-/// Replaces the tip for the unknown flag `--json`: clap's is to pass it as a value.
-fn without_json(mut error: clap::Error) -> clap::Error {
-    let unknown = error.get(ContextKind::InvalidArg);
-    if error.kind() == ErrorKind::UnknownArgument
-        && matches!(unknown, Some(ContextValue::String(flag)) if flag == "--json")
-    {
-        let tip = "'--format json' prints JSON".to_owned();
-        let tips = ContextValue::StyledStrs(vec![tip.into()]);
-        error.insert(ContextKind::Suggested, tips);
-    }
-    error
-}
-
 /// Whether an argument is on the command line, with whatever value.
 fn is_given<C: CommandFactory>(argument: &Arg, arguments: &[OsString]) -> bool {
     // Any text is a value here: a bad value must not hide its flag.
@@ -137,10 +110,17 @@ fn is_given<C: CommandFactory>(argument: &Arg, arguments: &[OsString]) -> bool {
             argument
         }
     });
-    let mut lenient = lenient.ignore_errors(true);
-    let matches = lenient.try_get_matches_from_mut(arguments);
-    let matches = matches.as_ref().ok().and_then(|it| last(&lenient, it));
-    matches.is_some_and(|(_, matches)| is_on_line(argument, matches))
+    let matches = lenient.ignore_errors(true).try_get_matches_from(arguments);
+    let Ok(root) = matches else {
+        return false;
+    };
+    let mut matches = &root;
+    while let Some((_, below)) = matches.subcommand() {
+        matches = below;
+    }
+    let id = argument.get_id().as_str();
+    matches.try_contains_id(id).is_ok()
+        && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// The argument that clap prints like this, of a command or of those below it: `--format <FORMAT>`.

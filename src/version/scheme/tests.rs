@@ -101,13 +101,13 @@ fn what_a_release_type_lacks_is_named() {
 
     hint: pass `--rc`
 
-    error: `--rc` does not go with release type `nightly`
+    error: the number of a prerelease for something else: release type `nightly`
 
-    hint: leave out `--rc`, or pass `--release-type prerelease`
+    hint: pass `--rc` with `--release-type prerelease` only
 
-    error: `--rc` does not go with suffix `.dev0`
+    error: the number of a prerelease for something else: suffix `.dev0`
 
-    hint: leave out `--rc`, or pass `--release-type prerelease`
+    hint: pass `--rc` with `--release-type prerelease` only
     ");
 }
 

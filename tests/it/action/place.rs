@@ -133,20 +133,6 @@ fn a_runner_with_credentials_of_its_own_publishes_what_a_fork_built() {
 }
 
 #[test]
-fn a_set_for_all_targets_is_at_the_top_whatever_a_variable_says() {
-    let group = [("ARTIFACT_GROUP", "gfx94X-dcgpu")];
-    let url = |arguments| place_with(&push(), arguments, &group).0["set-url"].clone();
-    assert_eq!(
-        url("--multi-target"),
-        "s3://therock-ci-artifacts/7-windows/python/"
-    );
-    assert_eq!(
-        url(""),
-        "s3://therock-ci-artifacts/7-windows/python/gfx94X-dcgpu/"
-    );
-}
-
-#[test]
 fn what_is_asked_for_decides_the_place() {
     let shown = |arguments| {
         let (answer, _) = place(&push(), arguments);

@@ -194,33 +194,3 @@ fn a_run_that_is_named_is_not_searched_for() {
     assert_eq!(said.code, 2);
     insta::assert_snapshot!(said.stderr, @"error: `--run-id` cannot be used with `--latest`");
 }
-
-#[test]
-fn the_only_run_of_a_search_may_be_waited_for() {
-    let fixture = Fixture::new();
-    let fake = Fake::start();
-    fake.on("/repos/ROCm/TheRock", Reply::json(&repository("main")));
-    let now = run(9, "2026-01-01T00:00:00Z", "in_progress", None);
-    let path = format!("{RUNS}?branch=main&per_page=1&page=1");
-    fake.on(&path, page(&[now]));
-    let search = "--find --latest --max-commits 1";
-    let said = fetch(&fixture, &fake, search);
-    assert_eq!(said.code, 1);
-    insta::assert_snapshot!(said.stderr, @"
-    error: the newest run of `multi_arch_ci.yml` on the default branch lacks what is wanted
-      9 (0123456789ab, in_progress): no artifacts for linux in BUCKET/9-linux
-
-    hint: run 9 is `in_progress`: pass `--wait 2h` to wait for it
-
-    hint: look at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`
-
-    hint: check `--input-dir`, `--run-id` and `--platform`
-    ");
-    let said = fetch(
-        &fixture,
-        &fake,
-        &format!("{search} --require-completed-run"),
-    );
-    let hint = "hint: leave out `--require-completed-run`";
-    assert!(said.stderr.contains(hint), "{}", said.stderr);
-}

@@ -6,7 +6,10 @@ use rocwheel::{
     commands::World,
     console::{Console, Options},
     error::{Result, Stop},
-    set::{Identity, Layout, LocalSet, PlannedUpload, PublishedUpload, SetPlace, UploadOptions},
+    set::{
+        Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload, SetPlace,
+        UploadOptions,
+    },
     store::Store,
 };
 
@@ -165,7 +168,7 @@ pub(crate) fn publish_in(
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
     let directory = "42-linux/python/".parse()?;
     let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
-    let set = LocalSet::read(packages, &world)?;
+    let set = LocalSet::read(packages, PackageDirectories::Built, &world)?;
     let options = UploadOptions {
         is_part: false,
         layout,

@@ -140,6 +140,20 @@ fn files_that_another_job_added_beside_dist_are_listed() {
     ] {
         assert!(links(&page(&bench, path)).contains(&&*link), "{path}");
     }
+    let summary = rocwheel(&["summary", place.to_str().unwrap()]).ok();
+    assert!(summary.contains("3 packages and 1 of others"), "{summary}");
+    // Its own page leads to it, even if nothing else of the set does.
+    for page in ["set.json", "SHA256SUMS"] {
+        fs_err::remove_file(place.join(page)).unwrap();
+    }
+    let whole = page(&bench, "dist/index.html");
+    let lines = whole.lines().filter(|line| !line.contains("torch"));
+    let lines = lines.collect::<Vec<_>>().join("\n");
+    fs_err::write(place.join("dist/index.html"), lines).unwrap();
+    let checked = rocwheel(&["check", place.to_str().unwrap()]);
+    let note = "foreign-package: a package of another project\n";
+    assert!(checked.stdout.contains(note), "{}", checked.stdout);
+    index(&bench, &[]).ok();
     // The address stays that of the set.
     let document = rocwheel(&[
         "index",
@@ -149,6 +163,86 @@ fn files_that_another_job_added_beside_dist_are_listed() {
     ]);
     let find_links = "python/dist/index.html";
     assert!(document.stdout.contains(find_links), "{}", document.stdout);
+}
+
+/// As the jobs of TheRock that build torch and JAX on the packages of a run.
+#[test]
+fn packages_of_others_alone_are_added_to_the_set_that_is_there() {
+    for layout in ["dist", "flat"] {
+        let bench = built();
+        let family = bench.root.join("built/dist").join(GROUP);
+        wheel(&family, "rocm-sdk-devel", VERSION, "");
+        let first = upload(&bench, &["--layout", layout]).ok();
+        let before = page(&bench, "set.json");
+        let torch = bench.path("torch");
+        wheel(torch.as_ref(), "torch", "2.9", "");
+        let checked = rocwheel(&["check", &torch]);
+        assert!(
+            checked.stderr.contains("0 packages and 1 of others"),
+            "{}",
+            checked.stderr
+        );
+        checked.ok();
+        let upload = |more: &[&str]| {
+            let line = ["upload", "--packages-dir", &torch, "--output-dir"];
+            let run = [
+                "--run-id=42",
+                "--bucket=mine",
+                "--platform=linux",
+                "--multi-target",
+            ];
+            rocwheel(&[&line[..], &[&bench.path("out")], &run, more].concat())
+        };
+        let added = upload(&[]);
+        assert!(
+            added.stderr.contains("4 packages and 1 of others"),
+            "{}",
+            added.stderr
+        );
+        assert_eq!(added.ok(), first);
+        let json = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
+        let (before, mut after) = (json(&before), json(&page(&bench, "set.json")));
+        let files = after["files"].as_array_mut().unwrap();
+        files.retain(|file| file["project"] != "torch");
+        // What spares the next upload from reading them.
+        for file in files {
+            file.as_object_mut().unwrap().remove("remembered");
+        }
+        assert_eq!(after, before);
+        let own = page(&bench, &format!("{GROUP}/simple/index.html"));
+        assert!(
+            own.contains("rocm-sdk-devel") && own.contains("torch"),
+            "{own}"
+        );
+        for path in ["simple/index.html", "SHA256SUMS"] {
+            let text = page(&bench, path);
+            assert!(
+                text.contains("rocm-sdk-core") || text.contains("rocm_sdk_core"),
+                "{text}"
+            );
+            assert!(text.contains("torch"), "{text}");
+        }
+        let plan = upload(&["--dry-run"]).ok();
+        assert!(plan.contains("\n0 new (0 B), 0 to replace"), "{plan}");
+        let changes = index(&bench, &["--dry-run"]).ok();
+        assert_eq!(changes.matches(".html").count(), 0, "{changes}");
+    }
+    // And where there is no set yet.
+    let bench = Bench::new();
+    let torch = bench.path("torch");
+    wheel(torch.as_ref(), "torch", "2.9", "");
+    let out = bench.path("out");
+    let line = ["upload", "--packages-dir", &torch, "--output-dir", &out];
+    let run = [
+        "--run-id=42",
+        "--bucket=mine",
+        "--platform=linux",
+        "--multi-target",
+    ];
+    rocwheel(&[&line[..], &run].concat()).ok();
+    rocwheel(&["check", &bench.path("out/42-linux/python")]).ok();
+    rocwheel(&["index", &torch]).ok();
+    rocwheel(&["check", &torch, "--fail-on", "warning"]).ok();
 }
 
 /// Two files of one name: an index could list only one of them.
@@ -204,31 +298,6 @@ fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
         indexed.stderr
     );
     assert_eq!(tree(&bench.root.join("out")), there);
-}
-
-#[test]
-fn a_set_for_other_targets_than_its_group_is_warned_of() {
-    let bench = built();
-    let add = bench.root.join("built/dist");
-    wheel(&add, "rocm-sdk-device-gfx942", VERSION, "");
-    let warned = |group: &[&str]| {
-        let said = upload(&bench, &[group, &["--dry-run"]].concat());
-        assert_eq!(said.code, 0, "{}", said.stderr);
-        let warning = said.stderr.lines().find(|line| line.starts_with("warning"));
-        warning.map(str::to_owned)
-    };
-    assert_eq!(
-        warned(&["--artifact-group", "gfx120X-all"]).as_deref(),
-        Some(
-            "warning: the artifact group `gfx120X-all` is for gfx1200, gfx1201, \
-             but the set is for gfx942"
-        )
-    );
-    assert_eq!(warned(&["--artifact-group", "gfx94X-dcgpu"]), None);
-    assert_eq!(
-        warned(&["--artifact-group", "gfx120X-all", "--multi-target"]),
-        None
-    );
 }
 
 /// A job that sets the layout of its uploads may index what `build` wrote before.

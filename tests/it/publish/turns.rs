@@ -333,7 +333,7 @@ fn a_check_after_the_indexer_says_which_address_works() {
     dist/index.html
       note    RW707 replaced-page: another program replaced it and 6 other pages by lists of their directories: install with `--index-url URL/42-linux/python/simple/`
     torch-2.9-py3-none-any.whl
-      note    RW210 foreign-package: a package of another project, and no page of the set leads to it: `index` lists it
+      note    RW210 foreign-package: a package of another project, which is not in `simple/`: `index` lists it
     5 packages and 1 of others
     ");
     // A page of an index that is gone, on a server that has no other.
