@@ -208,16 +208,16 @@ mod tests {
         https://bucket.s3.amazonaws.com/1-linux/python/simple/
         https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html
         {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/"}
-        {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all/index.html","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html"}
+        {"gfx110X-all":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all.html","gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu.html"}
         https://bucket.s3.amazonaws.com/1-linux/python/dist
         "#);
         let only = samples::document_of_families(&["gfx94X-dcgpu"]);
         let values = ADDRESSES.map(|name| value(&only, Some(&urls), name));
         insta::assert_snapshot!(values.join("\n"), @r#"
         https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/
-        https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html
+        https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu.html
         {"gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/"}
-        {"gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html"}
+        {"gfx94X-dcgpu":"https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu.html"}
         https://bucket.s3.amazonaws.com/1-linux/python/dist
         "#);
     }

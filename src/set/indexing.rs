@@ -200,11 +200,16 @@ impl IndexAttempt<'_> {
     /// The existing pages of projects and families that do not belong to this index, sorted.
     fn stale(&self, pages: &[Item], families: &[ArtifactGroup]) -> Vec<String> {
         let current: HashSet<&str> = pages.iter().map(|page| &*page.path).collect();
-        let families: Vec<String> = families.iter().map(|family| format!("{family}/")).collect();
         let is_ours = |path: &&String| {
-            let mut families = families.iter();
             let below = path.strip_prefix(Layout::Dist.files()).unwrap_or(path);
-            match families.find_map(|family| below.strip_prefix(family.as_str())) {
+            // `gfx94X-dcgpu/index.html`, and `gfx94X-dcgpu.html` beside the directory.
+            let of_family = |family: &ArtifactGroup| {
+                let rest = below.strip_prefix(family.as_str())?;
+                (rest == ".html")
+                    .then_some(ROOTS[0])
+                    .or_else(|| rest.strip_prefix('/'))
+            };
+            match families.iter().find_map(of_family) {
                 // The roots of a family are removed with the family; the set always has its own
                 // roots.
                 Some(below) => is_page(below) || ROOTS.contains(&below),

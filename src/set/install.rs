@@ -86,16 +86,7 @@ pub fn lines(set: &SetJson, places: Places<'_>, choice: &Choice) -> Vec<(&'stati
             format!("--default-index {index}"),
         ),
     };
-    // The bucket's own indexer replaces the page of a family by a list of the family's own files, so
-    // the page with the common packages is named too.
-    let common = own
-        .as_ref()
-        .map(|_| format!(" --find-links {}", places.set.find_links()));
-    let page = format!(
-        "--no-index --find-links {}{}",
-        urls.find_links(),
-        common.unwrap_or_default()
-    );
+    let page = format!("--no-index --find-links {}", urls.find_links());
     let what = quoted_requirements(set, choice);
     let line = |installer: &str, from: &str| format!("{installer} install {from}{what}");
     vec![
@@ -271,10 +262,10 @@ mod tests {
         pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
         uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all/index.html --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all/index.html --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu/index.html --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all.html 'rocm==7.13.0.dev0+ab'
+        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu.html 'rocm==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all.html 'rocm==7.13.0.dev0+ab'
+        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu.html 'rocm==7.13.0.dev0+ab'
         ");
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     install::requirements,
-    set_json::{IndexView, Layout, SetFile, SetJson, device_targets},
+    set_json::{IndexView, SetFile, SetJson, device_targets},
 };
 
 use crate::{
@@ -123,9 +123,17 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
         // `index.html` of a run by a list of the files beside it. Where ours has the packages, so
         // has that list, and installers can use either.
         for layout in layouts.iter().copied() {
-            let path = find_links_directory(view, layout) + "index.html";
-            let render = move || find_links_page(view, set, layout);
-            all.push(IndexPage::new(path, Phase::Root, render));
+            let mut add = |directory: String, name: &str| {
+                let path = format!("{directory}{name}.html");
+                let render = move || find_links_page(view, set, &directory);
+                all.push(IndexPage::new(path, Phase::Root, render));
+            };
+            add(layout.files().to_owned() + &view.top(), "index");
+            // The list of a family's directory has only the family's own packages. So this page of
+            // the family has another name, and the one above is for callers who expect it there.
+            if let Some(family) = &view.family {
+                add(layout.files().to_owned(), family.as_str());
+            }
         }
     }
     all.push(IndexPage::new("SHA256SUMS", Phase::Root, || checksums(set)));
@@ -259,29 +267,23 @@ fn root_page(view: &IndexView) -> String {
     frame(&title("Python package index", view), &lead, &list)
 }
 
-/// The directory of a find-links page: that of the files.
-fn find_links_directory(view: &IndexView, layout: Layout) -> String {
-    layout.files().to_owned() + &view.top()
-}
-
-/// `dist/index.html`: all files of the set on one page. If families have their own pages, the page
-/// of the set links to them.
+/// `dist/index.html`: all files of the set on one page, in a directory that is empty or ends in `/`.
+/// If families have their own pages, the page of the set links to them.
 ///
 /// Its links have hashes and metadata attributes too, so that installers can resolve without
 /// downloading wheels. Yanked files are left out, because uv does not respect yanks on such pages.
-fn find_links_page(view: &IndexView, set: &SetJson, layout: Layout) -> String {
+fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) -> String {
     let families = set.families().into_iter().filter(|_| view.family.is_none());
-    let links = families.map(|it| format!("<li><a href=\"{it}/index.html\">{it}</a></li>\n"));
+    let links = families.map(|it| format!("<li><a href=\"{it}.html\">{it}</a></li>\n"));
     let families = match links.collect::<String>() {
         links if links.is_empty() => links,
         links => format!("<h2>By family</h2>\n<ul>\n{links}</ul>\n<h2>For every family</h2>\n"),
     };
-    let directory = find_links_directory(view, layout);
     let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
         view.files.iter().partition(|file| file.yanked.is_none());
     let projects = listed.chunk_by(|a, b| a.project == b.project);
     let items = projects.flat_map(by_version).flatten();
-    let items: String = items.map(|file| item(file, &directory)).collect();
+    let items: String = items.map(|file| item(file, directory)).collect();
     let left_out = match yanked.len() {
         0 => String::new(),
         1 => "<p>1 yanked file is only in the index.</p>\n".to_owned(),

@@ -183,7 +183,11 @@ impl PageReader<'_> {
         self.facts.urls = urls.map(|urls| urls.in_layout(layout));
         self.pages(None, place.page.as_deref().unwrap_or(&page("")))?;
         for family in self.families() {
-            self.pages(Some(&family), &page(&format!("{family}/")))?;
+            let own = place.path(&format!("{}{family}.html", layout.files()));
+            // TheRock's uploader makes only the page in the directory of the family.
+            let is_ours = place.text(&own)?.is_some();
+            let theirs = page(&format!("{family}/"));
+            self.pages(Some(&family), if is_ours { &own } else { &theirs })?;
         }
         let sums = place.path("SHA256SUMS");
         if let Some(text) = place.text(&sums)? {

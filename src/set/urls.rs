@@ -62,9 +62,12 @@ impl Urls {
         format!("{self}simple/")
     }
 
-    /// For `--find-links`: the page beside the files.
+    /// For `--find-links`: the page beside the files. That of a family is `gfx94X-dcgpu.html`,
+    /// because the bucket's own indexer replaces every `index.html`, and in the directory of a family
+    /// by a list without the packages for all families.
     pub fn find_links(&self) -> String {
-        format!("{}/{}index.html", self.files(), self.family)
+        let page = self.family.strip_suffix('/').unwrap_or("index");
+        format!("{}/{page}.html", self.files())
     }
 
     /// The directory of the files, without a slash at its end. Workflows of TheRock append
@@ -223,7 +226,7 @@ mod tests {
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/index.html
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/a%2Bb%20c.whl
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/gfx110X-all/simple/
-        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/gfx110X-all/index.html
+        https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist/gfx110X-all.html
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/dist
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/index.html
         https://b.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu
@@ -289,7 +292,7 @@ mod tests {
           "families": {
             "gfx94X-dcgpu": {
               "index-url": "https://host.example/python/gfx94X-dcgpu/simple/",
-              "find-links-url": "https://host.example/python/dist/gfx94X-dcgpu/index.html"
+              "find-links-url": "https://host.example/python/dist/gfx94X-dcgpu.html"
             }
           }
         }

@@ -303,7 +303,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     | [<code>rocm&#95;sdk&#95;core-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>b4f104c33b0531684f20769dd3cfbe6fbe36ddfbe2c16ef81b2154906708e0a1</code></sub> | 1.18 MiB | +229.07 KiB<br><sub>+23.5 %</sub> |
     | [<code>rocm&#95;sdk&#95;new-7.13.0.dev0+ab.tar.gz</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_new-7.13.0.dev0%2Bab.tar.gz)<br><sub>sha256 <code>87c63143ae16d291927597b4ed6fa46349bda25f810d3c3a3fa9fe9c565a1c2d</code></sub> | 1.18 MiB | **new** |
 
-    2 packages and 1 of others, 3.53 MiB (before, <code>7.12.0</code>: 5.95 MiB, −40.6 %). All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
+    3 packages, 3.53 MiB (before, <code>7.12.0</code>: 5.95 MiB, −40.6 %). All of them: [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json).
     "#);
     insta::assert_snapshot!(page.head(), @"
     ## ROCm Python packages <code>7.13.0.dev0+ab</code>

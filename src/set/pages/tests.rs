@@ -1,7 +1,7 @@
 //! What the pages are, and what those in JSON and SHA256SUMS say.
 
 use super::*;
-use crate::set::{Identity, links, tests as samples};
+use crate::set::{Identity, Layout, links, tests as samples};
 
 /// A set whose packages are beside `simple/`, and not in `dist/`.
 fn flat(mut set: SetJson) -> SetJson {
@@ -189,7 +189,7 @@ fn main_of(page: &str) -> &str {
 }
 
 fn page_of(set: &SetJson) -> String {
-    find_links_page(&set.views()[0], set, set.layout())
+    find_links_page(&set.views()[0], set, set.layout().files())
 }
 
 #[test]

@@ -77,10 +77,15 @@ fn families_of_a_flat_set_are_where_the_rock_has_them() {
     let named = links(&named);
     assert!(named.contains(&&*rocm), "{named:?}");
     assert!(named.contains(&&*format!("../{core}")), "{named:?}");
-    assert!(links(&page(&bench, "index.html")).contains(&&*format!("{GROUP}/index.html")));
+    assert!(links(&page(&bench, "index.html")).contains(&&*format!("{GROUP}.html")));
     let files = own.strip_suffix("simple/").unwrap();
-    let pages = format!("{files}index.html");
-    for source in [["--index-url", own], ["--find-links", &pages]] {
+    let theirs = format!("{files}index.html");
+    let ours = format!("{}.html", files.trim_end_matches('/'));
+    for source in [
+        ["--index-url", own],
+        ["--find-links", &theirs],
+        ["--find-links", &ours],
+    ] {
         let place = bench.path("downloaded");
         let common = [
             "download",

@@ -228,7 +228,7 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
         for (family, other) in [("gfx94X-dcgpu", "gfx110x"), ("gfx110X-all", "gfx94x")] {
             let (index, page) = (
                 format!("{base}{family}/simple/"),
-                format!("{base}dist/{family}/index.html"),
+                format!("{base}dist/{family}.html"),
             );
             for source in [
                 &["--index-url", &index][..],
@@ -253,12 +253,13 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
             }
         }
         let page = fs_err::read_to_string(bench.path("dist/index.html")).unwrap();
-        assert!(page.contains("href=\"gfx94X-dcgpu/index.html\""), "{page}");
+        assert!(page.contains("href=\"gfx94X-dcgpu.html\""), "{page}");
     }
     // A family that is gone leaves no page behind.
     fs_err::remove_dir_all(dist.join("gfx110X-all")).unwrap();
     rocwheel(&["index", "--no-check", &bench.path("")]).ok();
     assert!(!bench.root.join("gfx110X-all").exists());
+    assert!(!bench.root.join("dist/gfx110X-all.html").exists());
 }
 
 /// Poetry reads the index of a server alone, and takes everything into account that the page says.

@@ -266,12 +266,10 @@ fn every_address_of_ours_survives_the_indexer() {
                 };
                 let index = turns.url(&format!("{below}simple/"));
                 turns.installs(&["--index-url", &index], &wanted);
-                // The list of a family's directory lacks the packages for every family.
-                if family.is_empty() {
-                    let files = if layout == Layout::Dist { "dist/" } else { "" };
-                    let page = turns.url(&format!("{files}index.html"));
-                    turns.installs(&["--no-index", "--find-links", &page], &wanted);
-                }
+                let files = if layout == Layout::Dist { "dist/" } else { "" };
+                let page = if family.is_empty() { "index" } else { family };
+                let page = turns.url(&format!("{files}{page}.html"));
+                turns.installs(&["--no-index", "--find-links", &page], &wanted);
             }
         }
     }
@@ -317,12 +315,8 @@ fn a_check_after_the_indexer_says_which_address_works() {
     let turns = Turns::new();
     turns.ours(&Kind::Families.packages(), Layout::Flat);
     insta::assert_snapshot!(turns.checked(), @"
-    gfx110X-all/index.html
-      note    RW707 replaced-page: another program replaced it and 21 other pages by lists of their directories: install with `--index-url URL/42-linux/python/simple/`
-    gfx110X-all/index.html
-      note    RW707 replaced-page: it lists 2 of the 6 packages: install with `--index-url URL/42-linux/python/gfx110X-all/simple/`
-    gfx94X-dcgpu/index.html
-      note    RW707 replaced-page: it lists 2 of the 6 packages: install with `--index-url URL/42-linux/python/gfx94X-dcgpu/simple/`
+    gfx110X-all/simple/index.html
+      note    RW707 replaced-page: another program replaced it and 19 other pages by lists of their directories: install with `--index-url URL/42-linux/python/simple/`
     8 packages
     ");
     // It came after our upload.
@@ -429,10 +423,8 @@ impl DirectoryTurns {
             };
             let index = addresses["index-url"].as_str().unwrap();
             installs(&self.bench, &["--index-url", index], &wanted);
-            if family.is_empty() {
-                let page = addresses["find-links-url"].as_str().unwrap();
-                installs(&self.bench, &["--no-index", "--find-links", page], &wanted);
-            }
+            let page = addresses["find-links-url"].as_str().unwrap();
+            installs(&self.bench, &["--no-index", "--find-links", page], &wanted);
         }
     }
 }
