@@ -140,7 +140,11 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     if args.plan {
         return world.console.answer(&build.plan);
     }
-    let made = build.make(dest, &args.what.reuse(args.clean, world)?, world)?;
+    let made = build.make(
+        dest,
+        &args.what.reuse(args.clean, &AccessArgs::default(), world)?,
+        world,
+    )?;
     let packages = &made.packages;
     LocalSet::built(dest, &build.plan, &build.manifest()?, packages, world)?;
     world.console.answer(&BuildAnswer {
@@ -243,9 +247,10 @@ impl BuildInputs {
     }
 
     /// What an existing set is used for. With `clean` all files of `dist` may be replaced.
-    pub fn reuse(&self, clean: bool, world: &World) -> Result<Reuse> {
+    pub fn reuse(&self, clean: bool, access: &AccessArgs, world: &World) -> Result<Reuse> {
         let place = self.reuse.as_deref();
-        let place = place.map(|place| earlier(place, world).context("failed to read `--reuse`"));
+        let place =
+            place.map(|place| earlier(place, access, world).context("failed to read `--reuse`"));
         Ok(Reuse {
             clean,
             from: place.transpose()?,
@@ -264,8 +269,8 @@ impl BuildInputs {
     }
 }
 
-/// An earlier set in a directory or a bucket. The environment says how a bucket is reached.
-fn earlier(place: &Path, world: &World) -> Result<EarlierPlace> {
+/// An earlier set in a directory or a bucket.
+fn earlier(place: &Path, access: &AccessArgs, world: &World) -> Result<EarlierPlace> {
     let text = place.to_string_lossy();
     if !text.contains("://") {
         return Ok(EarlierPlace::Directory(place.to_owned()));
@@ -276,7 +281,7 @@ fn earlier(place: &Path, world: &World) -> Result<EarlierPlace> {
         ))
         .hint("pass a directory, or `s3://bucket/1-linux/python`");
     }
-    let set = Arc::new(AccessArgs::default().place(place, &world.stop)?);
+    let set = Arc::new(access.place(place, &world.stop)?);
     let mut found = set.list("dist/", Depth::All)?;
     found.extend(set.list("", Depth::Children)?);
     let is_wheel = |path: &str| Path::new(path).extension().is_some_and(|it| it == "whl");

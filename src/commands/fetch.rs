@@ -199,7 +199,7 @@ pub struct ChoiceArgs {
     #[command(flatten)]
     github: GitHubArgs,
     #[command(flatten)]
-    access: AccessArgs,
+    pub access: AccessArgs,
     /// Read from this directory instead of a bucket: laid out like the bucket, or only with
     /// archives in it
     #[arg(long, value_name = "DIR", help_heading = "Run options")]

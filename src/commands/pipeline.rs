@@ -28,7 +28,7 @@ use crate::{
     report::{Forecast, PipelineAnswer, RunPlaces},
     run::{Buckets, Run},
     set::{
-        Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload, SetPlace,
+        Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload, SetJson, SetPlace,
         UploadOptions,
     },
 };
@@ -76,6 +76,7 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     if args.dry_run {
         return world.console.answer(&origin.forecast(args, world)?);
     }
+    let earlier = args.summary.earlier(world)?;
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let set = if args.resume {
         args.resumed(world)?
@@ -87,9 +88,9 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
          `--accept` or `--ignore` for findings that may stay",
         args.packages().display()
     );
-    let report = args.check(&set, world).hint(hint)?;
+    let report = args.check(&set, earlier.as_ref(), world).hint(hint)?;
     let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, world)?;
-    let (summary, earlier) = (&args.summary, args.summary.earlier(world)?);
+    let summary = &args.summary;
     let page = summary.page(&set, Some(&urls), Some(&report), earlier.as_ref());
     summary.tell(&page, world)?;
     world.console.answer(&PipelineAnswer(page))
@@ -113,7 +114,11 @@ impl PipelineArgs {
         let build = Build::plan(&tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
-        let made = build.make(&packages, &self.what.reuse(true, world)?, world)?;
+        let made = build.make(
+            &packages,
+            &self.what.reuse(true, &origin.choice.access, world)?,
+            world,
+        )?;
         let (plan, manifest) = (&build.plan, build.manifest()?);
         LocalSet::built(&packages, plan, &manifest, &made.packages, world)
     }
@@ -158,13 +163,14 @@ impl PipelineArgs {
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
-    fn check(&self, set: &LocalSet, world: &World) -> Result<Report> {
+    fn check(&self, set: &LocalSet, earlier: Option<&SetJson>, world: &World) -> Result<Report> {
         let mut policy = self.policy.clone();
         policy.jobs = self.what.jobs.clone();
         let report = check::look(&self.packages(), &AccessArgs::default(), &policy, world)?;
         let verdict = policy.verdict(&report);
         if verdict.is_err() {
-            self.summary.refuse(&set.document, &report, world)?;
+            self.summary
+                .refuse(&set.document, &report, earlier, world)?;
         }
         verdict.map(|()| report)
     }

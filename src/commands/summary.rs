@@ -324,9 +324,14 @@ impl PublisherSummary {
     }
 
     /// Writes the summary of a set that was not published.
-    pub fn refuse(&self, set: &SetJson, report: &Report, world: &World) -> Result<()> {
-        let earlier = self.earlier(world)?;
-        self.write(&self.page(set, None, Some(report), earlier.as_ref()), world)
+    pub fn refuse(
+        &self,
+        set: &SetJson,
+        report: &Report,
+        earlier: Option<&SetJson>,
+        world: &World,
+    ) -> Result<()> {
+        self.write(&self.page(set, None, Some(report), earlier), world)
     }
 
     fn write(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::{
     location::Location,
     run::{ArtifactGroup, Run, RunId},
     set::{
-        Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload, SetPlace,
+        Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, SetJson, SetPlace,
         UploadOptions,
     },
 };
@@ -90,7 +90,9 @@ pub struct UploadArgs {
 pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let run = args.resolve(world)?;
     let destination = args.destination(&run, &world.stop)?;
-    let report = args.check(world)?;
+    // Before anything is published: a wrong `--baseline` must not cost the outputs of a set that is.
+    let earlier = args.summary.earlier(world)?;
+    let report = args.check(earlier.as_ref(), world)?;
     let set = LocalSet::read(&args.packages_dir, PackageDirectories::Built, world)?;
     if !args.no_check {
         set.ensure_as_described(false)?;
@@ -110,7 +112,11 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     if args.part {
         return Ok(());
     }
-    args.tell(&published, report.as_ref(), world)?;
+    let (set, urls) = (&published.set, Some(&published.urls));
+    let page = args
+        .summary
+        .page(set, urls, report.as_ref(), earlier.as_ref());
+    args.summary.tell(&page, world)?;
     world.console.answer(&published)
 }
 
@@ -130,7 +136,7 @@ impl UploadArgs {
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
-    fn check(&self, world: &World) -> Result<Option<Report>> {
+    fn check(&self, earlier: Option<&SetJson>, world: &World) -> Result<Option<Report>> {
         if self.no_check {
             return Ok(None);
         }
@@ -145,22 +151,11 @@ impl UploadArgs {
                 PackageDirectories::Built,
                 &world.quiet(),
             ) {
-                self.summary.refuse(&set.document, &report, world)?;
+                self.summary
+                    .refuse(&set.document, &report, earlier, world)?;
             }
         }
         verdict.map(|()| Some(report))
-    }
-
-    fn tell(
-        &self,
-        published: &PublishedUpload,
-        report: Option<&Report>,
-        world: &World,
-    ) -> Result<()> {
-        let (set, urls) = (&published.set, Some(&published.urls));
-        let earlier = self.summary.earlier(world)?;
-        let page = self.summary.page(set, urls, report, earlier.as_ref());
-        self.summary.tell(&page, world)
     }
 
     /// The identity of the set: what its packages say, completed from the arguments and the run.

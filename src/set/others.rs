@@ -1,10 +1,10 @@
 //! What a place has besides a set: packages of other projects ([`Others`]), and objects that nothing
 //! lists.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
-    items::{Before, Item, REQUESTS},
+    items::{Action, Before, Item, REQUESTS},
     read::{KnownFacts, Reading},
     set_json::{Identity, Layout, SIDECAR, SetFile, SetJson, is_of_others, is_package},
 };
@@ -32,19 +32,31 @@ impl Others {
         world: &World,
     ) -> Result<Self> {
         let place = before.place;
-        // A `set.json` that cannot be read spares no reading, and the upload replaces it.
-        let known = &KnownFacts::read(place).unwrap_or_default();
+        let known = &KnownFacts::read(place)?;
         let is_set = set.others() < set.files.len();
-        if !is_set {
-            for family in known.families() {
-                before.add(family.as_str())?;
-            }
+        for family in known.families() {
+            before.add(family.as_str())?;
         }
         let mut listed = place.listed_packages(layout, &before.objects);
-        let own: HashSet<&str> = set.files.iter().map(SetFile::name).collect();
+        // The index of a family lists what is for all families too, so only a name in two families
+        // means two packages.
+        let mut own: HashMap<&str, Vec<&str>> = HashMap::new();
+        for file in &set.files {
+            own.entry(file.name())
+                .or_default()
+                .push(family_of(&file.path));
+        }
         listed.retain(|file| {
-            let is_kept = !is_set || is_of_others(&file.name);
-            is_kept && !own.contains(file.name.trim_end_matches(SIDECAR))
+            let package = |text: &'_ str| text.strip_suffix(SIDECAR).unwrap_or(text).to_owned();
+            // Packages of ours that no `set.json` lists are parts of an upload that is not complete,
+            // or of an earlier set.
+            let is_of_set = || !is_set && known.files.contains_key(&package(&file.path));
+            let family = family_of(&file.path);
+            let is_own = own.get(&*package(&file.name)).is_some_and(|families| {
+                let mut families = families.iter();
+                family.is_empty() || families.any(|it| it.is_empty() || *it == family)
+            });
+            !is_own && (is_of_others(&file.name) || is_of_set())
         });
         if listed.is_empty() {
             return Ok(Self::default());
@@ -73,6 +85,24 @@ impl Others {
         let paths = files.flat_map(|file| [file.path.clone(), file.sidecar_path()]);
         paths.collect()
     }
+}
+
+/// A job may have replaced its package since the last upload. The sidecar beside it then has to
+/// follow.
+pub(super) fn keep_sidecars(of_others: &HashSet<String>, items: &[Item], actions: &mut [Action]) {
+    for (item, action) in items.iter().zip(actions) {
+        if let Action::Refuse(there) = action
+            && of_others.contains(&item.path)
+        {
+            *action = Action::Replace(there.clone());
+        }
+    }
+}
+
+/// The family in whose directory a package is; empty for a package of all families.
+fn family_of(path: &str) -> &str {
+    let (_, below) = Layout::of(path);
+    below.rsplit_once('/').map_or("", |(family, _)| family)
 }
 
 /// The listed files and pages that do not belong to a set, sorted.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     items::{Action, Before, Item},
-    others::{Others, strangers},
+    others::{Others, keep_sidecars, strangers},
     pages::{Phase, content_type},
     place::SetPlace,
     read::{KnownFacts, Reading},
@@ -201,7 +201,9 @@ impl PlannedUpload {
             None => (vec![Action::New; items.len()], Vec::new()),
             Some(before) => {
                 let actions = before.actions(&items, options.overwrite, &world.stop);
-                let actions = actions.with_context(|| format!("failed to read `{destination}`"))?;
+                let mut actions =
+                    actions.with_context(|| format!("failed to read `{destination}`"))?;
+                keep_sidecars(&of_others, &items, &mut actions);
                 let listed = before.objects.into_keys();
                 let listed = listed.filter(|path| !of_others.contains(path));
                 (actions, listed.collect())

@@ -11,6 +11,7 @@ use fs_err as fs;
 
 use super::{
     items::{Action, ExistingObject, Item, ItemBytes, REQUESTS},
+    links::is_directory_list,
     pages::{Phase, content_type},
     place::SetPlace,
     read::Watched,
@@ -153,13 +154,19 @@ impl Writer<'_> {
     }
 
     fn condition(&self, item: &Item, action: &Action) -> Condition {
+        // An upload lists what other jobs published. Of two uploads at the same time, the one that
+        // does not know the packages of the other must fail at `set.json`, and be repeated. The pages
+        // have no condition, because the bucket's own indexer may replace them at any time.
+        let is_other_page = item.is_page() && item.phase != Phase::Whole;
         match (self.guard, action) {
             // A key that ends in `/` has no ETag from the listing. It needs no condition: the same
             // page was just written under its file name, with the condition.
             _ if item.is_directory() => Condition::Always,
-            (Guard::Packages, Action::New) if !item.is_page() => Condition::IfAbsent,
+            (Guard::Packages, Action::New) if !is_other_page => Condition::IfAbsent,
             (Guard::Pages, Action::New) => Condition::IfAbsent,
-            (Guard::Pages, Action::Replace(there)) => {
+            (Guard::Packages, Action::Replace(_)) if is_other_page => Condition::Always,
+            (Guard::Packages, Action::Replace(_)) if !item.is_page() => Condition::Always,
+            (Guard::Packages | Guard::Pages, Action::Replace(there)) => {
                 let etag = there.etag.clone();
                 etag.map_or(Condition::Always, Condition::IfSame)
             }
@@ -204,6 +211,13 @@ impl Writer<'_> {
             None if item.phase == Phase::File => (item.sha256, object.size),
             _ => Sha256::of_reader(store.get(&key, Span::Whole).map_err(failed)?)?,
         };
+        // The bucket's own indexer may have come between the writing and this.
+        if sha256 != item.sha256 && is_read && item.path.ends_with("index.html") {
+            let page = self.to.text(key.as_str())?;
+            if page.is_some_and(|page| is_directory_list(&page)) {
+                return Ok(true);
+            }
+        }
         let there = ExistingObject {
             twin: None,
             size,

@@ -26,11 +26,13 @@ pub(super) fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
         let entry = entry?;
         let name = entry.path().strip_prefix(dist).unwrap_or(dist);
         let name = name.to_string_lossy().replace('\\', "/");
-        // `index` writes a `.metadata` file (PEP 658) beside each wheel, and the page for
-        // `--find-links` beside the packages. They belong to those packages and may be replaced with
-        // them.
+        // `index` writes a `.metadata` file (PEP 658) beside each wheel, and the pages for
+        // `--find-links` beside the packages: `index.html`, and `gfx94X-dcgpu.html` for the directory
+        // of a family. They belong to those packages and may be replaced with them.
         let package = name.strip_suffix(".metadata").unwrap_or(&name);
-        let is_page = entry.file_name() == "index.html";
+        let is_of_family = |page: &str| wanted.iter().any(|it| it.starts_with(&format!("{page}/")));
+        let is_page = entry.file_name() == "index.html"
+            || name.strip_suffix(".html").is_some_and(is_of_family);
         if !entry.file_type().is_dir() && !is_page && !wanted.contains(package) {
             stale.push(name);
         }
@@ -133,6 +135,7 @@ mod tests {
         fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
         write(&dist.join("gfx/b.whl.metadata"), "b");
         write(&dist.join("index.html"), "a.whl");
+        write(&dist.join("gfx.html"), "b.whl");
         check_existing(&dist, &names).unwrap();
         #[cfg(unix)]
         {

@@ -106,7 +106,7 @@ impl Machine {
         assert_eq!(ran.code, 0, "{line}\n{}{}", ran.stdout, ran.stderr);
         let mut projects = vec!["rocm", "rocm_sdk_core"];
         // A legacy set has other libraries for each family.
-        if !line.contains("python/gfx") {
+        if !line.contains("/gfx") {
             projects.push("rocm_sdk_libraries");
         }
         for project in projects {
