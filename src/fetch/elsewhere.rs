@@ -11,11 +11,12 @@ use super::{
     source::{ArchiveSource, ArtifactArchive, Digests, Inventory, Parcel},
 };
 use crate::{
+    archive::ArchiveFormat,
     console::World,
     error::{Result, anyhow, bail, hinted, one_line},
     parallel,
     run::{OtherPlace, Run, RunReference},
-    store::{StoreError, s3::S3Store},
+    store::{Depth, Store as _, StoreError, StoreFailureKind, s3::S3Store},
 };
 
 /// How many buckets are asked at once.
@@ -64,6 +65,10 @@ impl FetchRequest<'_> {
             match answer {
                 Ok(true) => found.push(other),
                 Ok(false) => searched.push(place(&other.run)),
+                // It may have the run, so nothing else is taken for it.
+                Err(error) if error.kind() == StoreFailureKind::Unavailable => {
+                    return Err(error.into());
+                }
                 Err(error) => {
                     let why = one_line(&error.into());
                     unread.push(format!("`{}` ({why})", other.run.bucket));
@@ -110,7 +115,11 @@ impl FetchRequest<'_> {
         let access = access.in_known_region(run.region.as_deref());
         let access = access.map_err(|error| StoreError::failed(&run.bucket, error))?;
         let store = S3Store::connect(run.bucket.clone(), &access, world.stop.clone())?;
-        store.has_any(&run.prefix)
+        // Packages that were published for the run may be in another bucket than its artifacts.
+        let is_archive = |name: &str| ArchiveFormat::from_file_name(name).is_some();
+        let objects = store.list(Some(&run.prefix), Depth::Children)?;
+        let mut objects = objects.iter().map(|object| object.key.as_str());
+        Ok(objects.any(|key| is_archive(key.rsplit('/').next().unwrap_or(key))))
     }
 }
 

@@ -11,7 +11,7 @@ use super::source::ArtifactArchive;
 use crate::{
     console::size,
     github::{RunState, WorkflowRun},
-    run::{Run, RunOrigin},
+    run::{Buckets, Run, RunOrigin},
     target::{Family, Scope, TargetTable},
 };
 
@@ -134,6 +134,7 @@ impl FoundRun {
     fn fields(&self) -> Vec<(&'static str, Value)> {
         let mut fields = self.told_fields();
         let (run, contents) = (&self.run, &self.contents);
+        let kind = Buckets::builtin().release_type(&run.bucket);
         let groups: BTreeSet<&String> = contents.families.union(&contents.targets).collect();
         fields.extend([
             ("platform", json!(run.platform)),
@@ -141,6 +142,7 @@ impl FoundRun {
             ("region", json!(run.region)),
             ("prefix", json!(run.prefix.to_path().to_string())),
             ("role", json!(run.role)),
+            ("release-type", json!(kind.map(|kind| kind.to_string()))),
             ("source", json!(self.source)),
             ("artifact-groups", json!(groups)),
             ("families", json!(contents.families)),

@@ -31,7 +31,7 @@ use crate::{
     error::{Error, Hint as _, No, Result, TimeOver, anyhow, hinted, hints, one_line},
     package::catalog::Catalog,
     parallel,
-    run::Run,
+    run::{Run, RunOrigin},
 };
 
 /// Unpacked artifacts of ROCm are three to five times as large as their archives.
@@ -138,13 +138,18 @@ impl<'a> FetchRequest<'a> {
             self.selection(&inventory.archives, aim, world)
         };
         let ChosenRun {
-            run,
+            mut run,
             mut candidate,
             source,
             choice,
         } = self.settle(world, &choose)?;
         let (selection, contents) = choice;
         let silence = self.learn(&run, &mut candidate, world);
+        // Where the place does not depend on it, only GitHub's answer tells that it is a fork's.
+        let told = candidate.told.as_ref();
+        if told.is_some_and(|it| it.facts.origin == RunOrigin::Fork) {
+            run.role = None;
+        }
         let told = (candidate.told, candidate.merge_commit, silence);
         let found = FoundRun::new(run, told, source.to_string(), contents);
         Ok((found, source, selection))

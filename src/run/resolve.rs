@@ -194,7 +194,12 @@ impl RunContext {
         }
         let buckets = Buckets::builtin();
         let others = buckets.of_runs(&run.repository);
-        let others = others.filter(|(known, _)| known.name != run.bucket);
+        // Jobs of forks may write to external buckets. No run that builds the code of the home
+        // repository keeps its outputs there, so what is there under its id is not from it.
+        let is_own = run.repository == *buckets.home()
+            && buckets.find(&run.bucket).is_some_and(|it| !it.external);
+        let others =
+            others.filter(|(known, _)| known.name != run.bucket && !(is_own && known.external));
         let place = |(known, flag): (&BucketFacts, String)| OtherPlace {
             run: Run {
                 bucket: known.name.clone(),
@@ -392,7 +397,9 @@ impl Buckets {
     /// shorter name: their versions have the same form.
     pub fn release_type(&self, bucket: &Bucket) -> Option<ReleaseType> {
         let mut releases = self.release_types.iter();
-        let release = releases.find(|it| it.artifacts.as_ref() == Some(bucket))?;
+        let is_its =
+            |it: &&ReleaseBuckets| [&it.artifacts, &it.external].contains(&&Some(bucket.clone()));
+        let release = releases.find(is_its)?;
         Some(release.name)
     }
 

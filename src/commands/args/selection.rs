@@ -101,9 +101,10 @@ impl SelectionArgs {
         (selection, notes)
     }
 
-    /// The group that names the directory of the packages: of several, that for all families.
+    /// The group that names the directory of the packages: of several, that for all families. A
+    /// variable that is ignored for the selection does not name it either.
     pub fn directory(&self) -> ArtifactGroup {
-        match self.args.artifact_group.as_slice() {
+        match self.decide().0.groups.as_slice() {
             [only] => only.clone(),
             _ => ArtifactGroup::default(),
         }

@@ -179,7 +179,8 @@ impl Connection {
             }
             let is_answered = |error| status(error).is_some();
             let answered = answer.as_ref().map_or_else(is_answered, |_| true);
-            self.has_answered.store(answered, Ordering::Relaxed);
+            // Not `store(answered)`: that would undo the answer to a request in parallel.
+            self.has_answered.fetch_or(answered, Ordering::Relaxed);
         }
         let others = match &answer {
             // A 400 without a body does not say what is wrong: the response to a HEAD has none, and

@@ -117,16 +117,6 @@ impl S3Store {
         self.connection.asker == Asker::Known
     }
 
-    /// Whether there is any object in a directory.
-    pub fn has_any(&self, directory: &Key) -> Result<bool, StoreError> {
-        let prefix = directory.directory();
-        let first = self.connection.read(&self.place(&prefix), async |client| {
-            let request = client.list_objects_v2().bucket(self.bucket.as_str());
-            request.prefix(prefix.as_str()).max_keys(1).send().await
-        })?;
-        Ok(!first.contents().is_empty())
-    }
-
     fn place(&self, key: &Key) -> String {
         format!("s3://{}/{key}", self.bucket)
     }

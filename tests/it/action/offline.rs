@@ -74,9 +74,7 @@ fn offline_a_place_is_assumed() {
       else  s3://therock-dev-artifacts/8-linux/ (--release-type dev)
       else  s3://therock-nightly-artifacts/8-linux/ (--release-type nightly)
       else  s3://therock-prerelease-artifacts/8-linux/ (--release-type prerelease)
-      else  s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux/ (--bucket therock-ci-artifacts-external)
       else  s3://therock-artifacts/8-linux/ (--bucket therock-artifacts)
-      else  s3://therock-artifacts-external/ROCm-TheRock/8-linux/ (--bucket therock-artifacts-external)
 
     $ pipeline --run-id 8 --dry-run --output-dir out --release-type nightly
     note: offline: which artifacts the run has, and whether they are enough, is not known
@@ -182,9 +180,7 @@ fn every_place_of_a_run_is_printed() {
       else  s3://therock-dev-artifacts/8-linux/ (--release-type dev)
       else  s3://therock-nightly-artifacts/8-linux/ (--release-type nightly)
       else  s3://therock-prerelease-artifacts/8-linux/ (--release-type prerelease)
-      else  s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux/ (--bucket therock-ci-artifacts-external)
       else  s3://therock-artifacts/8-linux/ (--bucket therock-artifacts)
-      else  s3://therock-artifacts-external/ROCm-TheRock/8-linux/ (--bucket therock-artifacts-external)
       write s3://therock-ci-artifacts/8-linux/python/
             http://127.0.0.1:1/therock-ci-artifacts/8-linux/python/simple/
             http://127.0.0.1:1/therock-ci-artifacts/8-linux/python/dist/index.html
@@ -206,9 +202,7 @@ fn every_place_of_a_run_is_printed() {
       else  s3://therock-dev-artifacts/8-windows/ (--release-type dev)
       else  s3://therock-nightly-artifacts/8-windows/ (--release-type nightly)
       else  s3://therock-prerelease-artifacts/8-windows/ (--release-type prerelease)
-      else  s3://therock-ci-artifacts-external/ROCm-TheRock/8-windows/ (--bucket therock-ci-artifacts-external)
       else  s3://therock-artifacts/8-windows/ (--bucket therock-artifacts)
-      else  s3://therock-artifacts-external/ROCm-TheRock/8-windows/ (--bucket therock-artifacts-external)
       write s3://therock-ci-artifacts/8-windows/python/
             http://127.0.0.1:1/therock-ci-artifacts/8-windows/python/simple/
             http://127.0.0.1:1/therock-ci-artifacts/8-windows/python/dist/index.html

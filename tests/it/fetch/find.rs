@@ -94,6 +94,7 @@ fn everything_that_is_known_about_a_run_is_told_in_three_forms() {
     region:          us-east-2
     prefix:          7-linux
     role:            arn:aws:iam::692859939525:role/therock-ci
+    release-type:    ci
     source:          BUCKET/7-linux
     artifact-groups: gfx1100, gfx942, gfx94X-all, gfx94X-dcgpu
     families:        gfx94X-all, gfx94X-dcgpu
@@ -130,6 +131,7 @@ fn everything_that_is_known_about_a_run_is_told_in_three_forms() {
       "region": "us-east-2",
       "prefix": "7-linux",
       "role": "arn:aws:iam::692859939525:role/therock-ci",
+      "release-type": "ci",
       "source": "BUCKET/7-linux",
       "artifact-groups": [
         "gfx1100",
@@ -219,6 +221,7 @@ fn without_github_a_named_run_has_no_more_than_its_place_and_its_artifacts() {
     region:          us-east-2
     prefix:          7-linux
     role:            arn:aws:iam::692859939525:role/therock-ci
+    release-type:    ci
     source:          BUCKET/7-linux
     artifact-groups: gfx1100, gfx942, gfx94X-all, gfx94X-dcgpu
     families:        gfx94X-all, gfx94X-dcgpu

@@ -361,7 +361,7 @@ fn empty_buckets() -> Fake {
             ""
         };
         paths.push(format!(
-            "{bucket}/?list-type=2&max-keys=1&prefix={shared}7-linux%2F"
+            "{bucket}/?list-type=2&delimiter=%2F&prefix={shared}7-linux%2F"
         ));
     }
     for path in &paths {
@@ -403,11 +403,11 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
     let said = nowhere.run_binary(&arguments.replace(&hosted.api.url(), &denied.api.url()));
     shown += &said.stderr;
     insta::assert_snapshot!(shown.replace("\n\n", "\n"), @"
-    exit 1: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in s3://therock-dev-artifacts/7-linux, nor in s3://therock-nightly-artifacts/7-linux, nor in s3://therock-prerelease-artifacts/7-linux, nor in s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux, nor in s3://therock-artifacts/7-linux, nor in s3://therock-artifacts-external/ROCm-TheRock/7-linux
+    exit 1: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in s3://therock-dev-artifacts/7-linux, nor in s3://therock-nightly-artifacts/7-linux, nor in s3://therock-prerelease-artifacts/7-linux, nor in s3://therock-artifacts/7-linux
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7
     hint: look at `--run-id`, `--platform`, `--release-type` and `--bucket`
     note: only the bucket was looked in: failed to list the artifacts of run `7` of `ROCm/TheRock`: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7/artifacts`: Resource not accessible by integration (pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`)
-    error: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in s3://therock-dev-artifacts/7-linux, nor in s3://therock-nightly-artifacts/7-linux, nor in s3://therock-prerelease-artifacts/7-linux, nor in s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux, nor in s3://therock-artifacts/7-linux, nor in s3://therock-artifacts-external/ROCm-TheRock/7-linux, nor in GitHub's artifacts of run 7 of ROCm/TheRock
+    error: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in s3://therock-dev-artifacts/7-linux, nor in s3://therock-nightly-artifacts/7-linux, nor in s3://therock-prerelease-artifacts/7-linux, nor in s3://therock-artifacts/7-linux, nor in GitHub's artifacts of run 7 of ROCm/TheRock
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7
     hint: look at `--run-id`, `--platform`, `--release-type` and `--bucket`
     ");
