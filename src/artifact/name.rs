@@ -281,7 +281,7 @@ mod tests {
         fn what_parses_is_one_safe_file_name_and_prints_itself(text in "[a-z/._:+-]{0,4}_(lib|dev)_[a-z0-9/._:+-]{0,8}") {
             if let Ok(name) = text.parse::<ArtifactName>() {
                 prop_assert_eq!(name.to_string(), text.clone());
-                prop_assert!(!text.contains(['/', '.']));
+                prop_assert!(!text.contains('/') && text != "." && text != "..");
             }
         }
     }
