@@ -39,7 +39,7 @@ impl Search {
 /// What GitHub has to report about a run, so that it is taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunFilter {
-    /// The run has ended, with whatever conclusion.
+    /// The run has ended, with any conclusion.
     pub completed: bool,
     /// The run has ended, and its conclusion is `success`.
     pub successful: bool,

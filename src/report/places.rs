@@ -1,4 +1,4 @@
-//! [`RunPlaces`]: everything that is read and written for a run, without looking at what is there.
+//! [`RunPlaces`]: everything that is read and written for a run, without a look into any bucket.
 
 use std::fmt;
 

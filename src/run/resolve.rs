@@ -195,7 +195,7 @@ impl RunContext {
         let buckets = Buckets::builtin();
         let others = buckets.of_runs(&run.repository);
         // Jobs of forks may write to external buckets. No run that builds the code of the home
-        // repository keeps its outputs there, so what is there under its id is not from it.
+        // repository keeps its outputs there, so files there under its id are not from it.
         let is_own = run.repository == *buckets.home()
             && buckets.find(&run.bucket).is_some_and(|it| !it.external);
         let others =

@@ -67,7 +67,7 @@ struct Observed<'a> {
     /// Every package of every project.
     all: &'a SetFacts,
     /// Our packages only, which the rules are about. Packages of other projects are listed, and one
-    /// that no installer can read is told.
+    /// that no installer can read is a finding.
     set: &'a SetFacts,
     tree: InstalledTree<'a>,
     coverage: Coverage,

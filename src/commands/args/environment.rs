@@ -100,7 +100,7 @@ fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]
     error
 }
 
-/// Whether an argument is on the command line, with whatever value.
+/// Whether an argument is on the command line, with any value.
 fn is_given<C: CommandFactory>(argument: &Arg, arguments: &[OsString]) -> bool {
     // Any text is a value here: a bad value must not hide its flag.
     let lenient = each_argument(without_variables(C::command(), |_| true), &|argument| {

@@ -1,5 +1,5 @@
 //! Which targets' artifacts are fetched. Jobs of TheRock set variables of the same names for other
-//! things, so the user is told what a variable decides, and a flag replaces all of them.
+//! things, so a note says what a variable decides, and a flag replaces all of them.
 
 use super::Sourced;
 use crate::{run::ArtifactGroup, target::split_list};
@@ -35,8 +35,8 @@ pub struct SelectionFlags {
         env = "AMDGPU_TARGETS"
     )]
     amdgpu_targets: Option<String>,
-    /// Fetch all artifacts of the run, or of the families and targets that flags select, whatever
-    /// environment variables say
+    /// Fetch all artifacts of the run, or of the families and targets that flags select, even
+    /// if environment variables name others
     #[arg(long)]
     all_artifacts: bool,
 }
@@ -50,7 +50,7 @@ pub struct Selection {
 }
 
 impl SelectionArgs {
-    /// What the flags select, or else the variables; and what the user is told about the
+    /// What the flags select, or else the variables; and the notes about the
     /// variables.
     pub fn decide(&self) -> (Selection, Vec<String>) {
         let groups = self.args.artifact_group.iter();

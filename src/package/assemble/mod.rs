@@ -271,7 +271,7 @@ impl Making<'_> {
             return Ok(None);
         };
         // The old `dist` is deleted at the end, so its wheel can get a second name until then. A
-        // file elsewhere is copied: whoever changes it there must not change this set.
+        // file elsewhere is copied: a change there must not change this set.
         if !is_below(whole, self.dist) || fs_err::hard_link(whole, file).is_err() {
             fs_err::copy(whole, file)?;
         }
@@ -363,7 +363,7 @@ fn created(file: &Path) -> io::Result<fs_err::File> {
     options.read(true).write(true).create_new(true).open(file)
 }
 
-/// Whether a file is in a directory, whatever symlinks their paths have.
+/// Whether a file is in a directory, with any symlinks in their paths.
 fn is_below(file: &Path, directory: &Path) -> bool {
     let real = (fs_err::canonicalize(file), fs_err::canonicalize(directory));
     matches!(real, (Ok(file), Ok(directory)) if file.starts_with(&directory))

@@ -256,7 +256,7 @@ fn a_run_is_where_upstream_puts_it_or_a_row_says_why_not() {
         let kind = match (&expected, expected == upstream(case)) {
             (None, _) => "both refuse",
             (Some(_), true) => "the same",
-            // An exception that nothing needs would hide a difference that nobody meant.
+            // An exception that nothing needs would hide an unintended difference.
             (Some(_), false) => *rows.first().expect("a difference has a row"),
         };
         *counts.entry(kind).or_default() += 1;

@@ -1,4 +1,4 @@
-//! `build --reuse`: the same bytes as without it, whatever the earlier set is.
+//! `build --reuse`: the same bytes as without it, with any earlier set.
 
 use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt},
@@ -110,7 +110,7 @@ fn without_a_change_every_wheel_is_taken_over_as_a_whole() {
         // The same files: nothing was copied.
         assert_eq!(inodes(&dist), first);
     }
-    // Elsewhere they are copies, which nobody changes by changing the earlier set.
+    // Elsewhere they are copies, which stay if the earlier set changes.
     for reuse in ["out", "out/dist"] {
         is_all(&same(&place, reuse, &[]));
         let again = place.join("again/dist");

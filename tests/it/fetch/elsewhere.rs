@@ -1,4 +1,4 @@
-//! `fetch` of a run whose release type nobody says, from a server with the buckets of several.
+//! `fetch` of a run of an unknown release type, from a server with the buckets of several.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What is told about a run, the filters of a search, and variables that decide.
+//! What `fetch` prints about a run, the filters of a search, and variables that decide.
 
 use fs_err as fs;
 use serde_json::{Value, json};

@@ -33,7 +33,7 @@ pub(crate) struct UpstreamRun<'a> {
 }
 
 impl UpstreamRun<'_> {
-    /// Uploads every file of `packages/dist`, or of `packages`, over whatever is there. Returns the
+    /// Uploads every file of `packages/dist`, or of `packages`, and replaces existing ones. Returns the
     /// path that its output `package_find_links_url` names.
     pub(crate) fn upload(&self, packages: &Path, placement: Placement<'_>) -> String {
         let dist = packages.join("dist");
