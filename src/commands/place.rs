@@ -10,7 +10,7 @@ use super::{
     summary,
 };
 use crate::{
-    error::{Context as _, Result},
+    error::{Context as _, Result, one_line},
     report::{RunPlaces, outputs},
     run::{ArtifactGroup, Platform, Run},
     set::{Layout, Urls},
@@ -93,7 +93,16 @@ impl UploadCredentials {
     fn of(run: &Run, access: &Access, world: &World) -> Self {
         let has_some = || {
             let store = S3Store::connect(run.bucket.clone(), access, world.stop.clone());
-            store.is_ok_and(|store| store.has_credentials())
+            store.map_or_else(
+                |error| {
+                    // The packages then stay with the run, and this line says why.
+                    let why = one_line(&error.into());
+                    let text = "the credentials of this machine cannot be used";
+                    world.console.warn(format!("{text}: {why}"));
+                    false
+                },
+                |store| store.has_credentials(),
+            )
         };
         if run.role.is_some() {
             Self::Role
