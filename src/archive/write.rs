@@ -84,6 +84,10 @@ impl TarPlan {
         })
     }
 
+    pub fn entries(&self) -> &[TarEntry] {
+        &self.entries
+    }
+
     /// The archive as a stream. The content of the file at an index of the members is read from
     /// `open(index)`.
     ///

@@ -106,9 +106,12 @@ impl<'a> Build<'a> {
     /// Writes the packages to `{dest}/dist`.
     pub fn make(&self, dest: &Path, reuse: &Reuse, world: &World) -> Result<MadeSet> {
         let settings = &self.options.settings;
-        // Dropping this removes the archives.
-        let _archives = self.tree.write(settings.jobs, world)?;
-        assemble::assemble(&self.plan, &dest.join("dist"), reuse, settings, world)
+        let archives = self.tree.write(settings.jobs, world)?;
+        let made = assemble::assemble(&self.plan, &dest.join("dist"), reuse, settings, world)?;
+        Ok(MadeSet {
+            _archives: archives,
+            ..made
+        })
     }
 
     /// The manifest that the build of TheRock wrote.

@@ -17,6 +17,7 @@ use crate::{
     },
 };
 
+mod built;
 mod complete;
 mod parts;
 mod plan;

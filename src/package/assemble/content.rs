@@ -1,10 +1,10 @@
-//! The content of one member: its length, which is known before it is read, and a reader of its
-//! bytes.
+//! The content of one member: its length, which is known before it is read, a reader of its bytes
+//! for the one who packs it, and random access to them for the one who examines what was packed.
 
 use std::{
     io::{self, BufReader, Cursor, Read, Write},
     num::NonZeroUsize,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -17,8 +17,8 @@ use xz2::{
 use super::memory::ContentKey;
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
-    artifact::{FileStamp, TreeForm},
-    elf::{self, EditPlan, PatchedReader, Rpath},
+    artifact::{FileAt, FileStamp, TreeForm},
+    elf::{self, Patch, PatchedReader, ReadAt, Rpath},
     error::{Context as _, Result, Stop, bail},
     package::{
         devel_manifest,
@@ -28,86 +28,219 @@ use crate::{
     version::Version,
 };
 
-/// The length of a member, and a function that opens a reader of its bytes.
+/// The content of a member: its length, and how to read it.
 pub(super) struct MemberContent {
     pub(super) len: u64,
     /// What it is made of, if that can be remembered.
     pub(super) key: Option<ContentKey>,
-    open: Box<dyn Fn() -> Result<Box<dyn Read + Send>> + Send + Sync>,
+    source: ContentSource,
+}
+
+enum ContentSource {
+    Plain(SourceBytes),
+    /// The tar of the SDK tree.
+    Tar(Arc<SdkArchive>),
+    /// The tar of the SDK tree as xz, in a temporary file. `None` if it is not made, because an
+    /// earlier wheel has it packed.
+    Xz(Option<TempPath>, Arc<SdkArchive>),
 }
 
 impl MemberContent {
-    fn new<R: Read + Send + 'static>(
-        len: u64,
-        open: impl Fn() -> Result<R> + Send + Sync + 'static,
-    ) -> Self {
-        Self {
-            len,
-            key: None,
-            open: Box::new(move || Ok(Box::new(open()?))),
-        }
-    }
-
-    fn with_key(self, key: Option<ContentKey>) -> Self {
-        Self { key, ..self }
-    }
-
-    /// A content that is not made, because an earlier wheel has it packed.
-    pub(super) fn taken(len: u64, key: Option<ContentKey>) -> Self {
-        let open = || -> Result<io::Empty> { bail!("it was taken over and is not made") };
-        Self::new(len, open).with_key(key)
-    }
-
     /// Reads only as much of the source as the length of the content depends on.
     pub(super) fn of(source: &MemberSource, version: &Version, mtime: u64) -> Result<Self> {
         Ok(match source {
-            MemberSource::File(origin, rpath) => Self::file(origin, rpath.as_ref())?,
-            MemberSource::Launcher(target) => Self::bytes(elf::launcher(target.as_bytes())?),
-            MemberSource::Text(text) => Self::bytes(text.as_bytes()),
+            MemberSource::File(origin, rpath) => {
+                let (bytes, key) = SourceFile::of(origin, rpath.as_ref())?;
+                Self {
+                    key,
+                    ..Self::plain(bytes)
+                }
+            }
+            MemberSource::Launcher(target) => {
+                Self::plain(SourceBytes::made(elf::launcher(target.as_bytes())?))
+            }
+            MemberSource::Text(text) => Self::plain(SourceBytes::made(text.as_bytes())),
             MemberSource::Sdk(tree, _) => {
-                let (mut entries, mut files) = (Vec::new(), Vec::new());
-                for (path, kind, content) in members(tree)? {
+                let (mut entries, mut files, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+                for (path, kind, file) in members(tree)? {
                     let path = tree.top.join(path);
                     entries.push(TarEntry { path, kind });
-                    files.push(content);
+                    let (bytes, key) = file.unzip();
+                    files.push(bytes);
+                    keys.extend(key);
                 }
-                let keys = files.iter().flatten().map(|file| file.key.clone());
-                let keys: Option<Vec<ContentKey>> = keys.collect();
                 let how = format!("{entries:?} {mtime}");
-                let key = keys.map(|keys| ContentKey::of_all(&how, &keys));
-                let (plan, files) = (TarPlan::new(entries, mtime)?, Arc::new(files));
-                let content = Self::new(plan.len, move || {
-                    let files = Arc::clone(&files);
-                    Ok(plan.stream(move |index| match files.get(index) {
-                        Some(Some(content)) => content.open(),
-                        _ => Ok(Box::new(io::empty())),
-                    }))
-                });
-                content.with_key(key)
+                let keys: Option<Vec<ContentKey>> = keys.into_iter().collect();
+                let tar = TarPlan::new(entries, mtime)?;
+                Self {
+                    len: tar.len,
+                    key: keys.map(|keys| ContentKey::of_all(&how, &keys)),
+                    source: ContentSource::Tar(Arc::new(SdkArchive { tar, files })),
+                }
             }
             MemberSource::SdkManifest(tree) => {
                 let members = members(tree)?;
                 let members = members.iter().map(|(path, kind, _)| (*path, kind));
-                Self::bytes(devel_manifest::render(&version.to_string(), members).into_bytes())
+                let text = devel_manifest::render(&version.to_string(), members);
+                Self::plain(SourceBytes::made(text.into_bytes()))
             }
         })
     }
 
-    fn bytes(bytes: impl Into<Arc<[u8]>>) -> Self {
-        let bytes = bytes.into();
-        Self::new(bytes.len() as u64, move || {
-            Ok(Cursor::new(Arc::clone(&bytes)))
+    fn plain(bytes: SourceBytes) -> Self {
+        Self {
+            len: bytes.len(),
+            key: None,
+            source: ContentSource::Plain(bytes),
+        }
+    }
+
+    /// The tar of the SDK tree as xz, in a temporary file.
+    pub(super) fn packed(self, file: TempPath) -> Result<Self> {
+        let len = fs_err::metadata(&file)?.len();
+        self.xz(Some(file), len)
+    }
+
+    /// The tar of the SDK tree as xz, which is not made, because an earlier wheel has it.
+    pub(super) fn taken(self, len: u64) -> Result<Self> {
+        self.xz(None, len)
+    }
+
+    fn xz(self, file: Option<TempPath>, len: u64) -> Result<Self> {
+        let (ContentSource::Tar(archive) | ContentSource::Xz(_, archive)) = self.source else {
+            bail!("only the archive of the SDK tree is packed as xz");
+        };
+        Ok(Self {
+            len,
+            key: self.key,
+            source: ContentSource::Xz(file, archive),
         })
     }
 
-    /// A temporary file, which is deleted when this is dropped.
-    pub(super) fn packed(file: TempPath, key: Option<ContentKey>) -> Result<Self> {
-        let len = fs_err::metadata(&file)?.len();
-        let content = Self::new(len, move || Ok(fs_err::File::open(&file)?));
-        Ok(content.with_key(key))
+    pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(match &self.source {
+            ContentSource::Plain(bytes) => bytes.open()?,
+            ContentSource::Tar(archive) => {
+                let (tar, archive) = (archive.tar.clone(), Arc::clone(archive));
+                Box::new(tar.stream(move |index| match archive.files.get(index) {
+                    Some(Some(bytes)) => bytes.open(),
+                    _ => Ok(Box::new(io::empty())),
+                }))
+            }
+            ContentSource::Xz(Some(file), _) => Box::new(fs_err::File::open(file)?),
+            ContentSource::Xz(None, _) => bail!("it was taken over and is not made"),
+        })
     }
 
-    fn file(origin: &BuildOrigin, rpath: Option<&Rpath>) -> Result<Self> {
+    /// What stays known of it once it is packed.
+    pub(super) fn built(&self) -> BuiltContent {
+        match &self.source {
+            ContentSource::Plain(bytes) => BuiltContent::Plain(bytes.clone()),
+            ContentSource::Tar(archive) | ContentSource::Xz(_, archive) => {
+                BuiltContent::Sdk(Arc::clone(archive))
+            }
+        }
+    }
+}
+
+/// What a member of a finished package was made of.
+#[derive(Clone, Debug)]
+pub enum BuiltContent {
+    Plain(SourceBytes),
+    /// The archive of the SDK tree, whether it is packed or not.
+    Sdk(Arc<SdkArchive>),
+}
+
+/// The archive of the SDK tree.
+#[derive(Debug)]
+pub struct SdkArchive {
+    tar: TarPlan,
+    /// The contents of the files, by the index of their entry. An empty file may have none.
+    files: Vec<Option<SourceBytes>>,
+}
+
+impl SdkArchive {
+    /// The entries of the tar, in its order. Those that are not files, and some empty files, have no
+    /// bytes.
+    pub fn entries(&self) -> impl Iterator<Item = (&TarEntry, Option<&SourceBytes>)> {
+        let files = self.files.iter().map(Option::as_ref);
+        self.tar.entries().iter().zip(files)
+    }
+}
+
+/// The bytes of a file as a package has them. They are not in memory, except for texts and
+/// launchers.
+#[derive(Clone, Debug)]
+pub enum SourceBytes {
+    Made(Arc<[u8]>),
+    File(Arc<SourceFile>),
+}
+
+/// A file on disk, and the changes that it gets on its way into a package.
+#[derive(Debug)]
+pub struct SourceFile {
+    path: PathBuf,
+    stamp: FileStamp,
+    form: TreeForm,
+    /// The new run path. It comes after the change that `form` stands for.
+    edit: Patch,
+}
+
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "no caller asks whether it is empty"
+)]
+impl SourceBytes {
+    pub(super) fn made(bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self::Made(bytes.into())
+    }
+
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Made(bytes) => bytes.len(),
+            Self::File(file) => file.edit.total_len(),
+        }
+    }
+
+    /// The bytes of a text or a launcher, which are in memory.
+    pub fn text(&self) -> Option<&[u8]> {
+        match self {
+            Self::Made(bytes) => Some(bytes),
+            Self::File(_) => None,
+        }
+    }
+
+    /// Gives the bytes to a function, which may read at any offset. Fails if they are not those that
+    /// were packed, because the file has changed since then or meanwhile.
+    pub fn examine<T>(&self, look: impl FnOnce(&dyn ReadAt) -> T) -> Result<T> {
+        let file = match self {
+            Self::Made(bytes) => return Ok(look(bytes)),
+            Self::File(file) => file,
+        };
+        file.ensure_unchanged("after it was packed")?;
+        let seen = look(&file.open()?);
+        file.ensure_unchanged("after it was packed")?;
+        Ok(seen)
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Self::Made(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
+            Self::File(file) => Box::new(Unchanged {
+                reader: file.open()?,
+                path: file.path.clone(),
+                stamp: file.stamp,
+                left: self.len(),
+            }),
+        })
+    }
+}
+
+impl SourceFile {
+    fn of(
+        origin: &BuildOrigin,
+        rpath: Option<&Rpath>,
+    ) -> Result<(SourceBytes, Option<ContentKey>)> {
         let (path, form) = (origin.path.clone(), origin.form.clone());
         // Before anything of the file is read: if it changes from here on, the key is not that of
         // the next build.
@@ -116,60 +249,63 @@ impl MemberContent {
             TreeForm::WithoutCode(_) | TreeForm::ToCome => None,
         };
         let stamp = FileStamp::of(&path)?;
-        // The edit is small, even for a file of gigabytes.
-        let edit = |rpath| -> Result<EditPlan> {
-            let plan = elf::plan_rpath(&form.open(&path)?, rpath);
-            plan.with_context(|| format!("failed to plan a new run path for `{}`", path.display()))
+        let edit = match rpath {
+            // The edit is small, even for a file of gigabytes.
+            Some(rpath) => elf::plan_rpath(&form.open(&path)?, rpath)
+                .with_context(|| format!("failed to plan a new run path for `{}`", path.display()))?
+                .into(),
+            None if form == TreeForm::ToCome => Patch::nothing(stamp.len),
+            None => Patch::nothing(origin.len),
         };
-        let edit = rpath
-            .map(edit)
-            .transpose()?
-            .filter(|edit| !edit.is_nothing());
-        let len = match (&edit, &form) {
-            (Some(edit), _) => edit.total_len(),
-            (None, TreeForm::ToCome) => stamp.len,
-            (None, TreeForm::Whole | TreeForm::WithoutCode(_)) => origin.len,
+        let file = Self {
+            path,
+            stamp,
+            form,
+            edit,
         };
-        let content = Self::new(len, move || {
-            let file = form.open(&path)?;
-            let reader: Box<dyn Read + Send> = match &edit {
-                Some(edit) => Box::new(PatchedReader::new(file, edit.clone())),
-                None => Box::new(file),
-            };
-            Ok(Unchanged {
-                reader,
-                path: path.clone(),
-                stamp,
-                left: len,
-            })
-        });
-        Ok(content.with_key(key))
+        Ok((SourceBytes::File(Arc::new(file)), key))
     }
 
-    pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
-        (self.open)()
+    fn open(&self) -> io::Result<PatchedReader<PatchedReader<FileAt>>> {
+        let file = self.form.open(&self.path)?;
+        Ok(PatchedReader::new(file, self.edit.clone()))
+    }
+
+    fn ensure_unchanged(&self, since: &str) -> io::Result<()> {
+        ensure_unchanged(&self.path, self.stamp, since)
     }
 }
 
+fn ensure_unchanged(path: &Path, stamp: FileStamp, since: &str) -> io::Result<()> {
+    if FileStamp::of(path)? == stamp {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(io::Error::other(format!("`{path}` changed {since}")))
+}
+
+/// The bytes of a file of the SDK tree, and its key.
+type TreeFileBytes = (SourceBytes, Option<ContentKey>);
+
 /// The members of the SDK tree as a tar has them, and the contents of its files.
-fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<MemberContent>)>> {
+fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<TreeFileBytes>)>> {
     let member = |(path, entry)| {
-        let (kind, content) = match entry {
+        let (kind, file) = match entry {
             &SdkEntry::Directory => (TarKind::Directory, None),
             SdkEntry::Shipped(text) | SdkEntry::Link(text) => {
                 (TarKind::Symlink(text.clone()), None)
             }
             SdkEntry::File(origin, rpath) => {
-                let content = MemberContent::file(origin, rpath.as_ref())?;
-                let (len, executable) = (content.len, origin.executable);
-                (TarKind::File { len, executable }, Some(content))
+                let file = SourceFile::of(origin, rpath.as_ref())?;
+                let (len, executable) = (file.0.len(), origin.executable);
+                (TarKind::File { len, executable }, Some(file))
             }
             SdkEntry::Empty => {
                 let (len, executable) = (0, false);
                 (TarKind::File { len, executable }, None)
             }
         };
-        Ok((path, kind, content))
+        Ok((path, kind, file))
     };
     tree.ordered().into_iter().map(member).collect()
 }
@@ -191,11 +327,8 @@ impl<R: Read> Read for Unchanged<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);
-        if self.left == 0 && FileStamp::of(&self.path)? != self.stamp {
-            let path = self.path.display();
-            return Err(io::Error::other(format!(
-                "`{path}` changed while it was packed"
-            )));
+        if self.left == 0 {
+            ensure_unchanged(&self.path, self.stamp, "while it was packed")?;
         }
         Ok(read)
     }

@@ -2,6 +2,7 @@
 //! into a staging directory beside `dist`. The finished set then replaces `dist` as a whole, if that
 //! is allowed and has space.
 
+mod built;
 mod content;
 mod destination;
 mod earlier;
@@ -15,7 +16,6 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::{
@@ -32,6 +32,8 @@ use crate::{
     wheel::{Record, WheelCompression, WheelMember},
 };
 
+pub use built::{BuiltMember, MadePackage, MadeSet};
+pub use content::{BuiltContent, SdkArchive, SourceBytes};
 pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount};
 
 use content::{CountedReader, MemberContent, pack_xz};
@@ -63,25 +65,6 @@ pub struct Reuse {
     pub from: Option<EarlierPlace>,
     /// The file of this program. Without it, nothing is remembered of the sources.
     pub program: Option<PathBuf>,
-}
-
-/// The packages of a finished set.
-#[derive(Debug)]
-pub struct MadeSet {
-    pub packages: Vec<MadePackage>,
-    /// Only if an earlier set was named.
-    pub reused: Option<ReuseCount>,
-}
-
-/// A finished package.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MadePackage {
-    /// Its path below `dist/`.
-    pub path: String,
-    pub size: u64,
-    pub sha256: Sha256,
-    #[serde(skip)]
-    pub members: usize,
 }
 
 /// Writes every package of `plan`, then replaces the directory `dist` with the finished set. If this
@@ -145,6 +128,7 @@ pub fn assemble(
     Ok(MadeSet {
         packages: all,
         reused,
+        _archives: None,
     })
 }
 
@@ -176,7 +160,9 @@ impl Making<'_> {
                 archive::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
                 out.rewind()?;
                 let (sha256, size) = Sha256::of_reader(out)?;
-                return Ok(self.packed(path, size, sha256, package.texts.len()));
+                let members = package.texts.iter();
+                let members = members.map(|(path, text)| BuiltMember::text(path, text));
+                return Ok(self.packed(path, size, sha256, members.collect()));
             }
         };
         let (mut members, mut contents) = (Vec::new(), Vec::new());
@@ -209,8 +195,14 @@ impl Making<'_> {
         }
     }
 
-    fn packed(&self, path: &str, size: u64, sha256: Sha256, members: usize) -> MadePackage {
-        let facts = (many(members, "member"), console::size(size));
+    fn packed(
+        &self,
+        path: &str,
+        size: u64,
+        sha256: Sha256,
+        members: Vec<BuiltMember>,
+    ) -> MadePackage {
+        let facts = (many(members.len(), "member"), console::size(size));
         let facts = format!("{path}: {}, {}", facts.0, facts.1);
         self.world.console.status("Packed", facts);
         MadePackage {
@@ -232,7 +224,7 @@ impl Making<'_> {
         }
         content.key = content.key.map(|key| ContentKey::of_all("xz", &[key]));
         if let Some(taken) = self.earlier.and_then(|it| it.find_remembered(&content)) {
-            return Ok(MemberContent::taken(taken.packed.len, content.key));
+            return content.taken(taken.packed.len);
         }
         let (console, stop) = (&self.world.console, &self.world.stop);
         let progress = console.progress("Packing", path, Some(content.len));
@@ -244,7 +236,7 @@ impl Making<'_> {
         let mut file = NamedTempFile::new_in(self.staging)?;
         pack_xz(source, &mut file, self.settings.jobs)
             .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
-        MemberContent::packed(file.into_temp_path(), content.key)
+        content.packed(file.into_temp_path())
     }
 
     /// The members that can be taken over from an earlier set.
@@ -288,7 +280,7 @@ impl Making<'_> {
             path: path.to_owned(),
             size: stamp.len,
             sha256,
-            members: record.rows().len(),
+            members: work.built(&record),
         }))
     }
 
@@ -313,7 +305,7 @@ impl Making<'_> {
         self.learn(work, &written.record);
         let recipe = WheelRecipe::new(&written.record, &work.members, self.settings);
         self.memory.add_wheel(path, written.sha256, recipe);
-        let members = written.record.rows().len();
+        let members = work.built(&written.record);
         Ok(self.packed(path, written.len, written.sha256, members))
     }
 
@@ -338,6 +330,25 @@ struct Wheel<'a> {
 }
 
 impl Wheel<'_> {
+    /// The members of the finished wheel. The rows of its RECORD have the same order.
+    fn built(&self, record: &Record) -> Vec<BuiltMember> {
+        let rows = record.rows().iter();
+        let files = self.members.iter().zip(&self.contents).zip(rows);
+        let files = files.filter_map(|((member, content), row)| {
+            Some(BuiltMember {
+                path: member.path.clone(),
+                executable: member.executable,
+                len: member.len,
+                sha256: row.digest?,
+                content: content.built(),
+            })
+        });
+        let texts = self.texts.iter();
+        let texts = texts.map(|(path, text)| BuiltMember::text(path, text));
+        let record = BuiltMember::text(self.record, &record.to_string());
+        files.chain(texts).chain([record]).collect()
+    }
+
     /// The RECORD of the wheel if every member is taken over.
     fn taken_record(&self) -> Option<Record> {
         if self.taken.len() < self.members.len() {

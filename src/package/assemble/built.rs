@@ -1,0 +1,78 @@
+//! What a build knows of the packages that it has made, so that `check`, `index` and `upload` need
+//! not read them.
+
+use serde::Serialize;
+
+use super::{
+    content::{BuiltContent, SourceBytes},
+    earlier::ReuseCount,
+};
+use crate::{digest::Sha256, package::split_tree::BuildArchives, relpath::RelPath};
+
+/// The packages of a finished set. The sources of their members stay readable as long as it lives.
+#[derive(Debug)]
+pub struct MadeSet {
+    pub packages: Vec<MadePackage>,
+    /// Only if an earlier set was named.
+    pub reused: Option<ReuseCount>,
+    /// The archives of device code that some members were packed from. Dropping them removes their
+    /// files.
+    pub(in crate::package) _archives: Option<BuildArchives>,
+}
+
+/// A finished package.
+#[derive(Clone, Debug, Serialize)]
+pub struct MadePackage {
+    /// Its path below `dist/`.
+    pub path: String,
+    pub size: u64,
+    pub sha256: Sha256,
+    /// All members in their order: those of a wheel with `.dist-info` and RECORD, or the files of a
+    /// sdist, by their path below its top directory.
+    #[serde(skip)]
+    pub members: Vec<BuiltMember>,
+}
+
+/// A member of a finished package.
+#[derive(Clone, Debug)]
+pub struct BuiltMember {
+    pub path: RelPath,
+    pub executable: bool,
+    pub len: u64,
+    pub sha256: Sha256,
+    pub content: BuiltContent,
+}
+
+impl MadePackage {
+    /// The METADATA of a wheel, or the PKG-INFO of a sdist.
+    pub fn metadata(&self) -> Option<&[u8]> {
+        let is_metadata = |path: &str| match path.split_once('/') {
+            Some((top, name)) => top.ends_with(".dist-info") && name == "METADATA",
+            None => path == "PKG-INFO",
+        };
+        let mut members = self.members.iter().rev();
+        members
+            .find(|member| is_metadata(member.path.as_str()))?
+            .as_text()
+    }
+}
+
+impl BuiltMember {
+    pub(super) fn text(path: &RelPath, text: &str) -> Self {
+        Self {
+            path: path.clone(),
+            executable: false,
+            len: text.len() as u64,
+            sha256: Sha256::of(text.as_bytes()),
+            content: BuiltContent::Plain(SourceBytes::made(text.as_bytes())),
+        }
+    }
+
+    /// Its bytes, if they are in memory.
+    pub fn as_text(&self) -> Option<&[u8]> {
+        match &self.content {
+            BuiltContent::Plain(bytes) => bytes.text(),
+            BuiltContent::Sdk(_) => None,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What a build hands on of its packages is what their files have, read by others.
+
+use std::{
+    io::{Cursor, Read},
+    num::NonZeroUsize,
+    path::Path,
+    process::Command,
+};
+
+use flate2::read::GzDecoder;
+use rocwheel::{
+    artifact::ArtifactTree,
+    console::{Console, Options, World},
+    digest::Sha256,
+    elf::ReadAt,
+    error::Stop,
+    package::{
+        BuildOptions, SdkTreePacking,
+        assemble::{
+            BuiltContent, BuiltMember, EarlierPlace, MadePackage, MadeSet, Reuse, SourceBytes,
+        },
+        build::{Build, BuildSelection},
+    },
+    run::Platform,
+    wheel::WheelCompression,
+};
+use zip::ZipArchive;
+
+use crate::support::{program::succeed, published::sets};
+
+fn world() -> World {
+    let options = Options {
+        quiet: 2,
+        ..Options::default()
+    };
+    World {
+        console: Console::of_this_process(&options),
+        stop: Stop::default(),
+    }
+}
+
+fn options() -> BuildOptions {
+    BuildOptions::new(Platform::Linux, NonZeroUsize::new(2).unwrap()).unwrap()
+}
+
+fn make(artifacts: &Path, dest: &Path, reuse: &Reuse, options: &BuildOptions) -> MadeSet {
+    let (world, jobs) = (world(), options.settings.jobs);
+    let tree = ArtifactTree::scan(artifacts, jobs, &world.stop).unwrap();
+    let build = Build::plan(&tree, options, &BuildSelection::All, dest, &world).unwrap();
+    build.make(dest, reuse, &world).unwrap()
+}
+
+fn whole(bytes: &SourceBytes) -> Vec<u8> {
+    let read = |source: &dyn ReadAt| {
+        let len = usize::try_from(source.len()).unwrap();
+        let (mut whole, mut at) = (vec![0; len], 0);
+        while at < len {
+            at += source.read_at(at as u64, &mut whole[at..]).unwrap();
+        }
+        whole
+    };
+    bytes.examine(read).unwrap()
+}
+
+fn wheel_has(file: &[u8], made: &MadePackage) {
+    let mut zip = ZipArchive::new(Cursor::new(file)).unwrap();
+    assert_eq!(zip.len(), made.members.len(), "{}", made.path);
+    for (index, member) in made.members.iter().enumerate() {
+        let mut found = zip.by_index(index).unwrap();
+        assert_eq!(found.name().unwrap(), member.path.as_str());
+        let executable = found.unix_mode().unwrap() & 0o111 != 0;
+        assert_eq!(executable, member.executable, "{}", member.path);
+        let mut bytes = Vec::new();
+        found.read_to_end(&mut bytes).unwrap();
+        assert_eq!(Sha256::of(&bytes), member.sha256, "{}", member.path);
+        assert_eq!(bytes.len() as u64, member.len);
+        match &member.content {
+            BuiltContent::Plain(content) => assert!(whole(content) == bytes, "{}", member.path),
+            BuiltContent::Sdk(_) => tree_has(&bytes, member),
+        }
+    }
+}
+
+fn tree_has(bytes: &[u8], member: &BuiltMember) {
+    let BuiltContent::Sdk(tree) = &member.content else {
+        panic!("{member:?}")
+    };
+    let plain: Box<dyn Read> = if member.path.as_str().ends_with(".xz") {
+        Box::new(xz2::read::XzDecoder::new(bytes))
+    } else {
+        Box::new(bytes)
+    };
+    let mut tar = tar::Archive::new(plain);
+    let mut entries = tree.entries();
+    for found in tar.entries().unwrap() {
+        let mut found = found.unwrap();
+        let path = String::from_utf8(found.path_bytes().into_owned()).unwrap();
+        let (entry, bytes) = entries.next().unwrap();
+        assert_eq!(path.trim_end_matches('/'), entry.path.as_str());
+        let mut content = Vec::new();
+        found.read_to_end(&mut content).unwrap();
+        assert!(bytes.map(whole).unwrap_or_default() == content, "{path}");
+    }
+    assert!(entries.next().is_none());
+}
+
+fn sdist_has(file: &[u8], made: &MadePackage) {
+    let mut tar = tar::Archive::new(GzDecoder::new(file));
+    let mut members = made.members.iter();
+    for found in tar.entries().unwrap() {
+        let mut found = found.unwrap();
+        if found.header().entry_type().is_dir() {
+            continue;
+        }
+        let path = String::from_utf8(found.path_bytes().into_owned()).unwrap();
+        let member = members.next().unwrap();
+        assert_eq!(path.split_once('/').unwrap().1, member.path.as_str());
+        let mut content = Vec::new();
+        found.read_to_end(&mut content).unwrap();
+        assert_eq!(member.as_text(), Some(&content[..]));
+        assert_eq!(member.sha256, Sha256::of(&content));
+    }
+    assert!(members.next().is_none());
+}
+
+fn matches_its_files(dest: &Path, made: &MadeSet) {
+    for package in &made.packages {
+        let file = fs_err::read(dest.join("dist").join(&package.path)).unwrap();
+        assert_eq!(
+            (Sha256::of(&file), file.len() as u64),
+            (package.sha256, package.size)
+        );
+        let metadata = String::from_utf8_lossy(package.metadata().unwrap());
+        assert!(metadata.starts_with("Metadata-Version: "), "{metadata}");
+        if package.path.ends_with(".whl") {
+            wheel_has(&file, package);
+        } else {
+            sdist_has(&file, package);
+        }
+    }
+}
+
+#[test]
+fn what_is_handed_on_is_what_the_files_have() {
+    for set in sets() {
+        let place = tempfile::tempdir().unwrap();
+        let dest = place.path().join("out");
+        let mut other = options();
+        other.devel_packing = SdkTreePacking::TarXz;
+        other.settings.compression = WheelCompression::Store;
+        for options in [options(), other] {
+            let mut reuse = Reuse::default();
+            for _ in 0..2 {
+                let made = make(&set.artifacts(), &dest, &reuse, &options);
+                matches_its_files(&dest, &made);
+                reuse.from = Some(EarlierPlace::Directory(dest.clone()));
+                reuse.program = Some(std::env::current_exe().unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_that_changed_since_it_was_packed_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let [artifacts, dest] = ["in", "out"].map(|name| place.path().join(name));
+    let mut copy = Command::new("cp");
+    succeed(copy.arg("-a").arg(sets()[0].artifacts()).arg(&artifacts));
+    let made = make(&artifacts, &dest, &Reuse::default(), &options());
+    let members = made.packages.iter().flat_map(|package| &package.members);
+    let mut plain = members.filter_map(|member| match &member.content {
+        BuiltContent::Plain(bytes @ SourceBytes::File(_)) => Some(bytes),
+        _ => None,
+    });
+    let bytes = plain.next().unwrap();
+    let change = || {
+        for entry in walkdir::WalkDir::new(&artifacts) {
+            let entry = entry.unwrap();
+            if entry.file_type().is_file() {
+                let (path, beside) = (entry.path(), entry.path().with_extension("new"));
+                fs_err::copy(path, &beside).unwrap();
+                fs_err::rename(beside, path).unwrap();
+            }
+        }
+    };
+    let said = bytes.examine(|_| change()).unwrap_err().to_string();
+    assert!(said.ends_with("` changed after it was packed"), "{said}");
+    // And before it is looked at.
+    let said = bytes.examine(|_| ()).unwrap_err().to_string();
+    assert!(said.ends_with("` changed after it was packed"), "{said}");
+}
