@@ -5,8 +5,12 @@ use std::{ffi::OsString, iter::Peekable};
 
 use clap::{Arg, Command};
 
-/// The command line without empty arguments, and without flags whose only value is empty. `root`
-/// must be built.
+/// The flags of `upload` that say where it writes. Empty, they are an error: without them it would
+/// write to the bucket of the run.
+const DESTINATIONS: [&str; 2] = ["to", "output-dir"];
+
+/// The command line without empty arguments, and without flags whose only value is empty, except
+/// where `upload` writes. `root` must be built.
 pub(crate) fn without_empty(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
     let (mut command, mut are_flags) = (root, true);
     let mut rest = arguments.into_iter().peekable();
@@ -21,7 +25,16 @@ pub(crate) fn without_empty(root: &Command, arguments: Vec<OsString>) -> Vec<OsS
             None => (text, None),
         };
         let flag = flag(command, name).filter(|_| are_flags);
+        let is_destination = command.get_name() == "upload"
+            && flag
+                .and_then(Arg::get_long)
+                .is_some_and(|it| DESTINATIONS.contains(&it));
         match (flag, value) {
+            (Some(_), _) if is_destination => {
+                let has_own = value.is_some();
+                line.push(argument);
+                line.extend(rest.next_if(|_| !has_own));
+            }
             (Some(_), Some("")) => {}
             (Some(flag), None) => take_values(flag, argument, &mut rest, &mut line),
             _ => {
@@ -90,6 +103,12 @@ mod tests {
 
     #[derive(Debug, clap::Subcommand)]
     enum Verb {
+        Upload {
+            #[arg(long)]
+            output_dir: Option<String>,
+            #[arg(long)]
+            bucket: Option<String>,
+        },
         Build {
             files: Vec<String>,
             #[arg(short, long, alias = "threads")]
@@ -113,7 +132,15 @@ mod tests {
 
     #[test]
     fn empty_values_are_not_given() {
-        let table: [(&[&str], &str); 14] = [
+        let table: [(&[&str], &str); 16] = [
+            (
+                &["upload", "--bucket", "", "--output-dir", ""],
+                "upload --output-dir ",
+            ),
+            (
+                &["upload", "--output-dir=", "--bucket="],
+                "upload --output-dir=",
+            ),
             (&["build", "--jobs", "", "x"], "build x"),
             (&["build", "--jobs=", "x"], "build x"),
             (&["build", "-j", ""], "build"),
