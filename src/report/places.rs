@@ -8,7 +8,7 @@ use crate::{
     error::Result,
     location::Location,
     run::{ArtifactGroup, OtherPlace, Platform, Repository, Run, RunId},
-    set::{Layout, Urls},
+    set::{Layout, PART, Urls},
     store::s3::Access,
 };
 
@@ -57,7 +57,8 @@ struct WrittenSet {
     set_url: String,
     index_url: String,
     find_links_url: String,
-    /// Every key that is written is one of these, or begins with one that ends in `/`.
+    /// Every key that is written is one of these, or begins with one that ends in `/`; `*` stands for
+    /// the name of a family.
     writes: Vec<String>,
 }
 
@@ -117,7 +118,15 @@ impl WrittenSet {
         let root = run.python(group).directory();
         let urls: Urls = access.url(&root).parse()?;
         let urls = urls.in_layout(layout);
-        let paths = [layout.files(), "simple/", "SHA256SUMS", "set.json"];
+        // In a flat set the first one has all the others below it.
+        let paths = [
+            layout.files(),
+            "simple/",
+            "*/simple/",
+            "SHA256SUMS",
+            "set.json",
+            PART,
+        ];
         Ok(Self {
             group: group.to_string(),
             set_url: root.to_string(),

@@ -290,9 +290,10 @@ fn by_identity(set: &SetJson) -> BTreeMap<String, &SetFile> {
     files.map(|file| (identity(file), file)).collect()
 }
 
-/// The path of a package without its version: `rocm_sdk_core--py3-none-linux_x86_64.whl`.
+/// The path of a package in any layout, without its version:
+/// `rocm_sdk_core--py3-none-linux_x86_64.whl`.
 fn identity(file: &SetFile) -> String {
-    file.path.replace(&file.version.to_string(), "")
+    file.below().replace(&file.version.to_string(), "")
 }
 
 /// A change in percent: `+12.0 %`, `−0.3 %`, or `±0.0 %` if it is too small to show.

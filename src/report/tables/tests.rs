@@ -35,6 +35,22 @@ fn packages_are_compared_whatever_their_version_is() {
 }
 
 #[test]
+fn packages_are_compared_in_whatever_layout_they_are() {
+    let earlier = samples::document_of_families(&["gfx94X-dcgpu"]);
+    let mut set = earlier.clone();
+    for file in &mut set.files {
+        file.path = file.below().to_owned();
+    }
+    let before = by_identity(&earlier);
+    let files = set.files.iter();
+    let all: Vec<String> = files
+        .map(|file| change(file, before.get(&identity(file)).copied()))
+        .collect();
+    assert_eq!(all, ["same bytes"; 2]);
+    assert!(gone(&set, &before).is_empty());
+}
+
+#[test]
 fn a_percentage_has_a_sign() {
     assert_eq!(percent(1000, 1120), "+12.0 %");
     assert_eq!(percent(1000, 997), "−0.3 %");
