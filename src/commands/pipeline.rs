@@ -28,7 +28,7 @@ use crate::{
     report::{Forecast, PipelineAnswer, RunPlaces},
     run::{Buckets, Run},
     set::{
-        Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload, SetJson, SetPlace,
+        self, Layout, LocalSet, PackageDirectories, PublishedUpload, SetJson, SetPlace,
         UploadOptions,
     },
 };
@@ -159,7 +159,7 @@ impl PipelineArgs {
             overwrite: true,
             is_dry_run: false,
         };
-        PlannedUpload::plan(set, identity, destination, options, world)?.carry_out(world)
+        set::publish(set, &identity, &destination, options, world)
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.

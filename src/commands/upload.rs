@@ -16,7 +16,7 @@ use crate::{
     location::Location,
     run::{ArtifactGroup, Run, RunId},
     set::{
-        Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, SetJson, SetPlace,
+        self, Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, SetJson, SetPlace,
         UploadOptions,
     },
 };
@@ -104,11 +104,11 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
         overwrite: args.overwrite,
         is_dry_run: args.dry_run,
     };
-    let upload = PlannedUpload::plan(&set, identity, destination, options, world)?;
     if args.dry_run {
-        return world.console.answer(&upload);
+        let plan = PlannedUpload::plan(&set, identity, &destination, options, world)?;
+        return world.console.answer(&plan);
     }
-    let published = upload.carry_out(world)?;
+    let published = set::publish(&set, &identity, &destination, options, world)?;
     if args.part {
         return Ok(());
     }

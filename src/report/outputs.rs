@@ -24,7 +24,7 @@ const LONGEST_DOCUMENT: usize = LIMIT * 9 / 10;
 /// If a set has a directory for each family, the index at its top has no `rocm`. The outputs then
 /// have the index of each family. With a single family, its index is the only one that is useful.
 pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
-    let families = set.families();
+    let families = set.own_families();
     let split = (!set.device_targets().is_empty()).to_string();
     // In TheRock it does not say whether there are device wheels, but what the address is: of a page
     // that serves every family, so that later jobs use it as it is.

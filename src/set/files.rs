@@ -49,15 +49,11 @@ impl SetPlace {
         let objects = match (layout, self.local()) {
             // A flat directory may be a user's download directory, with other files at any depth.
             // List only the levels that can hold packages.
-            (Layout::Flat, Some(root)) => {
+            (Layout::Flat, Some(_)) => {
                 let mut objects = self.list("", Depth::Children)?;
-                let entries = fs::read_dir(root);
-                for entry in entries.hint("pass the directory that `rocwheel build` wrote to")? {
-                    let entry = entry?;
-                    let name = entry.file_name().to_string_lossy().into_owned();
-                    if is_family(&name, layout) && entry.file_type()?.is_dir() {
-                        objects.extend(self.list(&format!("{name}/"), Depth::Children)?);
-                    }
+                let families = self.flat_families();
+                for name in families.hint("pass the directory that `rocwheel build` wrote to")? {
+                    objects.extend(self.list(&format!("{name}/"), Depth::Children)?);
                 }
                 objects
             }
@@ -67,6 +63,22 @@ impl SetPlace {
         let found = objects.iter();
         let found = found.filter_map(|(path, object)| self.listed(layout, &groups, path, object));
         Ok(found.collect())
+    }
+
+    /// The directories of families in a local flat directory.
+    pub(super) fn flat_families(&self) -> Result<Vec<String>> {
+        let Some(root) = self.local() else {
+            return Ok(Vec::new());
+        };
+        let mut families = Vec::new();
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_family(&name, Layout::Flat) && entry.file_type()?.is_dir() {
+                families.push(name);
+            }
+        }
+        Ok(families)
     }
 
     /// The packages among listed objects, in any layout. One that is there twice is the one in

@@ -55,7 +55,8 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
     if targets.is_empty() || !set.has("rocm") {
         targets = vec![None];
     }
-    let mut families: Vec<Option<ArtifactGroup>> = set.families().into_iter().map(Some).collect();
+    let mut families: Vec<Option<ArtifactGroup>> =
+        set.own_families().into_iter().map(Some).collect();
     if families.is_empty() {
         families.push(None);
     }

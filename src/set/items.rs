@@ -3,7 +3,12 @@
 //! `upload` and `index` compare each [`Item`] with what the place has ([`Before`]) and decide what to
 //! do with it ([`Action`]).
 
-use std::{collections::HashMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     pages::{IndexPage, Phase, TOP, pages},
@@ -181,21 +186,42 @@ pub(super) struct Before<'a> {
 }
 
 impl<'a> Before<'a> {
-    /// Lists the objects directly in the set, its packages and its pages.
+    /// Lists the objects of the set: its packages and its pages, with those in the directories of
+    /// families.
     pub(super) fn list(place: &'a SetPlace) -> Result<Self> {
+        let is_local = place.local().is_some();
+        let depth = if is_local {
+            Depth::Children
+        } else {
+            Depth::All
+        };
         let mut before = Self {
             place,
-            objects: place.list("", Depth::Children)?.into_iter().collect(),
+            objects: place.list("", depth)?.into_iter().collect(),
             directories: Vec::new(),
         };
+        if !is_local {
+            before.directories.push(String::new());
+            return Ok(before);
+        }
+        // A directory of a user may have more beside a set, at any depth.
         before.add("simple")?;
         before.add("dist")?;
+        if place.local().is_some_and(Path::is_dir) {
+            for family in place.flat_families()? {
+                before.add(&family)?;
+            }
+        }
         Ok(before)
     }
 
     /// Lists one more directory: that of a family.
     pub(super) fn add(&mut self, directory: &str) -> Result<()> {
         let directory = format!("{directory}/");
+        let mut listed = self.directories.iter();
+        if listed.any(|it| directory.starts_with(it.as_str())) {
+            return Ok(());
+        }
         self.objects
             .extend(self.place.list(&directory, Depth::All)?);
         self.directories.push(directory);

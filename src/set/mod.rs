@@ -34,6 +34,6 @@ pub use self::{
         Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,
         SetJson, SetStamp, counted, identity, is_of_others, is_ours,
     },
-    upload::{LocalSet, PlannedUpload, PublishedUpload, UploadOptions},
+    upload::{LocalSet, PlannedUpload, PublishedUpload, UploadOptions, publish},
     urls::{Addresses, Urls},
 };

@@ -8,7 +8,7 @@ use super::{
     read::{KnownFacts, Reading},
     set_json::{Identity, Layout, SIDECAR, SetFile, SetJson, is_of_others, is_package},
 };
-use crate::{console::World, error::Result};
+use crate::{console::World, digest::Sha256, error::Result};
 
 /// The packages at the destination of an upload that stay. Jobs that build on ROCm add theirs to the
 /// place of its packages. The index of a new set lists the packages of other projects too, and that
@@ -20,6 +20,8 @@ pub(super) struct Others {
     pub(super) identity: Option<Identity>,
     /// The METADATA of wheels, by the paths of their sidecars.
     pub(super) metadata: BTreeMap<String, Vec<u8>>,
+    /// Why files of the set that is there are yanked, by path in any layout and by digest.
+    yanks: HashMap<(String, Sha256), String>,
 }
 
 impl Others {
@@ -58,12 +60,23 @@ impl Others {
             });
             !is_own && (is_of_others(&file.name) || is_of_set())
         });
+        let yanks = known.files.values().filter_map(|file| {
+            let of = (file.below().to_owned(), file.sha256);
+            Some((of, file.yanked.clone()?))
+        });
+        let yanks = yanks.collect();
         if listed.is_empty() {
-            return Ok(Self::default());
+            return Ok(Self {
+                yanks,
+                ..Self::default()
+            });
         }
         let reading = Reading {
             place,
-            layouts: vec![layout],
+            layouts: match layout {
+                Layout::Dist => vec![Layout::Dist, Layout::Flat],
+                Layout::Flat => vec![Layout::Flat, Layout::Dist],
+            },
             known,
             at_once: REQUESTS,
             world,
@@ -76,7 +89,14 @@ impl Others {
             files: read.files,
             identity: identity.filter(|it| !is_set && *it != Identity::default()),
             metadata: read.metadata.into_iter().collect(),
+            yanks,
         })
+    }
+
+    /// Why a file of the new set is yanked: a yank belongs to the bytes, and not to the upload.
+    pub(super) fn yank(&self, file: &SetFile) -> Option<String> {
+        let of = (file.below().to_owned(), file.sha256);
+        file.yanked.clone().or_else(|| self.yanks.get(&of).cloned())
     }
 
     /// The paths of the packages and of their sidecars.

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    io::{self, BufReader, Read, Seek},
+    io::{self, BufReader, Read, Seek, SeekFrom},
     num::NonZeroUsize,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -50,17 +50,30 @@ pub(super) struct KnownFacts {
 }
 
 impl KnownFacts {
-    /// Reads `set.json`, or `part.json` if only parts were uploaded so far.
+    /// Reads `set.json`, and `part.json` if a part was uploaded since: the parts of a set replace
+    /// what was there before, such as a set of others only.
     pub(super) fn read(place: &SetPlace) -> Result<Self> {
-        for name in ["set.json", PART] {
-            if let Some((text, stamp)) = place.document(name)? {
-                let document = SetJson::parse(&text)
-                    .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
-                    .hint("remove it, so that it is written again")?;
-                return Ok(Self::new(document, Some(stamp)));
-            }
+        let document = |name| -> Result<_> {
+            let Some((text, stamp)) = place.document(name)? else {
+                return Ok(None);
+            };
+            let document = SetJson::parse(&text)
+                .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
+                .hint("remove it, so that it is written again")?;
+            Ok(Some((document, stamp)))
+        };
+        let (set, part) = (document("set.json")?, document(PART)?);
+        let Some((document, stamp)) = set else {
+            return Ok(
+                part.map_or_else(Self::default, |(part, stamp)| Self::new(part, Some(stamp)))
+            );
+        };
+        let newer = part.filter(|(_, part)| part.modified > stamp.modified);
+        let mut known = Self::new(document, Some(stamp));
+        if let Some((part, _)) = newer {
+            known.identity = part.identity;
         }
-        Ok(Self::default())
+        Ok(known)
     }
 
     fn new(document: SetJson, stamp: Option<SetStamp>) -> Self {
@@ -143,6 +156,34 @@ impl<R: Read> Read for Watched<'_, R> {
         let count = self.source.read(buffer)?;
         self.progress.inc(count as u64);
         Ok(count)
+    }
+}
+
+/// A reader that notes whether an error came from its source. A reader of a format reports that one
+/// like damage in the file.
+struct FailureNote<R> {
+    source: R,
+    has_failed: bool,
+}
+
+impl<R> FailureNote<R> {
+    fn of(source: R) -> Self {
+        let has_failed = false;
+        Self { source, has_failed }
+    }
+}
+
+impl<R: Read> Read for FailureNote<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let answer = self.source.read(buffer);
+        self.has_failed |= answer.is_err();
+        answer
+    }
+}
+
+impl<R: Seek> Seek for FailureNote<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.source.seek(to)
     }
 }
 
@@ -229,9 +270,13 @@ impl Reading<'_> {
         Ok(kept)
     }
 
-    /// Reads some packages.
+    /// Reads some packages, each once.
     pub(super) fn others(&self, listed: Vec<ListedPackage>) -> Result<ReadFiles> {
-        self.read(&tasks(listed).0)
+        let read = self.read(&tasks(listed).0)?;
+        Ok(ReadFiles {
+            files: self.without_copies(read.files)?,
+            ..read
+        })
     }
 
     fn read(&self, tasks: &[(ListedPackage, Option<SetStamp>)]) -> Result<ReadFiles> {
@@ -311,10 +356,12 @@ impl Reading<'_> {
             known => known,
         };
         // Parse first: a file that is not a valid package fails without a full download.
-        let far = BufReader::new(Ranged::of(Arc::clone(store), key.clone(), size));
-        let (project, version, requires_python, sidecar) = match package_metadata(far, &listed.name)
-        {
+        let mut far = FailureNote::of(Ranged::of(Arc::clone(store), key.clone(), size));
+        let answer = package_metadata(BufReader::new(&mut far), &listed.name);
+        let (project, version, requires_python, sidecar) = match answer {
             Ok((facts, sidecar)) => (facts.name, facts.version, facts.requires_python, sidecar),
+            // The package may be good: the store could not deliver it.
+            Err(error) if far.has_failed => return Err(error),
             Err(error) => {
                 // A package of others does not stop ours. Its page needs no more than its name.
                 let other = identity(&listed.name).filter(|(it, _)| !is_ours(it));

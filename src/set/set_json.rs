@@ -191,7 +191,7 @@ impl SetFile {
     }
 
     /// The path relative to the directory of all files.
-    pub(super) fn below(&self) -> &str {
+    pub fn below(&self) -> &str {
         Layout::of(&self.path).1
     }
 
@@ -341,6 +341,16 @@ impl SetJson {
     pub fn families(&self) -> Vec<ArtifactGroup> {
         let families = self.files.iter().filter_map(SetFile::family);
         families.sorted().dedup().collect()
+    }
+
+    /// The families by which the set is installed: those that have packages of ours. A job may put
+    /// packages of others in the directory of a family, in a set that has none. Of a set without
+    /// packages of ours, all families.
+    pub fn own_families(&self) -> Vec<ArtifactGroup> {
+        let is_of_others = self.others() == self.files.len();
+        let files = self.files.iter();
+        let ours = files.filter(|file| is_of_others || is_ours(&file.project));
+        ours.filter_map(SetFile::family).sorted().dedup().collect()
     }
 
     /// The indexes of the set: one with the files for all families, and for each family one with

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     path::{Path, PathBuf},
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use serde::{Serialize, Serializer};
@@ -26,11 +26,13 @@ use crate::{
     atomic,
     console::{World, many, size},
     digest::Sha256,
-    error::{Context as _, Error, Hint as _, No, Result, one_line},
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
     package::{BuildPlan, assemble::MadePackage},
     store::{StoreError, StoreFailureKind},
 };
 
+/// Attempts before giving up, if other jobs publish there each time.
+const ATTEMPTS: u32 = 5;
 /// The most files that an error names.
 const MOST_REFUSED: usize = 10;
 
@@ -170,10 +172,34 @@ pub struct UploadOptions {
     pub is_dry_run: bool,
 }
 
+/// Plans an upload and carries it out. If another job publishes at the same place meanwhile, plans
+/// again, with the packages of that job.
+pub fn publish(
+    local: &LocalSet,
+    identity: &Identity,
+    destination: &SetPlace,
+    options: UploadOptions,
+    world: &World,
+) -> Result<PublishedUpload> {
+    for _ in 0..ATTEMPTS {
+        let plan = PlannedUpload::plan(local, identity.clone(), destination, options, world)?;
+        if let Some(published) = plan.carry_out(world)? {
+            return Ok(published);
+        }
+        let note = "another job published at the same place meanwhile: planning again";
+        world.console.note(note);
+    }
+    let text =
+        format!("other jobs published meanwhile in all {ATTEMPTS} attempts: `{destination}`");
+    Err(anyhow!(No(text))).hint("repeat the upload when they are done")
+}
+
 /// An upload that is decided but not started.
 #[derive(Debug)]
-pub struct PlannedUpload {
-    destination: SetPlace,
+pub struct PlannedUpload<'a> {
+    destination: &'a SetPlace,
+    /// The layout of the packages that are uploaded.
+    layout: Layout,
     /// With the packages of other projects that the destination has.
     set: SetJson,
     /// Everything that the upload does, in order.
@@ -182,17 +208,17 @@ pub struct PlannedUpload {
     strangers: Vec<String>,
 }
 
-impl PlannedUpload {
+impl<'a> PlannedUpload<'a> {
     /// Plans the upload of a set: compares the local packages with the destination.
     pub fn plan(
         local: &LocalSet,
         identity: Identity,
-        destination: SetPlace,
+        destination: &'a SetPlace,
         options: UploadOptions,
         world: &World,
     ) -> Result<Self> {
         let set = local.document.published(identity, options.layout)?;
-        let (before, others) = look(&destination, &set, options, world)?;
+        let (before, others) = look(destination, &set, options, world)?;
         let of_others = others.paths();
         let (set, mut items) = items(local, set, others, options.is_part, world)?;
         items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
@@ -217,18 +243,20 @@ impl PlannedUpload {
         };
         Ok(Self {
             destination,
+            layout: options.layout,
             set,
             actions: items.into_iter().zip(actions).collect(),
             strangers,
         })
     }
 
-    /// Writes everything, reads it back, and returns the addresses of the published set.
-    pub fn carry_out(self, world: &World) -> Result<PublishedUpload> {
+    /// Writes everything, reads it back, and returns the addresses of the published set. `None` if
+    /// another job wrote `set.json` meanwhile: the pages lack its packages.
+    fn carry_out(self, world: &World) -> Result<Option<PublishedUpload>> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal).hint(self.way_out());
         }
-        let to = &self.destination;
+        let to = self.destination;
         let items = self.actions.iter();
         let written = items.filter(|(_, it)| matches!(it, Action::New | Action::Replace(_)));
         let sizes: Vec<u64> = written.map(|(item, _)| item.size).collect();
@@ -256,6 +284,9 @@ impl PlannedUpload {
             }
         };
         let written = writer.carry_out(&self.actions, done);
+        if written.is_err() && writer.overtaken.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         written.with_context(|| format!("failed to upload to `{to}`"))?;
         let (total, unchanged) = (self.actions.len(), self.actions.len() - uploaded);
         let total = many(total, "object");
@@ -271,14 +302,14 @@ impl PlannedUpload {
             ));
         }
         let urls = to.urls()?.in_layout(self.set.layout());
-        Ok(PublishedUpload {
+        Ok(Some(PublishedUpload {
             schema: "rocwheel-upload-v1",
             addresses: Addresses::new(&urls, &self.set.families()),
             uploaded,
             unchanged,
             set: self.set,
             urls,
-        })
+        }))
     }
 
     /// What to do about files that exist with other bytes.
@@ -290,7 +321,7 @@ impl PlannedUpload {
             return "build under another version, or pass `--overwrite` to replace the files"
                 .into();
         }
-        let other = match self.set.layout() {
+        let other = match self.layout {
             Layout::Dist => Layout::Flat,
             Layout::Flat => Layout::Dist,
         };
@@ -323,7 +354,7 @@ impl PlannedUpload {
     }
 }
 
-impl Serialize for PlannedUpload {
+impl Serialize for PlannedUpload<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let actions = self.actions.iter().map(|(item, action)| {
             let mut object = json!({
@@ -352,7 +383,7 @@ impl Serialize for PlannedUpload {
     }
 }
 
-impl fmt::Display for PlannedUpload {
+impl fmt::Display for PlannedUpload<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "to {}", self.destination)?;
         for (item, action) in &self.actions {
@@ -428,6 +459,9 @@ fn items(
     world: &World,
 ) -> Result<(SetJson, Vec<Item>)> {
     let mut items = Vec::new();
+    for file in &mut set.files {
+        file.yanked = others.yank(file);
+    }
     // The files of both are in the same order.
     for (here, file) in local.document.files.iter().zip(&set.files) {
         items.push(Item::file(file, local.root.join(&here.path)));

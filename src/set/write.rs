@@ -141,7 +141,9 @@ impl Writer<'_> {
                 if there.as_ref().is_some_and(|it| it.sha256 == item.sha256) {
                     return Ok(false);
                 }
-                self.overtaken.store(true, Ordering::Relaxed);
+                // A package with other bytes stays an error of an upload, however often it is tried.
+                let is_page = self.guard == Guard::Pages || item.phase == Phase::Whole;
+                self.overtaken.fetch_or(is_page, Ordering::Relaxed);
                 let others = "another writer came first, with other bytes";
                 let conflict = item.conflict(&there.context(error)?);
                 bail!(No(format!("{others}: {conflict}")));

@@ -1,5 +1,7 @@
 //! What an upload plans, and how it says so.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::{
     digest::Sha256,
@@ -38,7 +40,10 @@ fn items() -> Vec<Item> {
     items
 }
 
-fn plan(there: &[(&str, ExistingObject)], overwrite: bool) -> PlannedUpload {
+static DESTINATION: LazyLock<SetPlace> =
+    LazyLock::new(|| SetPlace::directory("out/1-linux/python".as_ref(), &Stop::default()));
+
+fn plan(there: &[(&str, ExistingObject)], overwrite: bool) -> PlannedUpload<'static> {
     let items = items();
     let listed = there.iter().map(|(path, _)| (*path).to_owned()).collect();
     let strangers = strangers(&items, listed);
@@ -48,7 +53,8 @@ fn plan(there: &[(&str, ExistingObject)], overwrite: bool) -> PlannedUpload {
         (item, action)
     });
     PlannedUpload {
-        destination: SetPlace::directory("out/1-linux/python".as_ref(), &Stop::default()),
+        destination: &DESTINATION,
+        layout: Layout::Dist,
         set: SetJson::new(Identity::default(), Vec::new()).unwrap(),
         actions: actions.collect(),
         strangers,

@@ -5,10 +5,17 @@ use std::{fmt, io::Read};
 use rocwheel::{
     error::{Exit, render},
     location::Key,
-    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
+    store::{
+        Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+    },
 };
 
-use super::{Bench, install::publish_to, memory::MemoryStore, packages::wheels};
+use super::{
+    Bench,
+    install::publish_to,
+    memory::MemoryStore,
+    packages::{wheel, wheels},
+};
 
 /// What is wrong with a store, for keys that hold a text.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +30,10 @@ enum Fault {
     WrittenBefore(&'static str),
     /// Another writer puts other bytes there just before.
     TakenBefore(&'static str),
+    /// Another upload completes its own set just before.
+    CompletedBefore,
+    /// It does not deliver what is there.
+    Unreadable(&'static str),
 }
 
 #[derive(Debug)]
@@ -38,6 +49,9 @@ impl Store for Faulty {
     }
 
     fn get(&self, key: &Key, span: Span) -> Result<Box<dyn Read + Send>, StoreError> {
+        if matches!(self.1, Fault::Unreadable(text) if key.as_str().contains(text)) {
+            return Err(StoreError::new(StoreFailureKind::Unavailable, key));
+        }
         self.0.get(key, span)
     }
 
@@ -57,6 +71,10 @@ impl Store for Faulty {
             Fault::Forgets(text) if at(text) => return Ok(()),
             Fault::Garbles(text) if at(text) => {
                 return self.0.put(key, &other.as_slice(), &unchecked);
+            }
+            Fault::CompletedBefore if at("set.json") && self.0.find(key.as_str()).is_none() => {
+                let theirs = br#"{"schema": 1, "files": []}"#;
+                self.0.put(key, &theirs.as_slice(), &unchecked)?;
             }
             Fault::WrittenBefore(text) if at(text) => self.0.put(key, body, options)?,
             Fault::TakenBefore(text) if at(text) => {
@@ -153,4 +171,41 @@ fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
       failed to write `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
     ");
     assert_eq!((code, keys.len()), (1, 3));
+}
+
+#[test]
+fn an_upload_that_another_one_overtook_is_planned_again() {
+    let (said, code, keys) = upload(Fault::CompletedBefore);
+    // All but `set.json` is there already.
+    assert_eq!((said.as_str(), code), ("25 unchanged\n", 0));
+    assert_eq!(keys.len(), 26);
+}
+
+#[test]
+fn a_package_of_others_that_the_store_does_not_deliver_stops_the_upload() {
+    let (bench, others) = (Bench::new(), Bench::new());
+    wheels(&bench.root);
+    let name = wheel(&others.root, "torch", "2.9", "");
+    let store = MemoryStore::default();
+    let key = "42-linux/python/dist/torch-2.9-py3-none-any.whl"
+        .parse()
+        .unwrap();
+    let options = PutOptions {
+        content_type: "application/zip".into(),
+        cache_control: None,
+        condition: Condition::Always,
+        sha256: None,
+    };
+    let bytes = fs_err::read(name).unwrap();
+    store.put(&key, &bytes.as_slice(), &options).unwrap();
+    let faulty = Faulty(store.clone(), Fault::Unreadable("torch"));
+    let refused = publish_to(Box::new(faulty), &bench).unwrap_err();
+    let said = render(&refused);
+    assert!(said.contains("the store does not answer"), "{said}");
+    assert_eq!(store.keys().len(), 1);
+    // One that is no wheel is listed by its name.
+    store.put(&key, &b"no wheel".as_slice(), &options).unwrap();
+    publish_to(Box::new(store.clone()), &bench).unwrap();
+    let page = store.find("42-linux/python/simple/torch/").unwrap();
+    assert!(String::from_utf8(page.bytes).unwrap().contains("torch-2.9"));
 }

@@ -7,8 +7,7 @@ use rocwheel::{
     console::{Console, Options},
     error::{Result, Stop},
     set::{
-        Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload, SetPlace,
-        UploadOptions,
+        Identity, Layout, LocalSet, PackageDirectories, PublishedUpload, SetPlace, UploadOptions,
     },
     store::Store,
 };
@@ -176,7 +175,7 @@ pub(crate) fn publish_in(
         is_dry_run: false,
     };
     let identity = Identity::default();
-    PlannedUpload::plan(&set, identity, destination, options, &world)?.carry_out(&world)
+    rocwheel::set::publish(&set, &identity, &destination, options, &world)
 }
 
 #[test]

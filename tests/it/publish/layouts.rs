@@ -315,3 +315,52 @@ fn the_layout_of_uploads_is_not_that_of_an_index() {
     assert!(index.output().unwrap().status.success());
     assert!(bench.root.join("built/dist/index.html").exists());
 }
+
+#[test]
+fn others_in_the_directory_of_a_family_are_listed_and_make_no_set_of_families() {
+    for layout in ["dist", "flat"] {
+        let bench = built();
+        let output = bench.path("output");
+        let more = ["--layout", layout, "--github-output", &output];
+        upload(&bench, &more).ok();
+        let files = if layout == "dist" { "dist/" } else { "" };
+        let top = bench.root.join("out/42-linux/python").join(files);
+        // Nothing says yet that this directory is one of a set; the same wheel is above it too.
+        wheel(&top.join(GROUP), "torch", "2.9", "");
+        wheel(&top.join(GROUP), "vision", "2.9", "");
+        wheel(&top, "torch", "2.9", "");
+        fs_err::remove_file(&output).unwrap();
+        upload(&bench, &more).ok();
+        let listed = page(&bench, &format!("{GROUP}/simple/index.html"));
+        for project in ["torch/", "vision/", "rocm-sdk-core/"] {
+            assert!(links(&listed).contains(&project), "{layout}: {listed}");
+        }
+        let outputs = fs_err::read_to_string(&output).unwrap();
+        let value = |name: &str| {
+            let mut lines = outputs.lines();
+            lines.find(|line| line.starts_with(&format!("{name}<<")));
+            lines.next().unwrap().to_owned()
+        };
+        assert_eq!(value("kpack_split"), "true");
+        assert_eq!(value("family-index-urls"), "{}");
+        assert!(value("package_index_url").ends_with("/python/simple/"));
+        // Only `set.json` is new: it remembers what was read of them.
+        let again = upload(&bench, &[&more[..], &["--dry-run"]].concat()).ok();
+        assert!(again.contains("\n0 new (0 B), 1 to replace"), "{again}");
+    }
+}
+
+#[test]
+fn the_way_out_names_the_layout_of_the_files_that_are_there() {
+    let bench = built();
+    upload(&bench, &["--layout", "flat"]).ok();
+    fs_err::remove_dir_all(bench.root.join("built/dist")).unwrap();
+    let dist = bench.root.join("built/dist");
+    wheel(&dist, "rocm-sdk-core", VERSION, "Requires-Python: >=3.9\n");
+    let refused = upload(&bench, &[]);
+    assert!(
+        refused.stderr.contains("`--layout flat --overwrite`"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -262,3 +262,85 @@ fn packages_that_no_build_of_ours_made_come_from_whatever_run() {
     let part = bench.root.join("out/42-linux/python/part.json");
     assert!(!fs_err::exists(part).unwrap());
 }
+
+/// `set.json` of what was published, after what an index says is yanked.
+fn yanked(bench: &Bench) -> Vec<(String, String)> {
+    let text = fs_err::read_to_string(bench.path("out/42-linux/python/set.json")).unwrap();
+    let set: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let files = set["files"].as_array().unwrap().iter();
+    let yanked = files.filter_map(|file| {
+        let path = file["path"].as_str()?.to_owned();
+        Some((path, file["yanked"].as_str()?.to_owned()))
+    });
+    yanked.collect()
+}
+
+#[test]
+fn a_repeated_upload_takes_no_yank_back_but_other_bytes_are_another_file() {
+    let bench = built();
+    upload(&bench, &[]).ok();
+    let core = CORE.rsplit('/').next().unwrap();
+    let list = bench.path("list");
+    fs_err::write(&list, format!("{core} broken\n")).unwrap();
+    let place = bench.path("out/42-linux/python");
+    rocwheel(&["index", "--no-check", &place, "--yank", &list]).ok();
+    let expected = [(format!("dist/{core}"), "broken".to_owned())];
+    assert_eq!(yanked(&bench), expected);
+    upload(&bench, &[]).ok();
+    assert_eq!(yanked(&bench), expected);
+    // A yank of the directory that is uploaded wins.
+    fs_err::write(&list, format!("{core} worse\n")).unwrap();
+    rocwheel(&["index", "--no-check", &bench.path("built"), "--yank", &list]).ok();
+    upload(&bench, &[]).ok();
+    assert_eq!(
+        yanked(&bench),
+        [(format!("dist/{core}"), "worse".to_owned())]
+    );
+    fs_err::remove_file(bench.path("built/set.json")).unwrap();
+    wheel(
+        &bench.root.join("built/dist"),
+        "rocm-sdk-core",
+        "7.13.0.dev0+ab.cd",
+        "Requires-Python: >=3.9\n",
+    );
+    upload(&bench, &["--overwrite"]).ok();
+    assert_eq!(yanked(&bench), []);
+}
+
+#[test]
+fn an_empty_destination_is_refused_and_not_the_place_of_the_run() {
+    let bench = built();
+    let from = bench.path("built");
+    for (flag, more) in [("--output-dir", "--multi-target"), ("--to", "--no-check")] {
+        for empty in [vec![format!("{flag}=")], vec![flag.into(), String::new()]] {
+            let empty: Vec<&str> = empty.iter().map(String::as_str).collect();
+            let line = ["upload", "--packages-dir", &from, "--run-id=42", more];
+            let refused = rocwheel(&[&line[..], &empty].concat());
+            assert_eq!(refused.code, 2, "{}", refused.stderr);
+            assert!(refused.stderr.contains(flag), "{}", refused.stderr);
+        }
+    }
+}
+
+#[test]
+fn what_the_parts_say_counts_after_a_set_of_others() {
+    let bench = built();
+    let torch = bench.root.join("torch");
+    wheel(&torch, "torch", "2.9", "");
+    let (from, to) = (bench.path("torch"), bench.path("out"));
+    let line = ["upload", "--packages-dir", &from, "--output-dir", &to];
+    let run = ["--run-id=42", "--bucket=mine", "--platform=linux"];
+    rocwheel(&[&line[..], &run, &["--multi-target", "--no-check"]].concat()).ok();
+    let place = bench.path("out/42-linux/python");
+    let set = format!("{place}/set.json");
+    let old = SystemTime::now() - Duration::from_mins(1);
+    let file = fs_err::OpenOptions::new().write(true).open(&set).unwrap();
+    file.file().set_modified(old).unwrap();
+    made_from(&bench, 'a');
+    upload(&bench, &["--part"]).ok();
+    rocwheel(&["index", "--no-check", &place]).ok();
+    let said: serde_json::Value =
+        serde_json::from_str(&fs_err::read_to_string(set).unwrap()).unwrap();
+    assert_eq!(said["commit"], "a".repeat(40));
+    assert_eq!(said["files"].as_array().unwrap().len(), 4);
+}
