@@ -19,6 +19,7 @@ use crate::{
 
 mod built;
 mod complete;
+mod many;
 mod parts;
 mod plan;
 pub(crate) mod reuse;

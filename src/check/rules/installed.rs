@@ -2,7 +2,10 @@
 //! the development files, which `rocm-sdk init` unpacks beside the packages, make a complete tree.
 //! No file has traces of the build machine or unsafe permissions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
 use itertools::Itertools as _;
 use serde_json::{Map, Value};
@@ -280,8 +283,10 @@ fn order(wheel: &WheelFile, tree: &DevelTree, findings: &mut Findings) {
         let Some(emptied) = emptied.filter(|it| !touched.contains(it)) else {
             continue;
         };
-        let mut lost = touched.iter();
-        if let Some(lost) = lost.find(|it| it.strip_prefix(&emptied).is_some()) {
+        // All paths below a directory stand together, and a tree may have 100,000 directories.
+        let below = format!("{emptied}/");
+        let mut lost = touched.range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded));
+        if let Some(lost) = lost.next().filter(|it| it.as_str().starts_with(&below)) {
             let fact = format!("it comes after `{lost}`, which `rocm-sdk` then deletes");
             findings.at(rule::DEVEL_ORDER, place, fact);
         }
