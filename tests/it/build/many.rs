@@ -65,9 +65,9 @@ fn add_files(stage: &Path, count: usize) {
     let [flat, links, libraries, python] =
         ["flat", "links", "libraries", "python3/many"].map(directory);
     for number in 0..count / 8 {
-        let target = format!("../flat/f{number}.dat");
-        fs_err::write(links.join(&target), number.to_string()).unwrap();
-        symlink(target, links.join(format!("l{number}.dat"))).unwrap();
+        let file = format!("f{number}.dat");
+        fs_err::write(flat.join(&file), number.to_string()).unwrap();
+        symlink(format!("../flat/{file}"), links.join(file)).unwrap();
         let name = format!("libmany{number}.so.1");
         fs_err::write(libraries.join(&name), SharedObject::new(&name).build()).unwrap();
         let module = python.join(format!("m{number}.py"));
