@@ -24,7 +24,7 @@ use walkdir::WalkDir;
 
 use super::{
     content::{CountedReader, MemberContent, Unchanged},
-    memory::{BuildMemory, RememberedWheel, WheelRecipe},
+    memory::{BuildMemory, RememberedPackage, WheelRecipe},
 };
 use crate::{
     artifact::FileStamp,
@@ -65,7 +65,7 @@ const LEAST_REMOTE: u64 = 256 << 10;
 struct EarlierWheel {
     file: EarlierFile,
     /// What the build that wrote it remembers of it, if it did not change since.
-    known: Option<RememberedWheel>,
+    known: Option<RememberedPackage>,
 }
 
 #[derive(Debug)]
@@ -179,7 +179,7 @@ impl EarlierSet {
             EarlierPlace::Directory(place) => {
                 let dist = place.join("dist");
                 let top = if dist.is_dir() { &dist } else { place };
-                set.memory = BuildMemory::read(top.parent().unwrap_or(top), program);
+                set.memory = BuildMemory::read(top, program);
                 for path in wheels_in(top) {
                     let added = set.add_here(top, &path, compression);
                     added.unwrap_or_else(|error| leave_aside(&path.display(), error));
@@ -205,7 +205,7 @@ impl EarlierSet {
         let below = below.to_string_lossy().replace('\\', "/");
         let wheel = EarlierWheel {
             file: EarlierFile::Here(file.to_owned(), FileStamp::of(file)?),
-            known: self.memory.wheel(&below, file).cloned(),
+            known: self.memory.package(&below, file).cloned(),
         };
         let members = packed_members(fs_err::File::open(file)?, compression)?;
         self.add(wheel, members);

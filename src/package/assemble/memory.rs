@@ -1,11 +1,13 @@
-//! What a build remembers for the next one, in `.rocwheel-built.json` beside `dist`: the digests of
-//! its sources, so that unchanged files are not read again, and which wheels it wrote.
+//! What a build remembers, in `.rocwheel-built.json` beside `dist`: the digests of its sources, so
+//! that the next build does not read unchanged files again; and which packages it wrote, with their
+//! digests and metadata, so that no command reads them to learn that.
 //!
 //! Both are believed only while the files are the same: size, both times in nanoseconds, inode and
 //! device, as cargo and git do it. No program can set the time of the last change of an inode
 //! (`ctime`), so neither a wheel that was damaged and got its old modification time back, nor a
 //! directory that was copied or unpacked together with this file, agrees with it. Systems without
-//! inodes remember nothing.
+//! inodes remember nothing. A digest of the file's own contents finds a file that was cut off or
+//! edited.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +18,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::AssembleSettings;
+use super::{AssembleSettings, MadePackage};
 use crate::{
     atomic,
     digest::Sha256,
@@ -27,7 +29,7 @@ use crate::{
 
 /// The name of the file. Programs that list a directory mostly leave such names out.
 const FILE: &str = ".rocwheel-built.json";
-const SCHEMA: &str = "rocwheel-built-v1";
+const SCHEMA: &str = "rocwheel-built-v2";
 /// The longest file that is read: half a million sources.
 const LIMIT: u64 = 128 << 20;
 
@@ -128,16 +130,21 @@ pub(super) struct BuildMemory {
     program: Option<FileIdentity>,
     /// Digest and length of a member, by the digest of its key.
     contents: BTreeMap<Sha256, (Sha256, u64)>,
-    wheels: Vec<RememberedWheel>,
+    packages: Vec<RememberedPackage>,
+    /// Of this document without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<Sha256>,
 }
 
-/// A wheel that a build wrote.
+/// A package that a build wrote.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct RememberedWheel {
+pub struct RememberedPackage {
     /// Its path below `dist`.
-    pub(super) path: String,
-    pub(super) sha256: Sha256,
-    /// `None` if another program wrote it, whose wheels may look otherwise.
+    pub path: String,
+    pub sha256: Sha256,
+    /// The METADATA of a wheel, or the PKG-INFO of a sdist.
+    pub metadata: String,
+    /// Of a wheel. `None` if another program wrote it, whose wheels may look otherwise.
     pub(super) recipe: Option<WheelRecipe>,
     identity: Option<FileIdentity>,
 }
@@ -152,26 +159,35 @@ impl BuildMemory {
         }
     }
 
-    /// What an earlier build of this program remembered in a directory. Nothing if there is no such
-    /// file, or if it cannot be read: a build can always do without.
-    pub(super) fn read(directory: &Path, program: Option<&PathBuf>) -> Self {
+    /// What the build of a set remembers, as far as this program can use it for the next build.
+    /// Nothing if there is no such file, or if it cannot be read: a build can always do without.
+    pub(super) fn read(dist: &Path, program: Option<&PathBuf>) -> Self {
         let mut memory = Self::new(program);
-        let read = || -> Result<Self> {
-            let file = fs_err::File::open(directory.join(FILE))?;
-            let mut bytes = Vec::new();
-            file.take(LIMIT).read_to_end(&mut bytes)?;
-            Ok(serde_json::from_slice(&bytes)?)
-        };
-        let Ok(found) = read() else { return memory };
-        if found.schema == SCHEMA {
-            memory.wheels = found.wheels;
+        if let Some(found) = Self::found(dist) {
+            memory.packages = found.packages;
             if found.program == memory.program && memory.program.is_some() {
                 memory.contents = found.contents;
             } else {
-                memory.wheels.iter_mut().for_each(|it| it.recipe = None);
+                memory.packages.iter_mut().for_each(|it| it.recipe = None);
             }
         }
         memory
+    }
+
+    /// What the file beside `dist` says.
+    fn found(dist: &Path) -> Option<Self> {
+        let file = fs_err::File::open(dist.with_file_name(FILE)).ok()?;
+        let mut bytes = Vec::new();
+        file.take(LIMIT).read_to_end(&mut bytes).ok()?;
+        let mut found: Self = serde_json::from_slice(&bytes).ok()?;
+        let digest = found.digest.take()?;
+        let is_whole = found.schema == SCHEMA && found.own_digest().ok()? == digest;
+        is_whole.then_some(found)
+    }
+
+    /// The digest of the document, which must not have one yet.
+    fn own_digest(&self) -> Result<Sha256> {
+        Ok(Sha256::of(&serde_json::to_vec(self)?))
     }
 
     /// Remembers the digest of a content. `began` is a time before its files were looked at.
@@ -189,41 +205,192 @@ impl BuildMemory {
         self.contents.get(&key.digest).copied()
     }
 
-    pub(super) fn add_wheel(&mut self, path: &str, sha256: Sha256, recipe: WheelRecipe) {
-        self.wheels.push(RememberedWheel {
-            path: path.to_owned(),
-            sha256,
-            recipe: Some(recipe),
+    pub(super) fn add(&mut self, made: &MadePackage, recipe: Option<WheelRecipe>) {
+        let metadata = made.metadata().unwrap_or_default();
+        self.packages.push(RememberedPackage {
+            path: made.path.clone(),
+            sha256: made.sha256,
+            metadata: String::from_utf8_lossy(metadata).into_owned(),
+            recipe,
             identity: None,
         });
     }
 
-    /// The wheel at a path below `dist`, if `file` is still what the build wrote there.
-    pub(super) fn wheel(&self, path: &str, file: &Path) -> Option<&RememberedWheel> {
+    /// The package at a path below `dist`, if `file` is still what the build wrote there.
+    pub(super) fn package(&self, path: &str, file: &Path) -> Option<&RememberedPackage> {
         let identity = FileIdentity::of(file).ok()??;
-        let mut wheels = self.wheels.iter();
-        wheels.find(|wheel| wheel.path == path && wheel.identity == Some(identity))
+        let mut packages = self.packages.iter();
+        packages.find(|package| package.path == path && package.identity == Some(identity))
     }
 
-    /// Writes the file beside `dist`, in which the wheels have their final names.
+    /// Writes the file beside `dist`, in which the packages have their final names.
     ///
     /// It holds no path of this machine, only digests of them, so it tells nothing if somebody
     /// publishes it.
     pub(super) fn write(mut self, dist: &Path) -> Result<()> {
-        for wheel in &mut self.wheels {
-            wheel.identity = FileIdentity::of(&dist.join(&wheel.path))?;
+        for package in &mut self.packages {
+            package.identity = FileIdentity::of(&dist.join(&package.path))?;
         }
+        self.write_as_is(dist)
+    }
+
+    fn write_as_is(mut self, dist: &Path) -> Result<()> {
+        self.digest = Some(self.own_digest()?);
         let text = serde_json::to_vec(&self)?;
         Ok(atomic::write(&dist.with_file_name(FILE), text)?)
     }
 }
 
-#[cfg(all(test, unix))]
+/// The packages of a set that are still what its build wrote.
+#[derive(Debug)]
+pub struct UnchangedPackages {
+    dist: PathBuf,
+    memory: BuildMemory,
+}
+
+impl UnchangedPackages {
+    /// Compares the files in `dist` with what their build remembers. There are none if there is no
+    /// memory of the build, or if it cannot be read.
+    pub fn read(dist: &Path) -> Self {
+        let mut memory = BuildMemory::found(dist).unwrap_or_default();
+        let is_same = |package: &RememberedPackage| {
+            let found = FileIdentity::of(&dist.join(&package.path)).ok().flatten();
+            found.is_some() && found == package.identity
+        };
+        memory.packages.retain(is_same);
+        Self {
+            dist: dist.to_owned(),
+            memory,
+        }
+    }
+
+    /// The package at a path below `dist`.
+    pub fn get(&self, path: &str) -> Option<&RememberedPackage> {
+        let mut packages = self.memory.packages.iter();
+        packages.find(|package| package.path == path)
+    }
+
+    /// Believes these packages again after they got another hard link, which changes the `ctime` of
+    /// a file. Read the packages right before they are linked: a change in between is not noticed
+    /// if it restores the modification time.
+    pub fn renew(mut self, linked: &[String]) -> Result<()> {
+        let mut is_changed = false;
+        for package in &mut self.memory.packages {
+            let found = FileIdentity::of(&self.dist.join(&package.path))?;
+            let (Some(old), Some(new)) = (package.identity, found) else {
+                continue;
+            };
+            let but_for_ctime = FileIdentity {
+                changed: old.changed,
+                ..new
+            };
+            if new != old && but_for_ctime == old && linked.contains(&package.path) {
+                package.identity = Some(new);
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            self.memory.write_as_is(&self.dist)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::package::assemble::BuiltMember;
 
     fn recipe() -> WheelRecipe {
         WheelRecipe(Sha256::of(b"recipe"))
+    }
+
+    fn made() -> MadePackage {
+        let metadata = "x-1.dist-info/METADATA".parse().unwrap();
+        MadePackage {
+            path: "a.whl".to_owned(),
+            size: 7,
+            sha256: Sha256::of(b"a wheel"),
+            members: vec![BuiltMember::text(&metadata, "Name: x\n")],
+        }
+    }
+
+    /// A set of one wheel, which is remembered.
+    fn remembered() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let dist = directory.path().join("dist");
+        fs_err::create_dir(&dist).unwrap();
+        fs_err::write(dist.join("a.whl"), "a wheel").unwrap();
+        let mut memory = BuildMemory::new(None);
+        memory.add(&made(), Some(recipe()));
+        memory.write(&dist).unwrap();
+        (directory, dist)
+    }
+
+    fn is_known(dist: &Path) -> bool {
+        let known = UnchangedPackages::read(dist);
+        let Some(known) = known.get("a.whl") else {
+            return false;
+        };
+        assert_eq!(known.sha256, made().sha256);
+        assert_eq!(known.metadata, "Name: x\n");
+        true
+    }
+
+    #[test]
+    fn a_package_is_known_until_it_or_the_memory_changes() {
+        let (_directory, dist) = remembered();
+        assert!(is_known(&dist));
+        let file = dist.with_file_name(FILE);
+        let text = fs_err::read_to_string(&file).unwrap();
+        for (from, to) in [
+            ("Name: x", "Name: y"),
+            ("\"digest\"", "\"digits\""),
+            ("v2", "v1"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            fs_err::write(&file, text.replace(from, to)).unwrap();
+            assert!(!is_known(&dist), "{to}");
+        }
+        for len in 0..text.len() {
+            fs_err::write(&file, &text[..len]).unwrap();
+            assert!(!is_known(&dist), "{len} of {}", text.len());
+        }
+        fs_err::write(&file, &text).unwrap();
+        assert!(is_known(&dist));
+        fs_err::write(dist.join("a.whl"), "another").unwrap();
+        assert!(!is_known(&dist));
+    }
+
+    #[test]
+    fn a_package_that_was_linked_is_known_again_and_one_that_was_written_is_not() {
+        let (directory, dist) = remembered();
+        let wheel = dist.join("a.whl");
+        let linked = ["a.whl".to_owned()];
+        // Let the clock of the file system go on.
+        let tick = || std::thread::sleep(Duration::from_millis(30));
+        let before = UnchangedPackages::read(&dist);
+        tick();
+        fs_err::hard_link(&wheel, directory.path().join("published.whl")).unwrap();
+        assert!(!is_known(&dist));
+        before.renew(&[]).unwrap();
+        assert!(!is_known(&dist), "it is not among those that were linked");
+        // It is too late: it does not agree with the memory any more.
+        UnchangedPackages::read(&dist).renew(&linked).unwrap();
+        assert!(!is_known(&dist));
+        let (directory, dist) = remembered();
+        let wheel = dist.join("a.whl");
+        let before = UnchangedPackages::read(&dist);
+        tick();
+        fs_err::hard_link(&wheel, directory.path().join("published.whl")).unwrap();
+        before.renew(&linked).unwrap();
+        assert!(is_known(&dist));
+        let before = UnchangedPackages::read(&dist);
+        tick();
+        fs_err::write(&wheel, "a whale").unwrap();
+        before.renew(&linked).unwrap();
+        assert!(!is_known(&dist));
     }
 
     #[test]
@@ -276,7 +443,7 @@ mod tests {
         fs_err::write(&wheel, "a wheel").unwrap();
         let key = ContentKey::of_file(&wheel, None).unwrap().unwrap();
         let mut memory = BuildMemory::new(Some(&programs[0]));
-        memory.add_wheel("a.whl", Sha256::of(b"a wheel"), recipe());
+        memory.add(&made(), Some(recipe()));
         memory.learn(
             &key,
             (Sha256::of(b"x"), 1),
@@ -284,8 +451,8 @@ mod tests {
         );
         memory.write(&dist).unwrap();
         let read = |program| {
-            let memory = BuildMemory::read(directory.path(), program);
-            let known = memory.wheel("a.whl", &wheel).map(|known| known.recipe);
+            let memory = BuildMemory::read(&dist, program);
+            let known = memory.package("a.whl", &wheel).map(|known| known.recipe);
             (known, memory.recall(&key).is_some())
         };
         assert_eq!(read(Some(&programs[0])), (Some(Some(recipe())), true));

@@ -35,6 +35,7 @@ use crate::{
 pub use built::{BuiltMember, MadePackage, MadeSet};
 pub use content::{BuiltContent, SdkArchive, SourceBytes};
 pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount};
+pub use memory::{RememberedPackage, UnchangedPackages};
 
 use content::{CountedReader, MemberContent, pack_xz};
 use destination::{advise, check_existing, check_space};
@@ -162,7 +163,9 @@ impl Making<'_> {
                 let (sha256, size) = Sha256::of_reader(out)?;
                 let members = package.texts.iter();
                 let members = members.map(|(path, text)| BuiltMember::text(path, text));
-                return Ok(self.packed(path, size, sha256, members.collect()));
+                let made = self.packed(path, size, sha256, members.collect());
+                self.memory.add(&made, None);
+                return Ok(made);
             }
         };
         let (mut members, mut contents) = (Vec::new(), Vec::new());
@@ -275,13 +278,14 @@ impl Making<'_> {
         let facts = format!("{path}: the whole wheel, {}", size(stamp.len));
         self.world.console.status("Reused", facts);
         self.learn(work, &record);
-        self.memory.add_wheel(path, sha256, recipe);
-        Ok(Some(MadePackage {
+        let made = MadePackage {
             path: path.to_owned(),
             size: stamp.len,
             sha256,
             members: work.built(&record),
-        }))
+        };
+        self.memory.add(&made, Some(recipe));
+        Ok(Some(made))
     }
 
     fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<MadePackage> {
@@ -304,9 +308,10 @@ impl Making<'_> {
         drop(progress);
         self.learn(work, &written.record);
         let recipe = WheelRecipe::new(&written.record, &work.members, self.settings);
-        self.memory.add_wheel(path, written.sha256, recipe);
         let members = work.built(&written.record);
-        Ok(self.packed(path, written.len, written.sha256, members))
+        let made = self.packed(path, written.len, written.sha256, members);
+        self.memory.add(&made, Some(recipe));
+        Ok(made)
     }
 
     /// Remembers the digests of the sources. RECORD begins with them.
