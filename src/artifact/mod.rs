@@ -17,7 +17,7 @@ pub use name::{ArchiveName, ArtifactName, Component};
 pub use output::ArtifactOutput;
 pub use recombine::{RecombinedArtifact, ensure_fit, parts_by_name, recombine};
 pub use tree::{
-    Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileKind, FileStamp, LinkEnd, Merged,
-    Owned, PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,
+    Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileIdentity, FileKind, FileStamp,
+    LinkEnd, Merged, Owned, PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,
 };
 pub use unpack::{Staged, UnpackLimits, Unpacked, stage};

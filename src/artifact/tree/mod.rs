@@ -1,6 +1,7 @@
 //! Artifacts on disk: the facts that planning needs. They are read once, and are the same for any
 //! order of directory entries and any number of threads.
 
+mod identity;
 mod merge;
 mod scan;
 
@@ -8,7 +9,6 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 
 #[cfg(unix)]
@@ -24,6 +24,7 @@ use crate::{
     version::BaseVersion,
 };
 
+pub use identity::{FileIdentity, FileStamp};
 pub use merge::{Collision, Merged, Owned, merge, same_content};
 
 /// All artifacts of a directory, sorted by name.
@@ -203,30 +204,6 @@ impl ReadAt for FileAt {
         return self.file.read_at(buffer, offset);
         #[cfg(windows)]
         return self.file.seek_read(buffer, offset);
-    }
-}
-
-/// Length, modification time and inode of a file. If another program writes or replaces the file,
-/// at least one of them is expected to change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileStamp {
-    pub len: u64,
-    modified: Option<SystemTime>,
-    inode: u64,
-}
-
-impl FileStamp {
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let found = fs_err::metadata(path)?;
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(&found);
-        #[cfg(not(unix))]
-        let inode = 0;
-        Ok(Self {
-            len: found.len(),
-            modified: found.modified().ok(),
-            inode,
-        })
     }
 }
 

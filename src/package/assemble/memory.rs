@@ -13,13 +13,14 @@ use std::{
     collections::BTreeMap,
     io::{self, Read as _},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::{AssembleSettings, MadePackage};
 use crate::{
+    artifact::FileIdentity,
     atomic,
     digest::Sha256,
     elf::Rpath,
@@ -33,53 +34,12 @@ const SCHEMA: &str = "rocwheel-built-v2";
 /// The longest file that is read: half a million sources.
 const LIMIT: u64 = 128 << 20;
 
-/// How long before the build a file must have been changed to be remembered. The clock of a file
-/// system is coarse (2 s on FAT): a file that is changed twice within a tick has the same times
-/// after both.
-const SETTLED: Duration = Duration::from_secs(3);
-
-/// The properties of a file that a write changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FileIdentity {
-    device: u64,
-    inode: u64,
-    len: u64,
-    /// Seconds since 1970, and nanoseconds.
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl FileIdentity {
-    /// `None` on systems without inodes.
-    #[cfg(unix)]
-    pub(super) fn of(path: &Path) -> io::Result<Option<Self>> {
-        use std::os::unix::fs::MetadataExt as _;
-        let found = fs_err::metadata(path)?;
-        Ok(Some(Self {
-            device: found.dev(),
-            inode: found.ino(),
-            len: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        }))
-    }
-
-    #[cfg(not(unix))]
-    pub(super) fn of(_: &Path) -> io::Result<Option<Self>> {
-        Ok(None)
-    }
-
-    fn newest(&self) -> (i64, i64) {
-        self.modified.max(self.changed)
-    }
-}
-
 /// Stands for the content of a member as long as the files that it is made of are the same.
 #[derive(Clone, Debug)]
 pub(super) struct ContentKey {
     digest: Sha256,
-    /// When the last of the files was changed.
-    newest: (i64, i64),
+    /// When the identities of all files begin to mean that they are the same.
+    settles: SystemTime,
 }
 
 impl ContentKey {
@@ -88,17 +48,17 @@ impl ContentKey {
         let identity = FileIdentity::of(path)?;
         Ok(identity.map(|identity| Self {
             digest: Sha256::of(format!("{:?}", (path, identity, rpath)).as_bytes()),
-            newest: identity.newest(),
+            settles: identity.settles(),
         }))
     }
 
     /// Of something that is made of several files in a certain way.
     pub(super) fn of_all(how: &str, parts: &[Self]) -> Self {
         let digests: Vec<Sha256> = parts.iter().map(|part| part.digest).collect();
-        let newest = parts.iter().map(|part| part.newest).max();
+        let settles = parts.iter().map(|part| part.settles).max();
         Self {
             digest: Sha256::of(format!("{how} {digests:?}").as_bytes()),
-            newest: newest.unwrap_or_default(),
+            settles: settles.unwrap_or(SystemTime::UNIX_EPOCH),
         }
     }
 }
@@ -192,10 +152,7 @@ impl BuildMemory {
 
     /// Remembers the digest of a content. `began` is a time before its files were looked at.
     pub(super) fn learn(&mut self, key: &ContentKey, content: (Sha256, u64), began: SystemTime) {
-        let settled = began.checked_sub(SETTLED);
-        let settled = settled.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let seconds = settled.and_then(|it| i64::try_from(it.as_secs()).ok());
-        if seconds.is_some_and(|seconds| key.newest < (seconds, 0)) {
+        if key.settles <= began {
             self.contents.insert(key.digest, content);
         }
     }
@@ -280,11 +237,7 @@ impl UnchangedPackages {
             let (Some(old), Some(new)) = (package.identity, found) else {
                 continue;
             };
-            let but_for_ctime = FileIdentity {
-                changed: old.changed,
-                ..new
-            };
-            if new != old && but_for_ctime == old && linked.contains(&package.path) {
+            if new != old && new.is_but_for_ctime(old) && linked.contains(&package.path) {
                 package.identity = Some(new);
                 is_changed = true;
             }
@@ -299,8 +252,12 @@ impl UnchangedPackages {
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::package::assemble::BuiltMember;
+
+    const HOUR: Duration = Duration::from_hours(1);
 
     fn recipe() -> WheelRecipe {
         WheelRecipe(Sha256::of(b"recipe"))
@@ -401,14 +358,15 @@ mod tests {
         let key = ContentKey::of_file(&path, None).unwrap().unwrap();
         let content = (Sha256::of(b"x"), 1);
         let mut memory = BuildMemory::new(None);
-        memory.learn(&key, content, SystemTime::now());
+        let (before, after) = (SystemTime::now() - HOUR, SystemTime::now() + HOUR);
+        memory.learn(&key, content, before);
         assert_eq!(memory.recall(&key), None);
-        memory.learn(&key, content, SystemTime::now() + Duration::from_secs(9));
+        memory.learn(&key, content, after);
         assert_eq!(memory.recall(&key), Some(content));
         // What is made of it is as new as it, and is another content.
         let tar = ContentKey::of_all("tar", &[key]);
         assert_eq!(memory.recall(&tar), None);
-        memory.learn(&tar, content, SystemTime::now());
+        memory.learn(&tar, content, before);
         assert_eq!(memory.recall(&tar), None);
     }
 
@@ -444,11 +402,7 @@ mod tests {
         let key = ContentKey::of_file(&wheel, None).unwrap().unwrap();
         let mut memory = BuildMemory::new(Some(&programs[0]));
         memory.add(&made(), Some(recipe()));
-        memory.learn(
-            &key,
-            (Sha256::of(b"x"), 1),
-            SystemTime::now() + Duration::from_hours(1),
-        );
+        memory.learn(&key, (Sha256::of(b"x"), 1), SystemTime::now() + HOUR);
         memory.write(&dist).unwrap();
         let read = |program| {
             let memory = BuildMemory::read(&dist, program);

@@ -1,0 +1,131 @@
+//! How to tell whether a file is still the one that was read.
+
+use std::{
+    fs::Metadata,
+    io,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+
+/// Length, modification time and inode of a file. If another program writes or replaces the file,
+/// at least one of them is expected to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStamp {
+    pub len: u64,
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+impl FileStamp {
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let found = fs_err::metadata(path)?;
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&found);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Ok(Self {
+            len: found.len(),
+            modified: found.modified().ok(),
+            inode,
+        })
+    }
+}
+
+/// The properties of a file that a write changes, for a later process. Unlike a [`FileStamp`] it
+/// has the time of the last change of the inode (`ctime`), which no program can set. So a file
+/// that was changed and got its old modification time back has another identity, but also one that
+/// was only linked or got another mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+    len: u64,
+    /// Seconds since 1970, and nanoseconds.
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileIdentity {
+    /// The longest tick of a clock that counts nanoseconds: 10 ms on Linux, and as much again.
+    pub const TICK: Duration = Duration::from_millis(20);
+    /// The same for clocks of whole or even seconds.
+    const COARSE_TICK: Duration = Duration::from_secs(3);
+
+    /// `None` on systems without inodes.
+    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+        Ok(Self::from_metadata(&fs_err::metadata(path)?))
+    }
+
+    #[cfg(unix)]
+    pub fn from_metadata(found: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+            len: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+
+    #[cfg(not(unix))]
+    pub fn from_metadata(_: &Metadata) -> Option<Self> {
+        None
+    }
+
+    /// Whether at most the time of the last change of the inode differs, as after another link.
+    pub fn is_but_for_ctime(self, other: Self) -> bool {
+        let changed = other.changed;
+        Self { changed, ..self } == other
+    }
+
+    /// When this identity begins to mean that the file is the same. A file that is changed twice
+    /// within a tick of the clock of its file system has the same times after both. Most clocks
+    /// tick every few milliseconds; FAT has only even seconds, and old file systems whole ones.
+    pub fn settles(&self) -> SystemTime {
+        let (seconds, nanos) = self.modified.max(self.changed);
+        let is_coarse = nanos % 10_000_000 == 0;
+        let tick = if is_coarse {
+            Self::COARSE_TICK
+        } else {
+            Self::TICK
+        };
+        let newest = Duration::new(
+            u64::try_from(seconds).unwrap_or_default(),
+            u32::try_from(nanos).unwrap_or_default(),
+        );
+        // A time that cannot be represented is far in the future.
+        let settles = SystemTime::UNIX_EPOCH.checked_add(newest.saturating_add(tick));
+        settles.unwrap_or_else(|| SystemTime::now() + Self::COARSE_TICK)
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_of_whole_seconds_needs_more_time() {
+        let identity = |modified, changed| FileIdentity {
+            device: 1,
+            inode: 2,
+            len: 3,
+            modified,
+            changed,
+        };
+        let settles = |identity: FileIdentity| {
+            let time = identity.settles().duration_since(SystemTime::UNIX_EPOCH);
+            time.unwrap().as_millis()
+        };
+        assert_eq!(settles(identity((5, 0), (9, 123_456_789))), 9143);
+        assert_eq!(settles(identity((5, 0), (9, 0))), 12_000);
+        // A modification time can be set to anything, also to the future.
+        assert_eq!(settles(identity((99, 1), (9, 0))), 99_020);
+        assert_eq!(settles(identity((-5, 0), (-9, 0))), 3000);
+        let last = identity((i64::MAX, 999_999_999), (0, 0));
+        assert!(last.settles() > SystemTime::now());
+    }
+}
