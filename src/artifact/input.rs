@@ -1,20 +1,29 @@
 //! Reads the artifacts to build from: directories as they are, archives after unpacking them.
 
+mod memory;
+
 use std::{
     cmp::Reverse,
     io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use crate::{
-    artifact::{ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, UnpackLimits, stage},
-    console::{World, many, size},
-    error::{Hint as _, Result},
+    artifact::{
+        ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, FileIdentity, UnpackLimits,
+        stage,
+    },
+    console::{World, count, many, size},
+    error::{Hint as _, Result, one_line},
     parallel,
 };
 
-/// Scans all artifacts of a directory. Archives are unpacked to `unpacked` first.
+use memory::UnpackMemory;
+
+/// Scans all artifacts of a directory. Archives are unpacked to `unpacked` first, unless they are
+/// there already.
 pub fn read(
     directory: &Path,
     unpacked: &Path,
@@ -28,16 +37,7 @@ pub fn read(
     if archives.is_empty() {
         return scan(directory, jobs, world);
     }
-    // Start the largest first: if one of them started last, all other threads would wait for it.
-    let mut waiting = Vec::new();
-    for (path, name) in &archives {
-        waiting.push((fs_err::metadata(path)?.len(), path, name));
-    }
-    waiting.sort_by_key(|(bytes, _, _)| Reverse(*bytes));
-    parallel::map(&waiting, jobs, &world.stop, |(_, path, name)| {
-        let file = fs_err::File::open(path)?;
-        unpack_one(file, name, unpacked, world)
-    })?;
+    unpack(&archives, unpacked, jobs, world)?;
     let names: Vec<&ArtifactName> = archives.iter().map(|(_, name)| &name.artifact).collect();
     let fresh = scan_only(unpacked, &names, jobs, world)?;
     if !has_artifacts(directory)? {
@@ -47,6 +47,52 @@ pub fn read(
     tree.artifacts.extend(fresh.artifacts);
     tree.artifacts.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(tree)
+}
+
+/// Unpacks archives, except for those that an earlier call has unpacked there.
+fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> Result<()> {
+    let memory = UnpackMemory::read(to);
+    let stop = &world.stop;
+    let are_there = parallel::map(archives, jobs, stop, |(path, name)| {
+        Ok(memory.has(&name.artifact, path, to))
+    })?;
+    let mut waiting = Vec::new();
+    for ((path, name), is_there) in archives.iter().zip(are_there) {
+        if !is_there {
+            let identity = FileIdentity::of(path)?;
+            waiting.push((fs_err::metadata(path)?.len(), path, name, identity));
+        }
+    }
+    let kept = archives.len() - waiting.len();
+    if kept > 0 {
+        let (of, place) = (many(archives.len(), "archive"), to.display());
+        let facts = format!("{} of {of}, unpacked before in `{place}`", count(kept));
+        world.console.status("Reused", facts);
+    }
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    // An archive that was changed right now may change again and look the same.
+    let began = SystemTime::now();
+    // Start the largest first: if one of them started last, all other threads would wait for it.
+    waiting.sort_by_key(|(bytes, ..)| Reverse(*bytes));
+    parallel::map(&waiting, jobs, stop, |(_, path, name, _)| {
+        let file = fs_err::File::open(path)?;
+        unpack_one(file, name, to, world)
+    })?;
+    let unpacked: Vec<_> = waiting
+        .iter()
+        .map(|(_, _, name, identity)| {
+            let settled = identity.filter(|identity| identity.settles() <= began);
+            (&name.artifact, settled)
+        })
+        .collect();
+    if let Err(error) = memory.remember(&unpacked, to) {
+        let why = one_line(&error);
+        let text = format!("the next build has to unpack the archives again: {why}");
+        world.console.warn(text);
+    }
+    Ok(())
 }
 
 /// The archives and the artifacts that [`read`] would read. Fails like it if there are none.

@@ -17,6 +17,7 @@ use crate::{
     },
 };
 
+mod archives;
 mod built;
 mod complete;
 mod many;

@@ -381,8 +381,10 @@ fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
             let kind = fs_err::symlink_metadata(&path).unwrap();
             if kind.is_dir() {
                 waiting.push(path);
-            } else if name.ends_with(".rocwheel-built.json") {
-                // Holds times of files.
+            } else if name.ends_with(".rocwheel-built.json")
+                || name.ends_with(".rocwheel-unpacked.json")
+            {
+                // They hold times of files.
             } else if kind.is_symlink() {
                 let text = fs_err::read_link(&path).unwrap();
                 found.insert(name, text.to_str().unwrap().as_bytes().to_vec());

@@ -1,0 +1,204 @@
+//! What was unpacked from which archive, in `.rocwheel-unpacked.json` beside the directory of the
+//! artifacts, so that the same archive is not unpacked again.
+//!
+//! An artifact is believed only while its archive and everything in its directory have the same
+//! [`FileIdentity`]. So what was edited, deleted, added or copied since is unpacked again, and so
+//! is everything on systems without inodes.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read as _, Write as _},
+    path::Path,
+    time::SystemTime,
+};
+
+use serde::{Deserialize, Serialize};
+use walkdir::WalkDir;
+
+use crate::{
+    artifact::{ArtifactName, FileIdentity},
+    atomic,
+    digest::{Hasher, Sha256},
+    error::Result,
+};
+
+/// The name of the file. Programs that list a directory mostly leave such names out.
+const FILE: &str = ".rocwheel-unpacked.json";
+const SCHEMA: &str = "rocwheel-unpacked-v1";
+/// The longest file that is read: a hundred thousand artifacts.
+const LIMIT: u64 = 32 << 20;
+
+/// The contents of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct UnpackMemory {
+    schema: String,
+    /// By the name of the artifact.
+    artifacts: BTreeMap<String, RememberedArtifact>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct RememberedArtifact {
+    archive: FileIdentity,
+    /// A digest of the identities of all files.
+    files: Sha256,
+}
+
+impl UnpackMemory {
+    /// What is remembered of the artifacts in a directory. Nothing if there is no such file, or if
+    /// it cannot be read: an archive can always be unpacked again.
+    pub(super) fn read(artifacts: &Path) -> Self {
+        let read = || -> Result<Self> {
+            let mut bytes = Vec::new();
+            let file = fs_err::File::open(artifacts.with_file_name(FILE))?;
+            file.take(LIMIT).read_to_end(&mut bytes)?;
+            Ok(serde_json::from_slice(&bytes)?)
+        };
+        let found = read().ok().filter(|found| found.schema == SCHEMA);
+        found.unwrap_or_else(|| Self {
+            schema: SCHEMA.to_owned(),
+            ..Self::default()
+        })
+    }
+
+    /// Whether a directory has exactly what was unpacked from this archive.
+    pub(super) fn has(&self, artifact: &ArtifactName, archive: &Path, directory: &Path) -> bool {
+        let remembered = self.artifacts.get(&artifact.file_name());
+        remembered.is_some_and(|remembered| {
+            let archive = FileIdentity::of(archive).ok().flatten();
+            let files = || identities(&directory.join(artifact.file_name()));
+            archive == Some(remembered.archive)
+                && files().is_some_and(|(files, _)| files == remembered.files)
+        })
+    }
+
+    /// Remembers artifacts that were just unpacked, each with the identity that its archive had
+    /// when this began, and writes the file. Leaves out what the next change would not be seen in.
+    pub(super) fn remember(
+        mut self,
+        unpacked: &[(&ArtifactName, Option<FileIdentity>)],
+        directory: &Path,
+    ) -> Result<()> {
+        // Most of the last files settle meanwhile.
+        std::thread::sleep(FileIdentity::TICK);
+        let now = SystemTime::now();
+        for (artifact, archive) in unpacked {
+            let name = artifact.file_name();
+            let found = archive.zip(identities(&directory.join(&name)));
+            let remembered = found.filter(|(_, (_, settles))| *settles <= now);
+            if let Some((archive, (files, _))) = remembered {
+                let remembered = RememberedArtifact { archive, files };
+                self.artifacts.insert(name, remembered);
+            }
+        }
+        let text = serde_json::to_vec(&self)?;
+        Ok(atomic::write(&directory.with_file_name(FILE), text)?)
+    }
+}
+
+/// A digest of the identities of everything in a directory, and when the last of them settles.
+/// `None` if it cannot be read.
+fn identities(directory: &Path) -> Option<(Sha256, SystemTime)> {
+    let (mut hasher, mut settles) = (Hasher::default(), SystemTime::UNIX_EPOCH);
+    for entry in WalkDir::new(directory).sort_by_file_name() {
+        let entry = entry.ok()?;
+        let mut identity = None;
+        // The identity of a directory says nothing more than the names in it.
+        if !entry.file_type().is_dir() {
+            let found = FileIdentity::from_metadata(&entry.metadata().ok()?)?;
+            settles = settles.max(found.settles());
+            identity = Some(found);
+        }
+        let path = entry.path().strip_prefix(directory).ok()?;
+        writeln!(hasher, "{:?}", (path, entry.file_type(), identity)).ok()?;
+    }
+    Some((hasher.finish().0, settles))
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::path::PathBuf;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// An archive, and a directory with the artifact that was unpacked from it.
+    fn unpacked() -> (TempDir, PathBuf, PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let archive = place.path().join("x_lib_generic.tar.zst");
+        let artifacts = place.path().join("artifacts");
+        let lib = artifacts.join("x_lib_generic/stage/lib");
+        fs_err::create_dir_all(&lib).unwrap();
+        fs_err::write(&archive, "an archive").unwrap();
+        fs_err::write(lib.join("libx.so.1"), "a library").unwrap();
+        fs_err::os::unix::fs::symlink("libx.so.1", lib.join("libx.so")).unwrap();
+        let identity = FileIdentity::of(&archive).unwrap();
+        let memory = UnpackMemory::read(&artifacts);
+        memory.remember(&[(&name(), identity)], &artifacts).unwrap();
+        (place, archive, artifacts)
+    }
+
+    fn name() -> ArtifactName {
+        "x_lib_generic".parse().unwrap()
+    }
+
+    #[test]
+    fn any_change_is_noticed() {
+        type Change = fn(&Path, &Path);
+        let changes: [(&str, Change); 8] = [
+            ("written", |lib, _| {
+                fs_err::write(lib.join("libx.so.1"), "A LIBRARY").unwrap();
+            }),
+            ("with its old time", |lib, _| {
+                let path = lib.join("libx.so.1");
+                let time = fs_err::metadata(&path).unwrap().modified().unwrap();
+                fs_err::write(&path, "A LIBRARY").unwrap();
+                let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+                file.file().set_modified(time).unwrap();
+            }),
+            ("deleted", |lib, _| {
+                fs_err::remove_file(lib.join("libx.so.1")).unwrap();
+            }),
+            ("added", |lib, _| {
+                fs_err::write(lib.join("other"), "").unwrap();
+            }),
+            ("an empty directory", |lib, _| {
+                fs_err::create_dir(lib.join("other")).unwrap();
+            }),
+            ("another link", |lib, _| {
+                fs_err::remove_file(lib.join("libx.so")).unwrap();
+                fs_err::os::unix::fs::symlink("libx.so.2", lib.join("libx.so")).unwrap();
+            }),
+            ("no directory", |lib, _| {
+                fs_err::remove_dir_all(lib.parent().unwrap().parent().unwrap()).unwrap();
+            }),
+            ("another archive", |_, archive| {
+                fs_err::write(archive, "an ARCHIVE").unwrap();
+            }),
+        ];
+        for (change, make) in changes {
+            let (_place, archive, artifacts) = unpacked();
+            let has = || UnpackMemory::read(&artifacts).has(&name(), &archive, &artifacts);
+            assert!(has());
+            make(&artifacts.join("x_lib_generic/stage/lib"), &archive);
+            assert!(!has(), "{change}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_and_a_copy_are_not_believed() {
+        let (place, archive, artifacts) = unpacked();
+        let copy = place.path().join("copy");
+        fs_err::create_dir(&copy).unwrap();
+        fs_err::rename(artifacts.join("x_lib_generic"), copy.join("x_lib_generic")).unwrap();
+        // To rename it changes nothing in it, and the file is beside both.
+        assert!(UnpackMemory::read(&copy).has(&name(), &archive, &copy));
+        let file = copy.join("x_lib_generic/stage/lib/libx.so.1");
+        fs_err::copy(&file, file.with_extension("new")).unwrap();
+        fs_err::rename(file.with_extension("new"), &file).unwrap();
+        assert!(!UnpackMemory::read(&copy).has(&name(), &archive, &copy));
+        fs_err::write(place.path().join(FILE), "{").unwrap();
+        assert!(UnpackMemory::read(&copy).artifacts.is_empty());
+    }
+}

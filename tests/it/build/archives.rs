@@ -1,0 +1,57 @@
+//! `build` from archives: they are unpacked once.
+
+use std::{path::Path, thread::sleep, time::Duration};
+
+use super::{build, files, place_of, refusal, succeed};
+use crate::support::published::sets;
+
+/// What a build of all archives says about unpacking.
+fn said(place: &Path, flags: &[&str]) -> String {
+    let mut command = build(place, "out");
+    let output = command.arg("-vv").args(flags).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    let lines = stderr.lines();
+    let told = lines.filter(|line| line.contains("unpacked"));
+    let told = told.map(|line| line.split(", unpacked before").next().unwrap().trim());
+    told.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn archives_are_unpacked_once() {
+    for set in sets() {
+        let place = place_of(set, "once");
+        // What was changed right before is not remembered.
+        sleep(Duration::from_millis(50));
+        let mut names: Vec<_> = fs_err::read_dir(place.join("in"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        names.sort();
+        let all = names.len();
+        let unpacked = |said: &str| said.lines().filter(|it| it.contains("unpacked ")).count();
+        let reused = |count| format!("Reused {count} of {all} archives");
+        // The plan needs the files, too.
+        assert_eq!(unpacked(&said(&place, &["--plan"])), all);
+        assert_eq!(said(&place, &[]), reused(all));
+        let first = files(&place.join("out/dist"));
+        // A library that was changed on disk is not what the archive has.
+        let edited = place.join("out/artifacts/base_lib_generic/artifact_manifest.txt");
+        let text = fs_err::read_to_string(&edited).unwrap();
+        fs_err::write(&edited, "elsewhere\n").unwrap();
+        let now = said(&place, &[]);
+        assert!(now.contains(&reused(all - 1)), "{now}");
+        assert!(now.contains("unpacked base_lib_generic"), "{now}");
+        assert_eq!(fs_err::read_to_string(&edited).unwrap(), text);
+        assert_eq!(said(&place, &[]), reused(all));
+        assert!(first == files(&place.join("out/dist")));
+        // A damaged archive is not passed over because an older one was whole.
+        let bytes = fs_err::read(&names[0]).unwrap();
+        fs_err::write(&names[0], &bytes[..bytes.len() / 2]).unwrap();
+        let text = refusal(build(&place, "out").arg("--plan"), 2);
+        assert!(text.contains("failed to unpack"), "{text}");
+        fs_err::write(&names[0], bytes).unwrap();
+        succeed(&mut build(&place, "out"));
+        assert!(first == files(&place.join("out/dist")));
+    }
+}
