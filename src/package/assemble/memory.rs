@@ -18,7 +18,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{AssembleSettings, MadePackage};
+use super::AssembleSettings;
 use crate::{
     artifact::FileIdentity,
     atomic,
@@ -162,11 +162,16 @@ impl BuildMemory {
         self.contents.get(&key.digest).copied()
     }
 
-    pub(super) fn add(&mut self, made: &MadePackage, recipe: Option<WheelRecipe>) {
-        let metadata = made.metadata().unwrap_or_default();
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        sha256: Sha256,
+        metadata: &[u8],
+        recipe: Option<WheelRecipe>,
+    ) {
         self.packages.push(RememberedPackage {
-            path: made.path.clone(),
-            sha256: made.sha256,
+            path: path.to_owned(),
+            sha256,
             metadata: String::from_utf8_lossy(metadata).into_owned(),
             recipe,
             identity: None,
@@ -255,7 +260,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::package::assemble::BuiltMember;
 
     const HOUR: Duration = Duration::from_hours(1);
 
@@ -263,14 +267,9 @@ mod tests {
         WheelRecipe(Sha256::of(b"recipe"))
     }
 
-    fn made() -> MadePackage {
-        let metadata = "x-1.dist-info/METADATA".parse().unwrap();
-        MadePackage {
-            path: "a.whl".to_owned(),
-            size: 7,
-            sha256: Sha256::of(b"a wheel"),
-            members: vec![BuiltMember::text(&metadata, "Name: x\n")],
-        }
+    fn add(memory: &mut BuildMemory) {
+        let sha256 = Sha256::of(b"a wheel");
+        memory.add("a.whl", sha256, b"Name: x\n", Some(recipe()));
     }
 
     /// A set of one wheel, which is remembered.
@@ -280,7 +279,7 @@ mod tests {
         fs_err::create_dir(&dist).unwrap();
         fs_err::write(dist.join("a.whl"), "a wheel").unwrap();
         let mut memory = BuildMemory::new(None);
-        memory.add(&made(), Some(recipe()));
+        add(&mut memory);
         memory.write(&dist).unwrap();
         (directory, dist)
     }
@@ -290,7 +289,7 @@ mod tests {
         let Some(known) = known.get("a.whl") else {
             return false;
         };
-        assert_eq!(known.sha256, made().sha256);
+        assert_eq!(known.sha256, Sha256::of(b"a wheel"));
         assert_eq!(known.metadata, "Name: x\n");
         true
     }
@@ -401,7 +400,7 @@ mod tests {
         fs_err::write(&wheel, "a wheel").unwrap();
         let key = ContentKey::of_file(&wheel, None).unwrap().unwrap();
         let mut memory = BuildMemory::new(Some(&programs[0]));
-        memory.add(&made(), Some(recipe()));
+        add(&mut memory);
         memory.learn(&key, (Sha256::of(b"x"), 1), SystemTime::now() + HOUR);
         memory.write(&dist).unwrap();
         let read = |program| {

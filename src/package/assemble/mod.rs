@@ -164,7 +164,7 @@ impl Making<'_> {
                 let members = package.texts.iter();
                 let members = members.map(|(path, text)| BuiltMember::text(path, text));
                 let made = self.packed(path, size, sha256, members.collect());
-                self.memory.add(&made, None);
+                self.remember(&made, None);
                 return Ok(made);
             }
         };
@@ -284,7 +284,7 @@ impl Making<'_> {
             sha256,
             members: work.built(&record),
         };
-        self.memory.add(&made, Some(recipe));
+        self.remember(&made, Some(recipe));
         Ok(Some(made))
     }
 
@@ -310,8 +310,13 @@ impl Making<'_> {
         let recipe = WheelRecipe::new(&written.record, &work.members, self.settings);
         let members = work.built(&written.record);
         let made = self.packed(path, written.len, written.sha256, members);
-        self.memory.add(&made, Some(recipe));
+        self.remember(&made, Some(recipe));
         Ok(made)
+    }
+
+    fn remember(&mut self, made: &MadePackage, recipe: Option<WheelRecipe>) {
+        let metadata = made.metadata().unwrap_or_default();
+        (self.memory).add(&made.path, made.sha256, metadata, recipe);
     }
 
     /// Remembers the digests of the sources. RECORD begins with them.
