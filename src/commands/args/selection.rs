@@ -26,7 +26,7 @@ pub struct SelectionFlags {
     artifact_group: Vec<ArtifactGroup>,
     /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all`
     #[arg(long, value_name = "FAMILIES", env = "AMDGPU_FAMILIES")]
-    amdgpu_families: Option<String>,
+    amdgpu_families: Vec<String>,
     /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100`
     #[arg(
         long,
@@ -34,7 +34,7 @@ pub struct SelectionFlags {
         value_name = "TARGETS",
         env = "AMDGPU_TARGETS"
     )]
-    amdgpu_targets: Option<String>,
+    amdgpu_targets: Vec<String>,
     /// Fetch all artifacts of the run, or of the families and targets that flags select, even
     /// if environment variables name others
     #[arg(long)]
@@ -55,8 +55,8 @@ impl SelectionArgs {
     pub fn decide(&self) -> (Selection, Vec<String>) {
         let groups = self.args.artifact_group.iter();
         let groups: Vec<_> = groups.filter(|it| !it.as_str().is_empty()).collect();
-        let families = list(self.args.amdgpu_families.as_deref());
-        let targets = list(self.args.amdgpu_targets.as_deref());
+        let families = list(&self.args.amdgpu_families);
+        let targets = list(&self.args.amdgpu_targets);
         let given = [
             (GROUP, groups.is_empty()),
             (FAMILIES, families.is_empty()),
@@ -112,12 +112,14 @@ impl SelectionArgs {
 
     /// Whether only some families or targets are asked for, beside the group.
     pub fn names_targets(&self) -> bool {
-        self.args.amdgpu_families.is_some() || self.args.amdgpu_targets.is_some()
+        let lists = [&self.args.amdgpu_families, &self.args.amdgpu_targets];
+        lists.iter().any(|names| !list(names).is_empty())
     }
 }
 
-fn list(names: Option<&str>) -> Vec<String> {
-    let names = split_list(names.unwrap_or_default());
+/// The names in all lists, because a flag may be given several times.
+fn list(lists: &[String]) -> Vec<String> {
+    let names = lists.iter().flat_map(|names| split_list(names));
     names.map(str::to_owned).collect()
 }
 
@@ -169,6 +171,8 @@ mod tests {
             "AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-targets=gfx1100",
             "AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-families=gfx110X-all",
             "AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-targets=",
+            "--amdgpu-target=gfx942 --amdgpu-targets=gfx1100,gfx1101 --amdgpu-target=",
+            "--amdgpu-families=gfx94X-dcgpu --amdgpu-families=gfx110X-all",
             "AMDGPU_FAMILIES=gfx94X-dcgpu ARTIFACT_GROUP=gfx942 --all-artifacts",
             "ARTIFACT_GROUP=multi-arch-release",
             "ARTIFACT_GROUP=multi-arch-release AMDGPU_FAMILIES=gfx94X-dcgpu",
@@ -186,6 +190,8 @@ mod tests {
         AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-families=gfx110X-all => [gfx110X-all]
         AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-targets= => [gfx94X-dcgpu]
           only artifacts for gfx94X-dcgpu, because of the environment variable `AMDGPU_FAMILIES`; `--all-artifacts` fetches all of the run
+        --amdgpu-target=gfx942 --amdgpu-targets=gfx1100,gfx1101 --amdgpu-target= => [gfx942 gfx1100 gfx1101]
+        --amdgpu-families=gfx94X-dcgpu --amdgpu-families=gfx110X-all => [gfx94X-dcgpu gfx110X-all]
         AMDGPU_FAMILIES=gfx94X-dcgpu ARTIFACT_GROUP=gfx942 --all-artifacts => []
           the environment variable `ARTIFACT_GROUP` (gfx942) is ignored, because of `--all-artifacts`
           the environment variable `AMDGPU_FAMILIES` (gfx94X-dcgpu) is ignored, because of `--all-artifacts`
