@@ -1,6 +1,7 @@
 //! `build`: makes the packages of a set from artifacts.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     io::BufReader,
     path::{Path, PathBuf},
@@ -244,6 +245,12 @@ impl BuildInputs {
                 block: BLOCK,
             },
         })
+    }
+
+    /// The earlier set to take members from, if it is not in a directory.
+    pub fn remote_reuse(&self) -> Option<Cow<'_, str>> {
+        let place = self.reuse.as_ref()?.to_string_lossy();
+        place.contains("://").then_some(place)
     }
 
     /// What an existing set is used for. With `clean` all files of `dist` may be replaced.

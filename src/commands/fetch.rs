@@ -1,6 +1,6 @@
 //! `fetch`: downloads and unpacks the artifacts of a run, each in one stream.
 
-use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{fmt, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use regex::Regex;
 
@@ -308,6 +308,11 @@ impl ChoiceArgs {
             downloads: self.downloads,
             time: self.download_timeout,
         })
+    }
+
+    /// Fails with `--offline`. Call it before work that needs the network.
+    pub fn ensure_online(&self, what: impl fmt::Display) -> Result<()> {
+        self.run.ensure_online(what)
     }
 
     /// With `--offline`, the answer of a dry run that may not list the artifacts of a run.

@@ -67,7 +67,7 @@ pub struct PipelineArgs {
 }
 
 pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
-    if let Some(places) = args.origin.offline(args.dry_run, args.layout, world)? {
+    if let Some(places) = args.offline(world)? {
         return world.console.answer(&places);
     }
     let unpacked = args.output_dir.join("artifacts");
@@ -97,6 +97,20 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
 }
 
 impl PipelineArgs {
+    /// With `--offline`, the answer of a dry run if the artifacts are those of a run.
+    fn offline(&self, world: &World) -> Result<Option<RunPlaces>> {
+        let (origin, choice) = (&self.origin, &self.origin.choice);
+        if let Some(place) = self.what.remote_reuse() {
+            let online = choice.ensure_online(format!("`--reuse {place}`"));
+            online.hint("name a directory, or leave out `--reuse`")?;
+        }
+        if origin.sample || origin.artifact_dir.is_some() {
+            return Ok(None);
+        }
+        let group = choice.selection.directory();
+        choice.offline(self.dry_run, (&[group], self.layout), world)
+    }
+
     fn packages(&self) -> PathBuf {
         self.output_dir.join("packages")
     }
@@ -205,20 +219,6 @@ enum Artifacts<'a> {
 }
 
 impl OriginArgs {
-    /// With `--offline`, the answer of a dry run if the artifacts are those of a run.
-    fn offline(
-        &self,
-        is_dry_run: bool,
-        layout: Layout,
-        world: &World,
-    ) -> Result<Option<RunPlaces>> {
-        if self.sample || self.artifact_dir.is_some() {
-            return Ok(None);
-        }
-        let group = self.choice.selection.directory();
-        self.choice.offline(is_dry_run, (&[group], layout), world)
-    }
-
     /// Resolves the run. Searches for it if the arguments do not name it.
     fn settle<'a>(
         &'a self,

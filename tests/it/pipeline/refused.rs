@@ -309,3 +309,23 @@ fn in_a_workflow_the_log_has_every_finding() {
     );
     assert!(!out.join("local-linux").exists());
 }
+
+#[test]
+fn an_earlier_set_in_a_bucket_is_not_read_offline() {
+    let out = place("offline");
+    let output = try_pipeline(&[
+        "--sample",
+        "--offline",
+        "--reuse",
+        "s3://bucket/7-linux/python",
+        "--output-dir",
+        text(&out),
+    ]);
+    assert_eq!(output.status.code(), Some(2));
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
+    error: `--reuse s3://bucket/7-linux/python` is not possible with `--offline`
+
+    hint: name a directory, or leave out `--reuse`
+    ");
+    assert!(contents(&out).is_empty());
+}
