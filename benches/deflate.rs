@@ -1,7 +1,8 @@
 //! How fast members are compressed, against what the libraries do by themselves.
 //!
 //! `cargo bench --bench deflate [FILE]`; without a file, the largest one of the Rust toolchain. Of a
-//! directory, what libdeflate alone makes of all files in it, in pieces, on all processors.
+//! directory, what libdeflate alone makes of all files in it, in pieces, on all processors; the levels
+//! may follow it.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "no file has 2^52 bytes")]
 
@@ -84,11 +85,15 @@ fn alone(directory: &Path) -> Result<()> {
     let pieces: Vec<&[u8]> = files.iter().flat_map(|file| file.chunks(3 * MIB)).collect();
     let total: usize = files.iter().map(Vec::len).sum();
     println!(
-        "| level | seconds | seconds of CPU | MB of {} |",
+        "| level | seconds | CPU seconds | MB of {} |",
         total / 1_000_000
     );
     println!("|--:|--:|--:|--:|");
-    for level in [1, 4, 5, 6] {
+    let mut levels: Vec<i32> = env::args().filter_map(|arg| arg.parse().ok()).collect();
+    if levels.is_empty() {
+        levels = vec![1, 4, 5, 6];
+    }
+    for level in levels {
         let (next, packed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || {
             let mut compressor = Compressor::new(CompressionLvl::new(level).unwrap_or_default());
@@ -106,7 +111,7 @@ fn alone(directory: &Path) -> Result<()> {
         });
         let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
         let packed = packed.into_inner() as f64 / 1e6;
-        println!("| {level} | {wall:.1} | {cpu:.1} | {packed:.1} |");
+        println!("| {level} | {wall:.2} | {cpu:.2} | {packed:.1} |");
     }
     Ok(())
 }

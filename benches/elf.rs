@@ -1,6 +1,6 @@
 //! What a run path costs: planning, and streaming against plainly reading the file.
 //!
-//! `cargo bench --bench elf [-- FILE…]`; without a file, a library of 1 GiB is made.
+//! `cargo bench --bench elf [-- [--json] FILE…]`; without a file, a library of 1 GiB is made.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -31,19 +31,38 @@ const ROUNDS: usize = 5;
 fn main() {
     let place = tempfile::tempdir().unwrap();
     let mut files: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    // Cargo passes this to every benchmark.
-    files.retain(|file| file != "--bench");
+    let is_json = files.iter().any(|file| file == "--json");
+    // Cargo passes `--bench` to every benchmark.
+    files.retain(|file| file != "--bench" && file != "--json");
     if files.is_empty() {
         files.push(library(place.path()));
     }
+    if is_json {
+        let rows: Vec<String> = files.iter().flat_map(|file| rows(&measure(file))).collect();
+        println!("[{}]", rows.join(",\n"));
+        return;
+    }
     println!("file  size  facts  plan  change  read  stream  stream/read");
     for file in &files {
-        measure(file);
+        print(&measure(file));
     }
     println!("peak memory: {}", peak());
 }
 
-fn measure(path: &Path) {
+/// What one file took.
+struct Measured<'a> {
+    path: &'a Path,
+    len: u64,
+    /// The strategy of the change, and by how much the file becomes longer.
+    change: String,
+    facts: Duration,
+    plan: Duration,
+    /// One for each round.
+    read: Vec<Duration>,
+    streamed: Vec<Duration>,
+}
+
+fn measure(path: &Path) -> Measured<'_> {
     let goal: Rpath = GOAL.parse().unwrap();
     let source = OnDisk(fs_err::File::open(path).unwrap());
     let facts = median(200, || {
@@ -53,23 +72,52 @@ fn measure(path: &Path) {
         plan_rpath(&source, &goal).unwrap();
     });
     let change = plan_rpath(&source, &goal).unwrap();
-    let (mut untouched, mut streamed) = (Vec::new(), Vec::new());
+    let (mut read, mut streamed) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let unchanged = fs_err::File::open(path).unwrap();
-        untouched.push(time(|| read_through(unchanged)));
+        read.push(time(|| read_through(unchanged)));
         let source = OnDisk(fs_err::File::open(path).unwrap());
         let reader = PatchedReader::new(source, change.clone());
         streamed.push(time(|| read_through(reader)));
     }
-    let (untouched, streamed) = (middle(untouched), middle(streamed));
+    Measured {
+        path,
+        len: source.len(),
+        change: format!("{} +{}", change.strategy, change.total_len() - source.len()),
+        facts,
+        plan,
+        read,
+        streamed,
+    }
+}
+
+fn print(found: &Measured<'_>) {
+    let (read, streamed) = (middle(&found.read), middle(&found.streamed));
     println!(
-        "{}  {}  {facts:?}  {plan:?}  {} +{}  {untouched:?}  {streamed:?}  {:.3}",
-        path.file_name().unwrap().display(),
-        source.len(),
-        change.strategy,
-        change.total_len() - source.len(),
-        streamed.as_secs_f64() / untouched.as_secs_f64(),
+        "{}  {}  {:?}  {:?}  {}  {read:?}  {streamed:?}  {:.3}",
+        found.path.file_name().unwrap().display(),
+        found.len,
+        found.facts,
+        found.plan,
+        found.change,
+        streamed.as_secs_f64() / read.as_secs_f64(),
     );
+}
+
+/// As `benches/all.py` reads them.
+fn rows(found: &Measured<'_>) -> [String; 2] {
+    let file = found.path.file_name().unwrap().display();
+    let row = |way: String, role: &str, took: &[Duration]| {
+        let took: Vec<f64> = took.iter().map(Duration::as_secs_f64).collect();
+        format!(r#"{{"way": "{way}", "role": "{role}", "seconds": {took:?}, "cpu": []}}"#)
+    };
+    let (facts, plan) = (found.facts.as_micros(), found.plan.as_micros());
+    let planned = format!("`{file}` through its plan (headers {facts} µs, plan {plan} µs)");
+    let read = format!("`{file}` read, {} MB", found.len / 1_000_000);
+    [
+        row(planned, "own", &found.streamed),
+        row(read, "limit", &found.read),
+    ]
 }
 
 /// Nothing is written, so that what is measured is not the disk.
@@ -98,7 +146,7 @@ fn library(place: &Path) -> PathBuf {
 }
 
 fn median(rounds: usize, mut work: impl FnMut()) -> Duration {
-    middle((0..rounds).map(|_| time(&mut work)).collect())
+    middle(&(0..rounds).map(|_| time(&mut work)).collect::<Vec<_>>())
 }
 
 fn time(work: impl FnOnce()) -> Duration {
@@ -107,7 +155,8 @@ fn time(work: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-fn middle(mut times: Vec<Duration>) -> Duration {
+fn middle(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
     times.sort();
     times[times.len() / 2]
 }

@@ -22,7 +22,6 @@ import os
 import pathlib
 import re
 import shutil
-import statistics
 import zipfile
 
 import fetch
@@ -146,7 +145,7 @@ def ways(rocwheel: str, api: str, kept: list[pathlib.Path]) -> dict:
            "--source", "github", "--github-api-url", api, "--github-token", "none", "--allow-incomplete",
            "-q", "--no-progress", "--output-dir"]
     return {
-        "rocwheel fetch": lambda out: (own + [str(out)], environment),
+        "`rocwheel fetch --source github`": lambda out: (own + [str(out)], environment),
         "curl, unzip; zstd -d, tar x": lambda out: (["sh", "-c", USUAL], {**environment, "OUT": str(out)}),
     }
 
@@ -164,6 +163,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--large", type=int, default=4)
     parser.add_argument("--small", type=int, default=80)
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file")
     args = parser.parse_args()
     rocwheel = str(pathlib.Path(args.rocwheel).resolve())
     archives = args.place / f"archives-{args.large}-{args.small}"
@@ -189,10 +189,10 @@ def main() -> None:
     shutil.rmtree(args.place / "out")
     shutil.rmtree(args.place / "uploads")
     assert len(came) == 1, f"they have not fetched the same: {came}"
-    print("\n| way | s | processor s | MB/s of uploads | peak RSS |\n| --- | ---: | ---: | ---: | ---: |")
-    for name, all_of_it in found.items():
-        seconds, processor, rss = (statistics.median(it) for it in zip(*all_of_it))
-        print(f"| {name} | {seconds:.1f} | {processor:.1f} | {packed / 1e6 / seconds:.0f} | {rss:.0f} MiB |")
+    rows = [{"way": name, "role": "own" if "rocwheel" in name else "peer", "seconds": seconds, "cpu": cpu,
+             "mib": max(mib)} for name, taken in found.items() for seconds, cpu, mib in [zip(*taken)]]
+    if args.json:
+        args.json.write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

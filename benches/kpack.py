@@ -11,8 +11,9 @@ split` is measured as a whole process, from files in memory to files. The floor 
 memory, decodes them and compresses every code object with the same zstd at the same level, one task
 for each compressed bundle or raw code object on as many threads as there are processors, and keeps
 nothing: it neither reads nor writes nor looks at a header twice. The full floor reads the bytes of each
-task from the file, and verifies the MD5 that compressed bundles have, as a split has to. All are the best of some rounds, in turns. Needs Linux, and a DIR in memory
-(`/dev/shm`) when files were deleted in the last minutes: ext4 is slow to make files then.
+task from the file, and verifies the MD5 that compressed bundles have, as a split has to. They take turns.
+Needs Linux, and `--scratch` in memory (`/dev/shm`) when files were deleted in the last minutes: ext4 is
+slow to make files then.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import hashlib
+import json
 import os
 import pathlib
 import resource
@@ -172,7 +174,7 @@ def seconds(rocwheel: str, place: pathlib.Path) -> tuple[float, float]:
 
 
 def memory(rocwheel: str, place: pathlib.Path) -> float:
-    """MB at most; what `wait4` says counts this process in, which the other one begins as."""
+    """MiB at most; what `wait4` says counts this process in, which the other one begins as."""
     most = 0
     with split(rocwheel, place) as child:
         status = pathlib.Path(f"/proc/{child.pid}/status")
@@ -180,11 +182,11 @@ def memory(rocwheel: str, place: pathlib.Path) -> float:
             found = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
             most = max([most, *(int(line.split()[1]) for line in found)])
             time.sleep(0.002)
-    return most / 1000
+    return most / 1024
 
 
-def row(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> None:
-    place = arguments.place / "split"
+def rows(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> Iterator[dict]:
+    place = arguments.scratch / "split"
     shutil.rmtree(place, ignore_errors=True)
     stage = place / "in/bench_lib_gfx9-all/stage"
     for path, binary in fat.items():
@@ -199,20 +201,18 @@ def row(name: str, fat: dict[str, bytes], arguments: argparse.Namespace) -> None
         for _ in range(arguments.rounds)
     ]
     floors, fulls, splits = zip(*rounds, strict=True)
-    (least, cpu, count, size), full, took = min(floors), min(fulls), min(splits)
     total = sum(map(len, fat.values()))
-    cells = [
-        f"{name}: {len(fat)}, {total / 1e6:.0f} MB",
-        f"{len(bundles)}",
-        f"{count:,}",
-        f"{size / 1e6:,.0f}",
-        f"{least:.2f}, {cpu:.2f}",
-        f"{full[0]:.2f}, {full[1]:.2f}",
-        f"{took[0]:.2f}, {took[1]:.2f}",
-        f"{took[0] / least:.2f}, {took[0] / full[0]:.2f}",
-        f"{memory(rocwheel, place):.0f}",
-    ]
-    print(f"| {' | '.join(cells)} |", flush=True)
+    _, _, count, size = floors[0]
+    print(f"{name}: {len(fat)} binaries of {total / 1e6:.0f} MB, {len(bundles)} bundles,"
+          f" {count:,} code objects of {size / 1e6:,.0f} MB", flush=True)
+    for way, role, took in (
+        (f"`rocwheel split`, {len(bundles)} bundles, {count:,} code objects", "own", splits),
+        ("full floor", "limit", fulls),
+        ("floor", "limit", floors),
+    ):
+        row = {"way": f"{name}: {way}", "role": role, "seconds": [it[0] for it in took], "cpu": [it[1] for it in took]}
+        print(f"  {way}: {min(row['seconds']):.2f} s, {min(row['cpu']):.2f} s of CPU", flush=True)
+        yield row | ({"mib": memory(rocwheel, place)} if role == "own" else {})
     shutil.rmtree(place)
 
 
@@ -220,16 +220,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rocwheel", default="target/dist/rocwheel")
     parser.add_argument("--place", type=pathlib.Path, required=True)
+    parser.add_argument("--scratch", type=pathlib.Path, help="a directory in memory for binaries and archives")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows to this file")
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     arguments = parser.parse_args()
     arguments.place.mkdir(parents=True, exist_ok=True)
-    columns = ["wheel: binaries", "bundles", "code objects", "MB of code"]
-    columns += ["floor: s, of CPU", "full floor", "split: s, of CPU", "ratios", "MB of memory"]
-    print(f"| {' | '.join(columns)} |\n|---|{'--:|' * 8}")
+    arguments.scratch = arguments.scratch or arguments.place
+    found: list[dict] = []
     for file in arguments.files or fetch(arguments.place):
         fat = {name: binary for name, binary in binaries(file) if section(binary) is not None}
-        row(file.name.split("-")[0], fat, arguments)
+        found += rows(file.name.split("-")[0], fat, arguments)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

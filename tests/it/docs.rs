@@ -81,6 +81,19 @@ fn every_path_of_the_pages_exists() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// `benches/all.py draw` makes both of what `run` measured.
+#[test]
+fn tables_and_pictures_are_of_the_same_measurements() {
+    let output = Command::new("python3")
+        .current_dir(root())
+        .args(["benches/all.py", "draw", "--check"])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
 /// Whether a text is a path below one of our directories. Those with capitals stand for others.
 fn is_path(text: &str) -> bool {
     let roots = ["src/", "tests/", "docs/", "benches/", "workflows/"];

@@ -1,0 +1,295 @@
+"""What is measured: each bench is a function that makes its input, and its ways in turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import inputs
+import measure
+import wheels
+from measure import Row, Way, alternate
+
+HERE = Path(__file__).resolve().parent
+# The files of the benches are few, so that libraries miss others.
+FINDINGS = "RW303,RW401,RW405,RW601"
+
+
+# The programs in `benches/*.rs` that do only a part of the work.
+LIMITS = ["deflate", "check", "floor", "elf"]
+
+
+def limit(name: str) -> Path:
+    build = ["cargo", "bench", "--no-run", "--quiet", "--locked", "--message-format=json", "--bench", name]
+    output = subprocess.run(build, cwd=HERE.parent, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = (json.loads(line) for line in output.splitlines())
+    return Path(next(it["executable"] for it in found if it.get("executable")))
+
+
+class Work:
+    """Where the benches work, with what, and how large."""
+
+    def __init__(self, path: Path, rocwheel: Path, quick: bool, rounds: int) -> None:
+        self.path, self.rocwheel, self.quick, self.most = path, rocwheel, quick, rounds
+        self.scratch = path / f"scratch-{os.getpid()}"
+        # Small files are in memory, because file systems differ most in making them.
+        shm = Path("/dev/shm")
+        self.memory = (shm if shm.is_dir() else path) / f"rocwheel-bench-{os.getpid()}"
+        self.artifacts = path / "artifacts"
+        os.environ["PATH"] = f"{path}/tools/bin:{os.environ['PATH']}"
+        self.python = path / "tools/bin/python"
+        if quick:
+            self.artifacts = path / "artifacts-quick"
+            inputs.part_of(path / "artifacts", self.artifacts)
+        self.policy = wheels.policy(path / "packages.toml")
+        help_text = subprocess.run([rocwheel, "check", "--help"], stdout=subprocess.PIPE, text=True).stdout
+        self.from_bytes = ["--from-bytes"] if "--from-bytes" in help_text else []
+
+    def size(self, full, quick):
+        return quick if self.quick else full
+
+    def rounds(self, full: int) -> int:
+        return 1 if self.quick else min(full, self.most)
+
+    def build(self, out: Path, *options, artifacts: Path | None = None, verb: str = "build") -> list:
+        to = "--dest-dir" if verb == "build" else "--output-dir"
+        return [self.rocwheel, "-q", verb, "--artifact-dir", artifacts or self.artifacts, to, out,
+                "--packages-file", self.policy, "--without", "profiler", *options]
+
+    def pipeline(self, out: Path, *options, artifacts: Path | None = None) -> list:
+        return self.build(out, "--ignore", FINDINGS, "--no-summary", *options, artifacts=artifacts, verb="pipeline")
+
+    def warm(self, place: Path) -> None:
+        """Reads all files once, so that every way finds them in the page cache."""
+        for path in place.rglob("*"):
+            if path.is_file():
+                with path.open("rb", buffering=0) as file:
+                    while file.read(1 << 20):
+                        pass
+
+
+def build(work: Work) -> list[Row]:
+    out, script = work.scratch / "out", HERE / "wheels.py"
+    work.warm(work.artifacts)
+    return alternate([
+        Way("`rocwheel build`", work.build(out), "own", out),
+        Way("libdeflate alone, level 5, all cores, files in memory",
+            [limit("deflate"), work.artifacts, "5"], "limit", row="5"),
+        Way("`rocwheel build --compression 6`", work.build(out, "--compression", "6"), "own", out, rounds=2),
+        Way("`rocwheel build --compression store`", work.build(out, "--compression", "store"), "own", out, rounds=2),
+        Way("`zipfile`, zlib level 6, one thread; no run paths",
+            [work.python, script, "zipped", work.artifacts, out], "peer", out, rounds=1),
+        Way("copies, patchelf for each entry, `bdist_wheel` (setuptools)",
+            [work.python, script, "staged", work.artifacts, out], "peer", out, rounds=1),
+    ], work.rounds(5))
+
+
+def pipeline(work: Work) -> list[Row]:
+    out = work.scratch / "out"
+    return alternate([
+        Way("`rocwheel pipeline` to a directory", work.pipeline(out), "own", out),
+        Way("`rocwheel build` alone", work.build(out), "limit", out),
+    ], work.rounds(5))
+
+
+def again(work: Work) -> list[Row]:
+    first, copy, out, own = (work.scratch / name for name in ("first", "copy", "out", "artifacts"))
+    inputs.link(work.artifacts, own)
+    library = own / "amd-llvm_lib_generic/stage/lib/libamd_comgr.so.2.4.0"
+    rebuild = work.build(first, "--reuse", first, artifacts=own)
+    # Files that were changed in the last seconds are not remembered.
+    settled = lambda: time.sleep(4)
+    changed = iter(range(1, 250))
+
+    def copied(source: Path) -> Callable[[], object]:
+        return lambda: (shutil.rmtree(copy, ignore_errors=True), shutil.copytree(source, copy))
+
+    of_copy = work.build(out, "--reuse", copy, artifacts=own)
+    return alternate([
+        Way("the first build", work.build(first, artifacts=own), "limit", first, before=settled),
+        Way("nothing changed", rebuild, "own", first, keeps=True),
+        Way("one library of 63 MB changed", rebuild, "own", first, keeps=True,
+            before=lambda: (inputs.change_middle(library, next(changed)), settled())),
+        Way("nothing changed, from a copy of the set: every member is inflated first", of_copy, "own", out,
+            before=copied(first), rounds=1),
+        Way("the same from a copy of its `dist`: every source is read and hashed, too", of_copy, "own", out,
+            before=copied(first / "dist"), rounds=1),
+    ], work.rounds(3))
+
+
+def check(work: Work) -> list[Row]:
+    made = work.scratch / "set"
+    subprocess.run(work.build(made), check=True)
+    work.warm(made)
+    wheels_of = ["sh", "-c", f"for it in {made}/dist/*.whl; do {{}} \"$it\" >/dev/null || exit; done"]
+    each = lambda command: [part.replace("{}", command) for part in wheels_of]
+    # 1 if something is found, which is not what is measured.
+    own = [work.rocwheel, "-q", "check", made]
+    return alternate([
+        Way("`rocwheel check --from-bytes`", [*own, *work.from_bytes], "own", statuses=(0, 1)),
+        Way("inflate and hash alone: libdeflate, SHA-256, all cores", [limit("check"), made / "dist"],
+            "limit", row="libdeflate"),
+        Way("`rocwheel check` of what `build` knows", own, "own", statuses=(0, 1)),
+        Way("`unzip -tqq`: CRC-32 only", each("unzip -tqq"), "peer", rounds=2),
+        Way("`python3 -m zipfile -t`: CRC-32 only", each("python3 -m zipfile -t"), "peer", rounds=2),
+    ], work.rounds(5))
+
+
+def fetch(work: Work) -> list[Row]:
+    rows = []
+    for shape, rounds in (("large", 2), ("small", 3)):
+        said = work.scratch / "fetch.json"
+        sizes = ["--gigabytes", work.size("2", "0.05"), "--small", work.size("300", "10")]
+        subprocess.run([work.python, HERE / "fetch.py", "--rocwheel", work.rocwheel, "--place", work.scratch / "fetch",
+                        "--shapes", shape, *sizes, "--rounds", str(work.rounds(rounds)), "--json", said], check=True)
+        what = {"large": f"one artifact of {sizes[1]} GB", "small": f"{sizes[3]} small artifacts"}
+        for it in json.loads(said.read_text()):
+            way = f"{what[it['shape']]}, {it['delay']} ms: {it['way']}"
+            role = "own" if it["way"].startswith("rocwheel") else "peer"
+            rows.append(Row(way, role, [it["seconds"]], [it["cpu"]], it["mib"]))
+    return rows
+
+
+def github(work: Work) -> list[Row]:
+    said = work.scratch / "github.json"
+    sizes = work.size(["--large", "4", "--small", "80"], ["--large", "1", "--small", "5"])
+    subprocess.run([work.python, HERE / "fetch_github.py", "--rocwheel", work.rocwheel, "--place",
+                    work.scratch / "github", "--json", said, "--rounds", str(work.rounds(3)), *sizes], check=True)
+    return [Row(**row) for row in json.loads(said.read_text())]
+
+
+def index(work: Work) -> list[Row]:
+    packages, dumb, lists = work.memory / "packages", work.memory / "dumb", work.memory / "list"
+    projects, versions = work.size((1000, 10), (100, 5))
+    inputs.small_wheels(packages, projects, versions)
+    lists.write_text("".join(f"{path.name}\n" for path in sorted(packages.iterdir())))
+
+    def clean() -> None:
+        for name in ("simple", "index.html", "set.json", "SHA256SUMS"):
+            path = packages / name
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        for path in packages.glob("*.metadata"):
+            path.unlink()
+
+    def touched() -> None:
+        for path in packages.glob("*.whl"):
+            os.utime(path)
+
+    url = ["--packages-url", "https://example.org/", "--output-dir", dumb]
+    found = f"{work.python} {HERE}/package_list.py {packages} >{lists}.json && exec dumb-pypi --package-list-json" \
+            f" {lists}.json {' '.join(map(str, url))}"
+    own = [work.rocwheel, "-q", "index", "--no-check", packages]
+    return alternate([
+        Way("piprepo: names only", ["piprepo", "build", packages], before=clean),
+        Way("dumb-pypi: names only", ["dumb-pypi", "--package-list", lists, *url], before=clean),
+        Way("dumb-pypi, with digests and metadata that a script finds first", ["sh", "-c", found], before=clean),
+        Way("reading and writing alone: the wheels, and files of the same sizes", [limit("floor"), packages], "limit",
+            before=clean),
+        # A file is not believed unchanged within the grain of the clock.
+        Way("`rocwheel index`, the first time", own, "own", before=lambda: (clean(), time.sleep(3))),
+        Way("`rocwheel index`, nothing changed", own, "own"),
+        Way("`rocwheel index`, the time of every file changed", own, "own", before=touched),
+    ], work.rounds(3))
+
+
+def upload(work: Work) -> list[Row]:
+    packages, published = work.scratch / "packages", work.scratch / "published"
+    inputs.random_wheels(packages / "dist", *work.size((3, 40), (1, 5)))
+    own = [work.rocwheel, "upload", "--no-check", "-q", "--multi-target", "--platform", "linux", "--run-id", "local",
+           "--packages-dir", packages]
+    # The others get what rocwheel publishes: packages, metadata and pages.
+    subprocess.run([*own, "--output-dir", published], check=True, stdout=subprocess.DEVNULL)
+    tree = published / "local-linux/python"
+    with measure.seaweedfs(work.scratch / "server") as endpoint:
+        keys = {**measure.KEYS, "AWS_ENDPOINT_URL": endpoint}
+        aws = lambda *command: subprocess.run(["aws", "s3", *command], env={**os.environ, **keys},
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+        warm = work.scratch / "warm"
+        warm.write_text("warm")
+        while aws("mb", "s3://warm") or aws("cp", str(warm), "s3://warm/"):
+            time.sleep(1)
+
+        def way(name: str, bucket: str, command: list, role: str = "peer") -> Way:
+            empty = lambda: (aws("rb", "--force", f"s3://{bucket}"), aws("mb", f"s3://{bucket}"))
+            return Way(name, command, role, before=empty, environment=keys)
+
+        s5cmd = ["s5cmd", "--endpoint-url", endpoint, "--log", "error", "cp", f"{tree}/*", "s3://s5cmd/set/"]
+        return alternate([
+            way("`rocwheel upload`", "rocwheel", [*own, "--bucket", "rocwheel"], "own"),
+            way("s5cmd", "s5cmd", s5cmd),
+            way("`aws s3 cp --recursive`", "aws",
+                ["aws", "s3", "cp", "--recursive", "--only-show-errors", tree, "s3://aws/set"]),
+        ], work.rounds(3))
+
+
+def split(work: Work) -> list[Row]:
+    said = work.scratch / "split.json"
+    place = work.path / "kpack"
+    files = [str(path) for path in work.artifacts.rglob("librocrand.so*")] if work.quick else []
+    subprocess.run([work.python, HERE / "kpack.py", "--rocwheel", work.rocwheel, "--place", place, "--scratch",
+                    work.memory, "--rounds", str(work.rounds(5)), "--json", said, *files], check=True)
+    return [Row(**row) for row in json.loads(said.read_text())]
+
+
+def run_paths(work: Work) -> list[Row]:
+    files = [path for path in work.artifacts.rglob("*.so*") if path.stat().st_size > 50e6]
+    said = subprocess.run([limit("elf"), "--json", *files], check=True, stdout=subprocess.PIPE).stdout
+    return [Row(**row) for row in json.loads(said)]
+
+
+def large(work: Work) -> list[Row]:
+    """20 GB in one set, against 2.4 GB, which is a part of it."""
+    copies, many = work.size(8, 2), work.scratch / "artifacts"
+    inputs.copies(work.artifacts, many, copies)
+    rows = []
+    for times, artifacts in ((1, work.artifacts), (copies, many)):
+        made, out, said = work.scratch / "set", work.scratch / "out", f"{times} times: "
+        check = [work.rocwheel, "-q", "check", made]
+        if times == 1:
+            work.warm(artifacts)
+        ways = [
+            Way(f"{said}`build`", work.build(made, artifacts=artifacts), "own", made),
+            Way(f"{said}`check --from-bytes`", [*check, *work.from_bytes], "own", statuses=(0, 1)),
+            Way(f"{said}`check`", check, "own", statuses=(0, 1)),
+            Way(f"{said}`index`", [work.rocwheel, "-q", "index", "--no-check", made], "own"),
+        ]
+        rows += alternate(ways, work.rounds(3) if times == 1 else 1)
+        pipe = Way(f"{said}`pipeline`", work.pipeline(out, artifacts=artifacts), "own", out)
+        rows += alternate([pipe], work.rounds(3) if times == 1 else 1)
+    return rows
+
+
+def members(work: Work) -> list[Row]:
+    """100,000 small files in one wheel, against 10,000."""
+    few, many = work.size((10_000, 100_000), (500, 5_000))
+    ways = []
+    for count in (few, many):
+        place = work.memory / str(count)
+        inputs.small_files(place / "artifacts", count)
+        made, artifacts, said = place / "set", place / "artifacts", f"{count:,} members: "
+        to = ["--no-check", "--multi-target", "--platform", "linux", "--run-id", "local", "--packages-dir", made,
+              "--output-dir", place / "out"]
+        steps = {
+            "`build --plan`": work.build(made, "--plan", artifacts=artifacts),
+            "`build`": work.build(made, artifacts=artifacts),
+            "`build --reuse`, nothing changed": work.build(made, "--reuse", made, artifacts=artifacts),
+            "`check --from-bytes`": [work.rocwheel, "-q", "check", made, *work.from_bytes],
+            "`index`": [work.rocwheel, "-q", "index", "--no-check", made],
+            "`upload --dry-run`": [work.rocwheel, "-q", "upload", "--dry-run", *to],
+            "`summary`": [work.rocwheel, "-q", "summary", made],
+        }
+        ways += [Way(said + name, command, "own", made, keeps=name != "`build`", statuses=(0, 1))
+                 for name, command in steps.items()]
+    return alternate(ways, work.rounds(3))
+
+
+BENCHES: dict[str, Callable[[Work], list[Row]]] = {
+    it.__name__.replace("_", "-"): it
+    for it in (build, pipeline, again, check, fetch, github, upload, index, split, run_paths, members, large)
+}
