@@ -55,3 +55,23 @@ fn archives_are_unpacked_once() {
         assert!(first == files(&place.join("out/dist")));
     }
 }
+
+/// So that the files can be kept in memory, or on another disk.
+#[test]
+fn the_files_go_where_a_symlink_leads() {
+    for set in sets() {
+        let place = place_of(set, "elsewhere");
+        succeed(&mut build(&place, "usual"));
+        let elsewhere = place.join("elsewhere");
+        for directory in ["out", "elsewhere"] {
+            fs_err::create_dir(place.join(directory)).unwrap();
+        }
+        fs_err::os::unix::fs::symlink(&elsewhere, place.join("out/artifacts")).unwrap();
+        for count in ["", "Reused "] {
+            let said = said(&place, &[]);
+            assert!(said.starts_with(count), "{said}");
+            assert!(elsewhere.join("base_lib_generic").is_dir());
+            assert!(files(&place.join("usual/dist")) == files(&place.join("out/dist")));
+        }
+    }
+}
