@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import archives as packed
 import inputs
 import measure
 import wheels
@@ -103,8 +104,8 @@ def again(work: Work) -> list[Row]:
     inputs.link(work.artifacts, own)
     library = own / "amd-llvm_lib_generic/stage/lib/libamd_comgr.so.2.4.0"
     rebuild = work.build(first, "--reuse", first, artifacts=own)
-    # Files that were changed in the last seconds are not remembered.
-    settled = lambda: time.sleep(4)
+    # Files that were changed right before are not remembered.
+    settled = lambda: time.sleep(0.1)
     changed = iter(range(1, 250))
 
     def copied(source: Path) -> Callable[[], object]:
@@ -120,6 +121,36 @@ def again(work: Work) -> list[Row]:
             before=copied(first), rounds=1),
         Way("the same from a copy of its `dist`: every source is read and hashed, too", of_copy, "own", out,
             before=copied(first / "dist"), rounds=1),
+    ], work.rounds(3))
+
+
+def archives(work: Work) -> list[Row]:
+    """From archives, and what other ways than unpacking them first would take."""
+    place, out, script = work.scratch / "place", work.scratch / "out", HERE / "archives.py"
+    packed.pack(work.artifacts, place / "archives")
+    build = work.build(out, artifacts=place / "archives")
+    of_arrived = work.build(out, artifacts=place / "arrived")
+    in_memory = work.memory / "artifacts"
+
+    def to_memory() -> None:
+        for directory in (in_memory, out):
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+        (out / "artifacts").symlink_to(in_memory)
+
+    def run(way: str, command: list) -> list:
+        return [sys.executable, script, way, place, out, *command]
+
+    return alternate([
+        Way("the artifacts are directories", work.build(out), "limit", out),
+        Way("archives, unpacked to memory", build, "own", out, keeps=True, before=to_memory),
+        Way("each archive decompressed twice and never written: the least that this would take",
+            run("twice", work.build(out)), "limit", out),
+        Way("`rocwheel build` from archives, unpacked to the disk", build, "own", out),
+        Way("the same again with `--reuse`, nothing changed", [*build, "--reuse", out], "own", out, keeps=True),
+        Way("archives arrive at 50 MB/s and are unpacked meanwhile, then `rocwheel build`",
+            run("arriving", of_arrived), "own", out),
+        Way("… and `rocwheel build` of what is there meanwhile, reused at the end", run("ahead", of_arrived), "own", out),
     ], work.rounds(3))
 
 
@@ -291,5 +322,5 @@ def members(work: Work) -> list[Row]:
 
 BENCHES: dict[str, Callable[[Work], list[Row]]] = {
     it.__name__.replace("_", "-"): it
-    for it in (build, pipeline, again, check, fetch, github, upload, index, split, run_paths, members, large)
+    for it in (build, pipeline, again, archives, check, fetch, github, upload, index, split, run_paths, members, large)
 }
