@@ -29,8 +29,10 @@ use crate::{
 };
 
 use sink::Sink;
+use tasks::{Block, PackTask, Tasks};
 
 mod sink;
+mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -96,113 +98,6 @@ pub fn write_wheel<W: Output>(out: &mut W, wheel: &WheelWork<'_>) -> Result<Writ
     let mut sink = Sink::new(out, wheel);
     Crew { wheel, spare }.run(&mut sink)?;
     sink.finish()
-}
-
-/// The unit of work of one worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum PackTask {
-    /// A member to copy. The writer does it, no worker.
-    Copy(usize),
-    /// Consecutive members that are together at most one block long.
-    Batch(Range<usize>),
-    Block(Block),
-}
-
-impl PackTask {
-    fn is_packing(&self) -> bool {
-        !matches!(self, Self::Copy(_))
-    }
-}
-
-/// A piece of a member that is longer than a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block {
-    member: usize,
-    /// The offset of the block in the member.
-    start: u64,
-    len: usize,
-    place: BlockPosition,
-}
-
-/// An iterator over the tasks, in order. It is lazy, because a member may have billions of blocks.
-///
-/// Only the lengths of the members decide, so the bytes of a wheel do not depend on the machine or
-/// the number of threads.
-#[derive(Clone, Debug)]
-struct Tasks<'a> {
-    members: &'a [WheelMember],
-    taken: &'a [Option<TakenMember>],
-    block: NonZeroUsize,
-    next: usize,
-    /// How many blocks of the next member were returned already.
-    cut: u64,
-}
-
-/// The most members in a batch. Without it, any number of empty members would be one task.
-const BATCH: usize = 256;
-
-impl Tasks<'_> {
-    /// The next block of a large member.
-    ///
-    /// All blocks of a member have the same length, or differ by one byte. A short last block would
-    /// compress worse than the others.
-    fn block(&mut self, len: u64) -> Block {
-        let count = len.div_ceil(self.block.get() as u64);
-        let (short, longer) = (len / count, len % count);
-        let (member, index) = (self.next, self.cut);
-        let mut place = BlockPosition::Inner;
-        self.cut += 1;
-        if self.cut == count {
-            place = BlockPosition::Last;
-            self.next += 1;
-            self.cut = 0;
-        }
-        Block {
-            member,
-            start: index * short + index.min(longer),
-            // At most the block length, which is a `usize`.
-            len: usize::try_from(short + u64::from(index < longer)).unwrap_or(self.block.get()),
-            place,
-        }
-    }
-
-    fn is_taken(&self, index: usize) -> bool {
-        self.taken.get(index).is_some_and(Option::is_some)
-    }
-
-    /// The next members that fit into one block together.
-    fn batch(&mut self) -> Range<usize> {
-        let mut room = self.block.get() as u64;
-        let start = self.next;
-        for member in self.members.iter().skip(start).take(BATCH) {
-            let Some(left) = room.checked_sub(member.len) else {
-                break;
-            };
-            if self.is_taken(self.next) {
-                break;
-            }
-            room = left;
-            self.next += 1;
-        }
-        start..self.next
-    }
-}
-
-impl Iterator for Tasks<'_> {
-    type Item = PackTask;
-
-    fn next(&mut self) -> Option<PackTask> {
-        let member = self.members.get(self.next)?;
-        if self.is_taken(self.next) {
-            self.next += 1;
-            return Some(PackTask::Copy(self.next - 1));
-        }
-        Some(if member.len > self.block.get() as u64 {
-            PackTask::Block(self.block(member.len))
-        } else {
-            PackTask::Batch(self.batch())
-        })
-    }
 }
 
 /// The members of a batch or one block of a large member, and a buffer with their packed bytes.
@@ -286,14 +181,9 @@ type Slot = Receiver<Result<FinishedTask>>;
 impl<'a> Crew<'a> {
     /// Does all tasks. The first error, in the order of the tasks, ends all threads.
     fn run<W: Output>(&self, sink: &mut Sink<W>) -> Result<()> {
-        let tasks = Tasks {
-            members: self.wheel.members,
-            taken: self.wheel.taken,
-            block: self.wheel.settings.block,
-            next: 0,
-            cut: 0,
-        };
-        let jobs = self.wheel.settings.jobs.get();
+        let AssembleSettings { block, jobs, .. } = *self.wheel.settings;
+        let tasks = Tasks::new(self.wheel.members, self.wheel.taken, block);
+        let jobs = jobs.get();
         let (queue, slots) = mpsc::sync_channel(2 * jobs);
         let line = Mutex::new(TaskQueue {
             tasks: tasks.clone(),

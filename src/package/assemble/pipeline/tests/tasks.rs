@@ -21,13 +21,7 @@ fn members(lens: &[u64]) -> Vec<WheelMember> {
 }
 
 fn tasks(members: &[WheelMember], block: usize) -> Tasks<'_> {
-    Tasks {
-        members,
-        taken: &[],
-        block: NonZeroUsize::new(block).unwrap(),
-        next: 0,
-        cut: 0,
-    }
+    Tasks::new(members, &[], NonZeroUsize::new(block).unwrap())
 }
 
 #[test]
