@@ -114,18 +114,8 @@ struct PackedPiece {
 }
 
 impl PackedPiece {
-    /// Describes bytes that were packed to the start of `room`, which is at `start` of its buffer.
-    /// Those that would not become shorter are copied there.
-    fn new(
-        bytes: &[u8],
-        sha256: Option<Sha256>,
-        packed: Option<usize>,
-        room: &mut [u8],
-        start: usize,
-    ) -> Self {
-        if packed.is_none() {
-            room[..bytes.len()].copy_from_slice(bytes);
-        }
+    /// Describes bytes that are at `start` of a buffer: packed to this length, or as they are.
+    fn new(bytes: &[u8], sha256: Option<Sha256>, packed: Option<usize>, start: usize) -> Self {
         let mut crc = crc32fast::Hasher::new();
         crc.update(bytes);
         Self {
@@ -269,7 +259,11 @@ impl<'a> Crew<'a> {
         drop(hash);
         let mut out = self.spare.take();
         let packed = deflater.and_then(|it| it.block(bytes, block.place, &mut out));
-        let piece = PackedPiece::new(bytes, sha256, packed, &mut out, 0);
+        let piece = PackedPiece::new(bytes, sha256, packed, 0);
+        // Bytes that do not shrink are written as they were read, and are not copied for it.
+        if packed.is_none() {
+            mem::swap(&mut room, &mut out);
+        }
         self.spare.give(room);
         Ok((vec![piece], out))
     }
@@ -297,7 +291,10 @@ impl<'a> Crew<'a> {
             let packed = deflater
                 .as_mut()
                 .and_then(|it| it.block(bytes, BlockPosition::Last, out));
-            let piece = PackedPiece::new(bytes, Some(Sha256::of(bytes)), packed, out, start);
+            if packed.is_none() {
+                out[..bytes.len()].copy_from_slice(bytes);
+            }
+            let piece = PackedPiece::new(bytes, Some(Sha256::of(bytes)), packed, start);
             start = piece.packed.end;
             pieces.push(piece);
         }

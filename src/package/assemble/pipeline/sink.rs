@@ -138,13 +138,14 @@ impl<'a, W: Output> Sink<'a, W> {
         let mut room = vec![0; Deflater::room(text.len())];
         let packed =
             deflater.and_then(|deflater| deflater.block(text, BlockPosition::Last, &mut room));
-        let piece = PackedPiece::new(text, sha256, packed, &mut room, 0);
+        let piece = PackedPiece::new(text, sha256, packed, 0);
+        let bytes = packed.map_or(text, |len| &room[..len]);
         let member = WheelMember {
             path: path.clone(),
             executable: false,
             len: text.len() as u64,
         };
-        self.add(&member, &piece, &room[piece.packed.clone()])
+        self.add(&member, &piece, bytes)
     }
 
     fn add(&mut self, member: &WheelMember, piece: &PackedPiece, packed: &[u8]) -> Result<()> {
