@@ -123,23 +123,26 @@ impl Deflater {
     /// Compresses small samples to predict whether all bytes are worth it. Much of what ships in
     /// ROCm is compressed already.
     fn shrinks(&mut self, bytes: &[u8]) -> bool {
-        if bytes.len() < STRIDE {
-            return true;
-        }
         let mut room = [0; SAMPLE];
-        let samples = bytes
-            .chunks_exact(STRIDE)
-            .map(|stride| &stride[(STRIDE - SAMPLE) / 2..][..SAMPLE]);
-        let (mut before, mut after) = (0, 0);
-        for sample in samples {
-            before += sample.len();
-            after += self
-                .sampler
-                .deflate_compress(sample, &mut room)
-                .unwrap_or(SAMPLE);
+        let before = samples(bytes).len() * SAMPLE;
+        let (enough, mut after) = (before - before / 32, before);
+        for sample in samples(bytes) {
+            // What is not compressed yet counts as if it did not shrink. Of most blocks one sample
+            // says enough, whatever the others are.
+            if after < enough {
+                return true;
+            }
+            let packed = self.sampler.deflate_compress(sample, &mut room);
+            after -= SAMPLE - packed.unwrap_or(SAMPLE);
         }
-        after < before - before / 32
+        before == 0 || after < enough
     }
+}
+
+/// One sample from the middle of each whole stride.
+fn samples(bytes: &[u8]) -> impl ExactSizeIterator<Item = &[u8]> {
+    let strides = bytes.chunks_exact(STRIDE);
+    strides.map(|stride| &stride[(STRIDE - SAMPLE) / 2..][..SAMPLE])
 }
 
 /// The largest accepted output. Saving less than 3 % is not worth the time to inflate.
