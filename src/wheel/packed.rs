@@ -58,8 +58,8 @@ pub fn packed_members(
     members.filter_map(Result::transpose).collect()
 }
 
-/// How a generator compresses: `deflate level 5, revision 1` of `rocwheel (0.1.0; deflate level 5,
-/// revision 1)`.
+/// How a generator compresses: `deflate level 5, revision 2` of `rocwheel (0.1.0; deflate level 5,
+/// revision 2)`.
 fn recipe(generator: &str) -> Option<&str> {
     let inner = generator.strip_prefix("rocwheel (")?.strip_suffix(')')?;
     inner.split_once("; ").map(|(_, recipe)| recipe)
@@ -259,8 +259,8 @@ mod tests {
         ];
         let messages = messages.join("\n");
         insta::assert_snapshot!(messages.replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
-        it was not packed with `deflate level 5, revision 1`, but by `rocwheel (VERSION; deflate level 6, revision 1)`
-        it was not packed with `deflate level 5, revision 1`, but by `rocwheel (VERSION; store)`
+        it was not packed with `deflate level 5, revision 2`, but by `rocwheel (VERSION; deflate level 6, revision 2)`
+        it was not packed with `deflate level 5, revision 2`, but by `rocwheel (VERSION; store)`
         RECORD lists `x/none`, and it is missing
         `x/a.so` does not have the size that RECORD says
         not a zip archive that can be trusted: invalid Zip archive: Unexpected end of zip::format::blocks::ZipCentralEntryBlock

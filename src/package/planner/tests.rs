@@ -192,7 +192,7 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     Requires-Dist: rocm-sdk-libraries==1.0
     --- rocm_sdk_device_gfx1100-1.0.dist-info/WHEEL
     Wheel-Version: 1.0
-    Generator: rocwheel (0.1.0; deflate level 5, revision 1)
+    Generator: rocwheel (0.1.0; deflate level 5, revision 2)
     Root-Is-Purelib: true
     Tag: py3-none-linux_x86_64
     --- rocm_sdk_device_gfx1100-1.0.dist-info/top_level.txt
@@ -209,7 +209,7 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     Requires-Dist: rocm-sdk-libraries==1.0
     --- rocm_sdk_device_gfx942-1.0.dist-info/WHEEL
     Wheel-Version: 1.0
-    Generator: rocwheel (0.1.0; deflate level 5, revision 1)
+    Generator: rocwheel (0.1.0; deflate level 5, revision 2)
     Root-Is-Purelib: true
     Tag: py3-none-linux_x86_64
     --- rocm_sdk_device_gfx942-1.0.dist-info/top_level.txt

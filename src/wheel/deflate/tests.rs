@@ -120,6 +120,32 @@ fn a_large_member_is_judged_by_its_samples() {
 }
 
 #[test]
+fn text_gets_a_higher_level_than_a_binary() {
+    let alone = |bytes: &[u8], level| {
+        let mut room = vec![0; bytes.len()];
+        let level = CompressionLvl::new(level).unwrap();
+        let len = Compressor::new(level).deflate_compress(bytes, &mut room);
+        room[..len.unwrap()].to_vec()
+    };
+    let text: Vec<u8> = (prose(100_000, 1).iter())
+        .map(|byte| b' ' + byte % 90)
+        .collect();
+    let binary: Vec<u8> = text.iter().map(|byte| byte ^ 0x80).collect();
+    // Padded headers between the files, as in a tar, and a page of zeros.
+    let tar = [&text, &[0; 2_000][..], &text, &[0; 4_096]].concat();
+    // Large ones are judged by the middle of each stride.
+    let large = [vec![0xFF; STRIDE / 4], text.repeat(6)].concat();
+    for (bytes, level) in [(&text, 7), (&tar, 7), (&binary, 5), (&large, 7)] {
+        let packed = packed_member(&mut deflater(5), bytes).unwrap();
+        assert!(packed == alone(bytes, level), "not level {level}");
+    }
+    let short = &text[..SAMPLE - 1];
+    assert!(packed_member(&mut deflater(5), short) == Some(alone(short, 5)));
+    let levels: Vec<i32> = (1..=12).map(text_level).collect();
+    assert_eq!(levels, [3, 4, 5, 6, 7, 8, 9, 9, 9, 10, 11, 12]);
+}
+
+#[test]
 fn a_saving_of_less_than_3_percent_is_not_worth_it() {
     let mut deflater = WheelCompression::default().deflater().unwrap();
     for (zeros, worth) in [(2_000, false), (5_000, true)] {
@@ -353,17 +379,20 @@ proptest! {
 /// old and new streams in one wheel.
 #[test]
 fn a_revision_stands_for_the_same_streams() {
-    let bytes = [prose(700_000, 3), noise(50_000, 4), vec![7; 300_000]].concat();
+    let text: Vec<u8> = (prose(700_000, 5).iter())
+        .map(|byte| b' ' + byte % 90)
+        .collect();
+    let bytes = [prose(700_000, 3), noise(50_000, 4), vec![7; 300_000], text].concat();
     let digests = [1, 5, 6, 9, 12].map(|level| {
         let (stream, _) = join(&bytes, 350_000, level);
         let recipe = WheelCompression::Deflate(level.into()).recipe();
         format!("{recipe}: {}", crate::digest::Sha256::of(&stream))
     });
     insta::assert_snapshot!(digests.join("\n"), @"
-    deflate level 1, revision 1: 78a0c31f2ab2859e7328baad70965fb97a3aff5769f420408b40cb12457e98f2
-    deflate level 5, revision 1: d16ca156ab89ed25838c74b1ac3f9cf4c87b8e3e8badc1deb186509a106c4ae2
-    deflate level 6, revision 1: 482e71b5d6997e79233d923fc758aacb3fd196401cb173527ec747e83f2b09c8
-    deflate level 9, revision 1: fe3740a75d98cb79527154bbad958ad76567f1be30996284519ce43eb7e7b877
-    deflate level 12, revision 1: 681bbc3118de694c231c92aea6c58915ccdbe9bd5aae5e8ad4fccb889ccb55b3
+    deflate level 1, revision 2: a877f316fb286d2a45d884a9bbcc4b80890fdf2f97b6428b1ffc70a2f6b3b08e
+    deflate level 5, revision 2: e103d2e74634e10e4d9fe9032362dd6596961b4d4a912b14c3a874a989117d92
+    deflate level 6, revision 2: a8e9a134893e9b487d830d36dcf80ed064697d3b2aeded2d65b3472d8c09509f
+    deflate level 9, revision 2: e52996b772745f566b0ac9bd9efb531ac8c8ba7766bb2654a1e98177f662cff0
+    deflate level 12, revision 2: 2fd53fa7dc64e5a2ddb2507bd2a4c6b8386f7bbbe8182b21536e0141b7ed5f74
     ");
 }
