@@ -21,6 +21,7 @@ mod archives;
 mod built;
 mod complete;
 mod many;
+mod memory;
 mod parts;
 mod plan;
 pub(crate) mod reuse;

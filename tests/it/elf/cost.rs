@@ -5,7 +5,7 @@ use std::{cell::Cell, io, os::unix::fs::FileExt as _, path::Path, process::Comma
 use rocwheel::elf::{self, PatchedReader, ReadAt, plan_rpath};
 
 use crate::elf::load::{Place, linked};
-use crate::support::linker::SharedObject;
+use crate::support::{linker::SharedObject, peak_memory};
 
 const GOAL: &str = "$ORIGIN/../dep";
 /// Beyond what 32 bits hold.
@@ -45,17 +45,6 @@ fn a_file_of_many_gigabytes_is_planned_from_a_few_reads() {
     }
     drop(target);
     assert_eq!(linked(&path, "x"), Ok(42));
-}
-
-/// The most memory that this process has had, in kB.
-fn peak_memory() -> u64 {
-    let status = fs_err::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    peak.unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .unwrap()
 }
 
 /// Runs itself in a process of its own, the memory of which is nobody else's.

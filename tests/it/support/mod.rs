@@ -26,3 +26,14 @@ pub(crate) mod published;
 pub(crate) mod sample;
 pub(crate) mod stored;
 pub(crate) mod upstream;
+
+/// The most memory that this process has had, in kB.
+pub(crate) fn peak_memory() -> u64 {
+    let status = fs_err::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap()
+}

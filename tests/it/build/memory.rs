@@ -1,0 +1,106 @@
+//! How much memory a large file takes while it is packed.
+
+use std::{
+    env,
+    io::{self, Read},
+    process::Command,
+    slice,
+    sync::Arc,
+};
+
+use rocwheel::{
+    error::Stop,
+    package::{
+        FIRST_DAY,
+        assemble::{
+            AssembleSettings,
+            pipeline::{BLOCK, WheelWork, write_wheel},
+        },
+    },
+    wheel::{WheelCompression, WheelMember},
+};
+
+use crate::support::peak_memory;
+
+const MIB: usize = 1 << 20;
+
+/// The same bytes over and over: 12 MiB that do not shrink, and 4 MiB that do.
+struct Repeated {
+    source: Arc<Vec<u8>>,
+    at: usize,
+}
+
+impl Read for Repeated {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.source[self.at..];
+        let len = rest.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&rest[..len]);
+        self.at = (self.at + len) % self.source.len();
+        Ok(len)
+    }
+}
+
+fn repeated() -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_be_bytes()[0]
+    };
+    let noise = (0..12 * MIB).map(|_| next()).collect::<Vec<u8>>();
+    let half: Vec<u8> = noise[..4 * MIB].iter().map(|byte| byte | 0xF0).collect();
+    [noise, half].concat()
+}
+
+/// Writes the wheel in a process of its own, whose memory nobody else uses.
+#[test]
+fn a_large_file_takes_five_blocks_for_each_thread() {
+    const CHILD: &str = "ROCWHEEL_TEST_PACKED_FILE";
+    if env::var_os(CHILD).is_none() {
+        let output = Command::new(env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "build::memory::a_large_file_takes_five_blocks_for_each_thread",
+            ])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let member = WheelMember {
+        path: "x/large.so".parse().unwrap(),
+        executable: false,
+        len: 400 << 20,
+    };
+    let record = "x-1.dist-info/RECORD".parse().unwrap();
+    let settings = AssembleSettings {
+        compression: WheelCompression::default(),
+        time: FIRST_DAY,
+        jobs: 2.try_into().unwrap(),
+        block: BLOCK,
+    };
+    let file = tempfile::tempfile().unwrap();
+    let mut out = fs_err::File::from_parts(file, "wheel");
+    let source = Arc::new(repeated());
+    let before = peak_memory();
+    let work = WheelWork {
+        members: slice::from_ref(&member),
+        open: &|_| {
+            let source = Arc::clone(&source);
+            Ok(Box::new(Repeated { source, at: 0 }.take(member.len)))
+        },
+        taken: &[],
+        texts: &[],
+        record: &record,
+        settings: &settings,
+        stop: &Stop::default(),
+        progress: &|_| {},
+    };
+    let written = write_wheel(&mut out, &work).unwrap();
+    assert!(written.len > 300 << 20);
+    // Ten blocks of 4.5 MiB, and the compressors. With the program itself it is less than 64 MiB.
+    let grown = peak_memory() - before;
+    assert!(grown < 54 << 10, "{grown} kB");
+}
