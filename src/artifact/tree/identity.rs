@@ -20,16 +20,19 @@ pub struct FileStamp {
 
 impl FileStamp {
     pub fn of(path: &Path) -> io::Result<Self> {
-        let found = fs_err::metadata(path)?;
+        Ok(Self::from_metadata(&fs_err::metadata(path)?))
+    }
+
+    pub fn from_metadata(found: &Metadata) -> Self {
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(&found);
+        let inode = std::os::unix::fs::MetadataExt::ino(found);
         #[cfg(not(unix))]
         let inode = 0;
-        Ok(Self {
+        Self {
             len: found.len(),
             modified: found.modified().ok(),
             inode,
-        })
+        }
     }
 }
 

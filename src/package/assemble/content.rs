@@ -244,11 +244,12 @@ impl SourceFile {
         let (path, form) = (origin.path.clone(), origin.form.clone());
         // Before anything of the file is read: if it changes from here on, the key is not that of
         // the next build.
+        let found = fs_err::metadata(&path)?;
         let key = match form {
-            TreeForm::Whole => ContentKey::of_file(&path, rpath)?,
+            TreeForm::Whole => ContentKey::of_file(&path, &found, rpath),
             TreeForm::WithoutCode(_) | TreeForm::ToCome => None,
         };
-        let stamp = FileStamp::of(&path)?;
+        let stamp = FileStamp::from_metadata(&found);
         let edit = match rpath {
             // The edit is small, even for a file of gigabytes.
             Some(rpath) => elf::plan_rpath(&form.open(&path)?, rpath)

@@ -11,7 +11,8 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read as _},
+    fs::Metadata,
+    io::Read as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -43,13 +44,13 @@ pub(super) struct ContentKey {
 }
 
 impl ContentKey {
-    /// Of a file that gets this run path.
-    pub(super) fn of_file(path: &Path, rpath: Option<&Rpath>) -> io::Result<Option<Self>> {
-        let identity = FileIdentity::of(path)?;
-        Ok(identity.map(|identity| Self {
+    /// Of a file with these properties that gets this run path. `None` on systems without inodes.
+    pub(super) fn of_file(path: &Path, found: &Metadata, rpath: Option<&Rpath>) -> Option<Self> {
+        let identity = FileIdentity::from_metadata(found)?;
+        Some(Self {
             digest: Sha256::of(format!("{:?}", (path, identity, rpath)).as_bytes()),
             settles: identity.settles(),
-        }))
+        })
     }
 
     /// Of something that is made of several files in a certain way.
@@ -267,6 +268,10 @@ mod tests {
         WheelRecipe(Sha256::of(b"recipe"))
     }
 
+    fn key_of(path: &Path) -> ContentKey {
+        ContentKey::of_file(path, &fs_err::metadata(path).unwrap(), None).unwrap()
+    }
+
     fn add(memory: &mut BuildMemory) {
         let sha256 = Sha256::of(b"a wheel");
         memory.add("a.whl", sha256, b"Name: x\n", Some(recipe()));
@@ -354,7 +359,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("libx.so");
         fs_err::write(&path, "x").unwrap();
-        let key = ContentKey::of_file(&path, None).unwrap().unwrap();
+        let key = key_of(&path);
         let content = (Sha256::of(b"x"), 1);
         let mut memory = BuildMemory::new(None);
         let (before, after) = (SystemTime::now() - HOUR, SystemTime::now() + HOUR);
@@ -374,7 +379,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("libx.so");
         fs_err::write(&path, "x").unwrap();
-        let key = || ContentKey::of_file(&path, None).unwrap().unwrap().digest;
+        let key = || key_of(&path).digest;
         let first = key();
         assert_eq!(first, key());
         let time = fs_err::metadata(&path).unwrap().modified().unwrap();
@@ -398,7 +403,7 @@ mod tests {
         fs_err::create_dir(&dist).unwrap();
         let wheel = dist.join("a.whl");
         fs_err::write(&wheel, "a wheel").unwrap();
-        let key = ContentKey::of_file(&wheel, None).unwrap().unwrap();
+        let key = key_of(&wheel);
         let mut memory = BuildMemory::new(Some(&programs[0]));
         add(&mut memory);
         memory.learn(&key, (Sha256::of(b"x"), 1), SystemTime::now() + HOUR);
