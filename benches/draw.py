@@ -41,6 +41,8 @@ LINES = [
     Line("again", "Build again, nothing changed", "nothing changed", 1.0, 1.0, said="1 s"),
     Line("again", "… one library of 63 MB changed", "one library", "the first build", 1.0, times=0.2,
          said="a fifth of the first build"),
+    Line("archives", "Build from `.tar.zst`", "`rocwheel build` from archives", "the artifacts are",
+         said="from directories"),
     Line("check", "Check them, every byte", "`rocwheel check --from-bytes`", "inflate and hash alone", 1.15),
     Line("check", "… from what `build` knows", "`rocwheel check` of what"),
     *(Line("fetch", f"Fetch {what}, {delay} ms away", f"{what}, {delay} ms: rocwheel", "best", 1.0,

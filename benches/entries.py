@@ -91,6 +91,12 @@ def build(work: Work) -> list[Row]:
     ], work.rounds(5))
 
 
+def levels(work: Work) -> list[Row]:
+    program = limit("deflate")
+    return alternate([Way(f"libdeflate alone, level {level}", [program, work.artifacts, level], "limit", row=f"{level}")
+                      for level in (1, 4, 5, 6, 7)], work.rounds(2))
+
+
 def pipeline(work: Work) -> list[Row]:
     out = work.scratch / "out"
     return alternate([
@@ -150,7 +156,8 @@ def archives(work: Work) -> list[Row]:
         Way("the same again with `--reuse`, nothing changed", [*build, "--reuse", out], "own", out, keeps=True),
         Way("archives arrive at 50 MB/s and are unpacked meanwhile, then `rocwheel build`",
             run("arriving", of_arrived), "own", out),
-        Way("… and `rocwheel build` of what is there meanwhile, reused at the end", run("ahead", of_arrived), "own", out),
+        Way("… and `rocwheel build` of what is there meanwhile, reused at the end", run("ahead", of_arrived), "own",
+            out),
     ], work.rounds(3))
 
 
@@ -277,6 +284,9 @@ def run_paths(work: Work) -> list[Row]:
 def large(work: Work) -> list[Row]:
     """20 GB in one set, against 2.4 GB, which is a part of it."""
     copies, many = work.size(8, 2), work.scratch / "artifacts"
+    need, free = work.size(24, 1), shutil.disk_usage(work.path).free / 1e9
+    if free < need:
+        raise SystemExit(f"needs {need} GB at {work.path}, and {free:.0f} GB are free")
     inputs.copies(work.artifacts, many, copies)
     rows = []
     for times, artifacts in ((1, work.artifacts), (copies, many)):
@@ -322,5 +332,6 @@ def members(work: Work) -> list[Row]:
 
 BENCHES: dict[str, Callable[[Work], list[Row]]] = {
     it.__name__.replace("_", "-"): it
-    for it in (build, pipeline, again, archives, check, fetch, github, upload, index, split, run_paths, members, large)
+    for it in (build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, run_paths,
+               members, large)
 }

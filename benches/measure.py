@@ -99,7 +99,7 @@ def once(way: Way) -> Row:
             raise SystemExit(f"{way.name}: exit {code}: {' '.join(command)}\n{said}")
     row = Row(way.name, way.role, [seconds], [cpu], used.ru_maxrss / 1024, used.ru_oublock * 512 / 1e6)
     if way.row:
-        found = figures(printed, way.row)
+        found = min(figures(printed, way.row), key=lambda it: it["seconds"])
         row.seconds, row.cpu = [found["seconds"]], [found["CPU seconds"]]
         row.size = next((value for head, value in found.items() if head.startswith("MB ")), 0)
     elif way.out:
@@ -107,11 +107,11 @@ def once(way: Way) -> Row:
     return row
 
 
-def figures(table: str, start: str) -> dict[str, float]:
+def figures(table: str, start: str) -> list[dict[str, float]]:
+    """The rows of a table that begin so, by the heads of its columns."""
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")]
-    heads, rows = lines[0], [line for line in lines if line[0].startswith(start)]
-    found = [dict(zip(heads[1:], map(float, cells[1:]))) for cells in rows]
-    return min(found, key=lambda it: it["seconds"])
+    rows = [cells for cells in lines if cells[0].startswith(start)]
+    return [dict(zip(lines[0][1:], map(float, cells[1:]))) for cells in rows]
 
 
 def packages(out: Path) -> float:
