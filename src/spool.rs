@@ -50,11 +50,6 @@ impl Spool {
         self.len
     }
 
-    /// All bytes, if they are in memory.
-    pub fn memory(&self) -> Option<&[u8]> {
-        self.file.is_none().then_some(&self.memory)
-    }
-
     pub fn into_memory(self) -> Option<Vec<u8>> {
         self.file.is_none().then_some(self.memory)
     }

@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
 use tar::{EntryType, Header};
 
 use crate::{
@@ -24,14 +25,14 @@ const NAME_MAX: usize = 100;
 const END: usize = 1024;
 
 /// One member of an archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TarEntry {
     pub path: RelPath,
     pub kind: TarKind,
 }
 
 /// The type of a member, with what only this type has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TarKind {
     Directory,
     File {

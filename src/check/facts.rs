@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     archive::TarEntry,
-    check::sparse::SparseFile,
+    check::{code_serde, sparse::SparseFile},
     digest::Sha256,
     elf,
     error::Result,
@@ -91,7 +91,7 @@ pub enum ArchiveFault {
     Inconsistent(String),
 }
 
-#[derive(Debug, AsRef)]
+#[derive(Debug, AsRef, Serialize, Deserialize)]
 pub struct MemberFacts {
     #[as_ref(str)]
     pub path: String,
@@ -101,7 +101,7 @@ pub struct MemberFacts {
     pub content: Result<ContentFacts, String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberKind {
     File,
     Directory,
@@ -111,10 +111,12 @@ pub enum MemberKind {
 }
 
 /// A file of a package.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ContentFacts {
     pub len: u64,
-    pub sha256: Sha256,
+    /// `None` for a file of the development files of a set that was just built: no rule asks for it,
+    /// and the build did not hash it alone.
+    pub sha256: Option<Sha256>,
     /// The bytes, if rules need them.
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
@@ -143,17 +145,17 @@ impl ContentFacts {
 }
 
 /// The device code of a file, from its headers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub enum DeviceCodeFacts {
     #[default]
     None,
     /// A code object or a bundle: the targets of its code objects, as far as they are known.
     Objects(BTreeSet<CodeTarget>),
-    Archive(Box<DeviceArchive>),
+    Archive(#[serde(with = "code_serde::archive")] Box<DeviceArchive>),
     /// It begins like one of these, but cannot be parsed.
     Unreadable(String),
     /// A host binary, whose code moved to archives. The references of its wrappers lead there.
-    Split(Vec<WrapperReference>),
+    Split(#[serde(with = "code_serde::references")] Vec<WrapperReference>),
     /// A host binary with code inside: the amount for each target.
     Fat(BTreeMap<CodeTarget, Cell>),
     /// A host binary whose wrappers or markers are damaged, so that the code cannot be found.
@@ -191,7 +193,7 @@ impl Cell {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Elf {
     Read(Box<ElfFile>),
     /// It begins like an ELF file, but cannot be parsed.
@@ -200,7 +202,7 @@ pub enum Elf {
     TooLarge,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElfFile {
     pub facts: elf::ElfFacts,
     /// Defects for which a loader refuses the file.
@@ -210,7 +212,7 @@ pub struct ElfFile {
 }
 
 /// The contents of `_devel.tar`, which `rocm-sdk init` unpacks to a directory beside the packages.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct DevelTree {
     /// The path of the archive in its wheel.
     pub member: String,
@@ -219,7 +221,7 @@ pub struct DevelTree {
     pub fault: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct DevelEntry {
     pub entry: TarEntry,
     /// `None` for everything but files.

@@ -3,6 +3,7 @@
 //! explains every rule.
 
 mod accept;
+mod code_serde;
 pub mod coverage;
 pub mod facts;
 pub mod observe;
@@ -13,11 +14,14 @@ mod report;
 mod rule;
 mod rules;
 mod sparse;
+mod stored;
 
 pub use accept::{AcceptList, AcceptedFinding};
 pub use coverage::Coverage;
 pub use facts::SetFacts;
+pub use observe::facts_of_built;
 pub use read::{facts_of, inventory, sdists};
 pub use report::{Report, annotations, level, sarif};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
 pub use rules::{CheckOptions, Digests, PackageInventory, differences, judge, originals};
+pub use stored::{FACTS_FILE, KnownWheels, LONGEST_FACTS, StoredFacts};

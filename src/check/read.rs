@@ -10,13 +10,17 @@ use std::{
     sync::Arc,
 };
 
+use itertools::{Either, Itertools as _};
+
 use crate::{
     check::{
-        PackageInventory, SetFacts,
-        facts::SdistFile,
-        observe::{ObserveProgress, Outline, PackageReader, Portion, PortionFacts, read_sdist},
+        KnownWheels, PackageInventory, SetFacts,
+        facts::{CheckedPackage, SdistFile, WheelFile},
+        observe::{
+            ObserveProgress, Outline, PackageReader, Portion, PortionFacts, file_name, read_sdist,
+        },
     },
-    console::World,
+    console::{World, many},
     digest::Sha256,
     error::{Context as _, Result},
     parallel,
@@ -36,10 +40,12 @@ impl PackageReader for PackageFile {
     }
 }
 
-/// The facts of every package of a place, and of its pages.
+/// The facts of every package of a place, and of its pages. Wheels whose facts are known are not
+/// read.
 pub fn facts_of(
     place: &SetPlace,
     look: PlaceDepth,
+    known: &KnownWheels,
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
@@ -53,15 +59,42 @@ pub fn facts_of(
     // is needed too if pages tell of it. A wheel in a store is then read in one stream.
     let is_hashed = found.published.is_some();
     let is_split = !is_hashed || place.local().is_some();
-    let mut set = read(
-        &found.packages,
-        (is_hashed, is_split),
-        jobs,
-        &place.to_string(),
-        world,
-    )?;
+    let (known, packages) = known_wheels(found.packages, known);
+    if !known.is_empty() {
+        let wheels = packages.iter().filter(|it| it.is_wheel()).count() + known.len();
+        let facts = format!(
+            "what `build` knows of {} of {}; `--from-bytes` reads every byte",
+            known.len(),
+            many(wheels, "wheel")
+        );
+        world.console.status("Trusted", facts);
+    }
+    let title = place.to_string();
+    let mut set = read(&packages, (is_hashed, is_split), jobs, &title, world)?;
+    set.wheels.extend(known);
+    set.wheels.sort_by(|one, other| one.file.cmp(&other.file));
     set.published = found.published.map(Arc::new);
     Ok(set)
+}
+
+/// The wheels that need not be read, and the packages that remain.
+fn known_wheels(
+    packages: Vec<PackageFile>,
+    known: &KnownWheels,
+) -> (Vec<Arc<WheelFile>>, Vec<PackageFile>) {
+    packages.into_iter().partition_map(|package| {
+        let Some((sha256, wheel)) = known.find(package.path()) else {
+            return Either::Right(package);
+        };
+        let (file, size) = (package.name, package.size);
+        let wheel = wheel.named(CheckedPackage {
+            name: file_name(&file),
+            digest: Some((sha256, size)),
+            file,
+            size,
+        });
+        Either::Left(Arc::new(wheel))
+    })
 }
 
 /// A piece of work for one thread: a part of the wheel with this index, or an sdist.

@@ -3,7 +3,9 @@
 
 use std::io::{self, Read};
 
-use crate::elf::ReadAt;
+use serde::{Deserialize, Serialize};
+
+use crate::elf::{ReadAt, ReadFrom};
 
 /// The longest table of contents that is kept. No archive of device code has a longer one.
 const LONGEST_CONTENTS: u64 = 64 << 20;
@@ -13,7 +15,7 @@ const HEADER: u64 = 64;
 const MOST_FRAMES: u32 = 1 << 20;
 
 /// A file of which some parts are kept. Reading any other part is an error.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SparseFile {
     len: u64,
     /// All kept parts, one after the other. An archive has many, most of them of four bytes.
@@ -22,9 +24,38 @@ pub struct SparseFile {
     parts: Vec<(u64, usize)>,
 }
 
+/// Bytes that are read forward, and of which some are skipped.
+pub(super) trait Forward: Read {
+    /// Skips up to `count` bytes, and returns how many: fewer only at the end.
+    fn skip(&mut self, count: u64) -> io::Result<u64>;
+}
+
+/// A stream, which has to be read to be skipped.
+pub(super) struct ForwardStream<R>(pub(super) R);
+
+impl<R: Read> Read for ForwardStream<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<R: Read> Forward for ForwardStream<R> {
+    fn skip(&mut self, count: u64) -> io::Result<u64> {
+        io::copy(&mut self.0.by_ref().take(count), &mut io::sink())
+    }
+}
+
+impl<R: ReadAt> Forward for ReadFrom<R> {
+    fn skip(&mut self, count: u64) -> io::Result<u64> {
+        let count = count.min(self.0.len().saturating_sub(self.1));
+        self.1 = self.1.saturating_add(count);
+        Ok(count)
+    }
+}
+
 impl SparseFile {
     /// Keeps the first bytes of a file.
-    pub(super) fn begin(source: &mut impl Read, most: u64) -> io::Result<Self> {
+    pub(super) fn begin(source: &mut impl Forward, most: u64) -> io::Result<Self> {
         let mut this = Self::default();
         this.keep(source, most)?;
         this.skip(source, u64::MAX)?;
@@ -33,7 +64,7 @@ impl SparseFile {
 
     /// Keeps the header of an archive of device code, the lengths of its frames, and its table of
     /// contents.
-    pub(super) fn archive(source: &mut impl Read) -> io::Result<Self> {
+    pub(super) fn archive(source: &mut impl Forward) -> io::Result<Self> {
         let mut this = Self::default();
         let header = this.keep(source, HEADER)?;
         let contents = header.get(8..16).and_then(|it| it.try_into().ok());
@@ -69,9 +100,8 @@ impl SparseFile {
         Ok(number.ok().map(u32::from_le_bytes))
     }
 
-    fn skip(&mut self, source: &mut impl Read, count: u64) -> io::Result<()> {
-        let count = io::copy(&mut source.take(count), &mut io::sink())?;
-        self.len = self.len.saturating_add(count);
+    fn skip(&mut self, source: &mut impl Forward, count: u64) -> io::Result<()> {
+        self.len = self.len.saturating_add(source.skip(count)?);
         Ok(())
     }
 }
@@ -125,8 +155,12 @@ mod tests {
         writer.finish().unwrap().0.into_inner()
     }
 
-    fn sifted(mut bytes: &[u8]) -> SparseFile {
-        SparseFile::archive(&mut bytes).unwrap()
+    /// What is kept of an archive, whether it is read as a stream or at offsets.
+    fn sifted(bytes: &[u8]) -> SparseFile {
+        let sparse = SparseFile::archive(&mut ForwardStream(bytes)).unwrap();
+        let same = SparseFile::archive(&mut ReadFrom(bytes, 0)).unwrap();
+        assert_eq!(sparse, same);
+        sparse
     }
 
     #[test]
@@ -175,7 +209,7 @@ mod tests {
 
     #[test]
     fn reading_beside_what_was_kept_is_an_error() {
-        let sparse = SparseFile::begin(&mut &b"abcdefgh"[..], 6).unwrap();
+        let sparse = SparseFile::begin(&mut ForwardStream(&b"abcdefgh"[..]), 6).unwrap();
         let mut buffer = [0; 8];
         assert_eq!(sparse.read_at(2, &mut buffer).unwrap(), 4);
         assert_eq!(&buffer[..4], b"cdef");

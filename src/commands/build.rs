@@ -11,6 +11,7 @@ use std::{
 use super::{
     World,
     args::{AccessArgs, Jobs, program},
+    known,
 };
 use crate::{
     artifact::input,
@@ -148,6 +149,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     )?;
     let packages = &made.packages;
     LocalSet::built(dest, &build.plan, &build.manifest()?, packages, world)?;
+    known::learn(&made, dest, jobs, world)?;
     world.console.answer(&BuildAnswer {
         packages,
         reused: made.reused,

@@ -10,6 +10,7 @@ pub mod check;
 pub mod describe;
 pub mod fetch;
 pub mod index;
+mod known;
 pub mod kpack;
 pub mod pipeline;
 pub mod place;

@@ -11,12 +11,13 @@ use super::{
     build::{self, BuildInputs},
     check,
     fetch::ChoiceArgs,
+    known,
     summary::PublisherSummary,
 };
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
     atomic::lock::{Lock, LockPurpose},
-    check::Report,
+    check::{Report, SetFacts},
     console::many,
     error::{Hint as _, Result, anyhow},
     fetch::{FetchJob, OutputForm, Wish},
@@ -78,8 +79,8 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     }
     let earlier = args.summary.earlier(world)?;
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
-    let set = if args.resume {
-        args.resumed(world)?
+    let (set, facts) = if args.resume {
+        (args.resumed(world)?, None)
     } else {
         args.build(&origin, &unpacked, world)?
     };
@@ -88,7 +89,9 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
          `--accept` or `--ignore` for findings that may stay",
         args.packages().display()
     );
-    let report = args.check(&set, earlier.as_ref(), world).hint(hint)?;
+    let report = args
+        .check(&set, facts.as_ref(), earlier.as_ref(), world)
+        .hint(hint)?;
     let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, world)?;
     let summary = &args.summary;
     let page = summary.page(&set, Some(&urls), Some(&report), earlier.as_ref());
@@ -120,7 +123,7 @@ impl PipelineArgs {
         origin: &ArtifactsOrigin<'_>,
         unpacked: &Path,
         world: &World,
-    ) -> Result<LocalSet> {
+    ) -> Result<(LocalSet, Option<SetFacts>)> {
         let tree = origin.read(unpacked, &self.what, world)?;
         let _group = world.console.group("Packages");
         let packages = self.packages();
@@ -134,7 +137,9 @@ impl PipelineArgs {
             world,
         )?;
         let (plan, manifest) = (&build.plan, build.manifest()?);
-        LocalSet::built(&packages, plan, &manifest, &made.packages, world)
+        let set = LocalSet::built(&packages, plan, &manifest, &made.packages, world)?;
+        let facts = known::learn(&made, &packages, options.settings.jobs, world)?;
+        Ok((set, facts.filter(|_| !self.policy.is_from_bytes())))
     }
 
     /// The packages of an earlier call, for `--resume`. Fails if they have changed since.
@@ -177,10 +182,19 @@ impl PipelineArgs {
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
-    fn check(&self, set: &LocalSet, earlier: Option<&SetJson>, world: &World) -> Result<Report> {
+    fn check(
+        &self,
+        set: &LocalSet,
+        facts: Option<&SetFacts>,
+        earlier: Option<&SetJson>,
+        world: &World,
+    ) -> Result<Report> {
         let mut policy = self.policy.clone();
         policy.jobs = self.what.jobs.clone();
-        let report = check::look(&self.packages(), &AccessArgs::default(), &policy, world)?;
+        let report = match facts {
+            Some(facts) => check::look_at(facts, &policy, world)?,
+            None => check::look(&self.packages(), &AccessArgs::default(), &policy, world)?,
+        };
         let verdict = policy.verdict(&report);
         if verdict.is_err() {
             self.summary

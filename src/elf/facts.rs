@@ -21,6 +21,7 @@ use goblin::{
         section_header::{SHF_TLS, SHT_NOBITS},
     },
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
     elf::{
@@ -42,7 +43,7 @@ const MAX_STRINGS: usize = 1 << 20;
 /// Limit for damaged files: a dynamic table of 4,096 entries.
 const MAX_DYNAMIC: u64 = 1 << 16;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElfFacts {
     pub kind: ElfKind,
     pub machine: Machine,
@@ -62,7 +63,7 @@ pub struct ElfFacts {
 
 /// The kind of a file, as `file` of libmagic 5.36 and later reports it. Mode bits and `PT_INTERP`
 /// are ignored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ElfKind {
     /// `ET_EXEC`, or `ET_DYN` with the flag `DF_1_PIE`.
     Executable,
@@ -72,7 +73,7 @@ pub enum ElfKind {
     Other,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Machine {
     /// 64-bit and little-endian, as every host of ROCm is.
     X86_64,
@@ -102,7 +103,7 @@ impl ElfFacts {
 }
 
 /// The GNU symbol versions that a file needs of a library, such as `GLIBC_2.28` of `libc.so.6`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeededVersions {
     pub library: String,
     pub versions: Vec<String>,

@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 use regex::Regex;
 
 use crate::{
-    error::Invalid,
+    error::{Invalid, as_text},
     target::{self, Target},
 };
 
@@ -15,10 +15,10 @@ use crate::{
 /// (`gfx9-4-generic`), or SPIR-V, which is compiled later (`amdgcnspirv`).
 ///
 /// Parsing sorts the features, because the runtime asks for them in LLVM's order only.
-#[derive(
-    Clone, Debug, derive_more::Display, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize,
-)]
+#[derive(Clone, Debug, derive_more::Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodeTarget(Box<str>);
+
+as_text!(CodeTarget);
 
 impl CodeTarget {
     pub fn as_str(&self) -> &str {

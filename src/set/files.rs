@@ -242,6 +242,11 @@ impl PackageFile {
         }
     }
 
+    /// Its path in the store.
+    pub fn path(&self) -> &str {
+        self.key.as_str()
+    }
+
     pub fn is_wheel(&self) -> bool {
         is_wheel(&self.name)
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 mod archives;
-mod built;
+pub(crate) mod built;
 mod complete;
 mod many;
 mod memory;

@@ -19,6 +19,7 @@ mod device;
 mod fat;
 mod forms;
 mod gate;
+mod known;
 mod mutation;
 mod others;
 mod planned;

@@ -7,7 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{self, Read},
+    io,
     ops::Range,
     sync::LazyLock,
 };
@@ -15,7 +15,7 @@ use std::{
 use crate::{
     check::{
         facts::{Cell, DeviceCodeFacts},
-        sparse::SparseFile,
+        sparse::{Forward, SparseFile},
     },
     elf::ReadAt,
     error::{Result, bail, ensure},
@@ -35,7 +35,7 @@ const BUNDLE: &[u8] = b"__CL";
 const EM_AMDGPU: u16 = 224;
 
 /// Reads a file of device code. Nothing is read if it does not begin like an archive or a bundle.
-pub(super) fn read(begin: &[u8], source: &mut impl Read) -> io::Result<DeviceCodeFacts> {
+pub(super) fn read(begin: &[u8], source: &mut impl Forward) -> io::Result<DeviceCodeFacts> {
     let found = if begin.starts_with(archive::MAGIC) {
         let archive = KpackArchive::open(SparseFile::archive(source)?);
         archive.map(|archive| DeviceCodeFacts::Archive(Box::new(archive)))
@@ -151,6 +151,7 @@ static PROCESSORS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 mod tests {
     use super::*;
     use crate::{
+        elf::ReadFrom,
         kpack::bundle::write::{compress, raw},
         target::TargetTable,
     };
@@ -195,7 +196,7 @@ mod tests {
     }
 
     fn looked(bytes: &[u8]) -> DeviceCodeFacts {
-        read(bytes, &mut &*bytes).unwrap()
+        read(bytes, &mut ReadFrom(bytes, 0)).unwrap()
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Reads one member of a package in one pass: hashes it, and takes its facts.
+//! Takes the facts of one member of a package: of a stream in one pass, which is hashed meanwhile, or
+//! of a file that can be read at any offset, by a few small reads.
 //!
-//! A host binary needs random access. A file that begins like one is held until its end is read: in
+//! A host binary needs random access. One that comes as a stream is held until its end is read: in
 //! memory, or in a temporary file if it has more than [`IN_MEMORY`] bytes. So the memory is bounded
 //! for any set, and no member is unpacked twice.
 
 use std::{
     cell::Cell,
+    collections::BTreeSet,
     io::{self, BufReader, Read, Write as _},
 };
 
@@ -13,10 +15,12 @@ use crate::{
     check::{
         facts::{ContentFacts, DeviceCodeFacts, Elf, ElfFile},
         observe::code,
+        sparse::ForwardStream,
     },
-    digest::Hasher,
-    elf::{self, ReadAt},
+    digest::{Hasher, Sha256},
+    elf::{self, ReadAt, ReadFrom},
     error::Context as _,
+    kpack::ByteRegion,
     loader::is_loadable,
     spool::Spool,
 };
@@ -32,7 +36,10 @@ const IN_MEMORY: usize = 64 << 20;
 const LONGEST_TABLE: usize = 64 << 20;
 const CHUNK: usize = 128 << 10;
 /// The text before the target in a launcher.
-const LAUNCHER_MARK: &[u8] = b"rocwheel launcher runs: ";
+const LAUNCHER_MARK: &[u8; 24] = b"rocwheel launcher runs: ";
+
+/// How many bytes show what a file is.
+const BEGIN: u64 = 4;
 
 /// The longest file whose bytes are kept for the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,41 +52,136 @@ pub(super) enum Keep {
     List = 64 * MIB,
 }
 
+impl Keep {
+    /// Whether the bytes of a file of this length are kept.
+    fn is_for(self, len: u64) -> bool {
+        self != Self::Facts && len <= self as u64
+    }
+}
+
 /// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error.
 pub(super) fn read(source: impl Read, len: u64, keep: Keep) -> io::Result<ContentFacts> {
     let mut source = BufReader::with_capacity(CHUNK, HashedReader::new(source));
     let mut begin = Vec::new();
-    source.by_ref().take(4).read_to_end(&mut begin)?;
-    let is_kept = keep != Keep::Facts && len <= keep as u64;
-    let is_elf = begin.starts_with(ELF_MAGIC);
-    let is_windows = begin.starts_with(WINDOWS_MAGIC);
+    source.by_ref().take(BEGIN).read_to_end(&mut begin)?;
+    let form = Form::of(&begin, keep.is_for(len));
     let mut held = Spool::new(IN_MEMORY);
-    let (mut elf, mut imports, mut code) = (None, None, DeviceCodeFacts::None);
     let mut whole = begin.as_slice().chain(&mut source);
-    if is_kept || is_elf || is_windows {
+    let mut seen = ExaminedFile::default();
+    if form == Form::Other {
+        seen.code = code::read(&begin, &mut ForwardStream(whole))?;
+    } else {
         let mut chunk = Vec::new();
         while whole.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)? > 0 {
             held.push(&chunk)?;
             chunk.clear();
         }
-    } else {
-        code = code::read(&begin, &mut whole)?;
+        seen = form.examine(&held)?;
     }
     io::copy(&mut source, &mut io::sink())?;
-    if is_elf {
-        let (examined, found) = examine(&held);
-        (code, elf) = (found, Some(examined));
-    } else if is_windows {
-        let (found, names) = code::of_windows(&Tables::of(&held));
-        (code, imports) = (found, Some(names));
+    let content = source.into_inner().content(len)?;
+    let kept = held.into_memory().filter(|_| keep.is_for(len));
+    Ok(seen.into_facts(content, kept))
+}
+
+/// Examines a file that can be read at any offset, and whose digest is known or is not asked for.
+pub(super) fn examine(
+    file: &dyn ReadAt,
+    sha256: Option<Sha256>,
+    keep: Keep,
+) -> io::Result<ContentFacts> {
+    let from = |len| ReadFrom(file, 0).take(len);
+    let (mut begin, len) = (Vec::new(), file.len());
+    from(BEGIN).read_to_end(&mut begin)?;
+    let form = Form::of(&begin, keep.is_for(len));
+    let seen = match form {
+        Form::Other => ExaminedFile {
+            code: code::read(&begin, &mut ReadFrom(file, 0))?,
+            ..ExaminedFile::default()
+        },
+        _ => form.examine(file)?,
+    };
+    let mut kept = keep.is_for(len).then(Vec::new);
+    if let Some(kept) = &mut kept {
+        from(len).read_to_end(kept)?;
     }
-    let kept = held.into_memory().filter(|_| is_kept);
-    Ok(ContentFacts {
-        elf,
-        code,
-        imports,
-        ..source.into_inner().content(len, kept)?
-    })
+    Ok(seen.into_facts((sha256, len), kept))
+}
+
+/// What the first bytes of a file say about the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Elf,
+    Windows,
+    /// Whose bytes are kept as they are.
+    Text,
+    Other,
+}
+
+impl Form {
+    fn of(begin: &[u8], is_kept: bool) -> Self {
+        if begin.starts_with(ELF_MAGIC) {
+            Self::Elf
+        } else if begin.starts_with(WINDOWS_MAGIC) {
+            Self::Windows
+        } else if is_kept {
+            Self::Text
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Reads the headers and tables of a host binary. What is wrong with the binary is a fact; an
+    /// error is only that it cannot be read.
+    fn examine(self, file: &dyn ReadAt) -> io::Result<ExaminedFile> {
+        let tables = Tables::of(file);
+        let mut seen = ExaminedFile::default();
+        match self {
+            Self::Elf => {
+                let (elf, code) = examine_elf(&tables);
+                (seen.elf, seen.code) = (Some(elf), code);
+            }
+            Self::Windows => {
+                let (code, imports) = code::of_windows(&tables);
+                (seen.code, seen.imports) = (code, Some(imports));
+            }
+            Self::Text | Self::Other => {}
+        }
+        match tables.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(seen),
+        }
+    }
+}
+
+/// What was found in a file.
+#[derive(Default)]
+struct ExaminedFile {
+    elf: Option<Elf>,
+    code: DeviceCodeFacts,
+    imports: Option<Result<BTreeSet<String>, String>>,
+}
+
+/// The facts of a file of which nothing else is examined.
+pub(super) fn plain(content: (Option<Sha256>, u64), kept: Option<Vec<u8>>) -> ContentFacts {
+    ExaminedFile::default().into_facts(content, kept)
+}
+
+impl ExaminedFile {
+    fn into_facts(
+        self,
+        (sha256, len): (Option<Sha256>, u64),
+        kept: Option<Vec<u8>>,
+    ) -> ContentFacts {
+        ContentFacts {
+            len,
+            sha256,
+            kept,
+            elf: self.elf,
+            code: self.code,
+            imports: self.imports,
+        }
+    }
 }
 
 /// Hashes and counts the bytes that are read through it.
@@ -94,22 +196,15 @@ impl<R> HashedReader<R> {
         Self { inner, hasher }
     }
 
-    /// The facts about any file. Fails if it does not have `len` bytes.
-    pub(super) fn content(self, len: u64, kept: Option<Vec<u8>>) -> io::Result<ContentFacts> {
+    /// Digest and length. Fails if the file does not have `len` bytes.
+    pub(super) fn content(self, len: u64) -> io::Result<(Option<Sha256>, u64)> {
         let (sha256, found) = self.hasher.finish();
         if found != len {
             return Err(io::Error::other(format!(
                 "it has {found} bytes, and {len} in the directory of the archive"
             )));
         }
-        Ok(ContentFacts {
-            len,
-            sha256,
-            kept,
-            elf: None,
-            code: DeviceCodeFacts::None,
-            imports: None,
-        })
+        Ok((Some(sha256), len))
     }
 }
 
@@ -122,18 +217,20 @@ impl<R: Read> Read for HashedReader<R> {
     }
 }
 
-/// Random access to a held file that refuses reads longer than [`LONGEST_TABLE`], and remembers
-/// that it did.
+/// Random access to a file that refuses reads longer than [`LONGEST_TABLE`], and remembers that it
+/// did, and the first error of the file itself.
 struct Tables<'a> {
-    file: &'a Spool,
+    file: &'a dyn ReadAt,
     has_refused: Cell<bool>,
+    failure: Cell<Option<io::Error>>,
 }
 
 impl<'a> Tables<'a> {
-    fn of(file: &'a Spool) -> Self {
+    fn of(file: &'a dyn ReadAt) -> Self {
         Self {
             file,
             has_refused: Cell::new(false),
+            failure: Cell::default(),
         }
     }
 }
@@ -149,28 +246,31 @@ impl ReadAt for Tables<'_> {
             let why = "its headers or tables are too large to be examined";
             return Err(io::Error::other(why));
         }
-        self.file.read_at(offset, buffer)
+        self.file.read_at(offset, buffer).map_err(|error| {
+            let shown = io::Error::new(error.kind(), error.to_string());
+            self.failure.set(Some(self.failure.take().unwrap_or(error)));
+            shown
+        })
     }
 }
 
 /// What an ELF file says, and its device code.
-fn examine(held: &Spool) -> (Elf, DeviceCodeFacts) {
-    let file = Tables::of(held);
-    let object = || code::of_elf(&Tables::of(held)).unwrap_or_default();
-    let examined = elf::read(&file).and_then(|facts| {
+fn examine_elf(file: &Tables<'_>) -> (Elf, DeviceCodeFacts) {
+    let object = || code::of_elf(file.file).unwrap_or_default();
+    let examined = elf::read(file).and_then(|facts| {
         let facts = facts.context("it is cut off after its first bytes")?;
         let (mut faults, mut code) = (Vec::new(), object());
         if is_loadable(&facts) {
-            faults = elf::faults(&file)?;
-            code = code::of_host(&file, facts.kpack_ref);
+            faults = elf::faults(file)?;
+            code = code::of_host(file, facts.kpack_ref);
         }
-        let launches = held.memory().and_then(launches);
-        let file = ElfFile {
+        let launches = launches(file);
+        let elf = ElfFile {
             facts,
             faults,
             launches,
         };
-        Ok((Elf::Read(Box::new(file)), code))
+        Ok((Elf::Read(Box::new(elf)), code))
     });
     if file.has_refused.get() {
         return (Elf::TooLarge, object());
@@ -181,13 +281,16 @@ fn examine(held: &Spool) -> (Elf, DeviceCodeFacts) {
     })
 }
 
-fn launches(bytes: &[u8]) -> Option<String> {
+fn launches(file: &dyn ReadAt) -> Option<String> {
     /// A launcher is a few kilobytes; nothing larger is searched.
-    const LARGEST: usize = 64 << 10;
-    let bytes = Some(bytes).filter(|bytes| <[u8]>::len(bytes) <= LARGEST)?;
-    let mut windows = bytes.windows(<[u8]>::len(LAUNCHER_MARK));
+    const LARGEST: u64 = 64 << 10;
+    let file = ByteRegion::whole(file);
+    let len = file.len();
+    let bytes = (len <= LARGEST).then(|| file.bytes("launcher", 0, len));
+    let bytes = bytes?.ok()?;
+    let mut windows = bytes.windows(LAUNCHER_MARK.len());
     let at = windows.position(|window| window == LAUNCHER_MARK)?;
-    let rest = bytes.get(at.saturating_add(<[u8]>::len(LAUNCHER_MARK))..)?;
+    let rest = bytes.get(at.saturating_add(LAUNCHER_MARK.len())..)?;
     let target = rest.split(|byte| *byte == 0).next()?;
     Some(String::from_utf8_lossy(target).into_owned())
 }

@@ -1,6 +1,7 @@
 //! Reads each package once, and turns its bytes into the types of `facts`. A damaged package is not
 //! an error: what is wrong with it is a fact too, and a rule reports it.
 
+mod built;
 mod code;
 mod content;
 mod directory;
@@ -12,6 +13,7 @@ use std::{
     ops::Range,
 };
 
+pub use built::facts_of_built;
 pub use directory::Outline;
 pub use tarball::read_sdist;
 pub use wheel::{Portion, PortionFacts};
@@ -52,7 +54,7 @@ fn bytes(source: &dyn PackageReader, range: Range<u64>) -> io::Result<Vec<u8>> {
 
 /// Parses the file name of a package, which may be below the directory of its family:
 /// `gfx94X-dcgpu/rocm-7.tar.gz`.
-fn file_name(file: &str) -> Result<PackageFilename, String> {
+pub(super) fn file_name(file: &str) -> Result<PackageFilename, String> {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.parse();
     name.map_err(|error: Error| format!("{error:#}"))

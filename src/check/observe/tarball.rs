@@ -34,6 +34,12 @@ const LONGEST_SDIST: u64 = 256 << 20;
 /// The longest file that is kept for the rules: Python, and files that describe the package.
 const LONGEST_TEXT: u64 = 16 << 20;
 const TEXTS: [&str; 4] = [".py", ".toml", ".txt", "PKG-INFO"];
+
+/// Whether a file of an sdist is kept for the rules.
+pub(super) fn is_text(path: &str) -> bool {
+    TEXTS.iter().any(|end| path.ends_with(end))
+}
+
 /// The memory that all kept files of one sdist may take.
 const MOST_TEXT: u64 = 64 << 20;
 
@@ -66,11 +72,20 @@ pub(super) fn read_devel(
     };
     tree.fault = walked.err().map(|error| format!("{error:#}"));
     io::copy(&mut source, &mut io::sink())?;
-    Ok((tree, source.content(len, None)?))
+    Ok((tree, content::plain(source.content(len)?, None)))
+}
+
+/// The facts that are kept of a file in the tree.
+pub(super) fn in_tree(mut content: ContentFacts) -> ContentFacts {
+    use DeviceCodeFacts::{Archive, Objects, Unreadable};
+    // No rule needs these, and they may take memory.
+    if let Objects(_) | Archive(_) | Unreadable(_) = content.code {
+        content.code = DeviceCodeFacts::None;
+    }
+    content
 }
 
 fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<()> {
-    use DeviceCodeFacts::{Archive, Objects, Unreadable};
     let mut tar = TarReader::new(source, u64::MAX);
     let mut held = 0_u64;
     while let Some(entry) = tar.next_entry()? {
@@ -84,12 +99,8 @@ fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<(
         ensure!(held <= most, "entries that take more than {most} bytes");
         let content = match entry.kind {
             TarKind::File { len, .. } => {
-                let mut content = content::read(&mut tar, len, Keep::Facts)?;
-                // No rule needs these, and they may take memory.
-                if let Objects(_) | Archive(_) | Unreadable(_) = content.code {
-                    content.code = DeviceCodeFacts::None;
-                }
-                Some(content)
+                let content = content::read(&mut tar, len, Keep::Facts)?;
+                Some(in_tree(content))
             }
             _ => None,
         };
@@ -105,23 +116,37 @@ pub fn read_sdist<'a>(
     watch: &'a ObserveProgress<'a>,
 ) -> Result<SdistFile, Interrupted> {
     let mut walk = Walk::new(source, 0, true, watch);
+    let mut package = CheckedPackage {
+        file: file.to_owned(),
+        name: file_name(file),
+        size: 0,
+        digest: None,
+    };
+    let read = files(&mut walk, &top(&package), watch);
+    package.digest = walk.finish().ok().flatten();
+    package.size = package.digest.map_or(0, |(_, len)| len);
+    watch.stop.check()?;
+    Ok(sdist(package, read))
+}
+
+/// The top directory of an sdist.
+fn top(package: &CheckedPackage) -> String {
+    package.identity().map_or("", |name| name.top()).to_owned()
+}
+
+/// The sdist with these files, by their path below the top directory.
+pub(super) fn sdist(
+    package: CheckedPackage,
+    files: Result<BTreeMap<String, ContentFacts>>,
+) -> SdistFile {
+    let top = top(&package);
     let mut sdist = SdistFile {
-        package: CheckedPackage {
-            file: file.to_owned(),
-            name: file_name(file),
-            size: 0,
-            digest: None,
-        },
+        package,
         metadata: Err(String::new()),
         copies_agree: true,
         files: BTreeMap::new(),
     };
-    let top = sdist.identity().map_or("", |name| name.top()).to_owned();
-    let read = files(&mut walk, &top, watch);
-    sdist.package.digest = walk.finish().ok().flatten();
-    sdist.package.size = sdist.digest.map_or(0, |(_, len)| len);
-    watch.stop.check()?;
-    let metadata = read.and_then(|files| {
+    let metadata = files.and_then(|files| {
         sdist.files = files;
         let main = sdist.files.get("PKG-INFO");
         let main = main.with_context(|| format!("no `{top}/PKG-INFO`"))?;
@@ -130,7 +155,7 @@ pub fn read_sdist<'a>(
         Metadata::parse(main.kept.as_deref().unwrap_or_default())
     });
     sdist.metadata = metadata.map_err(|error| format!("{error:#}"));
-    Ok(sdist)
+    sdist
 }
 
 /// All files, by their path below the top directory `{name}-{version}/`.
@@ -151,14 +176,14 @@ fn files(
         let path = inside.unwrap_or(path).to_owned();
         let mut source = HashedReader::new(&mut tar);
         let mut text = None;
-        if TEXTS.iter().any(|end| path.ends_with(end)) {
+        if is_text(&path) {
             ensure!(len <= LONGEST_TEXT, "`{path}` has {len} bytes");
             held = held.saturating_add(len);
             ensure!(held <= MOST_TEXT, "texts of more than {MOST_TEXT} bytes");
             source.read_to_end(text.insert(Vec::new()))?;
         }
         io::copy(&mut source, &mut io::sink())?;
-        found.insert(path, source.content(len, text)?);
+        found.insert(path, content::plain(source.content(len)?, text));
     }
     Ok(found)
 }

@@ -328,7 +328,7 @@ fn descriptor(walk: &mut Walk<'_>, next: u64) -> Result<()> {
 }
 
 /// Which members the rules need as bytes: lists, metadata, and the Python of the package itself.
-fn keep(path: &str) -> Keep {
+pub(super) fn keep(path: &str) -> Keep {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or_default();
     let parent = parts.next().unwrap_or_default();

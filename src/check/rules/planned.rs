@@ -171,7 +171,7 @@ fn content_change(content: &ContentFacts, source: &Source, digests: &Digests) ->
             sha256: Some(expected),
             ..
         } => {
-            let is_other = content.sha256 != *expected;
+            let is_other = content.sha256 != Some(*expected);
             return is_other.then(|| "another text than planned".to_owned());
         }
         Source::Copy {
@@ -200,7 +200,7 @@ fn content_change(content: &ContentFacts, source: &Source, digests: &Digests) ->
         _ => {}
     }
     let original = original(source)?;
-    let is_other = content.sha256 != *digests.get(&original)?;
+    let is_other = content.sha256? != *digests.get(&original)?;
     let (_, path, _) = original;
     let name = path.rsplit('/').next().unwrap_or(&path);
     is_other.then(|| format!("its bytes are not those made from `{name}`"))

@@ -160,7 +160,8 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
         // RECORD cannot hold its own hash.
         if place.1 != path
             && let Ok(content) = &member.content
-            && let Some(fact) = row.mismatch(content.sha256, content.len)
+            && let Some(sha256) = content.sha256
+            && let Some(fact) = row.mismatch(sha256, content.len)
         {
             findings.at(rule::RECORD_MISMATCH, place, fact);
         }
@@ -292,7 +293,7 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
         }
         let (first, one) = *owners.entry(path).or_insert((wheel, member));
         if are_beside(first, wheel) {
-            let digest = |member: &MemberFacts| Some(member.content.as_ref().ok()?.sha256);
+            let digest = |member: &MemberFacts| member.content.as_ref().ok()?.sha256;
             let (rule, fact) = if digest(one) == digest(member) {
                 (rule::SHARED_PATH, "the same file")
             } else {

@@ -16,10 +16,13 @@ use self::plan::PlanArgs;
 use super::World;
 use crate::{
     check::{
-        self, AcceptList, CheckOptions, Finding, PackageInventory, RULES, Report, RulePattern,
-        RuleSelection, SetFacts, Severity,
+        self, AcceptList, CheckOptions, Finding, KnownWheels, PackageInventory, RULES, Report,
+        RulePattern, RuleSelection, SetFacts, Severity,
     },
-    commands::args::{AccessArgs, Jobs},
+    commands::{
+        args::{AccessArgs, Jobs},
+        known,
+    },
     console::{OutputFormat, many},
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
@@ -125,6 +128,9 @@ pub struct Policy {
     windows_prefix: String,
     #[command(flatten)]
     accept: AcceptArgs,
+    /// Read every byte of the packages, also of those that `build` has just made and knows
+    #[arg(long)]
+    from_bytes: bool,
     /// Show every finding instead of ten of each rule
     #[arg(long, env = "ROCWHEEL_ALL_FINDINGS")]
     all: bool,
@@ -180,7 +186,12 @@ impl CheckArgs {
     fn look(&self, place: &Path, world: &World) -> Result<Report> {
         let jobs = self.jobs.count();
         let open = |place: &Path| self.access.place(place, &world.stop);
-        let mut set = check::facts_of(&open(place)?, PlaceDepth::Pages, jobs, world)?;
+        let known = if self.plan.compares_bytes() {
+            KnownWheels::default()
+        } else {
+            self.policy.known(place)
+        };
+        let mut set = check::facts_of(&open(place)?, PlaceDepth::Pages, &known, jobs, world)?;
         if let Some(other) = &self.since.compare {
             set.siblings = Some(check::sdists(&open(other)?)?);
         }
@@ -224,21 +235,45 @@ pub fn gate(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -
 /// is for the answer of that command.
 pub fn look(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -> Result<Report> {
     let report = policy.look(place, access, world)?;
-    if report.count_from(Severity::Warning) > 0 {
-        let _group = world.console.group("Findings");
-        for line in policy.text(&report, world).to_string().lines() {
-            world.console.status("", line);
-        }
-    }
+    policy.show(&report, world);
+    Ok(report)
+}
+
+/// Checks a set whose facts are known, as a step of another command.
+pub fn look_at(set: &SetFacts, policy: &Policy, world: &World) -> Result<Report> {
+    let report = policy.judge(set, (None, &Since::default()), Vec::new(), world)?;
+    policy.show(&report, world);
     Ok(report)
 }
 
 impl Policy {
+    /// Whether every byte of the packages is to be read.
+    pub fn is_from_bytes(&self) -> bool {
+        self.from_bytes
+    }
+
+    fn known(&self, place: &Path) -> KnownWheels {
+        if self.from_bytes {
+            return KnownWheels::default();
+        }
+        known::wheels(place)
+    }
+
+    fn show(&self, report: &Report, world: &World) {
+        if report.count_from(Severity::Warning) > 0 {
+            let _group = world.console.group("Findings");
+            for line in self.text(report, world).to_string().lines() {
+                world.console.status("", line);
+            }
+        }
+    }
+
     /// Checks packages without comparing them with a baseline or a plan.
     fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
+        let known = self.known(place);
         let place = access.place(place, &world.stop)?;
         let depth = PlaceDepth::Packages(self.directories);
-        let set = check::facts_of(&place, depth, self.jobs.count(), world)?;
+        let set = check::facts_of(&place, depth, &known, self.jobs.count(), world)?;
         self.judge(&set, (None, &Since::default()), Vec::new(), world)
     }
 

@@ -47,6 +47,11 @@ pub(super) struct PlanArgs {
 }
 
 impl PlanArgs {
+    /// Whether files are compared byte for byte.
+    pub(super) fn compares_bytes(&self) -> bool {
+        self.artifact_dir.is_some()
+    }
+
     /// The differences between a set and its plan, if there is a plan.
     pub(super) fn differences(
         &self,

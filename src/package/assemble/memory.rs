@@ -227,6 +227,10 @@ impl UnchangedPackages {
         }
     }
 
+    pub fn all(&self) -> &[RememberedPackage] {
+        &self.memory.packages
+    }
+
     /// The package at a path below `dist`.
     pub fn get(&self, path: &str) -> Option<&RememberedPackage> {
         let mut packages = self.memory.packages.iter();
@@ -253,6 +257,12 @@ impl UnchangedPackages {
         }
         Ok(())
     }
+}
+
+/// Stands for the file of a program. `None` on systems without inodes.
+pub fn program_digest(program: Option<&Path>) -> Option<Sha256> {
+    let identity = FileIdentity::of(program?).ok()??;
+    Some(Sha256::of(format!("{identity:?}").as_bytes()))
 }
 
 #[cfg(unix)]

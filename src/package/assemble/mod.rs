@@ -35,7 +35,7 @@ use crate::{
 pub use built::{BuiltMember, MadePackage, MadeSet};
 pub use content::{BuiltContent, SdkArchive, SourceBytes};
 pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount};
-pub use memory::{RememberedPackage, UnchangedPackages};
+pub use memory::{RememberedPackage, UnchangedPackages, program_digest};
 
 use content::{CountedReader, MemberContent, pack_xz};
 use destination::{advise, check_existing, check_space};

@@ -28,7 +28,7 @@ use zip::ZipArchive;
 
 use crate::support::{program::succeed, published::sets};
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let options = Options {
         quiet: 2,
         ..Options::default()
@@ -39,11 +39,16 @@ fn world() -> World {
     }
 }
 
-fn options() -> BuildOptions {
+pub(crate) fn options() -> BuildOptions {
     BuildOptions::new(Platform::Linux, NonZeroUsize::new(2).unwrap()).unwrap()
 }
 
-fn make(artifacts: &Path, dest: &Path, reuse: &Reuse, options: &BuildOptions) -> MadeSet {
+pub(crate) fn make(
+    artifacts: &Path,
+    dest: &Path,
+    reuse: &Reuse,
+    options: &BuildOptions,
+) -> MadeSet {
     let (world, jobs) = (world(), options.settings.jobs);
     let tree = ArtifactTree::scan(artifacts, jobs, &world.stop).unwrap();
     let build = Build::plan(&tree, options, &BuildSelection::All, dest, &world).unwrap();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rocwheel::{
-    check::{self, CheckOptions, RuleSelection},
+    check::{self, CheckOptions, KnownWheels, RuleSelection},
     set::{self, IndexOptions, Layout, PackageDirectories, PlaceDepth, SetPlace},
     store::{Store as _, local::LocalStore},
 };
@@ -208,7 +208,14 @@ impl Turns {
     /// What `check` says about the pages and the packages of others.
     fn checked(&self) -> String {
         let (place, one) = (self.place(), NonZeroUsize::MIN);
-        let facts = check::facts_of(&place, PlaceDepth::Pages, one, &quiet_world()).unwrap();
+        let facts = check::facts_of(
+            &place,
+            PlaceDepth::Pages,
+            &KnownWheels::default(),
+            one,
+            &quiet_world(),
+        )
+        .unwrap();
         let options = CheckOptions {
             selection: RuleSelection {
                 select: vec!["RW7".parse().unwrap(), "RW210".parse().unwrap()],
