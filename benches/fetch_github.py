@@ -14,6 +14,7 @@ as many at once as there are processors. Needs `curl`, `unzip`, `zstd` and 12 GB
 
 import argparse
 import contextlib
+import dataclasses
 import hashlib
 import http.server
 import json
@@ -25,10 +26,24 @@ import shutil
 import zipfile
 
 import fetch
+import inputs
+import measure
+from measure import Way
 
 RUN = "/repos/bench/bench/actions/runs/1"
 # As many small archives as go into one upload.
 TOGETHER = 20
+
+
+@inputs.apart
+def make(place: pathlib.Path, large: int, small: int) -> None:
+    if place.exists():
+        return
+    place.mkdir(parents=True)
+    made = fetch.Megabytes()
+    for number in range(large + small):
+        kind, size = ("large", 640 << 20) if number < large else ("small", None)
+        fetch.pack(made, place / f"{kind}{number}_lib_generic.tar.zst", size)
 
 
 def uploads(archives: pathlib.Path, place: pathlib.Path) -> list[pathlib.Path]:
@@ -112,7 +127,7 @@ def server(kept: list[pathlib.Path]):
                "url": "", "archive_download_url": "", "expired": False, "digest": digest(path),
                "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
                "expires_at": "2027-01-01T00:00:00Z"} for at, path in enumerate(kept)]
-    port = fetch.free_ports("api")["api"]
+    port = measure.free_ports("api")["api"]
     process = multiprocessing.Process(target=serve, args=(kept, listed, port), daemon=True)
     process.start()
     try:
@@ -138,16 +153,16 @@ ls archives | xargs -P "$(nproc)" -I{} sh -c '
 """
 
 
-def ways(rocwheel: str, api: str, kept: list[pathlib.Path]) -> dict:
+def ways(rocwheel: str, api: str, kept: list[pathlib.Path], out: pathlib.Path) -> list[Way]:
     names = " ".join(f"{at} {path.name}" for at, path in enumerate(kept))
-    environment = {**os.environ, "API": api, "KEPT": names}
     own = [rocwheel, "fetch", "--run-id", "1", "--repository", "bench/bench", "--platform", "linux",
            "--source", "github", "--github-api-url", api, "--github-token", "none", "--allow-incomplete",
-           "-q", "--no-progress", "--output-dir"]
-    return {
-        "`rocwheel fetch --source github`": lambda out: (own + [str(out)], environment),
-        "curl, unzip; zstd -d, tar x": lambda out: (["sh", "-c", USUAL], {**environment, "OUT": str(out)}),
-    }
+           "-q", "--no-progress", "--output-dir", out]
+    return [
+        Way("`rocwheel fetch --source github`", own, "own", out),
+        Way("curl, unzip; zstd -d, tar x", ["sh", "-c", USUAL], "peer", out,
+            environment={"API": api, "KEPT": names, "OUT": str(out)}),
+    ]
 
 
 def files(out: pathlib.Path) -> tuple[int, int]:
@@ -167,32 +182,22 @@ def main() -> None:
     args = parser.parse_args()
     rocwheel = str(pathlib.Path(args.rocwheel).resolve())
     archives = args.place / f"archives-{args.large}-{args.small}"
-    # In processes of their own: what they take would count as taken by every process that is measured.
-    maker = multiprocessing.Process(target=fetch.make, args=(archives, args.large, args.small))
-    maker.start()
-    maker.join()
-    assert maker.exitcode == 0
+    make(archives, args.large, args.small)
     kept = uploads(archives.resolve(), args.place.resolve() / "uploads")
     packed = sum(path.stat().st_size for path in kept)
     print(f"{len(list(archives.iterdir()))} archives in {len(kept)} uploads, {packed / 1e9:.2f} GB", flush=True)
-    found: dict = {}
-    came = set()
+    rows: dict[str, measure.Row] = {}
+    came, out = set(), args.place.resolve() / "out"
     with server(kept) as api:
         for _ in range(args.rounds):
-            for name, way in ways(rocwheel, api, kept).items():
-                out = args.place / "out"
-                shutil.rmtree(out, ignore_errors=True)
-                os.sync()
-                found.setdefault(name, []).append(fetch.measure(*way(out.resolve())))
+            for way in ways(rocwheel, api, kept, out):
+                measure.add(rows, measure.once(way))
                 came.add(files(out))
-                print(name, *(f"{value:.1f}" for value in found[name][-1]), flush=True)
-    shutil.rmtree(args.place / "out")
+    shutil.rmtree(out)
     shutil.rmtree(args.place / "uploads")
     assert len(came) == 1, f"they have not fetched the same: {came}"
-    rows = [{"way": name, "role": "own" if "rocwheel" in name else "peer", "seconds": seconds, "cpu": cpu,
-             "mib": max(mib)} for name, taken in found.items() for seconds, cpu, mib in [zip(*taken)]]
     if args.json:
-        args.json.write_text(json.dumps(rows))
+        args.json.write_text(json.dumps([dataclasses.asdict(row) for row in rows.values()]))
 
 
 if __name__ == "__main__":
