@@ -36,11 +36,12 @@ fn seconds_of_steps(count: usize) -> Vec<(&'static str, f64)> {
     let build = |rest: &[&'static str]| [&["build"], &artifacts[..], &set, rest].concat();
     let upload = "upload --dry-run --multi-target --platform linux --run-id local \
                   --packages-dir set --output-dir out";
-    let steps: [(&str, Vec<&str>); 7] = [
+    let steps: [(&str, Vec<&str>); 8] = [
         ("build --plan", build(&["--plan"])),
         ("build", build(&[])),
         ("build --reuse", build(&["--reuse", "set"])),
         ("check", vec!["check", "set"]),
+        ("check --from-bytes", vec!["check", "set", "--from-bytes"]),
         ("index", vec!["index", "set"]),
         ("upload", upload.split_whitespace().collect()),
         ("summary", vec!["summary", "set"]),
