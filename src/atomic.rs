@@ -82,6 +82,29 @@ impl AtomicFile {
     }
 }
 
+/// Gives a file another name (a hard link), replacing an existing file of that name.
+pub fn link(file: &Path, target: &Path) -> io::Result<()> {
+    let linked = named().make_in(directory_of(target), |path| fs::hard_link(file, path))?;
+    let temporary = linked.path().to_owned();
+    if let Err(failed) = linked.persist(target) {
+        return Err(rename_failed(&failed.error, target));
+    }
+    // Renaming a file to another name of the same file does nothing, and says that all is well.
+    let _ = fs::remove_file(temporary);
+    Ok(())
+}
+
+/// Makes an empty file share the blocks of another one (a reflink), on file systems that can.
+#[cfg(target_os = "linux")]
+pub fn share_blocks(from: &Path, to: &File) -> io::Result<()> {
+    Ok(rustix::fs::ioctl_ficlone(to, &File::open(from)?)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn share_blocks(_: &Path, _: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Writes a file atomically, replacing an existing one.
 pub fn write(target: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = AtomicFile::beside(target)?;

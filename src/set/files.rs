@@ -45,6 +45,21 @@ impl SetPlace {
         Ok(found)
     }
 
+    /// The packages and sidecars of some layouts among listed objects.
+    pub(super) fn files_among(
+        &self,
+        layouts: &[Layout],
+        objects: &HashMap<String, Object>,
+    ) -> Vec<ListedPackage> {
+        let groups = groups(objects.keys());
+        let found = objects.iter().filter_map(|(path, object)| {
+            let (layout, _) = Layout::of(path);
+            let is_wanted = layouts.contains(&layout);
+            is_wanted.then(|| self.listed(layout, &groups, path, object))?
+        });
+        found.collect()
+    }
+
     fn files_in(&self, layout: Layout) -> Result<Vec<ListedPackage>> {
         let objects = match (layout, self.local()) {
             // A flat directory may be a user's download directory, with other files at any depth.
@@ -88,12 +103,11 @@ impl SetPlace {
         layout: Layout,
         objects: &HashMap<String, Object>,
     ) -> Vec<ListedPackage> {
-        let groups = groups(objects.keys());
-        let found = objects
-            .iter()
-            .filter_map(|(path, object)| self.listed(Layout::of(path).0, &groups, path, object));
+        let found = self.files_among(&[Layout::Dist, Layout::Flat], objects);
         let is_second = |file: &ListedPackage| Layout::of(&file.path).0 != layout;
-        let found = found.sorted_by_key(|file| (is_second(file), file.path.clone()));
+        let found = found
+            .into_iter()
+            .sorted_by_key(|file| (is_second(file), file.path.clone()));
         let found = found.unique_by(|file| Layout::of(&file.path).1.to_owned());
         found.collect()
     }
@@ -108,7 +122,11 @@ impl SetPlace {
     ) -> Option<ListedPackage> {
         let below = path.strip_prefix(layout.files())?;
         let name = match below.split_once('/') {
-            Some((family, _)) if groups.contains(family) => return None,
+            Some((family, _))
+                if groups.contains(&path[..path.len() - below.len() + family.len()]) =>
+            {
+                return None;
+            }
             Some((family, name)) if is_family(family, layout) => name,
             _ => below,
         };
@@ -181,6 +199,12 @@ impl SetPlace {
         };
         let text = self.text(&self.path(name))?;
         Ok(text.map(|text| (text, self.stamp_of(&object))))
+    }
+
+    /// The stamp of a file, if it exists.
+    pub(super) fn stamp(&self, path: &str) -> Result<Option<SetStamp>> {
+        let object = found(self.store.head(&self.key(path)?))?;
+        Ok(object.map(|object| self.stamp_of(&object)))
     }
 
     /// On a local disk the `ETag` is left out: it says no more than the modification time, which may

@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     num::NonZeroUsize,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -12,9 +13,10 @@ use serde::Serialize;
 
 use super::{
     items::{Action, Before, ExistingObject, Item, REQUESTS},
+    known::KnownFacts,
     pages::{Phase, directory_of},
     place::SetPlace,
-    read::{KnownFacts, Reading},
+    read::Reading,
     set_json::{Layout, PackageDirectories, SetFile, SetJson, is_package},
     write::{Guard, Writer},
 };
@@ -135,17 +137,23 @@ impl IndexAttempt<'_> {
             progress: &self.writer.progress,
             is_index: true,
         };
-        let mut found = reading.run()?;
+        // In a bucket the pages are listed before the packages: see `once`.
+        let listed = if site.local().is_some_and(Path::is_dir) {
+            site.files_among(&reading.layouts, &self.before.objects)
+        } else {
+            site.files(&reading.layouts)?
+        };
+        let mut found = reading.run(listed)?;
         if let Some(list) = &options.yank {
             list.apply(&mut found.set.files)?;
         }
         let sidecars = found.metadata.drain();
         let sidecars = sidecars.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes));
         let sidecars: Vec<Item> = sidecars.collect();
-        let has_sidecars = !sidecars.is_empty();
+        let written: HashSet<String> = sidecars.iter().map(|item| item.path.clone()).collect();
         let mut changes = self.write(sidecars, true)?;
-        if has_sidecars && !options.is_dry_run {
-            reading.remember_sidecars(&mut found.set.files)?;
+        if !written.is_empty() && !options.is_dry_run {
+            reading.remember_sidecars(&mut found.set.files, &written)?;
         }
         let mut pages = Item::pages(&found.set, options.jobs, stop)?;
         let mut stale = self.stale(&pages, families);

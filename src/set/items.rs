@@ -16,6 +16,7 @@ use super::{
     set_json::{Layout, SetFile, SetJson},
 };
 use crate::{
+    artifact::FileStamp,
     digest::Sha256,
     error::{Context as _, Result, Stop},
     parallel,
@@ -40,19 +41,20 @@ pub(super) struct Item {
 /// Where the bytes of an object are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemBytes {
-    OnDisk(PathBuf),
+    /// A file, and the stamp that it had before it was read.
+    OnDisk(PathBuf, FileStamp),
     Here(Arc<[u8]>),
 }
 
 impl Item {
     /// A wheel or sdist on disk.
-    pub(super) fn file(file: &SetFile, on_disk: PathBuf) -> Self {
+    pub(super) fn file(file: &SetFile, on_disk: PathBuf, stamp: FileStamp) -> Self {
         Self {
             path: file.path.clone(),
             phase: Phase::File,
             size: file.size,
             sha256: file.sha256,
-            bytes: ItemBytes::OnDisk(on_disk),
+            bytes: ItemBytes::OnDisk(on_disk, stamp),
         }
     }
 
@@ -91,6 +93,14 @@ impl Item {
         }
     }
 
+    /// Whether it is another name of a file of a directory.
+    pub(super) fn is_file_of(&self, root: &Path, path: &str) -> bool {
+        let ItemBytes::OnDisk(_, stamp) = &self.bytes else {
+            return false;
+        };
+        FileStamp::of(&root.join(path)).is_ok_and(|there| stamp.is_same_file(&there))
+    }
+
     /// The path of a package in the other layout.
     fn twin(&self) -> Option<String> {
         let files = Layout::Dist.files();
@@ -121,9 +131,10 @@ impl Item {
     pub(super) fn conflict(&self, there: &ExistingObject) -> String {
         let name = there.twin.as_ref().map(|path| format!("`{path}`, "));
         let name = name.unwrap_or_default();
+        let sha256 = there.sha256.map_or("not read".into(), |it| it.to_string());
         format!(
-            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {}",
-            self.path, self.size, self.sha256, there.size, there.sha256
+            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {sha256}",
+            self.path, self.size, self.sha256, there.size
         )
     }
 }
@@ -134,7 +145,8 @@ pub(super) struct ExistingObject {
     /// Its path, if it is the file of the same name in the other layout.
     pub(super) twin: Option<String>,
     pub(super) size: u64,
-    pub(super) sha256: Sha256,
+    /// `None` if it is replaced without being read.
+    pub(super) sha256: Option<Sha256>,
     pub(super) etag: Option<String>,
 }
 
@@ -144,7 +156,7 @@ impl ExistingObject {
         Self {
             twin: None,
             size: item.size,
-            sha256: item.sha256,
+            sha256: Some(item.sha256),
             etag: None,
         }
     }
@@ -169,7 +181,7 @@ impl ExistingObject {
         Ok(Some(Self {
             twin: None,
             size: object.size,
-            sha256,
+            sha256: Some(sha256),
             etag: object.etag.clone(),
         }))
     }
@@ -183,6 +195,8 @@ pub(super) struct Before<'a> {
     /// The directories that were listed completely. An object below one of them, or directly in the
     /// set, that is not in `objects` did not exist.
     directories: Vec<String>,
+    /// Whether packages are linked there, so that one to replace need not be read.
+    pub(super) links: bool,
 }
 
 impl<'a> Before<'a> {
@@ -199,6 +213,7 @@ impl<'a> Before<'a> {
             place,
             objects: place.list("", depth)?.into_iter().collect(),
             directories: Vec::new(),
+            links: false,
         };
         if !is_local {
             before.directories.push(String::new());
@@ -236,7 +251,7 @@ impl<'a> Before<'a> {
         stop: &Stop,
     ) -> Result<Vec<Action>> {
         parallel::try_map(items, REQUESTS, stop, |item| {
-            let action = Action::of(item, self.find(item)?, overwrite);
+            let action = Action::of(item, self.find(item, overwrite)?, overwrite);
             Ok(self.clash(item)?.map_or(action, Action::Refuse))
         })
     }
@@ -247,20 +262,43 @@ impl<'a> Before<'a> {
         let Some(twin) = item.twin().filter(|twin| self.objects.contains_key(twin)) else {
             return Ok(None);
         };
+        if self.has_file_of(item, &twin) {
+            return Ok(None);
+        }
         let there = ExistingObject::find(self.place, &twin)
             .with_context(|| format!("failed to read `{twin}`"))?;
-        let there = there.filter(|there| there.sha256 != item.sha256);
+        let there = there.filter(|there| there.sha256 != Some(item.sha256));
         Ok(there.map(|there| ExistingObject {
             twin: Some(twin),
             ..there
         }))
     }
 
+    /// Whether an object is another name of the file of an item.
+    fn has_file_of(&self, item: &Item, path: &str) -> bool {
+        let root = self.place.local();
+        root.is_some_and(|root| item.is_file_of(root, path))
+    }
+
     /// The existing object of an item, if there is one.
-    fn find(&self, item: &Item) -> Result<Option<ExistingObject>> {
+    fn find(&self, item: &Item, overwrite: bool) -> Result<Option<ExistingObject>> {
         let listed = self.objects.get(&item.path);
         if listed.is_none() && !self.is_likely(&item.path) {
             return Ok(None);
+        }
+        if let Some(object) = listed.filter(|_| item.phase == Phase::File) {
+            if self.has_file_of(item, &item.path) {
+                return Ok(Some(ExistingObject::same(item)));
+            }
+            // To replace a file by a link costs nothing, and then the bytes are stored once.
+            if overwrite && self.links {
+                return Ok(Some(ExistingObject {
+                    twin: None,
+                    size: object.size,
+                    sha256: None,
+                    etag: object.etag.clone(),
+                }));
+            }
         }
         // The listing of a directory says all that another look at the file would. That of a bucket
         // has no digests.
@@ -309,7 +347,7 @@ impl Action {
     pub(super) fn of(item: &Item, there: Option<ExistingObject>, overwrite: bool) -> Self {
         match there {
             None => Self::New,
-            Some(there) if there.sha256 == item.sha256 => Self::Same,
+            Some(there) if there.sha256 == Some(item.sha256) => Self::Same,
             Some(there) if item.is_page() || overwrite => Self::Replace(there),
             Some(there) => Self::Refuse(there),
         }
@@ -340,6 +378,7 @@ mod tests {
                     .map(|path| ((*path).to_owned(), object(path)))
                     .collect(),
                 directories: vec!["dist/".into(), "simple/".into()],
+                links: false,
             }
         };
         let before = listed(&["simple/a/index.html", "simple/_json/index.json"]);

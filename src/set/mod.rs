@@ -1,14 +1,16 @@
 //! A package set at a place: in a directory, in a bucket or on a web server.
 //!
 //! `set_json` says what a set is; `pages` and `install` render its index; `place` opens
-//! a place, `files` and `read` read its packages, `links` and `promised` its pages; `items` decides
+//! a place, `files`, `known` and `read` read its packages, `local` those of a directory, `links` and `promised` its pages; `items` decides
 //! what happens to each object and `write` writes them, for `indexing` and `upload`.
 
 mod files;
 mod indexing;
 pub mod install;
 mod items;
+mod known;
 mod links;
+mod local;
 mod others;
 mod pages;
 mod place;
@@ -26,6 +28,7 @@ pub use self::{
     files::PackageFile,
     indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
+    local::LocalSet,
     pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
     promised::{PlaceDepth, PublishedSet, find, find_published},
@@ -34,6 +37,6 @@ pub use self::{
         Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,
         SetJson, SetStamp, counted, identity, is_of_others, is_ours,
     },
-    upload::{LocalSet, PlannedUpload, PublishedUpload, UploadOptions, publish},
+    upload::{PlannedUpload, PublishedUpload, UploadOptions, publish},
     urls::{Addresses, Urls},
 };

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
     items::{Action, Before, Item, REQUESTS},
-    read::{KnownFacts, Reading},
+    known::KnownFacts,
+    read::Reading,
     set_json::{Identity, Layout, SIDECAR, SetFile, SetJson, is_of_others, is_package},
 };
 use crate::{console::World, digest::Sha256, error::Result};

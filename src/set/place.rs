@@ -204,6 +204,12 @@ impl SetPlace {
         }
     }
 
+    /// Whether the place is a directory on the same disk as another one. Files can then be linked.
+    pub(super) fn is_on_disk_of(&self, root: &Path) -> bool {
+        self.local()
+            .is_some_and(|local| is_on_one_disk(local, root))
+    }
+
     /// The public URLs of the set.
     pub fn urls(&self) -> Result<Urls> {
         match &self.kind {
@@ -340,6 +346,23 @@ impl fmt::Display for SetPlace {
             PlaceKind::Web => write!(f, "{}/{}", self.store, self.top),
         }
     }
+}
+
+/// Whether two directories are on one disk, as far as the system tells. They need not exist yet.
+#[cfg(unix)]
+fn is_on_one_disk(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |path: &Path| {
+        let absolute = std::path::absolute(path).ok()?;
+        let found = absolute.ancestors().find_map(|it| fs::metadata(it).ok())?;
+        Some(found.dev())
+    };
+    device(one).is_some_and(|it| Some(it) == device(other))
+}
+
+#[cfg(not(unix))]
+fn is_on_one_disk(_: &Path, _: &Path) -> bool {
+    false
 }
 
 fn connect(origin: &str, stop: &Stop) -> Result<HttpStore> {

@@ -3,7 +3,7 @@
 //! store has their digest.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{self, BufReader, Read, Seek, SeekFrom},
     num::NonZeroUsize,
     sync::Arc,
@@ -16,126 +16,24 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     files::ListedPackage,
-    place::SetPlace,
+    known::KnownFacts,
+    place::{Address, SetPlace},
     set_json::{
-        Identity, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity,
-        is_of_others, is_ours, is_package, is_wheel,
+        Layout, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity, is_of_others, is_ours,
+        is_package, is_wheel,
     },
 };
 
 use crate::{
+    artifact::FileStamp,
     console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, Stop, anyhow, bail, ensure, one_line},
     location::Key,
     parallel,
-    run::ArtifactGroup,
     store::{Ranged, Span},
     wheel::{self, Metadata, PackageFilename},
 };
-
-/// The coarsest resolution of modification times, in nanoseconds. Within it a file can change and
-/// keep its time.
-const GRAIN: u64 = 2_000_000_000;
-
-/// The facts of an earlier run about each file.
-#[derive(Debug, Default)]
-pub(super) struct KnownFacts {
-    pub(super) identity: Identity,
-    pub(super) files: HashMap<String, SetFile>,
-    /// Sizes and digests, by path, of what this process wrote itself.
-    pub(super) made: HashMap<String, (u64, Sha256)>,
-    /// The stamp of `set.json` itself, to compare with the times of the files.
-    pub(super) stamp: Option<SetStamp>,
-}
-
-impl KnownFacts {
-    /// Reads `set.json`, and `part.json` if a part was uploaded since: the parts of a set replace
-    /// what was there before, such as a set of others only.
-    pub(super) fn read(place: &SetPlace) -> Result<Self> {
-        let document = |name| -> Result<_> {
-            let Some((text, stamp)) = place.document(name)? else {
-                return Ok(None);
-            };
-            let document = SetJson::parse(&text)
-                .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
-                .hint("remove it, so that it is written again")?;
-            Ok(Some((document, stamp)))
-        };
-        let (set, part) = (document("set.json")?, document(PART)?);
-        let Some((document, stamp)) = set else {
-            return Ok(
-                part.map_or_else(Self::default, |(part, stamp)| Self::new(part, Some(stamp)))
-            );
-        };
-        let newer = part.filter(|(_, part)| part.modified > stamp.modified);
-        let mut known = Self::new(document, Some(stamp));
-        if let Some((part, _)) = newer {
-            known.identity = part.identity;
-        }
-        Ok(known)
-    }
-
-    fn new(document: SetJson, stamp: Option<SetStamp>) -> Self {
-        let by_path = |file: SetFile| (file.path.clone(), file);
-        Self {
-            files: document.files.into_iter().map(by_path).collect(),
-            made: HashMap::new(),
-            identity: document.identity,
-            stamp,
-        }
-    }
-
-    /// The families of an earlier index, whose pages may exist.
-    pub(super) fn families(&self) -> Vec<ArtifactGroup> {
-        let families = self.files.values().filter_map(SetFile::family);
-        families.sorted().dedup().collect()
-    }
-
-    /// The digest of a file, if the file is unchanged.
-    fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
-        match self.made.get(&listed.path) {
-            Some((size, sha256)) if *size == listed.stamp.size => Some(*sha256),
-            _ => self.same(listed).map(|file| file.sha256),
-        }
-    }
-
-    /// Everything known about a file, if the file and its sidecar are both unchanged.
-    fn all(&self, listed: &ListedPackage, sidecar: Option<&SetStamp>) -> Option<SetFile> {
-        let file = self.same(listed)?;
-        let remembered = file.remembered.as_ref()?;
-        let is_wheel = is_wheel(&listed.name);
-        let is_same = remembered.sidecar.as_ref() == sidecar
-            && is_wheel == sidecar.is_some()
-            && is_wheel == remembered.sidecar_sha256.is_some();
-        is_same.then(|| SetFile {
-            size: listed.stamp.size,
-            metadata: remembered.sidecar_sha256,
-            requires_python: remembered.requires_python.clone(),
-            ..file.clone()
-        })
-    }
-
-    fn same(&self, listed: &ListedPackage) -> Option<&SetFile> {
-        let file = self.files.get(&listed.path)?;
-        let is_same = file.remembered.as_ref()?.file == listed.stamp;
-        (is_same && self.is_settled(&listed.stamp)).then_some(file)
-    }
-
-    /// Whether equal stamps prove equal bytes.
-    ///
-    /// An `ETag` does, because it depends on the bytes. A modification time does only if it is older
-    /// than `set.json` by `GRAIN`: some clocks are so coarse that a file can change right after its
-    /// digest was taken and keep its time.
-    fn is_settled(&self, stamp: &SetStamp) -> bool {
-        if stamp.etag.is_some() {
-            return true;
-        }
-        let written = self.stamp.as_ref().and_then(|stamp| stamp.modified);
-        let ages = stamp.modified.zip(written);
-        ages.is_some_and(|(changed, written)| changed.saturating_add(GRAIN) <= written)
-    }
-}
 
 /// The largest METADATA or PKG-INFO that is read.
 const LONGEST_METADATA: u64 = 16 << 20;
@@ -204,8 +102,12 @@ pub(super) struct Reading<'a> {
 /// The packages of a place.
 pub(super) struct ReadPackages {
     pub(super) set: SetJson,
-    /// The METADATA of each wheel that was opened, by the path of its sidecar.
+    /// The METADATA of each wheel, by the path of its sidecar. For an index, only of those that an
+    /// earlier index does not know.
     pub(super) metadata: HashMap<String, Vec<u8>>,
+    /// The stamp that each file had before it was read, by path, if it is on a local disk. Not for an
+    /// index.
+    pub(super) stamps: HashMap<String, FileStamp>,
     /// Whether no package was opened.
     pub(super) is_unchanged: bool,
     /// Sidecars whose wheels are gone, by path.
@@ -215,15 +117,24 @@ pub(super) struct ReadPackages {
 /// Some packages that were read.
 pub(super) struct ReadFiles {
     pub(super) files: Vec<SetFile>,
-    /// The METADATA of each wheel that was opened, by the path of its sidecar.
     pub(super) metadata: HashMap<String, Vec<u8>>,
+    stamps: HashMap<String, FileStamp>,
     is_unchanged: bool,
 }
 
+/// A package that was read, or whose facts were known.
+struct ReadFile {
+    file: SetFile,
+    /// The METADATA of a wheel, if it is wanted.
+    metadata: Option<Vec<u8>>,
+    stamp: Option<FileStamp>,
+    is_opened: bool,
+}
+
 impl Reading<'_> {
-    /// Reads the packages of the set, and those of other projects wherever they are.
-    pub(super) fn run(&self) -> Result<ReadPackages> {
-        let (tasks, mut orphans) = tasks(self.place.files(&self.layouts)?);
+    /// Reads the listed packages of the set, and those of other projects wherever they are.
+    pub(super) fn run(&self, listed: Vec<ListedPackage>) -> Result<ReadPackages> {
+        let (tasks, mut orphans) = tasks(listed);
         // What others put there is not ours to remove.
         orphans.retain(|path| {
             let package = path.strip_suffix(SIDECAR).unwrap_or(path);
@@ -240,6 +151,7 @@ impl Reading<'_> {
         Ok(ReadPackages {
             set: SetJson::new(self.known.identity.clone(), files)?,
             metadata: read.metadata,
+            stamps: read.stamps,
             is_unchanged: read.is_unchanged,
             orphans,
         })
@@ -289,26 +201,45 @@ impl Reading<'_> {
         };
         let read = parallel::try_map(tasks, self.at_once, &self.world.stop, reading)?;
         let (mut files, mut metadata) = (Vec::with_capacity(read.len()), HashMap::new());
-        let mut is_unchanged = true;
-        for (file, is_opened, bytes) in read {
-            is_unchanged &= !is_opened;
-            metadata.extend(bytes.map(|bytes| (file.sidecar_path(), bytes)));
-            files.push(file);
+        let (mut stamps, mut is_unchanged) = (HashMap::new(), true);
+        for read in read {
+            is_unchanged &= !read.is_opened;
+            let of_sidecar = |bytes| (read.file.sidecar_path(), bytes);
+            metadata.extend(read.metadata.map(of_sidecar));
+            stamps.extend(read.stamp.map(|stamp| (read.file.path.clone(), stamp)));
+            files.push(read.file);
         }
         Ok(ReadFiles {
             files,
             metadata,
+            stamps,
             is_unchanged,
         })
     }
 
-    /// Lists the place again, to get the stamps of the sidecars written since the first listing. In
-    /// a bucket a listing costs one request for a thousand files instead of one for each.
-    pub(super) fn remember_sidecars(&self, files: &mut [SetFile]) -> Result<()> {
-        let listed = self.place.files(&self.layouts)?.into_iter();
-        let mut stamps: HashMap<String, SetStamp> = listed.map(|it| (it.path, it.stamp)).collect();
+    /// Gets the stamps of the sidecars that were written since the listing. In a bucket another
+    /// listing costs one request for a thousand files instead of one for each.
+    pub(super) fn remember_sidecars(
+        &self,
+        files: &mut [SetFile],
+        written: &HashSet<String>,
+    ) -> Result<()> {
+        let is_local = self.place.local().is_some();
+        let mut stamps: HashMap<String, SetStamp> = HashMap::new();
+        if !is_local {
+            let listed = self.place.files(&self.layouts)?.into_iter();
+            stamps.extend(listed.map(|it| (it.path, it.stamp)));
+        }
         for file in files {
-            let sidecar = stamps.remove(&file.sidecar_path());
+            let path = file.sidecar_path();
+            if is_local && !written.contains(&path) {
+                continue;
+            }
+            let sidecar = if is_local {
+                self.place.stamp(&path)?
+            } else {
+                stamps.remove(&path)
+            };
             // A package of others that could not be read may have a sidecar all the same.
             let is_known = file.metadata.is_some() || !is_of_others(file.name());
             if is_known && sidecar.is_some() != file.metadata.is_some() {
@@ -324,16 +255,14 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// A package, whether it was opened, and the METADATA of an opened wheel.
-    fn one(
-        &self,
-        listed: &ListedPackage,
-        sidecar: Option<&SetStamp>,
-    ) -> Result<(SetFile, bool, Option<Vec<u8>>)> {
-        let known = self.known.all(listed, sidecar).filter(|_| self.is_index);
+    fn one(&self, listed: &ListedPackage, sidecar: Option<&SetStamp>) -> Result<ReadFile> {
+        let local = self.place.local().filter(|_| !self.is_index);
+        let stamp = local.map(|root| FileStamp::of(&root.join(&listed.path)));
+        let stamp = stamp.transpose()?;
+        let known = self.recall(listed, sidecar)?;
         let is_opened = known.is_none();
-        let (mut file, bytes) = match known {
-            Some(file) => (file, None),
+        let (mut file, metadata) = match known {
+            Some(known) => known,
             None => self.examine(listed)?,
         };
         file.upload_time = listed.uploaded.and_then(in_utc);
@@ -343,7 +272,60 @@ impl Reading<'_> {
             sidecar_sha256: file.metadata,
             requires_python: file.requires_python.clone(),
         });
-        Ok((file, is_opened, bytes))
+        Ok(ReadFile {
+            file,
+            metadata,
+            stamp,
+            is_opened,
+        })
+    }
+
+    /// A package that need not be opened, from an earlier index or from the build that made it, and
+    /// the METADATA of a wheel if it is wanted.
+    fn recall(
+        &self,
+        listed: &ListedPackage,
+        sidecar: Option<&SetStamp>,
+    ) -> Result<Option<(SetFile, Option<Vec<u8>>)>> {
+        if let Some(file) = self.known.all(listed, sidecar) {
+            let Some(digest) = file.metadata.filter(|_| !self.is_index) else {
+                return Ok(Some((file, None)));
+            };
+            let path = self.place.path(&file.sidecar_path());
+            let address = Address { origin: None, path };
+            let bytes = self.place.bytes(&address)?;
+            if let Some(bytes) = bytes.filter(|bytes| Sha256::of(bytes) == digest) {
+                return Ok(Some((file, Some(bytes))));
+            }
+        }
+        let Some(made) = self.known.made(listed) else {
+            return Ok(None);
+        };
+        let (facts, sidecar) = named_metadata(made.metadata.clone(), &listed.name)?;
+        let file = self.described(listed, made.sha256, facts, sidecar.as_deref());
+        Ok(Some((file, sidecar)))
+    }
+
+    fn described(
+        &self,
+        listed: &ListedPackage,
+        sha256: Sha256,
+        facts: Metadata,
+        sidecar: Option<&[u8]>,
+    ) -> SetFile {
+        let earlier = self.known.files.get(&listed.path);
+        SetFile {
+            path: listed.path.clone(),
+            project: facts.name,
+            version: facts.version,
+            size: listed.stamp.size,
+            sha256,
+            yanked: earlier.and_then(|file| file.yanked.clone()),
+            remembered: None,
+            upload_time: None,
+            metadata: sidecar.map(Sha256::of),
+            requires_python: facts.requires_python,
+        }
     }
 
     /// Reads a package and, of a wheel, its METADATA. The digest comes from an earlier run, from the
@@ -352,20 +334,21 @@ impl Reading<'_> {
         let (store, key) = (&self.place.store, self.place.key(&listed.path)?);
         let size = listed.stamp.size;
         let known = match self.known.sha256(listed) {
-            None => store.head(&key)?.sha256,
+            // A directory keeps no digests.
+            None if self.place.local().is_none() => store.head(&key)?.sha256,
             known => known,
         };
         // Parse first: a file that is not a valid package fails without a full download.
         let mut far = FailureNote::of(Ranged::of(Arc::clone(store), key.clone(), size));
         let answer = package_metadata(BufReader::new(&mut far), &listed.name);
-        let (project, version, requires_python, sidecar) = match answer {
-            Ok((facts, sidecar)) => (facts.name, facts.version, facts.requires_python, sidecar),
+        let (facts, sidecar) = match answer {
+            Ok(found) => found,
             // The package may be good: the store could not deliver it.
             Err(error) if far.has_failed => return Err(error),
             Err(error) => {
                 // A package of others does not stop ours. Its page needs no more than its name.
                 let other = identity(&listed.name).filter(|(it, _)| !is_ours(it));
-                let Some((project, version)) = other else {
+                let Some((name, version)) = other else {
                     return Err(error);
                 };
                 let shown = self.place.shown_in_full(&listed.path);
@@ -373,22 +356,17 @@ impl Reading<'_> {
                 self.world.console.warn(format!(
                     "`{shown}` is listed without its metadata, which cannot be read: {why}"
                 ));
-                (project, version, None, None)
+                let facts = Metadata {
+                    name,
+                    version,
+                    requires_python: None,
+                    requires_dist: Vec::new(),
+                };
+                (facts, None)
             }
         };
-        let earlier = self.known.files.get(&listed.path);
-        let file = SetFile {
-            path: listed.path.clone(),
-            project,
-            version,
-            size,
-            sha256: known.map_or_else(|| self.hash(&key, size), Ok)?,
-            yanked: earlier.and_then(|file| file.yanked.clone()),
-            remembered: None,
-            upload_time: None,
-            metadata: sidecar.as_deref().map(Sha256::of),
-            requires_python,
-        };
+        let sha256 = known.map_or_else(|| self.hash(&key, size), Ok)?;
+        let file = self.described(listed, sha256, facts, sidecar.as_deref());
         Ok((file, sidecar))
     }
 
@@ -447,6 +425,12 @@ fn package_metadata(file: impl Read + Seek, name: &str) -> Result<(Metadata, Opt
     } else {
         sdist_metadata(file, outside.top()).context("failed to read PKG-INFO")?
     };
+    named_metadata(text, name)
+}
+
+/// What a package says of itself, if that agrees with its name; and the bytes of its sidecar.
+fn named_metadata(text: Vec<u8>, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
+    let outside: PackageFilename = name.parse()?;
     let inside = Metadata::parse(&text)?;
     ensure!(
         inside.name == outside.name,

@@ -2,9 +2,8 @@
 //! with the destination, writes them in phases and reads them back.
 
 use std::{
-    collections::{BTreeMap, HashMap},
     fmt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -12,22 +11,19 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{
-    items::{Action, Before, Item},
+    items::{Action, Before, Item, ItemBytes},
+    local::{LocalSet, because},
     others::{Others, keep_sidecars, strangers},
     pages::{Phase, content_type},
     place::SetPlace,
-    read::{KnownFacts, Reading},
-    set_json::{Identity, Layout, PART, PackageDirectories, SetJson},
+    set_json::{Identity, Layout, PART, SetJson},
     urls::{Addresses, Urls},
-    write::{Guard, Writer},
+    write::{Guard, WriteOutcome, Writer},
 };
 use crate::{
-    artifact::TherockManifest,
-    atomic,
     console::{World, many, size},
-    digest::Sha256,
     error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
-    package::{BuildPlan, assemble::MadePackage},
+    package::assemble::UnchangedPackages,
     store::{StoreError, StoreFailureKind},
 };
 
@@ -35,127 +31,6 @@ use crate::{
 const ATTEMPTS: u32 = 5;
 /// The most files that an error names.
 const MOST_REFUSED: usize = 10;
-
-/// The packages of a local directory, and what its `set.json` says about them.
-#[derive(Debug)]
-pub struct LocalSet {
-    /// The directory that holds `set.json`, `simple/`, and `dist/` or the packages themselves.
-    pub root: PathBuf,
-    pub document: SetJson,
-    /// The METADATA of each wheel, by the path of its sidecar.
-    metadata: HashMap<String, Vec<u8>>,
-    /// The digests in `set.json`, by path. They may differ from those of the files.
-    described: BTreeMap<String, Sha256>,
-}
-
-impl LocalSet {
-    /// Reads and hashes every package in some directories of `root`.
-    pub fn read(root: &Path, directories: PackageDirectories, world: &World) -> Result<Self> {
-        let place = SetPlace::directory(root, &world.stop);
-        let known = KnownFacts::read(&place)?;
-        Self::read_known(root, &place, known, directories, world)
-    }
-
-    /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
-    /// were made from, in `{dest}/set.json`. The digests come from packing; nothing is hashed a
-    /// second time.
-    pub fn built(
-        dest: &Path,
-        plan: &BuildPlan,
-        manifest: &TherockManifest,
-        made: &[MadePackage],
-        world: &World,
-    ) -> Result<Self> {
-        let page = dest.join("set.json");
-        // Remove the `set.json` of an earlier build first: it must not stay beside the new packages
-        // if anything below fails.
-        atomic::clear(&page)?;
-        let commit = manifest.commit.as_deref();
-        let run_id = manifest.run_id.as_deref();
-        let made = made.iter().map(|made| {
-            let path = format!("{}{}", Layout::Dist.files(), made.path);
-            (path, (made.size, made.sha256))
-        });
-        let known = KnownFacts {
-            identity: Identity {
-                platform: Some(plan.platform),
-                commit: commit.and_then(|commit| commit.parse().ok()),
-                run_id: run_id.and_then(|run| run.parse().ok()),
-                version: Some(plan.version.clone()),
-                targets: plan.targets.clone(),
-                repository: None,
-                without: plan.without.clone(),
-            },
-            made: made.collect(),
-            ..KnownFacts::default()
-        };
-        let place = SetPlace::directory(dest, &world.stop);
-        let set = Self::read_known(dest, &place, known, PackageDirectories::Built, world)
-            .context("failed to read the finished set")?;
-        // No times in it, so that the same set gives the same bytes.
-        atomic::write(&page, set.document.pretty())?;
-        Ok(set)
-    }
-
-    fn read_known(
-        root: &Path,
-        place: &SetPlace,
-        known: KnownFacts,
-        directories: PackageDirectories,
-        world: &World,
-    ) -> Result<Self> {
-        let reading = Reading {
-            place,
-            layouts: place.layouts(directories)?,
-            known: &known,
-            at_once: World::jobs(),
-            world,
-            progress: &world.console.progress("Reading", root.display(), None),
-            is_index: false,
-        };
-        let found = reading.run()?;
-        Ok(Self {
-            root: root.to_owned(),
-            document: found.set,
-            metadata: found.metadata,
-            described: known
-                .files
-                .into_iter()
-                .map(|(path, it)| (path, it.sha256))
-                .collect(),
-        })
-    }
-
-    /// An error if a file that `set.json` describes is missing or has another digest. With
-    /// `is_exact`, also if the directory has a package that `set.json` does not describe.
-    ///
-    /// A wheel from another build can have the same name and version. It looks right, but does not
-    /// work with the other packages of this set.
-    pub fn ensure_as_described(&self, is_exact: bool) -> Result<()> {
-        let files = self.document.files.iter();
-        let files = files.map(|file| (&file.path, file.sha256));
-        let files: BTreeMap<&String, Sha256> = files.collect();
-        let mut differences = Vec::new();
-        for (path, built) in &self.described {
-            match files.get(path) {
-                None => differences.push(format!("`{path}` is missing")),
-                Some(sha256) if sha256 != built => differences.push(format!(
-                    "`{path}` has the sha256 {sha256}, and `set.json` says {built}"
-                )),
-                Some(_) => {}
-            }
-        }
-        let added = files
-            .keys()
-            .filter(|path| is_exact && !self.described.contains_key(path.as_str()));
-        differences.extend(added.map(|path| format!("`{path}` is not described")));
-        let place = self.root.display();
-        let headline = format!("`{place}` does not hold the set that `build` described there");
-        let hint =
-            "build again, remove what was added, or run `rocwheel index` on it to keep its files";
-        because(headline, differences).map_or(Ok(()), |refusal| Err(refusal).hint(hint))
-    }
-}
 
 /// Options of `rocwheel upload`.
 #[derive(Clone, Copy, Debug)]
@@ -181,9 +56,21 @@ pub fn publish(
     options: UploadOptions,
     world: &World,
 ) -> Result<PublishedUpload> {
+    let files = local.root.join(local.document.layout().files());
     for _ in 0..ATTEMPTS {
         let plan = PlannedUpload::plan(local, identity.clone(), destination, options, world)?;
+        // What a build knows of its packages is true of the linked ones, and only their `ctime` says
+        // otherwise. So look right before.
+        let known = plan.links.then(|| UnchangedPackages::read(&files));
         if let Some(published) = plan.carry_out(world)? {
+            let linked = published.linked_files.iter();
+            let linked = linked.filter_map(|file| file.strip_prefix(&files).ok()?.to_str());
+            let linked: Vec<String> = linked.map(|path| path.replace('\\', "/")).collect();
+            if let Some(Err(error)) = known.map(|known| known.renew(&linked)) {
+                let why = one_line(&error);
+                let text = format!("the next command reads the packages again: {why}");
+                world.console.warn(text);
+            }
             return Ok(published);
         }
         let note = "another job published at the same place meanwhile: planning again";
@@ -204,6 +91,8 @@ pub struct PlannedUpload<'a> {
     set: SetJson,
     /// Everything that the upload does, in order.
     actions: Vec<(Item, Action)>,
+    /// Whether packages are linked: the destination is a directory on the same disk.
+    links: bool,
     /// Existing files and pages that do not belong to this set. They stay.
     strangers: Vec<String>,
 }
@@ -218,7 +107,11 @@ impl<'a> PlannedUpload<'a> {
         world: &World,
     ) -> Result<Self> {
         let set = local.document.published(identity, options.layout)?;
-        let (before, others) = look(destination, &set, options, world)?;
+        let links = destination.is_on_disk_of(&local.root);
+        let (mut before, others) = look(destination, &set, options, world)?;
+        if let Some(before) = &mut before {
+            before.links = links;
+        }
         let of_others = others.paths();
         let (set, mut items) = items(local, set, others, options.is_part, world)?;
         items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
@@ -246,6 +139,7 @@ impl<'a> PlannedUpload<'a> {
             layout: options.layout,
             set,
             actions: items.into_iter().zip(actions).collect(),
+            links,
             strangers,
         })
     }
@@ -272,11 +166,18 @@ impl<'a> PlannedUpload<'a> {
             layout: self.set.layout(),
             overtaken: AtomicBool::new(false),
         };
-        let mut uploaded = 0;
-        let done = |item: &Item, is_written| {
-            let verb = if is_written { "Uploaded" } else { "Unchanged" };
-            uploaded += usize::from(is_written);
-            if item.phase == Phase::File {
+        let (mut uploaded, mut linked) = (0, Vec::new());
+        let done = |item: &Item, outcome| {
+            let verb = match outcome {
+                WriteOutcome::Unchanged => "Unchanged",
+                WriteOutcome::Written => "Uploaded",
+                WriteOutcome::Linked => "Linked",
+            };
+            uploaded += usize::from(outcome != WriteOutcome::Unchanged);
+            if let (WriteOutcome::Linked, ItemBytes::OnDisk(path, _)) = (outcome, &item.bytes) {
+                linked.push((item.size, path.clone()));
+            }
+            if item.phase == Phase::File && outcome != WriteOutcome::Linked {
                 let facts = format!("{}: {}", item.path, size(item.size));
                 world.console.status(verb, facts);
             } else {
@@ -288,6 +189,11 @@ impl<'a> PlannedUpload<'a> {
             return Ok(None);
         }
         written.with_context(|| format!("failed to upload to `{to}`"))?;
+        if !linked.is_empty() {
+            let bytes = linked.iter().map(|(size, _)| size).sum();
+            let facts = format!("{} ({})", many(linked.len(), "package"), size(bytes));
+            world.console.status("Linked", facts);
+        }
         let (total, unchanged) = (self.actions.len(), self.actions.len() - uploaded);
         let total = many(total, "object");
         let facts = format!("{total} in {to}, {unchanged} of them unchanged");
@@ -306,10 +212,18 @@ impl<'a> PlannedUpload<'a> {
             schema: "rocwheel-upload-v1",
             addresses: Addresses::new(&urls, &self.set.families()),
             uploaded,
+            linked: linked.len(),
+            linked_files: linked.into_iter().map(|(_, path)| path).collect(),
             unchanged,
             set: self.set,
             urls,
         }))
+    }
+
+    /// Whether an object will be a hard link to a package, if the file system allows it.
+    fn is_link(&self, item: &Item, action: &Action) -> bool {
+        let is_written = matches!(action, Action::New | Action::Replace(_));
+        self.links && is_written && item.phase == Phase::File
     }
 
     /// What to do about files that exist with other bytes.
@@ -365,6 +279,9 @@ impl Serialize for PlannedUpload<'_> {
                 "content-type": content_type(&item.path),
                 "cache-control": item.cache_control(),
             });
+            if self.is_link(item, action) {
+                object["link"] = json!(true);
+            }
             if let Action::Replace(there) | Action::Refuse(there) = action {
                 object["there"] = json!({ "size": there.size, "sha256": there.sha256 });
                 if let Some(path) = &there.twin {
@@ -389,9 +306,11 @@ impl fmt::Display for PlannedUpload<'_> {
         for (item, action) in &self.actions {
             let size = size(item.size).to_string();
             let (kind, cache) = (content_type(&item.path), item.cache_control());
+            let is_link = self.is_link(item, action);
+            let link = if is_link { "; hard link" } else { "" };
             writeln!(
                 f,
-                "{action:<7} {size:>10}  {}  ({kind}; {cache})",
+                "{action:<7} {size:>10}  {}  ({kind}; {cache}{link})",
                 item.path
             )?;
         }
@@ -412,7 +331,15 @@ impl fmt::Display for PlannedUpload<'_> {
             ("same", "there already"),
             ("refuse", "refused"),
         ];
-        writeln!(f, "{}", totals.map(total).join(", "))
+        writeln!(f, "{}", totals.map(total).join(", "))?;
+        let links = self.actions.iter();
+        let links = links.filter(|(item, action)| self.is_link(item, action));
+        let links: Vec<u64> = links.map(|(item, _)| item.size).collect();
+        if !links.is_empty() {
+            let (count, bytes) = (many(links.len(), "package"), size(links.iter().sum()));
+            writeln!(f, "{count} as hard links ({bytes}), which take no space")?;
+        }
+        Ok(())
     }
 }
 
@@ -464,7 +391,9 @@ fn items(
     }
     // The files of both are in the same order.
     for (here, file) in local.document.files.iter().zip(&set.files) {
-        items.push(Item::file(file, local.root.join(&here.path)));
+        let stamp = local.stamps.get(&here.path);
+        let stamp = stamp.with_context(|| format!("`{}` was not read", here.path))?;
+        items.push(Item::file(file, local.root.join(&here.path), *stamp));
         let bytes = local.metadata.get(&here.sidecar_path());
         let sidecar =
             |bytes: &Vec<u8>| Item::here(file.sidecar_path(), Phase::Sidecar, bytes.as_slice());
@@ -487,14 +416,6 @@ fn items(
     Ok((set, items))
 }
 
-/// A negative answer with a cause for each line. `None` without any.
-fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
-    // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
-    let innermost = Error::from(No(causes.pop()?));
-    let causes = causes.into_iter().rev();
-    Some(causes.fold(innermost, Error::context).context(headline))
-}
-
 fn is_closed(error: &Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
     causes.next().is_some_and(|failure: &StoreError| {
@@ -514,6 +435,10 @@ pub struct PublishedUpload {
     addresses: Addresses,
     /// The number of objects written: packages, sidecars, and pages under each of their keys.
     pub uploaded: usize,
+    /// How many of them are hard links to the packages.
+    linked: usize,
+    #[serde(skip)]
+    linked_files: Vec<PathBuf>,
     pub unchanged: usize,
     pub set: SetJson,
     #[serde(skip)]

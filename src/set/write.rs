@@ -18,9 +18,11 @@ use super::{
     set_json::Layout,
 };
 use crate::{
+    artifact::FileStamp,
     console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Error, No, Result, bail, ensure, hinted, hints, one_line},
+    location::Key,
     parallel,
     store::{Body, Condition, PutOptions, Span, StoreError, StoreFailureKind},
 };
@@ -37,6 +39,16 @@ pub(super) enum Guard {
     Nothing,
 }
 
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteOutcome {
+    /// The place has the same bytes.
+    Unchanged,
+    Written,
+    /// The object shares the bytes of a file on disk.
+    Linked,
+}
+
 pub(super) struct Writer<'a> {
     pub(super) to: &'a SetPlace,
     pub(super) guard: Guard,
@@ -51,7 +63,7 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     /// Writes objects, which are sorted by phase, and reads them back. Calls `done` with each of
-    /// them, and whether it had to be written.
+    /// them.
     ///
     /// A phase begins only when the one before it is complete, so that readers, who may come at any
     /// time, never follow a link to a missing file. `set.json` is the last one, and says that the set
@@ -59,7 +71,7 @@ impl Writer<'_> {
     pub(super) fn carry_out(
         &self,
         actions: &[(Item, Action)],
-        mut done: impl FnMut(&Item, bool),
+        mut done: impl FnMut(&Item, WriteOutcome),
     ) -> Result<()> {
         let mut lost = None;
         let is_document = |(item, _): &(Item, Action)| item.phase == Phase::Whole;
@@ -84,10 +96,10 @@ impl Writer<'_> {
     fn write_phase(
         &self,
         phase: &[(Item, Action)],
-        mut done: impl FnMut(&Item, bool),
+        mut done: impl FnMut(&Item, WriteOutcome),
     ) -> Result<()> {
         let act = |(item, action): &(Item, Action)| match action {
-            Action::Same => Ok(false),
+            Action::Same => Ok(WriteOutcome::Unchanged),
             Action::Refuse(there) => bail!(No(item.conflict(there))),
             action => {
                 let written = self.write(item, action);
@@ -109,16 +121,15 @@ impl Writer<'_> {
             steps.sort_by_key(|(item, _)| Reverse(item.size));
             let act = |step: &&(Item, Action)| act(step);
             let stop = &self.world.stop;
-            parallel::try_each(&steps, REQUESTS, stop, act, |(item, _), is_written| {
-                done(item, is_written);
+            parallel::try_each(&steps, REQUESTS, stop, act, |(item, _), outcome| {
+                done(item, outcome);
             })?;
         }
         Ok(())
     }
 
-    /// Writes an object. Returns whether it had to be written: another writer may have written the
-    /// same bytes meanwhile.
-    fn write(&self, item: &Item, action: &Action) -> Result<bool> {
+    /// Writes an object. Another writer may have written the same bytes meanwhile.
+    fn write(&self, item: &Item, action: &Action) -> Result<WriteOutcome> {
         let condition = self.condition(item, action);
         let options = PutOptions {
             content_type: content_type(&item.path).to_owned(),
@@ -127,19 +138,30 @@ impl Writer<'_> {
             sha256: Some(item.sha256),
         };
         let (store, key, size) = (&self.to.store, self.to.key(&item.path)?, item.size);
+        let put = |body: &dyn Body| {
+            let put = store.put(&key, body, &options);
+            put.map(|()| WriteOutcome::Written)
+        };
         let answer = match &item.bytes {
-            ItemBytes::Here(bytes) => store.put(&key, &&**bytes, &options),
-            ItemBytes::OnDisk(path) => {
-                let writer = self;
-                store.put(&key, &OnDisk { path, size, writer }, &options)
-            }
+            ItemBytes::Here(bytes) => put(&&**bytes),
+            ItemBytes::OnDisk(path, stamp) => match self.link(&key, path, *stamp, &condition) {
+                Ok(true) => Ok(WriteOutcome::Linked),
+                Ok(false) => {
+                    let writer = self;
+                    put(&OnDisk { path, size, writer })
+                }
+                Err(error) => Err(error),
+            },
         };
         match answer {
-            Ok(()) => Ok(true),
+            Ok(outcome) => Ok(outcome),
             Err(error) if is_conflict(&error, &condition) => {
                 let there = ExistingObject::find(self.to, &item.path)?;
-                if there.as_ref().is_some_and(|it| it.sha256 == item.sha256) {
-                    return Ok(false);
+                if there
+                    .as_ref()
+                    .is_some_and(|it| it.sha256 == Some(item.sha256))
+                {
+                    return Ok(WriteOutcome::Unchanged);
                 }
                 // A package with other bytes stays an error of an upload, however often it is tried.
                 let is_page = self.guard == Guard::Pages || item.phase == Phase::Whole;
@@ -152,6 +174,27 @@ impl Writer<'_> {
                 self.world.stop.check()?;
                 Err(failed(error))
             }
+        }
+    }
+
+    /// Links a file to a place on the same disk. A file that changed since it was read is not linked:
+    /// copying it compares its bytes with their digest.
+    fn link(
+        &self,
+        key: &Key,
+        path: &Path,
+        stamp: FileStamp,
+        condition: &Condition,
+    ) -> Result<bool, StoreError> {
+        let is_same = || FileStamp::of(path).is_ok_and(|now| now == stamp);
+        if self.to.local().is_none() || !is_same() || !self.to.store.link(key, path, condition)? {
+            return Ok(false);
+        }
+        self.progress.inc(stamp.len);
+        if is_same() {
+            Ok(true)
+        } else {
+            Err(StoreError::new(StoreFailureKind::Differs, key))
         }
     }
 
@@ -200,6 +243,10 @@ impl Writer<'_> {
     /// Whether an object has its bytes. `false` for an empty key that ends in `/`.
     fn is_there(&self, item: &Item) -> Result<bool> {
         let (store, key) = (&self.to.store, self.to.key(&item.path)?);
+        let root = self.to.local();
+        if root.is_some_and(|root| item.is_file_of(root, &item.path)) {
+            return Ok(true);
+        }
         let object = store.head(&key).map_err(failed)?;
         if object.size == 0 && item.size > 0 && item.is_directory() {
             return Ok(false);
@@ -223,11 +270,11 @@ impl Writer<'_> {
         let there = ExistingObject {
             twin: None,
             size,
-            sha256,
+            sha256: Some(sha256),
             etag: None,
         };
         ensure!(
-            there.size == item.size && there.sha256 == item.sha256,
+            there.size == item.size && sha256 == item.sha256,
             No(format!("not what was written: {}", item.conflict(&there)))
         );
         Ok(true)

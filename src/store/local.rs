@@ -103,7 +103,17 @@ impl LocalStore {
 
     /// Creates the temporary file that is later renamed to `path`.
     fn create_beside(&self, path: &Path, key: &Key) -> Result<AtomicFile, StoreError> {
+        self.create_directory(path, key)?;
+        AtomicFile::beside(path).map_err(|error| StoreError::from_io(key, error))
+    }
+
+    /// Creates the directory of a path.
+    fn create_directory(&self, path: &Path, key: &Key) -> Result<(), StoreError> {
         let directory = path.parent().unwrap_or(Path::new("."));
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        if swept.contains(directory) {
+            return Ok(());
+        }
         fs::create_dir_all(directory).map_err(|error| match error.kind() {
             // A file exists where a directory is needed.
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
@@ -111,11 +121,22 @@ impl LocalStore {
             }
             _ => StoreError::from_io(key, error),
         })?;
-        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        if swept.insert(directory.to_owned()) {
-            atomic::sweep(directory);
-        }
-        AtomicFile::beside(path).map_err(|error| StoreError::from_io(key, error))
+        atomic::sweep(directory);
+        swept.insert(directory.to_owned());
+        Ok(())
+    }
+
+    /// The path of an object to write, if the condition holds.
+    fn place_to_write(
+        &self,
+        key: &Key,
+        name: &str,
+        condition: &Condition,
+    ) -> Result<PathBuf, StoreError> {
+        let path = self.place_in_directory(&format!("{key}{name}"))?;
+        refuse_link(&path, key.as_str())?;
+        allow(condition, key, &path)?;
+        Ok(path)
     }
 
     /// The metadata of an object, read through a symlink if the store follows links.
@@ -202,11 +223,8 @@ impl Store for LocalStore {
         } else {
             "index.html"
         };
-        let text = key.as_str();
-        let name = if text.ends_with('/') { page } else { "" };
-        let path = self.place_in_directory(&format!("{text}{name}"))?;
-        refuse_link(&path, text)?;
-        allow(&options.condition, key, &path)?;
+        let name = if key.is_directory() { page } else { "" };
+        let path = self.place_to_write(key, name, &options.condition)?;
         let failed = |error| StoreError::from_io(key, error);
         let mut file = self.create_beside(&path, key)?;
         let (sha256, size) = fill(&mut file, body).map_err(failed)?;
@@ -227,11 +245,42 @@ impl Store for LocalStore {
         named.map_err(failed)
     }
 
+    fn link(&self, key: &Key, file: &Path, condition: &Condition) -> Result<bool, StoreError> {
+        let path = self.place_to_write(key, "", condition)?;
+        self.create_directory(&path, key)?;
+        // A hard link to a symlink would be another symlink.
+        let Ok(file) = fs::canonicalize(file) else {
+            return Ok(false);
+        };
+        let linked = match condition {
+            Condition::IfAbsent => fs::hard_link(&file, &path),
+            _ => atomic::link(&file, &path),
+        };
+        match linked {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(StoreError::from_io(key, error))
+            }
+            // Another file system, a file of another user, or too many links.
+            Err(_) => Ok(share(&file, &path, condition).is_ok()),
+            Ok(()) => Ok(true),
+        }
+    }
+
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
         match fs::remove_file(self.find(key)?) {
             Err(error) if !is_nothing(&error) => Err(StoreError::from_io(key, error)),
             _ => Ok(()),
         }
+    }
+}
+
+/// Makes a copy that shares its blocks with the file.
+fn share(file: &Path, path: &Path, condition: &Condition) -> io::Result<()> {
+    let mut copy = AtomicFile::beside(path)?;
+    atomic::share_blocks(file, copy.file())?;
+    match condition {
+        Condition::IfAbsent => copy.claim(path),
+        _ => copy.replace(path),
     }
 }
 
@@ -279,11 +328,11 @@ fn object(key: Key, found: &Metadata, path: &Path) -> Object {
 /// Checks a condition before the write. The check is not atomic with the write that follows.
 /// `IfAbsent` is safe all the same, because `AtomicFile::claim` lets only one writer win.
 fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError> {
-    let found = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error));
+    let find = || fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error));
     let holds = match condition {
         Condition::Always => true,
-        Condition::IfAbsent => found.is_err(),
-        Condition::IfSame(etag) => object(key.clone(), &found?, path).etag.as_ref() == Some(etag),
+        Condition::IfAbsent => find().is_err(),
+        Condition::IfSame(etag) => object(key.clone(), &find()?, path).etag.as_ref() == Some(etag),
     };
     if holds {
         Ok(())

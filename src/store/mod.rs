@@ -14,6 +14,7 @@ use std::{
     fmt::{self, Display},
     io::{self, Read},
     ops::Range,
+    path::Path,
     time::SystemTime,
 };
 
@@ -45,6 +46,13 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
 
     /// Writes an object, if the condition in `options` holds.
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError>;
+
+    /// Makes a file of the same file system the object of a key, without copying its bytes: by a hard
+    /// link, or by a copy that shares its blocks (reflink). `false` if the store cannot do that, and
+    /// the object has to be put.
+    fn link(&self, _key: &Key, _file: &Path, _: &Condition) -> Result<bool, StoreError> {
+        Ok(false)
+    }
 
     /// Deletes an object. It is not an error if the object does not exist.
     fn delete(&self, key: &Key) -> Result<(), StoreError>;

@@ -10,12 +10,13 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 /// Length, modification time and inode of a file. If another program writes or replaces the file,
-/// at least one of them is expected to change.
+/// at least one of them is expected to change. All names (hard links) of a file have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
     pub len: u64,
     modified: Option<SystemTime>,
-    inode: u64,
+    /// With the device; zeros outside Unix.
+    inode: (u64, u64),
 }
 
 impl FileStamp {
@@ -25,14 +26,22 @@ impl FileStamp {
 
     pub fn from_metadata(found: &Metadata) -> Self {
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(found);
+        let inode = {
+            use std::os::unix::fs::MetadataExt as _;
+            (found.dev(), found.ino())
+        };
         #[cfg(not(unix))]
-        let inode = 0;
+        let inode = (0, 0);
         Self {
             len: found.len(),
             modified: found.modified().ok(),
             inode,
         }
+    }
+
+    /// Whether both are one file under two names. Outside Unix this is not known.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        self == other && self.inode != (0, 0)
     }
 }
 
@@ -44,7 +53,7 @@ impl FileStamp {
 pub struct FileIdentity {
     device: u64,
     inode: u64,
-    len: u64,
+    pub len: u64,
     /// Seconds since 1970, and nanoseconds.
     modified: (i64, i64),
     changed: (i64, i64),

@@ -231,6 +231,12 @@ impl UnchangedPackages {
         &self.memory.packages
     }
 
+    /// All of them, with their sizes.
+    pub fn iter(&self) -> impl Iterator<Item = (&RememberedPackage, u64)> {
+        let packages = self.memory.packages.iter();
+        packages.filter_map(|package| Some((package, package.identity?.len)))
+    }
+
     /// The package at a path below `dist`.
     pub fn get(&self, path: &str) -> Option<&RememberedPackage> {
         let mut packages = self.memory.packages.iter();

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::{
+    artifact::FileStamp,
     digest::Sha256,
     error::{Exit, Stop, render},
     set::{SetFile, items::ExistingObject, pages, tests as samples},
@@ -28,7 +29,8 @@ fn items() -> Vec<Item> {
     let set = SetJson::new(Identity::default(), files).unwrap();
     let mut items = Vec::new();
     for file in &set.files {
-        items.push(Item::file(file, file.name().into()));
+        let stamp = FileStamp::of(env!("CARGO_MANIFEST_DIR").as_ref()).unwrap();
+        items.push(Item::file(file, file.name().into(), stamp));
         let sidecar = file.metadata.map(|_| file.sidecar_path());
         items.extend(sidecar.map(|path| Item::here(path, Phase::Sidecar, METADATA)));
     }
@@ -55,6 +57,7 @@ fn plan(there: &[(&str, ExistingObject)], overwrite: bool) -> PlannedUpload<'sta
     PlannedUpload {
         destination: &DESTINATION,
         layout: Layout::Dist,
+        links: false,
         set: SetJson::new(Identity::default(), Vec::new()).unwrap(),
         actions: actions.collect(),
         strangers,
@@ -70,7 +73,7 @@ fn same(path: &str) -> ExistingObject {
 const OTHER: fn() -> ExistingObject = || ExistingObject {
     twin: None,
     size: 7,
-    sha256: Sha256::of(b"other"),
+    sha256: Some(Sha256::of(b"other")),
     etag: None,
 };
 const SDIST: &str = "dist/rocm-7.13.0+ab.tar.gz";
@@ -155,4 +158,23 @@ fn a_plan_is_readable_by_programs() {
     insta::assert_snapshot!(json["actions"][0], @r#"{"action":"refuse","path":"dist/rocm-7.13.0+ab.tar.gz","size":642000000,"sha256":"8cf2595608588b051a3c58500174561ac05e4f775f9c4ffbfa96b85cf57b3e48","content-type":"application/gzip","cache-control":"public, max-age=31536000, immutable","there":{"size":7,"sha256":"d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"}}"#);
     assert_eq!(json["schema"], "rocwheel-upload-plan-v1");
     assert_eq!(json["not-of-this-set"], json!([]));
+}
+
+#[test]
+fn packages_that_are_linked_are_told_in_the_plan() {
+    let plan = PlannedUpload {
+        links: true,
+        ..plan(&[(SDIST, same(SDIST))], false)
+    };
+    let shown = plan.to_string();
+    let linked: Vec<&str> = shown.lines().filter(|it| it.contains("link")).collect();
+    insta::assert_snapshot!(linked.join("\n"), @"
+    new     612.26 MiB  dist/rocm_sdk_core-7.13.0+ab-py3-none-linux_x86_64.whl  (application/zip; public, max-age=31536000, immutable; hard link)
+    1 package as hard links (612.26 MiB), which take no space
+    ");
+    let json = serde_json::to_value(&plan).unwrap();
+    let links = json["actions"].as_array().unwrap().iter();
+    let links: Vec<_> = links.filter(|it| it["link"] == true).collect();
+    assert_eq!(links.len(), 1);
+    assert_eq!(links[0]["path"], WHEEL);
 }

@@ -201,3 +201,37 @@ fn unfinished_and_unnameable_files_are_not_listed() {
     }
     assert_eq!(store.list(None, Depth::All).unwrap().len(), 1);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_linked_is_the_same_file_and_replaces_no_other_in_place() {
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+    let (directory, store) = store();
+    let root = directory.path();
+    let [one, two, alias] = ["one.whl", "two.whl", "alias.whl"].map(|name| root.join(name));
+    fs::write(&one, "one").unwrap();
+    fs::write(&two, "two").unwrap();
+    symlink("two.whl", &alias).unwrap();
+    let link = |file: &Path, condition| store.link(&key("dist/a.whl"), file, &condition);
+    let there = root.join("bucket/dist/a.whl");
+    let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
+    assert!(link(&one, Condition::IfAbsent).unwrap());
+    assert_eq!(inode(&there), inode(&one));
+    let refused = link(&two, Condition::IfAbsent).unwrap_err();
+    assert_eq!(refused.kind(), StoreFailureKind::Exists);
+    // A symlink gives its file, and the file that was there keeps its bytes.
+    assert!(link(&alias, Condition::Always).unwrap());
+    assert_eq!(inode(&there), inode(&two));
+    assert_eq!(fs::read_to_string(&one).unwrap(), "one");
+    // Once more, although renaming a file to another name of itself does nothing.
+    assert!(link(&two, Condition::Always).unwrap());
+    assert_eq!(tree(&root.join("bucket")), ["dist", "dist/a.whl"]);
+    assert!(!link(&root.join("gone.whl"), Condition::Always).unwrap());
+    fs::remove_file(&there).unwrap();
+    symlink("../../secret.html", &there).unwrap();
+    assert!(link(&two, Condition::Always).is_err());
+    assert_eq!(
+        fs::read_to_string(root.join("secret.html")).unwrap(),
+        "secret"
+    );
+}

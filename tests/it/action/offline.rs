@@ -268,8 +268,10 @@ fn every_place_of_a_run_is_data_too() {
               "writes": [
                 "8-linux/python/",
                 "8-linux/python/simple/",
+                "8-linux/python/*/simple/",
                 "8-linux/python/SHA256SUMS",
-                "8-linux/python/set.json"
+                "8-linux/python/set.json",
+                "8-linux/python/part.json"
               ]
             },
             {
@@ -280,8 +282,10 @@ fn every_place_of_a_run_is_data_too() {
               "writes": [
                 "8-linux/python/dgpu-all/",
                 "8-linux/python/dgpu-all/simple/",
+                "8-linux/python/dgpu-all/*/simple/",
                 "8-linux/python/dgpu-all/SHA256SUMS",
-                "8-linux/python/dgpu-all/set.json"
+                "8-linux/python/dgpu-all/set.json",
+                "8-linux/python/dgpu-all/part.json"
               ]
             }
           ]

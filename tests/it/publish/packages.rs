@@ -84,6 +84,8 @@ pub(crate) fn wheel(directory: &Path, name: &str, version: &str, more: &str) -> 
     }
     let path = directory.join(format!("{stem}-{version}-py3-none-any.whl"));
     fs_err::create_dir_all(directory).unwrap();
+    // It may be another name of a published file, which must not change.
+    let _ = fs_err::remove_file(&path);
     fs_err::write(&path, archive.finish().unwrap().into_inner()).unwrap();
     path.to_str().unwrap().to_owned()
 }

@@ -87,6 +87,8 @@ fn other_bytes_are_refused_and_everything_stays() {
     let bench = built();
     upload(&bench, &[]).ok();
     let page = bench.path("out/42-linux/python/simple/index.html");
+    // It is another name of the file that was built.
+    fs_err::remove_file(bench.path(CORE)).unwrap();
     fs_err::write(bench.path(CORE), "other").unwrap();
     fs_err::write(&page, "old").unwrap();
     let refused = upload(&bench, &[]);
@@ -120,7 +122,8 @@ fn a_dry_run_says_what_would_be_and_does_nothing() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         json["actions"].as_array().unwrap().len(),
-        plan.lines().count() - 2
+        // The first line names the place, the last ones count.
+        plan.lines().count() - 3
     );
     assert!(!bench.root.join("out").exists() && !bench.root.join("output").exists());
 }

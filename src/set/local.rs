@@ -1,0 +1,158 @@
+//! [`LocalSet`]: the packages of a local directory and their metadata.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    known::{KnownFacts, MadeFacts},
+    place::SetPlace,
+    read::Reading,
+    set_json::{Identity, Layout, PackageDirectories, SetJson},
+};
+use crate::{
+    artifact::{FileStamp, TherockManifest},
+    atomic,
+    console::World,
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result},
+    package::{BuildPlan, assemble::MadePackage},
+};
+
+/// The packages of a local directory, and what its `set.json` says about them.
+#[derive(Debug)]
+pub struct LocalSet {
+    /// The directory that holds `set.json`, `simple/`, and `dist/` or the packages themselves.
+    pub root: PathBuf,
+    pub document: SetJson,
+    /// The METADATA of each wheel, by the path of its sidecar.
+    pub(super) metadata: HashMap<String, Vec<u8>>,
+    /// The stamp that each package had before it was read, by path.
+    pub(super) stamps: HashMap<String, FileStamp>,
+    /// The digests in `set.json`, by path. They may differ from those of the files.
+    described: BTreeMap<String, Sha256>,
+}
+
+impl LocalSet {
+    /// Reads every package in some directories of `root`, except those of which an earlier command
+    /// knows everything: `build` of those that it made, `index` of those that it listed.
+    pub fn read(root: &Path, directories: PackageDirectories, world: &World) -> Result<Self> {
+        let place = SetPlace::directory(root, &world.stop);
+        let known = KnownFacts::read(&place)?;
+        Self::read_known(root, &place, known, directories, world)
+    }
+
+    /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
+    /// were made from, in `{dest}/set.json`. No package is opened: the facts come from packing.
+    pub fn built(
+        dest: &Path,
+        plan: &BuildPlan,
+        manifest: &TherockManifest,
+        made: &[MadePackage],
+        world: &World,
+    ) -> Result<Self> {
+        let page = dest.join("set.json");
+        // Remove the `set.json` of an earlier build first: it must not stay beside the new packages
+        // if anything below fails.
+        atomic::clear(&page)?;
+        let commit = manifest.commit.as_deref();
+        let run_id = manifest.run_id.as_deref();
+        let made = made.iter().filter_map(|made| {
+            let path = format!("{}{}", Layout::Dist.files(), made.path);
+            let facts = MadeFacts {
+                size: made.size,
+                sha256: made.sha256,
+                metadata: made.metadata()?.to_vec(),
+            };
+            Some((path, facts))
+        });
+        let known = KnownFacts {
+            identity: Identity {
+                platform: Some(plan.platform),
+                commit: commit.and_then(|commit| commit.parse().ok()),
+                run_id: run_id.and_then(|run| run.parse().ok()),
+                version: Some(plan.version.clone()),
+                targets: plan.targets.clone(),
+                repository: None,
+                without: plan.without.clone(),
+            },
+            made: made.collect(),
+            ..KnownFacts::default()
+        };
+        let place = SetPlace::directory(dest, &world.stop);
+        let set = Self::read_known(dest, &place, known, PackageDirectories::Built, world)
+            .context("failed to read the finished set")?;
+        // No times in it, so that the same set gives the same bytes.
+        atomic::write(&page, set.document.pretty())?;
+        Ok(set)
+    }
+
+    fn read_known(
+        root: &Path,
+        place: &SetPlace,
+        known: KnownFacts,
+        directories: PackageDirectories,
+        world: &World,
+    ) -> Result<Self> {
+        let reading = Reading {
+            place,
+            layouts: place.layouts(directories)?,
+            known: &known,
+            at_once: World::jobs(),
+            world,
+            progress: &world.console.progress("Reading", root.display(), None),
+            is_index: false,
+        };
+        let found = reading.run(place.files(&reading.layouts)?)?;
+        Ok(Self {
+            root: root.to_owned(),
+            document: found.set,
+            metadata: found.metadata,
+            stamps: found.stamps,
+            described: known
+                .files
+                .into_iter()
+                .map(|(path, it)| (path, it.sha256))
+                .collect(),
+        })
+    }
+
+    /// An error if a file that `set.json` describes is missing or has another digest. With
+    /// `is_exact`, also if the directory has a package that `set.json` does not describe.
+    ///
+    /// A wheel from another build can have the same name and version. It looks right, but does not
+    /// work with the other packages of this set.
+    pub fn ensure_as_described(&self, is_exact: bool) -> Result<()> {
+        let files = self.document.files.iter();
+        let files = files.map(|file| (&file.path, file.sha256));
+        let files: BTreeMap<&String, Sha256> = files.collect();
+        let mut differences = Vec::new();
+        for (path, built) in &self.described {
+            match files.get(path) {
+                None => differences.push(format!("`{path}` is missing")),
+                Some(sha256) if sha256 != built => differences.push(format!(
+                    "`{path}` has the sha256 {sha256}, and `set.json` says {built}"
+                )),
+                Some(_) => {}
+            }
+        }
+        let added = files
+            .keys()
+            .filter(|path| is_exact && !self.described.contains_key(path.as_str()));
+        differences.extend(added.map(|path| format!("`{path}` is not described")));
+        let place = self.root.display();
+        let headline = format!("`{place}` does not hold the set that `build` described there");
+        let hint =
+            "build again, remove what was added, or run `rocwheel index` on it to keep its files";
+        because(headline, differences).map_or(Ok(()), |refusal| Err(refusal).hint(hint))
+    }
+}
+
+/// A negative answer with a cause for each line. `None` without any.
+pub(super) fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
+    // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
+    let innermost = Error::from(No(causes.pop()?));
+    let causes = causes.into_iter().rev();
+    Some(causes.fold(innermost, Error::context).context(headline))
+}
