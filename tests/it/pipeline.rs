@@ -19,6 +19,8 @@ use crate::{
 
 mod from_run;
 mod keys;
+#[cfg(target_os = "linux")]
+mod opened;
 mod refused;
 
 /// Prints what only a whole installation can say: the version, and a number that a library of one

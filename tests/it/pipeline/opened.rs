@@ -1,0 +1,252 @@
+//! How often each command opens a wheel after `build` has written it, and how many bytes it reads,
+//! seen by `strace`.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    process::Command,
+};
+
+use crate::{
+    publish::{Bench, tree},
+    s3::{
+        inprocess::InProcess,
+        server::{ID, SECRET},
+    },
+    support::{
+        place::text,
+        program::{ROCWHEEL, command, succeed},
+        published,
+    },
+};
+
+/// What was done to one wheel.
+#[derive(Clone, Copy, Debug, Default)]
+struct Accesses {
+    opens: u64,
+    bytes: u64,
+}
+
+/// The wheels that a command opened, by name.
+type Trace = BTreeMap<String, Accesses>;
+
+/// The system calls that open a file or read from one.
+const CALLS: &str = "trace=open,openat,openat2,read,readv,pread64,preadv,preadv2,mmap,sendfile,\
+                     copy_file_range,splice";
+
+/// Runs a command under `strace`.
+fn traced(arguments: &[&str], variables: &[(&str, String)]) -> Trace {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-s", "0", "-e", CALLS, "-o", text(&log)]);
+    strace.arg(ROCWHEEL).args(arguments).env_clear();
+    strace.env("PATH", std::env::var_os("PATH").unwrap());
+    strace.envs(variables.iter().map(|(name, value)| (name, value)));
+    let output = strace.output();
+    let output = output.expect("`strace` is missing: install it with `apt-get install strace`");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    parsed(&fs_err::read_to_string(log).unwrap())
+}
+
+/// Reads a log. A call that another thread interrupts is in two lines.
+fn parsed(log: &str) -> Trace {
+    let (mut trace, mut unfinished) = (Trace::new(), HashMap::new());
+    for line in log.lines() {
+        let (thread, call) = line.split_once(' ').unwrap();
+        let call = call.trim_start();
+        if let Some(begin) = call.strip_suffix(" <unfinished ...>") {
+            unfinished.insert(thread.to_owned(), begin.to_owned());
+        } else if call.starts_with("<... ") {
+            let begin = unfinished.remove(thread).unwrap_or_default();
+            let end = call.split_once(" resumed>").map_or("", |(_, end)| end);
+            note(&mut trace, &format!("{begin}{end}"));
+        } else {
+            note(&mut trace, call);
+        }
+    }
+    trace
+}
+
+fn note(trace: &mut Trace, call: &str) {
+    // `openat(AT_FDCWD</here>, "/a/b.whl", O_RDONLY) = 3</a/b.whl>`, `read(3</a/b.whl>, ""..., 9) = 9`
+    let Some((what, result)) = call.rsplit_once(" = ") else {
+        return;
+    };
+    let (name, rest) = what.split_once('(').unwrap();
+    let is_open = name.starts_with("open");
+    let place = if is_open { result } else { rest };
+    let Some(end) = place.find(".whl>") else {
+        return;
+    };
+    let is_made = is_open && what.contains("O_CREAT");
+    let wheel = &place[..end];
+    let wheel = &wheel[wheel.rfind('/').unwrap() + 1..];
+    let count = result.split(['<', ' ']).next().unwrap();
+    let found = trace.entry(wheel.to_owned()).or_default();
+    match name {
+        _ if is_open => found.opens += u64::from(!is_made),
+        // All that is mapped may be read.
+        "mmap" => {
+            let len = rest.split(", ").nth(1).unwrap();
+            found.bytes += len.parse::<u64>().unwrap();
+        }
+        _ => found.bytes += count.parse::<u64>().unwrap_or_default(),
+    }
+}
+
+/// One line for each command: how many wheels it opened, how often, and how much it read of them.
+fn table(rows: &[(&str, Trace)]) -> String {
+    let lines = rows.iter().map(|(command, trace)| {
+        let opened = trace.values().filter(|it| it.opens > 0).count();
+        let opens: u64 = trace.values().map(|it| it.opens).sum();
+        let bytes: u64 = trace.values().map(|it| it.bytes).sum();
+        format!("{command:<10} {opened} wheels, {opens} times, {bytes} bytes\n")
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_log_is_read_whatever_the_threads_do() {
+    let log = "\
+        7 openat(AT_FDCWD</r>, \"out/a.whl\", O_RDWR|O_CREAT|O_EXCL|O_CLOEXEC, 0666) = 3</r/out/a.whl>\n\
+        7 read(3</r/out/a.whl>, \"\"..., 8192 <unfinished ...>\n\
+        8 openat(AT_FDCWD</r>, \"b.whl\", O_RDONLY|O_CLOEXEC <unfinished ...>\n\
+        7 <... read resumed>) = 100\n\
+        8 <... openat resumed>) = 4</r/b.whl>\n\
+        8 mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 4</r/b.whl>, 0) = 0x7f0000000000\n\
+        8 openat(AT_FDCWD</r>, \"c.whl\", O_RDONLY) = -1 ENOENT (No such file or directory)\n\
+        8 openat(AT_FDCWD</r>, \"b.whl.metadata\", O_RDONLY) = 4</r/b.whl.metadata>\n\
+        8 +++ exited with 0 +++\n";
+    let trace = parsed(log);
+    let [a, b] = ["a", "b"].map(|name| (trace[name].opens, trace[name].bytes));
+    assert_eq!((trace.len(), a, b), (2, (0, 100), (1, 4096)));
+}
+
+#[test]
+fn commands_one_by_one_open_no_wheel_that_build_has_written() {
+    let bench = Bench::new();
+    let (packages, published) = (bench.path("packages"), bench.path("published"));
+    let artifacts = published::sample().artifacts();
+    let from = ["--packages-dir", &packages, "--multi-target", "--no-check"];
+    let upload = [&["upload", "--output-dir", &published][..], &from].concat();
+    let build = [
+        "build",
+        "--artifact-dir",
+        text(&artifacts),
+        "--dest-dir",
+        &packages,
+    ];
+    let summary = ["summary", &packages, "--workflow-artifact", "packages"];
+    let index = ["index", "--no-check", &packages];
+    let dist = bench.path("packages/dist");
+    let lines: [&[&str]; 9] = [
+        &build,
+        &summary,
+        &upload,
+        // What was linked is still known.
+        &summary,
+        &["summary", &dist, "--workflow-artifact", "packages"],
+        &index,
+        &["summary", &packages],
+        &upload,
+        &[&upload[..], &["--overwrite"]].concat(),
+    ];
+    let rows: Vec<(&str, Trace)> = lines
+        .iter()
+        .map(|line| (line[0], traced(line, &[])))
+        .collect();
+    insta::assert_snapshot!(table(&rows), @"
+    build      0 wheels, 0 times, 0 bytes
+    summary    0 wheels, 0 times, 0 bytes
+    upload     0 wheels, 0 times, 0 bytes
+    summary    0 wheels, 0 times, 0 bytes
+    summary    0 wheels, 0 times, 0 bytes
+    index      0 wheels, 0 times, 0 bytes
+    summary    0 wheels, 0 times, 0 bytes
+    upload     0 wheels, 0 times, 0 bytes
+    upload     0 wheels, 0 times, 0 bytes
+    ");
+}
+
+#[test]
+fn over_a_network_each_wheel_is_read_once() {
+    let bench = Bench::new();
+    let server = InProcess::start();
+    let artifacts = published::sample().artifacts();
+    let packages = bench.path("packages");
+    let mut build = command();
+    build.args(["build", "--artifact-dir", text(&artifacts)]);
+    succeed(build.args(["--dest-dir", &packages]));
+    let variables = [
+        ("HOME", bench.path("")),
+        (
+            "AWS_ENDPOINT_URL",
+            format!("http://127.0.0.1:{}", server.port),
+        ),
+        ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
+        ("AWS_ACCESS_KEY_ID", ID.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+    ];
+    let line = ["upload", "--packages-dir", &packages, "--platform=linux"];
+    let to = [
+        "--no-check",
+        "--no-directory-pages",
+        "--to",
+        "s3://bucket/1/python",
+    ];
+    let line = [&line[..], &to].concat();
+    let rows = [("upload", traced(&line, &variables))];
+    let dist = bench.root.join("packages/dist");
+    let table = table(&rows);
+    assert_eq!(rows[0].1.len(), 6, "{table}");
+    for (wheel, found) in &rows[0].1 {
+        let size = fs_err::metadata(dist.join(format!("{wheel}.whl"))).unwrap();
+        let once = (1, size.len());
+        assert_eq!((found.opens, found.bytes), once, "{wheel}\n{table}");
+    }
+}
+
+/// The inodes below a directory, with the bytes that each has.
+fn inodes(directory: &Path) -> BTreeMap<u64, u64> {
+    let paths = tree(directory).into_iter();
+    let inodes = paths.map(|path| {
+        let found = fs_err::symlink_metadata(directory.join(path)).unwrap();
+        (found.ino(), found.len())
+    });
+    inodes.collect()
+}
+
+#[test]
+fn what_is_published_takes_no_space_beside_what_was_built() {
+    let bench = Bench::new();
+    for set in published::sets() {
+        let (out, alone) = (bench.root.join(set.name), bench.root.join("alone"));
+        let source = set.artifacts();
+        let mut pipeline = command();
+        pipeline.args(["pipeline", "--artifact-dir", text(&source)]);
+        succeed(pipeline.args(["--output-dir", text(&out)]));
+        let mut only_build = command();
+        only_build.args(["build", "--artifact-dir", text(&source)]);
+        succeed(only_build.args(["--clean", "--dest-dir", text(&alone)]));
+        let (whole, built) = (inodes(&out), inodes(&alone));
+        let packages = inodes(&out.join("packages/dist"));
+        let place = out.join("local-linux/python/dist");
+        for path in tree(&place) {
+            let is_package = path.ends_with(".whl") || path.ends_with(".tar.gz");
+            let inode = fs_err::metadata(place.join(&path)).unwrap().ino();
+            assert_eq!(packages.contains_key(&inode), is_package, "{path}");
+        }
+        // The pages of these sets are half as large as their packages; those of a real one are not.
+        let pages = inodes(&out.join("local-linux")).into_iter();
+        let pages = pages.filter(|(inode, _)| !packages.contains_key(inode));
+        let pages: u64 = pages.map(|(_, len)| len).sum();
+        let [whole, built] = [whole, built].map(|it| it.into_values().sum::<u64>());
+        assert!(
+            whole - pages <= built * 105 / 100,
+            "{whole} {pages} {built}"
+        );
+    }
+}
