@@ -92,7 +92,7 @@ def build(work: Work) -> list[Row]:
 def levels(work: Work) -> list[Row]:
     program = limit("deflate")
     return alternate([Way(f"libdeflate alone, level {level}", [program, work.artifacts, level], "limit", row=f"{level}")
-                      for level in (1, 4, 5, 6, 7)], work.rounds(2))
+                      for level in (1, 4, 5, 6, 7)], work.rounds(1))
 
 
 def pipeline(work: Work) -> list[Row]:
@@ -100,7 +100,7 @@ def pipeline(work: Work) -> list[Row]:
     return alternate([
         Way("`rocwheel pipeline` to a directory", work.pipeline(out), "own", out),
         Way("`rocwheel build` alone", work.build(out), "limit", out),
-    ], work.rounds(5))
+    ], work.rounds(3))
 
 
 def again(work: Work) -> list[Row]:
@@ -156,7 +156,7 @@ def archives(work: Work) -> list[Row]:
             run("arriving", of_arrived), "own", out),
         Way("… and `rocwheel build` of what is there meanwhile, reused at the end", run("ahead", of_arrived), "own",
             out),
-    ], work.rounds(3))
+    ], work.rounds(1))
 
 
 def check(work: Work) -> list[Row]:
@@ -179,7 +179,7 @@ def check(work: Work) -> list[Row]:
 
 def fetch(work: Work) -> list[Row]:
     rows = []
-    for shape, rounds in (("large", 2), ("small", 3)):
+    for shape, rounds in (("large", 1), ("small", 2)):
         said = work.scratch / "fetch.json"
         sizes = ["--gigabytes", work.size("2", "0.05"), "--small", work.size("300", "10")]
         subprocess.run([work.python, HERE / "fetch.py", "--rocwheel", work.rocwheel, "--place", work.scratch / "fetch",
@@ -196,7 +196,7 @@ def github(work: Work) -> list[Row]:
     said = work.scratch / "github.json"
     sizes = work.size(["--large", "4", "--small", "80"], ["--large", "1", "--small", "5"])
     subprocess.run([work.python, HERE / "fetch_github.py", "--rocwheel", work.rocwheel, "--place",
-                    work.scratch / "github", "--json", said, "--rounds", str(work.rounds(3)), *sizes], check=True)
+                    work.scratch / "github", "--json", said, "--rounds", str(work.rounds(2)), *sizes], check=True)
     return [Row(**row) for row in json.loads(said.read_text())]
 
 
