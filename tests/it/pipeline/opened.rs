@@ -126,11 +126,24 @@ fn a_log_is_read_whatever_the_threads_do() {
 }
 
 #[test]
+fn a_pipeline_opens_no_wheel_that_it_has_written() {
+    let bench = Bench::new();
+    let out = bench.path("out");
+    let run = || traced(&["pipeline", "--sample", "--output-dir", &out], &[]);
+    // Once more, into the same directory.
+    let rows = [("pipeline", run()), ("again", run())];
+    insta::assert_snapshot!(table(&rows), @"
+    pipeline   0 wheels, 0 times, 0 bytes
+    again      0 wheels, 0 times, 0 bytes
+    ");
+}
+
+#[test]
 fn commands_one_by_one_open_no_wheel_that_build_has_written() {
     let bench = Bench::new();
     let (packages, published) = (bench.path("packages"), bench.path("published"));
     let artifacts = published::sample().artifacts();
-    let from = ["--packages-dir", &packages, "--multi-target", "--no-check"];
+    let from = ["--packages-dir", &packages, "--multi-target"];
     let upload = [&["upload", "--output-dir", &published][..], &from].concat();
     let build = [
         "build",
@@ -140,16 +153,18 @@ fn commands_one_by_one_open_no_wheel_that_build_has_written() {
         &packages,
     ];
     let summary = ["summary", &packages, "--workflow-artifact", "packages"];
-    let index = ["index", "--no-check", &packages];
+    let (check, index) = (["check", &packages], ["index", &packages]);
     let dist = bench.path("packages/dist");
-    let lines: [&[&str]; 9] = [
+    let lines: [&[&str]; 11] = [
         &build,
+        &check,
         &summary,
         &upload,
         // What was linked is still known.
         &summary,
         &["summary", &dist, "--workflow-artifact", "packages"],
         &index,
+        &check,
         &["summary", &packages],
         &upload,
         &[&upload[..], &["--overwrite"]].concat(),
@@ -160,11 +175,13 @@ fn commands_one_by_one_open_no_wheel_that_build_has_written() {
         .collect();
     insta::assert_snapshot!(table(&rows), @"
     build      0 wheels, 0 times, 0 bytes
+    check      0 wheels, 0 times, 0 bytes
     summary    0 wheels, 0 times, 0 bytes
     upload     0 wheels, 0 times, 0 bytes
     summary    0 wheels, 0 times, 0 bytes
     summary    0 wheels, 0 times, 0 bytes
     index      0 wheels, 0 times, 0 bytes
+    check      0 wheels, 0 times, 0 bytes
     summary    0 wheels, 0 times, 0 bytes
     upload     0 wheels, 0 times, 0 bytes
     upload     0 wheels, 0 times, 0 bytes
