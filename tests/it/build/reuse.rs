@@ -124,6 +124,37 @@ fn without_a_change_every_wheel_is_taken_over_as_a_whole() {
     );
 }
 
+/// Publishing to a directory makes hard links, which changes the `ctime` of the files in `dist`.
+#[test]
+fn a_set_that_was_published_by_links_is_taken_over_as_a_whole_and_never_written_to() {
+    let place = built("published");
+    let dist = place.join("out/dist");
+    let published = place.join("public/42-linux/python/dist");
+    let publish = || {
+        let mut upload = Command::new(super::ROCWHEEL);
+        upload.args(["-q", "upload", "--no-check", "--multi-target"]);
+        upload.args(["--run-id=42", "--bucket=mine", "--platform=linux"]);
+        upload.arg("--packages-dir").arg(place.join("out"));
+        succeed(upload.arg("--output-dir").arg(place.join("public")));
+    };
+    let first = inodes(&dist);
+    for _ in 0..2 {
+        publish();
+        assert_eq!(inodes(&published), first);
+        is_all(&reusing(&place, "out", "out", &[]).0["reused"]);
+        assert_eq!(inodes(&dist), first);
+    }
+    let before = files(&published);
+    let path = place.join(LIBRARIES).join("prose");
+    let mut bytes = fs_err::read(&path).unwrap();
+    bytes[1_000_000] ^= 1;
+    fs_err::write(&path, bytes).unwrap();
+    let reused = &reusing(&place, "out", "out", &[]).0["reused"];
+    assert_ne!(reused["members"], reused["of-members"]);
+    assert!(files(&published) == before);
+    assert!(files(&dist) != before);
+}
+
 #[test]
 fn a_set_that_was_copied_or_lies_flat_is_inflated_and_taken_over() {
     let place = built("copied");
