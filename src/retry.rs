@@ -5,6 +5,10 @@ use std::{
     hash::{BuildHasher as _, RandomState},
     io::{self, Read},
     ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -65,19 +69,40 @@ impl Failures {
     }
 }
 
-impl Backoff {
-    /// The attempts for a request that failed in this way. If a host name does not resolve, there is
-    /// mostly no network, or the name is wrong: both stay so for longer than the pauses.
-    #[must_use]
-    pub fn after(self, error: &(dyn Error + 'static)) -> Self {
-        let attempts = if is_unresolved(error) {
-            self.attempts.min(2)
-        } else {
-            self.attempts
-        };
-        Self { attempts, ..self }
+/// Whether a host has ever answered. Clones share it.
+///
+/// If the name of a host does not resolve, there is mostly no network, or the name is wrong: both
+/// stay so for longer than the pauses. After an answer the name is right, and the failure passes.
+#[derive(Clone, Debug, Default)]
+pub struct HasAnswered(Arc<AtomicBool>);
+
+impl HasAnswered {
+    pub fn get(&self) -> bool {
+        self.0.load(Relaxed)
     }
 
+    /// Call it after every request. It never forgets an answer, as that may be the one to another
+    /// request in parallel.
+    pub fn note(&self, is_answered: bool) {
+        self.0.fetch_or(is_answered, Relaxed);
+    }
+
+    /// The attempts for a request to this host that failed in this way.
+    #[must_use]
+    pub fn patience(&self, backoff: Backoff, error: &(dyn Error + 'static)) -> Backoff {
+        let attempts = if self.get() || !is_unresolved(error) {
+            backoff.attempts
+        } else {
+            backoff.attempts.min(2)
+        };
+        Backoff {
+            attempts,
+            ..backoff
+        }
+    }
+}
+
+impl Backoff {
     /// The pause after this many failures. It is random: without that, all clients of a server that
     /// failed would retry at the same moment and overload it again.
     fn pause(&self, failures: u32) -> Duration {
@@ -208,15 +233,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_does_not_resolve_is_asked_for_twice() {
+    fn a_name_that_does_not_resolve_is_asked_for_twice_unless_it_did_before() {
         let backoff = Backoff {
             attempts: 5,
             pause: Duration::ZERO,
         };
-        let after = |text: &'static str| {
+        let host = HasAnswered::default();
+        let attempts = |text: &'static str| {
             let error = anyhow::anyhow!(text).context("client error (Connect)");
-            backoff.after(error.as_ref()).attempts
+            host.patience(backoff, error.as_ref()).attempts
         };
-        assert_eq!([after("dns error"), after("connection refused")], [2, 5]);
+        let both = || [attempts("dns error"), attempts("connection refused")];
+        assert_eq!(both(), [2, 5]);
+        host.clone().note(true);
+        host.note(false);
+        assert_eq!(both(), [5, 5]);
     }
 }

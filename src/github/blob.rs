@@ -105,6 +105,7 @@ impl RangeSource for Blob<'_> {
             let request = self.github.keepers.get(place.reveal());
             let (backoff, cause) = match request.header(RANGE, range).send().await {
                 Ok(answer) => {
+                    self.github.keepers_answered.note(true);
                     let status = answer.status().as_u16();
                     let refusal = format!("the server that keeps it answers {status}");
                     match status {
@@ -123,7 +124,8 @@ impl RangeSource for Blob<'_> {
                 Err(error) => {
                     // The URL is a secret.
                     let error = error.without_url();
-                    (patience.after(&error), last_cause(&error))
+                    let host = &self.github.keepers_answered;
+                    (host.patience(patience, &error), last_cause(&error))
                 }
             };
             let error = self.broken(false, cause);

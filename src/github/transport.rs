@@ -17,7 +17,7 @@ use super::route::ApiUrl;
 use crate::{
     error::{Context as _, Error, Result, Secret, Stop, anyhow, hinted, last_cause},
     parallel,
-    retry::{Backoff, Failures},
+    retry::{Backoff, Failures, HasAnswered},
     run::Repository,
 };
 
@@ -97,6 +97,8 @@ pub struct GitHub<'a> {
     client: Client,
     /// The HTTP client for storage servers: without a token, and HTTPS only if the API uses HTTPS.
     pub(super) keepers: Client,
+    api_answered: HasAnswered,
+    pub(super) keepers_answered: HasAnswered,
     stop: Stop,
     announce: Box<dyn Fn(&str) + Send + Sync + 'a>,
 }
@@ -124,6 +126,8 @@ impl<'a> GitHub<'a> {
                 .build()
                 .context("failed to prepare to ask for artifacts")?,
             settings,
+            api_answered: HasAnswered::default(),
+            keepers_answered: HasAnswered::default(),
             stop,
             announce: Box::new(announce),
         })
@@ -139,6 +143,8 @@ impl<'a> GitHub<'a> {
             settings,
             client: self.client.clone(),
             keepers: self.keepers.clone(),
+            api_answered: self.api_answered.clone(),
+            keepers_answered: self.keepers_answered.clone(),
             stop: self.stop.clone(),
             announce: Box::new(|_| {}),
         }
@@ -176,7 +182,7 @@ impl<'a> GitHub<'a> {
                 Ok(answer) if is_good(answer.status) => return Ok(answer),
                 Ok(answer) => (answer.judge(self.has_token()), answer.message()),
                 Err(error) => {
-                    backoff = backoff.after(&error);
+                    backoff = self.api_answered.patience(backoff, &error);
                     (ApiFailureKind::Unavailable, last_cause(&error))
                 }
             };
@@ -197,6 +203,7 @@ impl<'a> GitHub<'a> {
 
     async fn once(&self, route: &str) -> Result<ApiResponse, reqwest::Error> {
         let answer = self.client.get(route).send().await?;
+        self.api_answered.note(true);
         Ok(ApiResponse {
             status: answer.status().as_u16(),
             headers: answer.headers().clone(),

@@ -22,7 +22,7 @@ use crate::{
     error::{Stop, last_cause},
     location::{Key, encode_path},
     parallel,
-    retry::{Backoff, ChunkReader, Download, Failures, RangeSource},
+    retry::{Backoff, ChunkReader, Download, Failures, HasAnswered, RangeSource},
     store::{
         Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind, content_range,
     },
@@ -42,6 +42,7 @@ const BACKOFF: Backoff = Backoff {
 pub struct HttpStore {
     origin: Endpoint,
     client: Client,
+    has_answered: HasAnswered,
     stop: Stop,
 }
 
@@ -57,6 +58,7 @@ impl HttpStore {
         Ok(Self {
             origin,
             client,
+            has_answered: HasAnswered::default(),
             stop,
         })
     }
@@ -80,7 +82,9 @@ impl HttpStore {
         let mut failures = Failures::default();
         loop {
             let mut backoff = BACKOFF;
-            let (kind, cause) = match request(&self.client, &url).send().await {
+            let answer = request(&self.client, &url).send().await;
+            self.has_answered.note(answer.is_ok());
+            let (kind, cause) = match answer {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),
                 Ok(answer) => {
                     let kind = match answer.status().as_u16() {
@@ -92,7 +96,7 @@ impl HttpStore {
                     (kind, format!("the server answers {}", answer.status()))
                 }
                 Err(error) => {
-                    backoff = backoff.after(&error);
+                    backoff = self.has_answered.patience(backoff, &error);
                     (StoreFailureKind::Unavailable, last_cause(&error))
                 }
             };

@@ -4,7 +4,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, PoisonError, RwLock,
+        PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -31,7 +31,7 @@ use crate::{
     error::Stop,
     location::Bucket,
     parallel,
-    retry::is_unresolved,
+    retry::{HasAnswered, is_unresolved},
     store::{StoreError, StoreFailureKind},
 };
 
@@ -50,7 +50,7 @@ pub(super) struct Connection {
     /// Set once a read with credentials was denied and the same read without them succeeded.
     reads_unsigned: AtomicBool,
     /// Set once the server has answered.
-    has_answered: Arc<AtomicBool>,
+    has_answered: HasAnswered,
     stop: Stop,
 }
 
@@ -68,9 +68,9 @@ impl Connection {
         limits: &S3Limits,
         stop: Stop,
     ) -> Result<Self, StoreError> {
-        let has_answered = Arc::default();
+        let has_answered = HasAnswered::default();
         let patience = Patience {
-            has_answered: Arc::clone(&has_answered),
+            has_answered: has_answered.clone(),
         };
         let opening = Clients::open(bucket, access, limits, patience);
         let opened = parallel::wait(&stop, opening);
@@ -172,15 +172,14 @@ impl Connection {
         let clients = self.clients();
         let mut answer = request(client(clients.clone())).await.map_err(plain);
         // A name server that is busy answers the second time.
-        if !self.has_answered.load(Ordering::Relaxed) {
+        if !self.has_answered.get() {
             if answer.as_ref().is_err_and(|error| is_unresolved(error)) {
                 tokio::time::sleep(ONCE_MORE).await;
                 answer = request(client(clients.clone())).await.map_err(plain);
             }
             let is_answered = |error| status(error).is_some();
             let answered = answer.as_ref().map_or_else(is_answered, |_| true);
-            // Not `store(answered)`: that would undo the answer to a request in parallel.
-            self.has_answered.fetch_or(answered, Ordering::Relaxed);
+            self.has_answered.note(answered);
         }
         let others = match &answer {
             // A 400 without a body does not say what is wrong: the response to a HEAD has none, and

@@ -2,13 +2,7 @@
 //! the request, and recognizes the throttling that the SDK does not: a 429 status and the
 //! `Retry-After` header.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use aws_config::retry::ErrorKind;
 use aws_sdk_s3::{
@@ -22,7 +16,7 @@ use itertools::Itertools as _;
 
 use crate::{
     error::last_cause,
-    retry::is_unresolved,
+    retry::{HasAnswered, is_unresolved},
     store::{StoreError, StoreFailureKind},
 };
 
@@ -164,7 +158,7 @@ fn one_line(text: &str) -> String {
 #[derive(Clone, Debug)]
 pub(super) struct Patience {
     /// Whether the server has answered before.
-    pub has_answered: Arc<AtomicBool>,
+    pub has_answered: HasAnswered,
 }
 
 impl ClassifyRetry for Patience {
@@ -172,7 +166,7 @@ impl ClassifyRetry for Patience {
         let Some(response) = context.response() else {
             let failed = context.output_or_error().and_then(Result::err);
             let unanswered = failed.and_then(|error| error.as_connector_error());
-            let is_new = !self.has_answered.load(Ordering::Relaxed);
+            let is_new = !self.has_answered.get();
             return if is_new && unanswered.is_some_and(|error| is_unresolved(error)) {
                 RetryAction::RetryForbidden
             } else {
