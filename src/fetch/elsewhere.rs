@@ -45,11 +45,12 @@ impl ArchiveSource for Searched {
 impl FetchRequest<'_> {
     /// The run in the bucket that has its outputs, and the other places that were looked into, if
     /// none of them has any. Asks other buckets than the expected one only if neither the user nor
-    /// the environment says which one it is.
+    /// the environment says which one it is. If it `is_again`, what was told is not told again.
     pub(super) fn locate(
         &self,
         reference: &RunReference,
         run: Run,
+        is_again: bool,
         world: &World,
     ) -> Result<(Run, Option<Searched>)> {
         let others = self.context.other_places(reference, &run);
@@ -75,7 +76,7 @@ impl FetchRequest<'_> {
                 }
             }
         }
-        if !unread.is_empty() {
+        if !unread.is_empty() && !is_again {
             let buckets = unread.join(", ");
             let text = format!(
                 "run {} may be in buckets that cannot be read: {buckets}",

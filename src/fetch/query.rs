@@ -24,7 +24,7 @@ use crate::{
     location::Key,
     run::{Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunReference},
     store::{
-        Depth, Store,
+        Depth, Store, StoreError, StoreFailureKind,
         local::LocalStore,
         s3::{Access, S3Store},
     },
@@ -109,13 +109,13 @@ impl<'a> FetchRequest<'a> {
         let (candidates, what) = self.candidates(world)?;
         let are_several = candidates.len() > 1;
         for mut candidate in candidates {
-            let (run, mut sources) = self.open(&mut candidate, world)?;
+            let (run, mut sources, is_found) = self.open(&mut candidate, world)?;
             // `Exit::No` means that this run lacks what is wanted, so the next candidate may have
             // it. Any other error, such as a failed connection, ends the search.
             match self.attempt(&candidate, &mut sources, choose) {
                 Err(error) if Exit::of(&error) == Exit::No => {
                     passed.push(candidate.passed(&error));
-                    newest = newest.or(Some((run, candidate, sources, error)));
+                    newest = newest.or(Some((run, candidate, (sources, is_found), error)));
                 }
                 chosen => {
                     announce(&passed, world);
@@ -129,14 +129,21 @@ impl<'a> FetchRequest<'a> {
                 }
             }
         }
-        let (run, mut candidate, mut sources, error) = newest.context("no run may be meant")?;
+        let (mut run, mut candidate, (mut sources, mut is_found), error) =
+            newest.context("no run may be meant")?;
         if are_several && self.wait.is_none() {
             return Err(none_of(self.search.as_ref(), &passed, &what, &candidate));
         } else if are_several {
             announce(&passed, world);
         }
-        let attempt = |candidate: &Candidate| self.attempt(candidate, &mut sources, choose);
-        let (source, choice) = self.wait_for(&run, &mut candidate, error, world, attempt)?;
+        let waited = run.clone();
+        let attempt = |candidate: &Candidate| {
+            if !is_found {
+                is_found = self.find_again(&mut run, candidate, &mut sources, world)?;
+            }
+            self.attempt(candidate, &mut sources, choose)
+        };
+        let (source, choice) = self.wait_for(&waited, &mut candidate, error, world, attempt)?;
         Ok(ChosenRun {
             run,
             candidate,
@@ -178,20 +185,56 @@ impl<'a> FetchRequest<'a> {
         })
     }
 
-    /// The run of a candidate with its place, and the sources of its artifacts.
-    fn open(&self, candidate: &mut Candidate, world: &'a World) -> Result<(Run, Sources<'a>)> {
+    /// The run of a candidate with its place, the sources of its artifacts, and whether its place is
+    /// known. It is not if none of the buckets that it may use has anything of it, or if they were not
+    /// searched.
+    fn open(
+        &self,
+        candidate: &mut Candidate,
+        world: &'a World,
+    ) -> Result<(Run, Sources<'a>, bool)> {
         let run = self.resolve(candidate, world)?;
         // No bucket is asked about a run that is not taken anyway.
-        let (run, searched) = match self.filter.check(candidate.told.as_ref()) {
-            Ok(()) => self.locate(&candidate.run, run, world)?,
-            Err(_) => (run, None),
+        let is_taken = self.filter.check(candidate.told.as_ref()).is_ok();
+        let (run, searched) = if is_taken {
+            self.locate(&candidate.run, run, false, world)?
+        } else {
+            (run, None)
         };
+        let is_found = is_taken && searched.is_none();
         let mut sources = self.sources(&run, world)?;
         if let Some(searched) = searched {
             // After the expected bucket.
             sources.insert(1, Box::new(searched));
         }
-        Ok((run, sources))
+        Ok((run, sources, is_found))
+    }
+
+    /// Searches the buckets again for a run whose place was not known, and takes the one that has it
+    /// by now. Returns whether one has. While the run is waited for, a bucket that does not answer
+    /// is asked again at the next turn.
+    fn find_again(
+        &self,
+        run: &mut Run,
+        candidate: &Candidate,
+        sources: &mut Sources<'a>,
+        world: &'a World,
+    ) -> Result<bool> {
+        if self.filter.check(candidate.told.as_ref()).is_err() {
+            return Ok(false);
+        }
+        let located = match self.locate(&candidate.run, run.clone(), true, world) {
+            Err(error) if is_unavailable(&error) => return Ok(false),
+            located => located?,
+        };
+        let (there, None) = located else {
+            return Ok(false);
+        };
+        if there.bucket != run.bucket {
+            *sources = self.sources(&there, world)?;
+            *run = there;
+        }
+        Ok(true)
     }
 
     /// The run with the bucket and the prefix of its outputs. Asks GitHub about it if its place
@@ -411,6 +454,11 @@ impl<'a> FetchRequest<'a> {
         let lies_bare = !store.list(None, Depth::Children)?.is_empty();
         Ok((!lies_bare).then(|| ways[0].parse()).transpose()?)
     }
+}
+
+fn is_unavailable(error: &Error) -> bool {
+    let kind = error.downcast_ref().map(StoreError::kind);
+    kind == Some(StoreFailureKind::Unavailable)
 }
 
 /// The pause before the next poll: short if the user waits a short time. A long wait is polled

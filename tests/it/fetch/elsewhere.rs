@@ -1,6 +1,6 @@
 //! `fetch` of a run of an unknown release type, from a server with the buckets of several.
 
-use std::process::Command;
+use std::{process::Command, thread, time::Duration};
 
 use fs_err as fs;
 use serde_json::{Value, json};
@@ -67,8 +67,15 @@ impl Desk {
                 "AWS_ENDPOINT_URL",
                 format!("http://127.0.0.1:{}", self.server.port),
             )
-            .args(["fetch", "--run-id", "8", "--platform", "linux"])
+            .args(["fetch", "--platform", "linux"])
             .args(["--dry-run", "--format", "json", "--source", "bucket"])
+            .args(
+                match arguments.contains("--run-id") {
+                    true => "",
+                    false => "--run-id 8",
+                }
+                .split_whitespace(),
+            )
             .args(arguments.split_whitespace())
             .output()
             .unwrap();
@@ -150,4 +157,25 @@ fn a_run_in_several_buckets_or_in_none_is_not_guessed() {
 
     hint: say which one is meant: `--release-type dev` or `--bucket therock-artifacts`
     ");
+}
+
+#[test]
+fn a_run_that_is_waited_for_is_found_in_whichever_bucket_it_comes_to() {
+    let desk = Desk::new(&BUCKETS[..6], "ROCm/TheRock");
+    let running = run(9, "2026-01-02T00:00:00Z", "in_progress", None);
+    desk.github
+        .on("/repos/ROCm/TheRock/actions/runs/9", Reply::json(&running));
+    let (code, answer, said) = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(1500));
+            desk.fill("therock-nightly-artifacts", "9-linux");
+        });
+        desk.fetch("--run-id 9 --wait 60s")
+    });
+    assert_eq!(
+        (code, &answer["from"]),
+        (0, &json!("s3://therock-nightly-artifacts/9-linux")),
+        "{said}"
+    );
+    assert!(said.contains("Waiting for at most"), "{said}");
 }
