@@ -1,6 +1,7 @@
 //! Parallel work on threads that end before the call returns, and that stop when a [`Stop`] is set.
 //! Results come in the order of the items.
 
+mod ahead;
 mod parts;
 
 use std::{
@@ -18,7 +19,10 @@ use std::{
 
 use tokio::runtime::{Builder, Runtime};
 
-pub use self::parts::{Divide, in_parts};
+pub use self::{
+    ahead::ahead,
+    parts::{Divide, in_parts},
+};
 use crate::error::{Error, Exit, Interrupted, No, Result, Stop, anyhow, hinted, hints, one_line};
 
 /// Each thread takes about this many portions of the items, so that the threads finish at about the

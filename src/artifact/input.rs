@@ -132,7 +132,7 @@ fn file_names(directory: &Path) -> io::Result<Vec<String>> {
 
 /// Unpacks one archive and shows the progress.
 pub fn unpack_one(
-    archive: impl std::io::Read,
+    archive: impl std::io::Read + Send,
     name: &ArchiveName,
     destination: &Path,
     world: &World,

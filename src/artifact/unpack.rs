@@ -2,6 +2,8 @@
 //! nothing is written outside of the directory. The directory gets its final name only when it is
 //! complete.
 
+mod system;
+
 use std::{
     collections::HashMap,
     error::Error as StdError,
@@ -12,6 +14,7 @@ use std::{
 use fs_err::OpenOptions;
 use unicode_normalization::UnicodeNormalization as _;
 
+use self::system::{mode_of, set_mode, symlink};
 use crate::{
     archive::{Decompressor, TarEntry, TarKind, TarReader},
     artifact::{
@@ -20,6 +23,7 @@ use crate::{
     },
     atomic::StagedDir,
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
+    parallel::ahead,
     relpath::RelPath,
 };
 
@@ -88,7 +92,7 @@ impl Staged {
 /// The archive is read to its end, even if the tar ends earlier. `progress` is called with the
 /// number of bytes of the tar after each read.
 pub fn stage(
-    archive: impl Read,
+    archive: impl Read + Send,
     name: &ArchiveName,
     destination: &Path,
     limits: &UnpackLimits,
@@ -104,29 +108,23 @@ pub fn stage(
                 .hint("remove it, or unpack to another directory");
         }
         let staging = StagedDir::beside(&target)?;
-        let tar = UnpackReader {
-            source: Decompressor::new(name.format, archive)?,
-            stop,
-            progress,
-        };
-        let mut tar = TarReader::new(tar, limits.bytes);
-        let mut unpacking = Unpacking {
-            root: staging.path(),
-            limits,
-            manifest: None,
-            seen: HashMap::new(),
-            folded: HashMap::new(),
-            paths: 0,
-            links: Vec::new(),
-            done: Unpacked::default(),
-        };
-        while let Some(entry) = tar.next_entry()? {
-            unpacking.take(entry, &mut tar)?;
-        }
-        unpacking.finish(stop)?;
+        let mut decompressor = Decompressor::new(name.format, archive)?;
+        let mut unpacking = Unpacking::new(staging.path(), limits)?;
+        ahead(&mut decompressor, |source| {
+            let tar = UnpackReader {
+                source,
+                stop,
+                progress,
+            };
+            let mut tar = TarReader::new(tar, limits.bytes);
+            while let Some(entry) = tar.next_entry()? {
+                unpacking.take(entry, &mut tar)?;
+            }
+            unpacking.finish(stop)
+        })?;
         let unpacked = Unpacked {
             directory: target,
-            has_checksum: tar.source.source.has_checksum(),
+            has_checksum: decompressor.has_checksum(),
             ..unpacking.done
         };
         Ok(Staged { staging, unpacked })
@@ -172,6 +170,9 @@ impl<R: Read> Read for UnpackReader<'_, R> {
 /// An artifact that is being unpacked.
 struct Unpacking<'a> {
     root: &'a Path,
+    /// The bits that a new file may have: the umask, or the rights that a directory hands down,
+    /// remove the others.
+    mask: u32,
     limits: &'a UnpackLimits,
     /// Members that come before the manifest are checked when it is read.
     manifest: Option<ArtifactManifest>,
@@ -188,7 +189,22 @@ struct Unpacking<'a> {
     done: Unpacked,
 }
 
-impl Unpacking<'_> {
+impl<'a> Unpacking<'a> {
+    /// `root` was just created, with all rights.
+    fn new(root: &'a Path, limits: &'a UnpackLimits) -> Result<Self> {
+        Ok(Self {
+            root,
+            mask: mode_of(root)?,
+            limits,
+            manifest: None,
+            seen: HashMap::new(),
+            folded: HashMap::new(),
+            paths: 0,
+            links: Vec::new(),
+            done: Unpacked::default(),
+        })
+    }
+
     fn take(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
         let TarEntry { path, kind } = entry;
         if path.as_str() == ArtifactManifest::FILE_NAME {
@@ -203,7 +219,7 @@ impl Unpacking<'_> {
                 self.done.files += 1;
                 self.done.bytes += len;
                 let mode = if executable { 0o755 } else { 0o644 };
-                write_file(&self.at(&path), mode, content)
+                self.write_file(&path, mode, content)
                     .with_context(|| format!("failed to unpack `{path}`"))
             }
             TarKind::Symlink(text) => self.take_symlink(path, text),
@@ -241,7 +257,26 @@ impl Unpacking<'_> {
         }
         self.manifest = Some(manifest);
         self.note(path, Node::File)?;
-        write_file(&self.at(path), 0o644, &mut text.as_slice())
+        self.write_file(path, 0o644, &mut text.as_slice())
+    }
+
+    /// Writes a new file. Fails if the path exists, even as a symlink.
+    fn write_file(&self, path: &RelPath, mode: u32, content: &mut impl Read) -> Result<()> {
+        let at = self.at(path);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        {
+            use fs_err::os::unix::fs::OpenOptionsExt as _;
+            options.mode(mode);
+        }
+        let mut file = BufWriter::with_capacity(STEP, options.open(&at)?);
+        io::copy(content, &mut file)?;
+        file.flush()?;
+        if mode & self.mask == mode {
+            return Ok(());
+        }
+        set_mode(&at, mode)
     }
 
     /// Checks the path of a member: it must be new and inside a base directory, and the names in it
@@ -368,46 +403,6 @@ impl Unpacking<'_> {
     fn at(&self, path: &RelPath) -> PathBuf {
         self.root.join(path.as_str())
     }
-}
-
-/// Writes a new file. Fails if the path exists, even as a symlink.
-fn write_file(at: &Path, mode: u32, content: &mut impl Read) -> Result<()> {
-    let file = OpenOptions::new().write(true).create_new(true).open(at)?;
-    let mut file = BufWriter::with_capacity(STEP, file);
-    io::copy(content, &mut file)?;
-    file.flush()?;
-    set_mode(at, mode)
-}
-
-/// Sets the exact mode; without this, the umask would remove bits.
-#[cfg(unix)]
-fn set_mode(at: &Path, mode: u32) -> Result<()> {
-    use std::{fs::Permissions, os::unix::fs::PermissionsExt as _};
-    Ok(fs_err::set_permissions(at, Permissions::from_mode(mode))?)
-}
-
-#[cfg(not(unix))]
-fn set_mode(_: &Path, _: u32) -> Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn symlink(at: &Path, text: &str, _: &ResolvedLink) -> Result<()> {
-    fs_err::os::unix::fs::symlink(text, at)?;
-    Ok(())
-}
-
-/// Windows has separate symlinks for files and directories, and only some users may create them.
-#[cfg(windows)]
-fn symlink(at: &Path, text: &str, end: &ResolvedLink) -> Result<()> {
-    use fs_err::os::windows::fs::{symlink_dir, symlink_file};
-    let text = text.replace('/', "\\");
-    let made = if *end == ResolvedLink::Directory {
-        symlink_dir(text, at)
-    } else {
-        symlink_file(text, at)
-    };
-    made.hint("turn on the developer mode of Windows, or unpack on Linux")
 }
 
 /// Whether a path is in a base directory of the manifest, or is a directory above one.

@@ -19,6 +19,7 @@ use crate::{
     atomic::AtomicFile,
     digest::{Checking, Hasher, Sha256},
     error::{Context as _, Hint as _, Result, Stop, anyhow, ensure},
+    parallel::ahead,
 };
 
 const BUFFER: usize = 1 << 20;
@@ -43,7 +44,8 @@ enum ReceivedPart {
 /// It fails if the download is shorter or longer than [`Parcel::size`].
 struct ParcelStream<'a> {
     source: Box<dyn Read + Send + 'a>,
-    hasher: Hasher,
+    /// Only if the source states a SHA-256.
+    hasher: Option<Hasher>,
     checking: Option<Checking>,
     /// Bytes read so far.
     at: u64,
@@ -91,7 +93,7 @@ impl Ground<'_> {
     fn receive(&self, source: &dyn ArchiveSource, parcel: &Parcel) -> Result<Received> {
         let mut stream = ParcelStream {
             source: source.open(parcel)?,
-            hasher: Hasher::default(),
+            hasher: (!parcel.sha256.is_empty()).then(Hasher::default),
             checking: parcel.checksum.map(Checking::new),
             at: 0,
             size: parcel.size,
@@ -100,7 +102,7 @@ impl Ground<'_> {
         let mut parts = Vec::new();
         for member in &parcel.members {
             let part = match &member.span {
-                None => self.take(member, &mut stream)?,
+                None => ahead(&mut stream, |content| self.take(member, content))?,
                 Some(span) => self.unzip(member, span, &mut stream)?,
             };
             parts.push((member, part));
@@ -139,7 +141,11 @@ impl Ground<'_> {
     }
 
     /// Writes an archive, or what is in it, under a temporary name.
-    fn take(&self, archive: &ArtifactArchive, content: &mut impl Read) -> Result<ReceivedPart> {
+    fn take(
+        &self,
+        archive: &ArtifactArchive,
+        content: &mut (impl Read + Send + ?Sized),
+    ) -> Result<ReceivedPart> {
         if self.kept != OutputForm::Packed {
             let limits = UnpackLimits::default();
             let (name, directory) = (&archive.name, self.directory);
@@ -169,7 +175,7 @@ impl Ground<'_> {
         io::copy(&mut stream.by_ref().take(gap), &mut io::sink())?;
         ZipSpan::skip_header(stream)?;
         let mut packed = stream.by_ref().take(span.packed);
-        let content: Box<dyn Read + '_> = if span.deflated {
+        let content: Box<dyn Read + Send + '_> = if span.deflated {
             Box::new(DeflateDecoder::new(&mut packed))
         } else {
             Box::new(&mut packed)
@@ -188,12 +194,13 @@ impl Ground<'_> {
 }
 
 impl ParcelStream<'_> {
-    fn verify(self, parcel: &Parcel) -> Result<Sha256> {
-        let (sha256, _) = self.hasher.finish();
-        let other = parcel.sha256.iter().find(|it| **it != sha256);
+    /// The SHA-256, if the source states one.
+    fn verify(self, parcel: &Parcel) -> Result<Option<Sha256>> {
+        let sha256 = self.hasher.map(|it| it.finish().0);
+        let other = parcel.sha256.iter().find(|it| Some(**it) != sha256);
         let fits = self.checking.is_none_or(Checking::fits);
-        let how = match (other, fits) {
-            (Some(expected), _) => format!("sha256 {sha256}, expected {expected}"),
+        let how = match (sha256.zip(other), fits) {
+            (Some((sha256, expected)), _) => format!("sha256 {sha256}, expected {expected}"),
             (None, false) => "the store has another checksum".to_owned(),
             (None, true) => return Ok(sha256),
         };
@@ -210,7 +217,9 @@ impl Read for ParcelStream<'_> {
         }
         let count = self.source.read(buffer)?;
         let bytes = buffer.get(..count).unwrap_or_default();
-        self.hasher.write_all(bytes)?;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.write_all(bytes)?;
+        }
         if let Some(checking) = &mut self.checking {
             checking.update(bytes);
         }

@@ -2,24 +2,26 @@
 //! which parcels to download, and which artifacts are on disk already. `carry_out` downloads all due
 //! parcels, several at once.
 
+mod shown;
+
 use std::{
     collections::BTreeSet,
-    fmt,
+    num::{NonZeroU16, NonZeroUsize},
     path::Path,
     time::{Duration, Instant},
 };
 
 use itertools::Itertools as _;
-use serde::{Serialize, Serializer};
-use serde_json::json;
+use serde::Serialize;
+use tokio::sync::Semaphore;
 
 use super::{
     download::{Ground, Received, receive},
     found::{FoundRun, RunContents},
-    output::{FetchState, Fetched, OutputDir, OutputForm},
+    output::{FetchState, Fetched, OutputDir, OutputForm, Records},
     query::{ChosenRun, FetchRequest},
     select::{ArchiveSelection, Completeness, select, subset},
-    source::{ArchiveSource, ArtifactArchive, Inventory, Parcel, parcels},
+    source::{ArchiveSource, ArtifactArchive, Inventory, LARGE, Parcel, parcels},
 };
 use crate::{
     artifact::ArtifactName,
@@ -48,6 +50,11 @@ enum FetchReason {
     Same,
 }
 
+/// How many times [`FetchRequest::downloads`] archives below [`LARGE`] are downloaded in parallel.
+/// Each is mostly waited for: a request takes a round trip, and the bytes come with its answer.
+const SMALL_FOR_ONE: NonZeroU16 = NonZeroU16::new(2).unwrap();
+/// How many archives are asked for their digests at once. An answer is a few bytes.
+const QUESTIONS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 /// What a run is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Aim {
@@ -87,7 +94,7 @@ impl<'a> FetchRequest<'a> {
     ) -> Result<FetchJob<'a>> {
         let (found, source, selection) = self.found(Aim::Fetch, world)?;
         let run = found.run().clone();
-        let parcels = parcels(&*source, selection.archives, self.downloads, &world.stop)?;
+        let parcels = parcels(&*source, selection.archives, QUESTIONS, &world.stop)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
         let lock = (!is_dry_run).then(|| Lock::take(to, LockPurpose::Fetch));
@@ -265,17 +272,30 @@ impl FetchJob<'_> {
         let start = Instant::now();
         let (console, bytes) = (&world.console, self.size());
         let (mut failures, mut unverified) = (Vec::new(), BTreeSet::new());
-        {
+        let mut records = Records::new(state);
+        let jobs = self.request.downloads.saturating_mul(SMALL_FOR_ONE.into());
+        let places = Semaphore::new(jobs.get().min(Semaphore::MAX_PERMITS));
+        let fetched = {
             let progress = console.progress("Fetching", &self.source, Some(bytes));
             let work = |parcel: &&Parcel| {
+                let is_small = parcel.size < LARGE;
+                let taken = places.acquire_many(if is_small {
+                    1
+                } else {
+                    SMALL_FOR_ONE.get().into()
+                });
+                let _taken = parallel::wait(&world.stop, taken)?;
                 let start = Instant::now();
-                let part = console.progress_of_part("Fetching", &parcel.id, parcel.size);
+                let part = (!is_small)
+                    .then(|| console.progress_of_part("Fetching", &parcel.id, parcel.size));
                 let ground = Ground {
                     directory: &self.output.work,
                     kept: self.output.form,
                     stop: &world.stop,
                     progress: &|bytes| {
-                        part.inc(bytes);
+                        if let Some(part) = &part {
+                            part.inc(bytes);
+                        }
                         progress.inc(bytes);
                     },
                 };
@@ -287,7 +307,7 @@ impl FetchJob<'_> {
                 let recorded = received.and_then(|received| {
                     let extents = received.artifacts.iter().filter_map(|(_, it)| it.extent);
                     let files: usize = extents.map(|extent| extent.files).sum();
-                    state.record(received.artifacts)?;
+                    records.add(received.artifacts)?;
                     unverified.extend(received.unverified);
                     Ok(many(files, "file"))
                 });
@@ -300,8 +320,11 @@ impl FetchJob<'_> {
                     Err(error) => failures.push(error),
                 }
             };
-            parallel::try_each(due, self.request.downloads, &world.stop, work, done)?;
-        }
+            parallel::try_each(due, jobs, &world.stop, work, done)
+        };
+        // After an interruption too: what is whole is kept.
+        let recorded = records.write();
+        fetched.and(recorded)?;
         if !unverified.is_empty() {
             let count = many(unverified.len(), "archive");
             let names = few(unverified.iter().map(|name| format!("`{name}`")));
@@ -386,82 +409,18 @@ impl FetchReason {
     }
 }
 
-/// Whether a fetched artifact has the bytes of `parcel`: by size and SHA-256. If the source states
+/// Whether a fetched artifact has the bytes of `parcel`: by size and SHA-256. If one of the two has
 /// no SHA-256, the artifact must come from the same place, with the same `ETag`.
 fn is_same(parcel: &Parcel, from: &str, entry: Option<&Fetched>) -> bool {
     entry.is_some_and(|entry| {
-        let told = !parcel.sha256.is_empty();
-        let same = parcel.sha256.iter().all(|sha256| entry.sha256 == *sha256);
-        let unchanged = entry.from == from && entry.etag == parcel.etag;
-        entry.size == parcel.size && same && (told || unchanged)
-    })
-}
-
-impl fmt::Display for FetchJob<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (why, parcel) in &self.steps {
-            let verb = match why {
-                FetchReason::New => "fetch",
-                FetchReason::Changed => "renew",
-                FetchReason::Same => "keep",
-            };
-            for archive in &parcel.members {
-                let sized = size(archive.size).to_string();
-                writeln!(f, "{verb:5} {sized:>11} {}", archive.name)?;
+        let same = match entry.sha256 {
+            Some(sha256) if !parcel.sha256.is_empty() => {
+                parcel.sha256.iter().all(|it| *it == sha256)
             }
-        }
-        let (due, size) = (self.due().len(), size(self.size()));
-        let count = many(due, "archive");
-        if let Some(line) = self.found.line() {
-            writeln!(f, "{line}")?;
-        }
-        write!(
-            f,
-            "{count} of {size} from {} to {}",
-            self.from,
-            self.output.root.display()
-        )?;
-        match self.steps.len() - due {
-            0 => Ok(()),
-            kept => write!(f, "; {kept} there already"),
-        }
-    }
-}
-
-impl Serialize for FetchJob<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = |parcel: &Parcel, why: FetchReason, archive: &ArtifactArchive| {
-            let artifact = &archive.name.artifact;
-            let is_alone = parcel.members.len() == 1;
-            json!({
-                "name": archive.name.to_string(),
-                "artifact": artifact.name,
-                "component": artifact.component.as_str(),
-                "scope": artifact.scope.as_str(),
-                "path": match self.output.form {
-                    OutputForm::Merged => ".".to_owned(),
-                    kept => kept.name(archive),
-                },
-                "size": archive.size,
-                "sha256": parcel.sha256.first().filter(|_| is_alone),
-                "state": why,
-            })
+            _ => entry.from == from && entry.etag == parcel.etag,
         };
-        let rows = self.steps.iter().flat_map(|(why, parcel)| {
-            let members = parcel.members.iter();
-            members.map(move |archive| row(parcel, *why, archive))
-        });
-        let plan = json!({
-            "schema": "rocwheel-fetch-v1",
-            "run": self.found,
-            "from": self.from,
-            "to": self.output.root.display().to_string(),
-            "kept": self.output.form,
-            "size": self.size(),
-            "archives": rows.collect::<Vec<_>>(),
-        });
-        plan.serialize(serializer)
-    }
+        entry.size == parcel.size && same
+    })
 }
 
 /// `in 2.0 s, 5.00 MiB/s`; only the time if there is nothing to measure.

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use fs_err as fs;
@@ -151,7 +152,9 @@ pub(super) struct Fetched {
     pub from: String,
     /// Size of the archive, or of the zip file that contained it.
     pub size: u64,
-    pub sha256: Sha256,
+    /// Only if its source stated one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Sha256>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
     /// What it is on disk. `None` once its files are part of a merged tree.
@@ -243,6 +246,43 @@ impl FetchState {
             file.replace(&path)
         };
         write().context("failed to record what was fetched")
+    }
+}
+
+/// Recording takes at most about this part of the time: a record waits for the disk.
+const RECORDING: u32 = 10;
+
+/// Records several artifacts at once, because each record waits until all bytes before it are on the
+/// disk. A fetch that is killed repeats what it had not recorded.
+pub(super) struct Records<'a> {
+    state: &'a mut FetchState,
+    waiting: Vec<(String, Fetched)>,
+    /// When to write the next record.
+    due: Instant,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(state: &'a mut FetchState) -> Self {
+        Self {
+            state,
+            waiting: Vec::new(),
+            due: Instant::now(),
+        }
+    }
+
+    pub(super) fn add(&mut self, fetched: Vec<(String, Fetched)>) -> Result<()> {
+        self.waiting.extend(fetched);
+        if Instant::now() < self.due {
+            return Ok(());
+        }
+        self.write()
+    }
+
+    pub(super) fn write(&mut self) -> Result<()> {
+        let start = Instant::now();
+        self.state.record(std::mem::take(&mut self.waiting))?;
+        self.due = Instant::now() + start.elapsed().saturating_mul(RECORDING);
+        Ok(())
     }
 }
 

@@ -27,7 +27,7 @@ const SIDECAR: &str = ".sha256sum";
 const MOST_OF_A_SIDECAR: u64 = 4096;
 
 /// Archives of at least this size may be downloaded in several ranges at once.
-const LARGE: u64 = 16 << 20;
+pub(super) const LARGE: u64 = 16 << 20;
 
 /// An archive of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]

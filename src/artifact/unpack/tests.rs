@@ -1,6 +1,9 @@
 //! Archives that are unpacked whole, and attacks that leave nothing.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use tempfile::TempDir;
 
@@ -342,8 +345,7 @@ fn a_user_who_stops_finds_nothing_half_done() {
     let seen = Cell::new(0);
     let progress = |bytes| {
         seen.set(seen.get() + bytes);
-        stop.flag()
-            .store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.flag().store(true, Relaxed);
     };
     let limits = UnpackLimits::default();
     let result = stage(
@@ -361,17 +363,17 @@ fn a_user_who_stops_finds_nothing_half_done() {
 
 #[test]
 fn progress_counts_the_tar_and_the_archive_is_read_to_its_end() {
-    struct Counted<'a>(&'a [u8], &'a Cell<usize>);
+    struct Counted<'a>(&'a [u8], &'a AtomicUsize);
     impl Read for Counted<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             let read = self.0.read(buf)?;
-            self.1.set(self.1.get() + read);
+            self.1.fetch_add(read, Relaxed);
             Ok(read)
         }
     }
     let tar = archive().file("b/x", &[1; 10_000]).end();
     let archive = zst(&tar);
-    let (stop, seen, read) = (Stop::default(), Cell::new(0), Cell::new(0));
+    let (stop, seen, read) = (Stop::default(), Cell::new(0), AtomicUsize::new(0));
     let destination = TempDir::new().unwrap();
     stage(
         Counted(&archive, &read),
@@ -383,7 +385,7 @@ fn progress_counts_the_tar_and_the_archive_is_read_to_its_end() {
     )
     .unwrap();
     assert_eq!(seen.get(), tar.len() as u64);
-    assert_eq!(read.get(), archive.len());
+    assert_eq!(read.load(Relaxed), archive.len());
 }
 
 #[test]

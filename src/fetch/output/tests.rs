@@ -11,7 +11,7 @@ fn fetched(from: &str) -> Fetched {
     Fetched {
         from: from.to_owned(),
         size: 3,
-        sha256: Sha256::of(b"abc"),
+        sha256: Some(Sha256::of(b"abc")),
         etag: Some("\"1\"".to_owned()),
         extent: Some(PathExtent::default()),
     }

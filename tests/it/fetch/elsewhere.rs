@@ -70,9 +70,10 @@ impl Desk {
             .args(["fetch", "--platform", "linux"])
             .args(["--dry-run", "--format", "json", "--source", "bucket"])
             .args(
-                match arguments.contains("--run-id") {
-                    true => "",
-                    false => "--run-id 8",
+                if arguments.contains("--run-id") {
+                    ""
+                } else {
+                    "--run-id 8"
                 }
                 .split_whitespace(),
             )
