@@ -139,8 +139,8 @@ fn two_builds_never_share_a_directory() {
     let left: Vec<_> = fs_err::read_dir(&out).unwrap().collect();
     assert_eq!(
         left.len(),
-        3,
-        "the packages, what they are, and what is remembered: {left:?}"
+        4,
+        "the packages, what they are, what is remembered, and the facts: {left:?}"
     );
 }
 

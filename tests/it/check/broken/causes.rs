@@ -49,7 +49,7 @@ fn nothing_follows_from_damaged_development_files() {
     })), @"
     exit 1
     rocm_sdk_devel.whl
-      error   RW102 damaged-member: `rocm_sdk_devel/_devel.tar`: corrupt deflate stream
+      error   RW102 damaged-member: `rocm_sdk_devel/_devel.tar`: it has 99827 bytes, and 99840 in the directory of the archive
     ");
 }
 
