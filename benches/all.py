@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Every figure of docs/performance.md: measures rocwheel beside other programs, and draws what came of it.
+"""Every figure of docs/performance.md: measures rocwheel beside other programs, and draws the results.
 
     python3 benches/all.py prepare WORK        # tools of PyPI, real libraries of Debian 12, builds in release mode
     python3 benches/all.py run WORK [NAME…]    # measures, and writes benches/results.json
     python3 benches/all.py draw                # tables and pictures, from benches/results.json
 
-A full run takes about half an hour on two cores, needs 30 GB at WORK, and should be all that runs. Of
-each bench the ways take turns. `--quick` runs everything with small inputs, to see that it works.
+A full run takes about half an hour on two cores and needs 30 GB at WORK; run nothing else meanwhile. The
+ways of a bench take turns. `--quick` runs everything with small inputs, to see that it works.
 
 Needs Linux, Python 3.10 with venv, curl, unzip, zstd and, for `prepare`, the package lists of apt. If
 there is a `WORK/artifacts` already, `prepare` leaves it alone.

@@ -1,4 +1,4 @@
-"""Packages straight from archives: the ways that do not only run `build`, each a process of its own.
+"""Packages straight from archives: the ways that are more than one `build`, each a process of its own.
 
     python3 benches/archives.py twice PLACE OUT BUILD…        # BUILD is a `rocwheel build` of the directories
     python3 benches/archives.py arriving PLACE OUT BUILD…     # BUILD is one of PLACE/arrived
@@ -7,7 +7,8 @@
 `twice` is the least that reading each archive twice would take, once for the headers and once for the
 contents: all are decompressed to nothing, and once more while the directories are built. For `arriving`
 the archives arrive one after the other at 50 MB/s, and are unpacked meanwhile; then comes the build. For
-`ahead` what is there is built ahead in the meantime, and reused at the end. The archives are in PLACE/archives.
+`ahead`, the artifacts that have arrived are built in the meantime, and reused at the end. The archives are in
+PLACE/archives.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def arriving(place: Path, out: Path, build: list) -> None:
 def ahead(place: Path, out: Path, build: list) -> None:
     scratch = out.with_name("ahead")
     shutil.rmtree(scratch, ignore_errors=True)
-    # It fails until there is something of both packages, which is no harm.
+    # It fails until artifacts of both packages have arrived. The last build does not depend on it.
     early = [str(scratch) if part == str(out) else part for part in build]
     early += ["--only", "core,libraries", "--reuse", str(scratch), "--clean"]
     running: list[Future] = []

@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     let directory = directory
         .into_iter()
         .find(|path| path.is_dir())
-        .context("say which directory of wheels, such as `build` makes")?;
+        .context("pass a directory of wheels, such as `dist` of `rocwheel build`")?;
     let mut wheels = Vec::new();
     for entry in fs_err::read_dir(directory)? {
         let path = entry?.path();

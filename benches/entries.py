@@ -18,7 +18,7 @@ import wheels
 from measure import Row, Way, alternate
 
 HERE = Path(__file__).resolve().parent
-# The files of the benches are few, so that libraries miss others.
+# The artifacts have only some libraries of ROCm, so `check` reports that others are missing.
 FINDINGS = "RW303,RW401,RW405,RW601"
 
 
@@ -165,7 +165,7 @@ def check(work: Work) -> list[Row]:
     work.warm(made)
     wheels_of = ["sh", "-c", f"for it in {made}/dist/*.whl; do {{}} \"$it\" >/dev/null || exit; done"]
     each = lambda command: [part.replace("{}", command) for part in wheels_of]
-    # 1 if something is found, which is not what is measured.
+    # It exits with 1 if there are findings, which do not matter here.
     own = [work.rocwheel, "-q", "check", made]
     return alternate([
         Way("`rocwheel check --from-bytes`", [*own, "--from-bytes"], "own", statuses=(0, 1)),

@@ -24,7 +24,7 @@ fn main() -> io::Result<()> {
     let directory = directory
         .into_iter()
         .find(|path| path.is_dir())
-        .expect("say which directory of wheels, such as `small_wheels.py` makes");
+        .expect("pass a directory of wheels, such as `small_wheels` of benches/inputs.py makes");
     let began = Instant::now();
     let entries = fs::read_dir(&directory)?.map(|entry| Ok(entry?.path()));
     let mut wheels = entries.collect::<io::Result<Vec<PathBuf>>>()?;

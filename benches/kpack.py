@@ -174,7 +174,7 @@ def seconds(rocwheel: str, place: pathlib.Path) -> tuple[float, float]:
 
 
 def memory(rocwheel: str, place: pathlib.Path) -> float:
-    """MiB at most; what `wait4` says counts this process in, which the other one begins as."""
+    """The peak in MiB, from /proc. `wait4` would also count this process, of which the child begins as a copy."""
     most = 0
     with split(rocwheel, place) as child:
         status = pathlib.Path(f"/proc/{child.pid}/status")

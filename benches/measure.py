@@ -22,7 +22,7 @@ class Way:
 
     name: str
     command: list
-    # "own", "peer", or "limit": what nobody can be faster than, because it does only a part.
+    # "own", "peer", or "limit": no program can be faster, because it does only a part of the work.
     role: str = "peer"
     out: Path | None = None  # Deleted before each round; what it has then is measured.
     before: Callable[[], object] | None = None

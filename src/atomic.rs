@@ -89,7 +89,8 @@ pub fn link(file: &Path, target: &Path) -> io::Result<()> {
     if let Err(failed) = linked.persist(target) {
         return Err(rename_failed(&failed.error, target));
     }
-    // Renaming a file to another name of the same file does nothing, and says that all is well.
+    // Renaming a file to another name of the same file does nothing and reports success, so the
+    // temporary name may still exist.
     let _ = fs::remove_file(temporary);
     Ok(())
 }

@@ -170,8 +170,8 @@ impl<R: Read> Read for UnpackReader<'_, R> {
 /// An artifact that is being unpacked.
 struct Unpacking<'a> {
     root: &'a Path,
-    /// The bits that a new file may have: the umask, or the rights that a directory hands down,
-    /// remove the others.
+    /// The bits that a new file may have: the umask, or the default ACL of the directory, removes
+    /// the others.
     mask: u32,
     limits: &'a UnpackLimits,
     /// Members that come before the manifest are checked when it is read.

@@ -114,8 +114,8 @@ pub enum MemberKind {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ContentFacts {
     pub len: u64,
-    /// `None` for a file of the development files of a set that was just built: no rule asks for it,
-    /// and the build did not hash it alone.
+    /// `None` for a file of the development files of a set that was just built: no rule needs it,
+    /// and the build hashed only the archive that contains it.
     pub sha256: Option<Sha256>,
     /// The bytes, if rules need them.
     pub kept: Option<Vec<u8>>,

@@ -64,8 +64,8 @@ impl StoredFacts {
         }
     }
 
-    /// Reads what [`StoredFacts::to_bytes`] wrote. Without facts if it was another program, or if a
-    /// single byte is not as it was written.
+    /// Reads what [`StoredFacts::to_bytes`] wrote. Returns no facts if another program wrote them,
+    /// or if a single byte has changed.
     pub fn parse(bytes: &[u8], program: Sha256) -> Self {
         let mut this = Self::new(program);
         this.wheels = this.read(bytes).unwrap_or_default();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever writes the file can write its checksum, too.
+        /// A program that writes the file can write its checksum, too.
         #[test]
         fn any_facts_with_a_checksum_are_read_or_refused(
             changes in proptest::collection::vec((57_usize..400, any::<u8>()), 1..20)

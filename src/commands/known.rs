@@ -36,7 +36,7 @@ fn find(place: &Path) -> Option<KnownWheels> {
 }
 
 /// The facts that an earlier build left in a directory. None if they cannot be read: the packages
-/// always can.
+/// can be read instead.
 fn read(directory: &Path, program: Sha256) -> StoredFacts {
     let read = || -> Result<Vec<u8>> {
         let (file, mut bytes) = (fs::File::open(directory.join(FACTS_FILE))?, Vec::new());
@@ -72,7 +72,7 @@ pub(super) fn learn(
         let why = one_line(error);
         world
             .console
-            .warn(format!("`check` has to read the packages: {why}"));
+            .warn(format!("the next check has to read the packages: {why}"));
     }
     Ok(learned.ok())
 }

@@ -45,7 +45,8 @@ impl ArchiveSource for Searched {
 impl FetchRequest<'_> {
     /// The run in the bucket that has its outputs, and the other places that were looked into, if
     /// none of them has any. Asks other buckets than the expected one only if neither the user nor
-    /// the environment says which one it is. If it `is_again`, what was told is not told again.
+    /// the environment says which one it is. With `is_again`, does not repeat the note about
+    /// buckets that cannot be read.
     pub(super) fn locate(
         &self,
         reference: &RunReference,

@@ -51,10 +51,12 @@ enum FetchReason {
 }
 
 /// How many times [`FetchRequest::downloads`] archives below [`LARGE`] are downloaded in parallel.
-/// Each is mostly waited for: a request takes a round trip, and the bytes come with its answer.
+/// A small download mostly waits for the answer to its request, and all bytes come with that
+/// answer.
 const SMALL_FOR_ONE: NonZeroU16 = NonZeroU16::new(2).unwrap();
-/// How many archives are asked for their digests at once. An answer is a few bytes.
+/// For how many archives the digests are requested at once. An answer has a few bytes.
 const QUESTIONS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+
 /// What a run is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Aim {
@@ -322,7 +324,7 @@ impl FetchJob<'_> {
             };
             parallel::try_each(due, jobs, &world.stop, work, done)
         };
-        // After an interruption too: what is whole is kept.
+        // After an interruption too, so that the next fetch keeps the complete artifacts.
         let recorded = records.write();
         fetched.and(recorded)?;
         if !unverified.is_empty() {

@@ -249,7 +249,8 @@ impl FetchState {
     }
 }
 
-/// Recording takes at most about this part of the time: a record waits for the disk.
+/// After a record, the next one waits this many times as long as the record took. So recording
+/// takes about a tenth of the time, although each record waits for the disk.
 const RECORDING: u32 = 10;
 
 /// Records several artifacts at once, because each record waits until all bytes before it are on the

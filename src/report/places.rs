@@ -118,7 +118,7 @@ impl WrittenSet {
         let root = run.python(group).directory();
         let urls: Urls = access.url(&root).parse()?;
         let urls = urls.in_layout(layout);
-        // In a flat set the first one has all the others below it.
+        // In a flat set the first path is the set itself, with all the others below it.
         let paths = [
             layout.files(),
             "simple/",

@@ -290,7 +290,8 @@ impl<'a> Before<'a> {
             if self.has_file_of(item, &item.path) {
                 return Ok(Some(ExistingObject::same(item)));
             }
-            // To replace a file by a link costs nothing, and then the bytes are stored once.
+            // Replacing a file by a link costs less than comparing their bytes, and then the bytes
+            // are stored once.
             if overwrite && self.links {
                 return Ok(Some(ExistingObject {
                     twin: None,

@@ -135,7 +135,7 @@ impl KnownFacts {
     }
 }
 
-/// The facts of packages in a directory that `build` made there and nobody changed since.
+/// The facts of packages in a directory that `build` made there and that have not changed since.
 fn made_by_build(root: &Path) -> HashMap<String, MadeFacts> {
     let mut made = HashMap::new();
     for layout in [Layout::Dist, Layout::Flat] {

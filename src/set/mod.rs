@@ -1,8 +1,9 @@
 //! A package set at a place: in a directory, in a bucket or on a web server.
 //!
-//! `set_json` says what a set is; `pages` and `install` render its index; `place` opens
-//! a place, `files`, `known` and `read` read its packages, `local` those of a directory, `links` and `promised` its pages; `items` decides
-//! what happens to each object and `write` writes them, for `indexing` and `upload`.
+//! `set_json` says what a set is; `pages` and `install` render its index; `place` opens a place,
+//! `files`, `known` and `read` read its packages, `local` those of a directory, `links` and
+//! `promised` its pages; `items` decides what happens to each object and `write` writes them, for
+//! `indexing` and `upload`.
 
 mod files;
 mod indexing;

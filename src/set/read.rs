@@ -57,8 +57,8 @@ impl<R: Read> Read for Watched<'_, R> {
     }
 }
 
-/// A reader that notes whether an error came from its source. A reader of a format reports that one
-/// like damage in the file.
+/// A reader that notes whether its source failed. A parser that reads through it reports such a
+/// failure like damage in the file.
 struct FailureNote<R> {
     source: R,
     has_failed: bool,

@@ -59,8 +59,9 @@ pub fn publish(
     let files = local.root.join(local.document.layout().files());
     for _ in 0..ATTEMPTS {
         let plan = PlannedUpload::plan(local, identity.clone(), destination, options, world)?;
-        // What a build knows of its packages is true of the linked ones, and only their `ctime` says
-        // otherwise. So look right before.
+        // A hard link changes the `ctime` of a package, and then the memory of the build is not
+        // used any more. So compare the packages with it right before they are linked, and renew it
+        // afterwards.
         let known = plan.links.then(|| UnchangedPackages::read(&files));
         if let Some(published) = plan.carry_out(world)? {
             let linked = published.linked_files.iter();

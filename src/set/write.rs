@@ -163,7 +163,8 @@ impl Writer<'_> {
                 {
                     return Ok(WriteOutcome::Unchanged);
                 }
-                // A package with other bytes stays an error of an upload, however often it is tried.
+                // An upload is tried again for `set.json`, but not for a package: one with other
+                // bytes is an error each time.
                 let is_page = self.guard == Guard::Pages || item.phase == Phase::Whole;
                 self.overtaken.fetch_or(is_page, Ordering::Relaxed);
                 let others = "another writer came first, with other bytes";

@@ -82,9 +82,9 @@ impl WheelCompression {
     }
 }
 
-/// The level for text. libdeflate compresses a tar of headers 3 % worse than zlib at the same level
-/// does, and two levels higher 1 % better. From level 10 on it takes several times as long, so only
-/// who asks for that gets it.
+/// The level for text. A tar of headers is 3 % larger at level 5 of libdeflate than at level 6 of
+/// zlib, and 1 % smaller at level 7. From level 10 on libdeflate takes several times as long, so
+/// only a user who asks for such a level gets it.
 fn text_level(level: i32) -> i32 {
     level.max((level + 2).min(9))
 }
@@ -141,8 +141,8 @@ impl Deflater {
         let before = samples(bytes).len() * SAMPLE;
         let (enough, mut after) = (before - before / 32, before);
         for sample in samples(bytes) {
-            // What is not compressed yet counts as if it did not shrink. Of most blocks one sample
-            // says enough, whatever the others are.
+            // Samples that are not compressed yet count as if they did not shrink. For most blocks
+            // the first sample decides.
             if after < enough {
                 return true;
             }
@@ -159,8 +159,9 @@ fn samples(bytes: &[u8]) -> impl ExactSizeIterator<Item = &[u8]> {
     strides.map(|stride| &stride[(STRIDE - SAMPLE) / 2..][..SAMPLE])
 }
 
-/// Whether almost all bytes of the samples are ASCII text. A short text is not worth the question:
-/// all levels make the same of it. Zeros are neither: a tar of texts has some, and so has a binary.
+/// Whether almost all bytes of the samples are ASCII text. A text that is shorter than a sample
+/// counts as binary, because all levels compress it about equally. Zeros count as neither: a tar of
+/// texts has some, and so has a binary.
 fn is_text(bytes: &[u8]) -> bool {
     let short = bytes.get(..SAMPLE).filter(|_| bytes.len() < STRIDE);
     let (mut text, mut binary) = (0, 0);

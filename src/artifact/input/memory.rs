@@ -72,13 +72,15 @@ impl UnpackMemory {
     }
 
     /// Remembers artifacts that were just unpacked, each with the identity that its archive had
-    /// when this began, and writes the file. Leaves out what the next change would not be seen in.
+    /// when this began, and writes the file. Leaves out artifacts with a file that changed so
+    /// recently that another change might not be seen.
     pub(super) fn remember(
         mut self,
         unpacked: &[(&ArtifactName, Option<FileIdentity>)],
         directory: &Path,
     ) -> Result<()> {
-        // Most of the last files settle meanwhile.
+        // The files that were written last settle in this time, so that most artifacts are
+        // remembered.
         std::thread::sleep(FileIdentity::TICK);
         let now = SystemTime::now();
         for (artifact, archive) in unpacked {
@@ -192,7 +194,7 @@ mod tests {
         let copy = place.path().join("copy");
         fs_err::create_dir(&copy).unwrap();
         fs_err::rename(artifacts.join("x_lib_generic"), copy.join("x_lib_generic")).unwrap();
-        // To rename it changes nothing in it, and the file is beside both.
+        // Renaming it changes nothing in it, and the memory is beside both directories.
         assert!(UnpackMemory::read(&copy).has(&name(), &archive, &copy));
         let file = copy.join("x_lib_generic/stage/lib/libx.so.1");
         fs_err::copy(&file, file.with_extension("new")).unwrap();

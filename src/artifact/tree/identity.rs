@@ -87,7 +87,8 @@ impl FileIdentity {
         None
     }
 
-    /// Whether at most the time of the last change of the inode differs, as after another link.
+    /// Whether at most the time of the last change of the inode differs, as after the file got
+    /// another hard link.
     pub fn is_but_for_ctime(self, other: Self) -> bool {
         let changed = other.changed;
         Self { changed, ..self } == other

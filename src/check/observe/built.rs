@@ -33,7 +33,7 @@ enum WheelPart<'a> {
     Entry(&'a TarEntry, Option<&'a SourceBytes>),
 }
 
-/// The facts of one.
+/// The facts of a [`WheelPart`].
 enum ExaminedPart {
     Member(MemberFacts),
     Entry(DevelEntry),
@@ -66,7 +66,7 @@ pub fn facts_of_built(
             known.named(checked)
         } else {
             let wheel = observe(&package.members, jobs, stop)
-                .with_context(|| format!("failed to examine what `{}` has", package.path))?
+                .with_context(|| format!("failed to examine the members of `{}`", package.path))?
                 .named(checked);
             stored.add(package.sha256, &wheel)?;
             wheel
@@ -105,7 +105,7 @@ fn observe(members: &[BuiltMember], jobs: NonZeroUsize, stop: &Stop) -> Result<S
             }
             ExaminedPart::Entry(entry) => {
                 let tree = wheel.devel.as_mut();
-                tree.context("entries of no archive")?.entries.push(entry);
+                tree.context("an entry has no archive")?.entries.push(entry);
             }
         }
     }

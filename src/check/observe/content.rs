@@ -113,7 +113,7 @@ pub(super) fn examine(
 enum Form {
     Elf,
     Windows,
-    /// Whose bytes are kept as they are.
+    /// A file whose bytes are kept for the rules.
     Text,
     Other,
 }

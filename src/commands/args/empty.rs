@@ -5,8 +5,8 @@ use std::{ffi::OsString, iter::Peekable};
 
 use clap::{Arg, Command};
 
-/// The flags of `upload` that say where it writes. Empty, they are an error: without them it would
-/// write to the bucket of the run.
+/// The flags of `upload` that say where it writes. An empty value is an error, because without the
+/// flag `upload` would write to the bucket of the run.
 const DESTINATIONS: [&str; 2] = ["to", "output-dir"];
 
 /// The command line without empty arguments, and without flags whose only value is empty, except

@@ -27,8 +27,8 @@ pub struct MadePackage {
     pub path: String,
     pub size: u64,
     pub sha256: Sha256,
-    /// All members in their order: those of a wheel with `.dist-info` and RECORD, or the files of a
-    /// sdist, by their path below its top directory.
+    /// All members in their order: those of a wheel with `.dist-info` and RECORD, or the files of
+    /// an sdist, by their path below its top directory.
     #[serde(skip)]
     pub members: Vec<BuiltMember>,
 }
@@ -44,7 +44,7 @@ pub struct BuiltMember {
 }
 
 impl MadePackage {
-    /// The METADATA of a wheel, or the PKG-INFO of a sdist.
+    /// The METADATA of a wheel, or the PKG-INFO of an sdist.
     pub fn metadata(&self) -> Option<&[u8]> {
         let is_metadata = |path: &str| match path.split_once('/') {
             Some((top, name)) => top.ends_with(".dist-info") && name == "METADATA",

@@ -1,5 +1,5 @@
 //! The content of one member: its length, which is known before it is read, a reader of its bytes
-//! for the one who packs it, and random access to them for the one who examines what was packed.
+//! for packing, and random access to them for `check`.
 
 use std::{
     io::{self, BufReader, Cursor, Read, Write},
@@ -132,7 +132,7 @@ impl MemberContent {
         })
     }
 
-    /// What stays known of it once it is packed.
+    /// What is still known of it after packing.
     pub(super) fn built(&self) -> BuiltContent {
         match &self.source {
             ContentSource::Plain(bytes) => BuiltContent::Plain(bytes.clone()),

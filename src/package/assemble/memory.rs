@@ -92,7 +92,7 @@ pub(super) struct BuildMemory {
     /// Digest and length of a member, by the digest of its key.
     contents: BTreeMap<Sha256, (Sha256, u64)>,
     packages: Vec<RememberedPackage>,
-    /// Of this document without it.
+    /// The digest of this document without this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digest: Option<Sha256>,
 }
@@ -103,9 +103,10 @@ pub struct RememberedPackage {
     /// Its path below `dist`.
     pub path: String,
     pub sha256: Sha256,
-    /// The METADATA of a wheel, or the PKG-INFO of a sdist.
+    /// The METADATA of a wheel, or the PKG-INFO of an sdist.
     pub metadata: String,
-    /// Of a wheel. `None` if another program wrote it, whose wheels may look otherwise.
+    /// Only of a wheel. `None` if another program wrote it, because its wheels may differ from
+    /// ours.
     pub(super) recipe: Option<WheelRecipe>,
     identity: Option<FileIdentity>,
 }

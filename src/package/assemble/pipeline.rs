@@ -260,7 +260,8 @@ impl<'a> Crew<'a> {
         let mut out = self.spare.take();
         let packed = deflater.and_then(|it| it.block(bytes, block.place, &mut out));
         let piece = PackedPiece::new(bytes, sha256, packed, 0);
-        // Bytes that do not shrink are written as they were read, and are not copied for it.
+        // Bytes that do not shrink are written from the buffer that they were read into, without a
+        // copy.
         if packed.is_none() {
             mem::swap(&mut room, &mut out);
         }

@@ -1,4 +1,4 @@
-//! Sets of very many files: ten times as many take about ten times as long, whatever they are.
+//! Sets of very many files: ten times as many take about ten times as long, for files of any kind.
 
 use std::{
     os::unix::fs::symlink,

@@ -53,7 +53,7 @@ fn repeated() -> Vec<u8> {
     [noise, half].concat()
 }
 
-/// Writes the wheel in a process of its own, whose memory nobody else uses.
+/// Writes the wheel in a process of its own, so that only this memory is measured.
 #[test]
 fn a_large_file_takes_five_blocks_for_each_thread() {
     const CHILD: &str = "ROCWHEEL_TEST_PACKED_FILE";
