@@ -51,12 +51,10 @@ enum FetchReason {
 }
 
 /// How many times [`FetchRequest::downloads`] archives below [`LARGE`] are downloaded in parallel.
-/// A small download mostly waits for the answer to its request, and all bytes come with that
-/// answer.
-const SMALL_FOR_ONE: NonZeroU16 = NonZeroU16::new(2).unwrap();
-/// For how many archives the digests are requested at once. An answer has a few bytes.
-const QUESTIONS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
-
+/// Each is mostly waited for: a request takes a round trip, and the bytes come with its answer.
+const SMALL_FOR_ONE: NonZeroU16 = NonZeroU16::new(4).unwrap();
+/// How many archives are asked for their digests at once. An answer is a few bytes.
+const QUESTIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// What a run is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Aim {
