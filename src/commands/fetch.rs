@@ -168,7 +168,7 @@ pub struct ChoiceArgs {
     /// Fetch even if artifacts that the packages need are missing
     #[arg(long)]
     allow_incomplete: bool,
-    /// Number of parallel downloads; four times as many of archives below 16 MiB
+    /// Number of parallel downloads; four times as many for archives below 16 MiB
     #[arg(
         long,
         alias = "download-concurrency",
