@@ -183,7 +183,7 @@ def fetch(work: Work) -> list[Row]:
     rows = []
     for shape, rounds in (("large", 1), ("small", 2)):
         said = work.scratch / "fetch.json"
-        sizes = ["--gigabytes", work.size("2", "0.05"), "--small", work.size("300", "10")]
+        sizes = ["--gigabytes", work.size("6", "0.05"), "--small", work.size("300", "10")]
         subprocess.run([work.python, HERE / "fetch.py", "--rocwheel", work.rocwheel, "--place", work.scratch / "fetch",
                         "--shapes", shape, *sizes, "--rounds", str(work.rounds(rounds)), "--json", said], check=True)
         what = {"large": f"one artifact of {sizes[1]} GB", "small": f"{sizes[3]} small artifacts"}
@@ -275,6 +275,33 @@ def split(work: Work) -> list[Row]:
     return [Row(**row) for row in json.loads(said.read_text())]
 
 
+def framework(work: Work) -> list[Row]:
+    place, rocm, out = work.path / "frameworks", work.scratch / "rocm", work.scratch / "out"
+    wheels.frameworks(place)
+    inputs.stubs(rocm)
+    work.warm(place)
+    files = sorted(place.glob("*.whl"))
+    jax = next(it for it in files if it.name.startswith("jax_rocm7_pjrt"))
+    # They were built before gfx1251 had a name.
+    many = [it for it in files if not it.name.startswith("jax_rocm10")]
+    verb = lambda name, *options: [work.rocwheel, "-q", "framework", name, "--output-dir", out, *options]
+    split = verb("split", "--min-saving", "0")
+    each = " && ".join(f"{' '.join(map(str, split))} {it} {chosen(it)}" for it in many)
+    by_hand = "wheel unpack -d $0 $1 && cd $0/* && find . -name '*.so' -exec patchelf --force-rpath --set-rpath $2 {} + && wheel pack -d $0 ."
+    return alternate([
+        Way("`rocwheel framework tie` of jax-rocm7-pjrt", verb("tie", jax, "--set", rocm), "own", out),
+        Way("`wheel unpack`, patchelf, `wheel pack`", ["sh", "-c", by_hand, out, jax, "$ORIGIN/../../_rocm_sdk_core/lib"],
+            "peer", out, rounds=1),
+        Way("`rocwheel framework split` of jax-rocm7-pjrt", [*split, jax], "own", out),
+        Way(f"`rocwheel framework split` of {len(many)} wheels, one by one", ["sh", "-c", each], "own", out),
+    ], work.rounds(3))
+
+
+def chosen(wheel: Path) -> str:
+    """Some wheels have code for targets that no release of ROCm has."""
+    return "--targets gfx942,gfx1100" if wheel.name.startswith(("torch_s",)) else ""
+
+
 def run_paths(work: Work) -> list[Row]:
     files = [path for path in work.artifacts.rglob("*.so*") if path.stat().st_size > 50e6]
     said = subprocess.run([limit("elf"), "--json", *files], check=True, stdout=subprocess.PIPE).stdout
@@ -330,8 +357,30 @@ def members(work: Work) -> list[Row]:
     return alternate(ways, work.rounds(3))
 
 
+def promote(work: Work) -> list[Row]:
+    """A candidate becomes a release, against copying it, and against building it again."""
+    made, out, again = (work.scratch / name for name in ("candidate", "released", "again"))
+    subprocess.run(work.build(made, "--version", "7.14.0rc1"), check=True)
+    # A set as another machine finds it: nothing is known of its packages but what they say.
+    for memory in made.glob(".rocwheel-*"):
+        memory.unlink()
+    one = work.scratch / "one"
+    one.mkdir()
+    wheel = min(made.glob("dist/*.whl"), key=lambda it: abs(it.stat().st_size - 133_000_000))
+    os.link(wheel, one / wheel.name)
+    to = ["--to", "release", "--into", out, "--no-check", "--no-summary"]
+    copied = ["cp", "-r", "--reflink=never"]
+    return alternate([
+        Way("`cp` of the set", [*copied, made / "dist", out], "limit", out),
+        Way("`rocwheel promote` of the set", [work.rocwheel, "-q", "promote", made, *to], "own", out),
+        Way("`rocwheel build` under the other version", work.build(again, "--version", "7.14.0"), "own", again),
+        Way("`cp` of one wheel", [*copied, one, out], "limit", out),
+        Way("`rocwheel promote` of one wheel", [work.rocwheel, "-q", "promote", one, *to], "own", out),
+    ], work.rounds(3))
+
+
 BENCHES: dict[str, Callable[[Work], list[Row]]] = {
     it.__name__.replace("_", "-"): it
-    for it in (build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, run_paths,
-               members, large)
+    for it in (build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, framework, run_paths,
+               members, large, promote)
 }

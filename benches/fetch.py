@@ -34,8 +34,11 @@ import subprocess
 import sys
 import tarfile
 import time
+import urllib.parse
 
-ID, SECRET, BUCKET = "bench", "not-much-of-a-secret", "artifacts"
+from measure import KEYS, seaweedfs
+
+BUCKET = "artifacts"
 RUNS = {"large": "1", "small": "2"}
 # Unpacked, the large artifact has about this many bytes for each of its archive.
 RATIO = 2.6
@@ -110,40 +113,6 @@ def fill(endpoint: str, place: pathlib.Path, args: argparse.Namespace) -> None:
             pack(made, archive, size)
             s3.upload_file(str(archive), BUCKET, f"{RUNS[shape]}-linux/{archive.name}")
             archive.unlink()
-
-
-def free_ports(*names: str) -> dict:
-    with contextlib.ExitStack() as stack:
-        sockets = {name: stack.enter_context(socket.socket()) for name in names}
-        for it in sockets.values():
-            it.bind(("127.0.0.1", 0))
-        return {name: it.getsockname()[1] for name, it in sockets.items()}
-
-
-@contextlib.contextmanager
-def server(place: pathlib.Path):
-    """SeaweedFS. Everyone may read, as from the buckets of ROCm."""
-    key = {"accessKey": ID, "secretKey": SECRET}
-    config = {"identities": [{"name": "bench", "actions": ["Admin", "Read", "Write", "List"], "credentials": [key]},
-                             {"name": "anonymous", "actions": ["Read", "List"]}]}
-    ports = free_ports("s3.port", "s3.port.grpc", "master.port", "master.port.grpc", "volume.port",
-                       "volume.port.grpc", "filer.port", "filer.port.grpc")
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    (place / "s3.json").write_text(json.dumps(config))
-    with open(place / "weed.log", "w") as log:
-        process = subprocess.Popen(
-            ["weed", "server", f"-dir={place.resolve()}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3",
-             "-s3.port.iceberg=0", "-s3.port.lance=0", *(f"-{name}={port}" for name, port in ports.items()),
-             "-s3.iam=false", f"-s3.config={place}/s3.json", "-master.telemetry=false",
-             "-master.volumeSizeLimitMB=1024", "-volume.max=40"],
-            stdout=log, stderr=log)
-    try:
-        yield ports["s3.port"]
-    finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(place)
 
 
 # How much of one direction of a connection may be under way: the window of its receiver.
@@ -235,8 +204,9 @@ def client(endpoint: str):
     import botocore.config
 
     config = botocore.config.Config(max_pool_connections=40)
-    return boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", config=config,
-                        aws_access_key_id=ID, aws_secret_access_key=SECRET)
+    return boto3.client("s3", endpoint_url=endpoint, region_name=KEYS["AWS_REGION"], config=config,
+                        aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+                        aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"])
 
 
 def with_boto3(endpoint: str, run: str, out: pathlib.Path) -> None:
@@ -290,9 +260,7 @@ curl -sSf "$S3_ENDPOINT_URL/$BUCKET?list-type=2&prefix=$RUN-linux/" | grep -o "<
 
 
 def ways(args: argparse.Namespace, endpoint: str, run: str) -> dict:
-    environment = {**os.environ, "AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET,
-                   "AWS_REGION": "us-east-1", "S3_ENDPOINT_URL": endpoint, "BUCKET": BUCKET, "RUN": run,
-                   "AWS_EC2_METADATA_DISABLED": "true"}
+    environment = {**os.environ, **KEYS, "S3_ENDPOINT_URL": endpoint, "BUCKET": BUCKET, "RUN": run}
     fetch = [args.rocwheel, "fetch", "--run-id", run, "--platform", "linux", "--bucket", BUCKET, "--source", "bucket",
              "--endpoint-url", endpoint, "--allow-incomplete", "-q", "--no-progress", "--output-dir"]
     own = [sys.executable, __file__, "--boto3", endpoint, run]
@@ -371,10 +339,11 @@ def main() -> None:
     args.rocwheel = str(pathlib.Path(args.rocwheel).resolve())
     args.place.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(args.place / "out", ignore_errors=True)
-    with server(args.place / "server") as port:
+    with seaweedfs(args.place / "server") as endpoint:
+        port = urllib.parse.urlsplit(endpoint).port
         # In a process of its own: what it takes would count as taken by every process that is measured.
         filling = multiprocessing.get_context("fork").Process(
-            target=fill, args=(f"http://127.0.0.1:{port}", args.place, args))
+            target=fill, args=(endpoint, args.place, args))
         filling.start()
         filling.join()
         assert filling.exitcode == 0

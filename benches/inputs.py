@@ -8,10 +8,13 @@ import os
 import random
 import shutil
 import struct
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def apart(work):
@@ -132,13 +135,29 @@ def random_wheels(directory: Path, large: int, small: int) -> None:
         wheel(directory, f"pkg-{number}", "1.0", os.urandom(size))
 
 
-def wheel(directory: Path, project: str, version: str, body: bytes) -> None:
+def stubs(directory: Path) -> None:
+    """ROCm packages with empty libraries, as far as frameworks see them."""
+    directory.mkdir(parents=True)
+    packages: dict[str, dict] = {}
+    for line in (ROOT / "tests/framework/rocm-7.14.txt").read_text("utf-8").splitlines()[1:]:
+        package, place, *names = line.split()
+        for name in names:
+            library = directory / name
+            subprocess.run(["cc", "-shared", "-nostdlib", f"-Wl,-soname,{name}", "-o", library, "-xc", "/dev/null"],
+                           check=True)
+            packages.setdefault(package, {})[f"{place}/{name}"] = library.read_bytes()
+            library.unlink()
+    for package, members in packages.items():
+        wheel(directory, package, "7.14.0", b"", members)
+
+
+def wheel(directory: Path, project: str, version: str, body: bytes, more: dict | None = None) -> None:
     stem = project.replace("-", "_")
     info = f"{stem}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n" \
                "Requires-Python: >=3.8\nRequires-Dist: pkg-0\n"
     tags = "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    members = {f"{stem}/data.bin": body, f"{info}/METADATA": metadata, f"{info}/WHEEL": tags}
+    members = {f"{stem}/data.bin": body, f"{info}/METADATA": metadata, f"{info}/WHEEL": tags, **(more or {})}
     record = "".join(f"{name},,\n" for name in members)
     members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n"
     with zipfile.ZipFile(directory / f"{stem}-{version}-py3-none-any.whl", "w") as archive:

@@ -54,6 +54,19 @@ def fetch(work: Path) -> None:
     arrange(found, work / "artifacts")
 
 
+def frameworks(place: Path) -> None:
+    """The wheels that the tests look at."""
+    place.mkdir(parents=True, exist_ok=True)
+    for line in (ROOT / "tests/wheels.sha256").read_text("utf-8").splitlines():
+        file = line.split()[1]
+        name, version, python, _, platform = file.removesuffix(".whl").split("-")
+        if (place / file).exists():
+            continue
+        wanted = ["--only-binary=:all:", *(f"--platform={it}" for it in platform.split("."))]
+        wanted += [f"--python-version=3.{python[3:]}"] if python.startswith("cp3") else []
+        run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", place, *wanted, f"{name}=={version}"])
+
+
 def arrange(found: Path, artifacts: Path) -> None:
     """Makes artifacts of files that lie about."""
     shutil.rmtree(artifacts, ignore_errors=True)

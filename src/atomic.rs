@@ -17,6 +17,8 @@ use std::{
 use fs_err::{self as fs, File, OpenOptions};
 use tempfile::{NamedTempFile, TempDir};
 
+use crate::digest::Sha256;
+
 /// Prefix of the names of unfinished files and directories.
 pub const PREFIX: &str = ".rocwheel-";
 const SUFFIX: &str = ".part";
@@ -82,17 +84,38 @@ impl AtomicFile {
     }
 }
 
-/// Gives a file another name (a hard link), replacing an existing file of that name.
-pub fn link(file: &Path, target: &Path) -> io::Result<()> {
-    let linked = named().make_in(directory_of(target), |path| fs::hard_link(file, path))?;
-    let temporary = linked.path().to_owned();
-    if let Err(failed) = linked.persist(target) {
-        return Err(rename_failed(&failed.error, target));
+/// A second name of a file (a hard link). It is removed on drop unless it was renamed to its target.
+#[derive(Debug)]
+pub struct AtomicLink(NamedTempFile<()>);
+
+impl AtomicLink {
+    /// Gives `file` a temporary name in the directory of `target`.
+    pub fn beside(file: &Path, target: &Path) -> io::Result<Self> {
+        let link = |path: &Path| fs::hard_link(file, path);
+        named().make_in(directory_of(target), link).map(Self)
     }
-    // Renaming a file to another name of the same file does nothing and reports success, so the
-    // temporary name may still exist.
-    let _ = fs::remove_file(temporary);
-    Ok(())
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Renames the link to `target`, replacing an existing file.
+    pub fn replace(self, target: &Path) -> io::Result<()> {
+        let temporary = self.path().to_owned();
+        if let Err(failed) = self.0.persist(target) {
+            return Err(rename_failed(&failed.error, target));
+        }
+        // Renaming a file to another name of the same file does nothing and reports success, so the
+        // temporary name may still exist.
+        let _ = fs::remove_file(temporary);
+        Ok(())
+    }
+
+    /// Renames the link to `target`, or fails with `AlreadyExists`.
+    pub fn claim(self, target: &Path) -> io::Result<()> {
+        let claimed = self.0.persist_noclobber(target);
+        claimed.map_err(|failed| rename_failed(&failed.error, target))
+    }
 }
 
 /// Makes an empty file share the blocks of another one (a reflink), on file systems that can.
@@ -261,11 +284,21 @@ fn try_lock(file: &File) -> io::Result<()> {
     Ok(file.try_lock()?)
 }
 
+/// The boot id, which only Linux has.
+static BOOT: LazyLock<Option<String>> =
+    LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
+
+/// Stands for the time since this machine was started. What is written without a sync is the same
+/// for all programs until the power fails; then a file may have its length and its times, and zeros.
+pub fn boot() -> Option<Sha256> {
+    BOOT.as_deref().map(|boot| Sha256::of(boot.as_bytes()))
+}
+
 /// The prefix of names that writers under this kernel use, so that `sweep` knows whose locks it can
-/// see. It contains the boot id, which only Linux has.
+/// see.
 static OF_THIS_KERNEL: LazyLock<Option<String>> = LazyLock::new(|| {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(format!("{PREFIX}{}-", boot.get(..8)?))
+    let boot = BOOT.as_deref()?.get(..8)?;
+    Some(format!("{PREFIX}{boot}-"))
 });
 
 fn named() -> tempfile::Builder<'static, 'static> {
@@ -339,146 +372,4 @@ fn is_unknown(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(target: &Path, text: &str) -> AtomicFile {
-        let mut file = AtomicFile::beside(target).unwrap();
-        file.file().write_all(text.as_bytes()).unwrap();
-        file
-    }
-
-    fn names(directory: &Path) -> Vec<String> {
-        let entries = fs::read_dir(directory).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        names
-    }
-
-    fn age(path: &Path, by: Duration) {
-        let file = File::open(path).unwrap();
-        file.set_modified(SystemTime::now() - by).unwrap();
-    }
-
-    #[test]
-    fn a_name_is_claimed_once_and_replaced_at_will() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.txt");
-        file(&path, "first").claim(&path).unwrap();
-        let refused = file(&path, "second").claim(&path).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
-        file(&path, "third").replace(&path).unwrap();
-        drop(file(&path, "fourth"));
-        assert_eq!(fs::read_to_string(&path).unwrap(), "third");
-        assert_eq!(names(directory.path()), ["a.txt"]);
-    }
-
-    #[test]
-    fn a_directory_replaces_another_whole_and_goes_if_it_is_not_finished() {
-        let directory = tempfile::tempdir().unwrap();
-        let target = directory.path().join("a/dist");
-        let in_two = |staged: StagedDir| swap(staged.staging, &staged.target);
-        for number in 0..4 {
-            let staged = StagedDir::beside(&target).unwrap();
-            fs::write(staged.path().join(number.to_string()), "").unwrap();
-            if number % 2 == 0 {
-                staged.replace().unwrap();
-            } else {
-                in_two(staged).unwrap();
-            }
-            drop(StagedDir::beside(&target).unwrap());
-            assert_eq!(names(&target), [number.to_string()]);
-            assert_eq!(names(target.parent().unwrap()), ["dist"]);
-        }
-    }
-
-    #[test]
-    fn a_directory_that_was_taken_out_of_its_place_is_put_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let target = directory.path().join("dist");
-        fs::create_dir_all(old_name(&target).join("old")).unwrap();
-        drop(StagedDir::beside(&target).unwrap());
-        assert_eq!(names(&target), ["old"]);
-        assert_eq!(names(directory.path()), ["dist"]);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn others_may_read_what_was_written() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let directory = tempfile::tempdir().unwrap();
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let (plain, ours) = (
-            directory.path().join("plain"),
-            directory.path().join("ours"),
-        );
-        fs::write(&plain, "").unwrap();
-        write(&ours, "").unwrap();
-        assert_eq!(mode(&ours), mode(&plain));
-        let (plain, ours) = (directory.path().join("d"), directory.path().join("e"));
-        fs::create_dir(&plain).unwrap();
-        StagedDir::beside(&ours).unwrap().replace().unwrap();
-        assert_eq!(mode(&ours), mode(&plain));
-    }
-
-    #[test]
-    fn what_has_no_writer_is_swept_and_of_other_machines_only_once_it_is_old() {
-        const HOUR: Duration = Duration::from_hours(1);
-        let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name);
-        for name in [
-            ".rocwheel-young.part",
-            ".rocwheel-old.part",
-            ".rocwheel-fetch.lock",
-        ] {
-            fs::write(at(name), "").unwrap();
-        }
-        fs::create_dir_all(at(".rocwheel-tree.part/a")).unwrap();
-        if let Some(ours) = OF_THIS_KERNEL.as_deref() {
-            fs::write(at(&format!("{ours}killed.part")), "").unwrap();
-            fs::create_dir(at(&format!("{ours}tree.part"))).unwrap();
-        }
-        let (written, made) = (
-            file(&at("target"), "slow"),
-            StagedDir::beside(&at("slow")).unwrap(),
-        );
-        for name in [
-            ".rocwheel-old.part",
-            ".rocwheel-fetch.lock",
-            ".rocwheel-tree.part",
-        ] {
-            age(&at(name), HOUR);
-        }
-        age(written.0.path(), HOUR);
-        age(made.path(), HOUR);
-        sweep(directory.path());
-        assert!(written.0.path().exists() && made.path().exists());
-        drop((written, made));
-        assert_eq!(
-            names(directory.path()),
-            [".rocwheel-fetch.lock", ".rocwheel-young.part"]
-        );
-    }
-
-    /// Two writers with the same process id (in two containers) must get different names.
-    #[test]
-    fn a_name_does_not_depend_on_the_process() {
-        let directory = tempfile::tempdir().unwrap();
-        let target = directory.path().join("a");
-        let pid = std::process::id().to_string();
-        let name = AtomicFile::beside(&target).unwrap().0.path().to_owned();
-        let again = AtomicFile::beside(&target).unwrap().0.path().to_owned();
-        let random = name.file_name().unwrap().to_str().unwrap();
-        assert!(!random.contains(&format!("-{pid}-")), "{random}");
-        assert_ne!(name, again);
-    }
-
-    #[test]
-    fn a_directory_that_is_to_come_has_the_room_of_what_it_will_be_in() {
-        let place = tempfile::tempdir().unwrap();
-        assert!(free_space(&place.path().join("a/b")).is_some());
-        assert!(free_space(Path::new("not/here/yet")).is_some());
-    }
-}
+mod tests;

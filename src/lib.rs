@@ -33,6 +33,9 @@ pub mod kpack;
 // Messages to the terminal and to GitHub's log.
 pub mod console;
 
+// The GPUs of this machine, as its kernel describes them, and whether they can be used.
+pub mod gpu;
+
 // Artifacts that CI built, and the runs that built them.
 pub mod artifact;
 pub mod run;
@@ -55,6 +58,18 @@ pub mod set;
 
 // Finds what is wrong with a package set.
 pub mod check;
+
+// Says what differs between two package sets.
+pub mod diff;
+
+// Wheels of frameworks on a package set: what they need, and how they are tied to it.
+pub mod framework;
+
+// Promotes a tested set to another version or place.
+pub mod promote;
+
+// Installs packages of a set.
+pub mod install;
 
 // Reports about a package set: job summary, step outputs, JSON documents.
 pub mod report;

@@ -316,14 +316,21 @@ fn directories<'a>(
 /// ignored, because the directories of a host are unknown.
 fn expand(file: &str, run_path: &str) -> Vec<String> {
     let entries = run_path.split(':');
-    let relative = entries.filter_map(|entry| {
-        let rest = entry
-            .strip_prefix("$ORIGIN")
-            .or_else(|| entry.strip_prefix("${ORIGIN}"))?;
-        join(file, rest.strip_prefix('/').unwrap_or(rest))
-    });
-    relative.collect()
+    entries.filter_map(|entry| origin(file, entry)).collect()
 }
+
+/// The directory that an entry of the run path of a file names, if it begins with `$ORIGIN`. `None`
+/// if it does not, or leaves the tree.
+pub fn origin(file: &str, entry: &str) -> Option<String> {
+    let rest = entry
+        .strip_prefix("$ORIGIN")
+        .or_else(|| entry.strip_prefix("${ORIGIN}"))?;
+    if !rest.is_empty() && !rest.starts_with('/') {
+        return None;
+    }
+    join(file, rest.strip_prefix('/').unwrap_or(rest))
+}
+
 static BUILTIN: LazyLock<SystemLibraries> = LazyLock::new(|| {
     toml::from_str(include_str!("loader/system_libraries.toml"))
         .expect("a test reads the built-in list")

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 
 pub use decompress::Decompressor;
 pub use read::TarReader;
-pub use sdist::write_sdist;
+pub use sdist::{SdistFiles, read_sdist, write_sdist};
 pub use write::{TarEntry, TarKind, TarPlan};
 
 /// Headers and contents are padded to multiples of this size.
@@ -60,4 +60,16 @@ pub(crate) fn read_some(from: &mut impl Read, buf: &mut [u8]) -> io::Result<usiz
             result => return result,
         }
     }
+}
+
+/// Reads until the buffer is full or the source ends. Returns how many bytes were read.
+pub(crate) fn read_full(from: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    while count < buf.len() {
+        match read_some(from, &mut buf[count..])? {
+            0 => break,
+            read => count += read,
+        }
+    }
+    Ok(count)
 }

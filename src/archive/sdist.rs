@@ -3,16 +3,58 @@
 
 use std::{
     collections::HashSet,
-    io::{self, Write},
+    io::{self, Read, Write},
 };
 
-use flate2::{Compression, GzBuilder};
+use flate2::{Compression, GzBuilder, read::GzDecoder};
+use tar::Header;
 
 use crate::{
-    archive::{TarEntry, TarKind, TarPlan},
-    error::{Result, ensure},
+    archive::{BLOCK, TarEntry, TarKind, TarPlan, TarReader},
+    error::{Context as _, Result, bail, ensure},
     relpath::RelPath,
 };
+
+/// The most bytes that an sdist may unpack to. Ours have 40 files of text.
+const LONGEST: u64 = 256 << 20;
+
+/// The files of an sdist.
+#[derive(Clone, Debug)]
+pub struct SdistFiles {
+    /// Relative to the top directory, in the order of the archive.
+    pub files: Vec<(RelPath, Vec<u8>)>,
+    /// The modification time of its first member, in seconds since 1970.
+    pub time: u64,
+}
+
+/// Reads the files below directory `top`. It is an error if there is anything that
+/// [`write_sdist`] could not write again.
+pub fn read_sdist(source: impl Read, top: &RelPath) -> Result<SdistFiles> {
+    let mut plain = GzDecoder::new(source);
+    let mut first = [0; BLOCK];
+    plain.read_exact(&mut first)?;
+    let time = Header::from_byte_slice(&first).mtime()?;
+    let mut tar = TarReader::new(first.as_slice().chain(plain), LONGEST);
+    let mut files = Vec::new();
+    while let Some(TarEntry { path, kind }) = tar.next_entry()? {
+        if kind == TarKind::Directory {
+            continue;
+        }
+        let below = path.strip_prefix(top);
+        let below = below.with_context(|| format!("`{path}` is not below `{top}`"))?;
+        let TarKind::File { executable, .. } = kind else {
+            bail!("a link, which no sdist of ours has: `{path}`");
+        };
+        ensure!(
+            !executable,
+            "a program, which no sdist of ours has: `{path}`"
+        );
+        let mut bytes = Vec::new();
+        tar.read_to_end(&mut bytes)?;
+        files.push((below, bytes));
+    }
+    Ok(SdistFiles { files, time })
+}
 
 /// Writes files below directory `top`, in their order. Each directory is listed before its
 /// contents.

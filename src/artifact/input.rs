@@ -7,6 +7,7 @@ use std::{
     io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::SystemTime,
 };
 
@@ -20,7 +21,7 @@ use crate::{
     parallel,
 };
 
-use memory::UnpackMemory;
+use memory::{SeenFiles, UnpackMemory};
 
 /// Scans all artifacts of a directory. Archives are unpacked to `unpacked` first, unless they are
 /// there already.
@@ -76,18 +77,20 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     let began = SystemTime::now();
     // Start the largest first: if one of them started last, all other threads would wait for it.
     waiting.sort_by_key(|(bytes, ..)| Reverse(*bytes));
-    parallel::map(&waiting, jobs, stop, |(_, path, name, _)| {
+    let unpacked = Mutex::new(Vec::new());
+    let result = parallel::map(&waiting, jobs, stop, |(_, path, name, identity)| {
         let file = fs_err::File::open(path)?;
-        unpack_one(file, name, to, world)
-    })?;
-    let unpacked: Vec<_> = waiting
-        .iter()
-        .map(|(_, _, name, identity)| {
-            let settled = identity.filter(|identity| identity.settles() <= began);
-            (&name.artifact, settled)
-        })
-        .collect();
-    if let Err(error) = memory.remember(&unpacked, to) {
+        let seen = unpack_seen(file, name, to, world, SeenFiles::of)?;
+        let settled = identity.filter(|identity| identity.settles() <= began);
+        let mut unpacked = unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        unpacked.push((&name.artifact, settled, seen));
+        Ok(())
+    });
+    // Also after a failure or an interruption: what was unpacked need not be unpacked again.
+    let unpacked = unpacked.into_inner();
+    let remembered = memory.remember(unpacked.unwrap_or_else(PoisonError::into_inner), to);
+    result?;
+    if let Err(error) = remembered {
         let why = one_line(&error);
         let text = format!("the next build has to unpack the archives again: {why}");
         world.console.warn(text);
@@ -132,15 +135,28 @@ fn file_names(directory: &Path) -> io::Result<Vec<String>> {
 
 /// Unpacks one archive and shows the progress.
 pub fn unpack_one(
-    archive: impl std::io::Read + Send,
+    archive: impl io::Read + Send,
     name: &ArchiveName,
     destination: &Path,
     world: &World,
 ) -> Result<()> {
+    unpack_seen(archive, name, destination, world, |_| ())
+}
+
+/// Like [`unpack_one`]. Returns what `look` sees in the directory before it gets its final name,
+/// while no other program knows it.
+fn unpack_seen<T>(
+    archive: impl io::Read + Send,
+    name: &ArchiveName,
+    destination: &Path,
+    world: &World,
+    look: impl FnOnce(&Path) -> T,
+) -> Result<T> {
     let progress = world.console.progress("Unpacking", name, None);
     let limits = UnpackLimits::default();
     let inc = |read| progress.inc(read);
     let staged = stage(archive, name, destination, &limits, &world.stop, &inc)?;
+    let seen = look(staged.path());
     let done = staged.commit()?;
     drop(progress);
     let facts = format!(
@@ -149,7 +165,7 @@ pub fn unpack_one(
         size(done.bytes)
     );
     world.console.debug(format!("unpacked {facts}"));
-    Ok(())
+    Ok(seen)
 }
 
 /// Paths of archives with their names, sorted by name.

@@ -15,7 +15,10 @@ mod unpack;
 pub use manifest::{ArtifactManifest, TherockManifest};
 pub use name::{ArchiveName, ArtifactName, Component};
 pub use output::ArtifactOutput;
-pub use recombine::{RecombinedArtifact, ensure_fit, parts_by_name, recombine};
+pub use recombine::{
+    BinaryCode, RecombinedArtifact, code_by_binary, ensure_fit, parts_by_name, recombine,
+    restore_code,
+};
 pub use tree::{
     Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileIdentity, FileKind, FileStamp,
     LinkEnd, Merged, Owned, PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,

@@ -140,7 +140,8 @@ pub struct RecombinedArtifact {
 }
 
 /// The code of one binary: by ordinal of the bundle, then by name of the entry in the bundle.
-type BinaryCode<'a> = BTreeMap<usize, BTreeMap<String, (&'a KpackArchive<FileAt>, &'a StoredCode)>>;
+pub type BinaryCode<'a> =
+    BTreeMap<usize, BTreeMap<String, (&'a KpackArchive<FileAt>, &'a StoredCode)>>;
 
 /// Groups artifacts by name and component, with the name of the artifact that each group becomes.
 /// It is generic if all parts are, and otherwise one of the family.
@@ -175,7 +176,7 @@ pub fn recombine(
     let archives = archives.map(|(path, archive)| Ok((path, archive?)));
     let archives: Vec<_> = archives.collect::<Result<_>>()?;
     let binaries = binaries((&name.name, name.component), &files, &archives, jobs, stop)?;
-    let mut code = index(&archives)?;
+    let mut code = code_by_binary(&archives)?;
     let mut made = RecombinedArtifact {
         name: name.to_string(),
         binaries: 0,
@@ -198,7 +199,7 @@ pub fn recombine(
             );
             let name = file.basedir.join(&file.path).to_string();
             let bundles = code.remove(&name).unwrap_or_default();
-            let count = restore(&file.source, references, &bundles, &to)
+            let count = restore_code(&file.source, references, &bundles, &to)
                 .with_context(|| format!("failed to recombine `{}`", file.source.display()))?;
             made.code_objects += count;
             made.binaries += 1;
@@ -247,7 +248,7 @@ fn ensure_not_below_links(files: &[&TreeFile]) -> Result<()> {
 }
 
 /// The code in the archives, by the name of the binary. Keys are `{path}#{ordinal of the bundle}`.
-fn index<'a>(
+pub fn code_by_binary<'a>(
     archives: &'a [(&RelPath, KpackArchive<FileAt>)],
 ) -> Result<BTreeMap<String, BinaryCode<'a>>> {
     let mut index: BTreeMap<String, BinaryCode<'_>> = BTreeMap::new();
@@ -282,7 +283,7 @@ fn entry_name(code: &StoredCode) -> String {
 
 /// Writes a binary with its device code and verifies the result. Returns the number of code
 /// objects.
-fn restore(
+pub fn restore_code(
     from: &Path,
     references: &[WrapperReference],
     bundles: &BinaryCode<'_>,

@@ -79,6 +79,11 @@ pub struct Staged {
 }
 
 impl Staged {
+    /// Where the artifact is before it gets its final name.
+    pub fn path(&self) -> &Path {
+        self.staging.path()
+    }
+
     /// Renames the artifact to its final name. An older one is replaced.
     pub fn commit(self) -> Result<Unpacked> {
         self.staging.replace()?;

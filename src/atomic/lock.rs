@@ -1,7 +1,7 @@
 //! A lock file that lets only one process at a time work in a directory. The operating system
 //! releases the lock when the process ends.
 
-use std::{io, path::Path};
+use std::{io, path::Path, process::Stdio};
 
 use fs_err::{self as fs, File, OpenOptions};
 
@@ -20,6 +20,7 @@ pub enum LockPurpose {
     Pipeline,
     Split,
     Recombine,
+    Install,
 }
 
 /// How often to try again when another process removes the lock file between open and lock.
@@ -50,6 +51,7 @@ impl LockPurpose {
     fn way_out(self) -> &'static str {
         match self {
             Self::Build => "choose another `--dest-dir`",
+            Self::Install => "choose another directory",
             _ => "choose another `--output-dir`",
         }
     }
@@ -86,6 +88,18 @@ impl Lock {
 
     pub fn is_held(&self) -> bool {
         matches!(self.hold, Hold::Held(_))
+    }
+
+    /// The lock file as the standard input of a program, which reads an empty file. On Unix the lock
+    /// is then held until that program ends, even if this process is killed before.
+    pub fn as_stdin(&self) -> Stdio {
+        match &self.hold {
+            Hold::Held(file) => file
+                .file()
+                .try_clone()
+                .map_or_else(|_| Stdio::null(), Stdio::from),
+            Hold::Without | Hold::Barred(_) => Stdio::null(),
+        }
     }
 
     /// Fails if nothing can be written to the directory.

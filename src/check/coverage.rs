@@ -53,7 +53,8 @@ impl Coverage {
         let mut found: Vec<(LibraryCode, &Target, &WheelFile)> = Vec::new();
         for (target, wheel) in &devices {
             for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
-                let codes = in_member(member, target).into_iter();
+                let content = member.content.as_ref().ok();
+                let codes = in_member(&member.path, content, target).into_iter();
                 found.extend(codes.map(|code| (code, target, *wheel)));
             }
         }
@@ -113,6 +114,17 @@ impl Coverage {
         rows.filter(|row| row.contains_key(target.as_str())).count()
     }
 
+    /// The libraries that lack code for this target. Not those that ROCm does not build for it.
+    pub fn lacking(&self, target: &Target) -> Vec<&str> {
+        let rows = self.libraries.iter();
+        let lacking = rows.filter(|(_, row)| !row.contains_key(target.as_str()));
+        let names = lacking.map(|(library, _)| library.as_str());
+        let table = TargetTable::builtin();
+        names
+            .filter(|library| table.has_library(library, target))
+            .collect()
+    }
+
     /// The libraries without code for this target, each with the targets for which it has code.
     pub fn gaps(&self, target: &Target) -> Vec<(&str, Vec<&str>)> {
         let has_some = |library: &str| {
@@ -131,8 +143,7 @@ impl Coverage {
 const LONGEST_NAME: usize = 80;
 
 /// The code in a file for a target, by library. Empty for a damaged archive.
-fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
-    let content = member.content.as_ref().ok();
+fn in_member(path: &str, content: Option<&ContentFacts>, target: &Target) -> Vec<LibraryCode> {
     if let Some(archive) = content.and_then(ContentFacts::archive) {
         let found = found_for(target);
         let codes = archive.codes().iter();
@@ -142,11 +153,25 @@ fn in_member(member: &MemberFacts, target: &Target) -> Vec<LibraryCode> {
             inside(key, &code.target, Cell::of_code(code.packed))
         });
         codes.collect()
-    } else if has_extension(&member.path, "kpack") {
+    } else if has_extension(path, "kpack") {
         Vec::new()
     } else {
-        vec![as_file(member)]
+        vec![as_file(path, content)]
     }
+}
+
+/// The device code in a file of a device wheel, by library. An archive whose contents were not read
+/// counts as one file.
+pub fn code_in(path: &str, content: &ContentFacts, target: &Target) -> Vec<(String, Cell)> {
+    if !is_device_file(path) {
+        return Vec::new();
+    }
+    let mut found = in_member(path, Some(content), target);
+    if content.archive().is_none() && has_extension(path, "kpack") {
+        found.push(as_file(path, Some(content)));
+    }
+    let found = found.into_iter();
+    found.map(|code| (code.library, code.cell)).collect()
 }
 
 /// Code for a target inside a file: of the library at a path, or with a key in an archive.
@@ -161,15 +186,14 @@ fn inside(path: &str, target: &CodeTarget, cell: Cell) -> LibraryCode {
 }
 
 /// A separate file of device code.
-fn as_file(member: &MemberFacts) -> LibraryCode {
-    let content = member.content.as_ref().ok();
+fn as_file(path: &str, content: Option<&ContentFacts>) -> LibraryCode {
     LibraryCode {
-        library: path_facts::library(&member.path),
+        library: path_facts::library(path),
         needs_xnack: match content.map(|content| &content.code) {
             Some(DeviceCodeFacts::Objects(targets)) if !targets.is_empty() => {
                 targets.iter().all(|it| !it.runs_with_xnack_off())
             }
-            _ => member.path.contains("xnack+"),
+            _ => path.contains("xnack+"),
         },
         cell: Cell {
             files: 1,
@@ -191,13 +215,17 @@ fn beside<'a>(
         if is_host || has_extension(&member.path, "py") {
             continue;
         }
-        // Ignore the top-level directory: it may have the name of the family.
-        let inside = member.path.split_once('/').map_or("", |(_, inside)| inside);
-        let named = path_facts::covered(inside);
+        let named = named(&member.path);
         let own = targets.iter().filter(|it| named.contains(*it));
-        found.extend(own.map(|it| (as_file(member), it, wheel)));
+        found.extend(own.map(|it| (as_file(&member.path, content), it, wheel)));
     }
     found
+}
+
+/// The targets that the path of a file names. The top-level directory does not count: it may have the
+/// name of the family.
+pub fn named(path: &str) -> BTreeSet<Target> {
+    path_facts::covered(path.split_once('/').map_or("", |(_, inside)| inside))
 }
 
 /// Whether a file of a device wheel belongs to a library. Not `.dist-info`, the list of links, or
@@ -355,5 +383,9 @@ mod tests {
         let target: Target = "gfx1100".parse().unwrap();
         assert_eq!(coverage.gaps(&target), [("hipblaslt", vec!["gfx942"])]);
         assert_eq!(coverage.count(&target), 1);
+        assert_eq!(coverage.lacking(&target), ["hipblaslt"]);
+        // hipBLASLt is not built for it.
+        let older = "gfx1030".parse().unwrap();
+        assert_eq!(coverage.lacking(&older), ["blas"]);
     }
 }

@@ -186,7 +186,7 @@ impl Cell {
         }
     }
 
-    pub(super) fn add(&mut self, part: Self) {
+    pub fn add(&mut self, part: Self) {
         self.files = self.files.saturating_add(part.files);
         self.code_objects = self.code_objects.saturating_add(part.code_objects);
         self.bytes = self.bytes.saturating_add(part.bytes);

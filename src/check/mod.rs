@@ -11,7 +11,7 @@ mod path_facts;
 mod python;
 mod read;
 mod report;
-mod rule;
+pub mod rule;
 mod rules;
 mod sparse;
 mod stored;
@@ -23,5 +23,7 @@ pub use observe::facts_of_built;
 pub use read::{facts_of, inventory, sdists};
 pub use report::{Report, annotations, level, sarif};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
-pub use rules::{CheckOptions, Digests, PackageInventory, differences, judge, originals};
+pub use rules::{
+    CheckOptions, Digests, PackageInventory, differences, installed, judge, originals,
+};
 pub use stored::{FACTS_FILE, KnownWheels, LONGEST_FACTS, StoredFacts};

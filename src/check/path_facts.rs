@@ -3,10 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    kpack::generic,
-    target::{Target, TargetTable},
-};
+use crate::target::{Target, TargetTable, generic};
 
 /// The known targets in a path, without features: `gfx942` in `Kernels_gfx942-xnack+.hsaco`.
 pub(super) fn targets(path: &str) -> BTreeSet<Target> {

@@ -35,7 +35,7 @@ impl PackageReader for PackageFile {
         self.size
     }
 
-    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
         Self::stream(self, range)
     }
 }
@@ -121,6 +121,7 @@ fn read(
     let progress = world.console.progress("Checking", title, total);
     let watch = &ObserveProgress {
         stop: &world.stop,
+        binaries: None,
         progress: &|bytes| progress.inc(bytes),
     };
     let (wheels, sdists): (Vec<_>, Vec<_>) = packages.iter().partition(|it| it.is_wheel());

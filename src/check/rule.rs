@@ -55,7 +55,7 @@ pub struct Rule {
 /// Declares a constant for each rule, and the list of all rules.
 macro_rules! rules {
     ($($constant:ident = $severity:ident $id:literal $name:literal $($whole:ident)?;)*) => {
-        $(pub(super) const $constant: &Rule = &Rule {
+        $(pub const $constant: &Rule = &Rule {
             id: $id,
             name: $name,
             severity: Severity::$severity,
@@ -163,6 +163,23 @@ rules! {
     PLANNED_MISSING = Error "RW901" "planned-missing";
     UNPLANNED = Error "RW902" "unplanned";
     NOT_AS_PLANNED = Error "RW903" "not-as-planned";
+
+    UNTIED_LIBRARY = Error "RWF01" "untied-library";
+    UNREQUIRED_SET = Error "RWF02" "unrequired-set";
+    OTHER_SET = Error "RWF03" "other-set";
+    UNHOOKED_INIT = Error "RWF04" "unhooked-init";
+    UNKNOWN_PRELOAD = Error "RWF05" "unknown-preload";
+    DEAD_RUN_PATH = Warning "RWF06" "dead-run-path";
+    GRAFTED_LIBRARY = Error "RWF07" "grafted-library";
+    TAG_TOO_OLD = Error "RWF08" "tag-too-old";
+    UNPINNED_NEIGHBOUR = Warning "RWF09" "unpinned-neighbour";
+    DEAD_EXTRA = Warning "RWF10" "dead-extra";
+    OTHER_ROCM = Warning "RWF11" "other-rocm";
+    RUN_TIME_NAME = Warning "RWF12" "run-time-name";
+    FAT_FRAMEWORK = Warning "RWF13" "fat-framework";
+    SORTS_BELOW = Warning "RWF14" "sorts-below";
+    UNPUBLISHABLE = Error "RWF15" "unpublishable";
+    TWO_SITES = Warning "RWF16" "two-sites";
 }
 
 impl Rule {

@@ -1,7 +1,10 @@
 //! [`SparseFile`]: a file of device code without the code. Only the parts that name targets and
 //! kernels are kept while it is read once, so that an archive of any size takes little memory.
 
-use std::io::{self, Read};
+use std::{
+    io::{self, BufRead, Read},
+    ops::Range,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +23,21 @@ pub struct SparseFile {
     len: u64,
     /// All kept parts, one after the other. An archive has many, most of them of four bytes.
     bytes: Vec<u8>,
-    /// Where each part begins: in the file, and in `bytes`.
-    parts: Vec<(u64, usize)>,
+    parts: KeptParts,
+}
+
+/// Where each kept part of a file begins: in the file, and among the kept bytes, which lie one after
+/// the other.
+pub(super) type KeptParts = Vec<(u64, u64)>;
+
+/// Where the kept bytes from an offset of the file on are, among `len` of them; `None` if the byte
+/// at the offset was not kept.
+pub(super) fn kept_from(parts: &[(u64, u64)], len: u64, offset: u64) -> Option<Range<u64>> {
+    let next = parts.partition_point(|(start, _)| *start <= offset);
+    let end = parts.get(next).map_or(len, |it| it.1);
+    let (start, place) = parts.get(next.checked_sub(1)?)?;
+    let from = place.saturating_add(offset.saturating_sub(*start));
+    (from < end).then_some(from..end)
 }
 
 /// Bytes that are read forward, and of which some are skipped.
@@ -33,15 +49,20 @@ pub(super) trait Forward: Read {
 /// A stream, which has to be read to be skipped.
 pub(super) struct ForwardStream<R>(pub(super) R);
 
-impl<R: Read> Read for ForwardStream<R> {
+impl<R: BufRead> Read for ForwardStream<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
 }
 
-impl<R: Read> Forward for ForwardStream<R> {
+impl<R: BufRead> Forward for ForwardStream<R> {
     fn skip(&mut self, count: u64) -> io::Result<u64> {
-        io::copy(&mut self.0.by_ref().take(count), &mut io::sink())
+        let mut rest = self.0.by_ref().take(count);
+        // What is buffered is not copied to be skipped.
+        while let passed @ 1.. = rest.fill_buf()?.len() {
+            rest.consume(passed);
+        }
+        Ok(count.saturating_sub(rest.limit()))
     }
 }
 
@@ -89,7 +110,7 @@ impl SparseFile {
     fn keep(&mut self, source: &mut impl Read, most: u64) -> io::Result<&[u8]> {
         let start = self.bytes.len();
         let count = source.take(most).read_to_end(&mut self.bytes)?;
-        self.parts.push((self.len, start));
+        self.parts.push((self.len, start as u64));
         self.len = self.len.saturating_add(count as u64);
         Ok(&self.bytes[start..])
     }
@@ -115,14 +136,11 @@ impl ReadAt for SparseFile {
         if offset >= self.len || buffer.is_empty() {
             return Ok(0);
         }
-        let next = self.parts.partition_point(|(start, _)| *start <= offset);
-        let end = self.parts.get(next).map_or(self.bytes.len(), |it| it.1);
-        let part = next.checked_sub(1).and_then(|at| self.parts.get(at));
-        let rest = part.and_then(|(start, place)| {
-            let inside = usize::try_from(offset.saturating_sub(*start)).ok()?;
-            self.bytes.get(place.checked_add(inside)?..end)
+        let place = kept_from(&self.parts, self.bytes.len() as u64, offset);
+        let rest = place.and_then(|place| {
+            let (start, end) = (place.start.try_into().ok()?, place.end.try_into().ok()?);
+            self.bytes.get::<Range<usize>>(start..end)
         });
-        let rest = rest.filter(|rest| !rest.is_empty());
         let rest = rest.ok_or_else(|| io::Error::other("a part of it that was not kept"))?;
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);

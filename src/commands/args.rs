@@ -4,6 +4,7 @@
 mod empty;
 mod environment;
 pub(crate) mod inputs;
+mod machine;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use clap::{ArgMatches, FromArgMatches, parser::ValueSource};
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
 pub(crate) use self::environment::{globals, line, parse, tree};
-pub use self::selection::SelectionArgs;
+pub use self::{machine::MachineArgs, selection::SelectionArgs};
 use crate::{
     commands::World,
     error::{Context as _, Hint as _, Result, Secret, Stop},
@@ -358,6 +359,17 @@ impl GitHubArgs {
         let mut settings = self.settings_in(server, |name| env::var(name).ok())?;
         settings.token = settings.token.or_else(|| login(&settings.api));
         Ok(settings)
+    }
+
+    /// Where a token of [`Self::settings`] comes from.
+    pub fn origin(&self, token: &Secret) -> &'static str {
+        let is_in = |name: &&str| env::var(name).is_ok_and(|text| text.trim() == token.reveal());
+        let variables = ["GITHUB_TOKEN", "GH_TOKEN"];
+        match variables.into_iter().find(is_in) {
+            Some(name) => name,
+            None if self.github_token.as_ref() == Some(token) => "--github-token",
+            None => "gh auth login",
+        }
     }
 
     /// The token is only for the API that the user has chosen. If the URL of the run leads to

@@ -1,6 +1,11 @@
 //! `fetch`: downloads and unpacks the artifacts of a run, each in one stream.
 
-use std::{fmt, num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use regex::Regex;
 
@@ -308,6 +313,29 @@ impl ChoiceArgs {
             downloads: self.downloads,
             time: self.download_timeout,
         })
+    }
+
+    /// How long to wait for what a run has not uploaded yet.
+    pub fn wait(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    pub fn input_dir(&self) -> Option<&Path> {
+        self.input_dir.as_deref()
+    }
+
+    /// Whether a flag says which run to use.
+    pub fn names_a_run(&self) -> bool {
+        self.run.names_a_run() || self.search_flag().is_some()
+    }
+
+    /// The run that the arguments name, or that a search finds.
+    pub fn find_run(&self, world: &World) -> Result<Run> {
+        if self.search_flag().is_none() {
+            return self.run.resolve(self.run.run()?, &self.github, world);
+        }
+        let request = self.request(Wish::default(), world)?;
+        Ok(request.find(world)?.run().clone())
     }
 
     /// Fails with `--offline`. Call it before work that needs the network.

@@ -172,6 +172,7 @@ impl IndexArgs {
             directories: self.directories(),
             yank: yank.transpose()?,
             is_dry_run: self.dry_run,
+            is_from_bytes: self.policy.is_from_bytes(),
             jobs: self.jobs.count(),
         })
     }

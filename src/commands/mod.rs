@@ -8,12 +8,17 @@ pub mod args;
 pub mod build;
 pub mod check;
 pub mod describe;
+pub mod diff;
+pub mod doctor;
 pub mod fetch;
+pub mod framework;
 pub mod index;
+pub mod install;
 mod known;
 pub mod kpack;
 pub mod pipeline;
 pub mod place;
+pub mod promote;
 pub mod split;
 pub mod summary;
 pub mod targets;
@@ -63,6 +68,7 @@ enum Command {
     Split(split::SplitArgs),
     Build(build::BuildArgs),
     Check(Box<check::CheckArgs>),
+    Diff(Box<diff::DiffArgs>),
     Index(index::IndexArgs),
     Upload(Box<upload::UploadArgs>),
     Summary(Box<summary::SummaryArgs>),
@@ -70,6 +76,10 @@ enum Command {
     Version(version::VersionArgs),
     Targets(targets::TargetsArgs),
     Kpack(kpack::KpackArgs),
+    Framework(framework::FrameworkArgs),
+    Promote(Box<promote::PromoteArgs>),
+    Install(Box<install::InstallArgs>),
+    Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Action(describe::ActionArgs),
     #[command(hide = true)]
@@ -95,7 +105,9 @@ impl Command {
             Self::Build(args) => build::run(args, world),
             Self::Fetch(args) => fetch::run(args, world),
             Self::Check(args) => check::run(args, world),
+            Self::Diff(args) => diff::run(args, world),
             Self::Index(args) => index::run(args, world),
+            Self::Install(args) => install::run(args, world),
             Self::Upload(args) => upload::run(args, world),
             Self::Summary(args) => summary::run(args, world),
             Self::Place(args) => place::run(args, world),
@@ -103,6 +115,9 @@ impl Command {
             Self::Targets(args) => targets::run(args, world),
             Self::Split(args) => split::run(args, world),
             Self::Kpack(args) => kpack::run(args, world),
+            Self::Framework(args) => framework::run(args, world),
+            Self::Promote(args) => promote::run(args, world),
+            Self::Doctor(args) => doctor::run(args, world),
             Self::Action(_) => describe::action(world),
             Self::Completions(args) => describe::completions(args, world),
             Self::Man(args) => describe::man(args, world),

@@ -124,6 +124,8 @@ impl PipelineArgs {
         unpacked: &Path,
         world: &World,
     ) -> Result<(LocalSet, Option<SetFacts>)> {
+        // `build --dest-dir` with the same directory unpacks to the same place.
+        let _unpacking = Lock::to_write(&self.output_dir, LockPurpose::BuildBelow)?;
         let tree = origin.read(unpacked, &self.what, world)?;
         let _group = world.console.group("Packages");
         let packages = self.packages();
@@ -139,7 +141,18 @@ impl PipelineArgs {
         let (plan, manifest) = (&build.plan, build.manifest()?);
         let set = LocalSet::built(&packages, plan, &manifest, &made.packages, world)?;
         let facts = known::learn(&made, &packages, options.settings.jobs, world)?;
-        Ok((set, facts.filter(|_| !self.policy.is_from_bytes())))
+        if self.policy.is_from_bytes() {
+            return Ok((self.as_described(world)?, None));
+        }
+        Ok((set, facts))
+    }
+
+    /// The packages, which must be those that `set.json` describes.
+    fn as_described(&self, world: &World) -> Result<LocalSet> {
+        let (packages, from_bytes) = (self.packages(), self.policy.is_from_bytes());
+        let set = LocalSet::read(&packages, PackageDirectories::Built, from_bytes, world)?;
+        set.ensure_as_described(true)?;
+        Ok(set)
     }
 
     /// The packages of an earlier call, for `--resume`. Fails if they have changed since.
@@ -150,8 +163,7 @@ impl PipelineArgs {
             return Err(anyhow!("no finished packages in `{}`", packages.display()))
                 .hint("run the same command without `--resume`");
         }
-        let set = LocalSet::read(&packages, PackageDirectories::Built, world)?;
-        set.ensure_as_described(true)?;
+        let set = self.as_described(world)?;
         let (count, packages) = (
             many(set.document.files.len(), "package"),
             packages.display(),

@@ -64,6 +64,8 @@ pub struct SummaryArgs {
     check: bool,
     #[command(flatten)]
     accept: check::AcceptArgs,
+    #[command(flatten)]
+    bytes: check::BytesArgs,
     /// Compare package sizes with this set: a directory, a `set.json`, or `s3://bucket/prefix`
     #[arg(long, value_name = "SET")]
     baseline: Option<NamedPlace>,
@@ -215,7 +217,7 @@ impl SummaryArgs {
                 } else {
                     PackageDirectories::Built
                 };
-                let local = LocalSet::read(directory, directories, world)?;
+                let local = LocalSet::read(directory, directories, self.bytes.from_bytes, world)?;
                 let urls = match given {
                     None if is_published => Some(urls_of_indexed(&local)?),
                     given => given,
@@ -271,7 +273,7 @@ impl SummaryArgs {
         match place {
             _ if !self.check => Ok(None),
             NamedPlace::Directory(directory) => {
-                check::report(directory, &self.accept, world).map(Some)
+                check::report(directory, &self.accept, self.bytes, world).map(Some)
             }
             NamedPlace::Bucket(..) => Err(anyhow!("`--check` is for packages in a directory"))
                 .hint("pass `--findings` with what `rocwheel check --format json` wrote"),
@@ -351,10 +353,7 @@ impl Steps {
         let Some(file) = &self.step_summary else {
             return Ok(());
         };
-        // GitHub drops a summary that is too long, also the parts that other commands wrote.
-        let there = fs::metadata(file).map_or(0, |found| found.len());
-        let room = LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX));
-        let text = page.render(room);
+        let text = page.render(room(file));
         if text.is_empty() {
             let problem = "the job summary is full, and has none of the packages";
             world.console.warn(problem);
@@ -393,6 +392,13 @@ fn append_outputs(
     append(file, &outputs::render(&outputs)?)
 }
 
+/// How many bytes a step summary can still take. GitHub drops a summary that is too long, also the
+/// parts that other commands wrote.
+pub fn room(file: &Path) -> usize {
+    let there = fs::metadata(file).map_or(0, |found| found.len());
+    LIMIT.saturating_sub(usize::try_from(there).unwrap_or(usize::MAX))
+}
+
 /// Appends to a file that other commands of the step may write to as well.
 pub fn append(file: &Path, text: &str) -> Result<()> {
     let mut options = fs::OpenOptions::new();
@@ -408,7 +414,7 @@ pub fn local_document(path: &Path, world: &World) -> Result<SetJson> {
         path.to_owned()
     };
     if path.is_dir() && !file.exists() {
-        return Ok(LocalSet::read(path, PackageDirectories::Built, world)?.document);
+        return Ok(LocalSet::read(path, PackageDirectories::Built, false, world)?.document);
     }
     let reading = || format!("failed to read `{}`", file.display());
     SetJson::parse(&fs::read_to_string(&file)?).with_context(reading)

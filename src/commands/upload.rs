@@ -93,7 +93,7 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     // Before anything is published: a wrong `--baseline` must not cost the outputs of a set that is.
     let earlier = args.summary.earlier(world)?;
     let report = args.check(earlier.as_ref(), world)?;
-    let set = LocalSet::read(&args.packages_dir, PackageDirectories::Built, world)?;
+    let set = args.read(world)?;
     if !args.no_check {
         set.ensure_as_described(false)?;
     }
@@ -135,6 +135,11 @@ impl UploadArgs {
         args.resolve(reference, &self.github, world)
     }
 
+    fn read(&self, world: &World) -> Result<LocalSet> {
+        let (directory, from_bytes) = (&self.packages_dir, self.policy.is_from_bytes());
+        LocalSet::read(directory, PackageDirectories::Built, from_bytes, world)
+    }
+
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
     fn check(&self, earlier: Option<&SetJson>, world: &World) -> Result<Option<Report>> {
         if self.no_check {
@@ -146,11 +151,7 @@ impl UploadArgs {
         let verdict = policy.verdict(&report);
         if verdict.is_err() && !self.part && !self.dry_run {
             // A set can be so broken that nothing more is known of it than its findings.
-            if let Ok(set) = LocalSet::read(
-                &self.packages_dir,
-                PackageDirectories::Built,
-                &world.quiet(),
-            ) {
+            if let Ok(set) = self.read(&world.quiet()) {
                 self.summary
                     .refuse(&set.document, &report, earlier, world)?;
             }

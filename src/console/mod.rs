@@ -33,7 +33,7 @@ use serde::Serialize;
 use self::settings::{LogReader, Show, Verbosity};
 pub use self::{
     progress::Progress,
-    quantity::{count, few, many, rate, size, took},
+    quantity::{count, few, growth, many, percent, rate, size, took},
     settings::{ConsoleSettings, Options, OutputFormat},
     workflow::{Annotation, AnnotationLevel},
 };

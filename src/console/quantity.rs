@@ -1,12 +1,43 @@
 //! Formats sizes, counts and durations for people.
 
-use std::{fmt::Display, time::Duration};
+use std::{cmp::Ordering, fmt::Display, time::Duration};
 
 use indicatif::{HumanBytes, HumanCount};
 
 /// `612.00 MiB`
 pub fn size(bytes: u64) -> impl Display {
     HumanBytes(bytes)
+}
+
+/// How much more or less there is: `+1.20 MiB`, `−3.00 KiB`, `±0 B`.
+pub fn growth(before: u64, after: u64) -> String {
+    format!(
+        "{}{}",
+        sign(before.cmp(&after)),
+        size(before.abs_diff(after))
+    )
+}
+
+/// A change in percent: `+12.0 %`, `−0.3 %`, or `±0.0 %` if it is too small to show.
+pub fn percent(before: u64, after: u64) -> String {
+    if before == 0 {
+        return "+∞ %".to_owned();
+    }
+    let (old, new) = (u128::from(before), u128::from(after));
+    let permille = (old.abs_diff(new) * 1000 + old / 2) / old;
+    let sign = match permille {
+        0 => "±",
+        _ => sign(before.cmp(&after)),
+    };
+    format!("{sign}{}.{} %", permille / 10, permille % 10)
+}
+
+fn sign(order: Ordering) -> &'static str {
+    match order {
+        Ordering::Less => "+",
+        Ordering::Equal => "±",
+        Ordering::Greater => "−",
+    }
 }
 
 /// `61,402`
@@ -91,5 +122,14 @@ mod tests {
             .map(|millis| took(Duration::from_millis(millis)))
             .into();
         insta::assert_snapshot!(times.join(", "), @"0.0 s, 0.4 s, 9.9 s, 41 s, 3 min 12 s, 1 h 2 min");
+    }
+
+    #[test]
+    fn a_percentage_has_a_sign() {
+        assert_eq!(percent(1000, 1120), "+12.0 %");
+        assert_eq!(percent(1000, 997), "−0.3 %");
+        assert_eq!(percent(10_000, 10_001), "±0.0 %");
+        assert_eq!(percent(0, 1), "+∞ %");
+        assert_eq!(percent(1, u64::MAX), "+1844674407370955161400.0 %");
     }
 }

@@ -338,7 +338,7 @@ impl<'a> ElfImage<'a> {
 
     /// Reads a range of the file. The range is checked before memory is allocated for it, so a
     /// damaged length cannot allocate more than the size of the file.
-    fn bytes(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>> {
+    pub(super) fn bytes(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>> {
         let size = self.source.len();
         let inside = offset.checked_add(len).is_some_and(|end| end <= size);
         let (true, Ok(count)) = (inside, usize::try_from(len)) else {

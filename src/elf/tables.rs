@@ -10,7 +10,7 @@ use goblin::elf::{
     ProgramHeader, SectionHeader,
     dynamic::{self, DF_1_PIE, DT_FLAGS_1, DT_NULL},
     header::{EI_DATA, ELFDATA2MSB, ET_EXEC},
-    program_header::{PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NULL, PT_PHDR},
+    program_header::{PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NULL, PT_PHDR},
     section_header::{self, SHT_NOBITS, SHT_NULL},
 };
 
@@ -262,6 +262,21 @@ impl<'a> ElfTables<'a> {
         }
         Ok(records)
     }
+}
+
+/// The places in the file of the segments with machine code, of a file with these first bytes; empty
+/// if they do not tell. A segment that begins with the file has more than code: the headers.
+pub(crate) fn code_segments(begin: &[u8]) -> Vec<Range<u64>> {
+    if !begin.starts_with(b"\x7fELF\x02\x01") {
+        return Vec::new();
+    }
+    let count = (half(begin, 56), half(begin, 54));
+    let table = entries(&begin, long(begin, 32), count, SEGMENT).unwrap_or_default();
+    let segments = table.chunks_exact(56).map(Segment::parse);
+    segments
+        .filter(|it| it.kind == PT_LOAD && it.flags & PF_X != 0 && it.offset > 0)
+        .map(|it| it.file())
+        .collect()
 }
 
 /// Reads a table of `count` entries. The entry size in the file header must be the usual one.

@@ -96,7 +96,7 @@ impl FoundRun {
         }
     }
 
-    pub(super) fn run(&self) -> &Run {
+    pub fn run(&self) -> &Run {
         &self.run
     }
 

@@ -54,7 +54,7 @@ enum FetchReason {
 /// Each is mostly waited for: a request takes a round trip, and the bytes come with its answer.
 const SMALL_FOR_ONE: NonZeroU16 = NonZeroU16::new(4).unwrap();
 /// How many archives are asked for their digests at once. An answer is a few bytes.
-const QUESTIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+const QUESTIONS: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 /// What a run is looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Aim {

@@ -165,6 +165,16 @@ impl<'a> GitHub<'a> {
         value.map_err(|error| self.strange(route, &error.to_string()))
     }
 
+    /// Asks whether the API accepts the token, or an anonymous user. Returns the number of requests
+    /// that it still answers within this hour, if it has a limit.
+    pub fn remaining_requests(&self) -> Result<Option<u64>> {
+        let route = format!("{}/", self.settings.api.as_str().trim_end_matches('/'));
+        let is_good = |status| (200..300).contains(&status);
+        let answer = self.wait(self.ask(&route, is_good))?;
+        let remaining = answer.header("x-ratelimit-remaining");
+        Ok(remaining.and_then(|number| number.parse().ok()))
+    }
+
     /// The URL that a route redirects to. Anyone can use it for the next minute, so it is a secret.
     pub(super) async fn locate(&self, route: &str) -> Result<Secret> {
         let is_good = |status| status == StatusCode::FOUND.as_u16();

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::{
     error::{Invalid, as_text},
-    target::{self, Target},
+    target::{self, Target, TargetTable},
 };
 
 /// A target with its features in LLVM's order (`gfx90a:sramecc+:xnack-`), a generic target
@@ -81,36 +81,10 @@ impl FromStr for CodeTarget {
     }
 }
 
-/// The generic target for which the runtime looks after a processor's own target.
-pub fn generic(processor: &str) -> Option<&'static str> {
-    let fits = |pattern: &&str| match pattern.strip_suffix('?') {
-        Some(begin) => processor.len() == pattern.len() && processor.starts_with(begin),
-        None => processor == *pattern,
-    };
-    let mut table = GENERIC.iter();
-    let found = table.find(|(_, processors)| processors.iter().any(&fits));
-    found.map(|(generic, _)| *generic)
-}
-
-/// Whether this is one of the generic targets that `generic` returns.
+/// Whether this is a generic target of the runtime.
 pub(super) fn is_generic(base: &CodeTarget) -> bool {
-    GENERIC.iter().any(|(generic, _)| *generic == base.as_str())
+    TargetTable::builtin().is_generic(base.as_str())
 }
-
-/// The generic targets of the runtime, and the processors for which it looks for them; `?` stands
-/// for any last character. Other processors have none.
-const GENERIC: [(&str, &[&str]); 7] = [
-    (
-        "gfx9-generic",
-        &["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"],
-    ),
-    ("gfx9-4-generic", &["gfx942", "gfx950"]),
-    ("gfx10-1-generic", &["gfx101?"]),
-    ("gfx10-3-generic", &["gfx103?"]),
-    ("gfx11-generic", &["gfx110?", "gfx115?"]),
-    ("gfx12-generic", &["gfx1200", "gfx1201"]),
-    ("gfx12-5-generic", &["gfx1250"]),
-];
 
 /// Limit for features: `accepted` has every subset, so their number doubles with each feature. Real
 /// targets have at most two.

@@ -13,10 +13,10 @@ use crate::{
     kpack::{
         CodeTarget, PLACEHOLDER,
         archive::{KpackArchive, StoredCode},
-        code_target::generic,
         host::WrapperReference,
     },
     relpath::RelPath,
+    target::generic,
 };
 
 /// A generation of the runtime.

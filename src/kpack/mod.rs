@@ -14,7 +14,7 @@ pub mod loader;
 mod region;
 pub mod split;
 
-pub use code_target::{CodeTarget, generic};
+pub use code_target::CodeTarget;
 pub use host::SplittableBinary;
 pub use region::ByteRegion;
 pub use split::{Marker, PLACEHOLDER};

@@ -4,7 +4,10 @@
 //! Every value is written as a Python literal, so no text in a version, a suffix or a target can
 //! become code.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use itertools::Itertools as _;
 use ruff_python_ast::{Expr, ExprCall, Stmt};
@@ -19,7 +22,7 @@ use crate::{
         python_source,
     },
     run::Platform,
-    target::{PlatformView, Scope, TargetTable},
+    target::{PlatformView, Scope, Target, TargetTable},
 };
 
 /// The static part; `render` adds the rest.
@@ -43,6 +46,24 @@ pub struct DistInfo<'a> {
 /// Renders the text of `_dist_info.py` for a package, and the target or family that it is for.
 pub(super) fn render(info: &DistInfo<'_>, package: &str, target: Option<&Scope>) -> String {
     let lines = [tables(info), generated(info, package, target)].concat();
+    format!("{DIST_INFO}{}\n", lines.join("\n"))
+}
+
+/// The text of `_dist_info.py` for device wheels of another package, whose names begin with `prefix`.
+pub(super) fn of_devices(prefix: &str, version: &str, targets: &[Target]) -> String {
+    let template = format!("{prefix}{{target_family}}");
+    let module = [("pure_py_package_name", Some(""))];
+    let mut lines = vec![call("PackageEntry", &["device", &template], &module, None)];
+    lines.extend(known_targets());
+    lines.push(format!("__version__ = {}", literal(version)));
+    let names = targets.iter().map(|it| literal(it.as_str())).collect_vec();
+    lines.extend(
+        names
+            .first()
+            .map(|it| format!("DEFAULT_TARGET_FAMILY = {it}")),
+    );
+    let names = names.iter();
+    lines.extend(names.map(|it| format!("AVAILABLE_TARGET_FAMILIES.append({it})")));
     format!("{DIST_INFO}{}\n", lines.join("\n"))
 }
 
@@ -101,6 +122,15 @@ fn tables(info: &DistInfo<'_>) -> Vec<String> {
         })
     });
     let files = packages.iter().flat_map(files);
+    entries
+        .chain(libraries)
+        .chain(files)
+        .chain(known_targets())
+        .collect()
+}
+
+/// What is known of targets: their families, versions and code names.
+fn known_targets() -> impl Iterator<Item = String> {
     let table = TargetTable::builtin();
     let families = table.known().map(|target| {
         let families = table.families_of(target).iter();
@@ -108,11 +138,23 @@ fn tables(info: &DistInfo<'_>) -> Vec<String> {
         let target = literal(&target.to_string());
         format!("_FAMILIES[{target}] = ({families},)")
     });
-    entries
-        .chain(libraries)
-        .chain(files)
-        .chain(families)
-        .collect()
+    let versions = by_target("_IP_VERSIONS", table.ip());
+    let names = by_target("_CODE_NAMES", table.code_names());
+    families.chain(versions).chain(names)
+}
+
+/// Lines that give each target its names in a table.
+fn by_target<'a>(
+    variable: &str,
+    names: impl Iterator<Item = (&'a str, &'a Target)>,
+) -> impl Iterator<Item = String> {
+    let by_target = names.map(|(name, target)| (target, literal(name)));
+    let by_target: BTreeMap<&Target, Vec<String>> =
+        by_target.into_group_map().into_iter().collect();
+    by_target.into_iter().map(move |(target, names)| {
+        let (target, names) = (literal(target.as_str()), names.join(", "));
+        format!("{variable}[{target}] = ({names},)")
+    })
 }
 
 /// The programs of the console scripts of a package, and its other files.

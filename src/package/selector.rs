@@ -4,6 +4,8 @@
 //! The contents do not depend on the machine that builds them. The extras are the same as those
 //! that `build_extras(None)` of `_dist_info.py` computes; a test compares the two.
 
+mod device;
+
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use itertools::Itertools as _;
@@ -20,6 +22,8 @@ use crate::{
     run::Platform,
     target::Scope,
 };
+
+pub use self::device::DeviceSelector;
 
 /// The name of an extra, and the requirements that it installs: each with the environment marker
 /// under which it applies.

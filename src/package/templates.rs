@@ -50,6 +50,7 @@ const ROCM_SDK: &[Text] = texts!("rocm/src/rocm_sdk":
     "tests/core_test.py",
     "tests/devel_test.py",
     "tests/device_test.py",
+    "tests/frameworks_test.py",
     "tests/libraries_test.py",
     "tests/profiler_test.py",
     "tests/runner.py",
@@ -200,9 +201,11 @@ mod tests {
         texts.push(README.replace("{version}", "7.13.0"));
         let lines = texts.iter().flat_map(|text| text.lines());
         let found: BTreeSet<_> = lines.filter(|it| it.contains("pip install")).collect();
-        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
         for line in found {
-            let is_pinned = line.contains("=={__version__}") || line.contains("==7.13.0");
+            // The requirement of a framework is pinned where it is made.
+            let pins = ["=={__version__}", "==7.13.0", "\"{requirement}\""];
+            let is_pinned = pins.iter().any(|pin| line.contains(pin));
             let has_index = line.contains("pip install --index-url INDEX_URL");
             assert!(is_pinned && has_index, "{line}");
         }

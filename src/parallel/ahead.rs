@@ -2,7 +2,11 @@
 
 use std::{
     io::{self, Read},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread::{self, Scope},
 };
 
@@ -13,10 +17,13 @@ const SHORT: usize = 4 << 20;
 const BUFFERS: usize = 4;
 const BUFFER: usize = 512 << 10;
 
+const NO_THREAD: &str = "failed to start a thread";
+
 /// Reads `source` ahead of `consume`, with at most 2 MiB under way. So each works while the other
 /// one does: one downloads and another decompresses, or one decompresses and another writes.
 ///
-/// `source` may have been read further than `consume` did.
+/// `source` may have been read further than `consume` did. When `consume` returns, at most the read
+/// that is under way is waited for.
 pub fn ahead<R: Read + Send, T>(source: R, consume: impl FnOnce(&mut (dyn Read + Send)) -> T) -> T {
     thread::scope(|scope| {
         consume(&mut ReadAhead {
@@ -29,7 +36,7 @@ pub fn ahead<R: Read + Send, T>(source: R, consume: impl FnOnce(&mut (dyn Read +
 }
 
 struct ReadAhead<'scope, 'env, R> {
-    /// `None` once its thread has it.
+    /// `None` once its thread has it, or could not be started.
     source: Option<R>,
     /// How much is read before that.
     left: usize,
@@ -43,6 +50,14 @@ struct Rest {
     empty: mpsc::Sender<Vec<u8>>,
     current: Filled,
     at: usize,
+    /// Whether the reader is gone.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A buffer, how much of it was read, and how the last read ended. The end of the stream is a buffer
@@ -54,24 +69,29 @@ struct Filled {
 }
 
 impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, '_, R> {
-    fn start(&self, source: R) -> Rest {
+    fn start(&self, source: R) -> io::Result<Rest> {
         let (sender, full) = mpsc::channel();
         let (empty, empties) = mpsc::channel::<Vec<u8>>();
         for _ in 1..BUFFERS {
             // Cannot fail: the receiver is here.
             let _ = empty.send(vec![0; BUFFER]);
         }
-        self.scope.spawn(move || {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let read = move || {
             let mut source = source;
             for buffer in empties {
-                let filled = filled(&mut source, buffer);
+                let filled = filled(&mut source, buffer, &ends);
                 let is_last = filled.len == 0 || filled.end.is_err();
                 if sender.send(filled).is_err() || is_last {
                     return;
                 }
             }
-        });
-        Rest {
+        };
+        thread::Builder::new()
+            .spawn_scoped(self.scope, read)
+            .map_err(|error| io::Error::other(format!("{NO_THREAD}: {error}")))?;
+        Ok(Rest {
             full,
             empty,
             current: Filled {
@@ -80,14 +100,15 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, '_, R> {
                 end: Ok(()),
             },
             at: 0,
-        }
+            is_over,
+        })
     }
 }
 
-/// Fills a buffer as far as the source goes.
-fn filled(source: &mut impl Read, mut buffer: Vec<u8>) -> Filled {
+/// Fills a buffer as far as the source goes, unless the reader is gone.
+fn filled(source: &mut impl Read, mut buffer: Vec<u8>, is_over: &AtomicBool) -> Filled {
     let mut len = 0;
-    while len < buffer.len() {
+    while len < buffer.len() && !is_over.load(Ordering::Relaxed) {
         match source.read(&mut buffer[len..]) {
             Ok(0) => break,
             Ok(read) => len += read,
@@ -129,14 +150,20 @@ impl<'scope, R: Read + Send + 'scope> Read for ReadAhead<'scope, '_, R> {
             return Ok(read);
         }
         if let Some(source) = self.source.take() {
-            self.rest = Some(self.start(source));
+            self.rest = Some(self.start(source)?);
         }
-        self.rest.as_mut().map_or(Ok(0), |rest| rest.read(buf))
+        match &mut self.rest {
+            Some(rest) => rest.read(buf),
+            // It has failed before. The source is lost, and not at its end.
+            None => Err(io::Error::other(NO_THREAD)),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Ends with an error.
@@ -183,6 +210,30 @@ mod tests {
             io::copy(&mut it.take(3 * SHORT as u64), &mut io::sink()).unwrap()
         });
         assert_eq!(read, 3 * SHORT as u64);
+    }
+
+    /// A host that sends a byte now and then would keep a failed command busy for minutes.
+    #[test]
+    fn a_consumer_that_ends_does_not_wait_for_a_buffer_to_be_full() {
+        /// Slow once these bytes are read.
+        struct Slow(usize, usize);
+        impl Read for Slow {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                if self.0 > 0 {
+                    let len = buf.len().min(self.0);
+                    self.0 -= len;
+                    return Ok(len);
+                }
+                thread::sleep(Duration::from_millis(1));
+                self.1 += 1;
+                assert!(self.1 < 5000, "it is read on");
+                Ok(1)
+            }
+        }
+        let read = ahead(Slow(SHORT + BUFFER, 0), |it| {
+            io::copy(&mut it.take(SHORT as u64 + 1), &mut io::sink()).unwrap()
+        });
+        assert_eq!(read, SHORT as u64 + 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
         Finding, Report, Rule, Severity,
         coverage::{Cell, Coverage, short_size},
     },
-    console::{many, size},
+    console::{growth, many, percent, size},
     set::{SetFile, SetJson, Urls},
 };
 
@@ -24,7 +24,11 @@ const LONGEST_TEXT: usize = 300;
 const RESERVE: usize = 400;
 
 /// Appends rows up to a limit. Returns how many were left out.
-fn rows(text: &mut String, mut rows: impl Iterator<Item = String>, limit: usize) -> usize {
+pub(super) fn rows(
+    text: &mut String,
+    mut rows: impl Iterator<Item = String>,
+    limit: usize,
+) -> usize {
     while let Some(row) = rows.next() {
         if text.len() + row.len() + RESERVE > limit {
             return rows.count() + 1;
@@ -34,12 +38,15 @@ fn rows(text: &mut String, mut rows: impl Iterator<Item = String>, limit: usize)
     0
 }
 
+/// The signs that mean nothing in Markdown and HTML, besides letters and digits.
+const PLAIN: &str = "-.+ ,→−";
+
 /// Escapes a text, so that it cannot end its table cell, its HTML element or its line.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars().take(LONGEST_TEXT) {
         match c {
-            'A'..='Z' | 'a'..='z' | '0'..='9' | '-' | '.' | '+' | ' ' | ',' => out.push(c),
+            c if PLAIN.contains(c) || c.is_ascii_alphanumeric() => out.push(c),
             c if c.is_ascii_punctuation() => _ = write!(out, "&#{};", u32::from(c)),
             c if c.is_alphanumeric() => out.push(c),
             _ => out.push('\u{fffd}'),
@@ -264,12 +271,11 @@ fn change(file: &SetFile, before: Option<&SetFile>) -> String {
         None => "**new**".to_owned(),
         Some(before) if before.sha256 == file.sha256 => "same bytes".to_owned(),
         Some(before) => {
-            let sign = if file.size < before.size { "−" } else { "+" };
-            let by = size(file.size.abs_diff(before.size));
-            format!(
-                "{sign}{by}<br><sub>{}</sub>",
-                percent(before.size, file.size)
-            )
+            let (by, part) = (
+                growth(before.size, file.size),
+                percent(before.size, file.size),
+            );
+            format!("{by}<br><sub>{part}</sub>")
         }
     }
 }
@@ -294,21 +300,6 @@ fn by_identity(set: &SetJson) -> BTreeMap<String, &SetFile> {
 /// `rocm_sdk_core--py3-none-linux_x86_64.whl`.
 fn identity(file: &SetFile) -> String {
     file.below().replace(&file.version.to_string(), "")
-}
-
-/// A change in percent: `+12.0 %`, `−0.3 %`, or `±0.0 %` if it is too small to show.
-fn percent(before: u64, after: u64) -> String {
-    if before == 0 {
-        return "+∞ %".to_owned();
-    }
-    let (old, new) = (u128::from(before), u128::from(after));
-    let permille = (old.abs_diff(new) * 1000 + old / 2) / old;
-    let sign = match (permille, after > before) {
-        (0, _) => "±",
-        (_, true) => "+",
-        (_, false) => "−",
-    };
-    format!("{sign}{}.{} %", permille / 10, permille % 10)
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ mod tests {
         ]), @r#"
         not a family, a target or `multi-arch-release`; did you mean `gfx94X-dcgpu`?: "gfx94x-dcgpu"
         not a family, a target or `multi-arch-release`; did you mean `gfx94X-dcgpu`?: "gfx94X-dcgp"
-        not a family, a target or `multi-arch-release`: "gfx942-dcgpu"
+        not a family, a target or `multi-arch-release`; did you mean `gfx94X-dcgpu`?: "gfx942-dcgpu"
         not a family, a target or `multi-arch-release`: "multi-arch-"
         not a family, a target or `multi-arch-release`: "linux"
         "#);

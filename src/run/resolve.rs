@@ -388,6 +388,13 @@ impl Buckets {
         &self.home
     }
 
+    /// The bucket of TheRock's own CI runs.
+    pub fn of_ci(&self) -> Option<&Bucket> {
+        let mut types = self.release_types.iter();
+        let ci = types.find(|it| it.name == ReleaseType::Ci)?;
+        ci.artifacts.as_ref()
+    }
+
     /// The entry of a bucket, if it is in the table.
     pub fn find(&self, bucket: &Bucket) -> Option<&BucketFacts> {
         self.known.iter().find(|facts| facts.name == *bucket)

@@ -96,6 +96,24 @@ impl SetPlace {
         Ok(families)
     }
 
+    /// The packages and sidecars directly in a directory, among listed objects, sorted.
+    pub(super) fn listed_below(
+        &self,
+        directory: &str,
+        objects: &HashMap<String, Object>,
+    ) -> Vec<ListedPackage> {
+        let listed = objects.iter().filter_map(|(path, object)| {
+            let name = path.strip_prefix(directory)?.strip_prefix('/')?;
+            (is_package(name) && !name.contains('/')).then(|| ListedPackage {
+                path: path.clone(),
+                name: name.to_owned(),
+                stamp: self.stamp_of(object),
+                uploaded: object.modified.filter(|_| self.local().is_none()),
+            })
+        });
+        listed.sorted_by(|a, b| a.path.cmp(&b.path)).collect()
+    }
+
     /// The packages among listed objects, in any layout. One that is there twice is the one in
     /// `layout`.
     pub(super) fn listed_packages(
@@ -295,7 +313,7 @@ impl PackageFile {
     }
 
     /// Streams the bytes of a range. The stream ends early at the end of the package.
-    pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+    pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
         let len = range.end.min(self.size).saturating_sub(range.start);
         let reader = self.store.get(&self.key, Span::Between(range));
         let reader = reader.map_err(|error| self.failed(error.into()))?;

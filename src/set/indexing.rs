@@ -45,6 +45,8 @@ pub struct IndexOptions {
     pub yank: Option<YankList>,
     /// Whether to list the changes only, and to write nothing.
     pub is_dry_run: bool,
+    /// Whether packages are read that an earlier command knows.
+    pub is_from_bytes: bool,
     pub jobs: NonZeroUsize,
 }
 
@@ -89,7 +91,10 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
 /// the write fails, and the index starts again.
 fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option<Indexed>> {
     let mut before = Before::list(site)?;
-    let known = KnownFacts::read(site)?;
+    let mut known = KnownFacts::read(site)?;
+    if options.is_from_bytes {
+        known.forget_packages();
+    }
     let families = known.families();
     for family in &families {
         before.add(family.as_str())?;

@@ -41,20 +41,21 @@ pub(super) struct Item {
 /// Where the bytes of an object are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ItemBytes {
-    /// A file, and the stamp that it had before it was read.
-    OnDisk(PathBuf, FileStamp),
+    /// A file, and the stamp that it had before its digest was taken. `None` if only an earlier index
+    /// says that it has this digest: then its bytes are compared with it while they are copied.
+    OnDisk(PathBuf, Option<FileStamp>),
     Here(Arc<[u8]>),
 }
 
 impl Item {
-    /// A wheel or sdist on disk.
-    pub(super) fn file(file: &SetFile, on_disk: PathBuf, stamp: FileStamp) -> Self {
+    /// A wheel or sdist on disk. A stamp without an inode proves too little for a link.
+    pub(super) fn file(file: &SetFile, on_disk: PathBuf, stamp: Option<FileStamp>) -> Self {
         Self {
             path: file.path.clone(),
             phase: Phase::File,
             size: file.size,
             sha256: file.sha256,
-            bytes: ItemBytes::OnDisk(on_disk, stamp),
+            bytes: ItemBytes::OnDisk(on_disk, stamp.filter(FileStamp::has_inode)),
         }
     }
 
@@ -93,9 +94,14 @@ impl Item {
         }
     }
 
+    /// Whether it is a file that is known to have its digest, so that it may be linked.
+    pub(super) fn is_proven_file(&self) -> bool {
+        matches!(self.bytes, ItemBytes::OnDisk(_, Some(_)))
+    }
+
     /// Whether it is another name of a file of a directory.
     pub(super) fn is_file_of(&self, root: &Path, path: &str) -> bool {
-        let ItemBytes::OnDisk(_, stamp) = &self.bytes else {
+        let ItemBytes::OnDisk(_, Some(stamp)) = &self.bytes else {
             return false;
         };
         FileStamp::of(&root.join(path)).is_ok_and(|there| stamp.is_same_file(&there))
@@ -230,6 +236,16 @@ impl<'a> Before<'a> {
         Ok(before)
     }
 
+    /// No directory is listed yet.
+    pub(super) fn nothing(place: &'a SetPlace) -> Self {
+        Self {
+            place,
+            objects: HashMap::new(),
+            directories: Vec::new(),
+            links: false,
+        }
+    }
+
     /// Lists one more directory: that of a family.
     pub(super) fn add(&mut self, directory: &str) -> Result<()> {
         let directory = format!("{directory}/");
@@ -292,7 +308,7 @@ impl<'a> Before<'a> {
             }
             // Replacing a file by a link costs less than comparing their bytes, and then the bytes
             // are stored once.
-            if overwrite && self.links {
+            if overwrite && self.links && item.is_proven_file() {
                 return Ok(Some(ExistingObject {
                     twin: None,
                     size: object.size,

@@ -10,6 +10,7 @@ use super::{
     set_json::{Identity, Layout, PART, SetFile, SetJson, SetStamp, is_wheel},
 };
 use crate::{
+    artifact::FileIdentity,
     digest::Sha256,
     error::{Context as _, Hint as _, Result},
     package::assemble::UnchangedPackages,
@@ -38,6 +39,8 @@ pub(super) struct MadeFacts {
     pub(super) sha256: Sha256,
     /// METADATA of a wheel, PKG-INFO of an sdist.
     pub(super) metadata: Vec<u8>,
+    /// The file that it wrote. `None` on systems without inodes.
+    pub(super) identity: Option<FileIdentity>,
 }
 
 impl KnownFacts {
@@ -78,6 +81,15 @@ impl KnownFacts {
         }
     }
 
+    /// Forgets what would save the reading of a package. What only an index can know of it stays, such
+    /// as why it is yanked.
+    pub(super) fn forget_packages(&mut self) {
+        self.made.clear();
+        for file in self.files.values_mut() {
+            file.remembered = None;
+        }
+    }
+
     /// The families of an earlier index, whose pages may exist.
     pub(super) fn families(&self) -> Vec<ArtifactGroup> {
         let families = self.files.values().filter_map(SetFile::family);
@@ -89,9 +101,27 @@ impl KnownFacts {
         self.same(listed).map(|file| file.sha256)
     }
 
-    pub(super) fn made(&self, listed: &ListedPackage) -> Option<&MadeFacts> {
-        let made = self.made.get(&listed.path);
-        made.filter(|made| made.size == listed.stamp.size)
+    /// What a build knows of a file, if `found` is the one that it wrote.
+    pub(super) fn made(
+        &self,
+        listed: &ListedPackage,
+        found: Option<FileIdentity>,
+    ) -> Option<&MadeFacts> {
+        let made = self.made.get(&listed.path)?;
+        (made.size == listed.stamp.size && made.identity == found).then_some(made)
+    }
+
+    /// Whether only an earlier index says that a file has this digest. The index knows the file by its
+    /// size and its modification time, and another file can be given both. A build knows its own by
+    /// more than that: `found`.
+    pub(super) fn is_hearsay(
+        &self,
+        listed: &ListedPackage,
+        sha256: Sha256,
+        found: Option<FileIdentity>,
+    ) -> bool {
+        let made = self.made(listed, found);
+        made.is_none_or(|made| made.sha256 != sha256) && self.sha256(listed).is_some()
     }
 
     /// Everything known about a file, if the file and its sidecar are both unchanged.
@@ -141,11 +171,12 @@ fn made_by_build(root: &Path) -> HashMap<String, MadeFacts> {
     for layout in [Layout::Dist, Layout::Flat] {
         let directory = layout.files();
         let packages = UnchangedPackages::read(&root.join(directory));
-        made.extend(packages.iter().map(|(package, size)| {
+        made.extend(packages.iter().map(|(package, identity)| {
             let facts = MadeFacts {
-                size,
+                size: identity.len,
                 sha256: package.sha256,
                 metadata: package.metadata.clone().into_bytes(),
+                identity: Some(identity),
             };
             (format!("{directory}{}", package.path), facts)
         }));

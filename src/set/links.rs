@@ -24,6 +24,10 @@ pub struct PageLink {
     /// [PEP 714](https://peps.python.org/pep-0714/)).
     pub has_metadata: bool,
     pub metadata: Option<Sha256>,
+    /// Of pages in HTML.
+    pub requires_python: Option<String>,
+    /// Why it is yanked ([PEP 592](https://peps.python.org/pep-0592/)).
+    pub yanked: Option<String>,
 }
 
 /// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
@@ -45,6 +49,8 @@ pub(super) fn html_links(page: &str) -> Vec<PageLink> {
             size: value("data-size").and_then(|size| size.parse().ok()),
             has_metadata: metadata.is_some(),
             metadata: metadata.and_then(digest),
+            requires_python: value("data-requires-python").map(str::to_owned),
+            yanked: value("data-yanked").map(str::to_owned),
         })
     };
     let tags = Tokenizer::new(page).filter_map(|token| match token {
@@ -100,6 +106,12 @@ pub(super) fn json_links(page: &str) -> Result<Vec<PageLink>> {
             size: file["size"].as_u64(),
             has_metadata: metadata.is_some(),
             metadata: metadata.and_then(digest),
+            yanked: match &file["yanked"] {
+                Value::String(why) => Some(why.clone()),
+                Value::Bool(true) => Some(String::new()),
+                _ => None,
+            },
+            ..PageLink::default()
         })
     };
     let files = json_list(page, "files")?.into_iter();

@@ -8,15 +8,15 @@ use std::{
 use super::{
     known::{KnownFacts, MadeFacts},
     place::SetPlace,
-    read::Reading,
+    read::{self, Reading},
     set_json::{Identity, Layout, PackageDirectories, SetJson},
 };
 use crate::{
-    artifact::{FileStamp, TherockManifest},
+    artifact::{FileIdentity, FileStamp, TherockManifest},
     atomic,
     console::World,
     digest::Sha256,
-    error::{Context as _, Error, Hint as _, No, Result},
+    error::{Context as _, Error, Hint as _, No, Result, anyhow},
     package::{BuildPlan, assemble::MadePackage},
 };
 
@@ -28,23 +28,36 @@ pub struct LocalSet {
     pub document: SetJson,
     /// The METADATA of each wheel, by the path of its sidecar.
     pub(super) metadata: HashMap<String, Vec<u8>>,
-    /// The stamp that each package had before it was read, by path.
+    /// The stamp that each package had before its digest was taken, by path. Not of those of which
+    /// only an earlier index says that they have their digest.
     pub(super) stamps: HashMap<String, FileStamp>,
     /// The digests in `set.json`, by path. They may differ from those of the files.
     described: BTreeMap<String, Sha256>,
+    /// Further documents that are published with the set, by path.
+    pub(super) documents: BTreeMap<String, String>,
 }
 
 impl LocalSet {
     /// Reads every package in some directories of `root`, except those of which an earlier command
-    /// knows everything: `build` of those that it made, `index` of those that it listed.
-    pub fn read(root: &Path, directories: PackageDirectories, world: &World) -> Result<Self> {
+    /// knows everything: `build` of those that it made, `index` of those that it listed. With
+    /// `is_from_bytes` also those.
+    pub fn read(
+        root: &Path,
+        directories: PackageDirectories,
+        is_from_bytes: bool,
+        world: &World,
+    ) -> Result<Self> {
         let place = SetPlace::directory(root, &world.stop);
-        let known = KnownFacts::read(&place)?;
+        let mut known = KnownFacts::read(&place)?;
+        if is_from_bytes {
+            known.forget_packages();
+        }
         Self::read_known(root, &place, known, directories, world)
     }
 
     /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
-    /// were made from, in `{dest}/set.json`. No package is opened: the facts come from packing.
+    /// were made from, in `{dest}/set.json`. No package is opened: the facts come from packing. Only
+    /// a file that changed since is read.
     pub fn built(
         dest: &Path,
         plan: &BuildPlan,
@@ -58,14 +71,15 @@ impl LocalSet {
         atomic::clear(&page)?;
         let commit = manifest.commit.as_deref();
         let run_id = manifest.run_id.as_deref();
-        let made = made.iter().filter_map(|made| {
-            let path = format!("{}{}", Layout::Dist.files(), made.path);
+        let path = |made: &MadePackage| format!("{}{}", Layout::Dist.files(), made.path);
+        let known = made.iter().filter_map(|made| {
             let facts = MadeFacts {
                 size: made.size,
                 sha256: made.sha256,
                 metadata: made.metadata()?.to_vec(),
+                identity: made.identity,
             };
-            Some((path, facts))
+            Some((path(made), facts))
         });
         let known = KnownFacts {
             identity: Identity {
@@ -76,13 +90,23 @@ impl LocalSet {
                 targets: plan.targets.clone(),
                 repository: None,
                 without: plan.without.clone(),
+                promoted_from: None,
             },
-            made: made.collect(),
+            made: known.collect(),
             ..KnownFacts::default()
         };
         let place = SetPlace::directory(dest, &world.stop);
         let set = Self::read_known(dest, &place, known, PackageDirectories::Built, world)
             .context("failed to read the finished set")?;
+        let made = made.iter().map(|made| (path(made), made.sha256));
+        let made: HashMap<String, Sha256> = made.collect();
+        for file in &set.document.files {
+            let sha256 = made.get(&file.path);
+            if sha256.is_some_and(|sha256| *sha256 != file.sha256) {
+                return Err(anyhow!("`{}` changed after it was packed", file.path))
+                    .hint("build again, while no other program writes there");
+            }
+        }
         // No times in it, so that the same set gives the same bytes.
         atomic::write(&page, set.document.pretty())?;
         Ok(set)
@@ -115,7 +139,40 @@ impl LocalSet {
                 .into_iter()
                 .map(|(path, it)| (path, it.sha256))
                 .collect(),
+            documents: BTreeMap::new(),
         })
+    }
+
+    /// The packages that a promotion has just written below `root`, each with its digest, which is
+    /// not taken again.
+    pub fn promoted(
+        root: &Path,
+        identity: Identity,
+        written: &[(String, Sha256)],
+        world: &World,
+    ) -> Result<Self> {
+        let mut known = KnownFacts {
+            identity,
+            ..KnownFacts::default()
+        };
+        for (path, sha256) in written {
+            let file = root.join(path);
+            let metadata = read::metadata_of(&file)?;
+            let facts = MadeFacts {
+                size: fs_err::metadata(&file)?.len(),
+                sha256: *sha256,
+                metadata,
+                identity: FileIdentity::of(&file)?,
+            };
+            known.made.insert(path.clone(), facts);
+        }
+        let place = SetPlace::directory(root, &world.stop);
+        Self::read_known(root, &place, known, PackageDirectories::Built, world)
+    }
+
+    /// Adds a document that is published beside the packages.
+    pub fn attach(&mut self, path: &str, text: String) {
+        self.documents.insert(path.to_owned(), text);
     }
 
     /// An error if a file that `set.json` describes is missing or has another digest. With

@@ -2,7 +2,7 @@
 //!
 //! `set_json` says what a set is; `pages` and `install` render its index; `place` opens a place,
 //! `files`, `known` and `read` read its packages, `local` those of a directory, `links` and
-//! `promised` its pages; `items` decides what happens to each object and `write` writes them, for
+//! `promised` its pages, and `offered` what an installer finds there; `items` decides what happens to each object and `write` writes them, for
 //! `indexing` and `upload`.
 
 mod files;
@@ -12,9 +12,11 @@ mod items;
 mod known;
 mod links;
 mod local;
+mod offered;
 mod others;
 mod pages;
 mod place;
+mod products;
 mod promised;
 mod published;
 mod read;
@@ -30,8 +32,10 @@ pub use self::{
     indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
     local::LocalSet,
+    offered::{OfferedFile, OfferedSet, PackageSource},
     pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
+    products::{ProductDirectories, plan_products, publish_products},
     promised::{PlaceDepth, PublishedSet, find, find_published},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::{

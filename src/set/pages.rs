@@ -9,7 +9,7 @@
 //! ([629](https://peps.python.org/pep-0629/)) and metadata files
 //! ([658](https://peps.python.org/pep-0658/), [714](https://peps.python.org/pep-0714/)).
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use itertools::Itertools as _;
 use serde_json::{Value, json};
@@ -243,6 +243,23 @@ fn project_page(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
     }
     let lead = format!("<p>{}</p>\n", count_text(files));
     frame(project, &lead, &list)
+}
+
+/// The page of a project beside its files, which are sorted, in a directory that ends in `/`.
+pub(super) fn directory_page(project: &str, files: &[&SetFile], directory: &str) -> String {
+    let items = by_version(files).flatten();
+    let items: String = items.map(|file| item(file, directory)).collect();
+    let lead = format!("<p>{}</p>\n", count_text(files));
+    frame(project, &lead, &format!("<ul>\n{items}</ul>\n"))
+}
+
+/// The page of a product: the directories of its projects.
+pub(super) fn directory_root(projects: &BTreeSet<String>) -> String {
+    let items = projects.iter().map(|project| escape(project));
+    let items = items.map(|name| format!("<li><a href=\"{name}/\">{name}</a></li>\n"));
+    let lead = format!("<p>{}</p>\n", many(projects.len(), "project"));
+    let list = format!("<ul class=\"short\">\n{}</ul>\n", items.collect::<String>());
+    frame("Python packages", &lead, &list)
 }
 
 /// `simple/index.html`.

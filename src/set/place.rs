@@ -29,6 +29,7 @@ use crate::{
         local::LocalStore,
         s3::{Access, Endpoint, S3Store},
     },
+    version::Version,
 };
 
 /// The largest page, document or sidecar that is read into memory. A `set.json` of 100,000 files
@@ -78,6 +79,8 @@ pub struct SetPlace {
     /// Whether pages are also stored under keys that end in `/`, which installers request. Some
     /// servers reject such keys.
     pub directory_pages: bool,
+    /// The version to read, of an index that has several. `None` is the newest.
+    pub version: Option<Version>,
     /// Connections to other servers that the pages link to, by origin.
     others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
     stop: Stop,
@@ -191,6 +194,7 @@ impl SetPlace {
             page: None,
             kind,
             directory_pages: true,
+            version: None,
             others: Mutex::default(),
             stop: stop.clone(),
         }

@@ -415,7 +415,7 @@ impl PageReader<'_> {
         self.addresses.entry(file).or_insert(address);
     }
 
-    /// Selects the newest version, if there are several. An index may keep many versions, but a set
+    /// Selects the version of the place, or else the newest if there are several. An index may keep many versions, but a set
     /// is only one of them.
     fn choose(&mut self) -> Option<Version> {
         let version = |name: &str| identity(name).map(|(_, version)| version);
@@ -424,13 +424,13 @@ impl PageReader<'_> {
         // All files in a `set.json` belong to one set, even if their versions differ.
         let mut promises = self.facts.promises.iter();
         let has_document = promises.any(|it| it.listing.listing == Listing::SetJson);
-        let newest = all
-            .pop_last()
-            .filter(|_| !all.is_empty() && !has_document)?;
-        let is_it = |name: &str| version(name).is_none_or(|version| version == newest);
+        let newest = all.pop_last();
+        let newest = newest.filter(|_| !all.is_empty() && !has_document);
+        let chosen = self.place.version.clone().or(newest)?;
+        let is_it = |name: &str| version(name).is_none_or(|version| version == chosen);
         self.facts.promises.retain(|promise| is_it(&promise.file));
         self.addresses.retain(|name, _| is_it(name));
-        Some(newest)
+        Some(chosen)
     }
 
     fn bad(&mut self, page: &str, why: String) {

@@ -6,6 +6,7 @@ use std::{
     collections::{HashMap, HashSet},
     io::{self, BufReader, Read, Seek, SeekFrom},
     num::NonZeroUsize,
+    path::Path,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -25,7 +26,7 @@ use super::{
 };
 
 use crate::{
-    artifact::FileStamp,
+    artifact::{FileIdentity, FileStamp},
     console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, Stop, anyhow, bail, ensure, one_line},
@@ -105,8 +106,8 @@ pub(super) struct ReadPackages {
     /// The METADATA of each wheel, by the path of its sidecar. For an index, only of those that an
     /// earlier index does not know.
     pub(super) metadata: HashMap<String, Vec<u8>>,
-    /// The stamp that each file had before it was read, by path, if it is on a local disk. Not for an
-    /// index.
+    /// The stamp that each file had before its digest was taken, by path, if it is on a local disk.
+    /// Not for an index, and not if only an earlier index says that it has this digest.
     pub(super) stamps: HashMap<String, FileStamp>,
     /// Whether no package was opened.
     pub(super) is_unchanged: bool,
@@ -256,15 +257,20 @@ impl Reading<'_> {
     }
 
     fn one(&self, listed: &ListedPackage, sidecar: Option<&SetStamp>) -> Result<ReadFile> {
-        let local = self.place.local().filter(|_| !self.is_index);
-        let stamp = local.map(|root| FileStamp::of(&root.join(&listed.path)));
-        let stamp = stamp.transpose()?;
-        let known = self.recall(listed, sidecar)?;
+        let local = self.place.local();
+        let found = local.map(|root| fs_err::metadata(root.join(&listed.path)));
+        let found = found.transpose()?;
+        let identity = found.as_ref().and_then(FileIdentity::from_metadata);
+        let stamp = found.filter(|_| !self.is_index);
+        let stamp = stamp.map(|found| FileStamp::from_metadata(&found));
+        let known = self.recall(listed, sidecar, identity)?;
         let is_opened = known.is_none();
         let (mut file, metadata) = match known {
             Some(known) => known,
             None => self.examine(listed)?,
         };
+        let is_hearsay = self.known.is_hearsay(listed, file.sha256, identity);
+        let stamp = stamp.filter(|_| !is_hearsay);
         file.upload_time = listed.uploaded.and_then(in_utc);
         file.remembered = self.is_index.then(|| Remembered {
             file: listed.stamp.clone(),
@@ -281,11 +287,12 @@ impl Reading<'_> {
     }
 
     /// A package that need not be opened, from an earlier index or from the build that made it, and
-    /// the METADATA of a wheel if it is wanted.
+    /// the METADATA of a wheel if it is wanted. `found` is the file that is there.
     fn recall(
         &self,
         listed: &ListedPackage,
         sidecar: Option<&SetStamp>,
+        found: Option<FileIdentity>,
     ) -> Result<Option<(SetFile, Option<Vec<u8>>)>> {
         if let Some(file) = self.known.all(listed, sidecar) {
             let Some(digest) = file.metadata.filter(|_| !self.is_index) else {
@@ -298,7 +305,7 @@ impl Reading<'_> {
                 return Ok(Some((file, Some(bytes))));
             }
         }
-        let Some(made) = self.known.made(listed) else {
+        let Some(made) = self.known.made(listed, found) else {
             return Ok(None);
         };
         let (facts, sidecar) = named_metadata(made.metadata.clone(), &listed.name)?;
@@ -361,6 +368,7 @@ impl Reading<'_> {
                     version,
                     requires_python: None,
                     requires_dist: Vec::new(),
+                    provides_extra: Vec::new(),
                 };
                 (facts, None)
             }
@@ -418,7 +426,10 @@ fn in_utc(time: SystemTime) -> Option<String> {
 ///
 /// The file name must say the same project and version, because installers choose a file by its
 /// name.
-fn package_metadata(file: impl Read + Seek, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
+pub(super) fn package_metadata(
+    file: impl Read + Seek,
+    name: &str,
+) -> Result<(Metadata, Option<Vec<u8>>)> {
     let outside: PackageFilename = name.parse()?;
     let text = if is_wheel(name) {
         wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")?
@@ -428,8 +439,20 @@ fn package_metadata(file: impl Read + Seek, name: &str) -> Result<(Metadata, Opt
     named_metadata(text, name)
 }
 
+/// METADATA of a wheel on this disk, or PKG-INFO of an sdist.
+pub(super) fn metadata_of(file: &Path) -> Result<Vec<u8>> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let outside: PackageFilename = name.parse()?;
+    let source = BufReader::new(fs_err::File::open(file)?);
+    if is_wheel(&name) {
+        wheel::read_metadata(source, LONGEST_METADATA).context("failed to read METADATA")
+    } else {
+        sdist_metadata(source, outside.top()).context("failed to read PKG-INFO")
+    }
+}
+
 /// What a package says of itself, if that agrees with its name; and the bytes of its sidecar.
-fn named_metadata(text: Vec<u8>, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
+pub(super) fn named_metadata(text: Vec<u8>, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
     let outside: PackageFilename = name.parse()?;
     let inside = Metadata::parse(&text)?;
     ensure!(

@@ -85,6 +85,9 @@ pub struct Identity {
     pub version: Option<Version>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Scope>,
+    /// The version that was tested, of a set that was promoted to another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promoted_from: Option<Version>,
     /// Packages that the set leaves out on purpose: the names passed to `build --without`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
@@ -251,11 +254,22 @@ impl SetJson {
 
     /// The set as `upload` publishes it: with the files where `layout` has them.
     pub(super) fn published(&self, identity: Identity, layout: Layout) -> Result<Self> {
+        let files = self.in_layout(layout)?.files;
+        Self::new(identity, files)
+    }
+
+    /// The same set with its files where `layout` has them.
+    pub fn in_layout(&self, layout: Layout) -> Result<Self> {
         let files = self.files.iter().map(|file| SetFile {
             path: format!("{}{}", layout.files(), file.below()),
             ..file.clone()
         });
-        Self::new(identity, files.collect())
+        Self::new(self.identity.clone(), files.collect())
+    }
+
+    /// The same set with other files.
+    pub(super) fn of_files(&self, files: Vec<SetFile>) -> Result<Self> {
+        Self::new(self.identity.clone(), files)
     }
 
     /// The number of its packages of other projects.

@@ -57,21 +57,36 @@ pub fn publish(
     world: &World,
 ) -> Result<PublishedUpload> {
     let files = local.root.join(local.document.layout().files());
-    for _ in 0..ATTEMPTS {
+    // A hard link changes the `ctime` of a package, and then the memory of the build is not used any
+    // more. So compare the packages with it before the first is linked, and renew it afterwards.
+    let links = destination.is_on_disk_of(&local.root);
+    let known = links.then(|| UnchangedPackages::read(&files));
+    let mut linked: Vec<PathBuf> = Vec::new();
+    let attempt = || {
         let plan = PlannedUpload::plan(local, identity.clone(), destination, options, world)?;
-        // A hard link changes the `ctime` of a package, and then the memory of the build is not
-        // used any more. So compare the packages with it right before they are linked, and renew it
-        // afterwards.
-        let known = plan.links.then(|| UnchangedPackages::read(&files));
-        if let Some(published) = plan.carry_out(world)? {
-            let linked = published.linked_files.iter();
-            let linked = linked.filter_map(|file| file.strip_prefix(&files).ok()?.to_str());
-            let linked: Vec<String> = linked.map(|path| path.replace('\\', "/")).collect();
-            if let Some(Err(error)) = known.map(|known| known.renew(&linked)) {
-                let why = one_line(&error);
-                let text = format!("the next command reads the packages again: {why}");
-                world.console.warn(text);
-            }
+        plan.carry_out(&mut linked, world)
+    };
+    let published = until_published(attempt, destination, world);
+    // Also after an attempt that failed or was overtaken: what it has linked stays linked.
+    let linked = linked.iter();
+    let linked = linked.filter_map(|file| file.strip_prefix(&files).ok()?.to_str());
+    let linked: Vec<String> = linked.map(|path| path.replace('\\', "/")).collect();
+    if let Some(Err(error)) = known.map(|known| known.renew(&linked)) {
+        let why = one_line(&error);
+        let text = format!("the next command reads the packages again: {why}");
+        world.console.warn(text);
+    }
+    published
+}
+
+/// Tries an upload until no other job has published at the same place meanwhile.
+pub(super) fn until_published(
+    mut attempt: impl FnMut() -> Result<Option<PublishedUpload>>,
+    destination: &SetPlace,
+    world: &World,
+) -> Result<PublishedUpload> {
+    for _ in 0..ATTEMPTS {
+        if let Some(published) = attempt()? {
             return Ok(published);
         }
         let note = "another job published at the same place meanwhile: planning again";
@@ -96,6 +111,7 @@ pub struct PlannedUpload<'a> {
     links: bool,
     /// Existing files and pages that do not belong to this set. They stay.
     strangers: Vec<String>,
+    guard: Guard,
 }
 
 impl<'a> PlannedUpload<'a> {
@@ -142,12 +158,36 @@ impl<'a> PlannedUpload<'a> {
             actions: items.into_iter().zip(actions).collect(),
             links,
             strangers,
+            guard: Guard::Packages,
         })
     }
 
+    /// A plan of objects that are decided already.
+    pub(super) fn of(
+        destination: &'a SetPlace,
+        set: SetJson,
+        actions: Vec<(Item, Action)>,
+        (options, guard): (UploadOptions, Guard),
+    ) -> Self {
+        Self {
+            destination,
+            layout: options.layout,
+            set,
+            actions,
+            links: false,
+            strangers: Vec::new(),
+            guard,
+        }
+    }
+
     /// Writes everything, reads it back, and returns the addresses of the published set. `None` if
-    /// another job wrote `set.json` meanwhile: the pages lack its packages.
-    fn carry_out(self, world: &World) -> Result<Option<PublishedUpload>> {
+    /// another job wrote `set.json` meanwhile: the pages lack its packages. Adds the packages that
+    /// were linked to `linked_files`, even if a later step fails.
+    pub(super) fn carry_out(
+        self,
+        linked_files: &mut Vec<PathBuf>,
+        world: &World,
+    ) -> Result<Option<PublishedUpload>> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal).hint(self.way_out());
         }
@@ -161,7 +201,7 @@ impl<'a> PlannedUpload<'a> {
         let size_of_all: u64 = sizes.iter().sum();
         let writer = Writer {
             to,
-            guard: Guard::Packages,
+            guard: self.guard,
             world,
             progress: world.console.progress("Uploading", to, size_of_all),
             layout: self.set.layout(),
@@ -176,7 +216,8 @@ impl<'a> PlannedUpload<'a> {
             };
             uploaded += usize::from(outcome != WriteOutcome::Unchanged);
             if let (WriteOutcome::Linked, ItemBytes::OnDisk(path, _)) = (outcome, &item.bytes) {
-                linked.push((item.size, path.clone()));
+                linked.push(item.size);
+                linked_files.push(path.clone());
             }
             if item.phase == Phase::File && outcome != WriteOutcome::Linked {
                 let facts = format!("{}: {}", item.path, size(item.size));
@@ -191,7 +232,7 @@ impl<'a> PlannedUpload<'a> {
         }
         written.with_context(|| format!("failed to upload to `{to}`"))?;
         if !linked.is_empty() {
-            let bytes = linked.iter().map(|(size, _)| size).sum();
+            let bytes = linked.iter().sum();
             let facts = format!("{} ({})", many(linked.len(), "package"), size(bytes));
             world.console.status("Linked", facts);
         }
@@ -214,7 +255,6 @@ impl<'a> PlannedUpload<'a> {
             addresses: Addresses::new(&urls, &self.set.families()),
             uploaded,
             linked: linked.len(),
-            linked_files: linked.into_iter().map(|(_, path)| path).collect(),
             unchanged,
             set: self.set,
             urls,
@@ -224,7 +264,7 @@ impl<'a> PlannedUpload<'a> {
     /// Whether an object will be a hard link to a package, if the file system allows it.
     fn is_link(&self, item: &Item, action: &Action) -> bool {
         let is_written = matches!(action, Action::New | Action::Replace(_));
-        self.links && is_written && item.phase == Phase::File
+        self.links && is_written && item.is_proven_file()
     }
 
     /// What to do about files that exist with other bytes.
@@ -392,14 +432,17 @@ fn items(
     }
     // The files of both are in the same order.
     for (here, file) in local.document.files.iter().zip(&set.files) {
-        let stamp = local.stamps.get(&here.path);
-        let stamp = stamp.with_context(|| format!("`{}` was not read", here.path))?;
-        items.push(Item::file(file, local.root.join(&here.path), *stamp));
+        let stamp = local.stamps.get(&here.path).copied();
+        items.push(Item::file(file, local.root.join(&here.path), stamp));
         let bytes = local.metadata.get(&here.sidecar_path());
         let sidecar =
             |bytes: &Vec<u8>| Item::here(file.sidecar_path(), Phase::Sidecar, bytes.as_slice());
         items.extend(bytes.map(sidecar));
     }
+    let documents = local.documents.iter();
+    items.extend(
+        documents.map(|(path, text)| Item::here(path.clone(), Phase::Sidecar, text.as_bytes())),
+    );
     let sidecars = others.metadata.into_iter();
     items.extend(sidecars.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes)));
     set.identity = others.identity.unwrap_or(set.identity);
@@ -438,8 +481,6 @@ pub struct PublishedUpload {
     pub uploaded: usize,
     /// How many of them are hard links to the packages.
     linked: usize,
-    #[serde(skip)]
-    linked_files: Vec<PathBuf>,
     pub unchanged: usize,
     pub set: SetJson,
     #[serde(skip)]

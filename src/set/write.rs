@@ -146,6 +146,7 @@ impl Writer<'_> {
             ItemBytes::Here(bytes) => put(&&**bytes),
             ItemBytes::OnDisk(path, stamp) => match self.link(&key, path, *stamp, &condition) {
                 Ok(true) => Ok(WriteOutcome::Linked),
+                Ok(false) if self.is_there_unread(item, action)? => Ok(WriteOutcome::Unchanged),
                 Ok(false) => {
                     let writer = self;
                     put(&OnDisk { path, size, writer })
@@ -178,25 +179,36 @@ impl Writer<'_> {
         }
     }
 
-    /// Links a file to a place on the same disk. A file that changed since it was read is not linked:
-    /// copying it compares its bytes with their digest.
+    /// Whether the place has the same bytes. They were not read when the upload was planned, because
+    /// replacing them by a link costs less. Copying the same bytes would cost more.
+    fn is_there_unread(&self, item: &Item, action: &Action) -> Result<bool> {
+        let is_unread = matches!(action, Action::Replace(there) if there.sha256.is_none());
+        if !is_unread {
+            return Ok(false);
+        }
+        let there = ExistingObject::find(self.to, &item.path)?;
+        Ok(there.is_some_and(|there| there.sha256 == Some(item.sha256)))
+    }
+
+    /// Links a file to a place on the same disk. A file that changed since it was read, or that was
+    /// not read, is not linked: copying it compares its bytes with their digest, and the old object
+    /// stays if they differ.
     fn link(
         &self,
         key: &Key,
         path: &Path,
-        stamp: FileStamp,
+        stamp: Option<FileStamp>,
         condition: &Condition,
     ) -> Result<bool, StoreError> {
-        let is_same = || FileStamp::of(path).is_ok_and(|now| now == stamp);
-        if self.to.local().is_none() || !is_same() || !self.to.store.link(key, path, condition)? {
+        let Some(stamp) = stamp.filter(|_| self.to.local().is_some()) else {
             return Ok(false);
+        };
+        let is_same = |path: &Path| FileStamp::of(path).is_ok_and(|now| now == stamp);
+        let is_linked = self.to.store.link(key, path, &is_same, condition)?;
+        if is_linked {
+            self.progress.inc(stamp.len);
         }
-        self.progress.inc(stamp.len);
-        if is_same() {
-            Ok(true)
-        } else {
-            Err(StoreError::new(StoreFailureKind::Differs, key))
-        }
+        Ok(is_linked)
     }
 
     fn condition(&self, item: &Item, action: &Action) -> Condition {

@@ -19,7 +19,7 @@ use fs_err as fs;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::{
-    atomic::{self, AtomicFile},
+    atomic::{self, AtomicFile, AtomicLink},
     digest::{Hasher, Sha256},
     location::Key,
     store::{
@@ -245,24 +245,26 @@ impl Store for LocalStore {
         named.map_err(failed)
     }
 
-    fn link(&self, key: &Key, file: &Path, condition: &Condition) -> Result<bool, StoreError> {
+    fn link(
+        &self,
+        key: &Key,
+        file: &Path,
+        is_wanted: &dyn Fn(&Path) -> bool,
+        condition: &Condition,
+    ) -> Result<bool, StoreError> {
         let path = self.place_to_write(key, "", condition)?;
         self.create_directory(&path, key)?;
         // A hard link to a symlink would be another symlink.
         let Ok(file) = fs::canonicalize(file) else {
             return Ok(false);
         };
-        let linked = match condition {
-            Condition::IfAbsent => fs::hard_link(&file, &path),
-            _ => atomic::link(&file, &path),
-        };
-        match linked {
+        match hard_link(&file, &path, is_wanted, condition) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(StoreError::from_io(key, error))
             }
             // Another file system, a file of another user, or too many links.
-            Err(_) => Ok(share(&file, &path, condition).is_ok()),
-            Ok(()) => Ok(true),
+            Err(_) => Ok(share(&file, &path, is_wanted, condition).unwrap_or(false)),
+            Ok(is_linked) => Ok(is_linked),
         }
     }
 
@@ -274,14 +276,45 @@ impl Store for LocalStore {
     }
 }
 
-/// Makes a copy that shares its blocks with the file.
-fn share(file: &Path, path: &Path, condition: &Condition) -> io::Result<()> {
+/// Gives a file another name, if it is the wanted one.
+///
+/// It is compared under a temporary name: another file can get its own name meanwhile, and under the
+/// final name it would already have replaced the object.
+fn hard_link(
+    file: &Path,
+    path: &Path,
+    is_wanted: &dyn Fn(&Path) -> bool,
+    condition: &Condition,
+) -> io::Result<bool> {
+    let link = AtomicLink::beside(file, path)?;
+    if !is_wanted(link.path()) {
+        return Ok(false);
+    }
+    match condition {
+        Condition::IfAbsent => link.claim(path)?,
+        _ => link.replace(path)?,
+    }
+    Ok(true)
+}
+
+/// Makes a copy that shares its blocks with the file, if it is the wanted one.
+fn share(
+    file: &Path,
+    path: &Path,
+    is_wanted: &dyn Fn(&Path) -> bool,
+    condition: &Condition,
+) -> io::Result<bool> {
     let mut copy = AtomicFile::beside(path)?;
     atomic::share_blocks(file, copy.file())?;
-    match condition {
-        Condition::IfAbsent => copy.claim(path),
-        _ => copy.replace(path),
+    // An earlier change shows in the file, and a later one is not in the copy.
+    if !is_wanted(file) {
+        return Ok(false);
     }
+    match condition {
+        Condition::IfAbsent => copy.claim(path)?,
+        _ => copy.replace(path)?,
+    }
+    Ok(true)
 }
 
 /// Copies a whole body. Returns its digest and its length.

@@ -48,9 +48,17 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError>;
 
     /// Makes a file of the same file system the object of a key, without copying its bytes: by a hard
-    /// link, or by a copy that shares its blocks (reflink). `false` if the store cannot do that, and
-    /// the object has to be put.
-    fn link(&self, _key: &Key, _file: &Path, _: &Condition) -> Result<bool, StoreError> {
+    /// link, or by a copy that shares its blocks (reflink). `false` if the store cannot do that, or if
+    /// the file is not the one that is wanted: then the object has to be put, and the old one stays.
+    ///
+    /// `is_wanted` gets a path of the file that will be the object, before readers can see it.
+    fn link(
+        &self,
+        _key: &Key,
+        _file: &Path,
+        _is_wanted: &dyn Fn(&Path) -> bool,
+        _: &Condition,
+    ) -> Result<bool, StoreError> {
         Ok(false)
     }
 

@@ -6,9 +6,14 @@ use derive_more::{Display, From};
 
 use crate::error::{Invalid, as_text};
 
+mod ci;
+mod isa;
+mod names;
 mod table;
 mod view;
 
+pub use ci::TestJob;
+pub use isa::generic;
 pub use table::{TargetTable, UnknownFamilies};
 pub use view::{PlatformView, missing};
 

@@ -1,6 +1,10 @@
 //! The known targets and families. The table is `target.toml`, which is parsed and validated once.
 
-use std::{collections::BTreeSet, fmt::Display, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    sync::LazyLock,
+};
 
 use itertools::Itertools as _;
 use serde::Deserialize;
@@ -12,16 +16,35 @@ static BUILTIN: LazyLock<TargetTable> = LazyLock::new(|| {
     TargetTable::parse(include_str!("../target.toml")).expect("a test reads the built-in table")
 });
 
-/// All known targets with their products and families, in the order of `target.toml`.
+/// All known targets with their products and families, in the order of `target.toml`, and its other
+/// tables.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TargetTable {
     #[serde(rename = "targets")]
     rows: Vec<TargetRow>,
+    /// Patterns of targets by sub-family and by generic target.
+    #[serde(default)]
+    pub(super) sub_families: Patterns,
+    #[serde(default)]
+    pub(super) generics: Patterns,
+    /// Versions of the graphics core, and code names of the kernel, by target.
+    #[serde(default)]
+    pub(super) ip: BTreeMap<Target, Vec<String>>,
+    #[serde(default)]
+    pub(super) code_names: BTreeMap<Target, Vec<String>>,
+    /// By project.
+    #[serde(default)]
+    pub(super) not_built: BTreeMap<String, PartialProject>,
+    #[serde(default)]
+    pub(super) ci: Vec<CiFamily>,
     /// All families without duplicates, in order of first mention.
     #[serde(skip)]
     families: Vec<Family>,
 }
+
+/// Names of groups, each with patterns of targets: `gfx900`, or `gfx110?` with any last character.
+pub(super) type Patterns = BTreeMap<Box<str>, Vec<String>>;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +53,43 @@ struct TargetRow {
     target: Target,
     product: String,
     families: Vec<Family>,
+}
+
+/// A project that is not built for some targets.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PartialProject {
+    /// Targets and families.
+    pub(super) targets: Vec<String>,
+    /// Parts of the names of its libraries with device code.
+    #[serde(default)]
+    pub(super) libraries: Vec<String>,
+}
+
+/// A family that CI builds, with the runners that test it. A platform on which the family is not
+/// built has no list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CiFamily {
+    pub(super) family: String,
+    /// The targets that the runners have. All of the family, if it is empty.
+    #[serde(default)]
+    pub(super) tested: Vec<Target>,
+    pub(super) linux: Option<Vec<RunnerPool>>,
+    pub(super) windows: Option<Vec<RunnerPool>>,
+}
+
+/// Runners with one label.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunnerPool {
+    pub(super) label: String,
+    #[serde(default = "one")]
+    pub(super) count: u64,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// Names that are neither a known target nor a family.
@@ -150,20 +210,15 @@ impl TargetTable {
         self.rows.iter().find(|row| row.target == base)
     }
 
-    fn unknown(&self, names: Vec<String>) -> UnknownFamilies {
-        let families: Vec<&str> = self.families().map(Family::as_str).sorted().collect();
-        let targets: Vec<&str> = self.known().map(Target::as_str).sorted().collect();
-        let known = format!(
-            "a family is one of {}; a target is one of {}",
-            families.join(", "),
-            targets.join(", ")
-        );
-        let all = [families, targets].concat();
+    pub(super) fn unknown(&self, names: Vec<String>) -> UnknownFamilies {
+        let families = self.families().map(Family::as_str);
+        let all: Vec<&str> = families.chain(self.known().map(Target::as_str)).collect();
         let meant: BTreeSet<&str> = names.iter().flat_map(|name| nearest(name, &all)).collect();
+        let listed = "`rocwheel targets all --emit table` lists targets and families";
         let hint = if meant.is_empty() {
-            known
+            listed.to_owned()
         } else {
-            format!("did you mean {}? {known}", quoted(meant, " or "))
+            format!("did you mean {}? {listed}", quoted(meant, " or "))
         };
         UnknownFamilies { names, hint }
     }
@@ -176,21 +231,30 @@ fn quoted<T: Display>(names: impl IntoIterator<Item = T>, separator: &str) -> St
         .join(separator)
 }
 
-/// The known names that differ from `name` only in case, or else those that start with it.
+/// The known names that differ from `name` only in case, or else those that start with it, or else
+/// at most three that differ in the fewest characters.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Vec<&'a str> {
     let lower = name.to_ascii_lowercase();
     let matching = |matches: &dyn Fn(&str) -> bool| -> Vec<&'a str> {
+        let known = known.iter().copied();
         known
-            .iter()
-            .copied()
-            .filter(|known| matches(&known.to_ascii_lowercase()))
+            .filter(|it| matches(&it.to_ascii_lowercase()))
             .collect()
     };
     let same = matching(&|known| known == lower);
     if !same.is_empty() || name.len() < "gfx1".len() {
         return same;
     }
-    matching(&|known| known.starts_with(&lower))
+    let begun = matching(&|known| known.starts_with(&lower));
+    if !begun.is_empty() {
+        return begun;
+    }
+    let distance = |known: &str| strsim::damerau_levenshtein(&lower, &known.to_ascii_lowercase());
+    let distances = known.iter().map(|known| (distance(known), *known));
+    let near = distances.filter(|(distance, _)| *distance <= 2);
+    let mut nearest = near.min_set_by_key(|(distance, _)| *distance);
+    nearest.sort_unstable();
+    nearest.into_iter().map(|(_, name)| name).take(3).collect()
 }
 
 #[cfg(test)]
@@ -291,10 +355,10 @@ mod tests {
             .expand(&["gfx942", "gfx9999", "GFX94x-dcgpu", "gfx110X"])
             .unwrap_err();
         insta::assert_snapshot!(error, @"unknown GPU families: `gfx9999`, `GFX94x-dcgpu`, `gfx110X`");
-        insta::assert_snapshot!(error.hint, @"did you mean `gfx110X-all` or `gfx110X-dgpu` or `gfx110X-igpu` or `gfx94X-dcgpu`? a family is one of dcgpu-all, dgpu-all, gfx101X-all, gfx101X-dgpu, gfx103X-all, gfx103X-dgpu, gfx103X-igpu, gfx110X-all, gfx110X-dgpu, gfx110X-igpu, gfx115X-all, gfx115X-igpu, gfx120X-all, gfx125X-all, gfx125X-dcgpu, gfx900-dgpu, gfx906-dgpu, gfx908-dcgpu, gfx90a-dcgpu, gfx90c-igpu, gfx94X-all, gfx94X-dcgpu, gfx950-all, gfx950-dcgpu, igpu-all; a target is one of gfx1010, gfx1011, gfx1012, gfx1030, gfx1031, gfx1032, gfx1033, gfx1034, gfx1035, gfx1036, gfx1100, gfx1101, gfx1102, gfx1103, gfx1150, gfx1151, gfx1152, gfx1153, gfx1200, gfx1201, gfx1250, gfx900, gfx906, gfx908, gfx90a, gfx90c, gfx942, gfx950");
+        insta::assert_snapshot!(error.hint, @"did you mean `gfx110X-all` or `gfx110X-dgpu` or `gfx110X-igpu` or `gfx94X-dcgpu`? `rocwheel targets all --emit table` lists targets and families");
         let error = TargetTable::builtin().expand(&["generic"]).unwrap_err();
         assert_eq!(error.names, ["generic"]);
-        assert!(error.hint.starts_with("a family is one of dcgpu-all, "));
+        assert!(error.hint.starts_with("`rocwheel targets all "));
         for name in ["", "gfx9999:xnack+", "gfx942:xnack", "gfx"] {
             let error = TargetTable::builtin().expand(&[name]).unwrap_err();
             assert_eq!(error.names, [name]);

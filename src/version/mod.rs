@@ -9,9 +9,11 @@ use strum::VariantArray as _;
 use crate::error::Invalid;
 
 mod inputs;
+mod promotion;
 mod scheme;
 
 pub use inputs::{BaseVersion, Date, GitSha, VersionFile};
+pub use promotion::{PromotionGoal, ReleaseStream};
 pub use scheme::{PackageVersions, VersionInputs, VersionScheme, compute, undated};
 
 /// A PEP 440 version: `7.13.0.dev0+abc`. Parsing accepts every valid spelling; `Display` writes the
@@ -37,6 +39,25 @@ impl Version {
     /// the name, so it becomes `_`.
     pub fn filename_form(&self) -> String {
         self.to_string().replace('-', "_")
+    }
+
+    /// Whether it is a final release: neither a pre-release nor a build of one commit.
+    pub fn is_final(&self) -> bool {
+        !self.0.any_prerelease() && self.0.local().is_empty()
+    }
+
+    /// The first two numbers: `7.13` of `7.13.2rc1`.
+    pub fn minor(&self) -> String {
+        let numbers = self.0.release();
+        let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
+        format!("{}.{}", number(0), number(1))
+    }
+
+    /// Whether it fulfils what follows the name in a requirement, such as `>=1,<2`. `None` if that is
+    /// not understood.
+    pub fn fulfils(&self, specifiers: &str) -> Option<bool> {
+        let specifiers: pep440_rs::VersionSpecifiers = specifiers.parse().ok()?;
+        Some(specifiers.contains(&self.0))
     }
 }
 

@@ -36,6 +36,11 @@ pub fn ensure_one_line(text: &str) -> Result<()> {
 /// spaces.
 struct Headers(Vec<(String, String)>);
 
+/// The fields of METADATA, PKG-INFO or WHEEL, in their order.
+pub fn fields(text: &str) -> Result<Vec<(String, String)>> {
+    Ok(Headers::parse(text)?.0)
+}
+
 impl Headers {
     fn parse(text: &str) -> Result<Self> {
         let mut headers: Vec<(String, String)> = Vec::new();
@@ -83,6 +88,7 @@ pub struct Metadata {
     pub requires_python: Option<String>,
     /// Requirements, `a>=1; extra == "x"` ([PEP 508](https://peps.python.org/pep-0508/)).
     pub requires_dist: Vec<String>,
+    pub provides_extra: Vec<String>,
 }
 
 /// The fields that are checked, and whether metadata may have several of them.
@@ -137,6 +143,7 @@ impl Metadata {
             version: read("Version", headers.required("metadata", "Version")?)?,
             requires_python: lines("Requires-Python").next(),
             requires_dist: lines("Requires-Dist").collect(),
+            provides_extra: lines("Provides-Extra").collect(),
         })
     }
 }

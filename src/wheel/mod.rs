@@ -6,14 +6,18 @@ pub mod name;
 mod packed;
 pub mod reader;
 pub mod record;
+mod requirement;
 #[cfg(test)]
 pub(crate) mod specimen;
+mod stored;
 pub mod writer;
 
 pub use deflate::{Deflater, WheelCompression};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
 pub use name::{DistName, PackageFilename, Tag};
-pub use packed::{PackedMember, packed_members};
-pub use reader::read_metadata;
-pub use record::Record;
+pub use packed::{PackedMember, compression_of, packed_members};
+pub use reader::{read_metadata, stored_members, zipped_wheel};
+pub use record::{Record, RecordRow};
+pub use requirement::RequirementLine;
+pub use stored::{StoredMember, ZippedWheel};
 pub use writer::{StorageMethod, WheelMember, ZipWriter};

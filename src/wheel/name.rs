@@ -119,6 +119,29 @@ impl PackageFilename {
         }
     }
 
+    /// The same package in another version. All other parts of the name stay as they are written.
+    #[must_use]
+    pub fn with_version(&self, version: &Version) -> Self {
+        let form = version.filename_form();
+        let text = if let Some(stem) = self.text.strip_suffix(".tar.gz") {
+            let (name, _) = stem.rsplit_once('-').unwrap_or((stem, ""));
+            format!("{name}-{form}.tar.gz")
+        } else {
+            let mut parts = self.text.splitn(3, '-');
+            let (name, rest) = (parts.next(), parts.nth(1));
+            format!(
+                "{}-{form}-{}",
+                name.unwrap_or_default(),
+                rest.unwrap_or_default()
+            )
+        };
+        Self {
+            text,
+            version: version.clone(),
+            ..self.clone()
+        }
+    }
+
     /// The directory of the metadata of a wheel, `rocm_sdk_core-7.13.0.dist-info`.
     pub fn dist_info(&self) -> String {
         stem(&self.name, &self.version) + ".dist-info"

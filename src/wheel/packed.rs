@@ -1,5 +1,4 @@
-//! Finds the compressed members of a wheel that rocwheel made, so that another wheel can take them
-//! over as they are.
+//! Finds the compressed members of a wheel, so that another wheel can take them over as they are.
 //!
 //! The wheel is untrusted input: what it says about its members is a claim. To take a member over,
 //! [`PackedMember::verify`] its bytes, or know from elsewhere that they did not change since they
@@ -10,17 +9,19 @@ use std::{
     ops::Range,
 };
 
-use flate2::bufread::DeflateDecoder;
-use zip::CompressionMethod;
-
 use super::{
-    Record, StorageMethod, WheelCompression, dist_info::WheelFacts, reader::OpenWheel,
-    record::RecordRow, writer::local_header_len,
+    Record, StorageMethod, WheelCompression,
+    dist_info::WheelFacts,
+    reader::OpenWheel,
+    record::RecordRow,
+    stored::{StoredMember, method},
+    writer::local_header_len,
 };
 use crate::{
     digest::{Hasher, Sha256},
     error::{Context as _, Result, ensure},
 };
+use flate2::bufread::DeflateDecoder;
 
 /// The longest WHEEL and the longest RECORD that are read. RECORD has about 150 bytes for each file.
 const WHEEL_LIMIT: u64 = 1 << 20;
@@ -58,6 +59,15 @@ pub fn packed_members(
     members.filter_map(Result::transpose).collect()
 }
 
+/// How the members of a wheel are compressed, by its `Generator`. `None` if another program made it,
+/// or a rocwheel that compressed otherwise.
+pub fn compression_of(generator: &str) -> Option<WheelCompression> {
+    let recipe = recipe(generator)?;
+    let levels = (1..=12).map(WheelCompression::Deflate);
+    let mut all = levels.chain([WheelCompression::Store]);
+    all.find(|it| it.recipe() == recipe)
+}
+
 /// How a generator compresses: `deflate level 5, revision 2` of `rocwheel (0.1.0; deflate level 5,
 /// revision 2)`.
 fn recipe(generator: &str) -> Option<&str> {
@@ -86,10 +96,7 @@ fn member<R: Read + Seek>(wheel: &OpenWheel<R>, row: &RecordRow) -> Result<Optio
         sha256,
         len,
         crc: entry.crc32(),
-        method: match entry.compression() {
-            CompressionMethod::Stored => StorageMethod::Stored,
-            _ => StorageMethod::Deflated,
-        },
+        method: method(entry.compression()),
         bytes: bytes.context("a member beyond the end of any file")?,
     }))
 }
@@ -98,6 +105,17 @@ fn member<R: Read + Seek>(wheel: &OpenWheel<R>, row: &RecordRow) -> Result<Optio
 const BUFFER: usize = 128 << 10;
 
 impl PackedMember {
+    /// A member whose content has this digest.
+    pub fn of(stored: &StoredMember, sha256: Sha256) -> Self {
+        Self {
+            sha256,
+            len: stored.len,
+            crc: stored.crc,
+            method: stored.method,
+            bytes: stored.bytes.clone(),
+        }
+    }
+
     /// Whether the compressed bytes in `reader` give the content, and end with it. They do not if
     /// they cannot be read.
     ///

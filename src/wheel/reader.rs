@@ -4,12 +4,14 @@
 //! memory has a limit.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     io::{Read, Seek, SeekFrom},
 };
 
-use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry};
+use time::{Date, Month};
+use zip::{CompressionMethod, DateTime, ZipArchive, read::ZipFileEntry};
 
+use super::stored::{StoredMember, ZippedWheel, method};
 use crate::{
     error::{Context as _, Result, bail, ensure},
     relpath::RelPath,
@@ -22,6 +24,45 @@ use crate::{
 /// remote wheel needs only a few requests.
 pub fn read_metadata(reader: impl Read + Seek, limit: u64) -> Result<Vec<u8>> {
     OpenWheel::new(reader)?.text("METADATA", limit)
+}
+
+/// Where the compressed bytes of each member are, of a wheel that any tool made: by path, without
+/// digests, which only reading the members gives.
+pub fn stored_members(reader: impl Read + Seek) -> Result<BTreeMap<RelPath, StoredMember>> {
+    OpenWheel::new(reader)?.stored()
+}
+
+/// The same, with what is needed to write the wheel again.
+pub fn zipped_wheel(reader: impl Read + Seek) -> Result<ZippedWheel> {
+    let mut wheel = OpenWheel::new(reader)?;
+    let members = wheel.stored()?;
+    let mut executable = BTreeSet::new();
+    for path in members.keys() {
+        let mode = wheel.entry(path)?.and_then(|entry| entry.unix_mode());
+        if mode.is_some_and(|mode| mode & 0o111 != 0) {
+            executable.insert(path.clone());
+        }
+    }
+    let metadata = wheel.dist_info.join(&"METADATA".parse()?);
+    let time = wheel
+        .entry(&metadata)?
+        .and_then(|entry| entry.last_modified());
+    Ok(ZippedWheel {
+        members,
+        executable,
+        time: time.and_then(seconds).unwrap_or_default(),
+        dist_info: wheel.dist_info,
+    })
+}
+
+/// The time of a member in seconds since 1970. `None` if no calendar has it.
+fn seconds(time: DateTime) -> Option<u64> {
+    let month = Month::try_from(time.month()).ok()?;
+    let day = Date::from_calendar_date(time.year().into(), month, time.day()).ok()?;
+    let time = day
+        .with_hms(time.hour(), time.minute(), time.second())
+        .ok()?;
+    u64::try_from(time.assume_utc().unix_timestamp()).ok()
 }
 
 /// A wheel in which every member has a name that an installer accepts, once.
@@ -99,6 +140,27 @@ impl<R: Read + Seek> OpenWheel<R> {
             "`{path}` has more than {limit} bytes"
         );
         Ok(bytes)
+    }
+
+    /// Where the compressed bytes of all members are. The local header of each is read, since only
+    /// it says where they begin.
+    fn stored(&mut self) -> Result<BTreeMap<RelPath, StoredMember>> {
+        let mut members = BTreeMap::new();
+        for (path, index) in &self.places {
+            let entry = self.archive.by_index_raw(*index)?;
+            let packed = entry.compressed_size();
+            let start = entry.data_start();
+            let bytes = start.and_then(|start| Some(start..start.checked_add(packed)?));
+            let member = StoredMember {
+                len: entry.size(),
+                crc: entry.crc32(),
+                method: method(entry.compression()),
+                executable: entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0),
+                bytes: bytes.context("a member beyond the end of any file")?,
+            };
+            members.insert(path.clone(), member);
+        }
+        Ok(members)
     }
 
     /// What the central directory says about a member; `None` if it has no such member.

@@ -28,6 +28,8 @@ pub(crate) mod reuse;
 mod trouble;
 mod windows;
 
+pub(crate) use windows::artifacts_and_flags as windows_artifacts;
+
 /// The sample as archives, below a directory of this test's own.
 fn place(name: &str) -> PathBuf {
     place_of(published::sample(), name)

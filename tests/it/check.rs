@@ -1,15 +1,15 @@
 //! `check`: the sample has no finding, and a set with one thing broken has that one.
 
-use std::{
-    io::{Cursor, Read as _, Write as _},
-    path::PathBuf,
-    process::Output,
-};
+use std::{path::PathBuf, process::Output};
 
-use rocwheel::{digest::Sha256, elf::launcher, wheel::Record};
+use rocwheel::elf::launcher;
 
 use crate::support::{
-    linker::SharedObject, place::copy_files, program::command as rocwheel, published,
+    linker::SharedObject,
+    members::{Members, record, unzip, zipped},
+    place::copy_files,
+    program::command as rocwheel,
+    published,
 };
 
 mod asserted;
@@ -18,6 +18,7 @@ mod damages;
 mod device;
 mod fat;
 mod forms;
+mod frameworks;
 mod gate;
 mod known;
 mod mutation;
@@ -25,7 +26,7 @@ mod others;
 mod planned;
 mod remote;
 mod sarif;
-mod server;
+pub(crate) mod server;
 mod windows;
 
 /// The sample's packages, to read.
@@ -35,9 +36,6 @@ fn sample() -> PathBuf {
 
 /// A copy of the sample, to break.
 struct Set(tempfile::TempDir);
-
-/// Path, mode and bytes of each member.
-type Members = Vec<(String, u32, Vec<u8>)>;
 
 impl Set {
     fn new() -> Self {
@@ -125,49 +123,6 @@ impl Set {
             format!("exit {code}\n")
         }
     }
-}
-
-fn unzip(bytes: &[u8]) -> Members {
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
-    let indices = 0..archive.len();
-    indices
-        .map(|index| {
-            let mut file = archive.by_index(index).unwrap();
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).unwrap();
-            let name = file.name().unwrap().into_owned();
-            (name, file.unix_mode().unwrap(), bytes)
-        })
-        .collect()
-}
-
-fn zipped(members: &Members) -> Vec<u8> {
-    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, mode, bytes) in members {
-        let options = zip::write::SimpleFileOptions::default().unix_permissions(*mode);
-        if mode & 0o170_000 == 0o120_000 {
-            let target = String::from_utf8(bytes.clone()).unwrap();
-            writer.add_symlink(name.as_str(), target, options).unwrap();
-        } else {
-            writer.start_file(name.as_str(), options).unwrap();
-            writer.write_all(bytes).unwrap();
-        }
-    }
-    writer.finish().unwrap().into_inner()
-}
-
-/// RECORD as it has to be.
-fn record(members: &mut Members) {
-    let mut record = Record::default();
-    let own = members
-        .iter()
-        .position(|it| it.0.ends_with("/RECORD"))
-        .unwrap();
-    for (at, (name, _, bytes)) in members.iter().enumerate() {
-        let content = (Sha256::of(bytes), bytes.len() as u64);
-        record.push(name.parse().unwrap(), (at != own).then_some(content));
-    }
-    members[own].2 = record.to_string().into_bytes();
 }
 
 /// The member whose path ends like this.

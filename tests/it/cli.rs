@@ -63,19 +63,24 @@ fn help_is_data() {
     Usage: rocwheel [OPTIONS] <COMMAND>
 
     Commands:
-      pipeline  Run every step from artifacts to packages that pip and uv can install
-      fetch     Download and unpack the artifacts of a run
-      split     Split device code out of fat artifacts
-      build     Build Python packages from the artifacts of a run
-      check     Check a package set or a published index
-      index     Write the package index of a directory or bucket
-      upload    Publish a package set and its index to the place of its run
-      summary   Summarize a package set and how to install it
-      place     Print where a run keeps its packages, and which role may write there
-      version   Compute the version of a build for wheels, Debian packages and RPM packages
-      targets   List the GPU targets of families
-      kpack     Inspect device code, and recombine split artifacts
-      help      Print this message or the help of the given subcommand(s)
+      pipeline   Run every step from artifacts to packages that pip and uv can install
+      fetch      Download and unpack the artifacts of a run
+      split      Split device code out of fat artifacts
+      build      Build Python packages from the artifacts of a run
+      check      Check a package set or a published index
+      diff       Compare two package sets
+      index      Write the package index of a directory or bucket
+      upload     Publish a package set and its index to the place of its run
+      summary    Summarize a package set and how to install it
+      place      Print where a run keeps its packages, and which role may write there
+      version    Compute the version of a build for wheels, Debian packages and RPM packages
+      targets    Print GPU targets: of families, of package sets, or of this machine
+      kpack      Inspect device code, and recombine split artifacts
+      framework  Tie wheels of PyTorch, JAX and others to ROCm packages
+      promote    Promote a tested package set to another version or place
+      install    Install a package set into a virtual environment
+      doctor     Check what this machine has: tokens, credentials, buckets, disk, programs, GPU
+      help       Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help (see more with '--help')
@@ -192,7 +197,7 @@ fn an_unknown_command_is_a_usage_error() {
     --- stderr
     error: unrecognized subcommand 'completion'
 
-      tip: some similar subcommands exist: 'action', 'completions'
+      tip: some similar subcommands exist: 'promote', 'action', 'completions'
 
     Usage: rocwheel [OPTIONS] <COMMAND>
 

@@ -134,9 +134,12 @@ fn every_command_line_of_the_pages_has_flags_that_exist() {
     }
 }
 
-/// The lines after `$ ` in the console examples of a page.
 pub(crate) fn commands(page: &Path) -> Vec<String> {
-    let text = fs_err::read_to_string(page).unwrap();
+    commands_of(&fs_err::read_to_string(page).unwrap())
+}
+
+/// The lines after `$ ` in the console examples of a page.
+pub(crate) fn commands_of(text: &str) -> Vec<String> {
     let examples = text
         .split("```console\n")
         .skip(1)

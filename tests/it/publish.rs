@@ -12,7 +12,7 @@ pub(crate) mod packages;
 mod parse;
 mod readers;
 mod repeat;
-mod server;
+pub(crate) mod server;
 mod stranger;
 mod turns;
 

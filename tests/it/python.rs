@@ -27,11 +27,13 @@ pub(crate) const NEWEST: u32 = 14;
 #[test]
 fn the_python_is_linted_and_formatted() {
     for arguments in [["check", "--no-cache"], ["format", "--check"]] {
-        succeed(
-            Command::new(tool("ruff"))
-                .args(arguments)
-                .args(["--config", CONFIG, SOURCES, TESTS]),
-        );
+        succeed(Command::new(tool("ruff")).args(arguments).args([
+            "--config",
+            CONFIG,
+            SOURCES,
+            TESTS,
+            "tests/framework",
+        ]));
     }
 }
 
@@ -45,6 +47,12 @@ fn the_python_is_typed_on_both_platforms_and_every_version() {
     for name in ["rocm_build.py", "setup.py"] {
         fs_err::copy(builder.join(name), packages.join(name)).unwrap();
     }
+    let device = "device_build.py";
+    fs_err::copy(
+        Path::new(SOURCES).join("device").join(device),
+        packages.join(device),
+    )
+    .unwrap();
     for version in ["3.10", &format!("3.{NEWEST}")] {
         for platform in ["linux", "win32"] {
             succeed(

@@ -33,7 +33,8 @@ def stage() -> Path:
 def tables() -> list[str]:
     """The lines that say which packages, libraries and files a distribution has."""
     text = (stage() / "none/src/rocm_sdk/_dist_info.py").read_text("utf-8")
-    starts = ("PackageEntry(", "LibraryEntry(", "FileEntry(", "_FAMILIES[")
+    entries = ("PackageEntry(", "LibraryEntry(", "FileEntry(")
+    starts = (*entries, "_FAMILIES[", "_IP_VERSIONS[", "_CODE_NAMES[")
     return [line for line in text.splitlines() if line.startswith(starts)]
 
 

@@ -229,3 +229,71 @@ def test_a_program_that_hangs_has_failed(site: Path) -> None:
     result = run(site, "-c", code)
     assert "did not end within 1 seconds" in result.stdout, result.stderr
     assert module("_problem").DevelError
+
+
+def framework(site: Path, requirement: str, device: str | None = None) -> None:
+    """A framework that was tied and split, with the device code of one target."""
+    info = site / "fw-1.0.dist-info"
+    info.mkdir()
+    (site / "fw").mkdir()
+    (site / "fw" / "libfw.so").write_bytes(loadable())
+    lines = [
+        f'Requires-Dist: amd-fw-device-{target}==1.0; extra == "device-{target}"'
+        for target in ("gfx942", "gfx1100")
+    ]
+    text = "\n".join(["Metadata-Version: 2.1", "Name: fw", "Version: 1.0", *lines, ""])
+    (info / "METADATA").write_text(text, "utf-8")
+    (info / "RECORD").write_text("fw/libfw.so,,\n", "utf-8")
+    facts = {
+        "requirement": requirement,
+        "preload": [],
+        "run-paths": [["fw/libfw.so", "$ORIGIN/../_rocm_sdk_core/lib"]],
+    }
+    (info / "rocm_tie.json").write_text(json.dumps(facts), "utf-8")
+    if device is not None:
+        info = site / f"amd_fw_device_{device}-1.0.dist-info"
+        info.mkdir()
+        archive = site / "fw" / ".kpack" / f"fw_{device}.kpack"
+        archive.parent.mkdir()
+        archive.write_bytes(b"code")
+        text = f"Metadata-Version: 2.1\nName: amd-fw-device-{device}\nVersion: 1.0\n"
+        (info / "METADATA").write_text(text, "utf-8")
+        (info / "RECORD").write_text(f"fw/.kpack/{archive.name},,\n", "utf-8")
+
+
+def test_a_framework_that_fits_passes(site: Path) -> None:
+    assert "frameworks" not in report(site)["talk"]
+    framework(site, "rocm[libraries]==10.1.*", "gfx942")
+    gpu(site, "gfx942")
+    summary = report(site, "-k", "FrameworksTest")
+    assert summary["ok"], summary["talk"]
+    assert len(summary["passed"]) == 3
+
+
+@pytest.mark.posix
+def test_a_framework_without_device_code_for_the_gpu_is_noticed(site: Path) -> None:
+    framework(site, "rocm==10.1.0", "gfx942")
+    gpu(site, "gfx1100")
+    summary = report(site, "-k", "FrameworksTest")
+    assert failed(summary) == ["frameworks.FrameworksTest.testDeviceCodeIsThere [fw]"]
+    assert 'INDEX_URL "fw[device-gfx1100]==1.0"' in summary["talk"]
+    gpu(site, "gfx90a")
+    assert "fw has device code for gfx1100, gfx942" in report(site, "-k", "FrameworksTest")["talk"]
+
+
+def test_a_framework_for_another_rocm_is_noticed(site: Path) -> None:
+    framework(site, "rocm==10.2.*")
+    (site / "fw" / "libfw.so").write_bytes(b"broken")
+    summary = report(site, "-k", "FrameworksTest")
+    assert failed(summary) == [
+        "frameworks.FrameworksTest.testLibrariesLoad [fw]",
+        "frameworks.FrameworksTest.testVersions [fw]",
+    ]
+    assert "fw/libfw.so: OSError" in summary["talk"]
+
+
+def test_an_archive_that_is_missing_is_noticed(site: Path) -> None:
+    framework(site, "rocm==10.1.0", "gfx942")
+    (site / "fw" / ".kpack" / "fw_gfx942.kpack").unlink()
+    summary = report(site, "-k", "FrameworksTest")
+    assert failed(summary) == ["frameworks.FrameworksTest.testDeviceCodeIsThere [fw]"]

@@ -30,7 +30,7 @@ def info(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loader:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        monkeypatch.setattr(module, "_KFD_NODES", str(tmp_path / "nodes"))
+        monkeypatch.setattr(module, "_SYSFS", str(tmp_path / "sys"))
         return module
 
     return load
@@ -185,11 +185,57 @@ def test_the_kernel_tells_where_no_rocm_is_installed_yet(
     info: Loader, tmp_path: Path, versions: Sequence[str], expected: str | None
 ) -> None:
     for number, version in enumerate(versions):
-        node = tmp_path / "nodes" / str(number)
+        node = tmp_path / "sys/class/kfd/kfd/topology/nodes" / str(number)
         node.mkdir(parents=True)
-        (node / "properties").write_text(f"cpu_cores_count 0\ngfx_target_version {version}\n")
+        simds = 8 if version else 0
+        text = f"simd_count {simds}\ngfx_target_version {version}\n"
+        (node / "properties").write_text(text)
     module = info(Sdk(available=["gfx1100", "gfx90a", "gfx90c", "gfx942"]))
     assert module.discover_current_target_family() == expected
+
+
+MACHINES = Path(__file__).resolve().parents[1] / "it" / "targets" / "machines"
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("machine", sorted(path.stem for path in MACHINES.glob("*.txt")))
+def test_recorded_machines_are_detected_as_rocwheel_detects_them(
+    info: Loader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    module = info(Sdk())
+    expected: list[str] = []
+    for line in (MACHINES / f"{machine}.txt").read_text().splitlines():
+        if line.startswith("# targets:"):
+            expected = line.partition(":")[2].split()
+        elif " -> " in line:
+            name, _, target = line.partition(" -> ")
+            (tmp_path / "sys" / name).symlink_to(target)
+        elif not line.startswith("#"):
+            name, _, text = line.partition(": ")
+            path = tmp_path / "sys" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("; ", "\n") + "\n")
+    read = module._read
+
+    def forbid(path: str) -> str:
+        text: str = read(path)
+        if text == "EPERM\n":
+            raise PermissionError(1, "Operation not permitted", path)
+        return text
+
+    monkeypatch.setattr(module, "_read", forbid)
+    assert module._detected_targets() == expected
+
+
+def test_the_variables_of_rocm_bootstrap_replace_the_machine(
+    info: Loader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus(tmp_path, "gfx942")
+    module = info(Sdk())
+    monkeypatch.setenv("ROCM_BOOTSTRAP_FORCE_GFX_ARCH", "gfx1100, gfx1201")
+    assert module._detected_targets() == ["gfx1100", "gfx1201"]
+    monkeypatch.setenv("ROCM_BOOTSTRAP_DISABLE_DETECTION", "1")
+    assert module._detected_targets() == []
 
 
 @pytest.mark.parametrize(

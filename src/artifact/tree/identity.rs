@@ -9,6 +9,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use crate::atomic::AtomicFile;
+
 /// Length, modification time and inode of a file. If another program writes or replaces the file,
 /// at least one of them is expected to change. All names (hard links) of a file have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,12 @@ impl FileStamp {
 
     /// Whether both are one file under two names. Outside Unix this is not known.
     pub fn is_same_file(&self, other: &Self) -> bool {
-        self == other && self.inode != (0, 0)
+        self == other && self.has_inode()
+    }
+
+    /// Whether it can tell a file from one that replaced it. Outside Unix it cannot.
+    pub fn has_inode(&self) -> bool {
+        self.inode != (0, 0)
     }
 }
 
@@ -61,9 +68,11 @@ pub struct FileIdentity {
 
 impl FileIdentity {
     /// The longest tick of a clock that counts nanoseconds: 10 ms on Linux, and as much again.
-    pub const TICK: Duration = Duration::from_millis(20);
+    const TICK: Duration = Duration::from_millis(20);
     /// The same for clocks of whole or even seconds.
     const COARSE_TICK: Duration = Duration::from_secs(3);
+    /// A time long ago that every file system can keep: in 2001.
+    const LONG_AGO: Duration = Duration::from_secs(1_000_000_000);
 
     /// `None` on systems without inodes.
     pub fn of(path: &Path) -> io::Result<Option<Self>> {
@@ -85,6 +94,26 @@ impl FileIdentity {
     #[cfg(not(unix))]
     pub fn from_metadata(_: &Metadata) -> Option<Self> {
         None
+    }
+
+    /// Whether the file system of a directory notes by itself when an inode changes. FAT, and some
+    /// that are mounted over a network, show the modification time instead, which can be set: there,
+    /// a file that was changed may have the same identity. False if nothing can be written there.
+    pub fn is_kept_in(directory: &Path) -> bool {
+        let try_it = || -> io::Result<bool> {
+            let mut probe = AtomicFile::beside(&directory.join("probe"))?;
+            let file = probe.file().file();
+            file.set_modified(SystemTime::UNIX_EPOCH + Self::LONG_AGO)?;
+            let found = Self::from_metadata(&file.metadata()?);
+            Ok(found.is_some_and(|it| it.changed > it.modified))
+        };
+        try_it().unwrap_or(false)
+    }
+
+    /// Waits until the last of some files settles, if that is about to happen.
+    pub fn wait(settles: Option<SystemTime>) {
+        let left = settles.and_then(|it| it.duration_since(SystemTime::now()).ok());
+        std::thread::sleep(left.unwrap_or_default().min(Self::TICK));
     }
 
     /// Whether at most the time of the last change of the inode differs, as after the file got
@@ -119,6 +148,14 @@ impl FileIdentity {
 #[cfg(unix)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_system_is_asked_and_nothing_is_left_there() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(FileIdentity::is_kept_in(directory.path()));
+        assert_eq!(fs_err::read_dir(directory.path()).unwrap().count(), 0);
+        assert!(!FileIdentity::is_kept_in(&directory.path().join("missing")));
+    }
 
     #[test]
     fn a_clock_of_whole_seconds_needs_more_time() {

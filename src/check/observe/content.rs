@@ -1,21 +1,23 @@
 //! Takes the facts of one member of a package: of a stream in one pass, which is hashed meanwhile, or
 //! of a file that can be read at any offset, by a few small reads.
 //!
-//! A host binary needs random access. One that comes as a stream is held until its end is read: in
-//! memory, or in a temporary file if it has more than [`IN_MEMORY`] bytes. So the memory is bounded
-//! for any set, and no member is unpacked twice.
+//! A host binary needs random access. One that comes as a stream is held until its end is read, without
+//! its code: in memory, or in a temporary file if that is more than [`IN_MEMORY`] bytes. So the memory
+//! is bounded for any set.
 
 use std::{
     cell::Cell,
     collections::BTreeSet,
     io::{self, BufReader, Read, Write as _},
+    mem,
 };
 
 use crate::{
+    archive::read_full,
     check::{
         facts::{ContentFacts, DeviceCodeFacts, Elf, ElfFile},
-        observe::code,
-        sparse::ForwardStream,
+        observe::{code, held::HeldBinary},
+        sparse::{Forward as _, ForwardStream},
     },
     digest::{Hasher, Sha256},
     elf::{self, ReadAt, ReadFrom},
@@ -31,15 +33,18 @@ const MIB: u64 = 1 << 20;
 /// The longest binary that is held in memory; a thread holds one at a time. Longer ones are written
 /// to a temporary file, which takes little time compared with unpacking and hashing them.
 const IN_MEMORY: usize = 64 << 20;
+/// The same for a binary that is kept: there may be many of them.
+pub(super) const LITTLE_MEMORY: usize = 4 << 20;
 /// The longest table of a binary that is read. Tables are read as a whole, and a hostile file could
 /// claim one of any size. Linkers make none that is longer.
 const LONGEST_TABLE: usize = 64 << 20;
-const CHUNK: usize = 128 << 10;
+/// How much is unpacked at a time. It is hashed while it is in the cache of the processor.
+const CHUNK: usize = 256 << 10;
 /// The text before the target in a launcher.
 const LAUNCHER_MARK: &[u8; 24] = b"rocwheel launcher runs: ";
 
 /// How many bytes show what a file is.
-const BEGIN: u64 = 4;
+const BEGIN: usize = 4;
 
 /// The longest file whose bytes are kept for the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,34 +59,82 @@ pub(super) enum Keep {
 
 impl Keep {
     /// Whether the bytes of a file of this length are kept.
-    fn is_for(self, len: u64) -> bool {
+    pub(super) fn is_for(self, len: u64) -> bool {
         self != Self::Facts && len <= self as u64
     }
 }
 
 /// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error.
 pub(super) fn read(source: impl Read, len: u64, keep: Keep) -> io::Result<ContentFacts> {
-    let mut source = BufReader::with_capacity(CHUNK, HashedReader::new(source));
-    let mut begin = Vec::new();
-    source.by_ref().take(BEGIN).read_to_end(&mut begin)?;
-    let form = Form::of(&begin, keep.is_for(len));
-    let mut held = Spool::new(IN_MEMORY);
-    let mut whole = begin.as_slice().chain(&mut source);
-    let mut seen = ExaminedFile::default();
-    if form == Form::Other {
-        seen.code = code::read(&begin, &mut ForwardStream(whole))?;
+    Ok(read_into(HeldBinary::whole(IN_MEMORY), source, len, keep)?.0)
+}
+
+/// Like [`read`], without holding the machine code of a host binary. `None` if the code is needed
+/// after all, which is rare: the caller must [`read`] the file then.
+pub(super) fn read_sparse(
+    source: impl Read,
+    len: u64,
+    keep: Keep,
+) -> io::Result<Option<ContentFacts>> {
+    let held = if keep.is_for(len) {
+        HeldBinary::whole(IN_MEMORY)
     } else {
-        let mut chunk = Vec::new();
-        while whole.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)? > 0 {
-            held.push(&chunk)?;
-            chunk.clear();
+        HeldBinary::sparse(IN_MEMORY)
+    };
+    let (facts, held) = read_into(held, source, len, keep)?;
+    Ok((!held.has_missed()).then_some(facts))
+}
+
+/// Like [`read`]. Also returns a host binary itself, of which at most `memory` bytes are in memory.
+pub(super) fn read_held(
+    source: impl Read,
+    len: u64,
+    keep: Keep,
+    memory: usize,
+) -> io::Result<(ContentFacts, Option<Spool>)> {
+    let (facts, held) = read_into(HeldBinary::whole(memory), source, len, keep)?;
+    let is_binary = facts.kept.is_none() && held.len() > 0;
+    Ok((facts, is_binary.then(|| held.into_bytes())))
+}
+
+/// Reads a file, and holds it if it is a host binary or is kept for the rules.
+fn read_into(
+    mut held: HeldBinary,
+    source: impl Read,
+    len: u64,
+    keep: Keep,
+) -> io::Result<(ContentFacts, HeldBinary)> {
+    let mut source = HashedReader::new(source);
+    // One byte more than the file has, so that a file of a few bytes is read at once.
+    let size = usize::try_from(len.saturating_add(1)).unwrap_or(CHUNK);
+    let mut chunk = vec![0; size.min(CHUNK)];
+    let mut count = read_full(&mut source, &mut chunk)?;
+    let begin = &chunk[..count.min(BEGIN)];
+    let form = Form::of(begin, keep.is_for(len));
+    let (mut seen, mut kept) = (ExaminedFile::default(), None);
+    if form == Form::Other {
+        let rest = BufReader::with_capacity(CHUNK, &mut source);
+        let mut whole = ForwardStream(chunk[..count].chain(rest));
+        seen.code = code::read(begin, &mut whole)?;
+        whole.skip(u64::MAX)?;
+    } else {
+        while count > 0 {
+            held.push(&chunk[..count])?;
+            count = read_full(&mut source, &mut chunk)?;
         }
-        seen = form.examine(&held)?;
+        let examined = form.examine(&held);
+        // Nothing counts of what was found without bytes that are needed.
+        if !held.has_missed() {
+            seen = examined?;
+        }
+        if keep.is_for(len) {
+            kept = mem::replace(&mut held, HeldBinary::whole(0))
+                .into_bytes()
+                .into_memory();
+        }
     }
-    io::copy(&mut source, &mut io::sink())?;
-    let content = source.into_inner().content(len)?;
-    let kept = held.into_memory().filter(|_| keep.is_for(len));
-    Ok(seen.into_facts(content, kept))
+    let content = source.content(len)?;
+    Ok((seen.into_facts(content, kept), held))
 }
 
 /// Examines a file that can be read at any offset, and whose digest is known or is not asked for.
@@ -92,7 +145,7 @@ pub(super) fn examine(
 ) -> io::Result<ContentFacts> {
     let from = |len| ReadFrom(file, 0).take(len);
     let (mut begin, len) = (Vec::new(), file.len());
-    from(BEGIN).read_to_end(&mut begin)?;
+    from(BEGIN as u64).read_to_end(&mut begin)?;
     let form = Form::of(&begin, keep.is_for(len));
     let seen = match form {
         Form::Other => ExaminedFile {

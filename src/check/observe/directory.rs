@@ -48,21 +48,21 @@ pub struct Outline {
 
 /// The entry of one member in the directory.
 #[derive(Debug)]
-pub(super) struct DirectoryEntry {
+pub struct DirectoryEntry {
     /// The raw bytes of the name.
     pub(super) name: Vec<u8>,
-    pub(super) path: String,
+    pub path: String,
     pub(super) flags: u64,
     pub(super) method: u64,
     /// Time and date as the four raw bytes.
     pub(super) time: u64,
-    pub(super) crc: u64,
-    pub(super) packed: u64,
-    pub(super) len: u64,
+    pub crc: u64,
+    pub packed: u64,
+    pub len: u64,
     /// The offset of its local header in the file.
     pub(super) at: u64,
-    pub(super) mode: u32,
-    pub(super) kind: MemberKind,
+    pub mode: u32,
+    pub kind: MemberKind,
 }
 
 /// The end record, or the ZIP64 end record if there is one.

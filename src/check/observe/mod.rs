@@ -5,6 +5,7 @@ mod built;
 mod code;
 mod content;
 mod directory;
+mod held;
 mod tarball;
 mod wheel;
 
@@ -14,13 +15,14 @@ use std::{
 };
 
 pub use built::facts_of_built;
-pub use directory::Outline;
-pub use tarball::read_sdist;
-pub use wheel::{Portion, PortionFacts};
+pub use directory::{DirectoryEntry, Outline};
+pub use tarball::{is_devel, read_sdist};
+pub use wheel::{Portion, PortionFacts, is_kept};
 
 use crate::{
     digest::{Hasher, Sha256},
     error::{Error, Stop},
+    spool::Spool,
     wheel::PackageFilename,
 };
 
@@ -29,7 +31,12 @@ pub struct ObserveProgress<'a> {
     pub stop: &'a Stop,
     /// Called with the number of bytes of the package that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
+    /// Called with the path and the bytes of each host binary, by those who read on in it.
+    pub binaries: Option<&'a BinarySink<'a>>,
 }
+
+/// What takes the path and the bytes of a binary.
+pub type BinarySink<'a> = dyn Fn(&str, Spool) + Sync + 'a;
 
 /// A package that is read as streams of ranges. In a store every stream costs a request, so readers
 /// open few of them and read on.
@@ -37,7 +44,7 @@ pub trait PackageReader: Sync {
     fn size(&self) -> u64;
 
     /// Streams the bytes of a range. The stream ends early at the end of the package.
-    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>>;
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>>;
 }
 
 /// Reads a whole range into memory. The caller bounds its length.
@@ -63,7 +70,7 @@ pub(super) fn file_name(file: &str) -> Result<PackageFilename, String> {
 /// A buffered stream that knows its offset in the package, reports progress, can hash what passes,
 /// and fails when the user interrupts.
 struct Walk<'a> {
-    inner: BufReader<Box<dyn Read + 'a>>,
+    inner: BufReader<Box<dyn Read + Send + 'a>>,
     at: u64,
     hasher: Option<Hasher>,
     watch: &'a ObserveProgress<'a>,
@@ -74,7 +81,7 @@ const BUFFER: usize = 256 << 10;
 impl<'a> Walk<'a> {
     /// Walks a stream that begins at this offset; `is_hashed` says whether to hash all bytes.
     fn new(
-        stream: Box<dyn Read + 'a>,
+        stream: Box<dyn Read + Send + 'a>,
         at: u64,
         is_hashed: bool,
         watch: &'a ObserveProgress<'a>,

@@ -33,7 +33,7 @@ const ENTRY: u64 = size_of::<DevelEntry>() as u64;
 const LONGEST_SDIST: u64 = 256 << 20;
 /// The longest file that is kept for the rules: Python, and files that describe the package.
 const LONGEST_TEXT: u64 = 16 << 20;
-const TEXTS: [&str; 4] = [".py", ".toml", ".txt", "PKG-INFO"];
+const TEXTS: [&str; 5] = [".md", ".py", ".toml", ".txt", "PKG-INFO"];
 
 /// Whether a file of an sdist is kept for the rules.
 pub(super) fn is_text(path: &str) -> bool {
@@ -44,7 +44,7 @@ pub(super) fn is_text(path: &str) -> bool {
 const MOST_TEXT: u64 = 64 << 20;
 
 /// Whether this is the path of the archive of the development files.
-pub(super) fn is_devel(path: &str) -> bool {
+pub fn is_devel(path: &str) -> bool {
     let name = path.split_once('/').map(|(_, name)| name);
     matches!(name, Some("_devel.tar" | "_devel.tar.xz"))
 }
@@ -112,7 +112,7 @@ fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<(
 /// Reads an sdist. A damaged sdist is not an error: the facts say what is wrong with it.
 pub fn read_sdist<'a>(
     file: &str,
-    source: Box<dyn Read + 'a>,
+    source: Box<dyn Read + Send + 'a>,
     watch: &'a ObserveProgress<'a>,
 ) -> Result<SdistFile, Interrupted> {
     let mut walk = Walk::new(source, 0, true, watch);

@@ -23,11 +23,15 @@ use crate::{
         path_facts::has_extension,
     },
     digest::Sha256,
-    error::{Interrupted, Result, bail, ensure},
+    error::{Context as _, Interrupted, Result, bail, ensure},
+    parallel::ahead,
 };
 
 /// The least size of a portion, so that each is worth a stream of its own. A member is never split.
 const PORTION: u64 = 16 << 20;
+/// The least size of a member that is inflated on one thread and examined on another. Most of a set
+/// is often one library, and its portion is all that is left to read then.
+const LONG: u64 = 64 << 20;
 const LOCAL: usize = 30;
 const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
 const STORED: u64 = 0;
@@ -77,6 +81,41 @@ impl Outline {
     /// The path of each member, from the directory.
     pub fn members(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.path.as_str())
+    }
+
+    /// What the directory says of each member.
+    pub fn entries(&self) -> &[DirectoryEntry] {
+        &self.entries
+    }
+
+    /// Why nothing could be read, if so.
+    pub fn unreadable(&self) -> Option<&str> {
+        self.faults.iter().find_map(|fault| match fault {
+            ArchiveFault::Unreadable(why) => Some(why.as_str()),
+            ArchiveFault::Around(_) | ArchiveFault::Inconsistent(_) => None,
+        })
+    }
+
+    /// Some of the members, as portions that may be read at the same time. Neighbours share one.
+    pub fn some(&self, is_wanted: impl Fn(&DirectoryEntry) -> bool) -> Vec<Portion> {
+        let mut portions: Vec<Portion> = Vec::new();
+        for (index, entry) in self.entries.iter().enumerate() {
+            if !is_wanted(entry) {
+                continue;
+            }
+            let end = self.offset(index + 1).max(entry.at);
+            match portions.last_mut() {
+                Some(last) if last.members.end == index && last.weight() < PORTION => {
+                    (last.members.end, last.bytes.end) = (index + 1, end);
+                }
+                _ => portions.push(Portion {
+                    members: index..index + 1,
+                    bytes: entry.at..end,
+                    is_hashed: false,
+                }),
+            }
+        }
+        portions
     }
 
     /// The whole wheel as one portion, which is also hashed: for a wheel in a store, of which each
@@ -161,8 +200,13 @@ impl Outline {
         for member in portion.members.clone() {
             let (entry, next) = (&self.entries[member], self.offset(member + 1));
             facts.gap(at, entry.at, &format!("`{}`", entry.path));
-            let content = facts.content(&mut walk, entry, next);
+            let content = facts.content(&mut walk, entry, next, false);
             at = content.is_ok().then_some(walk.at);
+            let content = match content {
+                Ok(Some(content)) => Ok(content),
+                Ok(None) => read_again(source, entry, next, watch),
+                Err(error) => Err(error),
+            };
             facts.members.push(MemberFacts {
                 path: entry.path.clone(),
                 kind: entry.kind,
@@ -211,6 +255,15 @@ impl Outline {
 }
 
 impl PortionFacts {
+    /// The members, and the development files if one of them is their archive. Fails if the portion
+    /// could not be read.
+    pub fn into_members(self) -> Result<(Vec<MemberFacts>, Option<DevelTree>)> {
+        match self.error {
+            Some(error) => bail!("{error}"),
+            None => Ok((self.members, self.devel)),
+        }
+    }
+
     /// Reports bytes between two members. Streaming readers would parse them, others skip them.
     fn gap(&mut self, at: Option<u64>, next: u64, place: &str) {
         let len = next.saturating_sub(at.unwrap_or(next));
@@ -221,13 +274,15 @@ impl PortionFacts {
         }
     }
 
-    /// Reads the member at the offset of the stream. `next` is the offset of what follows it.
+    /// Reads the member at the offset of the stream. `next` is the offset of what follows it. `None`
+    /// if it has to be read as a whole, and was not.
     fn content(
         &mut self,
         walk: &mut Walk<'_>,
         entry: &DirectoryEntry,
         next: u64,
-    ) -> Result<ContentFacts> {
+        is_whole: bool,
+    ) -> Result<Option<ContentFacts>> {
         ensure!(walk.at <= entry.at, "it overlaps the member before it");
         walk.skip_to(entry.at)?;
         let header = exactly(walk, LOCAL)?;
@@ -241,16 +296,21 @@ impl PortionFacts {
         let facts = facts.map(|fact| format!("`{}`: {fact}", entry.path));
         self.told.extend(facts);
         ensure!(entry.flags & ENCRYPTED == 0, "it is encrypted");
+        let watch = walk.watch;
         let mut packed = walk.by_ref().take(entry.packed);
-        let unpacked: Box<dyn Read + '_> = match entry.method {
-            STORED => Box::new(&mut packed),
-            DEFLATED => Box::new(DeflateDecoder::new(&mut packed)),
+        let mut read = |data: &mut dyn Read| -> Result<_> {
+            let mut data = CrcReader::new(data);
+            let content = self.unpacked(&mut data, entry, is_whole, watch)?;
+            Ok((content, data.crc().sum()))
+        };
+        let (content, crc) = match entry.method {
+            STORED => read(&mut packed)?,
+            DEFLATED if entry.len >= LONG => {
+                ahead(DeflateDecoder::new(&mut packed), |data| read(data))?
+            }
+            DEFLATED => read(&mut DeflateDecoder::new(&mut packed))?,
             other => bail!("it is compressed by method {other}, which installers need not know"),
         };
-        let mut data = CrcReader::new(unpacked);
-        let content = self.unpacked(&mut data, entry)?;
-        let crc = data.crc().sum();
-        drop(data);
         let rest = packed.limit();
         ensure!(rest == 0, "{rest} bytes behind the end of its data");
         ensure!(
@@ -266,17 +326,50 @@ impl PortionFacts {
 
     /// Reads the data of a member. Its path decides which facts are taken and whether bytes are
     /// kept.
-    fn unpacked(&mut self, data: &mut impl Read, entry: &DirectoryEntry) -> Result<ContentFacts> {
+    fn unpacked(
+        &mut self,
+        data: &mut impl Read,
+        entry: &DirectoryEntry,
+        is_whole: bool,
+        watch: &ObserveProgress<'_>,
+    ) -> Result<Option<ContentFacts>> {
         // Read at most one byte more than the directory says: enough to notice data that is too
         // long, and a bound for data that unpacks to any size.
         let data = data.take(entry.len.saturating_add(1));
-        if !tarball::is_devel(&entry.path) {
-            return Ok(content::read(data, entry.len, keep(&entry.path))?);
+        if let Some(binaries) = watch.binaries {
+            let (facts, binary) =
+                content::read_held(data, entry.len, keep(&entry.path), content::LITTLE_MEMORY)?;
+            if let Some(binary) = binary {
+                binaries(&entry.path, binary);
+            }
+            return Ok(Some(facts));
         }
-        let (tree, content) = tarball::read_devel(&entry.path, data, entry.len)?;
-        self.devel.get_or_insert(tree);
-        Ok(content)
+        if tarball::is_devel(&entry.path) {
+            let (tree, content) = tarball::read_devel(&entry.path, data, entry.len)?;
+            self.devel.get_or_insert(tree);
+            return Ok(Some(content));
+        }
+        let keep = keep(&entry.path);
+        if is_whole {
+            return Ok(Some(content::read(data, entry.len, keep)?));
+        }
+        Ok(content::read_sparse(data, entry.len, keep)?)
     }
+}
+
+/// Reads a member as a whole whose code was left out at first, and is needed.
+fn read_again(
+    source: &dyn PackageReader,
+    entry: &DirectoryEntry,
+    next: u64,
+    watch: &ObserveProgress<'_>,
+) -> Result<ContentFacts> {
+    let progress = &|_| ();
+    let watch = ObserveProgress { progress, ..*watch };
+    let mut walk = Walk::new(source.stream(entry.at..next)?, entry.at, false, &watch);
+    // What contradicts the directory is known from the first time.
+    let content = PortionFacts::default().content(&mut walk, entry, next, true)?;
+    content.context("it could not be examined")
 }
 
 fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
@@ -341,6 +434,11 @@ pub(super) fn keep(path: &str) -> Keep {
         true => Keep::Text,
         false => Keep::Facts,
     }
+}
+
+/// Whether the bytes of a member of this length are kept among its facts.
+pub fn is_kept(path: &str, len: u64) -> bool {
+    keep(path).is_for(len)
 }
 
 #[cfg(test)]

@@ -91,11 +91,11 @@ fn ten_annotations_are_made_at_most_the_gravest_and_most_frequent_first() {
     assert_eq!(told.len(), 10);
     assert!(told.iter().all(|it| it.level == AnnotationLevel::Error));
     insta::assert_snapshot!(told[0], @"
-    RW903 not-as-planned: a fact
+    RWF15 unpublishable: a fact
     fact 0
     fact 1
     fact 2
-    fix: build again from these artifacts, or compare with the plan of this set
+    fix: leave out the local version (`framework tie --version-suffix none`), let `tie` choose the tag, or split the wheel
     ");
     let warnings = RULES.iter().filter(|it| it.severity == Severity::Warning);
     let warnings = warnings.map(|rule| Finding::new(rule, "a fact"));

@@ -99,7 +99,7 @@ fn findings(set: &SetFacts, options: &CheckOptions) -> (Vec<Finding>, Coverage) 
 }
 
 /// All packages of a set installed into one directory, with the development files unpacked.
-fn installed(set: &SetFacts) -> InstalledTree<'_> {
+pub fn installed(set: &SetFacts) -> InstalledTree<'_> {
     let mut tree = InstalledTree::default();
     for (wheel, member) in set.members() {
         let content = member.content.as_ref().ok();
@@ -186,7 +186,7 @@ pub fn judge(
         baseline.changes(&PackageInventory::of(set), options, &mut of_all);
     }
     let (mut findings, coverage) = of_parts(set, options, of_all.into_vec());
-    let has_plan = !differences.is_empty();
+    let compared: BTreeSet<char> = differences.iter().map(|it| it.rule.subject()).collect();
     findings.extend(differences);
     findings.sort_by(|one, other| one.order().cmp(&other.order()));
     findings.dedup();
@@ -197,7 +197,7 @@ pub fn judge(
         let is_there = match rule.subject() {
             '7' => set.published.is_some(),
             '8' => baseline.is_some(),
-            '9' => has_plan,
+            subject @ ('9' | 'F') => compared.contains(&subject),
             _ => true,
         };
         is_there && is_asked(rule)

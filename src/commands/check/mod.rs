@@ -1,6 +1,7 @@
 //! `check`: finds what is wrong with a package set, before users install it.
 
 mod plan;
+mod with;
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,7 @@ use fs_err as fs;
 use serde::Serialize;
 use time::{Duration, OffsetDateTime};
 
-use self::plan::PlanArgs;
+use self::{plan::PlanArgs, with::WithArgs};
 use super::World;
 use crate::{
     check::{
@@ -45,6 +46,7 @@ use crate::{
   rocwheel check packages --write-accept known.toml
   rocwheel check packages --accept known.toml
   rocwheel check s3://bucket/directory --baseline earlier/set.json
+  rocwheel check packages --with torch-*.whl torchvision-*.whl
   rocwheel check explain RW405")]
 pub struct CheckArgs {
     /// Directory, `s3://bucket/directory`, or URL of an index or of a find-links page
@@ -71,6 +73,8 @@ pub struct CheckArgs {
     since: Since,
     #[command(flatten)]
     plan: PlanArgs,
+    #[command(flatten)]
+    with: WithArgs,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -128,9 +132,8 @@ pub struct Policy {
     windows_prefix: String,
     #[command(flatten)]
     accept: AcceptArgs,
-    /// Read every byte of the packages, also of those that `build` has just made and knows
-    #[arg(long)]
-    from_bytes: bool,
+    #[command(flatten)]
+    bytes: BytesArgs,
     /// Show every finding instead of ten of each rule
     #[arg(long, env = "ROCWHEEL_ALL_FINDINGS")]
     all: bool,
@@ -198,7 +201,9 @@ impl CheckArgs {
         let baseline = self.since.baseline.as_ref();
         let inventory = baseline.map(|place| check::inventory(&open(place)?, jobs, world));
         let inventory = inventory.transpose()?;
-        let differences = self.plan.differences(&set, &self.jobs, world)?;
+        let mut differences = self.plan.differences(&set, &self.jobs, world)?;
+        let baseline = baseline.map(|place| open(place)).transpose()?;
+        differences.extend(self.with.findings(&set, baseline, &self.jobs, world)?);
         let since = (inventory.as_ref(), &self.since);
         self.policy.judge(&set, since, differences, world)
     }
@@ -216,9 +221,15 @@ fn explanations(patterns: &[RulePattern]) -> String {
 }
 
 /// Checks a directory with the default policy.
-pub fn report(directory: &Path, accept: &AcceptArgs, world: &World) -> Result<Report> {
+pub fn report(
+    directory: &Path,
+    accept: &AcceptArgs,
+    bytes: BytesArgs,
+    world: &World,
+) -> Result<Report> {
     let policy = Policy {
         accept: accept.clone(),
+        bytes,
         windows_prefix: WINDOWS_PREFIX.to_owned(),
         ..Policy::default()
     };
@@ -249,11 +260,11 @@ pub fn look_at(set: &SetFacts, policy: &Policy, world: &World) -> Result<Report>
 impl Policy {
     /// Whether every byte of the packages is to be read.
     pub fn is_from_bytes(&self) -> bool {
-        self.from_bytes
+        self.bytes.from_bytes
     }
 
     fn known(&self, place: &Path) -> KnownWheels {
-        if self.from_bytes {
+        if self.is_from_bytes() {
             return KnownWheels::default();
         }
         known::wheels(place)
@@ -345,6 +356,14 @@ impl Policy {
             rule.id
         ))
     }
+}
+
+/// Whether the packages themselves are read, even if their facts are known.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct BytesArgs {
+    /// Read every byte of the packages, even if `build` has kept their facts
+    #[arg(long)]
+    pub from_bytes: bool,
 }
 
 /// How long the entries of a new list are valid.

@@ -136,7 +136,7 @@ fn all_that_is_not_there_is_named_and_what_is_there_is_listed() {
 #[test]
 fn an_unknown_family_is_refused_with_what_may_have_been_meant() {
     let error = chosen(SPLIT, "family=gfx94x-dcgpu");
-    let first: Vec<&str> = error.split(" a family is one of").collect();
+    let first: Vec<&str> = error.split(" `rocwheel targets all").collect();
     insta::assert_snapshot!(first[0], @"
     error: unknown GPU family: `gfx94x-dcgpu`
 

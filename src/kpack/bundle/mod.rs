@@ -19,7 +19,7 @@
 #[path = "../../../tests/it/support/bundles.rs"]
 pub(crate) mod write;
 
-use std::{collections::BTreeSet, io::BufRead};
+use std::{collections::BTreeSet, io::BufRead, ops::Range};
 
 use itertools::Itertools as _;
 use md5::{Digest as _, Md5};
@@ -47,7 +47,8 @@ pub const MAX_UNPACKED: u64 = 1 << 32;
 /// Limit for the header of a bundle: how much of a compressed bundle is decompressed to list its
 /// entries.
 const MAX_HEADER: u64 = 1 << 20;
-
+/// More than is read of a compressed bundle for its header, with all buffers.
+const PACKED_HEADER: u64 = 2 << 20;
 /// Limit for decompressing into one allocation of the size that the header claims. The largest
 /// known bundle has a tenth of it. Larger ones are decompressed as a stream, so that memory grows
 /// only with the real contents.
@@ -164,6 +165,25 @@ pub fn bundle_at(section: &ByteRegion<'_>, offset: u64) -> Result<Bundle> {
     })
 }
 
+/// Whether bytes begin like a bundle.
+pub(crate) fn is_bundle(begin: &[u8]) -> bool {
+    begin.starts_with(RAW) || begin.starts_with(COMPRESSED)
+}
+
+/// Where the bundle with these first bytes has what neither [`find`] nor [`parts`] reads, relative
+/// to its start: its code. Empty if they do not tell. The bundle is not verified.
+pub(crate) fn code_places(begin: &[u8]) -> Vec<Range<u64>> {
+    let region = ByteRegion::whole(&begin);
+    if begin.starts_with(COMPRESSED) {
+        // To find the end of version 1, all of it is decompressed.
+        let total = fields(&region).ok().and_then(|it| it.0).unwrap_or(0);
+        return Vec::from_iter((total > PACKED_HEADER).then_some(PACKED_HEADER..total));
+    }
+    let entries = header(&region, u64::MAX).into_iter().flat_map(|it| it.0);
+    let places = entries.map(|it| it.offset..it.offset.saturating_add(it.size));
+    places.filter(|place| !place.is_empty()).collect()
+}
+
 /// The targets for which a bundle has code.
 pub fn targets(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<BTreeSet<CodeTarget>> {
     let parts = parts(section, bundle)?.into_iter();
@@ -240,6 +260,22 @@ impl OpenedBundle<'_> {
 /// Reads the header of the compressed bundle at the start of a region. Also returns the size of the
 /// compressed bundle.
 fn compression(region: &ByteRegion<'_>) -> Result<(u64, BundleCompression)> {
+    let (total, compression) = fields(region)?;
+    let len = match total {
+        Some(total) => total,
+        // Version 1 has no total size: decompress the bundle to find the end of its stream.
+        None => compression.stream(region)?.1,
+    };
+    ensure!(
+        len > compression.start,
+        "a compressed bundle shorter than its header: {len} bytes"
+    );
+    region.part("compressed bundle", 0, len)?;
+    Ok((len, compression))
+}
+
+/// The fields of the header of a compressed bundle, and its size if it has a field for it.
+fn fields(region: &ByteRegion<'_>) -> Result<(Option<u64>, BundleCompression)> {
     let number = |at, size| region.number("header of a compressed bundle", at, size);
     let version = number(4, 2)?;
     let method = match number(6, 2)? {
@@ -264,17 +300,7 @@ fn compression(region: &ByteRegion<'_>) -> Result<(u64, BundleCompression)> {
         hash,
         start,
     };
-    let len = match total {
-        Some(total) => total,
-        // Version 1 has no total size: decompress the bundle to find the end of its stream.
-        None => compression.stream(region)?.1,
-    };
-    ensure!(
-        len > start,
-        "a compressed bundle shorter than its header: {len} bytes"
-    );
-    region.part("compressed bundle", 0, len)?;
-    Ok((len, compression))
+    Ok((total, compression))
 }
 
 impl BundleCompression {

@@ -84,6 +84,18 @@ pub struct TakenMember {
 }
 
 impl TakenMember {
+    /// A member of a wheel on this disk, of which the caller knows that the bytes are right.
+    pub fn of_file(path: &Path, packed: PackedMember) -> Result<Self> {
+        let stamp = FileStamp::of(path)?;
+        let file = EarlierFile::Here(path.to_owned(), stamp);
+        let wheel = Arc::new(EarlierWheel { file, known: None });
+        Ok(Self {
+            packed,
+            wheel,
+            copy: None,
+        })
+    }
+
     /// Reads its compressed bytes. Fails at the last one if the wheel has changed since it was
     /// opened first.
     pub fn open(&self) -> Result<Box<dyn Read + Send>> {

@@ -6,8 +6,9 @@
 //! device, as cargo and git do it. No program can set the time of the last change of an inode
 //! (`ctime`), so neither a wheel that was damaged and got its old modification time back, nor a
 //! directory that was copied or unpacked together with this file, agrees with it. Systems without
-//! inodes remember nothing. A digest of the file's own contents finds a file that was cut off or
-//! edited.
+//! inodes, and file systems whose `ctime` is not of their own, remember nothing. Nor is anything
+//! believed once the machine was started again, because nothing waits until the packages are on the
+//! disk. A digest of the file's own contents finds a file that was cut off or edited.
 
 use std::{
     collections::BTreeMap,
@@ -89,6 +90,8 @@ pub(super) struct BuildMemory {
     schema: String,
     /// The program that wrote it: another one may edit or pack the same sources in another way.
     program: Option<FileIdentity>,
+    /// What was not on the disk when the power failed may have been lost.
+    boot: Option<Sha256>,
     /// Digest and length of a member, by the digest of its key.
     contents: BTreeMap<Sha256, (Sha256, u64)>,
     packages: Vec<RememberedPackage>,
@@ -108,7 +111,7 @@ pub struct RememberedPackage {
     /// Only of a wheel. `None` if another program wrote it, because its wheels may differ from
     /// ours.
     pub(super) recipe: Option<WheelRecipe>,
-    identity: Option<FileIdentity>,
+    pub(super) identity: Option<FileIdentity>,
 }
 
 impl BuildMemory {
@@ -117,6 +120,7 @@ impl BuildMemory {
         Self {
             schema: SCHEMA.to_owned(),
             program: program.and_then(|path| FileIdentity::of(path).ok().flatten()),
+            boot: atomic::boot(),
             ..Self::default()
         }
     }
@@ -136,7 +140,7 @@ impl BuildMemory {
         memory
     }
 
-    /// What the file beside `dist` says.
+    /// What the file beside `dist` says, if it was written since the machine was started.
     fn found(dist: &Path) -> Option<Self> {
         let file = fs_err::File::open(dist.with_file_name(FILE)).ok()?;
         let mut bytes = Vec::new();
@@ -144,7 +148,7 @@ impl BuildMemory {
         let mut found: Self = serde_json::from_slice(&bytes).ok()?;
         let digest = found.digest.take()?;
         let is_whole = found.schema == SCHEMA && found.own_digest().ok()? == digest;
-        is_whole.then_some(found)
+        (is_whole && found.boot == atomic::boot()).then_some(found)
     }
 
     /// The digest of the document, which must not have one yet.
@@ -164,22 +168,6 @@ impl BuildMemory {
         self.contents.get(&key.digest).copied()
     }
 
-    pub(super) fn add(
-        &mut self,
-        path: &str,
-        sha256: Sha256,
-        metadata: &[u8],
-        recipe: Option<WheelRecipe>,
-    ) {
-        self.packages.push(RememberedPackage {
-            path: path.to_owned(),
-            sha256,
-            metadata: String::from_utf8_lossy(metadata).into_owned(),
-            recipe,
-            identity: None,
-        });
-    }
-
     /// The package at a path below `dist`, if `file` is still what the build wrote there.
     pub(super) fn package(&self, path: &str, file: &Path) -> Option<&RememberedPackage> {
         let identity = FileIdentity::of(file).ok()??;
@@ -187,21 +175,30 @@ impl BuildMemory {
         packages.find(|package| package.path == path && package.identity == Some(identity))
     }
 
-    /// Writes the file beside `dist`, in which the packages have their final names.
+    /// Remembers these packages, which have their final names, and writes the file beside `dist`.
     ///
     /// It holds no path of this machine, only digests of them, so it tells nothing if somebody
     /// publishes it.
-    pub(super) fn write(mut self, dist: &Path) -> Result<()> {
-        for package in &mut self.packages {
-            package.identity = FileIdentity::of(&dist.join(&package.path))?;
-        }
+    pub(super) fn write(mut self, dist: &Path, packages: Vec<RememberedPackage>) -> Result<()> {
+        self.packages = packages;
         self.write_as_is(dist)
     }
 
+    /// Leaves out the packages whose next change would not be seen.
     fn write_as_is(mut self, dist: &Path) -> Result<()> {
+        let identities = self.packages.iter().filter_map(|it| it.identity);
+        FileIdentity::wait(identities.map(|it| it.settles()).max());
+        let now = SystemTime::now();
+        let is_settled = |it: FileIdentity| it.settles() <= now;
+        self.packages
+            .retain(|it| it.identity.is_some_and(is_settled));
+        let file = dist.with_file_name(FILE);
+        if !file.parent().is_some_and(FileIdentity::is_kept_in) {
+            self.contents.clear();
+            self.packages.clear();
+        }
         self.digest = Some(self.own_digest()?);
-        let text = serde_json::to_vec(&self)?;
-        Ok(atomic::write(&dist.with_file_name(FILE), text)?)
+        Ok(atomic::write(&file, serde_json::to_vec(&self)?)?)
     }
 }
 
@@ -232,10 +229,10 @@ impl UnchangedPackages {
         &self.memory.packages
     }
 
-    /// All of them, with their sizes.
-    pub fn iter(&self) -> impl Iterator<Item = (&RememberedPackage, u64)> {
+    /// All of them, with the files that they are.
+    pub fn iter(&self) -> impl Iterator<Item = (&RememberedPackage, FileIdentity)> {
         let packages = self.memory.packages.iter();
-        packages.filter_map(|package| Some((package, package.identity?.len)))
+        packages.filter_map(|package| Some((package, package.identity?)))
     }
 
     /// The package at a path below `dist`.
@@ -289,21 +286,33 @@ mod tests {
         ContentKey::of_file(path, &fs_err::metadata(path).unwrap(), None).unwrap()
     }
 
-    fn add(memory: &mut BuildMemory) {
-        let sha256 = Sha256::of(b"a wheel");
-        memory.add("a.whl", sha256, b"Name: x\n", Some(recipe()));
+    /// A directory with one wheel, and what its build knows of it.
+    fn made() -> (tempfile::TempDir, PathBuf, RememberedPackage) {
+        let directory = tempfile::tempdir().unwrap();
+        let dist = directory.path().join("dist");
+        let wheel = dist.join("a.whl");
+        fs_err::create_dir(&dist).unwrap();
+        fs_err::write(&wheel, "a wheel").unwrap();
+        let made = RememberedPackage {
+            path: "a.whl".to_owned(),
+            sha256: Sha256::of(b"a wheel"),
+            metadata: "Name: x\n".to_owned(),
+            recipe: Some(recipe()),
+            identity: FileIdentity::of(&wheel).unwrap(),
+        };
+        (directory, dist, made)
     }
 
     /// A set of one wheel, which is remembered.
     fn remembered() -> (tempfile::TempDir, PathBuf) {
-        let directory = tempfile::tempdir().unwrap();
-        let dist = directory.path().join("dist");
-        fs_err::create_dir(&dist).unwrap();
-        fs_err::write(dist.join("a.whl"), "a wheel").unwrap();
-        let mut memory = BuildMemory::new(None);
-        add(&mut memory);
-        memory.write(&dist).unwrap();
+        let (directory, dist, made) = made();
+        BuildMemory::new(None).write(&dist, vec![made]).unwrap();
         (directory, dist)
+    }
+
+    /// Lets the clock of the file system go on.
+    fn tick() {
+        std::thread::sleep(Duration::from_millis(30));
     }
 
     fn is_known(dist: &Path) -> bool {
@@ -346,8 +355,6 @@ mod tests {
         let (directory, dist) = remembered();
         let wheel = dist.join("a.whl");
         let linked = ["a.whl".to_owned()];
-        // Let the clock of the file system go on.
-        let tick = || std::thread::sleep(Duration::from_millis(30));
         let before = UnchangedPackages::read(&dist);
         tick();
         fs_err::hard_link(&wheel, directory.path().join("published.whl")).unwrap();
@@ -368,6 +375,28 @@ mod tests {
         tick();
         fs_err::write(&wheel, "a whale").unwrap();
         before.renew(&linked).unwrap();
+        assert!(!is_known(&dist));
+    }
+
+    #[test]
+    fn nothing_is_believed_after_the_machine_was_started_again() {
+        let (_directory, dist, made) = made();
+        let mut memory = BuildMemory::new(None);
+        memory.boot = Some(Sha256::of(b"another boot"));
+        memory.write(&dist, vec![made]).unwrap();
+        assert!(!is_known(&dist));
+        assert!(BuildMemory::read(&dist, None).packages.is_empty());
+    }
+
+    #[test]
+    fn a_package_whose_next_change_would_not_be_seen_is_not_remembered() {
+        let (_directory, dist, mut made) = made();
+        let wheel = dist.join("a.whl");
+        // As the times of a file look on a coarse clock that goes on later.
+        let file = fs_err::OpenOptions::new().write(true).open(&wheel).unwrap();
+        file.file().set_modified(SystemTime::now() + HOUR).unwrap();
+        made.identity = FileIdentity::of(&wheel).unwrap();
+        BuildMemory::new(None).write(&dist, vec![made]).unwrap();
         assert!(!is_known(&dist));
     }
 
@@ -399,32 +428,28 @@ mod tests {
         let key = || key_of(&path).digest;
         let first = key();
         assert_eq!(first, key());
-        let time = fs_err::metadata(&path).unwrap().modified().unwrap();
-        // Let the clock of the file system go on.
-        std::thread::sleep(Duration::from_millis(30));
+        let modified = || fs_err::metadata(&path).unwrap().modified().unwrap();
+        let time = modified();
+        tick();
         fs_err::write(&path, "y").unwrap();
         let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
         file.file().set_modified(time).unwrap();
-        assert_eq!(fs_err::metadata(&path).unwrap().modified().unwrap(), time);
+        assert_eq!(modified(), time);
         assert_ne!(first, key());
     }
 
     #[test]
     fn another_program_believes_the_wheels_but_neither_their_recipes_nor_the_sources() {
-        let directory = tempfile::tempdir().unwrap();
-        let dist = directory.path().join("dist");
+        let (directory, dist, made) = made();
         let programs = ["one", "two"].map(|name| directory.path().join(name));
         for path in &programs {
             fs_err::write(path, "a program").unwrap();
         }
-        fs_err::create_dir(&dist).unwrap();
         let wheel = dist.join("a.whl");
-        fs_err::write(&wheel, "a wheel").unwrap();
         let key = key_of(&wheel);
         let mut memory = BuildMemory::new(Some(&programs[0]));
-        add(&mut memory);
         memory.learn(&key, (Sha256::of(b"x"), 1), SystemTime::now() + HOUR);
-        memory.write(&dist).unwrap();
+        memory.write(&dist, vec![made]).unwrap();
         let read = |program| {
             let memory = BuildMemory::read(&dist, program);
             let known = memory.package("a.whl", &wheel).map(|known| known.recipe);

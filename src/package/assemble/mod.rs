@@ -3,6 +3,7 @@
 //! is allowed and has space.
 
 mod built;
+mod changed;
 mod content;
 mod destination;
 mod earlier;
@@ -12,7 +13,9 @@ pub mod pipeline;
 use std::{
     io::{self, Seek as _},
     num::NonZeroUsize,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
     time::{Instant, SystemTime},
 };
 
@@ -20,9 +23,9 @@ use tempfile::NamedTempFile;
 
 use crate::{
     archive,
-    artifact::FileStamp,
+    artifact::{FileIdentity, FileStamp},
     atomic::{self, StagedDir},
-    console::{self, World, many, size, took},
+    console::{World, many, size, took},
     digest::Sha256,
     error::{Context as _, Result, ensure, one_line},
     package::plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
@@ -33,13 +36,14 @@ use crate::{
 };
 
 pub use built::{BuiltMember, MadePackage, MadeSet};
+pub use changed::{ChangedContent, ChangedFile, ChangedWheel};
 pub use content::{BuiltContent, SdkArchive, SourceBytes};
-pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount};
+pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount, TakenMember};
 pub use memory::{RememberedPackage, UnchangedPackages, program_digest};
 
 use content::{CountedReader, MemberContent, pack_xz};
 use destination::{advise, check_existing, check_space};
-use earlier::{EarlierSet, TakenMember};
+use earlier::EarlierSet;
 use memory::{BuildMemory, ContentKey, WheelRecipe};
 use pipeline::WheelWork;
 
@@ -102,18 +106,16 @@ pub fn assemble(
         memory: BuildMemory::new(program),
         reused: ReuseCount::default(),
     };
-    let mut all = Vec::new();
-    for (package, path) in plan.packages.iter().zip(names) {
-        world.stop.check()?;
-        let made = making
-            .package(package, &path)
-            .with_context(|| format!("failed to make `{path}`"))
-            .map_err(|error| advise(error, dist))?;
-        all.push(made);
-    }
+    let mut all = making
+        .all(plan.packages.iter().zip(&names))
+        .map_err(|error| advise(error, dist))?;
     let Making { memory, reused, .. } = making;
     staged.replace()?;
-    if let Err(error) = memory.write(dist) {
+    for made in &mut all {
+        made.settle(dist);
+    }
+    let remembered = all.iter().map(MadePackage::remembered).collect();
+    if let Err(error) = memory.write(dist, remembered) {
         let why = one_line(&error);
         let text = format!("the next build cannot reuse this one quickly: {why}");
         world.console.warn(text);
@@ -148,8 +150,34 @@ struct Making<'a> {
     reused: ReuseCount,
 }
 
+/// What ends a package whose file is complete.
+type Finish = Box<dyn FnOnce() -> Result<MadePackage> + Send>;
+
 impl Making<'_> {
-    fn package(&mut self, package: &PackagePlan, path: &str) -> Result<MadePackage> {
+    /// Makes each package. What is still to be hashed of one is hashed while the next one is packed.
+    fn all<'p>(
+        &mut self,
+        packages: impl Iterator<Item = (&'p PackagePlan, &'p String)>,
+    ) -> Result<Vec<MadePackage>> {
+        thread::scope(|scope| {
+            let mut finishing = Vec::new();
+            for (package, path) in packages {
+                self.world.stop.check()?;
+                let context = move || format!("failed to make `{path}`");
+                let finish = self.package(package, path).with_context(context)?;
+                let thread = thread::Builder::new().spawn_scoped(scope, finish);
+                let thread = thread.context("failed to start a thread")?;
+                finishing.push((thread, context));
+            }
+            let ended = finishing.into_iter().map(|(thread, context)| {
+                let made = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+                made.with_context(context)
+            });
+            ended.collect()
+        })
+    }
+
+    fn package(&mut self, package: &PackagePlan, path: &str) -> Result<Finish> {
         let file = self.staging.join(path);
         if let Some(directory) = file.parent() {
             fs_err::create_dir_all(directory)?;
@@ -160,12 +188,20 @@ impl Making<'_> {
                 let mut out = created(&file)?;
                 archive::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
                 out.rewind()?;
-                let (sha256, size) = Sha256::of_reader(out)?;
+                let (sha256, size) = Sha256::of_reader(&mut out)?;
                 let members = package.texts.iter();
                 let members = members.map(|(path, text)| BuiltMember::text(path, text));
-                let made = self.packed(path, size, sha256, members.collect());
-                self.remember(&made, None);
-                return Ok(made);
+                let made = MadePackage {
+                    path: path.to_owned(),
+                    size,
+                    sha256,
+                    members: members.collect(),
+                    identity: FileIdentity::from_metadata(&out.metadata()?),
+                    recipe: None,
+                    is_shared: false,
+                };
+                self.tell_packed(path, &made.members, size);
+                return Ok(Box::new(|| Ok(made)));
             }
         };
         let (mut members, mut contents) = (Vec::new(), Vec::new());
@@ -193,27 +229,14 @@ impl Making<'_> {
             record,
         };
         match self.linked(&work, path, &file)? {
-            Some(made) => Ok(made),
+            Some(made) => Ok(Box::new(|| Ok(made))),
             None => self.written(&work, path, &file),
         }
     }
 
-    fn packed(
-        &self,
-        path: &str,
-        size: u64,
-        sha256: Sha256,
-        members: Vec<BuiltMember>,
-    ) -> MadePackage {
-        let facts = (many(members.len(), "member"), console::size(size));
-        let facts = format!("{path}: {}, {}", facts.0, facts.1);
+    fn tell_packed(&self, path: &str, members: &[BuiltMember], len: u64) {
+        let facts = format!("{path}: {}, {}", many(members.len(), "member"), size(len));
         self.world.console.status("Packed", facts);
-        MadePackage {
-            path: path.to_owned(),
-            size,
-            sha256,
-            members,
-        }
     }
 
     /// The content of a member.
@@ -267,9 +290,11 @@ impl Making<'_> {
         };
         // The old `dist` is deleted at the end, so its wheel can get a second name until then. A
         // file elsewhere is copied: a change there must not change this set.
-        if !is_below(whole, self.dist) || fs_err::hard_link(whole, file).is_err() {
+        let is_shared = is_below(whole, self.dist) && fs_err::hard_link(whole, file).is_ok();
+        if !is_shared {
             fs_err::copy(whole, file)?;
         }
+        let identity = FileIdentity::of(file)?;
         let shown = whole.display();
         ensure!(
             FileStamp::of(whole)? == stamp,
@@ -278,22 +303,22 @@ impl Making<'_> {
         let facts = format!("{path}: the whole wheel, {}", size(stamp.len));
         self.world.console.status("Reused", facts);
         self.learn(work, &record);
-        let made = MadePackage {
+        Ok(Some(MadePackage {
             path: path.to_owned(),
             size: stamp.len,
             sha256,
             members: work.built(&record),
-        };
-        self.remember(&made, Some(recipe));
-        Ok(Some(made))
+            identity,
+            recipe: Some(recipe),
+            is_shared,
+        }))
     }
 
-    fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<MadePackage> {
+    fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<Finish> {
         let bytes = work.members.iter().map(|member| member.len).sum();
         let progress = self.world.console.progress("Packing", path, Some(bytes));
-        let mut out = created(file)?;
-        let written = pipeline::write_wheel(
-            &mut out,
+        let wheel = pipeline::pack_wheel(
+            created(file)?,
             &WheelWork {
                 members: &work.members,
                 open: &|index| work.contents[index].open(),
@@ -306,17 +331,23 @@ impl Making<'_> {
             },
         )?;
         drop(progress);
-        self.learn(work, &written.record);
-        let recipe = WheelRecipe::new(&written.record, &work.members, self.settings);
-        let members = work.built(&written.record);
-        let made = self.packed(path, written.len, written.sha256, members);
-        self.remember(&made, Some(recipe));
-        Ok(made)
-    }
-
-    fn remember(&mut self, made: &MadePackage, recipe: Option<WheelRecipe>) {
-        let metadata = made.metadata().unwrap_or_default();
-        (self.memory).add(&made.path, made.sha256, metadata, recipe);
+        self.learn(work, &wheel.record);
+        let (path, members) = (path.to_owned(), work.built(&wheel.record));
+        let recipe = WheelRecipe::new(&wheel.record, &work.members, self.settings);
+        let identity = FileIdentity::from_metadata(&wheel.file().metadata()?);
+        self.tell_packed(&path, &members, wheel.len());
+        Ok(Box::new(move || {
+            let written = wheel.finish()?;
+            Ok(MadePackage {
+                path,
+                size: written.len,
+                sha256: written.sha256,
+                members,
+                identity,
+                recipe: Some(recipe),
+                is_shared: false,
+            })
+        }))
     }
 
     /// Remembers the digests of the sources. RECORD begins with them.

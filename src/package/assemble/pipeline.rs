@@ -21,14 +21,14 @@ use itertools::Itertools as _;
 
 use super::{AssembleSettings, earlier::TakenMember};
 use crate::{
-    archive::read_some,
+    archive::read_full,
     digest::{Hasher, Sha256},
     error::{Context as _, Error, Result, Stop, anyhow, bail, ensure},
     relpath::RelPath,
     wheel::{Deflater, Record, StorageMethod, WheelMember, deflate::BlockPosition},
 };
 
-use sink::Sink;
+use sink::{HashedOutput, Sink};
 use tasks::{Block, PackTask, Tasks};
 
 mod sink;
@@ -81,9 +81,27 @@ impl Output for fs_err::File {
     }
 }
 
+impl<W: Output> Output for &mut W {
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        W::truncate(self, len)
+    }
+}
+
+/// A wheel with all of its bytes in the file. The hash of the last ones is missing: those of a large
+/// member are hashed only after its end. Another wheel can be packed meanwhile.
+pub(super) struct PackedWheel<W> {
+    pub(super) record: Record,
+    output: HashedOutput<W>,
+}
+
 /// Writes a wheel. Each member is opened and read once. A large member is opened a second time only
 /// if the writer changes its method (stored or deflated) after some blocks are written.
 pub fn write_wheel<W: Output>(out: &mut W, wheel: &WheelWork<'_>) -> Result<WrittenWheel> {
+    pack_wheel(out, wheel)?.finish()
+}
+
+/// Writes a wheel like [`write_wheel`], but for the end of its hash.
+pub(super) fn pack_wheel<W: Output>(out: W, wheel: &WheelWork<'_>) -> Result<PackedWheel<W>> {
     let members = wheel.members.iter().map(|member| &member.path);
     let texts = wheel.texts.iter().map(|(path, _)| path);
     let mut paths = members.chain(texts).chain([wheel.record]).duplicates();
@@ -320,14 +338,8 @@ impl<'a> Crew<'a> {
         // its local header will say.
         let more = usize::from(block.place == BlockPosition::Last);
         let room = &mut buffer[..block.len + more];
-        let mut read = 0;
-        while read < room.len() {
-            let count = read_some(&mut reader, &mut room[read..]);
-            match count.with_context(|| format!("failed to read `{path}`"))? {
-                0 => break,
-                count => read += count,
-            }
-        }
+        let read = read_full(&mut reader, room);
+        let read = read.with_context(|| format!("failed to read `{path}`"))?;
         (self.wheel.progress)(read as u64);
         ensure!(read <= block.len, "`{path}` is longer than its {len} bytes");
         let end = block.start + read as u64;

@@ -163,6 +163,22 @@ fn the_tables_are_those_of_the_policy() {
     _FAMILIES['gfx90a'] = ('dcgpu-all', 'gfx90a-dcgpu',)
     _FAMILIES['gfx942'] = ('dcgpu-all', 'gfx94X-all', 'gfx94X-dcgpu',)
     _FAMILIES['gfx950'] = ('dcgpu-all', 'gfx950-all', 'gfx950-dcgpu',)
+    _IP_VERSIONS['gfx900'] = ('9.0.1',)
+    _IP_VERSIONS['gfx902'] = ('9.1.0', '9.2.2',)
+    _IP_VERSIONS['gfx904'] = ('9.2.1',)
+    _IP_VERSIONS['gfx906'] = ('9.4.0',)
+    _IP_VERSIONS['gfx908'] = ('9.4.1',)
+    _IP_VERSIONS['gfx90a'] = ('9.4.2',)
+    _IP_VERSIONS['gfx90c'] = ('9.3.0',)
+    _IP_VERSIONS['gfx942'] = ('9.4.3', '9.4.4',)
+    _IP_VERSIONS['gfx950'] = ('9.5.0',)
+    _CODE_NAMES['gfx900'] = ('vega10',)
+    _CODE_NAMES['gfx902'] = ('raven',)
+    _CODE_NAMES['gfx904'] = ('vega12',)
+    _CODE_NAMES['gfx906'] = ('vega20',)
+    _CODE_NAMES['gfx908'] = ('arcturus',)
+    _CODE_NAMES['gfx90a'] = ('aldebaran',)
+    _CODE_NAMES['gfx90c'] = ('renoir',)
     ");
 }
 

@@ -33,7 +33,7 @@ ALL_LIBRARIES: dict[str, LibraryEntry] = {}
 ALL_FILES: list[FileEntry] = []
 
 _VERBOSE = os.environ.get("ROCM_SDK_VERBOSE") == "1"
-_KFD_NODES = "/sys/class/kfd/kfd/topology/nodes"
+_SYSFS = "/sys"
 _DETECTION_TIMEOUT_SECONDS = 60
 
 
@@ -137,6 +137,10 @@ class FileEntry:
 
 # The families of each target, from the widest to the narrowest.
 _FAMILIES: dict[str, tuple[str, ...]] = {}
+# What kernels that do not name the target say instead: the versions of the graphics core that it
+# has, and its code names.
+_IP_VERSIONS: dict[str, tuple[str, ...]] = {}
+_CODE_NAMES: dict[str, tuple[str, ...]] = {}
 
 
 class TargetChoice(NamedTuple):
@@ -333,7 +337,11 @@ def _available() -> str:
 
 def _detected_targets() -> list[str]:
     """The targets of this machine's GPUs in their order, each once."""
-    return list(dict.fromkeys(_targets_of_offload_arch() or _targets_of_kernel()))
+    if os.environ.get("ROCM_BOOTSTRAP_DISABLE_DETECTION") == "1":
+        return []
+    forced = os.environ.get("ROCM_BOOTSTRAP_FORCE_GFX_ARCH", "").split(",")
+    targets = [target.strip() for target in forced if target.strip()]
+    return list(dict.fromkeys(targets or _targets_of_offload_arch() or _targets_of_kernel()))
 
 
 def _targets_of_offload_arch() -> list[str]:
@@ -362,18 +370,99 @@ def _targets_of_offload_arch() -> list[str]:
 
 
 def _targets_of_kernel() -> list[str]:
-    """Asks the driver, which is there before any part of ROCm is installed."""
-    found: list[str] = []
+    """Asks the drivers, which are there before any part of ROCm is installed.
+
+    First the GPUs of the compute driver, then others, which it does not list. `rocwheel targets
+    --detect` decides in the same way.
+    """
+    topology = "class/kfd/kfd/topology/nodes"
+    nodes = _names(topology)
+    found: list[str | None] = []
+    seen: set[str] = set()
+    hidden = 0
+    for node in sorted((node for node in nodes if node.isdigit()), key=int):
+        try:
+            properties = _properties(_read(f"{topology}/{node}/properties"))
+        except PermissionError:
+            # It belongs to the host, and not to this container.
+            hidden += 1
+            continue
+        except OSError as error:
+            _say(str(error))
+            continue
+        if properties.get("simd_count", 0) == 0:
+            continue
+        location = properties.get("location_id", 0)
+        bus, device = location >> 8 & 0xFF, location >> 3 & 0x1F
+        address = f"{properties.get('domain', 0):04x}:{bus:02x}:{device:02x}.0"
+        seen.add(address)
+        version = properties.get("gfx_target_version", 0)
+        found.append(
+            _target_of_version(version)
+            if version > 0
+            else _target_of_ip(address) or _target_of_code_name(f"{topology}/{node}/name")
+        )
+    for address in sorted(set(_names("bus/pci/devices")) - seen):
+        if not _is_gpu(address):
+            continue
+        if nodes and hidden > 0 and _driver(address) == "amdgpu":
+            hidden -= 1
+            continue
+        found.append(_target_of_ip(address))
+    return [target for target in found if target]
+
+
+def _properties(text: str) -> dict[str, int]:
+    pairs = (line.partition(" ") for line in text.splitlines())
+    return {key: int(value) for key, _, value in pairs if value.strip().isdecimal()}
+
+
+def _is_gpu(address: str) -> bool:
+    """Whether a device on the PCI bus is a GPU of AMD."""
+    vendor = _text(f"bus/pci/devices/{address}/vendor")
+    kind = _text(f"bus/pci/devices/{address}/class")
+    return vendor == "0x1002" and kind.startswith(("0x0300", "0x0380", "0x1200"))
+
+
+def _driver(address: str) -> str:
     try:
-        nodes = [node for node in Path(_KFD_NODES).iterdir() if node.name.isdigit()]
-        for node in sorted(nodes, key=lambda node: int(node.name)):
-            for line in (node / "properties").read_text("utf-8").splitlines():
-                name, _, value = line.partition(" ")
-                if name == "gfx_target_version" and int(value) > 0:
-                    found.append(_target_of_version(int(value)))
-    except (OSError, ValueError) as error:
-        _say(f"{_KFD_NODES}: {error}")
-    return found
+        return os.path.basename(os.readlink(f"{_SYSFS}/bus/pci/devices/{address}/driver"))
+    except OSError:
+        return ""
+
+
+def _target_of_ip(address: str) -> str | None:
+    core = f"bus/pci/devices/{address}/ip_discovery/die/0/GC/0"
+    numbers = (_text(f"{core}/{name}") for name in ("major", "minor", "revision"))
+    return _target_named(_IP_VERSIONS, ".".join(numbers))
+
+
+def _target_of_code_name(path: str) -> str | None:
+    return _target_named(_CODE_NAMES, _text(path))
+
+
+def _target_named(names: dict[str, tuple[str, ...]], wanted: str) -> str | None:
+    return next((target for target, known in names.items() if wanted in known), None)
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(f"{_SYSFS}/{directory}")
+    except OSError as error:
+        _say(str(error))
+        return []
+
+
+def _read(path: str) -> str:
+    return Path(_SYSFS, path).read_text("utf-8", "replace")
+
+
+def _text(path: str) -> str:
+    """The text of a file; empty without one."""
+    try:
+        return _read(path).strip()
+    except OSError:
+        return ""
 
 
 def _target_of_version(version: int) -> str:

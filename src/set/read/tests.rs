@@ -5,7 +5,7 @@ use std::io::{Cursor, Write as _};
 use flate2::{Compression, write::GzEncoder};
 
 use super::*;
-use crate::error::render;
+use crate::{error::render, set::known::MadeFacts};
 
 const GOOD: &str =
     "Metadata-Version: 2.4\nName: Rocm.SDK-core\nVersion: 7.0.0+ab\nRequires-Python: >=3.8\n";
@@ -187,4 +187,31 @@ fn what_a_wheel_says_holds_as_long_as_its_sidecar_does() {
     let sdist = listed("a-1.tar.gz", old.clone());
     assert!(known.all(&sdist, None).is_some());
     assert!(known.all(&sdist, Some(&old)).is_none());
+}
+
+/// Sets of one size can differ in all their bytes, such as in the times of their members.
+#[cfg(unix)]
+#[test]
+fn what_a_build_knows_holds_for_the_file_that_it_wrote() {
+    let directory = tempfile::tempdir().unwrap();
+    let written = |name: &str| {
+        let path = directory.path().join(name);
+        fs_err::write(&path, "a").unwrap();
+        FileIdentity::of(&path).unwrap()
+    };
+    let (ours, other) = (written("ours"), written("other"));
+    let facts = MadeFacts {
+        size: 1,
+        sha256: Sha256::of(b"a"),
+        metadata: Vec::new(),
+        identity: ours,
+    };
+    let known = KnownFacts {
+        made: [("dist/a-1.tar.gz".to_owned(), facts)].into(),
+        ..KnownFacts::default()
+    };
+    let listed = listed("a-1.tar.gz", stamp(SECOND, None));
+    assert!(known.made(&listed, ours).is_some());
+    assert!(known.made(&listed, other).is_none());
+    assert!(known.made(&listed, None).is_none());
 }

@@ -11,6 +11,7 @@ fn sample() -> SetJson {
         commit: Some("89553ce3746eda74ade42557470d25e37c91b6f0".parse().unwrap()),
         version: None,
         targets: vec!["gfx1100".parse().unwrap(), "gfx94X-dcgpu".parse().unwrap()],
+        promoted_from: None,
         without: Vec::new(),
     };
     SetJson::new(identity, samples::files()).unwrap()

@@ -1,6 +1,13 @@
 //! What an upload plans, and how it says so.
 
 use std::sync::LazyLock;
+#[cfg(unix)]
+use std::{
+    io::{Cursor, Write as _},
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    time::SystemTime,
+};
 
 use super::*;
 use crate::{
@@ -8,6 +15,11 @@ use crate::{
     digest::Sha256,
     error::{Exit, Stop, render},
     set::{SetFile, items::ExistingObject, pages, tests as samples},
+};
+#[cfg(unix)]
+use crate::{
+    console::{Console, Options},
+    set::PackageDirectories,
 };
 
 const METADATA: &[u8] = b"Metadata-Version: 2.4\n";
@@ -30,7 +42,7 @@ fn items() -> Vec<Item> {
     let mut items = Vec::new();
     for file in &set.files {
         let stamp = FileStamp::of(env!("CARGO_MANIFEST_DIR").as_ref()).unwrap();
-        items.push(Item::file(file, file.name().into(), stamp));
+        items.push(Item::file(file, file.name().into(), Some(stamp)));
         let sidecar = file.metadata.map(|_| file.sidecar_path());
         items.extend(sidecar.map(|path| Item::here(path, Phase::Sidecar, METADATA)));
     }
@@ -61,6 +73,7 @@ fn plan(there: &[(&str, ExistingObject)], overwrite: bool) -> PlannedUpload<'sta
         set: SetJson::new(Identity::default(), Vec::new()).unwrap(),
         actions: actions.collect(),
         strangers,
+        guard: Guard::Packages,
     }
 }
 
@@ -160,6 +173,8 @@ fn a_plan_is_readable_by_programs() {
     assert_eq!(json["not-of-this-set"], json!([]));
 }
 
+// Elsewhere nothing is linked.
+#[cfg(unix)]
 #[test]
 fn packages_that_are_linked_are_told_in_the_plan() {
     let plan = PlannedUpload {
@@ -177,4 +192,86 @@ fn packages_that_are_linked_are_told_in_the_plan() {
     let links: Vec<_> = links.filter(|it| it["link"] == true).collect();
     assert_eq!(links.len(), 1);
     assert_eq!(links[0]["path"], WHEEL);
+}
+
+/// A directory with a set of one wheel, and that wheel.
+#[cfg(unix)]
+fn set_of_one_wheel() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let dist = directory.path().join("packages/dist");
+    fs_err::create_dir_all(&dist).unwrap();
+    let wheel = dist.join("rocm_sdk_core-7.0.0+ab-py3-none-linux_x86_64.whl");
+    let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = zip::write::SimpleFileOptions::default();
+    let member = "rocm_sdk_core-7.0.0+ab.dist-info/METADATA";
+    writer.start_file(member, stored).unwrap();
+    let text = "Metadata-Version: 2.4\nName: rocm-sdk-core\nVersion: 7.0.0+ab\n";
+    writer.write_all(text.as_bytes()).unwrap();
+    fs_err::write(&wheel, writer.finish().unwrap().into_inner()).unwrap();
+    (directory, wheel)
+}
+
+/// A package is not linked if the file system cannot, or if the file changed after it was read.
+#[cfg(unix)]
+#[test]
+fn a_package_that_cannot_be_linked_is_copied_unless_the_same_bytes_are_there() {
+    let (directory, wheel) = set_of_one_wheel();
+    let quiet = Options {
+        quiet: 2,
+        ..Options::default()
+    };
+    let world = World {
+        console: Console::of_this_process(&quiet),
+        stop: Stop::default(),
+    };
+    let [here, public] = ["packages", "public"].map(|name| directory.path().join(name));
+    let place = SetPlace::directory(&public, &world.stop);
+    let there = public.join("dist").join(wheel.file_name().unwrap());
+    fs_err::create_dir_all(public.join("dist")).unwrap();
+    let read = || LocalSet::read(&here, PackageDirectories::Built, false, &world).unwrap();
+    let plan = |local: &LocalSet| {
+        let options = UploadOptions {
+            is_part: false,
+            layout: Layout::Dist,
+            overwrite: true,
+            is_dry_run: false,
+        };
+        let identity = Identity::default();
+        let plan = PlannedUpload::plan(local, identity, &place, options, &world).unwrap();
+        let (item, action) = &plan.actions[0];
+        let is_unread = matches!(action, Action::Replace(there) if there.sha256.is_none());
+        assert!(item.phase == Phase::File && is_unread, "{plan}");
+        plan
+    };
+    let touch = || {
+        let file = fs_err::OpenOptions::new().write(true).open(&wheel).unwrap();
+        file.file().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    };
+    let inode = |path: &Path| fs_err::metadata(path).unwrap().ino();
+    let good = fs_err::read(&wheel).unwrap();
+
+    fs_err::write(&there, &good).unwrap();
+    let first = inode(&there);
+    let local = read();
+    let same = plan(&local);
+    touch();
+    let published = same.carry_out(&mut Vec::new(), &world).unwrap();
+    assert_eq!((published.unwrap().linked, inode(&there)), (0, first));
+
+    let local = read();
+    fs_err::write(&there, "old").unwrap();
+    let changed = plan(&local);
+    fs_err::write(&wheel, "other bytes").unwrap();
+    let error = changed.carry_out(&mut Vec::new(), &world).unwrap_err();
+    assert!(render(&error).contains("wrong contents"), "{error:#}");
+    assert_eq!(fs_err::read_to_string(&there).unwrap(), "old");
+
+    fs_err::write(&wheel, &good).unwrap();
+    let local = read();
+    let replaced = plan(&local);
+    touch();
+    let published = replaced.carry_out(&mut Vec::new(), &world).unwrap();
+    assert_eq!(published.unwrap().linked, 0);
+    assert_eq!(fs_err::read(&there).unwrap(), good);
+    assert_ne!(inode(&there), inode(&wheel));
 }

@@ -212,7 +212,7 @@ fn a_file_that_is_linked_is_the_same_file_and_replaces_no_other_in_place() {
     fs::write(&one, "one").unwrap();
     fs::write(&two, "two").unwrap();
     symlink("two.whl", &alias).unwrap();
-    let link = |file: &Path, condition| store.link(&key("dist/a.whl"), file, &condition);
+    let link = |file: &Path, condition| store.link(&key("dist/a.whl"), file, &|_| true, &condition);
     let there = root.join("bucket/dist/a.whl");
     let inode = |path: &Path| fs::symlink_metadata(path).unwrap().ino();
     assert!(link(&one, Condition::IfAbsent).unwrap());
@@ -234,4 +234,30 @@ fn a_file_that_is_linked_is_the_same_file_and_replaces_no_other_in_place() {
         fs::read_to_string(root.join("secret.html")).unwrap(),
         "secret"
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_not_the_wanted_one_is_not_linked_and_the_object_stays() {
+    let (directory, store) = store();
+    let new = directory.path().join("new.whl");
+    fs::write(&new, "new").unwrap();
+    put(&store, "dist/a.whl", "old").unwrap();
+    for (at, condition) in [
+        ("dist/a.whl", Condition::Always),
+        ("dist/b.whl", Condition::IfAbsent),
+    ] {
+        let is_wanted = |path: &Path| {
+            assert_eq!(fs::read_to_string(path).unwrap(), "new");
+            // A reader sees the old objects now.
+            assert!(!store.root().join("dist/b.whl").exists());
+            false
+        };
+        let linked = store.link(&key(at), &new, &is_wanted, &condition);
+        assert!(!linked.unwrap(), "{at}");
+    }
+    assert_eq!(tree(store.root()), ["dist", "dist/a.whl"]);
+    let there = store.root().join("dist/a.whl");
+    assert_eq!(fs::read_to_string(there).unwrap(), "old");
+    assert_eq!(fs::read_to_string(new).unwrap(), "new");
 }

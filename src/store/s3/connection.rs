@@ -24,7 +24,7 @@ use aws_sdk_s3::{
 use super::{
     S3Limits,
     access::{Access, Addressing, Keys, S3Region, Signing, is_private},
-    credentials::{credentials, region},
+    credentials::{SigningIdentity, credentials, region},
     failure::{Asker, Patience, S3Failure, body, failure, plain, status, unknown},
 };
 use crate::{
@@ -41,6 +41,8 @@ const ONCE_MORE: Duration = Duration::from_secs(1);
 pub(super) struct Connection {
     clients: RwLock<Clients>,
     pub(super) asker: Asker,
+    /// The credentials that were found.
+    pub(super) identity: Option<SigningIdentity>,
     bucket: Bucket,
     /// Whether the connection uses TLS or stays on this machine, and so a signature may leave out the
     /// payload. A signed payload costs another SHA-256 of all bytes, here and on the server. Where
@@ -74,7 +76,7 @@ impl Connection {
         };
         let opening = Clients::open(bucket, access, limits, patience);
         let opened = parallel::wait(&stop, opening);
-        let (clients, is_private) =
+        let (clients, identity, is_private) =
             opened.map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))??;
         let asker = match (&clients.signed, &access.signing) {
             (Some(_), _) => Asker::Known,
@@ -85,6 +87,7 @@ impl Connection {
             is_private,
             clients: RwLock::new(clients),
             asker,
+            identity,
             bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
             has_answered,
@@ -126,6 +129,11 @@ impl Connection {
         self.wait(place, self.ask(place, Clients::either, &request))
     }
 
+    /// Whether reads with the credentials were denied, and are sent without them.
+    pub(super) fn reads_unsigned(&self) -> bool {
+        self.reads_unsigned.load(Ordering::Relaxed)
+    }
+
     /// Sends a request that only reads, and blocks the calling thread until the answer.
     pub(super) fn read<T, E: ProvideErrorMetadata, F: Future<Output = Result<T, SdkError<E>>>>(
         &self,
@@ -148,7 +156,7 @@ impl Connection {
         request: &impl Fn(Client) -> F,
     ) -> Result<T, StoreError> {
         let unsigned = |clients: Clients| clients.unsigned;
-        if self.reads_unsigned.load(Ordering::Relaxed) {
+        if self.reads_unsigned() {
             return self.ask(place, unsigned, request).await;
         }
         let answer = self.ask(place, Clients::either, request).await;
@@ -210,13 +218,13 @@ impl Connection {
 }
 
 impl Clients {
-    /// Also returns whether the connection is private.
+    /// Also returns whose credentials were found, and whether the connection is private.
     async fn open(
         bucket: &Bucket,
         access: &Access,
         limits: &S3Limits,
         patience: Patience,
-    ) -> Result<(Self, bool), StoreError> {
+    ) -> Result<(Self, Option<SigningIdentity>, bool), StoreError> {
         let region = region(access).await;
         let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
@@ -232,13 +240,13 @@ impl Clients {
             loader = loader.endpoint_url(endpoint.to_string());
         }
         let unsigned = ConfigLoader::load(loader).await;
-        let credentials = match &access.signing {
-            Signing::Auto => credentials(bucket, access, &region).await?,
+        let (credentials, identity) = match &access.signing {
+            Signing::Auto => credentials(bucket, access, &region).await?.unzip(),
             Signing::With(Keys { id, secret }) => {
                 let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
-                Some(SharedCredentialsProvider::new(keys))
+                (Some(SharedCredentialsProvider::new(keys)), None)
             }
-            Signing::Never => None,
+            Signing::Never => (None, None),
         };
         let endpoint = unsigned.endpoint_url();
         let in_path = match access.addressing {
@@ -260,7 +268,7 @@ impl Clients {
             signed,
             unsigned: client(&unsigned),
         };
-        Ok((clients, endpoint.is_none_or(is_private)))
+        Ok((clients, identity, endpoint.is_none_or(is_private)))
     }
 
     fn either(self) -> Client {

@@ -1,19 +1,19 @@
 //! Finds the region and the credentials, in the places where other AWS tools look: environment
 //! variables, configuration files, and the metadata services of containers and machines.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_config::{
     ecs::EcsCredentialsProvider,
     environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
     imds::{self, credentials::ImdsCredentialsProvider},
-    meta::{credentials::CredentialsProviderChain, region::RegionProviderChain},
+    meta::region::RegionProviderChain,
     profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider},
     provider_config::ProviderConfig,
     web_identity_token::WebIdentityTokenCredentialsProvider,
 };
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_s3::config::{self, ProvideCredentials as _, SharedCredentialsProvider};
+use aws_sdk_s3::config::{self, Credentials, ProvideCredentials as _, SharedCredentialsProvider};
 
 use super::access::{Access, Profile};
 use crate::{
@@ -44,54 +44,121 @@ pub(super) async fn region(access: &Access) -> String {
     region.map_or_else(|| SOMEWHERE.to_owned(), |region| region.to_string())
 }
 
+/// Where credentials come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CredentialSource {
+    /// `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
+    Variables,
+    /// This section of the AWS configuration files.
+    Profile(String),
+    /// `AWS_WEB_IDENTITY_TOKEN_FILE`.
+    WebIdentity,
+    /// The service of ECS and of other containers.
+    Container,
+    /// The metadata service of EC2.
+    Machine,
+}
+
+/// What may be said about the credentials that sign requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SigningIdentity {
+    pub source: CredentialSource,
+    /// The id of the key. It is no secret: AWS writes it into logs and URLs.
+    pub key_id: String,
+    pub expires: Option<SystemTime>,
+}
+
+/// Credentials, and what may be said about them.
+pub(super) type Found = (SharedCredentialsProvider, SigningIdentity);
+
 /// The standard credentials chain; `None` if it finds no credentials.
 pub(super) async fn credentials(
     bucket: &Bucket,
     access: &Access,
     region: &str,
-) -> Result<Option<SharedCredentialsProvider>, StoreError> {
+) -> Result<Option<Found>, StoreError> {
     let config = ProviderConfig::without_region();
     let config = config.with_region(Some(config::Region::new(region.to_owned())));
-    let mut profile = ProfileFileCredentialsProvider::builder().configure(&config);
-    if let Some(Profile { name, .. }) = &access.profile {
-        profile = profile.profile_name(name);
-    }
-    let profile = profile.build();
-    let token = WebIdentityTokenCredentialsProvider::builder().configure(&config);
-    let container = EcsCredentialsProvider::builder().configure(&config);
-    let chain = if access.profile.as_ref().is_some_and(|it| it.beats_keys) {
-        // A profile named on the command line is the only source. Falling back to other credentials
-        // could write to another account.
-        CredentialsProviderChain::first_try("Profile", profile)
-    } else {
-        let variables = EnvironmentVariableCredentialsProvider::new();
-        CredentialsProviderChain::first_try("Environment", variables)
-            .or_else("Profile", profile)
-            .or_else("WebIdentityToken", token.build())
-            .or_else("EcsContainer", container.build())
-    };
-    match chain.provide_credentials().await {
-        Ok(_) => Ok(Some(SharedCredentialsProvider::new(chain))),
-        Err(CredentialsError::CredentialsNotLoaded(_)) if access.profile.is_none() => {
-            Ok(of_the_machine(&config).await)
+    for (source, provider) in chain(access, &config) {
+        match provider.provide_credentials().await {
+            Ok(found) => return Ok(Some(identified(source, provider, &found))),
+            Err(CredentialsError::CredentialsNotLoaded(_)) => {}
+            Err(error) => {
+                let cause = format!("find AWS credentials: {}", last_cause(&error));
+                return Err(unusable(bucket, cause));
+            }
         }
-        Err(error) => {
-            let cause = match (&access.profile, error) {
-                (Some(Profile { name, .. }), CredentialsError::CredentialsNotLoaded(_)) => {
-                    format!("the profile `{name}` does not exist or has no credentials")
-                }
-                (_, error) => format!("find AWS credentials: {}", last_cause(&error)),
-            };
-            let denied = StoreError::new(StoreFailureKind::Denied, format!("s3://{bucket}"));
-            let hint = "name another `--profile`, sign in again, or pass `--no-sign-request`";
-            Err(denied.caused_by(cause).advised(hint))
+    }
+    match &access.profile {
+        None => Ok(of_the_machine(&config).await),
+        Some(Profile { name, .. }) => {
+            let cause = format!("the profile `{name}` does not exist or has no credentials");
+            Err(unusable(bucket, cause))
         }
     }
 }
 
+/// The providers of the standard chain in their order. The first one that has credentials is also the
+/// one that renews them.
+fn chain(
+    access: &Access,
+    config: &ProviderConfig,
+) -> Vec<(CredentialSource, SharedCredentialsProvider)> {
+    let named = access.profile.as_ref();
+    let mut profile = ProfileFileCredentialsProvider::builder().configure(config);
+    if let Some(Profile { name, .. }) = named {
+        profile = profile.profile_name(name);
+    }
+    let profile = SharedCredentialsProvider::new(profile.build());
+    let name = named.map_or_else(|| "default".to_owned(), |it| it.name.clone());
+    let profile = (CredentialSource::Profile(name), profile);
+    if named.is_some_and(|it| it.beats_keys) {
+        // A profile named on the command line is the only source. Falling back to other credentials
+        // could write to another account.
+        return vec![profile];
+    }
+    let variables = EnvironmentVariableCredentialsProvider::new();
+    let token = WebIdentityTokenCredentialsProvider::builder().configure(config);
+    let container = EcsCredentialsProvider::builder().configure(config);
+    vec![
+        (
+            CredentialSource::Variables,
+            SharedCredentialsProvider::new(variables),
+        ),
+        profile,
+        (
+            CredentialSource::WebIdentity,
+            SharedCredentialsProvider::new(token.build()),
+        ),
+        (
+            CredentialSource::Container,
+            SharedCredentialsProvider::new(container.build()),
+        ),
+    ]
+}
+
+fn identified(
+    source: CredentialSource,
+    provider: SharedCredentialsProvider,
+    found: &Credentials,
+) -> Found {
+    let identity = SigningIdentity {
+        source,
+        key_id: found.access_key_id().to_owned(),
+        expires: found.expiry(),
+    };
+    (provider, identity)
+}
+
+fn unusable(bucket: &Bucket, cause: String) -> StoreError {
+    let denied = StoreError::new(StoreFailureKind::Denied, format!("s3://{bucket}"));
+    let hint = "name another `--profile`, sign in again, or pass `--no-sign-request`";
+    denied.caused_by(cause).advised(hint)
+}
+
 /// The last provider of the standard chain, the metadata service of EC2. Other clouds have services
 /// of their own at the same address, so every error is treated as "no credentials".
-async fn of_the_machine(config: &ProviderConfig) -> Option<SharedCredentialsProvider> {
+async fn of_the_machine(config: &ProviderConfig) -> Option<Found> {
     let client = imds::Client::builder()
         .configure(config)
         .max_attempts(1)
@@ -101,6 +168,7 @@ async fn of_the_machine(config: &ProviderConfig) -> Option<SharedCredentialsProv
         .configure(config)
         .imds_client(client.build())
         .build();
-    let found = machine.provide_credentials().await;
-    found.ok().map(|_| SharedCredentialsProvider::new(machine))
+    let found = machine.provide_credentials().await.ok()?;
+    let machine = SharedCredentialsProvider::new(machine);
+    Some(identified(CredentialSource::Machine, machine, &found))
 }

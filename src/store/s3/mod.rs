@@ -29,6 +29,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use access::{Access, Addressing, Endpoint, Keys, Profile, S3Region, Signing};
+pub use credentials::{CredentialSource, SigningIdentity};
 
 use self::{connection::Connection, failure::Asker};
 use crate::{
@@ -115,6 +116,16 @@ impl S3Store {
     /// Whether there are credentials to sign requests with.
     pub fn has_credentials(&self) -> bool {
         self.connection.asker == Asker::Known
+    }
+
+    /// The credentials that were found for this bucket.
+    pub fn identity(&self) -> Option<&SigningIdentity> {
+        self.connection.identity.as_ref()
+    }
+
+    /// Whether the bucket has denied a read with the credentials and allowed it without them.
+    pub fn reads_unsigned(&self) -> bool {
+        self.connection.reads_unsigned()
     }
 
     fn place(&self, key: &Key) -> String {

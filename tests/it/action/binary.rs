@@ -9,7 +9,7 @@ use std::{
 use rocwheel::digest::Sha256;
 use tempfile::TempDir;
 
-use super::{lint::scripts, runner::read};
+use super::runner::read;
 
 const SCRIPT: &str = ".github/binary/obtain.sh";
 const DATA: &str = ".github/binary/release.txt";
@@ -115,9 +115,9 @@ fn release() -> String {
 #[test]
 fn without_a_release_it_says_what_to_do() {
     let runner = Runner::new(&read(DATA));
-    let said = runner.obtain(&[]);
+    let said = runner.obtain(&[("BUILD_FROM_SOURCE", "false")]);
     assert_eq!(said.code, 2);
-    insta::assert_snapshot!(said.text, @"::error title=rocwheel::rocwheel has no release yet: set `build-from-source: true`");
+    insta::assert_snapshot!(said.text, @"::error title=rocwheel::rocwheel has no release yet, and is built where there is Rust: install it in an earlier step");
 }
 
 #[test]
@@ -178,45 +178,37 @@ fn what_was_not_released_is_not_run() {
     insta::assert_snapshot!(said.text, @"::error title=rocwheel::https://example.org/v9.9.9/rocwheel-linux is not what was released: its sha256 is 371ee1e216c6db0e75b5563ebf71ef0f20aefdaabf1b2a7aa1e6b0c9a730afc5 instead of 3cfc8d549dbe03a5bb5c088fff5526fcd20292f10c39883c7a89827eaa474455");
     assert_eq!(runner.text("paths"), "");
     assert_eq!(runner.text("outputs"), "");
-    let other = runner.obtain(&[("RUNNER_ARCH", "ARM64")]);
-    insta::assert_snapshot!(other.text, @"::error title=rocwheel::no release of rocwheel is for Linux-ARM64: set `build-from-source: true`");
+    let other = runner.obtain(&[("RUNNER_ARCH", "ARM64"), ("BUILD_FROM_SOURCE", "false")]);
+    insta::assert_snapshot!(other.text, @"::error title=rocwheel::no release of rocwheel is for Linux-ARM64, and it is built where there is Rust: install it in an earlier step");
 }
 
 #[test]
 fn what_the_release_workflow_writes_is_what_is_read() {
     let runner = Runner::new("");
+    for target in [
+        "x86_64-unknown-linux-musl",
+        "aarch64-unknown-linux-musl",
+        "x86_64-apple-darwin",
+        "aarch64-apple-darwin",
+    ] {
+        runner.write(&format!("work/built/{target}/rocwheel"), RELEASED);
+    }
     runner.write(
-        "work/built/Linux-X64/rocwheel-x86_64-unknown-linux-gnu",
-        RELEASED,
-    );
-    runner.write(
-        "work/built/Windows-X64/rocwheel-x86_64-pc-windows-msvc.exe",
+        "work/built/x86_64-pc-windows-msvc/rocwheel.exe",
         "#!/bin/sh\necho rocwheel 9.9.9 for Windows\n",
     );
-    let scripts = scripts(&read(".github/workflows/release.yml"));
-    let gather = scripts
-        .iter()
-        .find(|script| script.contains("release.txt"))
-        .unwrap();
-    let output = Command::new("bash")
-        .args(["-e", "-c", gather])
+    let output = Command::new("python3")
+        .arg(root().join(".github/binary/release.py"))
+        .args(["gather", "https://example.org/a/b/releases/download/v9.9.9"])
+        .args(["built", "dist"])
         .current_dir(runner.path("work"))
-        .env("GITHUB_SERVER_URL", "https://example.org")
-        .env("GITHUB_REPOSITORY", "a/b")
-        .env("GITHUB_REF_NAME", "v9.9.9")
-        .env("GITHUB_STEP_SUMMARY", runner.path("summary"))
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(
-        runner.text("summary").contains("\n    Linux-X64 "),
-        "{}",
-        runner.text("summary")
-    );
-    runner.write(DATA, &runner.text("work/release.txt"));
+    runner.write(DATA, &runner.text("work/dist/release.txt"));
     assert_eq!(runner.obtain(&[]).text, "rocwheel 9.9.9\n");
     let address =
-        "https://example.org/a/b/releases/download/v9.9.9/rocwheel-x86_64-unknown-linux-gnu";
+        "https://example.org/a/b/releases/download/v9.9.9/rocwheel-x86_64-unknown-linux-musl";
     assert!(
         runner.text("log").contains(address),
         "{}",
@@ -231,6 +223,35 @@ fn what_the_release_workflow_writes_is_what_is_read() {
         .current_dir(runner.path("work/dist"))
         .status();
     assert!(sums.unwrap().success());
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn without_a_release_it_is_built_where_there_is_rust() {
+    let runner = Runner::new(&read(DATA));
+    assert_eq!(runner.obtain(&[]).text, "rocwheel 9.9.9\n");
+    assert!(runner.text("log").starts_with("build --locked --release"));
+    let released = Runner::new(&release());
+    assert_eq!(released.obtain(&[]).text, "rocwheel 9.9.9\n");
+    assert!(!released.text("log").contains("build"));
+}
+
+#[test]
+fn a_container_with_an_old_curl_downloads_with_another_program() {
+    let runner = Runner::new(&release());
+    runner.write("failures", "2\n");
+    let wget = "#!/bin/sh\necho \"wget $*\" >>\"$LOG\"\ncp \"$SERVED\" \"$3\"\n";
+    runner.write("bin/wget", wget);
+    assert_eq!(runner.obtain(&[]).text, "rocwheel 9.9.9\n");
+    assert!(runner.text("log").contains("wget -q -O"));
+    // What another program brings is verified, too.
+    runner.write("failures", "2\n");
+    runner.write("served", "#!/bin/sh\necho evil\n");
+    fs_err::remove_dir_all(runner.path("cache")).unwrap();
+    assert_eq!(runner.obtain(&[]).code, 2);
 }
 
 #[test]
@@ -258,7 +279,7 @@ fn it_is_built_when_that_is_asked_for() {
         .replace(runner.place.path().to_str().unwrap(), "HERE");
     insta::assert_snapshot!(log, @"build --locked --release --bin rocwheel --manifest-path HERE/.github/binary/../../Cargo.toml --target-dir HERE/temp/rocwheel");
     let said = runner.obtain(&[("BUILD_FROM_SOURCE", "yes%0Aplease")]);
-    insta::assert_snapshot!(said.text, @"::error title=rocwheel::the input `build-from-source` is neither `true` nor `false`: yes%250Aplease");
+    insta::assert_snapshot!(said.text, @"::error title=rocwheel::the input `build-from-source` is none of `auto`, `true`, `false`: yes%250Aplease");
 }
 
 #[test]

@@ -14,10 +14,11 @@ use crate::{
     support::long,
 };
 
-const DOWNLOAD: &str = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c";
+pub(super) const DOWNLOAD: &str =
+    "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c";
 
 /// The other way: what [`keep`] has kept.
-fn download(place: &Path) -> String {
+pub(super) fn download(place: &Path) -> String {
     let place = place.display();
     format!(
         r#"

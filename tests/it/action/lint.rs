@@ -37,6 +37,8 @@ fn the_shell_finds_nothing_in_the_scripts() {
     let place = tempfile::tempdir().unwrap();
     let mut files = [
         ".github/binary/obtain.sh",
+        ".github/binary/build.sh",
+        ".github/binary/packages.sh",
         ".github/binary/pin.sh",
         ".ci/run",
     ]

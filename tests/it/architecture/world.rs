@@ -71,6 +71,20 @@ const MAY: [May; 7] = [
             "store/local",
             "github",
             "set",
+            "framework/device_selector",
+            "framework/fuse",
+            "framework/packages",
+            "framework/read",
+            "gpu/access",
+            "gpu/files",
+            "install/act",
+            "install/environment",
+            "install/process",
+            "framework/split",
+            "framework/unpack",
+            "promote/frameworks",
+            "promote/observe",
+            "promote/write",
             "commands",
         ],
         in_tests: Tests::MayToo,
@@ -128,7 +142,7 @@ const MAY: [May; 7] = [
         macros: &[],
         calls: &[],
         methods: &[],
-        who: &["commands/args", "console"],
+        who: &["commands/args", "commands/doctor/observe", "console"],
         in_tests: Tests::MayToo,
     },
     May {
@@ -165,8 +179,15 @@ const MAY: [May; 7] = [
         macros: &[],
         calls: &[],
         methods: &[],
-        // `gh auth token` is where people keep their login.
-        who: &["commands/args"],
+        // `gh auth token` is where people keep their login, and `doctor` asks programs for their
+        // version.
+        who: &[
+            "commands/args",
+            "commands/doctor/observe",
+            "atomic/lock",
+            "install/act",
+            "install/process",
+        ],
         in_tests: Tests::MayToo,
     },
 ];

@@ -53,6 +53,18 @@ fn archives_are_unpacked_once() {
         fs_err::write(&names[0], bytes).unwrap();
         succeed(&mut build(&place, "out"));
         assert!(first == files(&place.join("out/dist")));
+        // What was unpacked before a failure is not unpacked again: with one thread, all the larger
+        // archives.
+        fs_err::remove_dir_all(place.join("out/artifacts")).unwrap();
+        names.sort_by_key(|path| fs_err::metadata(path).unwrap().len());
+        let bytes = fs_err::read(&names[0]).unwrap();
+        fs_err::write(&names[0], &bytes[..bytes.len() / 2]).unwrap();
+        sleep(Duration::from_millis(50));
+        refusal(build(&place, "out").args(["--plan", "--jobs", "1"]), 2);
+        fs_err::write(&names[0], bytes).unwrap();
+        sleep(Duration::from_millis(50));
+        let now = said(&place, &[]);
+        assert!(now.contains(&reused(all - 1)), "{now}");
     }
 }
 

@@ -22,6 +22,7 @@ use rocwheel::{
         build::{Build, BuildSelection},
     },
     run::Platform,
+    set::LocalSet,
     wheel::WheelCompression,
 };
 use zip::ZipArchive;
@@ -163,6 +164,32 @@ fn what_is_handed_on_is_what_the_files_have() {
             }
         }
     }
+}
+
+#[test]
+fn a_package_that_changed_since_it_was_packed_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let (world, options) = (world(), options());
+    let jobs = options.settings.jobs;
+    let tree = ArtifactTree::scan(&sets()[0].artifacts(), jobs, &world.stop).unwrap();
+    let build = Build::plan(&tree, &options, &BuildSelection::All, place.path(), &world).unwrap();
+    let made = build.make(place.path(), &Reuse::default(), &world).unwrap();
+    let (manifest, packages) = (build.manifest().unwrap(), &made.packages);
+    let describe = || LocalSet::built(place.path(), &build.plan, &manifest, packages, &world);
+    assert_eq!(describe().unwrap().document.files.len(), packages.len());
+    // It keeps its length and the time of its last write.
+    let wheel = packages.iter().find(|it| it.path.ends_with(".whl"));
+    let file = place.path().join("dist").join(&wheel.unwrap().path);
+    let time = fs_err::metadata(&file).unwrap().modified().unwrap();
+    let mut bytes = fs_err::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs_err::write(&file, bytes).unwrap();
+    let opened = fs_err::OpenOptions::new().write(true).open(&file).unwrap();
+    opened.file().set_modified(time).unwrap();
+    let said = describe().unwrap_err().to_string();
+    assert!(said.ends_with("` changed after it was packed"), "{said}");
+    assert!(!place.path().join("set.json").exists());
 }
 
 #[test]

@@ -39,9 +39,30 @@ fn pe(characteristics: u16) -> Vec<u8> {
     file
 }
 
+/// Artifacts for Windows, and the flags of a build of them.
+pub(crate) fn artifacts_and_flags(name: &str) -> (PathBuf, Vec<String>) {
+    let flags = [
+        &["--platform", "windows"][..],
+        &FLAGS,
+        &["--without", NOT_BUILT],
+    ]
+    .concat();
+    let flags = flags.into_iter().map(str::to_owned);
+    (artifacts(name).join("in"), flags.collect())
+}
+
+const FLAGS: [&str; 4] = [
+    "--linux-amdgpu-families",
+    "gfx942",
+    "--windows-amdgpu-families",
+    "gfx1100,gfx1201",
+];
+
 /// Artifacts for Windows, in a directory of this test's own.
-fn artifacts() -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("build/windows");
+fn artifacts(name: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("build")
+        .join(name);
     if place.exists() {
         fs_err::remove_dir_all(&place).unwrap();
     }
@@ -112,13 +133,9 @@ fn artifacts() -> PathBuf {
 
 #[test]
 fn a_set_for_windows_is_what_windows_users_install() {
-    let place = artifacts();
-    succeed(
-        build(&place, "out")
-            .args(["--platform", "windows", "--linux-amdgpu-families", "gfx942"])
-            .args(["--windows-amdgpu-families", "gfx1100,gfx1201"])
-            .args(["--without", NOT_BUILT]),
-    );
+    let (artifacts, flags) = artifacts_and_flags("windows");
+    let place = artifacts.parent().unwrap();
+    succeed(build(place, "out").args(flags));
     let dist = place.join("out/dist");
     let names: Vec<String> = files(&dist).into_keys().collect();
     insta::assert_snapshot!(names.join("\n"), @"
@@ -134,7 +151,7 @@ fn a_set_for_windows_is_what_windows_users_install() {
         unpack.args(["unpack", "--dest"]).arg(place.join("wheels"));
         succeed(unpack.arg(dist.join(name)));
     }
-    let site = installed(&place);
+    let site = installed(place);
     for (path, artifact) in [
         ("_rocm_sdk_core/bin/hipInfo.exe", "core-hipinfo_run_generic"),
         ("_rocm_sdk_core/bin/amdhip64_7.dll", "core-hip_lib_generic"),

@@ -12,7 +12,7 @@ use rocwheel::check::RULES;
 /// The findings in the snapshots of a file: `error RW101 unreadable-package`.
 fn asserted(text: &str) -> BTreeSet<String> {
     let finding =
-        Regex::new(r#"(?m)(?:^|")\s*(error|warning|note)\s+(RW\d{3} [a-z-]+): "#).unwrap();
+        Regex::new(r#"(?m)(?:^|")\s*(error|warning|note)\s+(RW[\dF]\d\d [a-z-]+): "#).unwrap();
     let stream: TokenStream = text.parse().unwrap();
     let mut found = BTreeSet::new();
     for body in tests(stream) {

@@ -423,7 +423,7 @@ fn what_cannot_be_tried_is_said_in_words() {
     --- stderr
     error: unknown GPU family: `gfx9999`
 
-    hint: a family is one of dcgpu-all, dgpu-all, gfx101X-all, gfx101X-dgpu, gfx103X-all, gfx103X-dgpu, gfx103X-igpu, gfx110X-all, gfx110X-dgpu, gfx110X-igpu, gfx115X-all, gfx115X-igpu, gfx120X-all, gfx125X-all, gfx125X-dcgpu, gfx900-dgpu, gfx906-dgpu, gfx908-dcgpu, gfx90a-dcgpu, gfx90c-igpu, gfx94X-all, gfx94X-dcgpu, gfx950-all, gfx950-dcgpu, igpu-all; a target is one of gfx1010, gfx1011, gfx1012, gfx1030, gfx1031, gfx1032, gfx1033, gfx1034, gfx1035, gfx1036, gfx1100, gfx1101, gfx1102, gfx1103, gfx1150, gfx1151, gfx1152, gfx1153, gfx1200, gfx1201, gfx1250, gfx900, gfx906, gfx908, gfx90a, gfx90c, gfx942, gfx950
+    hint: `rocwheel targets all --emit table` lists targets and families
     exit 2
     --- stdout
     --- stderr

@@ -3,6 +3,7 @@
 
 use std::{
     num::NonZeroUsize,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::Output,
     sync::Arc,
@@ -114,12 +115,10 @@ fn checked(place: &Path, more: &[&str]) -> (Output, String) {
 fn wheel(place: &Path, begin: &str) -> PathBuf {
     let names = fs_err::read_dir(place.join("dist")).unwrap();
     let mut paths = names.map(|entry| entry.unwrap().path());
+    // A published set has a `.whl.metadata` beside each wheel.
     let is_it = |path: &PathBuf| {
-        path.file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .starts_with(begin)
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(begin) && path.extension().is_some_and(|it| it == "whl")
     };
     paths.find(is_it).unwrap()
 }
@@ -184,4 +183,40 @@ fn damaged_facts_are_not_believed() {
             assert!(!said.contains(TRUSTED), "{said}");
         }
     }
+}
+
+/// A hard link changes the `ctime` of a package, so what is known of it has to be written again.
+#[test]
+fn what_an_upload_has_linked_before_it_failed_is_still_known() {
+    let place = built();
+    let all = trusted(place.path());
+    let public = tempfile::tempdir().unwrap();
+    let set = public.path().join("42-linux/python");
+    // A page cannot replace a directory. The packages are there before.
+    fs_err::create_dir_all(set.join("SHA256SUMS")).unwrap();
+    let mut upload = rocwheel();
+    upload.args(["upload", "--no-check", "--multi-target"]);
+    upload.args(["--run-id=42", "--bucket=mine", "--platform=linux"]);
+    upload.arg("--packages-dir").arg(place.path());
+    upload.arg("--output-dir").arg(public.path());
+    for _ in 0..2 {
+        let output = upload.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains("SHA256SUMS"), "{said}");
+        let package = wheel(&set, "rocm_sdk_core-");
+        assert_eq!(fs_err::metadata(package).unwrap().nlink(), 2, "{said}");
+        assert_eq!(trusted(place.path()), all);
+    }
+    fs_err::remove_dir(set.join("SHA256SUMS")).unwrap();
+    succeed(&mut upload);
+    assert_eq!(trusted(place.path()), all);
+}
+
+/// What a check says that it trusts.
+fn trusted(place: &Path) -> String {
+    let said = checked(place, &[]).1;
+    let mut lines = said.lines();
+    let line = lines.find(|line| line.contains(TRUSTED));
+    line.unwrap_or_else(|| panic!("{said}")).to_owned()
 }

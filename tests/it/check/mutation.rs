@@ -76,7 +76,7 @@ impl PackageReader for InMemory<'_> {
         self.0.len() as u64
     }
 
-    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
         let place = |offset: u64| usize::try_from(offset).unwrap().min(self.0.len());
         Ok(Box::new(&self.0[place(range.start)..place(range.end)]))
     }
@@ -87,6 +87,7 @@ impl PackageReader for InMemory<'_> {
 fn of_many_damaged_wheels_nearly_all_are_found() {
     let stop = Stop::default();
     let watch = ObserveProgress {
+        binaries: None,
         stop: &stop,
         progress: &|_| (),
     };

@@ -13,7 +13,7 @@ use std::{
 
 /// How the server serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(crate) enum Manner {
     Ranges,
     /// As `python -m http.server`: the whole file, whatever was asked for.
     NoRanges,
@@ -26,8 +26,8 @@ pub(super) enum Manner {
 /// The file in a directory with what the key that ends in `/` has, if that is not its page.
 pub(super) const UNDER_SLASH: &str = "under-slash";
 
-pub(super) struct Server {
-    pub(super) url: String,
+pub(crate) struct Server {
+    pub(crate) url: String,
     bytes: Arc<AtomicUsize>,
 }
 
@@ -39,7 +39,7 @@ struct Desk {
 }
 
 impl Server {
-    pub(super) fn start(root: &Path, manner: Manner) -> Self {
+    pub(crate) fn start(root: &Path, manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let bytes = Arc::new(AtomicUsize::new(0));
@@ -63,7 +63,7 @@ impl Server {
     }
 
     /// How many bytes of files were sent.
-    pub(super) fn sent(&self) -> usize {
+    pub(crate) fn sent(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 }

@@ -1,61 +1,19 @@
 //! Fat binaries that are on PyPI: split, found by every device, and put together again.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use rocwheel::kpack::host::{self, FatFileKind};
-use sha2::{Digest as _, Sha256};
 
 use super::{
     round::code,
     runtime::compare,
     splitting::{STAGE, flattened, put, split},
 };
-use crate::judges::tool;
+use crate::judges::wheel_of_pypi;
 use crate::support::program::ROCWHEEL;
 
 /// The smallest there is: three binaries, four bundles (`CCOB` 3), each for 27 targets.
-const WHEEL: &str = "jax_rocm7_plugin-0.12.0-cp312-cp312-manylinux_2_27_x86_64.whl";
-const SHA256: &str = "56ea9cb8b20b2155307da1c7f81941d6811954d8ce3431ffe8d56aa251b725de";
-
-/// The wheel, fetched once.
-fn wheel() -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("real-wheels");
-    let file = place.join(WHEEL);
-    let is_good = || {
-        fs_err::read(&file).is_ok_and(|bytes| {
-            let digest = Sha256::digest(bytes);
-            let digest = digest
-                .iter()
-                .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-            digest == SHA256
-        })
-    };
-    if !is_good() {
-        let fetched = Command::new(tool("pip"))
-            .args(["download", "--quiet", "--no-deps", "--only-binary", ":all:"])
-            .args([
-                "--platform",
-                "manylinux_2_27_x86_64",
-                "--python-version",
-                "3.12",
-            ])
-            .arg("--dest")
-            .arg(&place)
-            .arg("jax-rocm7-plugin==0.12.0")
-            .output()
-            .unwrap();
-        assert!(
-            fetched.status.success(),
-            "{}",
-            String::from_utf8_lossy(&fetched.stderr)
-        );
-    }
-    assert!(is_good(), "another wheel than the one that was looked at");
-    file
-}
+const WHEEL: &str = "jax_rocm7_plugin";
 
 /// The binaries of a wheel whose code can be taken out.
 fn fat_binaries(wheel: &Path) -> Vec<(String, Vec<u8>)> {
@@ -115,7 +73,7 @@ fn apart_and_together(wheel: &Path) -> (usize, usize) {
 
 #[test]
 fn fat_binaries_from_pypi_come_apart_and_together() {
-    let (binaries, compared) = apart_and_together(&wheel());
+    let (binaries, compared) = apart_and_together(&wheel_of_pypi(WHEEL));
     assert_eq!(binaries, 3);
     assert!(compared > 1000, "{compared}");
     // Larger ones by hand: `ROCWHEEL_FAT_WHEELS=a.whl,b.whl cargo test --test it kpack::real`.

@@ -189,6 +189,45 @@ fn commands_one_by_one_open_no_wheel_that_build_has_written() {
 }
 
 #[test]
+fn with_from_bytes_each_command_reads_every_byte() {
+    let bench = Bench::new();
+    let (out, packages) = (bench.path("out"), bench.path("out/packages"));
+    let published = bench.path("published");
+    let pipeline = ["pipeline", "--sample", "--output-dir", &out, "--from-bytes"];
+    let upload = [
+        "upload",
+        "--packages-dir",
+        &packages,
+        "--output-dir",
+        &published,
+        "--multi-target",
+        "--no-check",
+        "--from-bytes",
+    ];
+    let index = ["index", &packages, "--no-check", "--from-bytes"];
+    let name = ["--workflow-artifact", "packages"];
+    let lines: [&[&str]; 5] = [
+        &pipeline,
+        &[&pipeline[..], &["--resume"]].concat(),
+        &[&["summary", &packages, "--from-bytes"][..], &name].concat(),
+        &upload,
+        &index,
+    ];
+    for line in lines {
+        let trace = traced(line, &[]);
+        let dist = bench.root.join("out/packages/dist");
+        for path in tree(&dist) {
+            let Some(wheel) = path.strip_suffix(".whl") else {
+                continue;
+            };
+            let size = fs_err::metadata(dist.join(&path)).unwrap().len();
+            let read = trace.get(wheel).map_or(0, |found| found.bytes);
+            assert!(read >= size, "{line:?} {wheel}: {read} of {size}");
+        }
+    }
+}
+
+#[test]
 fn over_a_network_each_wheel_is_read_once() {
     let bench = Bench::new();
     let server = InProcess::start();

@@ -58,6 +58,22 @@ fn two_pipelines_never_share_a_directory() {
     assert_eq!(told.status.code(), Some(0));
 }
 
+/// Both unpack to `artifacts` there.
+#[test]
+fn a_pipeline_and_a_build_never_share_a_directory() {
+    let out = place("shared-with-build");
+    let _other = Lock::to_write(&out, LockPurpose::Build).unwrap();
+    let output = try_pipeline(&["--sample", "--output-dir", text(&out)]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    insta::assert_snapshot!(said.replace(text(&out), "OUT"), @"
+    error: another build is running in `OUT`
+
+    hint: wait until it has ended, or choose another `--output-dir`
+    ");
+    assert!(!out.join("artifacts").exists());
+}
+
 #[test]
 fn a_dry_run_of_no_artifacts_is_refused_as_the_run_is() {
     let (empty, out) = (place("nothing/in"), place("nothing/out"));

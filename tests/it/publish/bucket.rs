@@ -154,6 +154,7 @@ fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
         directories: PackageDirectories::All,
         yank: None,
         is_dry_run: false,
+        is_from_bytes: false,
         jobs: NonZeroUsize::MIN,
     };
     index(&place, &options, &world)

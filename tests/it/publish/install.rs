@@ -167,7 +167,7 @@ pub(crate) fn publish_in(
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
     let directory = "42-linux/python/".parse()?;
     let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
-    let set = LocalSet::read(packages, PackageDirectories::Built, &world)?;
+    let set = LocalSet::read(packages, PackageDirectories::Built, false, &world)?;
     let options = UploadOptions {
         is_part: false,
         layout,

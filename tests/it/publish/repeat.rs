@@ -113,6 +113,76 @@ fn other_bytes_are_refused_and_everything_stays() {
     assert_ne!(fs_err::read_to_string(&page).unwrap(), "old");
 }
 
+/// Writes a file that is older than its index by more than a tick of any clock, always by as much.
+fn write_old(path: &str, bytes: &[u8]) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    fs_err::write(path, bytes).unwrap();
+    let file = fs_err::OpenOptions::new().write(true).open(path).unwrap();
+    file.file().set_modified(time).unwrap();
+}
+
+/// A wheel with another byte in its module, which only its digest shows.
+fn damaged(wheel: &[u8]) -> Vec<u8> {
+    let mut bytes = wheel.to_vec();
+    let mut places = wheel.windows(5);
+    let at = places.position(|it| it == b"x = 1").unwrap();
+    bytes[at + 4] = b'2';
+    bytes
+}
+
+/// An index knows packages by size and modification time, and both survive a copy of the directory.
+#[cfg(unix)]
+#[test]
+fn a_package_that_only_an_index_has_read_is_compared_with_its_digest() {
+    use std::os::unix::fs::MetadataExt as _;
+    let bench = built();
+    let here = bench.path(&CORE.replace("out/42-linux/python", "built"));
+    let good = fs_err::read(&here).unwrap();
+    write_old(&here, &good);
+    rocwheel(&["index", "--no-check", &bench.path("built")]).ok();
+    write_old(&here, &damaged(&good));
+    let refused = upload(&bench, &[]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let said = "wrong contents: `42-linux/python/dist/rocm_sdk_core-";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    assert!(!bench.root.join(CORE).exists());
+    assert!(!bench.root.join("out/42-linux/python/set.json").exists());
+    // The good one is copied, because it has to be read anyway, and the plan says so.
+    write_old(&here, &good);
+    let plan = upload(&bench, &["--dry-run"]).ok();
+    let core = plan.lines().find(|line| line.contains("rocm_sdk_core-"));
+    assert!(!core.unwrap().contains("hard link"), "{plan}");
+    upload(&bench, &[]).ok();
+    assert_eq!(fs_err::read(bench.path(CORE)).unwrap(), good);
+    let inode = |path: &str| fs_err::metadata(path).unwrap().ino();
+    assert_ne!(inode(&bench.path(CORE)), inode(&here));
+}
+
+#[test]
+fn with_from_bytes_no_digest_of_an_earlier_index_counts() {
+    let bench = built();
+    let here = bench.path(&CORE.replace("out/42-linux/python", "built"));
+    let good = fs_err::read(&here).unwrap();
+    let damaged = damaged(&good);
+    let names = |set: &str, wheel: &[u8]| {
+        let text = fs_err::read_to_string(bench.path(set)).unwrap();
+        text.contains(&rocwheel::digest::Sha256::of(wheel).to_string())
+    };
+    let index = |more: &[&str]| {
+        let from = bench.path("built");
+        rocwheel(&[&["index", "--no-check", &from][..], more].concat()).ok();
+    };
+    write_old(&here, &good);
+    index(&[]);
+    write_old(&here, &damaged);
+    index(&[]);
+    assert!(names("built/set.json", &good));
+    upload(&bench, &["--from-bytes"]).ok();
+    assert!(names("out/42-linux/python/set.json", &damaged));
+    index(&["--from-bytes"]);
+    assert!(names("built/set.json", &damaged) && !names("built/set.json", &good));
+}
+
 #[test]
 fn a_dry_run_says_what_would_be_and_does_nothing() {
     let bench = built();

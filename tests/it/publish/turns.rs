@@ -196,6 +196,7 @@ impl Turns {
             directories: PackageDirectories::All,
             yank: None,
             is_dry_run,
+            is_from_bytes: false,
             jobs: NonZeroUsize::MIN,
         };
         let indexed = set::index(&self.place(), &options, &quiet_world()).unwrap();

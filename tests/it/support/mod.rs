@@ -11,14 +11,18 @@
 //! | `odd` | makes the artifacts of a set that is legal and unlike the sample |
 //! | `families` | its device code, of families that were split one by one |
 //! | `stored` | archives of device code without compression |
+//! | `members` | the members of a wheel, to change and to pack again |
+//! | `demo` | wheels of a framework that links the libraries of the sample |
 //! | `published` | both sets, and their packages, built once for all tests |
 //! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
 
 pub(crate) mod bundles;
+pub(crate) mod demo;
 mod digests;
 mod families;
 pub(crate) mod linker;
 pub(crate) mod long;
+pub(crate) mod members;
 pub(crate) mod odd;
 pub(crate) mod place;
 pub(crate) mod program;

@@ -6,8 +6,14 @@ use crate::{
     kpack::{bundle, host::windows_specimen as windows},
 };
 
+/// The facts of a file, which are the same without its code, unless that is needed.
 fn seen(bytes: &[u8], keep: Keep) -> ContentFacts {
-    read(bytes, bytes.len() as u64, keep).unwrap()
+    let len = bytes.len() as u64;
+    let facts = read(bytes, len, keep).unwrap();
+    if let Some(sparse) = read_sparse(bytes, len, keep).unwrap() {
+        assert_eq!(format!("{sparse:?}"), format!("{facts:?}"));
+    }
+    facts
 }
 
 #[test]

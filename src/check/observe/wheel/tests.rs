@@ -33,7 +33,7 @@ impl PackageReader for Vec<u8> {
         Self::len(self) as u64
     }
 
-    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
         let place = |offset: u64| usize::try_from(offset).unwrap();
         let end = place(range.end).min(Self::len(self));
         Ok(Box::new(
@@ -45,6 +45,7 @@ impl PackageReader for Vec<u8> {
 fn whole(bytes: &[u8]) -> WheelFile {
     let watch = ObserveProgress {
         stop: &Stop::default(),
+        binaries: None,
         progress: &|_| (),
     };
     let outline = Outline::read(FILE, &bytes.to_vec());
@@ -102,6 +103,7 @@ fn portions_in_any_order_say_the_same_as_the_whole() {
     let stop = Stop::default();
     let watch = ObserveProgress {
         stop: &stop,
+        binaries: None,
         progress: &|_| (),
     };
     let outline = Outline::read(FILE, &bytes);
@@ -247,6 +249,7 @@ fn sizes_behind_the_data_are_understood() {
     let stop = Stop::default();
     let watch = ObserveProgress {
         stop: &stop,
+        binaries: None,
         progress: &|_| (),
     };
     for at in 0..bytes.len() {
@@ -276,8 +279,41 @@ impl PackageReader for TornAt<'_> {
         self.1.size()
     }
 
-    fn stream(&self, _: Range<u64>) -> io::Result<Box<dyn Read + '_>> {
+    fn stream(&self, _: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
         let (begin, rest) = self.1.split_at(self.0);
         Ok(Box::new(begin.chain(rest)))
     }
+}
+
+/// A bundle in a section that nothing reads claims to have its code where the section headers are.
+#[test]
+fn a_library_is_read_again_if_what_was_left_out_is_needed() {
+    let mut bundle = crate::kpack::bundle::write::raw(&[("gfx942", vec![1; 20_000])]);
+    let len = bundle
+        .windows(8)
+        .position(|it| it == 20_000_u64.to_le_bytes());
+    bundle[len.unwrap()..][..8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+    // The section may begin at any offset, and a bundle is only found where a linker would lay it.
+    let libraries = (0..512).map(|shift| {
+        let section = [vec![7; 8192 + shift], bundle.clone()].concat();
+        crate::elf::write::SharedObject::new("liba.so.1")
+            .unloaded_section(".odd", &section)
+            .build()
+    });
+    let mut libraries = libraries.filter(|it| find(it, b"__CLANG_").is_multiple_of(512));
+    let library = libraries.next().unwrap();
+    let len = library.len() as u64;
+    assert!(
+        content::read_sparse(&*library, len, Keep::Facts)
+            .unwrap()
+            .is_none()
+    );
+    let expected = content::read(&*library, len, Keep::Facts).unwrap();
+    let wheel = whole(&zipped(&[
+        ("a/liba.so", &library, CompressionMethod::Deflated),
+        ("a/b", b"b", CompressionMethod::Deflated),
+    ]));
+    assert_eq!(wheel.faults.len(), 0);
+    let found = wheel.members[0].content.as_ref().unwrap();
+    assert_eq!(format!("{found:?}"), format!("{expected:?}"));
 }

@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
 
 use flate2::{Decompress, FlushDecompress};
 
-use super::{Block, Output, PackTask, PackedPiece, WheelWork, WrittenWheel};
+use super::{Block, Output, PackTask, PackedPiece, PackedWheel, WheelWork, WrittenWheel};
 use crate::{
     archive::read_some,
     digest::{Hasher, Sha256},
@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub(super) struct Sink<'a, W: Output> {
-    zip: ZipWriter<BufWriter<HashedOutput<'a, W>>>,
+    zip: ZipWriter<BufWriter<HashedOutput<W>>>,
     work: &'a WheelWork<'a>,
     streamed: Option<Streamed>,
     record: Record,
@@ -39,7 +39,7 @@ struct Streamed {
 }
 
 impl<'a, W: Output> Sink<'a, W> {
-    pub(super) fn new(out: &'a mut W, work: &'a WheelWork<'a>) -> Self {
+    pub(super) fn new(out: W, work: &'a WheelWork<'a>) -> Self {
         let out = HashedOutput {
             out,
             at: 0,
@@ -108,7 +108,7 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     /// Writes the texts, RECORD and the central directory.
-    pub(super) fn finish(mut self) -> Result<WrittenWheel> {
+    pub(super) fn finish(mut self) -> Result<PackedWheel<W>> {
         let mut deflater = self.work.settings.compression.deflater();
         for (path, text) in self.work.texts {
             let sha256 = Sha256::of(text.as_bytes());
@@ -119,11 +119,9 @@ impl<'a, W: Output> Sink<'a, W> {
         let text = self.record.to_string();
         self.text(path, &text, None, deflater.as_mut())?;
         let out = self.zip.finish()?.into_inner();
-        let (len, sha256) = out.map_err(IntoInnerError::into_error)?.finish()?;
-        Ok(WrittenWheel {
-            len,
-            sha256,
+        Ok(PackedWheel {
             record: self.record,
+            output: out.map_err(IntoInnerError::into_error)?,
         })
     }
 
@@ -158,7 +156,7 @@ impl<'a, W: Output> Sink<'a, W> {
         Ok(())
     }
 
-    pub(super) fn output(&mut self) -> &mut HashedOutput<'a, W> {
+    pub(super) fn output(&mut self) -> &mut HashedOutput<W> {
         self.zip.get_mut().get_mut()
     }
 
@@ -314,8 +312,8 @@ fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
 ///
 /// Bytes that may still change are not hashed yet: the local header of a large member is completed
 /// after its data. Once they are final they are read back, mostly from the page cache.
-pub(super) struct HashedOutput<'a, W> {
-    out: &'a mut W,
+pub(super) struct HashedOutput<W> {
+    out: W,
     at: u64,
     hash: Hasher,
     /// How many bytes, from the start of the file, are hashed.
@@ -329,7 +327,7 @@ pub(super) struct HashedOutput<'a, W> {
 /// How much is read back at a time. It is small, so that the writer soon looks for the next result.
 const STEP: u64 = 1 << 18;
 
-impl<W: Output> HashedOutput<'_, W> {
+impl<W: Output> HashedOutput<W> {
     /// Hashes the next final bytes, at most [`STEP`]; false if there are none. Called while the next
     /// result is not there yet.
     pub(super) fn catch_up(&mut self) -> io::Result<bool> {
@@ -360,7 +358,27 @@ impl<W: Output> HashedOutput<'_, W> {
     }
 }
 
-impl<W: Output> Write for HashedOutput<'_, W> {
+impl<W: Output> PackedWheel<W> {
+    pub(in crate::package::assemble) fn len(&self) -> u64 {
+        self.output.at
+    }
+
+    pub(in crate::package::assemble) fn file(&self) -> &W {
+        &self.output.out
+    }
+
+    /// Hashes the rest.
+    pub(in crate::package::assemble) fn finish(self) -> Result<WrittenWheel> {
+        let (len, sha256) = self.output.finish()?;
+        Ok(WrittenWheel {
+            len,
+            sha256,
+            record: self.record,
+        })
+    }
+}
+
+impl<W: Output> Write for HashedOutput<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         // The hash has all bytes before the position only if none of them are still to be read
@@ -379,7 +397,7 @@ impl<W: Output> Write for HashedOutput<'_, W> {
     }
 }
 
-impl<W: Output> Seek for HashedOutput<'_, W> {
+impl<W: Output> Seek for HashedOutput<W> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.at = self.out.seek(to)?;
         Ok(self.at)

@@ -56,7 +56,7 @@ fn python_that_does_not_parse_is_found() {
     }), @"
     exit 1
     rocm_sdk_core.whl
-      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 497: Expected an identifier
+      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 635: Expected an identifier
     ");
     insta::assert_snapshot!(with_file("rocm_build.py", Some("def (")), @"
     exit 1

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from . import utils
+from . import frameworks_test, utils
 
 
 def run(*, gpu: bool, as_json: bool, patterns: Sequence[str] | None) -> int:
@@ -20,7 +20,10 @@ def run(*, gpu: bool, as_json: bool, patterns: Sequence[str] | None) -> int:
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{pattern}*" for pattern in patterns] if patterns else None
     suite = unittest.TestSuite()
-    for name in ("base", "core", "libraries", "device", "devel", "profiler"):
+    parts = ["base", "core", "libraries", "device", "devel", "profiler"]
+    if frameworks_test.tied():
+        parts.append("frameworks")
+    for name in parts:
         if name not in left_out:
             module = importlib.import_module(f"{__package__}.{name}_test")
             suite.addTests(loader.loadTestsFromModule(module))

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Builds the program that is released, and prints its path. Two builds have the same bytes, in any
+# directory and on any machine: the compilers are pinned here, and no path is in the program.
+# Usage: .github/binary/build.sh TARGET
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+target=${1:?usage: .github/binary/build.sh TARGET}
+# The exact version: a newer patch release may compile to other bytes.
+rust=${ROCWHEEL_RUST:-$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml).0}
+export RUSTUP_TOOLCHAIN=$rust CARGO_INCREMENTAL=0 CARGO_TERM_COLOR=never
+
+flags=()
+command=(cargo build)
+case $target in
+  # Zig is a C compiler and a linker for musl, on any machine.
+  *-linux-musl) command=(cargo zigbuild) ;;
+  *-apple-darwin)
+    # The oldest systems that this Rust supports.
+    case $target in aarch64-*) export MACOSX_DEPLOYMENT_TARGET=11.0 ;; *) export MACOSX_DEPLOYMENT_TARGET=10.12 ;; esac
+    ;;
+  # The time of the build would be in the header.
+  *-windows-msvc)
+    flags+=(-Clink-arg=/Brepro -Ctarget-feature=+crt-static)
+    export AWS_LC_SYS_PREBUILT_NASM=1
+    ;;
+  *)
+    echo "error: no release is for $target" >&2
+    exit 2
+    ;;
+esac
+
+# Windows takes `C:/x`, and Git's bash has `/c/x`.
+native() {
+  if command -v cygpath >/dev/null; then cygpath -m "$1"; else printf '%s' "$1"; fi
+}
+
+# Paths are in messages of panics, and in assertions of C. What is in the target directory comes last,
+# because the last prefix that fits counts.
+maps=(
+  "$(native "$(rustc --print sysroot)")=/rust"
+  "$(native "${CARGO_HOME:-$HOME/.cargo}")=/cargo"
+  "$(native "$PWD")=/rocwheel"
+  "$(native "${CARGO_TARGET_DIR:-$PWD/target}")=/rocwheel/target"
+)
+c_flags=""
+for map in "${maps[@]}"; do
+  flags+=("--remap-path-prefix=$map")
+  c_flags+=" -ffile-prefix-map=$map"
+done
+[[ $target == *-msvc ]] || export CFLAGS="${CFLAGS:-}$c_flags"
+CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && printf '%s' "${flags[*]}")
+export CARGO_ENCODED_RUSTFLAGS
+
+options=(--locked --profile dist --bin rocwheel --target "$target")
+# Where no registry has the compiled standard library of a target, its source will do.
+if [ "${ROCWHEEL_BUILD_STD:-}" = 1 ]; then
+  export RUSTC_BOOTSTRAP=1
+  options+=("-Zbuild-std=std,panic_abort")
+fi
+"${command[@]}" "${options[@]}" >&2
+suffix=""
+[[ $target != *-windows-* ]] || suffix=.exe
+printf '%s\n' "${CARGO_TARGET_DIR:-$PWD/target}/$target/dist/rocwheel$suffix"

@@ -1,0 +1,143 @@
+//! Names that are claimed, directories that are replaced, and what killed writers leave.
+
+use super::*;
+
+fn file(target: &Path, text: &str) -> AtomicFile {
+    let mut file = AtomicFile::beside(target).unwrap();
+    file.file().write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+fn age(path: &Path, by: Duration) {
+    let file = File::open(path).unwrap();
+    file.set_modified(SystemTime::now() - by).unwrap();
+}
+
+#[test]
+fn a_name_is_claimed_once_and_replaced_at_will() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.txt");
+    file(&path, "first").claim(&path).unwrap();
+    let refused = file(&path, "second").claim(&path).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+    file(&path, "third").replace(&path).unwrap();
+    drop(file(&path, "fourth"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "third");
+    assert_eq!(names(directory.path()), ["a.txt"]);
+}
+
+#[test]
+fn a_directory_replaces_another_whole_and_goes_if_it_is_not_finished() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("a/dist");
+    let in_two = |staged: StagedDir| swap(staged.staging, &staged.target);
+    for number in 0..4 {
+        let staged = StagedDir::beside(&target).unwrap();
+        fs::write(staged.path().join(number.to_string()), "").unwrap();
+        if number % 2 == 0 {
+            staged.replace().unwrap();
+        } else {
+            in_two(staged).unwrap();
+        }
+        drop(StagedDir::beside(&target).unwrap());
+        assert_eq!(names(&target), [number.to_string()]);
+        assert_eq!(names(target.parent().unwrap()), ["dist"]);
+    }
+}
+
+#[test]
+fn a_directory_that_was_taken_out_of_its_place_is_put_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("dist");
+    fs::create_dir_all(old_name(&target).join("old")).unwrap();
+    drop(StagedDir::beside(&target).unwrap());
+    assert_eq!(names(&target), ["old"]);
+    assert_eq!(names(directory.path()), ["dist"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn others_may_read_what_was_written() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let (plain, ours) = (
+        directory.path().join("plain"),
+        directory.path().join("ours"),
+    );
+    fs::write(&plain, "").unwrap();
+    write(&ours, "").unwrap();
+    assert_eq!(mode(&ours), mode(&plain));
+    let (plain, ours) = (directory.path().join("d"), directory.path().join("e"));
+    fs::create_dir(&plain).unwrap();
+    StagedDir::beside(&ours).unwrap().replace().unwrap();
+    assert_eq!(mode(&ours), mode(&plain));
+}
+
+#[test]
+fn what_has_no_writer_is_swept_and_of_other_machines_only_once_it_is_old() {
+    const HOUR: Duration = Duration::from_hours(1);
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    for name in [
+        ".rocwheel-young.part",
+        ".rocwheel-old.part",
+        ".rocwheel-fetch.lock",
+    ] {
+        fs::write(at(name), "").unwrap();
+    }
+    fs::create_dir_all(at(".rocwheel-tree.part/a")).unwrap();
+    if let Some(ours) = OF_THIS_KERNEL.as_deref() {
+        fs::write(at(&format!("{ours}killed.part")), "").unwrap();
+        fs::create_dir(at(&format!("{ours}tree.part"))).unwrap();
+    }
+    let (written, made) = (
+        file(&at("target"), "slow"),
+        StagedDir::beside(&at("slow")).unwrap(),
+    );
+    for name in [
+        ".rocwheel-old.part",
+        ".rocwheel-fetch.lock",
+        ".rocwheel-tree.part",
+    ] {
+        age(&at(name), HOUR);
+    }
+    age(written.0.path(), HOUR);
+    age(made.path(), HOUR);
+    sweep(directory.path());
+    assert!(written.0.path().exists() && made.path().exists());
+    drop((written, made));
+    assert_eq!(
+        names(directory.path()),
+        [".rocwheel-fetch.lock", ".rocwheel-young.part"]
+    );
+}
+
+/// Two writers with the same process id (in two containers) must get different names.
+#[test]
+fn a_name_does_not_depend_on_the_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("a");
+    let pid = std::process::id().to_string();
+    let name = AtomicFile::beside(&target).unwrap().0.path().to_owned();
+    let again = AtomicFile::beside(&target).unwrap().0.path().to_owned();
+    let random = name.file_name().unwrap().to_str().unwrap();
+    assert!(!random.contains(&format!("-{pid}-")), "{random}");
+    assert_ne!(name, again);
+}
+
+#[test]
+fn a_directory_that_is_to_come_has_the_room_of_what_it_will_be_in() {
+    let place = tempfile::tempdir().unwrap();
+    assert!(free_space(&place.path().join("a/b")).is_some());
+    assert!(free_space(Path::new("not/here/yet")).is_some());
+}

@@ -1,0 +1,73 @@
+//! `check --with`: wheels of frameworks beside the set.
+
+use std::path::PathBuf;
+
+use crate::{
+    check::{Finding, SetFacts},
+    commands::args::Jobs,
+    console::World,
+    error::Result,
+    framework::{FrameworkCheck, FrameworkWheel, Frameworks, Providers, RocmLibraries},
+    set::{self, PlaceDepth, SetPlace},
+    version::Version,
+    wheel::DistName,
+};
+
+/// Wheels of frameworks that are installed with the set.
+#[derive(Debug, clap::Args)]
+pub(super) struct WithArgs {
+    /// Wheels of frameworks that are installed with the set: see docs/framework.md
+    #[arg(long, value_name = "WHEEL", num_args = 1..)]
+    with: Vec<PathBuf>,
+    /// Also find what this index would refuse of them
+    #[arg(long = "for", value_name = "INDEX", requires = "with")]
+    index: Option<PublicIndex>,
+    /// Largest file that the index takes, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 100)]
+    max_size: u64,
+}
+
+/// An index with rules of its own about wheels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PublicIndex {
+    Pypi,
+}
+
+impl WithArgs {
+    pub(super) fn findings(
+        &self,
+        set: &SetFacts,
+        baseline: Option<SetPlace>,
+        jobs: &Jobs,
+        world: &World,
+    ) -> Result<Vec<Finding>> {
+        if self.with.is_empty() {
+            return Ok(Vec::new());
+        }
+        let published = match baseline {
+            Some(place) => packages(&place)?,
+            None => Vec::new(),
+        };
+        let policy = Frameworks::builtin();
+        let read = |path: &PathBuf| FrameworkWheel::read(path, jobs.count(), world);
+        let wheels: Vec<FrameworkWheel> = self.with.iter().map(read).collect::<Result<_>>()?;
+        let rocm = RocmLibraries::of(set, policy)?;
+        let check = FrameworkCheck {
+            wheels: &wheels,
+            providers: &Providers::new(&wheels, Some(&rocm), policy, &[]),
+            rocm: &rocm,
+            policy,
+            set,
+            published: &published,
+            largest: self.index.map(|_| self.max_size.saturating_mul(1 << 20)),
+        };
+        check.findings()
+    }
+}
+
+/// The names and versions of all packages of a set, also of those that are not ours.
+fn packages(place: &SetPlace) -> Result<Vec<(DistName, Version)>> {
+    let found = set::find(place, PlaceDepth::Pages)?;
+    let packages = found.packages.iter();
+    Ok(packages.filter_map(|it| set::identity(&it.name)).collect())
+}

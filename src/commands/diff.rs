@@ -1,0 +1,194 @@
+//! `diff`: says what differs between two package sets.
+
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use super::{
+    World,
+    args::{AccessArgs, GitHubArgs, Jobs, RunArgs},
+    summary,
+};
+use crate::{
+    console::OutputFormat,
+    diff::{self, DiffDepth, Difference, DifferenceText},
+    error::{Error, No, Result},
+    report::DifferencePage,
+    run::{ArtifactGroup, RunReference},
+    set::SetPlace,
+    version::Version,
+};
+
+/// Compare two package sets
+///
+/// Prints what differs: packages, files that are gone, new, moved or of another size, the headers
+/// and symbols of libraries, device code, metadata, and the tables of `rocm_sdk`. Judges nothing:
+/// `check --baseline` does. Of sets that are not on this machine, only the ends of the wheels are
+/// read, unless `--depth` asks for more.
+#[derive(Debug, clap::Args)]
+#[command(mut_arg("run_id", |it| it.hide(true)))]
+#[command(after_help = "Examples:
+  rocwheel diff earlier packages
+  rocwheel diff 21440027240 21440027999 --artifact-group gfx94X-dcgpu
+  rocwheel diff https://example.com/simple/@7.13.0 https://example.com/simple/@7.14.0
+  rocwheel diff s3://bucket/earlier s3://bucket/later --depth elf --exit-code")]
+pub struct DiffArgs {
+    /// A directory, `set.json`, `s3://bucket/directory`, the URL of an index, or a run: its id or
+    /// the URL of its page. `@VERSION` at the end selects a version of an index
+    #[arg(value_name = "BEFORE")]
+    before: NamedSet,
+    /// The set to compare with it
+    #[arg(value_name = "AFTER")]
+    after: NamedSet,
+    /// How far files are compared (default: `elf` for two directories, else `files`)
+    #[arg(long)]
+    depth: Option<DiffDepth>,
+    /// Lines to show of each list; 0 shows all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// Let the versions of the sets count as differences, too
+    #[arg(long)]
+    exact: bool,
+    /// Exit with 1 if the sets differ
+    #[arg(long)]
+    exit_code: bool,
+    /// Family of the sets among the sets of the runs
+    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
+    artifact_group: Option<ArtifactGroup>,
+    /// Append the difference to this file, as Markdown
+    #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
+    step_summary: Option<PathBuf>,
+    /// GitHub server URL, for links to runs and commits
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GITHUB_SERVER_URL",
+        default_value = "https://github.com"
+    )]
+    server: String,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
+    github: GitHubArgs,
+}
+
+/// A set as the user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum NamedSet {
+    Run(RunReference),
+    /// A directory or an address, and the version to read of those that are there.
+    Place(PathBuf, Option<Version>),
+}
+
+impl FromStr for NamedSet {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if Path::new(text).exists() {
+            return Ok(Self::Place(text.into(), None));
+        }
+        if let Ok(run) = text.parse::<RunReference>()
+            && !run.id.is_local()
+        {
+            return Ok(Self::Run(run));
+        }
+        // A user name in a URL ends with `@`, too, but no version follows it.
+        let (place, version) = text.rsplit_once('@').unwrap_or((text, ""));
+        match version.parse() {
+            Ok(version) => Ok(Self::Place(place.into(), Some(version))),
+            Err(_) => Ok(Self::Place(text.into(), None)),
+        }
+    }
+}
+
+pub fn run(args: &DiffArgs, world: &World) -> Result<()> {
+    let (before, after) = (
+        args.open(&args.before, world)?,
+        args.open(&args.after, world)?,
+    );
+    let jobs = args.jobs.count();
+    let difference = diff::compare((&before, &after), args.depth, args.exact, jobs, world)?;
+    args.tell(&difference, world)?;
+    let is_refused = args.exit_code && !difference.is_empty();
+    (!is_refused)
+        .then_some(())
+        .ok_or_else(|| No("the sets differ".to_owned()).into())
+}
+
+impl DiffArgs {
+    fn open(&self, set: &NamedSet, world: &World) -> Result<SetPlace> {
+        match set {
+            NamedSet::Place(place, version) => {
+                let mut place = self.access.place(place, &world.stop)?;
+                place.version.clone_from(version);
+                Ok(place)
+            }
+            NamedSet::Run(run) => {
+                let run = self.run.resolve(run, &self.github, world)?;
+                let root = run.python(&self.artifact_group.clone().unwrap_or_default());
+                self.run.ensure_online(format!("reading `{root}`"))?;
+                self.access.bucket(&root, &world.stop)
+            }
+        }
+    }
+
+    /// Prints the difference. In a workflow the summary of the step gets it as Markdown, and the
+    /// log as text; without such a summary, `--format github` prints Markdown.
+    fn tell(&self, difference: &Difference, world: &World) -> Result<()> {
+        let page = DifferencePage {
+            difference,
+            top: self.top,
+            server: &self.server,
+        };
+        if let Some(file) = &self.step_summary {
+            summary::append(file, &page.render(summary::room(file)))?;
+        }
+        let top = self.top;
+        match (world.console.format(), &self.step_summary) {
+            (OutputFormat::Github, None) => world.console.data(page)?,
+            _ => world.console.answer(&DifferenceText { difference, top })?,
+        }
+        if difference.unread_files > 0 {
+            let (count, depth) = (difference.unread_files, difference.depth);
+            let deeper = match depth {
+                DiffDepth::Files => "`--depth elf` or `--depth code` looks",
+                DiffDepth::Elf | DiffDepth::Code => "`--depth code` looks",
+            };
+            world.console.note(format!(
+                "{count} of the files that differ were compared by size and digest: {deeper} into them"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_a_place_a_run_or_a_version_on_an_index() {
+        let named = |text: &str| text.parse::<NamedSet>().unwrap();
+        let place = |text: &str, version: Option<&str>| {
+            NamedSet::Place(text.into(), version.map(|it| it.parse().unwrap()))
+        };
+        assert_eq!(
+            named("21440027240"),
+            NamedSet::Run("21440027240".parse().unwrap())
+        );
+        let page = "https://github.com/ROCm/TheRock/actions/runs/21440027240";
+        assert_eq!(named(page), NamedSet::Run(page.parse().unwrap()));
+        assert_eq!(named("a/dist"), place("a/dist", None));
+        assert_eq!(named("local"), place("local", None));
+        assert_eq!(
+            named("https://example.com/simple/@7.14.0rc1"),
+            place("https://example.com/simple/", Some("7.14.0rc1"))
+        );
+        assert_eq!(named("s3://b/x@y"), place("s3://b/x@y", None));
+    }
+}

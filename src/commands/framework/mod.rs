@@ -1,0 +1,178 @@
+//! `framework`: wheels of PyTorch, JAX and others on a package set.
+
+mod env;
+mod fuse;
+mod split;
+mod tie;
+mod version;
+
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use itertools::Itertools as _;
+
+use super::{World, args::AccessArgs, args::Jobs, known};
+use crate::{
+    check,
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    framework::{FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries},
+    package::assemble::ChangedFile,
+    set::PlaceDepth,
+    target::{Target, TargetTable, UnknownFamilies, split_list},
+};
+
+/// Tie wheels of PyTorch, JAX and others to ROCm packages
+///
+/// A framework is a package whose binaries need libraries of the ROCm packages.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel framework show torch-2.12.0-cp312-cp312-linux_x86_64.whl
+  rocwheel framework tie torch-2.12.0-cp312-cp312-linux_x86_64.whl --set packages --output-dir tied
+  rocwheel framework split tied/torch-2.12.0-cp312-cp312-linux_x86_64.whl --set packages --output-dir dist")]
+pub struct FrameworkArgs {
+    #[command(subcommand)]
+    verb: FrameworkVerb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum FrameworkVerb {
+    Show(Box<ShowArgs>),
+    Tie(Box<tie::TieArgs>),
+    Split(Box<split::FrameworkSplitArgs>),
+    Fuse(Box<fuse::FuseArgs>),
+    Env(Box<env::EnvArgs>),
+    Version(version::FrameworkVersionArgs),
+}
+
+/// Show what wheels need, bring and promise
+///
+/// For each binary: who provides the libraries that it needs, where its run path leads, the newest
+/// symbols, the device code, and the libraries of ROCm that it may open at run time. Python is not
+/// run. Wheels that are named together may provide libraries for each other.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel framework show torch-2.12.0-cp312-cp312-linux_x86_64.whl
+  rocwheel framework show jax_rocm7_*.whl --set packages")]
+struct ShowArgs {
+    /// Wheels that are installed together
+    #[arg(value_name = "WHEEL", required = true)]
+    wheels: Vec<PathBuf>,
+    /// ROCm packages that they are installed with: a directory, `s3://bucket/directory`, or a URL
+    #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
+    set: Option<PathBuf>,
+    #[command(flatten)]
+    policy: PolicyArgs,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct PolicyArgs {
+    /// Rows for frameworks that rocwheel does not know, in the form of its own `frameworks.toml`
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_FRAMEWORK_POLICY")]
+    framework: Option<PathBuf>,
+}
+
+pub fn run(args: &FrameworkArgs, world: &World) -> Result<()> {
+    match &args.verb {
+        FrameworkVerb::Show(args) => show(args, world),
+        FrameworkVerb::Tie(args) => tie::run(args, world),
+        FrameworkVerb::Split(args) => split::run(args, world),
+        FrameworkVerb::Fuse(args) => fuse::run(args, world),
+        FrameworkVerb::Env(args) => env::run(args, world),
+        FrameworkVerb::Version(args) => version::run(args, world),
+    }
+}
+
+fn show(args: &ShowArgs, world: &World) -> Result<()> {
+    let policy = args.policy.read()?;
+    let wheels = read(&args.wheels, &args.jobs, world)?;
+    let open = |set: &PathBuf| rocm(set, &policy, (&args.jobs, &args.access), world);
+    let rocm = args.set.as_ref().map(open).transpose()?;
+    let providers = Providers::new(&wheels, rocm.as_ref(), &policy, &[]);
+    let facts = FrameworkFacts::of(&wheels, &providers, &policy)?;
+    world.console.answer(&facts)
+}
+
+impl PolicyArgs {
+    fn read(&self) -> Result<Frameworks> {
+        let Some(file) = &self.framework else {
+            return Ok(Frameworks::builtin().clone());
+        };
+        let text = fs_err::read_to_string(file)?;
+        let more = Frameworks::parse(&text);
+        let more = more.with_context(|| format!("failed to read `{}`", file.display()))?;
+        Ok(Frameworks::builtin().with(more))
+    }
+}
+
+fn read(paths: &[PathBuf], jobs: &Jobs, world: &World) -> Result<Vec<FrameworkWheel>> {
+    let read = |path: &PathBuf| FrameworkWheel::read(path, jobs.count(), world);
+    paths.iter().map(read).collect()
+}
+
+fn rocm(
+    set: &Path,
+    policy: &Frameworks,
+    (jobs, access): (&Jobs, &AccessArgs),
+    world: &World,
+) -> Result<RocmLibraries> {
+    let place = access.place(set, &world.stop)?;
+    let facts = check::facts_of(
+        &place,
+        PlaceDepth::Pages,
+        &known::wheels(set),
+        jobs.count(),
+        world,
+    )?;
+    RocmLibraries::of(&facts, policy).with_context(|| format!("failed to use `{place}`"))
+}
+
+/// The targets of a list, each of which must have device code.
+fn chosen_targets(list: &str, there: &[Target], whence: &str) -> Result<Vec<Target>> {
+    let names: Vec<&str> = split_list(list).collect();
+    let targets = TargetTable::builtin().expand(&names);
+    let targets: Vec<Target> = targets
+        .map_err(UnknownFamilies::hinted)?
+        .iter()
+        .map(Target::base)
+        .unique()
+        .collect();
+    match targets.iter().find(|target| !there.contains(target)) {
+        Some(target) => {
+            let there = match there {
+                [] => "none at all".to_owned(),
+                there => format!("only for {}", there.iter().join(", ")),
+            };
+            Err(anyhow!("no device code for {target} is {whence}, {there}")).hint(format!(
+                "add `rocm-sdk-device-{target}`, or leave {target} out of `--targets`"
+            ))
+        }
+        None => Ok(targets),
+    }
+}
+
+/// Moves finished wheels to their directory. It is an error if one would replace its own input.
+fn publish(
+    written: &[ChangedFile],
+    staged: &Path,
+    directory: &Path,
+    inputs: &[FrameworkWheel],
+) -> Result<()> {
+    for wheel in written {
+        let target = directory.join(&wheel.file);
+        let is_input =
+            |it: &FrameworkWheel| fs::canonicalize(&it.path).ok() == fs::canonicalize(&target).ok();
+        ensure!(
+            !(target.exists() && inputs.iter().any(is_input)),
+            "`{}` is one of the wheels that were named: pass another `--output-dir`",
+            target.display()
+        );
+    }
+    for wheel in written {
+        fs::rename(staged.join(&wheel.file), directory.join(&wheel.file))?;
+    }
+    Ok(())
+}

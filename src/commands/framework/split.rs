@@ -1,0 +1,230 @@
+//! `framework split`: takes the device code out of wheels, and puts it back.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use serde::Serialize;
+
+use super::{PolicyArgs, World, publish, read, rocm};
+use crate::{
+    atomic::StagedDir,
+    commands::args::{AccessArgs, Jobs},
+    console::size,
+    error::{Context as _, Result},
+    framework::{
+        FrameworkWheel, RocmLibraries, WheelRefusal,
+        split::{self, SplitInput, SplitWheelPlan, SplitWheels, WheelSplitOptions},
+    },
+    package::{
+        FIRST_DAY,
+        assemble::{AssembleSettings, ChangedFile, pipeline},
+    },
+    target::{Target, TargetTable, UnknownFamilies, split_list},
+    wheel::{DistName, WheelCompression},
+};
+
+/// Take the device code out of wheels, so that users install that of their GPU only
+///
+/// Each wheel becomes a host wheel of the same name, with an extra for each target, a device wheel for
+/// each target, and an sdist that selects the one for the GPU of the machine that installs it. A wheel for which that saves too little is passed on as it is. With `--merge`, a
+/// host wheel and its device wheels become a wheel with all code again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel framework split tied/*.whl --set packages --output-dir dist --plan
+  rocwheel framework split tied/torch-*.whl --set packages --output-dir dist --targets gfx942,gfx1100
+  rocwheel framework split --merge dist/torch-*.whl dist/amd_torch_device_*.whl --output-dir whole")]
+pub(super) struct FrameworkSplitArgs {
+    /// Wheels to split; with `--merge`, a host wheel and then its device wheels
+    #[arg(value_name = "WHEEL", required = true)]
+    wheels: Vec<PathBuf>,
+    /// Put the device code of device wheels back into their host wheel
+    #[arg(long, conflicts_with_all = ["plan", "device_prefix", "targets", "no_selector", "min_saving"])]
+    merge: bool,
+    /// ROCm packages that the wheels are installed with: a directory, `s3://bucket/directory`, or a
+    /// URL. Device wheels require its device code, too
+    #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
+    set: Option<PathBuf>,
+    /// Directory to write the wheels to
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ROCWHEEL_OUTPUT_DIR",
+        required_unless_present = "plan"
+    )]
+    output_dir: Option<PathBuf>,
+    /// Print what would be done, and write nothing
+    #[arg(long)]
+    plan: bool,
+    /// Beginning of the names of device wheels (default: `amd-NAME-device`, or what policy says)
+    #[arg(long, value_name = "TEXT")]
+    device_prefix: Option<DistName>,
+    /// Families or targets that get a device wheel, comma-separated (default: all that have code)
+    #[arg(long, value_name = "LIST")]
+    targets: Option<String>,
+    /// Write no sdist that selects the device wheel for the GPU of the machine that installs it, and
+    /// no extra `device` that asks for it
+    #[arg(long)]
+    no_selector: bool,
+    /// Pass a wheel on as it is if a user of one target would save less than this, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = clap::value_parser!(u8).range(0..=100))]
+    min_saving: u8,
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// How to compress what changes: `store`, or a level from 1 (fast) to 12 (small)
+    #[arg(long, value_name = "HOW", default_value_t)]
+    compression: WheelCompression,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
+    let wheels = read(&args.wheels, &args.jobs, world)?;
+    if args.merge {
+        return world.console.answer(&args.merge(&wheels, world)?);
+    }
+    let policy = args.policy.read()?;
+    let open = |set: &PathBuf| rocm(set, &policy, (&args.jobs, &args.access), world);
+    let rocm: Option<RocmLibraries> = args.set.as_ref().map(open).transpose()?;
+    let inputs = wheels
+        .iter()
+        .map(|wheel| SplitInput::read(wheel, args.jobs.count(), &world.stop));
+    let inputs: Vec<SplitInput> = inputs.collect::<Result<_>>()?;
+    let options = args.options()?;
+    let plans = split::decide((&wheels, &inputs), rocm.as_ref(), &policy, &options)?;
+    let plans = plans.map_err(|refusals| WheelRefusal::all("split", &refusals))?;
+    for plan in &plans {
+        for warning in plan.said() {
+            world.console.warn(format!("{}: {warning}", plan.file));
+        }
+    }
+    let mut answer = SplitAnswer {
+        schema: "rocwheel-framework-split-v1",
+        plans,
+        written: Vec::new(),
+    };
+    if !args.plan {
+        answer.written = args.write(&wheels, &inputs, &answer.plans, world)?;
+    }
+    world.console.answer(&answer)
+}
+
+impl FrameworkSplitArgs {
+    fn options(&self) -> Result<WheelSplitOptions> {
+        let targets = self.targets.as_ref().map(|list| {
+            let names: Vec<&str> = split_list(list).collect();
+            let targets = TargetTable::builtin().expand(&names);
+            let targets = targets.map_err(UnknownFamilies::hinted)?;
+            let targets: BTreeSet<Target> = targets.iter().map(Target::base).collect();
+            Ok::<_, crate::error::Error>(targets)
+        });
+        Ok(WheelSplitOptions {
+            prefix: self.device_prefix.clone(),
+            targets: targets.transpose()?,
+            selector: !self.no_selector,
+        })
+    }
+
+    fn settings(&self) -> AssembleSettings {
+        AssembleSettings {
+            time: FIRST_DAY,
+            compression: self.compression,
+            jobs: self.jobs.count(),
+            block: pipeline::BLOCK,
+        }
+    }
+
+    /// Writes the wheels beside the directory, and publishes them together.
+    fn write(
+        &self,
+        wheels: &[FrameworkWheel],
+        inputs: &[SplitInput],
+        plans: &[SplitWheelPlan],
+        world: &World,
+    ) -> Result<Vec<SplitWheels>> {
+        let directory = self.directory()?;
+        let staged = StagedDir::beside(&directory.join("wheels"))?;
+        let mut all = Vec::new();
+        for (number, ((wheel, input), plan)) in wheels.iter().zip(inputs).zip(plans).enumerate() {
+            let scratch = staged.path().join(number.to_string());
+            fs::create_dir(&scratch)?;
+            let made = split::write(
+                (wheel, input, plan),
+                (staged.path(), &scratch),
+                self.min_saving,
+                &self.settings(),
+                world,
+            )?;
+            fs::remove_dir_all(&scratch)?;
+            all.push(made);
+        }
+        let made = all.iter().flat_map(SplitWheels::made);
+        let made: Vec<ChangedFile> = made.cloned().collect();
+        publish(&made, staged.path(), directory, wheels)?;
+        Ok(all)
+    }
+
+    fn merge(&self, wheels: &[FrameworkWheel], world: &World) -> Result<MergeAnswer> {
+        let (host, devices) = wheels.split_first().context("no wheel was named")?;
+        let directory = self.directory()?;
+        let staged = StagedDir::beside(&directory.join("wheels"))?;
+        let scratch = staged.path().join("scratch");
+        fs::create_dir(&scratch)?;
+        let places = (staged.path(), scratch.as_path());
+        let made = split::merge(host, devices, places, &self.settings(), world)?;
+        publish(
+            std::slice::from_ref(&made),
+            staged.path(),
+            directory,
+            wheels,
+        )?;
+        Ok(MergeAnswer {
+            schema: "rocwheel-framework-merge-v1",
+            written: made,
+        })
+    }
+
+    fn directory(&self) -> Result<&Path> {
+        self.output_dir.as_deref().context("no `--output-dir`")
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct SplitAnswer {
+    schema: &'static str,
+    plans: Vec<SplitWheelPlan>,
+    written: Vec<SplitWheels>,
+}
+
+impl fmt::Display for SplitAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, plan) in self.plans.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            plan.fmt(f)?;
+        }
+        for made in &self.written {
+            write!(f, "\n{made}")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct MergeAnswer {
+    schema: &'static str,
+    written: ChangedFile,
+}
+
+impl fmt::Display for MergeAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let made = &self.written;
+        writeln!(f, "{}  {} ({})", made.sha256, made.file, size(made.size))
+    }
+}

@@ -1,0 +1,348 @@
+//! `promote`: a tested set under another version, or at another place.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use fs_err as fs;
+use itertools::Itertools as _;
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::{
+    World,
+    args::{AccessArgs, Jobs},
+    check, known,
+    summary::PublisherSummary,
+};
+use crate::{
+    atomic::StagedDir,
+    check::{Report, facts_of},
+    error::{Context as _, Hint as _, Result, anyhow},
+    glob::Glob,
+    promote::{
+        self, CandidateSet, FrameworkTies, PromotionPlan, PromotionRecord, PromotionRequest,
+        ReleasePlaces,
+    },
+    set::{
+        self, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, ProductDirectories,
+        PublishedUpload, SetPlace, UploadOptions,
+    },
+    target::{TargetTable, UnknownFamilies, split_list},
+    version::PromotionGoal,
+};
+
+/// Promote a tested package set to another version or place
+///
+/// What was tested is what is released: a file that does not name the version is copied as it is
+/// compressed, and the packages are those that a build under the other version would have made.
+/// Checks the set first, and the promoted set before it is published; with errors, publishes
+/// nothing. Packages that are there already with other contents are an error. Leaves `promotion.json`
+/// with every digest before and after.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel promote packages --to release --into released --dry-run
+  rocwheel promote s3://bucket/candidates/7.14.0rc1 --to release --into released
+  rocwheel promote packages --to rc1 --targets gfx942,gfx950 --into s3://bucket/candidates/7.14.0rc1")]
+pub struct PromoteArgs {
+    /// The set that was tested: a directory, `s3://bucket/directory`, or the URL of an index
+    #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR")]
+    source: PathBuf,
+    /// What it becomes: `release` (7.14.0), `rcN`, `postN`, or `same` to copy it
+    #[arg(long, value_name = "GOAL")]
+    to: PromotionGoal,
+    /// Directory or `s3://bucket/directory` for the promoted set and its index
+    #[arg(long, value_name = "PLACE", required_unless_present = "dry_run")]
+    into: Option<NamedPlace>,
+    /// Keep only the device packages of these families or targets, comma-separated
+    #[arg(long, value_name = "LIST")]
+    targets: Option<String>,
+    /// Files that may name the old version, by globs of their paths in a package, comma-separated
+    #[arg(long, value_name = "GLOBS", value_delimiter = ',')]
+    leave: Vec<String>,
+    /// Where the packages are: in `dist`, beside `simple`, or in a directory for each project
+    #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
+    layout: PromotionLayout,
+    /// With `--layout product`, publish only these products: `core`, `pytorch`, `jax`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    product: Vec<String>,
+    /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
+    /// then need `--find-links`
+    #[arg(long)]
+    no_directory_pages: bool,
+    /// Print what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    summary: PublisherSummary,
+    #[command(flatten)]
+    jobs: Jobs,
+    /// Check neither the set nor what it becomes
+    #[arg(long, help_heading = "Check options")]
+    no_check: bool,
+    #[command(flatten, next_help_heading = "Check options")]
+    policy: check::Policy,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+/// Where the packages are published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum PromotionLayout {
+    /// In `dist`, beside `simple`
+    #[default]
+    Dist,
+    /// Beside `simple`, where TheRock's uploader puts them
+    Flat,
+    /// In `rocm/{product}/whl-next/{project}`, among other versions, as release places have them
+    Product,
+}
+
+pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
+    let request = args.request()?;
+    let earlier = args.summary.earlier(world)?;
+    let source = args.fetch(world)?;
+    args.check(source.path(), world)?;
+    let set = args.read(source.path(), world)?;
+    let jobs = args.jobs.count();
+    let candidate = CandidateSet::read(&set, jobs, world)?;
+    let mut plan = promote::decide(&candidate, &request)?;
+    if let Some(NamedPlace::Bucket(place)) = &args.into {
+        ReleasePlaces::builtin().ensure_takes(place, &plan.to)?;
+    }
+    let directories = args.directories(&set)?;
+    let ties = args.ties(&candidate, &mut plan, world)?;
+    if args.dry_run {
+        if let Some(directories) = &directories {
+            plan.place(directories);
+        }
+        return world.console.answer(&plan);
+    }
+    let staged = args.staged()?;
+    let parts = (&candidate, ties.as_ref());
+    let record = promote::write(parts, &plan, staged.path(), jobs, world)?;
+    let report = args.check(staged.path(), world)?;
+    let promoted = promoted(&record, &plan, staged.path(), world)?;
+    if let Some(directories) = &directories {
+        return args.publish_products(&promoted, directories, world);
+    }
+    let published = args.publish(&promoted, world)?;
+    let (set, urls) = (&published.set, Some(&published.urls));
+    let page = args
+        .summary
+        .page(set, urls, report.as_ref(), earlier.as_ref());
+    args.summary.tell(&page, world)?;
+    world.console.answer(&published)
+}
+
+/// The set on this disk: where it is, or a copy of it.
+enum SourceSet {
+    Here(PathBuf),
+    Copied(TempDir),
+}
+
+impl SourceSet {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Here(path) => path,
+            Self::Copied(copy) => copy.path(),
+        }
+    }
+}
+
+/// Where the promoted packages are made, before they are published.
+enum PromotionStaging {
+    /// Beside the directory that they are published to, so that they are linked there.
+    Beside(StagedDir),
+    Elsewhere(TempDir),
+}
+
+impl PromotionStaging {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Beside(staged) => staged.path(),
+            Self::Elsewhere(directory) => directory.path(),
+        }
+    }
+}
+
+impl PromoteArgs {
+    fn request(&self) -> Result<PromotionRequest> {
+        let names: Vec<&str> = self.targets.iter().flat_map(|it| split_list(it)).collect();
+        let targets = TargetTable::builtin().expand(&names);
+        if self.targets.is_some() && names.is_empty() {
+            return Err(anyhow!("`--targets` names no target"))
+                .hint("name the targets to keep, or leave it out to keep all");
+        }
+        Ok(PromotionRequest {
+            goal: self.to,
+            targets: targets.map_err(UnknownFamilies::hinted)?,
+            leave: self.leave.iter().map(Glob::new).collect(),
+        })
+    }
+
+    /// Copies the set to a temporary directory, if it is not on this disk.
+    fn fetch(&self, world: &World) -> Result<SourceSet> {
+        let place = self.access.place(&self.source, &world.stop)?;
+        if let Some(root) = place.local() {
+            return Ok(SourceSet::Here(root.to_owned()));
+        }
+        let copy = tempfile::tempdir()?;
+        let dist = copy.path().join("dist");
+        let found = set::find(&place, PlaceDepth::Pages)?;
+        let bytes: u64 = found.packages.iter().map(|it| it.size).sum();
+        let progress = world.console.progress("Fetching", &place, bytes);
+        for package in &found.packages {
+            world.stop.check()?;
+            let target = dist.join(&package.name);
+            fs::create_dir_all(target.parent().unwrap_or(&dist))?;
+            let copied = package
+                .stream(0..package.size)
+                .and_then(|mut from| io::copy(&mut from, &mut fs::File::create(&target)?));
+            package.outcome()?;
+            progress.inc(copied?);
+        }
+        // Its paths may be those of another layout, and its digests have to be those of the copies.
+        if let Ok(document) = place.set_json() {
+            let document = document.in_layout(Layout::Dist)?;
+            fs::write(copy.path().join("set.json"), document.pretty())?;
+        }
+        Ok(SourceSet::Copied(copy))
+    }
+
+    fn read(&self, root: &Path, world: &World) -> Result<LocalSet> {
+        let from_bytes = self.policy.is_from_bytes();
+        let set = LocalSet::read(root, PackageDirectories::Built, from_bytes, world)?;
+        if !self.no_check {
+            set.ensure_as_described(false)?;
+        }
+        Ok(set)
+    }
+
+    fn check(&self, root: &Path, world: &World) -> Result<Option<Report>> {
+        if self.no_check {
+            return Ok(None);
+        }
+        let mut policy = self.policy.clone();
+        policy.jobs = self.jobs.clone();
+        let report = check::look(root, &AccessArgs::default(), &policy, world)?;
+        policy.verdict(&report)?;
+        Ok(Some(report))
+    }
+
+    /// How the frameworks of the set are tied to what it becomes, if there are any.
+    fn ties<'a>(
+        &self,
+        set: &'a CandidateSet,
+        plan: &mut PromotionPlan,
+        world: &World,
+    ) -> Result<Option<FrameworkTies<'a>>> {
+        if set.frameworks.is_empty() || plan.packages.is_empty() {
+            return Ok(None);
+        }
+        let (jobs, known) = (self.jobs.count(), known::wheels(&set.root));
+        let place = SetPlace::directory(&set.root, &world.stop);
+        let depth = PlaceDepth::Packages(PackageDirectories::Built);
+        let facts = facts_of(&place, depth, &known, jobs, world)?;
+        FrameworkTies::decide(set, plan, &facts, jobs, world).map(Some)
+    }
+
+    fn destination(&self) -> Result<&NamedPlace> {
+        self.into
+            .as_ref()
+            .context("no place was named")
+            .hint("pass `--into`")
+    }
+
+    fn staged(&self) -> Result<PromotionStaging> {
+        Ok(match self.destination()? {
+            NamedPlace::Directory(path) => PromotionStaging::Beside(StagedDir::beside(path)?),
+            NamedPlace::Bucket(_) => PromotionStaging::Elsewhere(tempfile::tempdir()?),
+        })
+    }
+
+    fn place(&self, world: &World) -> Result<SetPlace> {
+        let mut place = self.access.named(self.destination()?, &world.stop)?;
+        place.directory_pages = !self.no_directory_pages;
+        Ok(place)
+    }
+
+    /// The directories of the projects, at a release place.
+    fn directories(&self, set: &LocalSet) -> Result<Option<ProductDirectories>> {
+        if self.layout != PromotionLayout::Product {
+            return Ok(None);
+        }
+        let places = ReleasePlaces::builtin();
+        places.directories(&set.document, &self.product).map(Some)
+    }
+
+    /// Publishes the packages among those of other versions.
+    fn publish_products(
+        &self,
+        promoted: &LocalSet,
+        directories: &ProductDirectories,
+        world: &World,
+    ) -> Result<()> {
+        let place = self.place(world)?;
+        let published = set::publish_products(promoted, directories, &place, world)?;
+        let urls = place.urls()?;
+        let products = directories.values().unique();
+        world.console.answer(&ProductsAnswer {
+            schema: "rocwheel-promoted-products-v1",
+            pages: products.map(|it| urls.path(&format!("{it}/"))).collect(),
+            uploaded: published.uploaded,
+            unchanged: published.unchanged,
+        })
+    }
+
+    fn publish(&self, promoted: &LocalSet, world: &World) -> Result<PublishedUpload> {
+        let place = self.place(world)?;
+        let options = UploadOptions {
+            is_part: false,
+            layout: match self.layout {
+                PromotionLayout::Flat => Layout::Flat,
+                PromotionLayout::Dist | PromotionLayout::Product => Layout::Dist,
+            },
+            overwrite: false,
+            is_dry_run: false,
+        };
+        set::publish(
+            promoted,
+            &promoted.document.identity,
+            &place,
+            options,
+            world,
+        )
+    }
+}
+
+/// The promoted packages with what is known of them, and the record of the promotion.
+fn promoted(
+    record: &PromotionRecord,
+    plan: &PromotionPlan,
+    directory: &Path,
+    world: &World,
+) -> Result<LocalSet> {
+    let written = record.files.iter();
+    let written: Vec<_> = written.map(|it| (it.path.clone(), it.sha256)).collect();
+    let mut set = LocalSet::promoted(directory, record.identity(plan), &written, world)?;
+    set.attach(PromotionRecord::FILE, record.render()?);
+    Ok(set)
+}
+
+/// The answer after packages were published to a release place.
+#[derive(Debug, Serialize)]
+struct ProductsAnswer {
+    schema: &'static str,
+    /// The pages of the products.
+    pages: Vec<String>,
+    uploaded: usize,
+    unchanged: usize,
+}
+
+impl fmt::Display for ProductsAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pages.iter().try_for_each(|page| writeln!(f, "{page}"))
+    }
+}

@@ -1,0 +1,259 @@
+//! `targets`: the GPU targets of families, of package sets and of this machine.
+
+mod form;
+mod machine;
+mod of_set;
+
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+
+use itertools::Itertools as _;
+use serde::Serialize;
+
+use self::{
+    form::{FormArgs, TargetForm},
+    machine::GpuFacts,
+    of_set::{CommonTargets, OfSetArgs},
+};
+use super::{
+    World,
+    args::{AccessArgs, Jobs, MachineArgs},
+    summary,
+};
+use crate::{
+    console::OutputFormat,
+    digest::Sha256,
+    error::{Context as _, Hint as _, No, Result, anyhow, ensure},
+    report::outputs,
+    target::{Family, Target, TargetTable, TestJob, UnknownFamilies, split_list},
+};
+
+/// Print GPU targets: of families, of package sets, or of this machine
+///
+/// Prints them for people, build systems or workflows. `--detect` reads which GPUs this machine has
+/// from the files of its kernel, so it needs no part of ROCm; `--check` also opens their devices, and
+/// says why one cannot be used and what to do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  rocwheel targets gfx94X-dcgpu gfx110X-all --emit cmake
+  rocwheel targets --detect --emit extras
+  rocwheel targets --check
+  rocwheel targets all --except hipBLASLt
+  rocwheel targets --of packages --common --explain
+
+Exit codes: 0 targets were found, and with `--check` can be used, 1 there are none, or a GPU cannot be
+used, 2 usage, environment or access error")]
+pub struct TargetsArgs {
+    /// Targets, families (`gfx94X-dcgpu`), sub-families (`gfx12-0`), generic targets
+    /// (`gfx11-generic`), or `all`
+    #[arg(
+        value_name = "NAME",
+        required_unless_present_any = ["amdgpu_families", "detect", "check", "of"],
+        conflicts_with_all = ["amdgpu_families", "detect", "check", "of"]
+    )]
+    names: Vec<String>,
+    /// Families or targets, comma-separated, as TheRock's script takes them
+    #[arg(
+        long,
+        value_name = "LIST",
+        env = "AMDGPU_FAMILIES",
+        conflicts_with_all = ["detect", "check", "of"]
+    )]
+    amdgpu_families: Option<String>,
+    /// Targets of the GPUs of this machine
+    #[arg(long, conflicts_with = "of")]
+    detect: bool,
+    /// Targets of the GPUs of this machine; fail if one cannot be used
+    #[arg(long, conflicts_with = "of")]
+    check: bool,
+    #[command(flatten)]
+    set: OfSetArgs,
+    /// Leave out the targets for which TheRock does not build these projects, comma-separated
+    #[arg(long, value_name = "PROJECT", value_delimiter = ',')]
+    except: Vec<String>,
+    #[command(flatten)]
+    form: FormArgs,
+    /// Append step outputs to this file
+    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
+    github_output: Option<PathBuf>,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+pub fn run(args: &TargetsArgs, world: &World) -> Result<()> {
+    let (answer, verdict) = args.answer(world)?;
+    if let Some(file) = &args.github_output {
+        let outputs = outputs::render(&answer.outputs());
+        summary::append(file, &outputs?).context("failed to write step outputs")?;
+    }
+    if answer.form == TargetForm::Github && answer.matrix.include.is_empty() {
+        world
+            .console
+            .warn("no runner has one of these targets, and GitHub refuses an empty matrix");
+    }
+    let is_text = matches!(
+        world.console.format(),
+        OutputFormat::Text | OutputFormat::Github
+    );
+    match answer.form {
+        TargetForm::Json => world.console.json(&answer)?,
+        // The reader of a refusal wants no `-DGPU_TARGETS=` without targets.
+        _ if is_text && answer.names.is_empty() && verdict.is_err() => {}
+        _ => world.console.answer(&answer)?,
+    }
+    verdict
+}
+
+/// The answer of `targets`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct TargetsAnswer {
+    schema: &'static str,
+    targets: Vec<TargetFacts>,
+    families: Vec<String>,
+    device_extras: Vec<String>,
+    matrix: JobMatrix,
+    /// Of this machine, if it was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpus: Option<Vec<GpuFacts>>,
+    /// Libraries by the targets that are not common because of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lacking: Option<BTreeMap<Target, Vec<String>>>,
+    #[serde(skip)]
+    names: Vec<Target>,
+    #[serde(skip)]
+    form: TargetForm,
+}
+
+#[derive(Debug, Serialize)]
+struct TargetFacts {
+    name: Target,
+    product: Option<&'static str>,
+    families: &'static [Family],
+    extra: String,
+}
+
+#[derive(Debug, Serialize)]
+struct JobMatrix {
+    include: Vec<TestJob>,
+}
+
+impl TargetsArgs {
+    /// The answer, and an error if it means no.
+    fn answer(&self, world: &World) -> Result<(TargetsAnswer, Result<()>)> {
+        // clap does not require an argument that conflicts with one that is given.
+        ensure!(
+            !self.set.common || !self.set.of.is_empty(),
+            "`--common` is about a set: pass `--of SET`"
+        );
+        let (mut gpus, mut lacking, mut verdict) = (None, None, Ok(()));
+        let found = if self.detect || self.check {
+            let found = machine::observe(&self.machine, self.check, world)?;
+            (gpus, verdict) = (Some(found.gpus), found.verdict);
+            found.targets
+        } else if self.set.of.is_empty() {
+            self.named()?
+        } else {
+            let coverage = self.coverage(world)?;
+            let common = CommonTargets::of(&coverage);
+            if self.set.explain {
+                common.explain(&world.console);
+            }
+            let targets = common.chosen(self.set.common);
+            verdict = common.verdict(&targets);
+            lacking = self.set.common.then_some(common.lacking);
+            targets
+        };
+        let names = self.without_excluded(found)?;
+        if names.is_empty() && verdict.is_ok() && !self.except.is_empty() {
+            let projects = self.except.join(", ");
+            verdict = Err(No(format!("{projects}: built for none of these targets")).into());
+        }
+        let mut answer = self.of_targets(names);
+        (answer.gpus, answer.lacking) = (gpus, lacking);
+        Ok((answer, verdict))
+    }
+
+    fn named(&self) -> Result<Vec<Target>> {
+        let table = TargetTable::builtin();
+        let targets = if let Some(list) = &self.amdgpu_families {
+            table.expand(&split_list(list).collect::<Vec<_>>())
+        } else {
+            let names = self.names.iter().flat_map(|it| split_list(it));
+            table.resolve(&names.collect::<Vec<_>>())
+        };
+        targets.map_err(UnknownFamilies::hinted)
+    }
+
+    fn without_excluded(&self, targets: Vec<Target>) -> Result<Vec<Target>> {
+        let table = TargetTable::builtin();
+        for project in &self.except {
+            if !table
+                .partial_projects()
+                .any(|it| it.eq_ignore_ascii_case(project))
+            {
+                let projects = table.partial_projects().join(", ");
+                return Err(anyhow!("`{project}` is not a project that lacks targets")).hint(
+                    format!("pass one of {projects}; others are built for all targets"),
+                );
+            }
+        }
+        let is_built = |it: &Target| self.except.iter().all(|name| table.is_built_for(name, it));
+        Ok(targets.into_iter().filter(is_built).collect())
+    }
+
+    fn of_targets(&self, names: Vec<Target>) -> TargetsAnswer {
+        let table = TargetTable::builtin();
+        let run = self.form.run_id.as_deref().unwrap_or_default();
+        let draw = |text: &str| {
+            let digest = Sha256::of(format!("{run} {text}").as_bytes()).to_string();
+            u64::from_str_radix(&digest[..15], 16).unwrap_or(0)
+        };
+        let facts = names.iter().map(|target| TargetFacts {
+            name: target.clone(),
+            product: table.product(&target.packaged()),
+            families: table.families_of(&target.packaged()),
+            extra: target.extra(),
+        });
+        TargetsAnswer {
+            schema: "rocwheel-targets-v2",
+            targets: facts.collect(),
+            families: table.ci_families(&names),
+            device_extras: names.iter().map(Target::extra).unique().collect(),
+            matrix: JobMatrix {
+                include: table.jobs(&names, self.form.without_runner, &draw),
+            },
+            gpus: None,
+            lacking: None,
+            form: self.form.form(self.amdgpu_families.is_some()),
+            names,
+        }
+    }
+}
+
+impl TargetsAnswer {
+    /// The last one is TheRock's name.
+    fn outputs(&self) -> Vec<(&'static str, String)> {
+        let extras = self.device_extras.join(",");
+        vec![
+            ("targets", self.names.iter().join(",")),
+            ("families", self.families.join(";")),
+            ("device-extras", extras.clone()),
+            ("matrix", self.matrix_text()),
+            ("device_extras", extras),
+        ]
+    }
+
+    fn matrix_text(&self) -> String {
+        serde_json::to_string(&self.matrix).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for TargetsAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}

@@ -1,0 +1,287 @@
+//! A difference as text for a terminal.
+
+use std::fmt::{self, Display};
+
+use itertools::Itertools as _;
+use serde::Serialize;
+
+use super::{
+    contents::{LibraryChange, LineChange, ListChange},
+    difference::{ComparedSet, Difference, FileChange, PackageChange, PackageWeight},
+    matching::FileFate,
+};
+use crate::console::{few, growth, many, percent, size};
+
+/// A difference, of which at most `top` lines of each list are shown; all of them if it is 0.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(transparent)]
+pub struct DifferenceText<'a> {
+    pub difference: &'a Difference,
+    #[serde(skip)]
+    pub top: usize,
+}
+
+impl Display for DifferenceText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { before, after, .. } = self.difference;
+        if self.difference.is_empty() {
+            let packages = many(after.packages, "package");
+            let (before, after) = (&before.place, &after.place);
+            return writeln!(
+                f,
+                "nothing differs in {packages} of `{before}` and `{after}`"
+            );
+        }
+        writeln!(f, "before: {before}\nafter:  {after}")?;
+        if let Some(path) = self.difference.source() {
+            writeln!(f, "source: https://github.com/{path}")?;
+        }
+        self.packages(f)?;
+        let directories = self.difference.directories.iter().map(|it| {
+            let by = growth(it.before, it.after);
+            format!("{by:>12}  {}: {}", it.package, it.path)
+        });
+        self.section(f, "Directories, as installed", directories)?;
+        self.files(f)?;
+        let libraries = self.difference.libraries.iter();
+        let facts = libraries.flat_map(|it| {
+            let facts = library_facts(it, self.top == 0).into_iter();
+            facts.map(move |fact| format!("{}: {}: {fact}", it.file.package, it.file.path))
+        });
+        self.section(f, "Libraries and programs", facts)?;
+        self.code(f)?;
+        let metadata = &self.difference.metadata;
+        self.section(f, "Metadata", metadata.iter().flat_map(line_facts))?;
+        let tables = &self.difference.tables;
+        self.section(
+            f,
+            "Tables of `rocm_sdk`",
+            tables.iter().flat_map(line_facts),
+        )
+    }
+}
+
+impl DifferenceText<'_> {
+    fn section(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        title: &str,
+        lines: impl Iterator<Item = String>,
+    ) -> fmt::Result {
+        let mut lines = lines.peekable();
+        if lines.peek().is_none() {
+            return Ok(());
+        }
+        writeln!(f, "\n{title}")?;
+        self.some(f, lines)
+    }
+
+    /// The first lines, and how many more there are.
+    fn some(&self, f: &mut fmt::Formatter<'_>, lines: impl Iterator<Item = String>) -> fmt::Result {
+        let most = if self.top == 0 { usize::MAX } else { self.top };
+        let mut rest = 0_usize;
+        for (index, line) in lines.enumerate() {
+            if index < most {
+                writeln!(f, "  {line}")?;
+            } else {
+                rest += 1;
+            }
+        }
+        if rest > 0 {
+            writeln!(f, "  … and {rest} more: `--top 0` shows all")?;
+        }
+        Ok(())
+    }
+
+    fn packages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { before, after, .. } = self.difference;
+        let (old, new) = (before.weight.size, after.weight.size);
+        let title = format!(
+            "Packages: {} in {} before, {} in {} after: {}, {}",
+            size(old),
+            before.packages,
+            size(new),
+            after.packages,
+            growth(old, new),
+            percent(old, new),
+        );
+        self.section(f, &title, self.difference.packages.iter().map(package))
+    }
+
+    fn files(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = &self.difference.files;
+        if files.is_empty() {
+            return Ok(());
+        }
+        let counts = files.iter().map(|it| it.fate).counts();
+        let counts = counts.into_iter().sorted();
+        let counts = counts.map(|(fate, count)| format!("{count} {fate}"));
+        writeln!(f, "\nFiles: {}", counts.format(", "))?;
+        let groups = files.iter().chunk_by(|it| it.fate);
+        for (_, files) in &groups {
+            self.some(f, files.map(file))?;
+        }
+        Ok(())
+    }
+
+    fn code(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.difference.device_code.iter().map(|it| {
+            let (before, after) = (it.before.unwrap_or_default(), it.after.unwrap_or_default());
+            let fate = fate(it.before.is_some(), it.after.is_some());
+            let by = growth(before.bytes, after.bytes);
+            let counts = [
+                ("file", before.files, after.files),
+                ("code object", before.code_objects, after.code_objects),
+            ];
+            let counts = counts.into_iter().filter(|(_, old, new)| old != new);
+            let counts = counts.map(|(noun, old, new)| format!(", {old} → {new} {noun}s"));
+            format!(
+                "{fate:<8}{by:>12}  {}: {}{}",
+                it.target,
+                it.library,
+                counts.format("")
+            )
+        });
+        self.section(f, "Device code, by target and library", rows)
+    }
+}
+
+/// Shows what is known of a set: `dist: 7.14.0, run 21440027240 of ROCm/TheRock, commit 5a6d91e`.
+impl Display for ComparedSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let identity = &self.identity;
+        let run = identity.run_id.as_ref().filter(|it| !it.is_local());
+        let run = run.map(|run| match &identity.repository {
+            Some(repository) => format!("run {run} of {repository}"),
+            None => format!("run {run}"),
+        });
+        let commit = identity.commit.as_ref();
+        let commit = commit.map(|it| format!("commit {:.10}", it.to_string()));
+        let versions = few(self.versions.iter().cloned());
+        let versions = Some(versions).filter(|it| !it.is_empty());
+        let facts = [versions, run, commit].into_iter().flatten();
+        write!(f, "{}: {}", self.place, facts.format(", "))
+    }
+}
+
+fn fate(is_before: bool, is_after: bool) -> FileFate {
+    match (is_before, is_after) {
+        (true, false) => FileFate::Gone,
+        (false, true) => FileFate::New,
+        _ => FileFate::Changed,
+    }
+}
+
+fn package(change: &PackageChange) -> String {
+    let (before, after) = change.sizes();
+    let fate = fate(change.before.is_some(), change.after.is_some());
+    let (by, name) = (growth(before, after), &change.package);
+    let line = format!("{:<8}{by:>12}  {name}", fate.to_string());
+    let Some((old, new)) = change.before.zip(change.after) else {
+        return line;
+    };
+    let counts = if old.file_count == new.file_count {
+        many(new.file_count, "file")
+    } else {
+        format!("{} → {} files", old.file_count, new.file_count)
+    };
+    let installed = installed(old, new);
+    format!(
+        "{line}: {}, {}, {counts}{installed}",
+        size(after),
+        percent(before, after)
+    )
+}
+
+fn installed(old: PackageWeight, new: PackageWeight) -> String {
+    let (old, new) = (old.installed_size, new.installed_size);
+    if old == new {
+        return String::new();
+    }
+    format!(", {} installed", growth(old, new))
+}
+
+/// `gone      −12.00 KiB  rocm-sdk-core: _rocm_sdk_core/lib/libx.so.1`
+fn file(change: &FileChange) -> String {
+    let by = changed_size(change);
+    let fate = change.fate.to_string();
+    let from = change.from.as_ref().map_or(String::new(), |from| {
+        let is_same = from.package == change.file.package;
+        let package = Some(&from.package).filter(|_| !is_same);
+        let package = package.map_or(String::new(), |it| format!("{it}: "));
+        format!("{package}{} → ", from.path)
+    });
+    let (package, path) = (&change.file.package, &change.file.path);
+    let line = format!("{fate:<8}{by:>12}  {package}: {from}{path}");
+    let notes = file_notes(change);
+    if notes.is_empty() {
+        line
+    } else {
+        format!("{line} ({notes})")
+    }
+}
+
+/// How much a file has grown. Empty for one that has only moved.
+pub fn changed_size(change: &FileChange) -> String {
+    match (change.fate, change.before, change.after) {
+        (FileFate::Moved, ..) => String::new(),
+        (_, before, after) => growth(before.unwrap_or(0), after.unwrap_or(0)),
+    }
+}
+
+/// What else is known of a changed file: its permissions, its lines, or where the link leads.
+pub fn file_notes(change: &FileChange) -> String {
+    let modes = change
+        .modes
+        .map(|(old, new)| format!("mode {old:o} → {new:o}"));
+    let lines = change.lines.filter(|(gone, new)| gone + new > 0);
+    let lines = lines.map(|(gone, new)| format!("−{gone} +{new} lines"));
+    let target = change.links.as_ref();
+    let target = target.map(|(old, new)| format!("link to {old} → {new}"));
+    [modes, lines, target].into_iter().flatten().join(", ")
+}
+
+/// What differs in a library, a line for each fact: `SONAME liba.so.1 → liba.so.2`,
+/// `symbols gone (2): f, g`.
+pub fn library_facts(change: &LibraryChange, is_whole: bool) -> Vec<String> {
+    let mut facts = Vec::new();
+    for (noun, list) in change.facts() {
+        if let (false, [old], [new]) = (is_list(noun), &list.gone[..], &list.new[..]) {
+            facts.push(format!("{noun} {old} → {new}"));
+            continue;
+        }
+        for (names, what) in [(&list.gone, "gone"), (&list.new, "new")] {
+            let shown = if is_whole {
+                names.join(", ")
+            } else {
+                few(names.iter().cloned())
+            };
+            match names.len() {
+                0 => {}
+                1 => facts.push(format!("{noun} {what}: {shown}")),
+                count if noun == "NEEDED" => {
+                    facts.push(format!("{noun} {what} ({count}): {shown}"));
+                }
+                count => facts.push(format!("{noun}s {what} ({count}): {shown}")),
+            }
+        }
+    }
+    facts
+}
+
+/// Whether a file may have several of these.
+fn is_list(noun: &str) -> bool {
+    !matches!(noun, "SONAME" | "run path" | "loader")
+}
+
+/// `gone    rocm: Provides-Extra: libraries`
+fn line_facts(change: &LineChange) -> impl Iterator<Item = String> + '_ {
+    let packages = match &change.packages[..] {
+        [one] => one.clone(),
+        several => format!("{} of {}", change.file, many(several.len(), "package")),
+    };
+    let ListChange { gone, new } = &change.lines;
+    let gone = gone.iter().map(|line| ("gone", line));
+    let lines = gone.chain(new.iter().map(|line| ("new", line)));
+    lines.map(move |(what, line)| format!("{what:<8}{packages}: {line}"))
+}

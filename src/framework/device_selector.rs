@@ -1,0 +1,56 @@
+//! [`SelectorPlan`]: the sdist beside the device wheels of a framework, which selects one of them on the
+//! machine that installs it.
+
+use std::path::Path;
+
+use fs_err as fs;
+use serde::Serialize;
+
+use crate::{
+    archive,
+    digest::Sha256,
+    error::Result,
+    package::{assemble::ChangedFile, selector::DeviceSelector},
+    relpath::RelPath,
+    wheel::{DistName, PackageFilename},
+};
+
+/// An sdist that is written beside device wheels.
+#[derive(Clone, Debug, Serialize)]
+pub struct SelectorPlan {
+    pub file: String,
+    #[serde(skip)]
+    pub(super) name: PackageFilename,
+    /// The paths and texts of its files.
+    #[serde(skip)]
+    texts: Vec<(RelPath, String)>,
+}
+
+impl SelectorPlan {
+    pub(super) fn of(selector: &DeviceSelector<'_>) -> Result<Self> {
+        let name: &DistName = selector.name;
+        let name = PackageFilename::new(name.clone(), selector.version, None);
+        Ok(Self {
+            file: name.to_string(),
+            texts: selector.files()?,
+            name,
+        })
+    }
+
+    /// The name of its project.
+    pub(super) fn project(&self) -> &DistName {
+        &self.name.name
+    }
+
+    /// Writes it into a directory.
+    pub fn write(&self, directory: &Path, time: u64) -> Result<ChangedFile> {
+        let (mut bytes, top) = (Vec::new(), self.name.top().parse()?);
+        archive::write_sdist(&mut bytes, &top, &self.texts, time)?;
+        fs::write(directory.join(&self.file), &bytes)?;
+        Ok(ChangedFile {
+            file: self.file.clone(),
+            size: bytes.len() as u64,
+            sha256: Sha256::of(&bytes),
+        })
+    }
+}

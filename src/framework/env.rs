@@ -1,0 +1,400 @@
+//! The environment in which a framework is built against an installed set: the rows of `env.toml`.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use itertools::Itertools as _;
+use serde::{Deserialize, Serialize};
+
+use super::version::{suffix, with_suffix};
+use crate::{error::Result, run::Platform, target::Target, version::Version};
+
+static ROWS: LazyLock<EnvironmentTable> = LazyLock::new(|| {
+    toml::from_str(include_str!("env.toml")).expect("a test reads the built-in table")
+});
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EnvironmentTable {
+    variable: Vec<EnvironmentRow>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct EnvironmentRow {
+    name: String,
+    value: String,
+    #[serde(default)]
+    r#for: Vec<BuiltFramework>,
+    #[serde(default)]
+    not_for: Vec<BuiltFramework>,
+    /// A path below the root.
+    if_exists: Option<String>,
+    #[serde(default)]
+    if_targets: Vec<String>,
+    /// It comes before the value that the variable has, with this in between.
+    before: Option<String>,
+    platform: Option<Platform>,
+}
+
+/// What is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BuiltFramework {
+    Torch,
+    Torchvision,
+    Torchaudio,
+    Triton,
+    Apex,
+    Jax,
+    Cmake,
+}
+
+/// A set to build against, as far as builds need to know it.
+#[derive(Clone, Debug)]
+pub struct InstalledRocm {
+    /// The development tree, as an absolute path. `None` if the set is not installed.
+    pub root: Option<String>,
+    pub version: Version,
+    pub targets: Vec<Target>,
+    /// The version of the framework itself.
+    pub base: Option<Version>,
+    pub platform: Platform,
+}
+
+/// A variable for a build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BuildVariable {
+    pub name: String,
+    pub value: String,
+    /// What stands between it and the value that the variable has, which it comes before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+}
+
+/// The variables for a build.
+#[derive(Debug, Default)]
+pub struct BuildVariables {
+    pub variables: Vec<BuildVariable>,
+    /// What is missing, with the names of the variables that were left out.
+    pub left_out: BTreeMap<String, Vec<String>>,
+}
+
+/// The variables for a build. `exists` says whether the development tree has a path.
+pub fn variables(
+    rocm: &InstalledRocm,
+    built: BuiltFramework,
+    exists: impl Fn(&str) -> bool,
+) -> Result<BuildVariables> {
+    let mut found = BuildVariables::default();
+    let targets: Vec<&str> = rocm.targets.iter().map(Target::as_str).collect();
+    let places = rocm.places()?;
+    for row in &ROWS.variable {
+        let is_for = row.r#for.is_empty() || row.r#for.contains(&built);
+        let has_target = row.if_targets.is_empty()
+            || targets
+                .iter()
+                .any(|it| row.if_targets.iter().any(|start| it.starts_with(start)));
+        let has_platform = row.platform.is_none_or(|it| it == rocm.platform);
+        if !is_for || row.not_for.contains(&built) || !has_target || !has_platform {
+            continue;
+        }
+        let mut value = row.value.clone();
+        let mut missing = None;
+        for (name, text, otherwise) in &places {
+            match text {
+                Some(text) => value = value.replace(name, text),
+                None if value.contains(name) || (*name == "{root}" && row.if_exists.is_some()) => {
+                    missing = Some((*otherwise).to_owned());
+                }
+                None => {}
+            }
+        }
+        let path = row.if_exists.as_ref().filter(|path| !exists(path));
+        let missing = missing.or(path.map(|path| format!("the packages have no `{path}`")));
+        if let Some(missing) = missing {
+            let names = found.left_out.entry(missing).or_default();
+            names.push(row.name.clone());
+        } else if !value.is_empty() {
+            // An empty variable means something else than none to many build systems.
+            found.add(row, value);
+        }
+    }
+    for names in found.left_out.values_mut() {
+        names.dedup();
+    }
+    Ok(found)
+}
+
+impl BuildVariables {
+    /// Adds a variable. Several rows may add to one that is in front of what was there.
+    fn add(&mut self, row: &EnvironmentRow, value: String) {
+        let mut there = self.variables.iter_mut().filter(|it| it.name == row.name);
+        match (there.next(), &row.before) {
+            (Some(there), Some(between)) => {
+                there.value = format!("{}{between}{value}", there.value);
+            }
+            _ => self.variables.push(BuildVariable {
+                name: row.name.clone(),
+                value,
+                before: row.before.clone(),
+            }),
+        }
+    }
+}
+
+impl InstalledRocm {
+    /// What stands for what in the values of rows, and what is missing if it is not known.
+    fn places(&self) -> Result<Vec<(&'static str, Option<String>, &'static str)>> {
+        let targets = self.targets.iter().join(";");
+        let plus = format!("+{}", suffix(&self.version));
+        let base = self.base.as_ref();
+        let built = base.map(|base| with_suffix(base, &suffix(&self.version)));
+        let built = built.transpose()?.map(|it| it.to_string());
+        // Unlike those of PyTorch, builds of JAX do not mark development versions.
+        let jax = format!("+rocm{}", self.version.to_string().replace('+', "."));
+        Ok(vec![
+            (
+                "{root}",
+                self.root.clone(),
+                "no directory was named with `--unpack` or `--site`",
+            ),
+            ("{version}", Some(self.version.to_string()), ""),
+            ("{targets}", Some(targets), ""),
+            ("{suffix}", Some(plus), ""),
+            ("{jax-suffix}", Some(jax), ""),
+            (
+                "{build-version}",
+                built,
+                "no version was named with `--base-version`",
+            ),
+        ])
+    }
+}
+
+/// How variables are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum VariableForm {
+    /// `export NAME='value'`
+    #[default]
+    Shell,
+    /// `set(ENV{NAME} [==[value]==])`
+    Cmake,
+    /// `--repo_env=NAME=value`
+    Bazel,
+    /// `NAME=value`, for the file in `GITHUB_ENV`
+    Github,
+}
+
+impl BuildVariable {
+    /// The line for a variable. `None` if the form cannot say that a path comes before another.
+    pub fn render(&self, form: VariableForm) -> Option<String> {
+        let Self {
+            name,
+            value,
+            before,
+        } = self;
+        let quoted = value.replace('\'', r"'\''");
+        Some(match (form, before.as_deref()) {
+            (VariableForm::Shell, None) => format!("export {name}='{quoted}'"),
+            (VariableForm::Shell, Some(between)) => {
+                format!("export {name}='{quoted}'\"${{{name}:+{between}${name}}}\"")
+            }
+            (VariableForm::Cmake, None) => format!("set(ENV{{{name}}} [==[{value}]==])"),
+            (VariableForm::Cmake, Some(between)) => {
+                format!("set(ENV{{{name}}} \"{value}{between}$ENV{{{name}}}\")")
+            }
+            (VariableForm::Bazel | VariableForm::Github, Some(":" | ";")) => return None,
+            (VariableForm::Bazel, _) => format!("--repo_env={name}={value}"),
+            (VariableForm::Github, _) => format!("{name}={value}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rocm(targets: &[&str]) -> InstalledRocm {
+        InstalledRocm {
+            root: Some("/site/_rocm_sdk_devel".to_owned()),
+            version: "7.14.0".parse().unwrap(),
+            targets: targets.iter().map(|it| it.parse().unwrap()).collect(),
+            base: Some("2.12.0".parse().unwrap()),
+            platform: Platform::Linux,
+        }
+    }
+
+    fn shown(rocm: &InstalledRocm, built: BuiltFramework, has: &str) -> String {
+        let found = variables(rocm, built, |path| path.contains(has)).unwrap();
+        let lines = found.variables.iter();
+        let lines = lines.filter_map(|it| it.render(VariableForm::Shell));
+        let left_out = found.left_out.iter();
+        let left_out = left_out.map(|(why, names)| format!("# {why}: {}", names.join(" ")));
+        lines.chain(left_out).join("\n")
+    }
+
+    #[test]
+    fn torch_gets_what_the_set_has() {
+        let rocm = rocm(&["gfx942", "gfx1100"]);
+        insta::assert_snapshot!(shown(&rocm, BuiltFramework::Torch, "rocm_sysdeps"), @r#"
+        export PYTHONUTF8='1'
+        export ROCM_PATH='/site/_rocm_sdk_devel'
+        export ROCM_HOME='/site/_rocm_sdk_devel'
+        export CMAKE_PREFIX_PATH='/site/_rocm_sdk_devel/lib/cmake'
+        export PATH='/site/_rocm_sdk_devel/bin'"${PATH:+:$PATH}"
+        export PYTORCH_ROCM_ARCH='gfx942;gfx1100'
+        export USE_KINETO='ON'
+        export USE_GLOO='ON'
+        export CXXFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict -I/site/_rocm_sdk_devel/lib/rocm_sysdeps/include'"${CXXFLAGS:+ $CXXFLAGS}"
+        export CPPFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CPPFLAGS:+ $CPPFLAGS}"
+        export USE_ROCM='ON'
+        export USE_CUDA='OFF'
+        export USE_MPI='OFF'
+        export USE_NUMA='OFF'
+        export PYTORCH_BUILD_VERSION='2.12.0+rocm7.14.0'
+        export PYTORCH_BUILD_NUMBER='1'
+        export PYTORCH_EXTRA_INSTALL_REQUIREMENTS='rocm[libraries]==7.14.0'
+        export USE_FLASH_ATTENTION='1'
+        export USE_MEM_EFF_ATTENTION='1'
+        export LDFLAGS='-L/site/_rocm_sdk_devel/lib/rocm_sysdeps/lib'"${LDFLAGS:+ $LDFLAGS}"
+        export PKG_CONFIG_PATH='/site/_rocm_sdk_devel/lib/rocm_sysdeps/lib/pkgconfig'"${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+        export LD_LIBRARY_PATH='/site/_rocm_sdk_devel/lib/rocm_sysdeps/lib'"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+        # the packages have no `include/roctracer`: CXXFLAGS
+        # the packages have no `lib/host-math`: BLAS OpenBLAS_HOME OpenBLAS_LIB_NAME
+        # the packages have no `lib/llvm/amdgcn/bitcode`: HIP_DEVICE_LIB_PATH
+        "#);
+    }
+
+    #[test]
+    fn each_framework_has_its_own() {
+        let rocm = rocm(&["gfx942"]);
+        let common = shown(&rocm, BuiltFramework::Cmake, "");
+        let frameworks = [
+            BuiltFramework::Torchvision,
+            BuiltFramework::Torchaudio,
+            BuiltFramework::Triton,
+            BuiltFramework::Apex,
+            BuiltFramework::Jax,
+        ];
+        let own = frameworks.map(|built| {
+            let lines = shown(&rocm, built, "");
+            let own = lines.lines().filter(|line| !common.contains(line));
+            format!(
+                "{built:?}\n{}",
+                own.map(|line| format!("  {line}")).join("\n")
+            )
+        });
+        insta::assert_snapshot!(own.join("\n"), @"
+        Torchvision
+          export BUILD_VERSION='2.12.0+rocm7.14.0'
+          export VERSION_NAME='2.12.0+rocm7.14.0'
+          export FORCE_CUDA='1'
+          export TORCHVISION_USE_NVJPEG='0'
+          export TORCHVISION_USE_VIDEO_CODEC='0'
+        Torchaudio
+          export BUILD_VERSION='2.12.0+rocm7.14.0'
+          export BUILD_NUMBER='1'
+          export USE_ROCM='1'
+          export USE_CUDA='0'
+          export USE_FFMPEG='1'
+          export USE_OPENMP='1'
+          export BUILD_SOX='0'
+        Triton
+          export TRITON_APPEND_CMAKE_ARGS='-DCMAKE_PREFIX_PATH=/site/_rocm_sdk_devel/lib/cmake'
+          export TRITON_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
+        Apex
+          export BUILD_VERSION='2.12.0+rocm7.14.0'
+        Jax
+          export ML_WHEEL_TYPE='release'
+          export ML_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
+        ");
+    }
+
+    #[test]
+    fn windows_has_no_flags_of_other_compilers() {
+        let windows = InstalledRocm {
+            platform: Platform::Windows,
+            ..rocm(&["gfx1100"])
+        };
+        insta::assert_snapshot!(shown(&windows, BuiltFramework::Torch, "llvm"), @r#"
+        export PYTHONUTF8='1'
+        export ROCM_PATH='/site/_rocm_sdk_devel'
+        export ROCM_HOME='/site/_rocm_sdk_devel'
+        export CMAKE_PREFIX_PATH='/site/_rocm_sdk_devel/lib/cmake'
+        export PATH='/site/_rocm_sdk_devel/bin'"${PATH:+;$PATH}"
+        export PYTORCH_ROCM_ARCH='gfx1100'
+        export HIP_DEVICE_LIB_PATH='/site/_rocm_sdk_devel/lib/llvm/amdgcn/bitcode'
+        export USE_KINETO='OFF'
+        export USE_GLOO='ON'
+        export HIP_CLANG_PATH='/site/_rocm_sdk_devel/lib/llvm/bin'
+        export CC='/site/_rocm_sdk_devel/lib/llvm/bin/clang-cl.exe'
+        export CXX='/site/_rocm_sdk_devel/lib/llvm/bin/clang-cl.exe'
+        export USE_ROCM='ON'
+        export USE_CUDA='OFF'
+        export USE_MPI='OFF'
+        export USE_NUMA='OFF'
+        export PYTORCH_BUILD_VERSION='2.12.0+rocm7.14.0'
+        export PYTORCH_BUILD_NUMBER='1'
+        export PYTORCH_EXTRA_INSTALL_REQUIREMENTS='rocm[libraries]==7.14.0'
+        export USE_FLASH_ATTENTION='1'
+        export USE_MEM_EFF_ATTENTION='1'
+        export DISTUTILS_USE_SDK='1'
+        export BUILD_TEST='0'
+        # the packages have no `lib/host-math`: BLAS OpenBLAS_HOME OpenBLAS_LIB_NAME
+        "#);
+    }
+
+    #[test]
+    fn nothing_is_set_to_an_empty_value() {
+        let nowhere = InstalledRocm {
+            root: None,
+            base: None,
+            ..rocm(&[])
+        };
+        insta::assert_snapshot!(shown(&nowhere, BuiltFramework::Triton, "?"), @r#"
+        export PYTHONUTF8='1'
+        export USE_KINETO='ON'
+        export USE_GLOO='ON'
+        export CXXFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CXXFLAGS:+ $CXXFLAGS}"
+        export CPPFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CPPFLAGS:+ $CPPFLAGS}"
+        export TRITON_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
+        # no directory was named with `--unpack` or `--site`: ROCM_PATH ROCM_HOME TRITON_APPEND_CMAKE_ARGS PATH HIP_DEVICE_LIB_PATH BLAS OpenBLAS_HOME OpenBLAS_LIB_NAME
+        "#);
+    }
+
+    #[test]
+    fn each_form_quotes_for_its_reader() {
+        let plain = BuildVariable {
+            name: "A".to_owned(),
+            value: "it's".to_owned(),
+            before: None,
+        };
+        let before = BuildVariable {
+            name: "PATH".to_owned(),
+            value: "/x/bin".to_owned(),
+            before: Some(":".to_owned()),
+        };
+        let forms = [
+            VariableForm::Shell,
+            VariableForm::Cmake,
+            VariableForm::Bazel,
+            VariableForm::Github,
+        ];
+        let lines = forms.map(|form| {
+            let lines = [plain.render(form), before.render(form)];
+            lines
+                .map(|it| it.unwrap_or("nothing".to_owned()))
+                .join("\n")
+        });
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        export A='it'\''s'
+        export PATH='/x/bin'"${PATH:+:$PATH}"
+        set(ENV{A} [==[it's]==])
+        set(ENV{PATH} "/x/bin:$ENV{PATH}")
+        --repo_env=A=it's
+        nothing
+        A=it's
+        nothing
+        "#);
+    }
+}

@@ -1,0 +1,154 @@
+//! What follows from the members of a framework wheel: its packages, its init module, the tag that its
+//! symbols prove, and what it opens by name.
+
+use std::collections::BTreeSet;
+
+use itertools::Itertools as _;
+
+use super::{
+    init_module::{self, InitHook, InitModule},
+    policy::Frameworks,
+    providers::{LibraryProvider, Providers},
+    read::FrameworkWheel,
+    rocm::stem,
+    tags::{Manylinux, ProvenTag},
+};
+use crate::{
+    check::facts::{ElfFile, MemberFacts, MemberKind},
+    elf::ElfFacts,
+    error::Result,
+    loader::is_loadable,
+    wheel::RequirementLine,
+};
+
+/// Whether a mode is not one that a file in `site-packages` should have. Some tools store none.
+pub(super) fn has_odd_mode(member: &MemberFacts) -> bool {
+    member.kind == MemberKind::File
+        && member.mode != 0
+        && (member.mode & 0o444 != 0o444 || member.mode & 0o022 != 0)
+}
+
+/// The tag that all binaries of a wheel prove together.
+pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> ProvenTag {
+    let own = wheel.elf_files().map(|(path, _, elf)| (path, &elf.facts));
+    let embedded = providers.embedded.iter();
+    let embedded = embedded.map(|(path, elf)| (path.as_str(), *elf));
+    let files: Vec<(&str, &ElfFacts, Vec<&str>)> = own
+        .filter(|(_, elf)| is_loadable(elf))
+        .chain(embedded)
+        .map(|(path, elf)| {
+            let needed = elf.needed.iter().map(String::as_str);
+            // Libraries of other vendors, and unknown ones, are left to the system that installs the wheel.
+            let rest = needed.filter(|name| {
+                providers.of(&wheel.name.name, path, elf, name) == LibraryProvider::Host
+            });
+            // The loader of the host and the library of Python are always there.
+            let rest =
+                rest.filter(|name| !name.starts_with("ld-linux") && !name.starts_with("libpython"));
+            (path, elf, rest.collect())
+        })
+        .collect();
+    Manylinux::builtin().oldest(&files)
+}
+
+/// The packages with binaries: for each binary the first directory on its path that is a package, or
+/// else its top directory.
+pub(super) fn roots(wheel: &FrameworkWheel) -> BTreeSet<String> {
+    let packages = packages(wheel);
+    let paths = wheel.elf_files().map(|(path, _, _)| path);
+    let roots = paths.filter_map(|path| root(&packages, path));
+    roots.map(str::to_owned).collect()
+}
+
+/// The directories with an `__init__.py`.
+pub(super) fn packages(wheel: &FrameworkWheel) -> BTreeSet<&str> {
+    let paths = wheel.installed().map(|(path, _)| path);
+    paths
+        .filter_map(|path| path.strip_suffix("/__init__.py"))
+        .collect()
+}
+
+/// The first directory on a path that is a package, or else its top directory. `None` for a file
+/// that is directly in `site-packages`.
+pub(super) fn root<'a>(packages: &BTreeSet<&str>, path: &'a str) -> Option<&'a str> {
+    let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
+    let package = above.clone().find(|it| packages.contains(it));
+    package.or_else(|| above.next())
+}
+
+/// The init module of a framework, and what calls it.
+#[derive(Clone, Debug)]
+pub(super) struct FoundInit {
+    /// The package that has or should have it.
+    pub root: String,
+    pub module: Option<InitModule>,
+    pub hook: Option<InitHook>,
+}
+
+/// Finds the init module or the hook. `None` if the wheel has neither.
+pub(super) fn init(wheel: &FrameworkWheel, policy: &Frameworks) -> Result<Option<FoundInit>> {
+    let known = policy
+        .of(&wheel.name.name)
+        .and_then(|row| row.root.as_ref());
+    let known = known.map(ToString::to_string);
+    let modules = wheel
+        .installed()
+        .filter_map(|(path, _)| path.strip_suffix(init_module::FILE)?.strip_suffix('/'));
+    let roots = known
+        .into_iter()
+        .chain(modules.map(str::to_owned))
+        .chain(roots(wheel))
+        .unique();
+    for root in roots {
+        let text = |name: &str| -> Result<Option<String>> {
+            let member = wheel.member(&format!("{root}/{name}"));
+            Ok(member.map(|it| wheel.text(it)).transpose()?.flatten())
+        };
+        let source = text("__init__.py")?;
+        let hook = source
+            .map(|it| init_module::hook(&it))
+            .transpose()?
+            .flatten();
+        let module = text(init_module::FILE)?;
+        let module = module.map(|it| InitModule::parse(&it)).transpose()?;
+        if hook.is_some() || module.is_some() {
+            return Ok(Some(FoundInit { root, module, hook }));
+        }
+    }
+    Ok(None)
+}
+
+/// The names of ROCm's libraries that a binary may open at run time.
+pub(super) fn opened<'a>(
+    wheel: &'a FrameworkWheel,
+    member: &str,
+    elf: &ElfFile,
+    policy: &Frameworks,
+) -> impl Iterator<Item = &'a str> {
+    let names: Vec<&str> = wheel.opened(member, elf).collect();
+    let own: BTreeSet<Option<&str>> = elf.facts.needed.iter().map(|it| stem(it)).collect();
+    let is_rocm = |name: &str| {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let is_needed = !name.starts_with('/') && own.contains(&stem(file));
+        !is_needed && policy.directory_of(file).is_some()
+    };
+    let names: Vec<&str> = names.into_iter().filter(|name| is_rocm(name)).collect();
+    let all: Vec<&'a str> = wheel
+        .binaries
+        .get(member)
+        .into_iter()
+        .flat_map(|it| it.names.iter().map(String::as_str))
+        .collect();
+    all.into_iter()
+        .filter(move |it| names.contains(it))
+        .collect_vec()
+        .into_iter()
+}
+
+/// The requirements of a wheel that name a project.
+pub(super) fn requirements(
+    wheel: &FrameworkWheel,
+) -> impl Iterator<Item = (&str, RequirementLine<'_>)> {
+    let lines = wheel.metadata.requires_dist.iter();
+    lines.filter_map(|line| Some((line.as_str(), RequirementLine::parse(line)?)))
+}

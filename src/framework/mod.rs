@@ -1,0 +1,49 @@
+//! Wheels of frameworks on a set of ROCm packages: PyTorch, JAX, CuPy and everybody else who
+//! links the libraries of ROCm.
+//!
+//! A framework wheel finds its libraries in two ways, and a *tied* wheel has both: the run path of
+//! each binary leads to the directories of the ROCm packages, and an init module loads what is opened
+//! by name or is in another site directory.
+//!
+//! Three beats, as everywhere. *Observe*: [`FrameworkWheel::read`] reads a wheel once, with the reader
+//! of `check`; [`RocmLibraries`] takes from the facts of a set what frameworks find in it. *Decide*:
+//! [`Providers`] says who provides each library, `run_path` which directories a file needs, `tags`
+//! which hosts its symbols allow, `init_module` and `metadata` how the texts change; [`tie`] puts the
+//! decisions into a plan that prints itself. *Act*: the plan is written by the writer of `build`:
+//! members that do not change are copied as they are compressed, a binary is patched while it is
+//! packed. [`split`] does the same for the device code of a wheel: one plan, then a host wheel, archives
+//! and device wheels. [`fuse`] puts the files of a set into a wheel, and [`unpack`] into a directory.
+//!
+//! Policy is data: `frameworks.toml` says what no wheel says of itself, `manylinux.toml` what hosts
+//! have. Python is never run.
+
+mod device_selector;
+pub mod env;
+mod facts;
+pub mod fuse;
+mod init_module;
+mod metadata;
+mod packages;
+mod policy;
+mod providers;
+mod read;
+mod refusal;
+mod rocm;
+mod rules;
+mod run_path;
+mod show;
+pub mod split;
+mod strings;
+mod tags;
+pub mod tie;
+pub mod unpack;
+pub mod version;
+
+pub use packages::SetPackages;
+pub use policy::Frameworks;
+pub use providers::Providers;
+pub use read::FrameworkWheel;
+pub use refusal::WheelRefusal;
+pub use rocm::RocmLibraries;
+pub use rules::FrameworkCheck;
+pub use show::FrameworkFacts;

@@ -1,0 +1,313 @@
+//! [`Frameworks`]: what `frameworks.toml` says about frameworks, other vendors, and the directories
+//! of the ROCm packages.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::{
+    error::{Context as _, Result, ensure},
+    glob::Glob,
+    relpath::RelPath,
+    wheel::DistName,
+};
+
+static BUILTIN: LazyLock<Frameworks> = LazyLock::new(|| {
+    Frameworks::parse(include_str!("frameworks.toml")).expect("a test reads the built-in policy")
+});
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Frameworks {
+    #[serde(default)]
+    framework: Vec<FrameworkSpec>,
+    #[serde(default)]
+    vendor: Vec<OtherVendor>,
+    #[serde(default, rename = "directory")]
+    pub directories: Vec<RocmDirectory>,
+    #[serde(default)]
+    data: Vec<LibraryData>,
+}
+
+/// Files of the ROCm packages that libraries open at run time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LibraryData {
+    libraries: Vec<Glob>,
+    /// Their installed paths.
+    files: Vec<Glob>,
+    /// Whether only who compiles code at run time needs them.
+    #[serde(default)]
+    compiler: bool,
+}
+
+/// What is known about a framework besides what its wheels say.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct FrameworkSpec {
+    names: Vec<String>,
+    pub why: String,
+    /// The package whose `__init__.py` users import.
+    pub root: Option<RelPath>,
+    /// Libraries that other frameworks link.
+    provides: Vec<ProvidedLibraries>,
+    /// Other frameworks that it is built for, which it has to require exactly.
+    pub needs: Vec<DistName>,
+    /// Whether it uses ROCm although no binary needs a library of it.
+    pub runs_rocm: bool,
+    /// Extras of `rocm` that it needs besides those that follow from its libraries.
+    pub extras: Vec<String>,
+    /// Libraries that it opens at run time, by the short names of `rocm_sdk`.
+    pub preload: Vec<String>,
+    /// Files with the version of the wheel in their text.
+    pub version_files: Vec<RelPath>,
+    /// Requirements that no index has.
+    dead_requirements: Vec<Glob>,
+    /// The beginning of the names of its device wheels: `amd-torch-device`.
+    device_prefix: Option<DistName>,
+    /// The kernel databases that move to its device wheels, by their names in `databases.toml`.
+    databases: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProvidedLibraries {
+    directory: String,
+    libraries: Vec<Glob>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OtherVendor {
+    name: String,
+    libraries: Vec<Glob>,
+}
+
+/// A directory of the ROCm packages, below `site-packages`, in which frameworks find libraries.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RocmDirectory {
+    pub key: RocmDirectoryKey,
+    pub path: String,
+    libraries: Vec<Glob>,
+}
+
+/// The directories of the ROCm packages, in the order in which they are searched.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Deserialize,
+    serde::Serialize,
+    strum::Display,
+)]
+pub enum RocmDirectoryKey {
+    /// Runtime, compiler libraries, profiler, system management.
+    C,
+    /// Copies of libraries of the system.
+    S,
+    /// Math for the host.
+    H,
+    /// LLVM and OpenMP.
+    L,
+    /// Math and communication libraries, which are in another package.
+    M,
+}
+
+impl Frameworks {
+    pub fn builtin() -> &'static Self {
+        &BUILTIN
+    }
+
+    /// Parses a policy file, and checks that it can be true.
+    pub fn parse(text: &str) -> Result<Self> {
+        let this: Self = toml::from_str(text)?;
+        for row in &this.framework {
+            let names = row.names.join(", ");
+            ensure!(!row.names.is_empty(), "a framework without `names`");
+            ensure!(!row.why.trim().is_empty(), "`{names}`: no `why`");
+            for name in &row.names {
+                let plain: DistName = name
+                    .replace('*', "0")
+                    .parse()
+                    .with_context(|| format!("`names` of `{names}`"))?;
+                ensure!(
+                    plain.normalized() == name.replace('*', "0"),
+                    "`{name}` is not normalized: `{plain}`"
+                );
+            }
+        }
+        let keys: Vec<_> = this.directories.iter().map(|it| it.key).collect();
+        ensure!(
+            keys.is_sorted_by(|one, next| one < next),
+            "the directories are not in their order"
+        );
+        Ok(this)
+    }
+
+    /// The same, with further rows. They come first, so that they replace ours.
+    #[must_use]
+    pub fn with(&self, mut more: Self) -> Self {
+        more.framework.extend(self.framework.iter().cloned());
+        more.vendor.extend(self.vendor.iter().cloned());
+        more.data.extend(self.data.iter().cloned());
+        if more.directories.is_empty() {
+            more.directories.clone_from(&self.directories);
+        }
+        more
+    }
+
+    /// The first row for a framework.
+    pub fn of(&self, name: &DistName) -> Option<&FrameworkSpec> {
+        let mut rows = self.framework.iter();
+        rows.find(|row| row.names.iter().any(|it| is_named(it, name.normalized())))
+    }
+
+    /// The framework that provides a library to others, and the directory of the library.
+    pub fn provider(&self, library: &str) -> Option<(&str, &str)> {
+        self.framework.iter().find_map(|row| {
+            let mut provided = row.provides.iter();
+            let found = provided.find(|it| it.libraries.iter().any(|one| one.matches(library)))?;
+            Some((row.names.first()?.as_str(), found.directory.as_str()))
+        })
+    }
+
+    /// The files that a library opens at run time, by their installed paths.
+    pub(super) fn data_of(&self, library: &str, compiles: bool) -> impl Iterator<Item = &Glob> {
+        let rows = self.data.iter().filter(move |row| {
+            let fits = row.libraries.iter().any(|it| it.matches(library));
+            fits && (compiles || !row.compiler)
+        });
+        rows.flat_map(|row| &row.files)
+    }
+
+    /// The files that none of some libraries opens, but others do.
+    pub(super) fn data_of_others(&self, libraries: &[&str]) -> Vec<&Glob> {
+        let rows = self.data.iter().filter(|row| {
+            let mut opens = libraries.iter();
+            !opens.any(|library| row.libraries.iter().any(|it| it.matches(library)))
+        });
+        rows.flat_map(|row| &row.files).collect()
+    }
+
+    /// Whether a framework has libraries for others in a directory.
+    pub fn provides(&self, directory: &str) -> bool {
+        let mut provided = self.framework.iter().flat_map(|row| &row.provides);
+        provided.any(|it| it.directory == directory)
+    }
+
+    /// The other vendor whose library this is.
+    pub fn vendor(&self, library: &str) -> Option<&str> {
+        let mut vendors = self.vendor.iter();
+        let found = vendors.find(|it| it.libraries.iter().any(|one| one.matches(library)));
+        found.map(|it| it.name.as_str())
+    }
+
+    /// The directory in which ROCm packages usually have a library.
+    pub fn directory_of(&self, library: &str) -> Option<RocmDirectoryKey> {
+        let mut directories = self.directories.iter();
+        let found = directories.find(|it| it.libraries.iter().any(|one| one.matches(library)));
+        found.map(|it| it.key)
+    }
+
+    /// The path of a directory below `site-packages`.
+    pub fn path_of(&self, key: RocmDirectoryKey) -> &str {
+        let mut directories = self.directories.iter();
+        let found = directories.find(|it| it.key == key);
+        found.map_or("", |it| &it.path)
+    }
+}
+
+impl FrameworkSpec {
+    /// The beginning of the names of the device wheels of a framework.
+    pub fn device_prefix(row: Option<&Self>, name: &DistName) -> Result<DistName> {
+        match row.and_then(|row| row.device_prefix.as_ref()) {
+            Some(prefix) => Ok(prefix.clone()),
+            None => format!("amd-{name}-device").parse(),
+        }
+    }
+
+    /// Whether the files of a kernel database move to device wheels.
+    pub fn moves(&self, database: &str) -> bool {
+        let mut databases = self.databases.iter();
+        databases.any(|it| it.eq_ignore_ascii_case(database))
+    }
+
+    /// Whether no index has the project that is required.
+    pub fn is_dead(&self, requirement: &DistName) -> bool {
+        let mut dead = self.dead_requirements.iter();
+        dead.any(|it| it.matches(requirement.normalized()))
+    }
+}
+
+/// Whether a name fits a pattern, in which `*` stands for digits, or for letters, but never for `-`.
+fn is_named(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, end)) => {
+            let rest = name.strip_prefix(start);
+            let middle = rest.and_then(|rest| rest.strip_suffix(end));
+            middle.is_some_and(|it| {
+                let is_inner = |c: char| c.is_ascii_alphanumeric() || (c == '-' && end.is_empty());
+                !it.is_empty() && it.chars().all(is_inner)
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str) -> Option<String> {
+        let name = name.parse().unwrap();
+        Frameworks::builtin().of(&name).map(|it| it.why.clone())
+    }
+
+    #[test]
+    fn the_built_in_policy_is_read() {
+        let policy = Frameworks::builtin();
+        assert_eq!(policy.directories.len(), 5);
+        assert_eq!(
+            policy.directory_of("librocblas.so.5"),
+            Some(RocmDirectoryKey::M)
+        );
+        assert_eq!(policy.directory_of("libc.so.6"), None);
+        assert_eq!(policy.vendor("libcudart.so.12"), Some("NVIDIA"));
+        assert_eq!(
+            policy.provider("libtorch_hip.so"),
+            Some(("torch", "torch/lib"))
+        );
+    }
+
+    #[test]
+    fn a_star_in_a_name_is_one_word() {
+        assert!(row("jax-rocm7-pjrt").is_some() && row("jax-rocm10-pjrt").is_some());
+        assert!(row("jax-rocm7-other").is_none() && row("jax-rocm-pjrt").is_none());
+        assert!(row("cupy-rocm-7-0").is_some() && row("torch-scatter-rocm").is_some());
+        assert!(row("torch-a-b-rocm").is_none());
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_true_is_refused_in_words() {
+        let refused = [
+            "[[framework]]\nwhy = \"x\"",
+            "[[framework]]\nnames = [\"a\"]",
+            "[[framework]]\nnames = [\"A_b\"]\nwhy = \"x\"",
+            "[[framework]]\nnames = [\"a b\"]\nwhy = \"x\"",
+            "[[directory]]\nkey = \"M\"\npath = \"a\"\nlibraries = []\n[[directory]]\nkey = \"C\"\npath = \"b\"\nlibraries = []",
+        ];
+        let messages = refused.map(|text| format!("{:#}", Frameworks::parse(text).unwrap_err()));
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        a framework without `names`
+        `a`: no `why`
+        `A_b` is not normalized: `a-b`
+        `names` of `a b`: a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "a b"
+        the directories are not in their order
+        "#);
+    }
+}

@@ -1,0 +1,174 @@
+//! [`Providers`]: who provides the libraries that the binaries of frameworks need.
+
+use std::collections::BTreeMap;
+
+use derive_more::Display;
+
+use super::{
+    policy::{Frameworks, RocmDirectoryKey},
+    read::FrameworkWheel,
+    rocm::RocmLibraries,
+    tags::Manylinux,
+};
+use crate::{
+    elf::{ElfFacts, ElfKind},
+    loader::{SystemLibraries, is_loadable, origin},
+    wheel::DistName,
+};
+
+/// Who provides a library, and in which directory below `site-packages`.
+#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LibraryProvider {
+    #[display("own")]
+    Own(String),
+    #[display("{wheel}")]
+    Group { wheel: DistName, directory: String },
+    #[display("ROCm ({_0})")]
+    Rocm(RocmDirectoryKey),
+    #[display("{framework}")]
+    Neighbour {
+        framework: String,
+        directory: String,
+    },
+    #[display("host")]
+    Host,
+    /// The set has the library with another version, or lacks it.
+    #[display("other ROCm{}", _0.as_ref().map(|it| format!(" (the set has `{it}`)")).unwrap_or_default())]
+    OtherRocm(Option<String>),
+    #[display("{_0}")]
+    Vendor(String),
+    #[display("unknown")]
+    Unknown,
+}
+
+/// What is installed together: wheels of frameworks, and a set if there is one.
+#[derive(Debug)]
+pub struct Providers<'a> {
+    policy: &'a Frameworks,
+    pub rocm: Option<&'a RocmLibraries>,
+    /// The libraries of the frameworks by file name: the project, and the directory of the library.
+    libraries: BTreeMap<&'a str, Vec<(&'a DistName, &'a str)>>,
+    /// Further libraries that hosts are said to have.
+    host: &'a [String],
+    /// The libraries of ROCm that a wheel will have in it, by their paths there.
+    pub(super) embedded: Vec<(String, &'a ElfFacts)>,
+}
+
+impl<'a> Providers<'a> {
+    pub fn new(
+        wheels: &'a [FrameworkWheel],
+        rocm: Option<&'a RocmLibraries>,
+        policy: &'a Frameworks,
+        host: &'a [String],
+    ) -> Self {
+        let mut libraries: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for wheel in wheels {
+            for (path, _, elf) in wheel.elf_files() {
+                if is_loadable(&elf.facts) && elf.facts.kind == ElfKind::SharedObject {
+                    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+                    let places = libraries.entry(name).or_default();
+                    places.push((&wheel.name.name, directory));
+                }
+            }
+        }
+        Self {
+            policy,
+            rocm,
+            libraries,
+            host,
+            embedded: Vec::new(),
+        }
+    }
+
+    /// Who provides a library to the file at a path of a project.
+    pub fn of(
+        &self,
+        project: &DistName,
+        path: &str,
+        elf: &ElfFacts,
+        library: &str,
+    ) -> LibraryProvider {
+        if let Some(directory) = self.own(project, path, elf, library) {
+            return LibraryProvider::Own(directory.to_owned());
+        }
+        if let Some((wheel, directory)) = self.libraries.get(library).and_then(|it| it.first()) {
+            return LibraryProvider::Group {
+                wheel: (*wheel).clone(),
+                directory: (*directory).to_owned(),
+            };
+        }
+        let expected = self.policy.directory_of(library);
+        match self.rocm {
+            Some(rocm) => {
+                if let Some(found) = rocm.library(library) {
+                    return LibraryProvider::Rocm(found.directory);
+                }
+            }
+            None => {
+                if let Some(directory) = expected {
+                    return LibraryProvider::Rocm(directory);
+                }
+            }
+        }
+        if let Some((framework, directory)) = self.policy.provider(library) {
+            return LibraryProvider::Neighbour {
+                framework: framework.to_owned(),
+                directory: directory.to_owned(),
+            };
+        }
+        let is_on_host =
+            SystemLibraries::builtin().has(library) || Manylinux::builtin().has(library);
+        if is_on_host || self.host.iter().any(|it| it == library) {
+            return LibraryProvider::Host;
+        }
+        let other = self.rocm.and_then(|rocm| rocm.of_other_version(library));
+        if other.is_some() || expected.is_some() {
+            return LibraryProvider::OtherRocm(other.map(str::to_owned));
+        }
+        match self.policy.vendor(library) {
+            Some(vendor) => LibraryProvider::Vendor(vendor.to_owned()),
+            None => LibraryProvider::Unknown,
+        }
+    }
+
+    /// Whether a directory below `site-packages` is one of the ROCm packages.
+    pub fn is_rocm(&self, directory: &str) -> bool {
+        let mut known = self.policy.directories.iter();
+        known.any(|it| directory == self.rocm_directory(it.key))
+    }
+
+    /// Whether a directory below `site-packages` is one of another framework.
+    pub fn is_neighbour(&self, directory: &str) -> bool {
+        let mut places = self.libraries.values().flatten();
+        places.any(|it| it.1 == directory) || self.policy.provides(directory)
+    }
+
+    /// Where a directory of the ROCm packages is below `site-packages`.
+    pub fn rocm_directory(&self, key: RocmDirectoryKey) -> &str {
+        match self.rocm {
+            Some(rocm) => rocm.directory(key),
+            None => self.policy.path_of(key),
+        }
+    }
+
+    /// The directory of a library of the same wheel: that of the file itself, else one on its run
+    /// path, else the first.
+    fn own(
+        &self,
+        project: &DistName,
+        path: &str,
+        elf: &ElfFacts,
+        library: &str,
+    ) -> Option<&'a str> {
+        let places = self.libraries.get(library)?.iter();
+        let own: Vec<&str> = places.filter(|it| it.0 == project).map(|it| it.1).collect();
+        let directory = path.rsplit_once('/').map_or("", |it| it.0);
+        if own.contains(&directory) {
+            return own.into_iter().find(|it| *it == directory);
+        }
+        let run_path = elf.run_path().unwrap_or_default().split(':');
+        let mut reached = run_path.filter_map(|entry| origin(path, entry));
+        let on_run_path = reached.find_map(|place| own.iter().find(|it| **it == place).copied());
+        on_run_path.or(own.first().copied())
+    }
+}

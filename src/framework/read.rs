@@ -1,0 +1,395 @@
+//! Reads the wheel of a framework once: its members with their digests, its metadata, and the
+//! binaries, which are kept in temporary files because planning and writing read on in them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Read, Seek as _, SeekFrom},
+    num::NonZeroUsize,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use fs_err::{self as fs, File};
+
+use super::strings;
+use crate::{
+    check::{
+        facts::{ArchiveFault, Elf, ElfFile, MemberFacts, MemberKind, WheelFile},
+        observe::{ObserveProgress, Outline, PackageReader},
+    },
+    console::World,
+    digest::Sha256,
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
+    package::assemble::{ChangedContent, TakenMember},
+    parallel,
+    relpath::RelPath,
+    spool::Spool,
+    wheel::{
+        Metadata, PackageFilename, PackedMember, Record, StoredMember, Tag, dist_info::WheelFacts,
+        stored_members,
+    },
+};
+
+/// The longest file of Python that is read as text.
+const LONGEST_TEXT: u64 = 16 << 20;
+
+/// The wheel of a framework, or of anything else that is not a ROCm package.
+#[derive(Debug)]
+pub struct FrameworkWheel {
+    pub path: PathBuf,
+    pub name: PackageFilename,
+    pub facts: Arc<WheelFile>,
+    pub metadata: Metadata,
+    pub metadata_text: String,
+    pub wheel: WheelFacts,
+    pub wheel_text: String,
+    /// The directory of its metadata: `torch-2.12.0.dist-info`.
+    pub dist_info: RelPath,
+    /// Its binaries by the paths of the members.
+    pub binaries: BTreeMap<String, Binary>,
+    /// Where each member is in the archive.
+    pub stored: BTreeMap<RelPath, StoredMember>,
+    /// What is wrong with the archive, or differs from RECORD.
+    pub damage: Vec<String>,
+    /// How many members RECORD lists without a digest, of those that should have one.
+    pub without_digest: usize,
+}
+
+/// A binary of a wheel.
+#[derive(Debug)]
+pub struct Binary {
+    pub bytes: Arc<Spool>,
+    /// The names of libraries among its strings.
+    pub names: BTreeSet<String>,
+}
+
+/// A wheel in a file.
+struct LocalWheel {
+    path: PathBuf,
+    size: u64,
+}
+
+impl PackageReader for LocalWheel {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(range.start))?;
+        Ok(Box::new(file.take(range.end.saturating_sub(range.start))))
+    }
+}
+
+impl FrameworkWheel {
+    /// Reads a wheel. Damaged members are facts; it is an error if it cannot be read at all.
+    pub fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<Self> {
+        read(path, jobs, world).with_context(|| format!("failed to read `{}`", path.display()))
+    }
+
+    /// The members that are installed into `site-packages`, with the paths that they get there.
+    pub fn installed(&self) -> impl Iterator<Item = (&str, &MemberFacts)> {
+        let members = self.facts.members.iter();
+        let members = members.filter(|it| it.kind != MemberKind::Directory);
+        members.filter_map(|member| Some((installed_path(&member.path)?, member)))
+    }
+
+    /// The ELF files that could be read, by the paths that they get in `site-packages`.
+    pub fn elf_files(&self) -> impl Iterator<Item = (&str, &MemberFacts, &ElfFile)> {
+        self.installed().filter_map(|(path, member)| {
+            match &member.content.as_ref().ok()?.elf.as_ref()? {
+                Elf::Read(elf) => Some((path, member, &**elf)),
+                Elf::Damaged(_) | Elf::TooLarge => None,
+            }
+        })
+    }
+
+    /// The ELF files that could not be read, and why.
+    pub fn unread_binaries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.installed().filter_map(|(path, member)| {
+            match member.content.as_ref().ok()?.elf.as_ref()? {
+                Elf::Read(_) => None,
+                Elf::Damaged(why) => Some((path, why.as_str())),
+                Elf::TooLarge => Some((path, "its headers or tables are too large to check")),
+            }
+        })
+    }
+
+    /// The names of libraries among the strings of a binary, without those in its own tables.
+    pub fn opened(&self, member: &str, elf: &ElfFile) -> impl Iterator<Item = &str> {
+        let own = &elf.facts;
+        let names = self.binaries.get(member).into_iter();
+        let names = names.flat_map(|binary| binary.names.iter().map(String::as_str));
+        names.filter(|name| {
+            own.soname.as_deref() != Some(name) && !own.needed.iter().any(|it| it == name)
+        })
+    }
+
+    /// The path of the member that is installed at a path.
+    pub fn member(&self, installed: &str) -> Option<&str> {
+        let mut members = self.installed();
+        members
+            .find(|it| it.0 == installed)
+            .map(|it| it.1.path.as_str())
+    }
+
+    /// The bytes of a member, which must not be long.
+    pub fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>> {
+        let Some(member) = path
+            .parse()
+            .ok()
+            .and_then(|path: RelPath| self.stored.get(&path))
+        else {
+            return Ok(None);
+        };
+        ensure!(
+            member.len <= LONGEST_TEXT,
+            "`{path}` has more than {LONGEST_TEXT} bytes"
+        );
+        let mut bytes = Vec::new();
+        member
+            .content(File::open(&self.path)?)?
+            .read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// The files of the wheel. RECORD, which is always written again, is not among them, and neither are
+    /// signatures of it.
+    pub fn files(&self) -> impl Iterator<Item = &MemberFacts> {
+        let members = self.facts.members.iter();
+        let files = members.filter(|it| it.kind == MemberKind::File);
+        files.filter(|it| !is_record(&it.path, &self.dist_info))
+    }
+
+    /// The path of a member in a wheel whose metadata are in another directory: the directories of
+    /// metadata and data have the version in their names.
+    pub fn renamed(&self, path: &str, dist_info: &str) -> String {
+        let Some((top, rest)) = path.split_once('/') else {
+            return path.to_owned();
+        };
+        let data = |dist_info: &str| dist_info.replace(".dist-info", ".data");
+        if top == self.dist_info.as_str() {
+            format!("{dist_info}/{rest}")
+        } else if top == data(self.dist_info.as_str()) {
+            format!("{}/{rest}", data(dist_info))
+        } else {
+            path.to_owned()
+        }
+    }
+
+    /// A member for another wheel. Its compressed bytes are taken over, unless they are longer than
+    /// the content.
+    pub fn unchanged(&self, member: &MemberFacts) -> Result<ChangedContent> {
+        let path = &member.path;
+        let content = member.content.as_ref().ok().context("a damaged member")?;
+        let sha256 = content.sha256.context("a member that was not hashed")?;
+        let stored = self.stored.get(&path.parse::<RelPath>()?);
+        let stored = stored.with_context(|| format!("no `{path}` in the archive"))?;
+        if stored.is_short() {
+            let packed = PackedMember::of(stored, sha256);
+            let taken = TakenMember::of_file(&self.path, packed)?;
+            return Ok(ChangedContent::Taken(taken));
+        }
+        let bytes = self.bytes(path)?.unwrap_or_default();
+        ensure!(
+            Sha256::of(&bytes) == sha256,
+            "`{path}` has changed while it was read"
+        );
+        Ok(ChangedContent::Bytes(bytes.into()))
+    }
+
+    /// Copies the bytes of a member.
+    pub fn copy_to(&self, path: &str, to: &mut impl io::Write) -> Result<()> {
+        let stored = self.stored.get(&path.parse::<RelPath>()?);
+        let stored = stored.with_context(|| format!("no `{path}` in the archive"))?;
+        let copied = io::copy(&mut stored.content(File::open(&self.path)?)?, to)?;
+        ensure!(
+            copied == stored.len,
+            "`{path}` has changed while it was read"
+        );
+        Ok(())
+    }
+
+    /// A text of the wheel, such as Python. `None` if there is no such member.
+    pub fn text(&self, path: &str) -> Result<Option<String>> {
+        let bytes = self.bytes(path)?;
+        let text = bytes
+            .map(|bytes| String::from_utf8(bytes).map_err(|_| anyhow!("`{path}` is not UTF-8")));
+        text.transpose()
+    }
+
+    /// The platform part of its tag: `linux_x86_64`.
+    pub fn platform(&self) -> &str {
+        self.name.tag.as_ref().map_or("", Tag::platform)
+    }
+
+    pub fn is_for_windows(&self) -> bool {
+        self.platform().starts_with("win")
+    }
+}
+
+/// The path of a member once it is installed. `None` for files that go elsewhere, such as scripts.
+pub(super) fn installed_path(member: &str) -> Option<&str> {
+    match member.split_once('/') {
+        Some((top, rest)) if is_data(top) => rest
+            .strip_prefix("platlib/")
+            .or_else(|| rest.strip_prefix("purelib/")),
+        _ => Some(member),
+    }
+}
+
+/// Whether a top directory is that of files which installers put elsewhere.
+fn is_data(top: &str) -> bool {
+    top.rsplit_once('.').is_some_and(|(_, end)| end == "data")
+}
+
+fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel> {
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let name: PackageFilename = file.parse()?;
+    ensure!(name.tag.is_some(), "not a wheel: `{file}`");
+    let size = fs::metadata(path)
+        .hint("pass a wheel: a file that ends in `.whl`")?
+        .len();
+    let source = LocalWheel {
+        path: path.to_owned(),
+        size,
+    };
+    let binaries = Mutex::new(BTreeMap::new());
+    let facts = observe(&file, &source, &binaries, jobs, world)?;
+    let stored = stored_members(File::open(path)?)?;
+    let dist_info = stored.keys().filter_map(RelPath::parent);
+    let mut dist_info =
+        dist_info.filter(|it| it.depth() == 1 && it.as_str().ends_with(".dist-info"));
+    let dist_info = dist_info.next().context("no `.dist-info` directory")?;
+    let text = |name: &str| {
+        let path = format!("{dist_info}/{name}");
+        let bytes = facts.text(&path);
+        let bytes =
+            bytes.with_context(|| format!("no `{path}` in the wheel, or it cannot be read"))?;
+        let text = String::from_utf8(bytes.to_vec());
+        text.map_err(|_| anyhow!("`{path}` is not UTF-8"))
+    };
+    let (metadata_text, wheel_text) = (text("METADATA")?, text("WHEEL")?);
+    let metadata = Metadata::parse(metadata_text.as_bytes())?;
+    ensure!(
+        metadata.name == name.name && metadata.version == name.version,
+        "its METADATA says {} {}",
+        metadata.name,
+        metadata.version
+    );
+    let record = Record::parse(text("RECORD")?.as_bytes())?;
+    let (damage, without_digest) = damage(&facts, &record, &dist_info);
+    let binaries = binaries
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    Ok(FrameworkWheel {
+        path: path.to_owned(),
+        name,
+        metadata,
+        metadata_text,
+        wheel: wheel_text.parse()?,
+        wheel_text,
+        dist_info,
+        binaries,
+        stored,
+        damage,
+        without_digest,
+        facts: Arc::new(facts),
+    })
+}
+
+/// Reads all members. The binaries are held for those who read on in them.
+fn observe(
+    file: &str,
+    source: &LocalWheel,
+    binaries: &Mutex<BTreeMap<String, Binary>>,
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<WheelFile> {
+    let progress = world.console.progress("Reading", file, source.size);
+    let hold = |path: &str, bytes: Spool| {
+        // A binary that cannot be read again fails in the plan that needs it.
+        let names = strings::library_names(&bytes).unwrap_or_default();
+        let bytes = Arc::new(bytes);
+        let mut binaries = binaries.lock().unwrap_or_else(PoisonError::into_inner);
+        binaries.insert(path.to_owned(), Binary { bytes, names });
+    };
+    let watch = &ObserveProgress {
+        stop: &world.stop,
+        progress: &|bytes| progress.inc(bytes),
+        binaries: Some(&hold),
+    };
+    let outline = Outline::read(file, source);
+    let portions = outline.portions(false);
+    let read = |portion: &_| Ok(outline.read_portion(source, portion, watch)?);
+    let portions = parallel::map(&portions, jobs, &world.stop, read)?;
+    let facts = outline.finish(portions);
+    let unreadable = facts.faults.iter().find_map(|fault| match fault {
+        ArchiveFault::Unreadable(why) => Some(why),
+        ArchiveFault::Around(_) | ArchiveFault::Inconsistent(_) => None,
+    });
+    match unreadable {
+        Some(why) => Err(anyhow!("{why}")),
+        None => Ok(facts),
+    }
+}
+
+/// What is wrong with an archive and its RECORD, and the number of members without a digest.
+fn damage(facts: &WheelFile, record: &Record, dist_info: &RelPath) -> (Vec<String>, usize) {
+    let mut damage: Vec<String> = Vec::new();
+    for fault in &facts.faults {
+        damage.push(match fault {
+            ArchiveFault::Unreadable(why) | ArchiveFault::Inconsistent(why) => why.clone(),
+            ArchiveFault::Around(bytes) => format!("{bytes} bytes around the archive"),
+        });
+    }
+    let rows: BTreeMap<&str, _> = record
+        .rows()
+        .iter()
+        .map(|row| (row.path.as_str(), row))
+        .collect();
+    let mut without_digest = 0;
+    let files = facts
+        .members
+        .iter()
+        .filter(|it| it.kind != MemberKind::Directory);
+    for member in files {
+        let path = &member.path;
+        if member.kind != MemberKind::File {
+            damage.push(format!(
+                "`{path}` is no file, and installers would not make what it is"
+            ));
+        }
+        let content = match &member.content {
+            Ok(content) => content,
+            Err(why) => {
+                damage.push(format!("`{path}`: {why}"));
+                continue;
+            }
+        };
+        match rows.get(path.as_str()) {
+            // RECORD has no digest of itself, and signatures of it cannot be in it.
+            _ if is_record(path, dist_info) => {}
+            None => damage.push(format!("`{path}` is not in RECORD")),
+            Some(row) if row.digest.is_none() && row.len.is_none_or(|len| len == content.len) => {
+                without_digest += 1;
+            }
+            Some(row) => {
+                let mismatch = content.sha256.map(|it| row.mismatch(it, content.len));
+                let mismatch = mismatch.unwrap_or(Some("was not hashed".to_owned()));
+                damage.extend(mismatch.map(|why| format!("`{path}` {why}")));
+            }
+        }
+    }
+    let members: BTreeSet<&str> = facts.members.iter().map(|it| it.path.as_str()).collect();
+    let gone = rows.keys().filter(|path| !members.contains(*path));
+    damage.extend(gone.map(|path| format!("`{path}` is in RECORD and not in the wheel")));
+    (damage, without_digest)
+}
+
+/// Whether a member is RECORD, or a signature of it.
+fn is_record(path: &str, dist_info: &RelPath) -> bool {
+    let name = path.strip_prefix(dist_info.as_str());
+    matches!(name, Some("/RECORD" | "/RECORD.jws" | "/RECORD.p7s"))
+}

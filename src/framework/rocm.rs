@@ -1,0 +1,214 @@
+//! [`RocmLibraries`]: the libraries that the packages of a set bring, where they are installed, and
+//! the short names by which `rocm_sdk` loads them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::policy::{Frameworks, RocmDirectoryKey};
+use crate::{
+    check::SetFacts,
+    elf::{ElfFacts, ElfKind},
+    error::{Context as _, Hint as _, Result},
+    glob::Glob,
+    loader::is_loadable,
+    package::{DistributionMode, catalog::CATALOG},
+    target::Target,
+    version::Version,
+};
+
+/// What frameworks find in an installed set.
+#[derive(Clone, Debug)]
+pub struct RocmLibraries {
+    pub version: Version,
+    /// By file name, which is the SONAME.
+    libraries: BTreeMap<String, RocmLibrary>,
+    /// Where each directory is in this set, below `site-packages`.
+    directories: BTreeMap<RocmDirectoryKey, String>,
+    /// The short names of `rocm_sdk` in the order of its table, with the library of each.
+    short_names: Vec<(String, Option<String>)>,
+    /// The targets that have a device wheel.
+    pub targets: Vec<Target>,
+}
+
+/// A library in one of the directories of the ROCm packages.
+#[derive(Clone, Debug)]
+pub struct RocmLibrary {
+    pub directory: RocmDirectoryKey,
+    pub elf: ElfFacts,
+}
+
+impl RocmLibraries {
+    /// Takes the libraries from the facts of a set.
+    pub fn of(set: &SetFacts, policy: &Frameworks) -> Result<Self> {
+        let core = CATALOG.core()?.dist_name(DistributionMode::Split, None);
+        let mut packages = set.packages().filter_map(|it| it.identity());
+        let version = packages
+            .find(|it| [core.as_str(), "rocm"].contains(&it.name.normalized()))
+            .map(|it| it.version.clone())
+            .context("no `rocm` and no `rocm-sdk-core` in the set")
+            .hint(
+                "pass the directory that `rocwheel build` wrote to, or an index of ROCm packages",
+            )?;
+        let mut this = Self {
+            version,
+            libraries: BTreeMap::new(),
+            directories: BTreeMap::new(),
+            short_names: Vec::new(),
+            targets: set.device_wheels().into_keys().collect(),
+        };
+        for (_, member, content) in set.contents() {
+            let elf = content.elf().map(|it| &it.facts);
+            let elf = elf.filter(|it| is_loadable(it) && it.kind == ElfKind::SharedObject);
+            if let Some(elf) = elf {
+                this.add(&member.path, elf, policy);
+            }
+        }
+        this.short_names = this.short_names();
+        Ok(this)
+    }
+
+    fn add(&mut self, path: &str, elf: &ElfFacts, policy: &Frameworks) {
+        let Some((directory, name)) = path.rsplit_once('/') else {
+            return;
+        };
+        let mut known = policy.directories.iter();
+        let Some(known) = known.find(|it| is_directory(&it.path, directory)) else {
+            return;
+        };
+        self.directories.insert(known.key, directory.to_owned());
+        let library = RocmLibrary {
+            directory: known.key,
+            elf: elf.clone(),
+        };
+        // Of two libraries of one name, the loader takes the one in the first directory.
+        let there = self.libraries.get(name);
+        if there.is_none_or(|there| library.directory < there.directory) {
+            self.libraries.insert(name.to_owned(), library);
+        }
+    }
+
+    /// The short names of `packages.toml`, with the library of this set that each stands for.
+    fn short_names(&self) -> Vec<(String, Option<String>)> {
+        let specs = CATALOG.packages().iter().flat_map(|it| &it.libraries);
+        let specs = specs.filter(|it| !it.linux.is_empty());
+        let names = specs.map(|spec| {
+            let pattern = Glob::new(&*spec.linux);
+            let mut libraries = self.libraries.iter();
+            let found = libraries.find(|(name, library)| {
+                let directory = self.directories.get(&library.directory);
+                let is_there =
+                    directory.is_some_and(|it| it.ends_with(&format!("/{}", spec.directory)));
+                is_there && pattern.matches(name)
+            });
+            (spec.name.clone(), found.map(|(name, _)| name.clone()))
+        });
+        names.collect()
+    }
+
+    /// The same libraries in a directory below `site-packages`.
+    #[must_use]
+    pub(super) fn below(&self, directory: &str) -> Self {
+        let mut this = self.clone();
+        for place in this.directories.values_mut() {
+            *place = format!("{directory}/{place}");
+        }
+        this
+    }
+
+    pub fn libraries(&self) -> impl Iterator<Item = (&str, &RocmLibrary)> {
+        self.libraries
+            .iter()
+            .map(|(name, library)| (name.as_str(), library))
+    }
+
+    pub fn library(&self, name: &str) -> Option<&RocmLibrary> {
+        self.libraries.get(name)
+    }
+
+    /// Where a directory is below `site-packages`.
+    pub fn directory(&self, key: RocmDirectoryKey) -> &str {
+        self.directories.get(&key).map_or("", String::as_str)
+    }
+
+    /// The library that differs from a name by its version only: `libamd_smi.so.26` for
+    /// `libamd_smi.so.27` and for `libamd_smi.so`.
+    pub fn of_other_version(&self, name: &str) -> Option<&str> {
+        let stem = stem(name)?;
+        let mut names = self.libraries.keys();
+        names
+            .find(|it| self::stem(it) == Some(stem))
+            .map(String::as_str)
+    }
+
+    /// The short names that load these libraries, in the order of the table. A library without a
+    /// short name comes with one that needs it, if there is any.
+    pub fn preload<'a>(&self, libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let (mut chosen, mut rest) = (BTreeSet::new(), Vec::new());
+        for library in libraries {
+            let mut names = self.short_names.iter();
+            match names.find(|(_, it)| it.as_deref() == Some(library)) {
+                Some((name, _)) => _ = chosen.insert(name.as_str()),
+                None => rest.push(library),
+            }
+        }
+        for library in rest {
+            let loads = |name: &str| {
+                let file = self.of_short_name(name);
+                file.is_some_and(|file| self.closure(file).contains(library))
+            };
+            if !chosen.iter().any(|name| loads(name)) {
+                let mut names = self.short_names.iter().map(|(name, _)| name.as_str());
+                chosen.extend(names.find(|name| loads(name)));
+            }
+        }
+        let names = self.short_names.iter().map(|(name, _)| name);
+        names
+            .filter(|name| chosen.contains(name.as_str()))
+            .cloned()
+            .collect()
+    }
+
+    /// The library of a short name. `None` if the table or the set does not have it.
+    pub fn of_short_name(&self, name: &str) -> Option<&str> {
+        let mut names = self.short_names.iter();
+        names.find(|(it, _)| it == name)?.1.as_deref()
+    }
+
+    /// The order of short names in the table.
+    pub fn in_order(&self, names: &BTreeSet<String>) -> Vec<String> {
+        let all = self.short_names.iter().map(|(name, _)| name);
+        all.filter(|it| names.contains(*it)).cloned().collect()
+    }
+
+    /// A library and all libraries of the set that the loader loads with it.
+    pub(super) fn closure<'a>(&'a self, library: &'a str) -> BTreeSet<&'a str> {
+        let (mut found, mut left) = (BTreeSet::new(), vec![library]);
+        while let Some(name) = left.pop() {
+            if let Some(library) = self.libraries.get(name).filter(|_| found.insert(name)) {
+                left.extend(library.elf.needed.iter().map(String::as_str));
+            }
+        }
+        found
+    }
+}
+
+/// Whether a directory is a known one. A legacy set has `_rocm_sdk_libraries_gfx94X_dcgpu` instead
+/// of `_rocm_sdk_libraries`.
+fn is_directory(known: &str, directory: &str) -> bool {
+    let (known_top, known_rest) = known.split_once('/').unwrap_or((known, ""));
+    let (top, rest) = directory.split_once('/').unwrap_or((directory, ""));
+    let suffix = top.strip_prefix(known_top);
+    rest == known_rest && suffix.is_some_and(|it| it.is_empty() || it.starts_with('_'))
+}
+
+/// The name of a library without its version: `libamd_smi` of `libamd_smi.so.26`. Copies that
+/// `auditwheel` made have a hash in their names, `libamdhip64-1a2b3c4d.so.7`, which is left out.
+pub(super) fn stem(name: &str) -> Option<&str> {
+    let (stem, _) = name.split_once(".so")?;
+    let plain = stem.rsplit_once('-').filter(|(_, hash)| {
+        hash.len() == 8
+            && hash
+                .bytes()
+                .all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it))
+    });
+    Some(plain.map_or(stem, |(plain, _)| plain))
+}

@@ -1,0 +1,371 @@
+//! Decides how wheels are split: from facts to plans, without reading anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use itertools::Itertools as _;
+
+use super::{
+    SplitInput, WheelSplitOptions,
+    observe::FatMember,
+    placement::{self, NamedBundles, PlacedArchive, PlacedBinary},
+    plan::{DeviceWheelPlan, DroppedTarget, KeptCode, LightenedBinary, SplitWheelPlan},
+    texts::{self, DeviceMetadata, HostExtras},
+};
+use crate::{
+    error::{Context as _, Result},
+    framework::{
+        device_selector::SelectorPlan,
+        facts,
+        metadata::HeaderText,
+        policy::{FrameworkSpec, Frameworks, RocmDirectoryKey},
+        read::FrameworkWheel,
+        refusal::{RefusalKind, WheelRefusal},
+        rocm::RocmLibraries,
+        tie::TieRecord,
+    },
+    kpack::{CodeTarget, databases},
+    package::selector::DeviceSelector,
+    relpath::RelPath,
+    target::{Scope, Target, TargetTable},
+    wheel::{DistName, PackageFilename},
+};
+
+/// A plan for each wheel, or everything that is in the way.
+pub fn decide(
+    (wheels, inputs): (&[FrameworkWheel], &[SplitInput]),
+    rocm: Option<&RocmLibraries>,
+    policy: &Frameworks,
+    options: &WheelSplitOptions,
+) -> Result<Result<Vec<SplitWheelPlan>, Vec<WheelRefusal>>> {
+    let (mut plans, mut refusals) = (Vec::new(), Vec::new());
+    let mut names: BTreeSet<DistName> = wheels.iter().map(|it| it.name.name.clone()).collect();
+    for (wheel, input) in wheels.iter().zip(inputs) {
+        let one = OneSplit {
+            wheel,
+            input,
+            rocm,
+            row: policy.of(&wheel.name.name),
+            options,
+        };
+        let context = || format!("failed to plan `{}`", wheel.name);
+        let mut refused = one.refusals();
+        if refused.is_empty() {
+            let plan = one.plan(&mut refused).with_context(context)?;
+            let devices = plan.devices.iter().map(|it| &it.name.name);
+            let selector = plan.selector.iter().map(SelectorPlan::project);
+            for name in devices.chain(selector) {
+                if !names.insert(name.clone()) {
+                    refused.push(WheelRefusal::new(
+                        RefusalKind::NameTaken,
+                        format!("another wheel of the group has the name `{name}`"),
+                        "pass `--device-prefix`, or split the wheels one by one",
+                    ));
+                }
+            }
+            plans.push(plan);
+        }
+        let file = wheel.name.to_string();
+        refusals.extend(refused.into_iter().map(|it| WheelRefusal {
+            file: file.clone(),
+            ..it
+        }));
+    }
+    Ok(if refusals.is_empty() {
+        Ok(plans)
+    } else {
+        Err(refusals)
+    })
+}
+
+struct OneSplit<'a> {
+    wheel: &'a FrameworkWheel,
+    input: &'a SplitInput,
+    rocm: Option<&'a RocmLibraries>,
+    row: Option<&'a FrameworkSpec>,
+    options: &'a WheelSplitOptions,
+}
+
+impl OneSplit<'_> {
+    /// What keeps the wheel from being split at all.
+    fn refusals(&self) -> Vec<WheelRefusal> {
+        let input = self.input;
+        let mut refusals = WheelRefusal::of_damage(self.wheel);
+        refusals.extend(input.split.iter().map(|path| {
+            WheelRefusal::new(
+                RefusalKind::AlreadySplit,
+                format!("the device code of `{path}` was taken out before"),
+                "put it back with `rocwheel framework split --merge`, or pass the wheel as it was built",
+            )
+        }));
+        if input.fat.is_empty() && refusals.is_empty() {
+            let why = input.stuck.first();
+            let why = why.map_or("no binary has device code".to_owned(), |(path, why)| {
+                format!("the device code of `{path}` cannot be taken out: {why}")
+            });
+            refusals.push(WheelRefusal::new(
+                RefusalKind::NoDeviceCode,
+                why,
+                "publish the wheel as it is",
+            ));
+        }
+        let known: BTreeSet<&Target> = TargetTable::builtin()
+            .known()
+            .chain(self.rocm.iter().flat_map(|it| &it.targets))
+            .collect();
+        let unknown = self.targets();
+        let unknown = unknown
+            .iter()
+            .filter(|it| !known.contains(it) && self.is_wanted(it));
+        refusals.extend(unknown.map(|target| {
+            WheelRefusal::new(
+                RefusalKind::UnknownTarget,
+                format!("it has device code for {target}, which is no known target"),
+                "leave its code out with `--targets`, or use a newer rocwheel",
+            )
+        }));
+        refusals
+    }
+
+    /// The targets that have code, without features.
+    fn targets(&self) -> BTreeSet<Target> {
+        let bundles = self.input.fat.iter().flat_map(|it| &it.bundles);
+        let targets = bundles.flat_map(BTreeMap::keys);
+        targets.filter_map(|it| it.base().target()).collect()
+    }
+
+    fn is_wanted(&self, target: &Target) -> bool {
+        let chosen = self.options.targets.as_ref();
+        chosen.is_none_or(|chosen| chosen.contains(target))
+    }
+
+    fn plan(&self, refusals: &mut Vec<WheelRefusal>) -> Result<SplitWheelPlan> {
+        let Self { wheel, input, .. } = *self;
+        let targets = |it: &BTreeMap<CodeTarget, u64>| -> BTreeSet<CodeTarget> {
+            it.keys().cloned().collect()
+        };
+        let binaries = input.fat.iter();
+        let binaries: Vec<NamedBundles<'_>> = binaries
+            .map(|it| (&it.installed, it.bundles.iter().map(targets).collect()))
+            .collect();
+        let packages = facts::packages(wheel);
+        let placed = placement::place(&wheel.name.name, &packages, binaries)?;
+        let archives = self.archives(&placed)?;
+        let databases = self.databases();
+        let record = wheel.text(&format!("{}/{}", wheel.dist_info, TieRecord::FILE))?;
+        let record = record.map(|text| TieRecord::parse(&text)).transpose()?;
+        let devices = self.devices(&archives, &databases)?;
+        let names: Vec<(&Target, DistName)> = devices
+            .iter()
+            .map(|it| (&it.target, it.name.name.clone()))
+            .collect();
+        let selector = self.selector(&devices)?;
+        let selected = selector.as_ref().map(SelectorPlan::project);
+        let extras = HostExtras::new(&names, selected, &wheel.name.version, record.as_ref());
+        self.refuse_own_extras(&extras, refusals);
+        let mut texts = BTreeMap::new();
+        let top = &wheel.dist_info;
+        texts.insert(format!("{top}/METADATA"), extras.metadata(wheel));
+        if let Some(record) = record {
+            texts.insert(format!("{top}/{}", TieRecord::FILE), extras.record(record)?);
+        }
+        // Databases of targets that are left out are left out, too.
+        let code = self.targets();
+        let moved = databases.iter().filter(|(it, _)| code.contains(*it));
+        let moved = moved.flat_map(|(_, members)| members).cloned().collect();
+        Ok(SplitWheelPlan {
+            file: wheel.name.to_string(),
+            binaries: input.fat.iter().map(LightenedBinary::of).collect(),
+            kept: input.stuck.iter().map(KeptCode::of).collect(),
+            dropped: self.dropped(),
+            requires: extras.requires,
+            extras: extras.extras,
+            warnings: self.warnings(&databases),
+            devices,
+            selector,
+            placed,
+            archives,
+            moved,
+            texts,
+        })
+    }
+
+    /// The archives that are written: those for generic targets and for the chosen ones.
+    fn archives(&self, placed: &[PlacedBinary]) -> Result<BTreeMap<RelPath, PlacedArchive>> {
+        let mut archives = BTreeMap::new();
+        for binary in placed {
+            archives.extend(binary.archives()?);
+        }
+        archives.retain(|_, archive| match &archive.scope {
+            Scope::Target(target) => self.is_wanted(target),
+            _ => true,
+        });
+        Ok(archives)
+    }
+
+    /// The members with kernels for one target, as far as policy says that they move.
+    fn databases(&self) -> BTreeMap<Target, Vec<String>> {
+        let Some(row) = self.row else {
+            return BTreeMap::new();
+        };
+        let owned = self.wheel.installed().filter_map(|(path, member)| {
+            let (library, target) = databases::owner(&path.parse().ok()?)?;
+            row.moves(library)
+                .then(|| (target.base(), member.path.clone()))
+        });
+        let mut databases: BTreeMap<Target, Vec<String>> =
+            owned.into_group_map().into_iter().collect();
+        for it in databases.values_mut() {
+            it.sort();
+        }
+        databases
+    }
+
+    /// The sdist that selects a device wheel.
+    fn selector(&self, devices: &[DeviceWheelPlan]) -> Result<Option<SelectorPlan>> {
+        if !self.options.selector || devices.is_empty() {
+            return Ok(None);
+        }
+        let (host, prefix) = (&self.wheel.name, self.prefix()?);
+        let targets: Vec<Target> = devices.iter().map(|it| it.target.clone()).collect();
+        let selector = DeviceSelector {
+            name: &prefix,
+            version: &host.version,
+            host: &host.name,
+            targets: &targets,
+        };
+        SelectorPlan::of(&selector).map(Some)
+    }
+
+    /// The beginning of the names of device wheels.
+    fn prefix(&self) -> Result<DistName> {
+        match &self.options.prefix {
+            Some(prefix) => Ok(prefix.clone()),
+            None => FrameworkSpec::device_prefix(self.row, &self.wheel.name.name),
+        }
+    }
+
+    fn devices(
+        &self,
+        archives: &BTreeMap<RelPath, PlacedArchive>,
+        databases: &BTreeMap<Target, Vec<String>>,
+    ) -> Result<Vec<DeviceWheelPlan>> {
+        let wheel = self.wheel;
+        let prefix = self.prefix()?;
+        let mut by_target: BTreeMap<&Target, Vec<String>> = BTreeMap::new();
+        for (path, archive) in archives {
+            if let Scope::Target(target) = &archive.scope {
+                let paths = by_target.entry(target).or_default();
+                paths.push(path.to_string());
+            }
+        }
+        let devices = by_target.into_iter().map(|(target, archives)| {
+            let name: DistName = format!("{prefix}-{target}").parse()?;
+            let metadata = DeviceMetadata {
+                name: &name,
+                host: wheel,
+                target,
+                rocm: self.rocm_of(target).map(|it| &it.version),
+            };
+            let tag = wheel.name.tag.as_ref();
+            let file = PackageFilename::new(name.clone(), &wheel.name.version, tag);
+            let top = file.dist_info();
+            let texts = vec![
+                (format!("{top}/METADATA"), metadata.render()),
+                (format!("{top}/WHEEL"), texts::device_wheel(wheel)),
+            ];
+            Ok(DeviceWheelPlan {
+                target: target.clone(),
+                file: file.to_string(),
+                archives,
+                databases: databases.get(target).cloned().unwrap_or_default(),
+                name: file,
+                texts,
+            })
+        });
+        devices.collect()
+    }
+
+    /// The set, if it has device code for a target and the wheel uses the libraries that have some.
+    fn rocm_of(&self, target: &Target) -> Option<&RocmLibraries> {
+        let rocm = self.rocm.filter(|it| it.targets.contains(target))?;
+        let mut needed = self.wheel.elf_files().flat_map(|it| &it.2.facts.needed);
+        let uses = needed.any(|name| {
+            let library = rocm.library(name);
+            library.is_some_and(|it| it.directory == RocmDirectoryKey::M)
+        });
+        uses.then_some(rocm)
+    }
+
+    /// An extra of the wheel itself would ask for device wheels, too.
+    fn refuse_own_extras(&self, extras: &HostExtras, refusals: &mut Vec<WheelRefusal>) {
+        let text = HeaderText::parse(&self.wheel.metadata_text);
+        let mut own = text.values("Provides-Extra");
+        let clash = own.find(|it| {
+            let is_new = extras.extras.iter().any(|new| new == it);
+            is_new && !extras.replaced.extras.contains(*it)
+        });
+        if let Some(extra) = clash {
+            refusals.push(WheelRefusal::new(
+                RefusalKind::NameTaken,
+                format!("it has an extra `{extra}` of its own"),
+                "remove the extra from its build",
+            ));
+        }
+    }
+
+    fn dropped(&self) -> Vec<DroppedTarget> {
+        let targets = self.targets().into_iter();
+        let targets = targets.filter(|target| !self.is_wanted(target));
+        let dropped = targets.map(|target| {
+            let bundles = self.input.fat.iter().flat_map(|it| &it.bundles);
+            let code = bundles.flatten();
+            let sizes: Vec<u64> = code
+                .filter(|(it, _)| it.base().target().as_ref() == Some(&target))
+                .map(|(_, size)| *size)
+                .collect();
+            DroppedTarget {
+                target,
+                code_objects: sizes.len(),
+                bytes: sizes.iter().sum(),
+            }
+        });
+        dropped.collect()
+    }
+
+    fn warnings(&self, databases: &BTreeMap<Target, Vec<String>>) -> Vec<String> {
+        let code = self.targets();
+        let mut warnings = Vec::new();
+        // Without an archive there is no wheel that could have them.
+        for (target, files) in databases.iter().filter(|(it, _)| !code.contains(*it)) {
+            warnings.push(format!(
+                "{} database files for {target} stay in the host wheel, since no binary has code for it",
+                files.len()
+            ));
+        }
+        let wanted = self.options.targets.iter().flatten();
+        let absent = wanted.filter(|target| !code.contains(*target)).join(", ");
+        if !absent.is_empty() {
+            warnings.push(format!("it has no device code for {absent}"));
+        }
+        warnings
+    }
+}
+
+impl LightenedBinary {
+    fn of(member: &FatMember) -> Self {
+        Self {
+            path: member.installed.to_string(),
+            bundles: member.bundles.len(),
+            code_objects: member.bundles.iter().map(BTreeMap::len).sum(),
+        }
+    }
+}
+
+impl KeptCode {
+    fn of((path, why): &(String, String)) -> Self {
+        Self {
+            path: path.clone(),
+            why: why.clone(),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `framework split`: takes the device code out of a wheel, so that users install that of their GPU
+//! only. The result is a host wheel, which works for every GPU, and a device wheel for each target.
+//!
+//! [`observe`](SplitInput::read) finds the device code of all binaries, [`decide`] says which archive
+//! gets what and how the metadata change, and [`write`] writes archives and wheels. Before anything is
+//! published, the model of the runtime is asked for each wrapper and each kind of device, and has to
+//! find the code that the wheel had. [`merge`] is the inverse.
+//!
+//! The archives are in `.kpack` below the import package of their binaries, because several wheels
+//! install into one `site-packages`: each device wheel adds files to a directory that the host wheel
+//! has. Names and markers follow the rules of [`kpack::split`](crate::kpack::split).
+
+mod code;
+mod decide;
+mod merge;
+mod observe;
+mod placement;
+mod plan;
+mod same;
+mod texts;
+mod write;
+
+use std::collections::BTreeSet;
+
+use crate::{target::Target, wheel::DistName};
+
+pub use self::{
+    decide::decide,
+    merge::merge,
+    observe::SplitInput,
+    plan::SplitWheelPlan,
+    write::{SplitWheels, write},
+};
+
+/// How to split.
+#[derive(Clone, Debug, Default)]
+pub struct WheelSplitOptions {
+    /// The beginning of the names of device wheels. `None`: as policy says.
+    pub prefix: Option<DistName>,
+    /// The targets that get a device wheel. `None`: all that have code.
+    pub targets: Option<BTreeSet<Target>>,
+    /// Whether there is an sdist that selects the device wheel of a machine's GPU.
+    pub selector: bool,
+}

@@ -1,0 +1,156 @@
+//! Decides which archive gets the code of each binary, and what the markers say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use itertools::Itertools as _;
+
+use crate::{
+    error::{Context as _, Result},
+    framework::facts,
+    kpack::{
+        CodeTarget, Marker,
+        split::{ArchiveNames, FatBinary, archive_path, home},
+    },
+    relpath::RelPath,
+    target::Scope,
+    wheel::DistName,
+};
+
+/// A binary that loses its device code. It has the index of its `FatMember`.
+#[derive(Debug)]
+pub(super) struct PlacedBinary {
+    /// The directory with `.kpack`.
+    root: RelPath,
+    names: ArchiveNames,
+    pub binary: FatBinary,
+    /// One for each bundle.
+    pub markers: Vec<Marker>,
+}
+
+/// An archive: what it is for, and the target of its code, without features.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PlacedArchive {
+    pub scope: Scope,
+    pub base: CodeTarget,
+}
+
+/// The name and the bundles of a binary.
+pub(super) type NamedBundles<'a> = (&'a RelPath, Vec<BTreeSet<CodeTarget>>);
+
+/// Places binaries of one wheel. `packages` are the directories with an `__init__.py`.
+///
+/// A binary that is directly in `site-packages` has its archives in a directory with the name of the
+/// wheel: a bare `.kpack` there would belong to no package.
+pub(super) fn place(
+    name: &DistName,
+    packages: &BTreeSet<&str>,
+    binaries: Vec<NamedBundles<'_>>,
+) -> Result<Vec<PlacedBinary>> {
+    let group = name.filename_form();
+    let alone: RelPath = format!("{group}.kpack.d").parse()?;
+    let mut placed = Vec::new();
+    for (path, bundles) in binaries {
+        let root = facts::root(packages, path.as_str());
+        let root: Option<RelPath> = root.map(str::parse).transpose()?;
+        let (root, below) = match root {
+            Some(root) => {
+                let below = path
+                    .strip_prefix(&root)
+                    .context("a file outside its package")?;
+                (root, below)
+            }
+            None => (alone.clone(), path.clone()),
+        };
+        placed.push((FatBinary::new(root.clone(), below, bundles), root));
+    }
+    let by_root = placed.iter().map(|(binary, root)| (root, binary.clone()));
+    let names: BTreeMap<RelPath, ArchiveNames> = by_root
+        .into_group_map()
+        .into_iter()
+        .map(|(root, binaries)| (root.clone(), ArchiveNames::new(&group, &binaries)))
+        .collect();
+    let placed = placed.into_iter().map(|(binary, root)| {
+        let names = names.get(&root).context("a package without binaries")?;
+        let mut markers = names.markers(&binary);
+        if root == alone {
+            let paths = markers.iter_mut().flat_map(|it| &mut it.kpack_search_paths);
+            paths.for_each(|path| *path = format!("{alone}/{path}"));
+        }
+        Ok(PlacedBinary {
+            root,
+            names: names.clone(),
+            binary,
+            markers,
+        })
+    });
+    placed.collect()
+}
+
+impl PlacedBinary {
+    /// The installed path of the archive with the code of a bundle for a target.
+    pub(super) fn archive(&self, bundle: usize, target: &CodeTarget) -> Result<RelPath> {
+        let name = self.names.name(&self.binary, bundle, &target.base());
+        Ok(self.root.join(&archive_path(&name, target)?))
+    }
+
+    /// All archives with code of this binary.
+    pub(super) fn archives(&self) -> Result<Vec<(RelPath, PlacedArchive)>> {
+        let mut archives = Vec::new();
+        for (bundle, targets) in self.binary.bundles.iter().enumerate() {
+            for target in targets {
+                let scope = home(target).context("code that no archive is for")?;
+                let base = target.base();
+                archives.push((self.archive(bundle, target)?, PlacedArchive { scope, base }));
+            }
+        }
+        Ok(archives)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(packages: &[&str], binaries: &[(&str, &[&[&str]])]) -> String {
+        let paths: Vec<RelPath> = binaries.iter().map(|it| it.0.parse().unwrap()).collect();
+        let code = paths.iter().zip(binaries).map(|(path, (_, bundles))| {
+            let set = |targets: &&[&str]| targets.iter().map(|it| it.parse().unwrap()).collect();
+            (path, bundles.iter().map(set).collect())
+        });
+        let packages = packages.iter().copied().collect();
+        let placed = place(&"my-fw".parse().unwrap(), &packages, code.collect()).unwrap();
+        let mut lines = Vec::new();
+        for (path, one) in paths.iter().zip(&placed) {
+            let archives = one.archives().unwrap().into_iter();
+            lines.extend(archives.map(|(archive, it)| format!("{path}: {archive} {}", it.scope)));
+            let marker = one.markers.first().unwrap();
+            lines.push(format!(
+                "  {} {}",
+                marker.kernel_name, marker.kpack_search_paths[0]
+            ));
+        }
+        lines.join("\n")
+    }
+
+    #[test]
+    fn each_package_has_archives_of_its_own() {
+        let binaries: [(&str, &[&[&str]]); 4] = [
+            ("fw/lib/libfw.so", &[&["gfx942", "gfx1100"], &["gfx942"]]),
+            ("jax_plugins/fw/x.so", &[&["gfx942:xnack+"]]),
+            ("fw.libs/y.so", &[&["gfx9-4-generic"]]),
+            ("alone.so", &[&["gfx942"]]),
+        ];
+        insta::assert_snapshot!(shown(&["fw", "jax_plugins/fw"], &binaries), @"
+        fw/lib/libfw.so: fw/.kpack/my_fw_d6f131ff_0_gfx1100.kpack gfx1100
+        fw/lib/libfw.so: fw/.kpack/my_fw_gfx942.kpack gfx942
+        fw/lib/libfw.so: fw/.kpack/my_fw_gfx942.kpack gfx942
+          fw/lib/libfw.so ../.kpack/my_fw_@GFXARCH@.kpack
+        jax_plugins/fw/x.so: jax_plugins/fw/.kpack/my_fw_gfx942.kpack gfx942
+          jax_plugins/fw/x.so .kpack/my_fw_@GFXARCH@.kpack
+        fw.libs/y.so: fw.libs/.kpack/my_fw_gfx9-4-generic.kpack generic
+          fw.libs/y.so .kpack/my_fw_@GFXARCH@.kpack
+        alone.so: my_fw.kpack.d/.kpack/my_fw_gfx942.kpack gfx942
+          my_fw.kpack.d/alone.so my_fw.kpack.d/.kpack/my_fw_@GFXARCH@.kpack
+        ");
+    }
+}

@@ -1,0 +1,150 @@
+//! [`SplitWheelPlan`]: what a split does to one wheel. It is what `--plan` prints.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use itertools::Itertools as _;
+use serde::Serialize;
+
+use super::placement::{PlacedArchive, PlacedBinary};
+use crate::{
+    console::{many, size},
+    framework::device_selector::SelectorPlan,
+    relpath::RelPath,
+    target::{Scope, Target},
+    wheel::PackageFilename,
+};
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SplitWheelPlan {
+    pub file: String,
+    /// The binaries that lose their device code.
+    pub binaries: Vec<LightenedBinary>,
+    /// The binaries that keep it, each with the reason.
+    pub kept: Vec<KeptCode>,
+    pub devices: Vec<DeviceWheelPlan>,
+    /// The sdist that selects one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<SelectorPlan>,
+    /// The targets whose code is left out.
+    pub dropped: Vec<DroppedTarget>,
+    pub requires: Vec<String>,
+    pub extras: Vec<String>,
+    pub warnings: Vec<String>,
+    /// The binaries with their archives, in the order of the input.
+    #[serde(skip)]
+    pub(super) placed: Vec<PlacedBinary>,
+    /// The archives that are written, by their installed paths.
+    #[serde(skip)]
+    pub(super) archives: BTreeMap<RelPath, PlacedArchive>,
+    /// The members that the host wheel does not have any more.
+    #[serde(skip)]
+    pub(super) moved: BTreeSet<String>,
+    /// The changed texts of the host wheel, by their paths.
+    #[serde(skip)]
+    pub(super) texts: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LightenedBinary {
+    pub path: String,
+    pub bundles: usize,
+    pub code_objects: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub struct KeptCode {
+    pub path: String,
+    pub why: String,
+}
+
+/// A device wheel.
+#[derive(Debug, Serialize)]
+pub struct DeviceWheelPlan {
+    #[serde(serialize_with = "as_text")]
+    pub target: Target,
+    pub file: String,
+    /// The installed paths of its archives.
+    pub archives: Vec<String>,
+    /// The paths of the members that move to it.
+    pub databases: Vec<String>,
+    #[serde(skip)]
+    pub(super) name: PackageFilename,
+    /// The paths and texts of its metadata.
+    #[serde(skip)]
+    pub(super) texts: Vec<(String, String)>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DroppedTarget {
+    #[serde(serialize_with = "as_text")]
+    pub target: Target,
+    pub code_objects: usize,
+    /// The bytes of its code, decompressed.
+    pub bytes: u64,
+}
+
+fn as_text<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+impl fmt::Display for SplitWheelPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let objects = self.binaries.iter().map(|it| it.code_objects).sum();
+        writeln!(f, "{}", self.file)?;
+        writeln!(
+            f,
+            "  splits    {} with {}",
+            many(self.binaries.len(), "binary"),
+            many(objects, "code object")
+        )?;
+        for one in &self.devices {
+            let archives = many(one.archives.len(), "archive");
+            let databases = match one.databases.len() {
+                0 => String::new(),
+                count => format!(", {}", many(count, "database file")),
+            };
+            writeln!(f, "  device    {}: {archives}{databases}", one.file)?;
+        }
+        if let Some(selector) = &self.selector {
+            writeln!(f, "  selector  {}", selector.file)?;
+        }
+        for (path, _) in self.generic() {
+            writeln!(f, "  host      {path}: for several targets")?;
+        }
+        for line in self.requires.iter().sorted() {
+            writeln!(f, "  + requires {line}")?;
+        }
+        for one in &self.dropped {
+            let (objects, bytes) = (many(one.code_objects, "code object"), size(one.bytes));
+            writeln!(f, "  - target  {}: {objects}, {bytes}", one.target)?;
+        }
+        for one in &self.kept {
+            writeln!(f, "  keeps     {}: {}", one.path, one.why)?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "  warning   {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+impl SplitWheelPlan {
+    /// The warnings, and what keeps its device code.
+    pub fn said(&self) -> impl Iterator<Item = String> {
+        let kept = self.kept.iter();
+        let kept = kept.map(|it| format!("`{}` keeps its device code: {}", it.path, it.why));
+        self.warnings.iter().cloned().chain(kept)
+    }
+
+    /// The archives that stay in the host wheel: those for generic targets.
+    pub(super) fn generic(&self) -> impl Iterator<Item = (&RelPath, &PlacedArchive)> {
+        let archives = self.archives.iter();
+        archives.filter(|(_, it)| !matches!(it.scope, Scope::Target(_)))
+    }
+}

@@ -1,0 +1,189 @@
+//! The metadata of host wheels and device wheels.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    error::Result,
+    framework::{
+        facts,
+        metadata::{HeaderText, MetadataEdit},
+        read::FrameworkWheel,
+        tie::TieRecord,
+    },
+    target::Target,
+    version::Version,
+    wheel::DistName,
+};
+
+/// What METADATA of a device wheel says.
+pub(super) struct DeviceMetadata<'a> {
+    pub name: &'a DistName,
+    pub host: &'a FrameworkWheel,
+    pub target: &'a Target,
+    /// The version of the set whose device code it goes with.
+    pub rocm: Option<&'a Version>,
+}
+
+impl DeviceMetadata<'_> {
+    pub(super) fn render(&self) -> String {
+        let Self {
+            name, host, target, ..
+        } = self;
+        let (of, version) = (&host.name.name, &host.name.version);
+        let rocm = self.rocm.map_or(String::new(), |rocm| {
+            format!("Requires-Dist: rocm-sdk-device-{target}=={rocm}\n")
+        });
+        format!(
+            "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
+             Summary: Device code of {of} for {target}\nRequires-Dist: {of}=={version}\n{rocm}"
+        )
+    }
+}
+
+/// WHEEL of a device wheel. It has to be installed into the directory of its host wheel, for the
+/// same platforms.
+pub(super) fn device_wheel(host: &FrameworkWheel) -> String {
+    let mut text = HeaderText::parse(&host.wheel_text);
+    let generator = format!("rocwheel ({})", env!("CARGO_PKG_VERSION"));
+    text.set("Generator", &generator);
+    // A build number is that of the host wheel's file name.
+    text.remove("Build", |_| true);
+    text.render()
+}
+
+/// The requirements and extras of a host wheel.
+#[derive(Debug, Default)]
+pub(super) struct HostExtras {
+    pub requires: Vec<String>,
+    pub extras: Vec<String>,
+    /// The extras that `tie` forwarded to `rocm`. Those of the device wheels replace them.
+    pub replaced: TiedExtras,
+}
+
+/// What a tie has added for device code.
+#[derive(Debug, Default)]
+pub(super) struct TiedExtras {
+    pub requires: Vec<String>,
+    pub extras: BTreeSet<String>,
+}
+
+impl HostExtras {
+    /// `devices` are the names of the device wheels, `selector` that of the sdist which selects one.
+    pub(super) fn new(
+        devices: &[(&Target, DistName)],
+        selector: Option<&DistName>,
+        version: &Version,
+        record: Option<&TieRecord>,
+    ) -> Self {
+        let mut this = Self::default();
+        for (target, name) in devices {
+            for extra in [format!("device-{target}"), "device-all".to_owned()] {
+                let line = format!("{name}=={version}; extra == \"{extra}\"");
+                this.requires.push(line);
+                this.extras.push(extra);
+            }
+        }
+        if let Some(name) = selector {
+            let line = format!("{name}=={version}; extra == \"device\"");
+            this.requires.push(line);
+            this.extras.push("device".to_owned());
+        }
+        this.requires.sort();
+        this.extras.sort();
+        this.extras.dedup();
+        if let Some(record) = record {
+            let forwarded = |line: &&String| {
+                let extra = line.split_once("extra == \"").map(|it| it.1);
+                let extra = extra.map(|it| it.trim_end_matches('"'));
+                record.extras.iter().any(|it| extra == Some(it.as_str()))
+            };
+            this.replaced = TiedExtras {
+                requires: record.requires.iter().filter(forwarded).cloned().collect(),
+                extras: record.extras.iter().cloned().collect(),
+            };
+        }
+        this
+    }
+
+    pub(super) fn metadata(&self, host: &FrameworkWheel) -> String {
+        let edit = MetadataEdit {
+            requires: self.requires.clone(),
+            extras: self.extras.clone(),
+            removed: self.replaced.requires.clone(),
+            removed_extras: self.replaced.extras.clone(),
+            version: None,
+        };
+        edit.apply(&host.metadata_text)
+    }
+
+    /// The record of the tie, without what is replaced: another tie must leave the extras alone.
+    pub(super) fn record(&self, mut record: TieRecord) -> Result<String> {
+        let gone = &self.replaced.requires;
+        record.requires.retain(|line| !gone.contains(line));
+        record.extras.clear();
+        record.render()
+    }
+}
+
+/// METADATA of a host wheel without its device wheels.
+pub(super) fn merged_metadata(host: &FrameworkWheel, devices: &[FrameworkWheel]) -> String {
+    let names = devices.iter().map(|it| it.name.name.normalized());
+    // The sdist that selects one of them has the name that they begin with.
+    let selectors = names
+        .clone()
+        .filter_map(|it| Some(it.rsplit_once("-gfx")?.0));
+    let names: BTreeSet<&str> = names.clone().chain(selectors).collect();
+    // Extras of which something is left, and those that only asked for device wheels.
+    let (mut kept, mut gone) = (BTreeSet::new(), BTreeSet::new());
+    let mut removed = Vec::new();
+    for (line, requirement) in facts::requirements(host) {
+        let is_device = names.contains(requirement.name.normalized());
+        let extras = if is_device { &mut gone } else { &mut kept };
+        extras.extend(requirement.extra);
+        if is_device {
+            removed.push(line.to_owned());
+        }
+    }
+    let edit = MetadataEdit {
+        removed,
+        removed_extras: gone.difference(&kept).map(|it| (*it).to_owned()).collect(),
+        ..MetadataEdit::default()
+    };
+    edit.apply(&host.metadata_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extras_of_a_tie_are_replaced_by_those_of_device_wheels() {
+        let version: Version = "1.0".parse().unwrap();
+        let mut record = TieRecord::new(&"7.14.0".parse().unwrap());
+        record.extras = vec!["device".to_owned(), "device-gfx942".to_owned()];
+        record.requires = [
+            "rocm[libraries]==7.14.*",
+            "rocm[device]==7.14.*; extra == \"device\"",
+            "rocm[device-gfx942]==7.14.*; extra == \"device-gfx942\"",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        let target: Target = "gfx942".parse().unwrap();
+        let devices = [(&target, "amd-fw-device-gfx942".parse().unwrap())];
+        let extras = HostExtras::new(&devices, None, &version, Some(&record));
+        assert_eq!(extras.extras, ["device-all", "device-gfx942"]);
+        assert_eq!(
+            extras.requires,
+            [
+                "amd-fw-device-gfx942==1.0; extra == \"device-all\"",
+                "amd-fw-device-gfx942==1.0; extra == \"device-gfx942\""
+            ]
+        );
+        assert_eq!(extras.replaced.requires.len(), 2);
+        let left = extras.record(record).unwrap();
+        assert!(
+            left.contains("rocm[libraries]") && !left.contains("device"),
+            "{left}"
+        );
+    }
+}

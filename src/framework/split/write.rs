@@ -1,0 +1,247 @@
+//! Writes the host wheel and the device wheels of a plan.
+
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+
+use fs_err as fs;
+use serde::Serialize;
+
+use super::{
+    SplitInput,
+    code::{self, WrittenArchive},
+    plan::{DeviceWheelPlan, SplitWheelPlan},
+    same::ensure_same,
+};
+use crate::{
+    artifact::FileAt,
+    check::facts::MemberFacts,
+    console::{World, size},
+    digest::Sha256,
+    elf::Patch,
+    error::{Context as _, Result},
+    framework::read::FrameworkWheel,
+    kpack::{archive::KpackArchive, host},
+    package::assemble::{AssembleSettings, ChangedContent, ChangedFile, ChangedWheel},
+    parallel,
+    relpath::RelPath,
+};
+
+/// What became of one wheel.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SplitWheels {
+    /// The host wheel, or the wheel as it was.
+    pub host: ChangedFile,
+    pub devices: Vec<ChangedFile>,
+    /// The sdist that selects a device wheel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<ChangedFile>,
+    /// How much less a user of the largest target downloads, in percent. It may be negative.
+    pub saving: i64,
+    /// Whether the wheel was passed on as it was, since a split would save too little.
+    pub whole: bool,
+}
+
+/// Writes the wheels of a plan into a directory of finished wheels. `scratch` is another one, for what
+/// is needed while it is done.
+pub fn write(
+    (wheel, input, plan): (&FrameworkWheel, &SplitInput, &SplitWheelPlan),
+    (directory, scratch): (&Path, &Path),
+    min_saving: u8,
+    settings: &AssembleSettings,
+    world: &World,
+) -> Result<SplitWheels> {
+    let patches = patches(input, plan, settings, world)?;
+    let archives = archives((wheel, input, plan), scratch, settings, world)?;
+    verify(input, plan, &patches, &archives)?;
+    let parts = WheelParts {
+        wheel,
+        plan,
+        archives: &archives,
+    };
+    let host = parts
+        .host(input, patches)?
+        .write(scratch, settings, "Splitting", world)?;
+    let devices = plan.devices.iter().map(|device| {
+        let changed = parts.device(device)?;
+        changed.write(scratch, settings, "Splitting", world)
+    });
+    let devices: Vec<ChangedFile> = devices.collect::<Result<_>>()?;
+    let largest = devices.iter().map(|it| it.size).max().unwrap_or(0);
+    let fat = wheel.facts.size;
+    let saving = saving(fat, host.size.saturating_add(largest));
+    if saving < i64::from(min_saving) {
+        let to = directory.join(wheel.name.to_string());
+        fs::copy(&wheel.path, &to)?;
+        let (sha256, size) = Sha256::of_reader(fs::File::open(&to)?)?;
+        let file = wheel.name.to_string();
+        return Ok(SplitWheels {
+            host: ChangedFile { file, size, sha256 },
+            devices: Vec::new(),
+            selector: None,
+            saving,
+            whole: true,
+        });
+    }
+    let selector = plan.selector.as_ref();
+    let selector = selector.map(|it| it.write(scratch, settings.time));
+    let selector = selector.transpose()?;
+    for made in devices.iter().chain(&selector).chain([&host]) {
+        fs::rename(scratch.join(&made.file), directory.join(&made.file))?;
+    }
+    Ok(SplitWheels {
+        host,
+        devices,
+        selector,
+        saving,
+        whole: false,
+    })
+}
+
+/// How much smaller the parts are, in percent of the whole.
+fn saving(whole: u64, parts: u64) -> i64 {
+    let (whole, parts) = (i128::from(whole), i128::from(parts));
+    let percent = (whole - parts) * 100 / whole.max(1);
+    i64::try_from(percent).unwrap_or(i64::MIN)
+}
+
+/// The change of each binary.
+fn patches(
+    input: &SplitInput,
+    plan: &SplitWheelPlan,
+    settings: &AssembleSettings,
+    world: &World,
+) -> Result<Vec<Patch>> {
+    let binaries: Vec<_> = input.fat.iter().zip(&plan.placed).collect();
+    parallel::map(&binaries, settings.jobs, &world.stop, |(member, placed)| {
+        let patch = host::plan(&member.bytes, &member.fat, &placed.markers);
+        patch.with_context(|| format!("failed to take the code out of `{}`", member.installed))
+    })
+}
+
+fn archives(
+    (wheel, input, plan): (&FrameworkWheel, &SplitInput, &SplitWheelPlan),
+    scratch: &Path,
+    settings: &AssembleSettings,
+    world: &World,
+) -> Result<BTreeMap<RelPath, WrittenArchive>> {
+    let bundles = input.fat.iter().flat_map(|it| &it.fat.bundles);
+    let len: u64 = bundles.map(|it| it.len).sum();
+    let progress = world.console.progress("Packing", &wheel.name, len);
+    code::write(
+        (input, plan),
+        &wheel.name.name.filename_form(),
+        scratch,
+        (settings.jobs, &world.stop),
+        &|bytes| progress.inc(bytes),
+    )
+}
+
+fn verify(
+    input: &SplitInput,
+    plan: &SplitWheelPlan,
+    patches: &[Patch],
+    archives: &BTreeMap<RelPath, WrittenArchive>,
+) -> Result<()> {
+    let opened = archives.iter().map(|(path, written)| {
+        let archive = KpackArchive::open(FileAt::open(&written.file)?)?;
+        Ok((path.clone(), archive))
+    });
+    let opened: BTreeMap<RelPath, KpackArchive<FileAt>> = opened.collect::<Result<_>>()?;
+    ensure_same((input, plan), patches, &opened)
+}
+
+struct WheelParts<'a> {
+    wheel: &'a FrameworkWheel,
+    plan: &'a SplitWheelPlan,
+    archives: &'a BTreeMap<RelPath, WrittenArchive>,
+}
+
+impl WheelParts<'_> {
+    fn host(&self, input: &SplitInput, patches: Vec<Patch>) -> Result<ChangedWheel> {
+        let Self { wheel, plan, .. } = *self;
+        let binaries = input.fat.iter().zip(patches);
+        let mut binaries: BTreeMap<&str, ChangedContent> = binaries
+            .map(|(member, patch)| {
+                let content = ChangedContent::Patched(Arc::clone(&member.bytes), patch);
+                (member.member.as_str(), content)
+            })
+            .collect();
+        let mut host = ChangedWheel::new(wheel.name.clone(), wheel.dist_info.clone());
+        let is_left = |it: &&MemberFacts| {
+            !plan.moved.contains(&it.path) && !plan.texts.contains_key(&it.path)
+        };
+        for member in wheel.files().filter(is_left) {
+            let content = match binaries.remove(member.path.as_str()) {
+                Some(content) => content,
+                None => wheel.unchanged(member)?,
+            };
+            host.add(member.path.parse()?, member.mode & 0o111 != 0, content);
+        }
+        for (path, text) in &plan.texts {
+            host.add(path.parse()?, false, ChangedContent::text(text));
+        }
+        for (path, _) in plan.generic() {
+            host.add(path.clone(), false, self.archive(path)?);
+        }
+        Ok(host)
+    }
+
+    fn device(&self, plan: &DeviceWheelPlan) -> Result<ChangedWheel> {
+        let mut device = ChangedWheel::new(plan.name.clone(), plan.name.dist_info().parse()?);
+        for path in &plan.archives {
+            let path: RelPath = path.parse()?;
+            let content = self.archive(&path)?;
+            device.add(path, false, content);
+        }
+        for member in self.wheel.files() {
+            if plan.databases.contains(&member.path) {
+                let content = self.wheel.unchanged(member)?;
+                device.add(member.path.parse()?, false, content);
+            }
+        }
+        for (path, text) in &plan.texts {
+            device.add(path.parse()?, false, ChangedContent::text(text));
+        }
+        Ok(device)
+    }
+
+    fn archive(&self, path: &RelPath) -> Result<ChangedContent> {
+        let written = self.archives.get(path).context("no such archive")?;
+        Ok(ChangedContent::File(written.file.clone(), written.len))
+    }
+}
+
+impl SplitWheels {
+    /// All files.
+    pub fn made(&self) -> impl Iterator<Item = &ChangedFile> {
+        [&self.host]
+            .into_iter()
+            .chain(&self.devices)
+            .chain(&self.selector)
+    }
+}
+
+impl fmt::Display for SplitWheels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for made in self.made() {
+            writeln!(f, "{}  {} ({})", made.sha256, made.file, size(made.size))?;
+        }
+        let saving = self.saving;
+        if self.whole {
+            return writeln!(f, "not split: it would save {saving} % for one target");
+        }
+        writeln!(f, "saves {saving} % for the largest target")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::saving;
+
+    #[test]
+    fn savings_are_in_percent_of_the_whole() {
+        assert_eq!(saving(1000, 250), 75);
+        assert_eq!(saving(1000, 1100), -10);
+        assert_eq!(saving(0, 0), 0);
+    }
+}

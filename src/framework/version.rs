@@ -1,0 +1,94 @@
+//! The version of a framework wheel: the part that names ROCm, as the builds of PyTorch write it.
+
+use crate::{error::Result, version::Version};
+
+/// The suffix for a set, in the formula of TheRock's `determine_version.py`: `rocm7.14.0`, or
+/// `devrocm…` for a set whose version has `dev`, which sorts it below the final one.
+pub fn suffix(rocm: &Version) -> String {
+    let rocm = rocm.to_string();
+    let mark = if rocm.contains("dev") {
+        "devrocm"
+    } else {
+        "rocm"
+    };
+    format!("{mark}{}", rocm.replace('+', "-"))
+}
+
+/// The suffix that vLLM uses: `rocm722` for 7.2.2.
+pub fn flat_suffix(rocm: &Version) -> String {
+    let rocm = rocm.to_string();
+    let numbers = rocm
+        .split(|c: char| c != '.' && !c.is_ascii_digit())
+        .next()
+        .unwrap_or_default();
+    format!("rocm{}", numbers.replace('.', ""))
+}
+
+/// A version with a further local part: `2.12.0+git1a2b3c4d.rocm7.14.0` of `2.12.0+git1a2b3c4d`.
+pub fn with_suffix(version: &Version, suffix: &str) -> Result<Version> {
+    let version = version.to_string();
+    let joint = if version.contains('+') { '.' } else { '+' };
+    Ok(format!("{version}{joint}{suffix}").parse()?)
+}
+
+/// The version without the part that names ROCm.
+pub fn without_rocm(version: &Version) -> Version {
+    let text = version.to_string();
+    let Some((public, local)) = text.split_once('+') else {
+        return version.clone();
+    };
+    let kept: Vec<&str> = local.split('.').take_while(|it| !names_rocm(it)).collect();
+    let kept = kept.join(".");
+    let plain = if kept.is_empty() {
+        public.to_owned()
+    } else {
+        format!("{public}+{kept}")
+    };
+    plain.parse().unwrap_or_else(|_| version.clone())
+}
+
+/// The part of a version that names ROCm: `rocm7.14.0`.
+pub fn rocm_part(version: &Version) -> Option<String> {
+    let text = version.to_string();
+    let (_, local) = text.split_once('+')?;
+    let named: Vec<&str> = local.split('.').skip_while(|it| !names_rocm(it)).collect();
+    (!named.is_empty()).then(|| named.join("."))
+}
+
+fn names_rocm(segment: &str) -> bool {
+    segment.starts_with("rocm") || segment.starts_with("devrocm")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn suffixes_are_those_of_upstream() {
+        let rows = [
+            ("7.14.0", "2.12.0+rocm7.14.0"),
+            ("10.1.0rc1", "2.12.0+rocm10.1.0rc1"),
+            ("10.1.0a20260811", "2.12.0+rocm10.1.0a20260811"),
+            (
+                "10.1.0a20260811+bkc.20260813",
+                "2.12.0+rocm10.1.0a20260811.bkc.20260813",
+            ),
+            ("7.10.0.dev0+efed3c3b", "2.12.0+devrocm7.10.0.dev0.efed3c3b"),
+        ];
+        for (rocm, expected) in rows {
+            let made = with_suffix(&version("2.12.0"), &suffix(&version(rocm))).unwrap();
+            assert_eq!(made.to_string(), expected);
+            assert_eq!(without_rocm(&made), version("2.12.0"));
+        }
+        let made = with_suffix(&version("2.12.0a0+git1a2b3c4d"), "rocm7.10.0").unwrap();
+        assert_eq!(made.to_string(), "2.12.0a0+git1a2b3c4d.rocm7.10.0");
+        assert_eq!(rocm_part(&made).as_deref(), Some("rocm7.10.0"));
+        assert_eq!(without_rocm(&made).to_string(), "2.12.0a0+git1a2b3c4d");
+        assert_eq!(flat_suffix(&version("7.2.2")), "rocm722");
+        assert_eq!(rocm_part(&version("2.12.0+cu130")), None);
+    }
+}

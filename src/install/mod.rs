@@ -1,0 +1,50 @@
+//! Installs packages of a set into a virtual environment.
+//!
+//! Three beats. *Observe*: the caller reads what a source offers ([`OfferedSet`]) and asks the
+//! interpreter and the installer what they are. *Decide*: `select` chooses version, targets, extras
+//! and pins, and [`plan`] makes an [`InstallPlan`] of them, which prints itself. *Act*: `act` runs uv
+//! or pip, and `environment` puts an environment back if that fails.
+//!
+//! [`OfferedSet`]: crate::set::OfferedSet
+
+mod act;
+mod environment;
+mod installer;
+mod lockfile;
+mod plan;
+mod process;
+mod python;
+mod select;
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    act::{InstallReport, begin, test},
+    environment::{EnvironmentAction, EnvironmentState, VirtualEnvironment},
+    installer::{Installer, InstallerWish},
+    lockfile::HashLock,
+    plan::{InstallFacts, InstallPlan, action, complete, plan, plan_locked},
+    python::Python,
+    select::{RocmSelection, TargetWish, pins, select, versions},
+};
+
+use crate::{run::Platform, version::Version};
+
+/// What the user asks for.
+#[derive(Clone, Debug)]
+pub struct InstallRequest {
+    /// `None` for the newest.
+    pub version: Option<Version>,
+    pub targets: TargetWish,
+    /// `None` for the usual ones.
+    pub extras: Option<Vec<String>>,
+    /// Requirements besides `rocm`: `torch>=2.10`.
+    pub packages: Vec<String>,
+    /// The index with all other packages.
+    pub dependencies: Option<String>,
+    pub platform: Platform,
+    /// The Python that the user named, as a path or a version.
+    pub python: Option<String>,
+    /// Whether an existing environment is replaced.
+    pub recreate: bool,
+}

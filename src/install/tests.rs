@@ -1,0 +1,98 @@
+//! Tests of what is decided before an installer is started.
+
+use itertools::Itertools as _;
+
+use super::{
+    HashLock,
+    installer::source_arguments,
+    select::{is_tied, with_device_code},
+};
+use crate::{error::render, set::PackageSource, target::Target, version::Version, wheel::Metadata};
+
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_framework_belongs_to_the_version_of_rocm_that_it_names() {
+    let tied = |framework: &str, rocm: &str| is_tied(&version(framework), Some(&version(rocm)));
+    assert!(tied("2.10.0+rocm7.13.0rc1", "7.13.0rc1"));
+    assert!(tied(
+        "2.9.0+devrocm7.10.0.dev0-efed3c",
+        "7.10.0.dev0+efed3c9a"
+    ));
+    assert!(!tied("2.10.0+rocm7.13.0rc12", "7.13.0rc1"));
+    assert!(!tied("2.10.0+rocm7.13.0rc1", "7.13.0rc12"));
+    assert!(!tied("2.12.0+rocm7.15.0a20260728", "10.1.0a20260811"));
+    assert!(!tied("2.12.0", "7.13.0"));
+}
+
+#[test]
+fn a_framework_is_asked_for_its_device_code() {
+    let text = "Metadata-Version: 2.4\nName: torch\nVersion: 2.10\n\
+                Provides-Extra: device-gfx942\nProvides-Extra: device-gfx110x\nProvides-Extra: device-gfx12-0\n";
+    let metadata = Metadata::parse(text.as_bytes()).unwrap();
+    let asked = |what: &str, targets: &[&str]| {
+        let targets: Vec<Target> = targets.iter().map(|it| it.parse().unwrap()).collect();
+        with_device_code(what, &metadata, &targets)
+    };
+    let lines = [
+        asked("torch", &["gfx942"]),
+        asked("torch>=2.9", &["gfx1100", "gfx1101", "gfx1201"]),
+        asked("torch[x]", &["gfx942"]),
+        asked("torch", &["gfx950"]),
+        asked("torch", &[]),
+    ];
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    torch[device-gfx942]
+    torch[device-gfx110x,device-gfx12-0]>=2.9
+    torch[x]
+    torch
+    torch
+    ");
+}
+
+#[test]
+fn an_installer_looks_nowhere_but_where_it_is_told() {
+    let index = PackageSource::Index("https://a/simple/".into());
+    let found = PackageSource::Links("file:///a%20b/".into());
+    let each = [
+        source_arguments(std::slice::from_ref(&index), None),
+        source_arguments(&[index], Some("https://deps/")),
+        source_arguments(std::slice::from_ref(&found), None),
+        source_arguments(&[found], Some("https://deps/")),
+    ];
+    insta::assert_snapshot!(each.iter().map(|it| it.join(" ")).join("\n"), @r"
+    --index-url https://a/simple/
+    --index-url https://deps/ --extra-index-url https://a/simple/
+    --no-index --find-links file:///a%20b/
+    --index-url https://deps/ --find-links file:///a%20b/
+    ");
+}
+
+#[test]
+fn a_lock_is_read_as_it_is_written() {
+    let digest = "0".repeat(64);
+    let text = format!(
+        "# x\n--index-url https://a/\nb[x]==1 \\\n    --hash=sha256:{digest}\nA.c==2.0 --hash=sha256:{digest}\n"
+    );
+    let lock = HashLock::parse(&text).unwrap();
+    insta::assert_snapshot!(lock.to_string().replace(&digest, "0"), @r"
+    # `rocwheel install --from-lock` installs exactly this; so does
+    # `pip install --require-hashes --no-deps --requirement` with this file.
+    --index-url https://a/
+    a-c==2.0 \
+        --hash=sha256:0
+    b==1 \
+        --hash=sha256:0
+    ");
+    assert_eq!(HashLock::parse(&lock.to_string()).unwrap(), lock);
+    let refused = ["", "a>=1", "a==1", "a==1 --hash=sha256:0"];
+    let refused = refused.map(|it| render(&HashLock::parse(it).unwrap_err()));
+    insta::assert_snapshot!(refused.concat(), @r#"
+    error: no package in it
+    error: expected `project==version --hash=sha256:…`: "a>=1"
+    error: no digest for `a==1`
+    error: not a SHA-256 of 64 lower-case hexadecimal digits: "0"
+    "#);
+}

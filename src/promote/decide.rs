@@ -1,0 +1,247 @@
+//! Decides what a promotion does: from what was read to a plan, without reading anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use itertools::Itertools as _;
+
+use super::{
+    observe::{CandidateForm, CandidatePackage, CandidateSet},
+    plan::{PlannedPromotion, PromotionPlan},
+    policy::VersionTexts,
+    texts::{DEVICE, TargetChange, VersionChange},
+};
+use crate::{
+    console::many,
+    error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure},
+    glob::Glob,
+    relpath::RelPath,
+    set::SetFile,
+    target::Target,
+    version::PromotionGoal,
+};
+
+/// What is asked of a promotion.
+#[derive(Clone, Debug)]
+pub struct PromotionRequest {
+    pub goal: PromotionGoal,
+    /// The targets whose device packages stay. All if there are none.
+    pub targets: Vec<Target>,
+    /// Files that may name the version that is left.
+    pub leave: Vec<Glob>,
+}
+
+/// A plan, or everything that is in the way.
+pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<PromotionPlan> {
+    let to = request.goal.version_of(&set.version)?;
+    let targets = targets(set, request)?;
+    let change = VersionChange {
+        from: set.version.clone(),
+        to,
+        targets,
+    };
+    let mut plan = PromotionPlan {
+        schema: "rocwheel-promotion-plan-v1",
+        from: change.from.clone(),
+        to: change.to.clone(),
+        packages: Vec::new(),
+        frameworks: Vec::new(),
+        dropped: Vec::new(),
+        copied: Vec::new(),
+        keys: Vec::new(),
+        change: change.clone(),
+    };
+    let mut refusals = Vec::new();
+    for package in &set.packages {
+        let file = &package.file;
+        if device_target(file).is_some_and(|it| change.targets.dropped.contains(&it)) {
+            plan.dropped.push(file.path.clone());
+            continue;
+        }
+        if !change.is_needed() {
+            plan.copied.push(file.path.clone());
+            continue;
+        }
+        let planned = planned(package, (&change, &request.leave), &mut refusals);
+        plan.packages
+            .push(planned.with_context(|| format!("failed to promote `{}`", file.path))?);
+    }
+    let whole = set.others.iter();
+    // Without a change they require what they always did.
+    let frameworks = set.frameworks.iter().filter(|_| !change.is_needed());
+    plan.copied
+        .extend(whole.chain(frameworks).map(|it| it.path.clone()));
+    if refusals.is_empty() {
+        return Ok(plan);
+    }
+    let title = format!(
+        "{} would still name {}",
+        many(refusals.len(), "file"),
+        change.from
+    );
+    Err(anyhow!(No([title]
+        .into_iter()
+        .chain(refusals)
+        .join("\n  "))))
+    .hint("build the artifacts under the other version: `rocwheel build --version`")
+}
+
+/// The target of a device package.
+fn device_target(file: &SetFile) -> Option<Target> {
+    let target = file.project.normalized().strip_prefix(DEVICE)?;
+    target.parse().ok()
+}
+
+/// Which device packages stay.
+fn targets(set: &CandidateSet, request: &PromotionRequest) -> Result<TargetChange> {
+    let there = set.packages.iter().filter_map(|it| device_target(&it.file));
+    let there: BTreeSet<Target> = there.collect();
+    if request.targets.is_empty() {
+        return Ok(TargetChange::default());
+    }
+    let list = |targets: &BTreeSet<Target>| targets.iter().join(", ");
+    let asked: BTreeSet<Target> = request.targets.iter().map(Target::base).collect();
+    let (kept, missing): (BTreeSet<Target>, BTreeSet<Target>) =
+        asked.into_iter().partition(|it| there.contains(it));
+    if there.is_empty() {
+        bail!(No(
+            "no device packages in the set: its libraries have the code of all targets".to_owned()
+        ));
+    }
+    if !missing.is_empty() {
+        let (missing, there) = (list(&missing), list(&there));
+        let error = anyhow!(No(format!("no device package for {missing} in the set")));
+        return Err(error).hint(format!("the set has {there}"));
+    }
+    let dropped = there.difference(&kept).cloned().collect();
+    Ok(TargetChange { kept, dropped })
+}
+
+/// What happens to one package. Files that would still name the old version are refused.
+fn planned(
+    package: &CandidatePackage,
+    (change, leave): (&VersionChange, &[Glob]),
+    refusals: &mut Vec<String>,
+) -> Result<PlannedPromotion> {
+    let name = package.name.with_version(&change.to);
+    let directory = package.file.path.strip_suffix(package.file.name());
+    let becomes = format!("{}{name}", directory.unwrap_or_default());
+    let (mut texts, mut requires) = (BTreeMap::new(), Vec::new());
+    for (path, text) in &package.texts {
+        let form = VersionTexts::builtin().form(path.as_str());
+        let form = form.with_context(|| format!("no form for `{path}`"))?;
+        let changed = change.apply(form, text);
+        let changed = changed.with_context(|| format!("failed to edit `{path}`"))?;
+        if change.from != change.to && change.is_left_in(changed.as_bytes()) {
+            refusals.push(format!("`{path}` of `{}`", package.file.name()));
+        }
+        if path.file_name() == "METADATA" || path.as_str() == "PKG-INFO" {
+            requires = differences(text, &changed);
+        }
+        if changed != *text {
+            texts.insert(package.renamed(path, change)?, changed);
+        }
+    }
+    let leftovers = package.leftovers.iter().filter(|path| {
+        change.from != change.to && !leave.iter().any(|it| it.matches(path.as_str()))
+    });
+    refusals.extend(leftovers.map(|path| format!("`{path}` of `{}`", package.file.name())));
+    let (copies, bytes) = package.copied(&texts, change)?;
+    Ok(PlannedPromotion {
+        file: package.file.path.clone(),
+        name,
+        becomes,
+        edits: texts.keys().cloned().collect(),
+        requires,
+        copies,
+        bytes,
+        texts,
+    })
+}
+
+/// The lines of requirements that differ, before and after. One that is gone has nothing after it,
+/// and one that is new nothing before it.
+fn differences(before: &str, after: &str) -> Vec<(String, String)> {
+    let lines = |text: &str| -> Vec<String> {
+        let headers = text.lines().take_while(|line| !line.is_empty());
+        let values = headers.filter_map(|line| line.strip_prefix("Requires-Dist: "));
+        values.map(str::to_owned).collect()
+    };
+    let is_of = |line: &str| line.split("==").next().unwrap_or_default().to_owned();
+    let mut left = lines(after);
+    let mut found = Vec::new();
+    for line in lines(before) {
+        let marker = |it: &str| it.split_once(';').map(|(_, marker)| marker.to_owned());
+        let place = left
+            .iter()
+            .position(|it| is_of(it) == is_of(&line) && marker(it) == marker(&line));
+        let now = place.map(|at| left.remove(at)).unwrap_or_default();
+        if now != line {
+            found.push((line, now));
+        }
+    }
+    found.extend(left.into_iter().map(|line| (String::new(), line)));
+    found
+}
+
+impl CandidatePackage {
+    /// The path of a member under the other version: the directories of metadata and data have the
+    /// version in their names.
+    pub(super) fn renamed(&self, path: &RelPath, change: &VersionChange) -> Result<RelPath> {
+        let CandidateForm::Wheel { stored, .. } = &self.form else {
+            return Ok(path.clone());
+        };
+        let old = stored.dist_info.as_str();
+        let stem = old.strip_suffix(".dist-info").unwrap_or(old);
+        let (project, _) = stem
+            .rsplit_once('-')
+            .context("metadata without a version")?;
+        let new = format!("{project}-{}", change.to.filename_form());
+        let (top, rest) = path.as_str().split_once('/').unwrap_or((path.as_str(), ""));
+        let end = top.strip_prefix(stem);
+        let end = end.filter(|it| matches!(*it, ".dist-info" | ".data") && !rest.is_empty());
+        Ok(match end {
+            Some(end) => format!("{new}{end}/{rest}").parse()?,
+            None => path.clone(),
+        })
+    }
+
+    /// How many files are copied as they are, and their bytes.
+    fn copied(
+        &self,
+        texts: &BTreeMap<RelPath, String>,
+        change: &VersionChange,
+    ) -> Result<(usize, u64)> {
+        let CandidateForm::Wheel { stored, record, .. } = &self.form else {
+            let CandidateForm::Sdist(sdist) = &self.form else {
+                return Ok((0, 0));
+            };
+            let copied = sdist
+                .files
+                .iter()
+                .filter(|(path, _)| !texts.contains_key(path));
+            let lens = copied.map(|(_, bytes)| bytes.len() as u64).collect_vec();
+            return Ok((lens.len(), lens.iter().sum()));
+        };
+        let listed: BTreeSet<&RelPath> = record.rows().iter().map(|row| &row.path).collect();
+        let (mut copies, mut bytes) = (0, 0);
+        for (path, member) in &stored.members {
+            ensure!(
+                listed.contains(path) || is_record(path, &stored.dist_info),
+                No(format!("`{path}` is not in RECORD"))
+            );
+            if !texts.contains_key(&self.renamed(path, change)?)
+                && !is_record(path, &stored.dist_info)
+            {
+                copies += 1;
+                bytes += member.bytes.end.saturating_sub(member.bytes.start);
+            }
+        }
+        Ok((copies, bytes))
+    }
+}
+
+/// Whether a member is RECORD, which is always written again, or a signature of it.
+pub(super) fn is_record(path: &RelPath, dist_info: &RelPath) -> bool {
+    let name = path.as_str().strip_prefix(dist_info.as_str());
+    matches!(name, Some("/RECORD" | "/RECORD.jws" | "/RECORD.p7s"))
+}

@@ -1,0 +1,119 @@
+//! [`FrameworkTies`]: the wheels of frameworks in a set, tied to its packages under the new version.
+//!
+//! A framework requires the version of ROCm that it was tested with, and its own version mostly names
+//! it. To tie it again changes both, and no binary.
+
+use std::{num::NonZeroUsize, path::Path};
+
+use fs_err as fs;
+
+use super::{observe::CandidateSet, plan::PromotionPlan, record::PromotedFile};
+use crate::{
+    check::SetFacts,
+    console::World,
+    error::{Context as _, Result},
+    framework::{
+        FrameworkWheel, Frameworks, Providers, RocmLibraries, WheelRefusal,
+        tie::{self, TieInput, TieOptions, TiePlan, VersionPin, VersionSuffix},
+    },
+    package::{
+        FIRST_DAY,
+        assemble::{AssembleSettings, pipeline},
+    },
+    relpath::RelPath,
+    set::SetFile,
+    wheel::WheelCompression,
+};
+
+/// The frameworks of a set that is promoted, and how they are tied.
+pub struct FrameworkTies<'a> {
+    files: Vec<&'a SetFile>,
+    wheels: Vec<FrameworkWheel>,
+    rocm: RocmLibraries,
+    options: TieOptions,
+    jobs: NonZeroUsize,
+}
+
+impl<'a> FrameworkTies<'a> {
+    /// Reads the frameworks, and adds their plans to that of the set. `facts` are those of the set
+    /// that was tested: under the new version it has the same libraries.
+    pub fn decide(
+        set: &'a CandidateSet,
+        plan: &mut PromotionPlan,
+        facts: &SetFacts,
+        jobs: NonZeroUsize,
+        world: &World,
+    ) -> Result<Self> {
+        let policy = Frameworks::builtin();
+        let mut rocm = RocmLibraries::of(facts, policy)?;
+        rocm.version = plan.to.clone();
+        rocm.targets
+            .retain(|target| !plan.change.targets.dropped.contains(target));
+        let files: Vec<&SetFile> = set.frameworks.iter().collect();
+        let read = |file: &&SetFile| FrameworkWheel::read(&set.root.join(&file.path), jobs, world);
+        let ties = Self {
+            wheels: files.iter().map(read).collect::<Result<_>>()?,
+            files,
+            options: TieOptions {
+                requires: Some(VersionPin::usual(&plan.to)),
+                device_extras: true,
+                suffix: VersionSuffix::Named,
+                ..TieOptions::default()
+            },
+            rocm,
+            jobs,
+        };
+        let inputs = ties.wheels.iter().map(|it| TieInput::read(it, policy));
+        let inputs: Vec<TieInput> = inputs.collect::<Result<_>>()?;
+        let providers = Providers::new(&ties.wheels, Some(&ties.rocm), policy, &[]);
+        let group = (&ties.wheels[..], &inputs[..]);
+        let plans = tie::decide(group, &providers, &ties.rocm, policy, &ties.options)?;
+        plan.frameworks = plans.map_err(|refusals| WheelRefusal::all("tied", &refusals))?;
+        Ok(ties)
+    }
+
+    /// Writes the tied wheels where the set has them, and reads them back.
+    pub fn write(
+        &self,
+        plans: &[TiePlan],
+        directory: &Path,
+        world: &World,
+    ) -> Result<Vec<PromotedFile>> {
+        let settings = AssembleSettings {
+            time: FIRST_DAY,
+            compression: WheelCompression::default(),
+            jobs: self.jobs,
+            block: pipeline::BLOCK,
+        };
+        let (mut files, mut tied) = (Vec::new(), Vec::new());
+        for ((file, wheel), plan) in self.files.iter().zip(&self.wheels).zip(plans) {
+            let place = file.path.strip_suffix(file.name()).unwrap_or_default();
+            let target = directory.join(place);
+            fs::create_dir_all(&target)?;
+            let written = tie::write(wheel, plan, &target, &settings, world)?;
+            tied.push(FrameworkWheel::read(
+                &target.join(&written.file),
+                self.jobs,
+                world,
+            )?);
+            let edited = plan.texts.keys().map(|path| path.parse());
+            files.push(PromotedFile {
+                from: file.path.clone(),
+                from_sha256: file.sha256,
+                path: format!("{place}{}", written.file),
+                size: written.size,
+                sha256: written.sha256,
+                edited: edited.collect::<Result<Vec<RelPath>, _>>()?,
+            });
+        }
+        tie::verify(
+            plans,
+            &tied,
+            &self.rocm,
+            Frameworks::builtin(),
+            &self.options,
+        )
+        .context("failed to tie the frameworks")?;
+        Ok(files)
+    }
+}

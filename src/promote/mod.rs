@@ -1,0 +1,28 @@
+//! Promotes a tested package set to another version or place: what was tested is what is released,
+//! byte for byte, except where the version is named.
+//!
+//! Three beats, as everywhere. *Observe*: [`CandidateSet::read`] reads the texts of each package that
+//! name its version, by `promote.toml`. *Decide*: [`decide`] makes a plan that prints itself, or says
+//! all that is in the way. *Act*: [`write`] makes the packages with the writer of `build`. Members that
+//! do not change are copied as they are compressed, so that a promoted set is the one that a build
+//! under the other version would have made.
+
+mod decide;
+mod frameworks;
+mod observe;
+mod places;
+mod plan;
+mod policy;
+mod record;
+mod texts;
+mod write;
+
+pub use self::{
+    decide::{PromotionRequest, decide},
+    frameworks::FrameworkTies,
+    observe::CandidateSet,
+    places::ReleasePlaces,
+    plan::PromotionPlan,
+    record::PromotionRecord,
+    write::write,
+};

@@ -1,0 +1,228 @@
+//! Reads the packages of a set that is promoted: where their members are, and the texts that name the
+//! version.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufReader, Read as _},
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+};
+
+use fs_err::File;
+
+use super::{policy::VersionTexts, texts::VersionChange};
+use crate::{
+    archive::{SdistFiles, read_sdist},
+    console::World,
+    error::{Context as _, Hint as _, No, Result, anyhow, ensure},
+    framework::version,
+    parallel,
+    relpath::RelPath,
+    set::{Identity, LocalSet, SetFile, is_ours},
+    version::Version,
+    wheel::{
+        Metadata, PackageFilename, Record, StoredMember, ZippedWheel, dist_info::WheelFacts,
+        read_metadata, zipped_wheel,
+    },
+};
+
+/// The longest text that is edited. The links of a device package may have some MiB.
+const LONGEST_TEXT: u64 = 64 << 20;
+/// RECORD has about 150 bytes for each file.
+const LONGEST_RECORD: u64 = 256 << 20;
+
+/// A set that is promoted.
+#[derive(Debug)]
+pub struct CandidateSet {
+    pub root: PathBuf,
+    pub identity: Identity,
+    /// The version of all our packages.
+    pub version: Version,
+    /// Our packages.
+    pub packages: Vec<CandidatePackage>,
+    /// Wheels of frameworks that are for this version of ROCm.
+    pub frameworks: Vec<SetFile>,
+    /// Packages of other projects that are for any.
+    pub others: Vec<SetFile>,
+}
+
+/// A package of the set.
+#[derive(Debug)]
+pub struct CandidatePackage {
+    pub file: SetFile,
+    pub name: PackageFilename,
+    pub form: CandidateForm,
+    /// The texts that name the version, by their paths.
+    pub texts: BTreeMap<RelPath, String>,
+    /// Other files that name it, and should not.
+    pub leftovers: Vec<RelPath>,
+}
+
+#[derive(Debug)]
+pub enum CandidateForm {
+    Wheel {
+        stored: Box<ZippedWheel>,
+        record: Record,
+        /// The program that made it, as WHEEL says.
+        generator: String,
+    },
+    Sdist(SdistFiles),
+}
+
+impl CandidateSet {
+    /// Reads the packages of a set on this disk. It is an error if they do not have one version.
+    pub fn read(set: &LocalSet, jobs: NonZeroUsize, world: &World) -> Result<Self> {
+        let files = set.document.files.iter().cloned();
+        let (ours, others): (Vec<_>, Vec<_>) = files.partition(|file| is_ours(&file.project));
+        let version = one_version(&ours)?;
+        let change = VersionChange {
+            from: version.clone(),
+            to: version.clone(),
+            targets: super::texts::TargetChange::default(),
+        };
+        let read = |file: &SetFile| {
+            let package = CandidatePackage::read(&set.root, file, &change);
+            package.with_context(|| format!("failed to read `{}`", file.path))
+        };
+        let packages = parallel::map(&ours, jobs, &world.stop, read)?;
+        let (mut frameworks, mut others_of_any) = (Vec::new(), Vec::new());
+        for file in others {
+            let is_bound = is_bound(&set.root, &file, &change);
+            let is_bound = is_bound.with_context(|| format!("failed to read `{}`", file.path))?;
+            if is_bound {
+                &mut frameworks
+            } else {
+                &mut others_of_any
+            }
+            .push(file);
+        }
+        Ok(Self {
+            root: set.root.clone(),
+            identity: set.document.identity.clone(),
+            version,
+            packages,
+            frameworks,
+            others: others_of_any,
+        })
+    }
+}
+
+/// Whether a package of others is for this version of ROCm: its version names it, or it requires one
+/// of our packages.
+fn is_bound(root: &Path, file: &SetFile, change: &VersionChange) -> Result<bool> {
+    let named = version::suffix(&change.from).replace('-', ".");
+    if version::rocm_part(&file.version).is_some_and(|it| it == named) {
+        return Ok(true);
+    }
+    let name: PackageFilename = file.name().parse()?;
+    if name.tag.is_none() {
+        return Ok(false);
+    }
+    let source = BufReader::new(File::open(root.join(&file.path))?);
+    let metadata = Metadata::parse(&read_metadata(source, LONGEST_TEXT)?)?;
+    let mut lines = metadata.requires_dist.iter();
+    Ok(lines.any(|line| requires(line, &change.from)))
+}
+
+/// Whether a requirement is one of a package of ours in this version.
+fn requires(line: &str, version: &Version) -> bool {
+    let (what, _) = line.split_once(';').unwrap_or((line, ""));
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let end = what.find(|c| !is_of_name(c)).unwrap_or(what.len());
+    let (name, rest) = what.split_at(end);
+    let rest = rest.rsplit_once(']').map_or(rest, |(_, rest)| rest);
+    let specifier = rest.trim().trim_start_matches('(').trim_end_matches(')');
+    name.parse().is_ok_and(|name| is_ours(&name))
+        && !specifier.is_empty()
+        && version.fulfils(specifier) == Some(true)
+}
+
+/// The version that all packages have.
+fn one_version(files: &[SetFile]) -> Result<Version> {
+    let first = files.first().context("no ROCm packages in the set");
+    let first = first.hint("pass the directory that `rocwheel build` wrote to, or an index")?;
+    if let Some(other) = files.iter().find(|it| it.version != first.version) {
+        let (one, two) = (first.name(), other.name());
+        let error = anyhow!(No(format!(
+            "packages of several versions, such as `{one}` and `{two}`"
+        )));
+        return Err(error).hint("promote one set; name its own directory, not that of a stream");
+    }
+    Ok(first.version.clone())
+}
+
+impl CandidatePackage {
+    fn read(root: &Path, file: &SetFile, change: &VersionChange) -> Result<Self> {
+        let name: PackageFilename = file.name().parse()?;
+        let source = File::open(root.join(&file.path))?;
+        let mut package = Self {
+            file: file.clone(),
+            form: CandidateForm::Sdist(SdistFiles {
+                files: Vec::new(),
+                time: 0,
+            }),
+            name,
+            texts: BTreeMap::new(),
+            leftovers: Vec::new(),
+        };
+        if package.name.tag.is_none() {
+            let sdist = read_sdist(BufReader::new(source), &package.name.top().parse()?)?;
+            for (path, bytes) in &sdist.files {
+                package.look(path, bytes.len() as u64, change, || Ok(bytes.clone()))?;
+            }
+            package.form = CandidateForm::Sdist(sdist);
+            return Ok(package);
+        }
+        let stored = zipped_wheel(BufReader::new(&source))?;
+        let bytes = |member: &StoredMember, most: u64| {
+            let mut bytes = Vec::new();
+            let content = member.content(&source)?;
+            content
+                .take(most.saturating_add(1))
+                .read_to_end(&mut bytes)?;
+            ensure!(
+                bytes.len() as u64 == member.len,
+                "a text that has another length than it says, or more than {most} bytes"
+            );
+            Ok(bytes)
+        };
+        for (path, member) in &stored.members {
+            package
+                .look(path, member.len, change, || bytes(member, LONGEST_TEXT))
+                .with_context(|| format!("failed to read `{path}`"))?;
+        }
+        let metadata = |name: &str, most| {
+            let path = stored.dist_info.join(&name.parse()?);
+            let member = stored.members.get(&path);
+            bytes(member.with_context(|| format!("no `{path}`"))?, most)
+        };
+        let record = Record::parse(&metadata("RECORD", LONGEST_RECORD)?)?;
+        let wheel = metadata("WHEEL", LONGEST_TEXT)?;
+        let wheel: WheelFacts = String::from_utf8_lossy(&wheel).parse()?;
+        package.form = CandidateForm::Wheel {
+            stored: Box::new(stored),
+            record,
+            generator: wheel.generator,
+        };
+        Ok(package)
+    }
+
+    /// Keeps a text that names the version, and notes one that should not.
+    fn look(
+        &mut self,
+        path: &RelPath,
+        len: u64,
+        change: &VersionChange,
+        bytes: impl Fn() -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        let policy = VersionTexts::builtin();
+        if policy.form(path.as_str()).is_some() {
+            let text = String::from_utf8(bytes()?);
+            let text = text.map_err(|_| anyhow!("`{path}` is not UTF-8"))?;
+            self.texts.insert(path.clone(), text);
+        } else if policy.is_searched(path.as_str(), len) && change.is_left_in(&bytes()?) {
+            self.leftovers.push(path.clone());
+        }
+        Ok(())
+    }
+}

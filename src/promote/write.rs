@@ -1,0 +1,215 @@
+//! Makes the packages of a plan.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read as _, Seek as _},
+    num::NonZeroUsize,
+    path::Path,
+};
+
+use fs_err::{self as fs, File};
+
+use super::{
+    decide::is_record,
+    frameworks::FrameworkTies,
+    observe::{CandidateForm, CandidatePackage, CandidateSet},
+    plan::{PlannedPromotion, PromotionPlan},
+    record::{PromotedFile, PromotionRecord},
+};
+use crate::{
+    archive::{self, SdistFiles},
+    atomic::AtomicFile,
+    console::{World, many, size},
+    digest::Sha256,
+    error::{Context as _, No, Result, ensure},
+    package::assemble::{
+        AssembleSettings, ChangedContent, ChangedFile, ChangedWheel, TakenMember, pipeline,
+    },
+    parallel,
+    relpath::RelPath,
+    wheel::{PackedMember, Record, ZippedWheel, compression_of},
+};
+
+/// The longest member that is packed again, since its compressed bytes are longer than its content.
+const LONGEST_UNPACKED: u64 = 16 << 20;
+
+/// Writes the packages of a plan into a directory, as a set with the layout of the old one.
+pub fn write(
+    (set, ties): (&CandidateSet, Option<&FrameworkTies<'_>>),
+    plan: &PromotionPlan,
+    directory: &Path,
+    jobs: NonZeroUsize,
+    world: &World,
+) -> Result<PromotionRecord> {
+    let packages: BTreeMap<&str, &CandidatePackage> = set
+        .packages
+        .iter()
+        .map(|it| (it.file.path.as_str(), it))
+        .collect();
+    // Several wheels are written at the same time, and have one progress bar together.
+    let quiet = world.quiet();
+    let writer = PromotionWriter {
+        set,
+        plan,
+        directory,
+        world: &quiet,
+    };
+    let bytes: u64 = plan.packages.iter().map(|it| it.bytes).sum();
+    let progress = world
+        .console
+        .progress("Promoting", directory.display(), bytes);
+    let promote = |planned: &PlannedPromotion| {
+        let package = packages.get(planned.file.as_str());
+        let package = package.context("a package that is not in the set")?;
+        let written = writer.package(package, planned);
+        let written = written.with_context(|| format!("failed to promote `{}`", planned.file))?;
+        let (name, bytes) = (&planned.name, size(written.size));
+        let edits = many(planned.edits.len(), "file");
+        let facts = format!("{name}: {bytes}, {edits} edited");
+        progress.inc(planned.bytes);
+        world.console.status("Promoted", facts);
+        Ok(written)
+    };
+    let mut files = parallel::map(&plan.packages, jobs, &world.stop, promote)?;
+    for path in &plan.copied {
+        files.push(writer.copy(path)?);
+    }
+    if let Some(ties) = ties {
+        files.extend(ties.write(&plan.frameworks, directory, world)?);
+    }
+    Ok(PromotionRecord::new(set, plan, files))
+}
+
+struct PromotionWriter<'a> {
+    set: &'a CandidateSet,
+    plan: &'a PromotionPlan,
+    directory: &'a Path,
+    world: &'a World,
+}
+
+impl PromotionWriter<'_> {
+    fn package(
+        &self,
+        package: &CandidatePackage,
+        planned: &PlannedPromotion,
+    ) -> Result<PromotedFile> {
+        let target = self.directory.join(&planned.becomes);
+        let parent = target.parent().unwrap_or(self.directory);
+        fs::create_dir_all(parent)?;
+        let written = match &package.form {
+            CandidateForm::Sdist(sdist) => write_sdist(sdist, planned, &target)?,
+            CandidateForm::Wheel {
+                stored,
+                record,
+                generator,
+            } => {
+                let settings = AssembleSettings {
+                    time: stored.time,
+                    compression: compression_of(generator).unwrap_or_default(),
+                    jobs: NonZeroUsize::MIN,
+                    block: pipeline::BLOCK,
+                };
+                let wheel = self.wheel(package, planned, (stored, record))?;
+                wheel.write(parent, &settings, "Promoting", self.world)?
+            }
+        };
+        Ok(PromotedFile {
+            from: planned.file.clone(),
+            from_sha256: package.file.sha256,
+            path: planned.becomes.clone(),
+            size: written.size,
+            sha256: written.sha256,
+            edited: planned.edits.clone(),
+        })
+    }
+
+    fn wheel(
+        &self,
+        package: &CandidatePackage,
+        planned: &PlannedPromotion,
+        (stored, rows): (&ZippedWheel, &Record),
+    ) -> Result<ChangedWheel> {
+        let rows: BTreeMap<&RelPath, _> = rows.rows().iter().map(|it| (&it.path, it)).collect();
+        let source = self.set.root.join(&package.file.path);
+        let renamed = |path| package.renamed(path, &self.plan.change);
+        let record = stored.dist_info.join(&"RECORD".parse()?);
+        let dist_info = renamed(&record)?;
+        let dist_info = dist_info.parent().context("no directory of metadata")?;
+        let mut wheel = ChangedWheel::new(planned.name.clone(), dist_info);
+        for (path, member) in &stored.members {
+            if is_record(path, &stored.dist_info) {
+                continue;
+            }
+            let new = renamed(path)?;
+            let is_executable = stored.executable.contains(path);
+            if let Some(text) = planned.texts.get(&new) {
+                wheel.add(new, is_executable, ChangedContent::text(text));
+                continue;
+            }
+            let digest = rows.get(path).and_then(|row| Some((row.digest?, row.len?)));
+            let digest = digest.with_context(|| format!("RECORD has no digest of `{path}`"));
+            let (sha256, len) = digest?;
+            ensure!(
+                len == member.len,
+                No(format!("`{path}` does not have the size that RECORD says"))
+            );
+            if !member.is_short() {
+                // Other programs also compress files that only get longer by it.
+                let mut bytes = Vec::new();
+                let content = member.content(File::open(&source)?)?;
+                content.take(LONGEST_UNPACKED).read_to_end(&mut bytes)?;
+                ensure!(
+                    Sha256::of(&bytes) == sha256,
+                    No(format!("`{path}` is not what RECORD says"))
+                );
+                wheel.add(new, is_executable, ChangedContent::Bytes(bytes.into()));
+                continue;
+            }
+            let packed = PackedMember::of(member, sha256);
+            let taken = TakenMember::of_file(&source, packed)?;
+            wheel.add(new, is_executable, ChangedContent::Taken(taken));
+        }
+        Ok(wheel)
+    }
+
+    /// A file that stays as it is: another name of it, or a copy.
+    fn copy(&self, path: &str) -> Result<PromotedFile> {
+        let (from, to) = (self.set.root.join(path), self.directory.join(path));
+        fs::create_dir_all(to.parent().unwrap_or(self.directory))?;
+        if fs::hard_link(&from, &to).is_err() {
+            fs::copy(&from, &to)?;
+        }
+        let (sha256, size) = Sha256::of_reader(File::open(&to)?)?;
+        Ok(PromotedFile {
+            from: path.to_owned(),
+            from_sha256: sha256,
+            path: path.to_owned(),
+            size,
+            sha256,
+            edited: Vec::new(),
+        })
+    }
+}
+
+fn write_sdist(
+    sdist: &SdistFiles,
+    planned: &PlannedPromotion,
+    target: &Path,
+) -> Result<ChangedFile> {
+    let files = sdist.files.iter().map(|(path, bytes)| {
+        let text = planned.texts.get(path).map(String::as_bytes);
+        (path.clone(), text.unwrap_or(bytes))
+    });
+    let files: Vec<(RelPath, &[u8])> = files.collect();
+    let mut out = AtomicFile::beside(target)?;
+    let top = planned.name.top().parse()?;
+    archive::write_sdist(out.file(), &top, &files, sdist.time)?;
+    out.file().rewind()?;
+    let (sha256, size) = Sha256::of_reader(out.file())?;
+    out.replace(target)?;
+    Ok(ChangedFile {
+        file: planned.name.to_string(),
+        size,
+        sha256,
+    })
+}

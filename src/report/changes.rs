@@ -1,0 +1,195 @@
+//! What differs between two sets, as Markdown for a job summary. Only the packages are unfolded.
+
+use std::fmt::{self, Write as _};
+
+use itertools::Itertools as _;
+
+use super::tables::{code, linked, plain, rows};
+use crate::{
+    console::{growth, many, percent, size},
+    diff::{
+        ComparedSet, Difference, FileChange, FilePlace, LineChange, PackageChange, changed_size,
+        file_notes, library_facts,
+    },
+};
+
+/// A difference as a page.
+#[derive(Clone, Copy, Debug)]
+pub struct DifferencePage<'a> {
+    pub difference: &'a Difference,
+    /// How many rows of each list are shown; all of them if it is 0.
+    pub top: usize,
+    /// The URL of the GitHub server, for links to runs and commits.
+    pub server: &'a str,
+}
+
+impl DifferencePage<'_> {
+    /// Renders a page of at most `limit` bytes.
+    pub fn render(&self, limit: usize) -> String {
+        let difference = self.difference;
+        let mut text = "## What differs\n\n".to_owned();
+        for (name, set) in [("Before", &difference.before), ("After", &difference.after)] {
+            let _ = writeln!(text, "- **{name}**: {}", self.set(set));
+        }
+        if let Some(path) = difference.source() {
+            let _ = writeln!(text, "- {}", linked("source", Some(path), self.server));
+        }
+        text += "\n";
+        if difference.is_empty() {
+            return text + "Nothing.\n\n";
+        }
+        let (old, new) = (difference.before.weight.size, difference.after.weight.size);
+        let _ = writeln!(
+            text,
+            "{} → {}: {} {}\n",
+            size(old),
+            size(new),
+            moved(old, new),
+            percent(old, new)
+        );
+        let head = (
+            "Packages",
+            "| Package | After | Change |\n| :--- | ---: | ---: |",
+        );
+        self.table(
+            &mut text,
+            limit,
+            head,
+            difference.packages.iter().map(package),
+        );
+        let head = ("Files", "| | File | Change |\n| :--- | :--- | ---: |");
+        self.table(&mut text, limit, head, difference.files.iter().map(file));
+        let facts = difference.libraries.iter().flat_map(|library| {
+            let facts = library_facts(library, self.top == 0).into_iter();
+            facts.map(|fact| format!("| {} | {} |\n", place(&library.file), plain(&fact)))
+        });
+        let head = ("Libraries and programs", "| File | What |\n| :--- | :--- |");
+        self.table(&mut text, limit, head, facts);
+        let rows = difference.device_code.iter().map(|it| {
+            let (before, after) = (it.before.unwrap_or_default(), it.after.unwrap_or_default());
+            let by = match (it.before, it.after) {
+                (_, None) => "🟥 **gone**".to_owned(),
+                (None, _) => "🟩 **new**".to_owned(),
+                _ => moved(before.bytes, after.bytes),
+            };
+            format!("| {} | {} | {by} |\n", code(&it.target), code(&it.library))
+        });
+        let head = (
+            "Device code",
+            "| Target | Library | Change |\n| :--- | :--- | ---: |",
+        );
+        self.table(&mut text, limit, head, rows);
+        let head = "| | Package | Line |\n| :--- | :--- | :--- |";
+        let metadata = difference.metadata.iter().flat_map(line);
+        self.table(&mut text, limit, ("Metadata", head), metadata);
+        let tables = difference.tables.iter().flat_map(line);
+        self.table(&mut text, limit, ("Tables of rocm_sdk", head), tables);
+        text
+    }
+
+    fn set(&self, set: &ComparedSet) -> String {
+        let identity = &set.identity;
+        let of = |path: &str| Some(format!("{}/{path}", identity.repository.as_ref()?));
+        let run = identity.run_id.as_ref().filter(|run| !run.is_local());
+        let run = run.map(|run| {
+            let link = of(&format!("actions/runs/{run}"));
+            format!("run {}", linked(run.as_str(), link, self.server))
+        });
+        let commit = identity.commit.as_ref().map(|commit| {
+            let link = of(&format!("commit/{commit}"));
+            format!("commit {}", linked(&commit.to_string(), link, self.server))
+        });
+        let versions = set.versions.iter().map(|it| code(it)).join(" ");
+        let versions = Some(versions).filter(|it| !it.is_empty());
+        let count = Some(many(set.packages, "package"));
+        let facts = [Some(code(&set.place)), versions, run, commit, count];
+        facts.into_iter().flatten().join(", ")
+    }
+
+    /// Appends a table, folded unless it is the first one.
+    fn table(
+        &self,
+        text: &mut String,
+        limit: usize,
+        (title, head): (&str, &str),
+        lines: impl Iterator<Item = String>,
+    ) {
+        let lines: Vec<String> = lines.collect();
+        let block = format!(
+            "<details><summary>{title}: {}</summary>\n\n{head}\n",
+            lines.len()
+        );
+        if lines.is_empty() || text.len() + block.len() > limit {
+            return;
+        }
+        let is_first = title == "Packages";
+        *text += if is_first { head } else { block.trim_end() };
+        *text += "\n";
+        let most = if self.top == 0 { lines.len() } else { self.top };
+        let shown = lines.iter().take(most).cloned();
+        let omitted = rows(text, shown, limit) + lines.len().saturating_sub(most);
+        if omitted > 0 {
+            let _ = writeln!(text, "\n{} left out here.", many(omitted, "row"));
+        }
+        *text += if is_first { "\n" } else { "\n</details>\n\n" };
+    }
+}
+
+/// Prints the page without a limit, for those who pipe it somewhere.
+impl fmt::Display for DifferencePage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(super::LIMIT))
+    }
+}
+
+/// `🔺 +1.20 MiB`
+fn moved(before: u64, after: u64) -> String {
+    let arrow = match before.cmp(&after) {
+        std::cmp::Ordering::Less => "🔺 ",
+        std::cmp::Ordering::Equal => "",
+        std::cmp::Ordering::Greater => "🔻 ",
+    };
+    format!("{arrow}{}", growth(before, after))
+}
+
+fn package(change: &PackageChange) -> String {
+    let (before, after) = change.sizes();
+    let by = match (change.before, change.after) {
+        (_, None) => "🟥 **gone**".to_owned(),
+        (None, _) => "🟩 **new**".to_owned(),
+        _ => format!(
+            "{}<br><sub>{}</sub>",
+            moved(before, after),
+            percent(before, after)
+        ),
+    };
+    format!("| {} | {} | {by} |\n", code(&change.package), size(after))
+}
+
+fn place(file: &FilePlace) -> String {
+    format!(
+        "{}<br><sub>{}</sub>",
+        code(&file.path),
+        plain(&file.package)
+    )
+}
+
+fn file(change: &FileChange) -> String {
+    let from = change.from.as_ref();
+    let from = from.map_or(String::new(), |from| format!("{} → ", code(&from.path)));
+    let notes = file_notes(change);
+    let notes = Some(plain(&notes)).filter(|it| !it.is_empty());
+    let notes = notes.map_or(String::new(), |it| format!("<br><sub>{it}</sub>"));
+    let (fate, file, by) = (change.fate, place(&change.file), changed_size(change));
+    format!("| {fate} | {from}{file} | {by}{notes} |\n")
+}
+
+fn line(change: &LineChange) -> impl Iterator<Item = String> + '_ {
+    let packages = match &change.packages[..] {
+        [one] => plain(one),
+        several => many(several.len(), "package"),
+    };
+    let gone = change.lines.gone.iter().map(|line| ("gone", line));
+    let lines = gone.chain(change.lines.new.iter().map(|line| ("new", line)));
+    lines.map(move |(what, line)| format!("| {what} | {packages} | {} |\n", code(line)))
+}

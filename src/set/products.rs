@@ -1,0 +1,247 @@
+//! Publishes packages to a release place, which has a directory for each project:
+//! `rocm/core/whl-next/rocm-sdk-core/{file}`, with a page beside the files.
+//!
+//! Many versions are in one directory, and several jobs publish there. So a page keeps what it lists,
+//! and is written only if no other job has changed it since it was read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
+};
+
+use itertools::Itertools as _;
+
+use super::{
+    files::ListedPackage,
+    items::{Before, Item},
+    known::KnownFacts,
+    links::html_links,
+    local::LocalSet,
+    pages::{Phase, directory_page, directory_root},
+    place::SetPlace,
+    read::Reading,
+    set_json::{Layout, SIDECAR, SetFile, is_package},
+    upload::{PlannedUpload, PublishedUpload, UploadOptions, until_published},
+    write::Guard,
+};
+use crate::{
+    console::World,
+    error::{Context as _, Result},
+    location::decode_component,
+    wheel::DistName,
+};
+
+/// The directory of the documents that are published with a set.
+const RECORDS: &str = "promotions";
+
+/// A directory of projects, for each project of a set: `rocm/core/whl-next`.
+pub type ProductDirectories = BTreeMap<DistName, String>;
+
+/// Publishes the packages of a set to the directories of their projects. Projects without a directory
+/// are left out.
+pub fn publish_products(
+    local: &LocalSet,
+    directories: &ProductDirectories,
+    destination: &SetPlace,
+    world: &World,
+) -> Result<PublishedUpload> {
+    let attempt = || {
+        let plan = plan_products(local, directories, destination, world)?;
+        plan.carry_out(&mut Vec::new(), world)
+    };
+    until_published(attempt, destination, world)
+}
+
+/// Plans that, with every key.
+pub fn plan_products<'a>(
+    local: &LocalSet,
+    directories: &ProductDirectories,
+    destination: &'a SetPlace,
+    world: &World,
+) -> Result<PlannedUpload<'a>> {
+    let mut before = Before::nothing(destination);
+    for directory in directories.values().unique() {
+        before.add(directory)?;
+    }
+    let (mut items, mut files) = (Vec::new(), Vec::new());
+    for file in &local.document.files {
+        let Some(directory) = directories.get(&file.project) else {
+            continue;
+        };
+        let to = SetFile {
+            path: format!("{directory}/{}/{}", file.project, file.name()),
+            yanked: None,
+            remembered: None,
+            ..file.clone()
+        };
+        let stamp = local.stamps.get(&file.path).copied();
+        items.push(Item::file(&to, local.root.join(&file.path), stamp));
+        let sidecar = local.metadata.get(&file.sidecar_path());
+        items.extend(
+            sidecar.map(|bytes| Item::here(to.sidecar_path(), Phase::Sidecar, bytes.as_slice())),
+        );
+        files.push(to);
+    }
+    let (platform, version) = (
+        &local.document.identity.platform,
+        &local.document.identity.version,
+    );
+    for text in local.documents.values() {
+        let of = version.iter().map(ToString::to_string);
+        let of = of.chain(platform.iter().map(ToString::to_string)).join("-");
+        let path = format!("{RECORDS}/{of}.json");
+        items.push(Item::here(path, Phase::Sidecar, text.as_bytes()));
+    }
+    let publishing = ProductPages {
+        place: destination,
+        before: &before,
+        world,
+    };
+    items.extend(publishing.pages(&files)?);
+    items.sort_by_key(|item| item.phase);
+    items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
+    let actions = before.actions(&items, false, &world.stop);
+    let actions = actions.with_context(|| format!("failed to read `{destination}`"))?;
+    let options = UploadOptions {
+        is_part: false,
+        layout: Layout::Flat,
+        overwrite: false,
+        is_dry_run: false,
+    };
+    let set = local.document.of_files(files)?;
+    let actions = items.into_iter().zip(actions).collect();
+    Ok(PlannedUpload::of(
+        destination,
+        set,
+        actions,
+        (options, Guard::Pages),
+    ))
+}
+
+struct ProductPages<'a> {
+    place: &'a SetPlace,
+    before: &'a Before<'a>,
+    world: &'a World,
+}
+
+impl ProductPages<'_> {
+    /// The pages of the projects of some new files, and those of their products.
+    fn pages(&self, files: &[SetFile]) -> Result<Vec<Item>> {
+        let mut products: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        let mut items = Vec::new();
+        let by_directory = files
+            .iter()
+            .into_group_map_by(|file| directory_of(&file.path));
+        for (directory, new) in by_directory.into_iter().sorted_by_key(|it| it.0) {
+            let (product, project) = directory.rsplit_once('/').unwrap_or(("", directory));
+            let all = self.all(directory, &new)?;
+            let all: Vec<&SetFile> = all.iter().collect();
+            let page = directory_page(project, &all, &format!("{directory}/"));
+            items.extend(page_of(&format!("{directory}/"), Phase::Project, &page));
+            products
+                .entry(product)
+                .or_default()
+                .insert(project.to_owned());
+        }
+        for (product, mut projects) in products {
+            let top = format!("{product}/");
+            let listed = self
+                .before
+                .objects
+                .keys()
+                .filter(|path| is_package_path(path));
+            let listed = listed.filter_map(|path| path.strip_prefix(&top)?.split_once('/'));
+            projects.extend(listed.map(|(project, _)| project.to_owned()));
+            let page = directory_root(&projects);
+            items.extend(page_of(&top, Phase::Root, &page));
+        }
+        Ok(items)
+    }
+
+    /// The files of a directory: the new ones, and those that are there. What the page says of these
+    /// is kept; those that it does not list are read.
+    fn all(&self, directory: &str, new: &[&SetFile]) -> Result<Vec<SetFile>> {
+        let mut files: Vec<SetFile> = new.iter().map(|file| (*file).clone()).collect();
+        let mut listed = self.place.listed_below(directory, &self.before.objects);
+        let mut of_page = self.listed_files(directory)?;
+        listed.retain(|package| {
+            if files.iter().any(|file| file.path == package.path) {
+                return false;
+            }
+            let known = of_page.remove(&package.path);
+            let known = known.filter(|known| known.size == package.stamp.size);
+            let is_new = known.is_none();
+            files.extend(known);
+            is_new && is_package(&package.name)
+        });
+        if !listed.is_empty() {
+            files.extend(self.read(listed)?);
+        }
+        files.sort_by(|one, other| (&one.version, one.name()).cmp(&(&other.version, other.name())));
+        Ok(files)
+    }
+
+    fn read(&self, listed: Vec<ListedPackage>) -> Result<Vec<SetFile>> {
+        let reading = Reading {
+            place: self.place,
+            layouts: vec![Layout::Flat],
+            known: &KnownFacts::default(),
+            at_once: REQUESTS,
+            world: self.world,
+            progress: &self.world.console.progress("Reading", self.place, None),
+            is_index: true,
+        };
+        Ok(reading.others(listed)?.files)
+    }
+
+    /// What the page of a directory says about its files, by path.
+    fn listed_files(&self, directory: &str) -> Result<BTreeMap<String, SetFile>> {
+        let page = format!("{directory}/index.html");
+        let mut files = BTreeMap::new();
+        if !self.before.objects.contains_key(&page) {
+            return Ok(files);
+        }
+        let text = self.place.text(self.place.key(&page)?.as_str())?;
+        for link in html_links(&text.unwrap_or_default()) {
+            let name = link.href.split(['#', '?']).next().unwrap_or_default();
+            let name = decode_component(name).filter(|it| is_package(it));
+            let of_name = name.as_deref().and_then(super::set_json::identity);
+            let (Some(name), Some((project, version))) = (name, of_name) else {
+                continue;
+            };
+            if let (Some(sha256), Some(size)) = (link.sha256, link.size) {
+                let path = format!("{directory}/{name}");
+                let file = SetFile {
+                    path: path.clone(),
+                    project,
+                    version,
+                    size,
+                    sha256,
+                    yanked: link.yanked,
+                    remembered: None,
+                    upload_time: None,
+                    metadata: link.metadata,
+                    requires_python: link.requires_python,
+                };
+                files.insert(path, file);
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// Requests at the same time.
+const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+fn directory_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+fn is_package_path(path: &str) -> bool {
+    !path.ends_with(SIDECAR) && is_package(path.rsplit('/').next().unwrap_or(path))
+}
+
+/// A page under its file name, and under the key that installers request.
+fn page_of(directory: &str, phase: Phase, text: &str) -> [Item; 2] {
+    ["index.html", ""].map(|name| Item::here(format!("{directory}{name}"), phase, text.as_bytes()))
+}

@@ -1,0 +1,146 @@
+//! Where TheRock's CI tests which targets: the rows of a matrix of jobs.
+
+use itertools::Itertools as _;
+use serde::Serialize;
+
+use crate::target::{
+    Target, TargetTable,
+    table::{CiFamily, RunnerPool},
+};
+
+/// A row of the matrix: the targets of one family on one platform, and a runner that has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TestJob {
+    /// Comma-separated, if the runners have several targets of the family.
+    pub target: String,
+    pub family: String,
+    pub platform: &'static str,
+    /// The label. Empty without a runner.
+    pub runner: String,
+    /// Of `rocm`, comma-separated.
+    pub extras: String,
+}
+
+impl TargetTable {
+    /// The jobs that test these targets. `draw` returns a number for a text, the same each time: it
+    /// spreads jobs over labels as far as there are runners of each, and all jobs of one run agree.
+    ///
+    /// Families without a runner have a job only if `without_runner` says so.
+    pub fn jobs(
+        &self,
+        targets: &[Target],
+        without_runner: bool,
+        draw: &dyn Fn(&str) -> u64,
+    ) -> Vec<TestJob> {
+        // Those that a runner has, or those that none has.
+        let job =
+            |ci: &CiFamily, platform: &'static str, pools: &[RunnerPool], has_runner: bool| {
+                let built = self.resolve(&[&ci.family]).ok()?;
+                let tested = |it: &Target| ci.tested.is_empty() || ci.tested.contains(it);
+                let is_run = |it: &Target| !pools.is_empty() && tested(it);
+                let wanted: Vec<&Target> = targets
+                    .iter()
+                    .filter(|it| built.contains(&it.packaged()))
+                    .filter(|it| is_run(&it.packaged()) == has_runner)
+                    .collect();
+                let number = draw(&format!("{} {platform}", ci.family));
+                let runner = if has_runner { label(pools, number) } else { "" };
+                (!wanted.is_empty()).then(|| TestJob {
+                    target: wanted.iter().join(","),
+                    family: ci.family.clone(),
+                    platform,
+                    runner: runner.to_owned(),
+                    extras: wanted.iter().map(|it| it.extra()).unique().join(","),
+                })
+            };
+        let mut jobs = Vec::new();
+        for ci in &self.ci {
+            for (platform, pools) in [("linux", &ci.linux), ("windows", &ci.windows)] {
+                let Some(pools) = pools else {
+                    continue;
+                };
+                jobs.extend(job(ci, platform, pools, true));
+                if without_runner {
+                    jobs.extend(job(ci, platform, pools, false));
+                }
+            }
+        }
+        jobs
+    }
+}
+
+/// One of the labels: the more runners have it, the more numbers choose it.
+fn label(pools: &[RunnerPool], number: u64) -> &str {
+    let total: u64 = pools.iter().map(|it| it.count).sum();
+    let mut left = number.checked_rem(total).unwrap_or(0);
+    let chosen = pools.iter().find(|it| {
+        let is_it = left < it.count;
+        left = left.saturating_sub(it.count);
+        is_it
+    });
+    chosen.map_or("", |it| &it.label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jobs(names: &[&str], without_runner: bool) -> String {
+        let table = TargetTable::builtin();
+        let targets = table.resolve(names).unwrap();
+        let jobs = table.jobs(&targets, without_runner, &|_| 5);
+        let jobs = jobs.iter().map(|it| {
+            let runner = if it.runner.is_empty() {
+                "-"
+            } else {
+                &it.runner
+            };
+            format!(
+                "{} {} {} {runner} {}",
+                it.family, it.platform, it.target, it.extras
+            )
+        });
+        jobs.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn each_target_is_built_in_one_family() {
+        let table = TargetTable::builtin();
+        let built = table
+            .ci
+            .iter()
+            .flat_map(|it| table.resolve(&[&it.family]).unwrap());
+        let built: Vec<Target> = built.sorted().collect();
+        assert_eq!(built, table.known().cloned().sorted().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_job_has_the_targets_that_its_runner_has() {
+        insta::assert_snapshot!(jobs(&["all"], false));
+        assert_eq!(jobs(&["gfx1032"], false), "");
+        assert_eq!(jobs(&["gfx908"], false), "");
+        assert_eq!(
+            jobs(&["gfx1032"], true),
+            "gfx103X-all linux gfx1032 - device-gfx1032\ngfx103X-all windows gfx1032 - device-gfx1032"
+        );
+        insta::assert_snapshot!(jobs(&["gfx908", "gfx1250"], true), @"
+        gfx908 linux gfx908 - device-gfx908
+        gfx908 windows gfx908 - device-gfx908
+        gfx125X-dcgpu linux gfx1250 - device-gfx1250
+        ");
+    }
+
+    #[test]
+    fn labels_are_drawn_by_the_number_of_their_runners() {
+        let table = TargetTable::builtin();
+        let target = "gfx942".parse::<Target>().unwrap();
+        let labels = (0..33).map(|number| {
+            let [job] = &table.jobs(std::slice::from_ref(&target), false, &|_| number)[..] else {
+                panic!("not one job");
+            };
+            job.runner.clone()
+        });
+        let counts: Vec<(String, usize)> = labels.counts().into_iter().sorted().collect();
+        insta::assert_snapshot!(format!("{counts:?}"), @r#"[("linux-gfx942-1gpu-ccs-csp-ossci-rocm", 28), ("linux-gfx942-1gpu-ccs-ossci-rocm", 5)]"#);
+    }
+}

@@ -1,0 +1,199 @@
+//! Every name that stands for targets, and the projects that are not built for some of them.
+
+use itertools::Itertools as _;
+
+use crate::target::{Target, TargetTable, UnknownFamilies, isa::fits, table::PartialProject};
+
+/// Stands for every target.
+const ALL: &str = "all";
+/// Ends the name of a target that has a package in common with the one without it.
+const STRICT: &str = "-strict";
+
+impl TargetTable {
+    /// Expands names of any kind to targets, in order of first mention: `all`, targets, families,
+    /// sub-families (`gfx12-0`) and generic targets (`gfx11-generic`). Upper and lower case are
+    /// equal, and so are `-`, `_` and `.`.
+    ///
+    /// [`Self::expand`] is as strict as TheRock, for lists that TheRock reads as well.
+    pub fn resolve<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<Target>, UnknownFamilies> {
+        let found = |name: &S| self.targets_of_name(name.as_ref());
+        let unknown = names.iter().filter(|name| found(name).is_empty());
+        let unknown: Vec<String> = unknown.map(|name| name.as_ref().to_owned()).collect();
+        if unknown.is_empty() {
+            Ok(names.iter().flat_map(found).unique().collect())
+        } else {
+            Err(self.unknown(unknown))
+        }
+    }
+
+    fn targets_of_name(&self, name: &str) -> Vec<Target> {
+        let name = folded(name);
+        if name == ALL {
+            return self.known().cloned().collect();
+        }
+        if let Some(family) = self.families().find(|it| folded(it.as_str()) == name) {
+            return self.targets(family).cloned().collect();
+        }
+        let mut groups = self.sub_families.iter().chain(&self.generics);
+        if let Some((_, patterns)) = groups.find(|(group, _)| ***group == *name) {
+            let known = self.known().filter(|it| fits(patterns, it.as_str()));
+            return known.cloned().collect();
+        }
+        let target = name.parse::<Target>().ok();
+        let target = target.filter(|it| self.product(&it.packaged()).is_some());
+        target.into_iter().collect()
+    }
+
+    /// The families that TheRock's CI builds for these targets. A target that stands alone is named
+    /// itself.
+    pub fn ci_families(&self, targets: &[Target]) -> Vec<String> {
+        let has = |target: &Target| targets.iter().any(|it| it.packaged() == *target);
+        let family_of = |target: &Target| {
+            let base = target.packaged();
+            let mut built = self.ci.iter().map(|it| self.targets_of_name(&it.family));
+            let whole = built.position(|it| it.contains(&base) && it.iter().all(has));
+            whole.map_or_else(|| base.to_string(), |at| self.ci[at].family.clone())
+        };
+        targets.iter().map(family_of).unique().collect()
+    }
+
+    /// The projects that are not built for every target.
+    pub fn partial_projects(&self) -> impl Iterator<Item = &str> {
+        self.not_built.keys().map(String::as_str)
+    }
+
+    /// Whether a project, in any case, is built for a target. A project that the table does not
+    /// name is built for all targets.
+    pub fn is_built_for(&self, project: &str, target: &Target) -> bool {
+        let is_it = |name: &str| folded(name) == folded(project);
+        let mut partial = self.not_built.iter();
+        partial.all(|(name, partial)| !is_it(name) || self.is_built(partial, target))
+    }
+
+    /// Whether a library with device code is built for a target.
+    pub fn has_library(&self, library: &str, target: &Target) -> bool {
+        let is_its =
+            |partial: &PartialProject| partial.libraries.iter().any(|it| library.contains(it));
+        let mut partial = self.not_built.values();
+        partial.all(|partial| !is_its(partial) || self.is_built(partial, target))
+    }
+
+    fn is_built(&self, partial: &PartialProject, target: &Target) -> bool {
+        let base = target.packaged();
+        let mut targets = partial
+            .targets
+            .iter()
+            .flat_map(|it| self.targets_of_name(it));
+        !targets.any(|it| it == base)
+    }
+}
+
+impl Target {
+    /// The target whose device package has the code of this one: `gfx942` for `gfx942:xnack+`,
+    /// `gfx1250` for `gfx1250-strict`.
+    #[must_use]
+    pub fn packaged(&self) -> Self {
+        let base = self.base();
+        let plain = base.0.strip_suffix(STRICT);
+        plain.map_or_else(|| base.clone(), |plain| Self(plain.into()))
+    }
+
+    /// The extra of `rocm` that installs the device package of this target.
+    pub fn extra(&self) -> String {
+        format!("device-{}", self.packaged())
+    }
+}
+
+/// A name by which it is compared: in lower case, and with `-` for `_` and `.`.
+fn folded(name: &str) -> String {
+    name.trim().to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Family;
+
+    fn resolve(names: &[&str]) -> String {
+        match TargetTable::builtin().resolve(names) {
+            Ok(targets) => targets.iter().join(" "),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn names_of_every_kind_stand_for_targets() {
+        let names = [
+            "gfx94x-DCGPU",
+            "GFX942:xnack+",
+            "gfx9-0",
+            "gfx12_0",
+            "gfx110x",
+            "gfx12.5",
+            "gfx9-generic",
+            "gfx9-4-generic",
+            "gfx1250-strict",
+            "gfx90a:sramecc+:xnack-",
+            "gfx941",
+            "gfx1154",
+            "gfx13-0",
+            "",
+        ];
+        let lines = names.map(|name| format!("{name}: {}", resolve(&[name])));
+        insta::assert_snapshot!(lines.join("\n"), @"
+        gfx94x-DCGPU: gfx942
+        GFX942:xnack+: gfx942:xnack+
+        gfx9-0: gfx900 gfx90c gfx906 gfx908 gfx90a
+        gfx12_0: gfx1200 gfx1201
+        gfx110x: gfx1100 gfx1101 gfx1102 gfx1103
+        gfx12.5: gfx1250
+        gfx9-generic: gfx900 gfx90c gfx906
+        gfx9-4-generic: gfx942 gfx950
+        gfx1250-strict: gfx1250-strict
+        gfx90a:sramecc+:xnack-: gfx90a:sramecc+:xnack-
+        gfx941: unknown GPU family: `gfx941`
+        gfx1154: unknown GPU family: `gfx1154`
+        gfx13-0: unknown GPU family: `gfx13-0`
+        : unknown GPU family: ``
+        ");
+        assert_eq!(
+            resolve(&["gfx1201", "gfx12-0", "gfx1201"]),
+            "gfx1201 gfx1200"
+        );
+        assert_eq!(resolve(&["ALL"]).split(' ').count(), 28);
+    }
+
+    #[test]
+    fn what_expand_takes_stands_for_the_same_targets_here() {
+        let table = TargetTable::builtin();
+        let families = table.families().map(Family::as_str);
+        for name in families.chain(table.known().map(Target::as_str)) {
+            assert_eq!(table.resolve(&[name]), table.expand(&[name]), "{name}");
+        }
+    }
+
+    #[test]
+    fn whole_families_of_ci_are_named_and_parts_of_them_are_not() {
+        let table = TargetTable::builtin();
+        let families = |names: &[&str]| table.ci_families(&table.resolve(names).unwrap()).join(" ");
+        assert_eq!(
+            families(&["gfx110X-all", "gfx942:xnack+"]),
+            "gfx110X-all gfx94X-dcgpu"
+        );
+        assert_eq!(families(&["gfx1100", "gfx1151"]), "gfx1100 gfx1151");
+        insta::assert_snapshot!(families(&["all"]), @"gfx900 gfx90c gfx906 gfx908 gfx90a gfx94X-dcgpu gfx950-dcgpu gfx101X-dgpu gfx103X-all gfx110X-all gfx1150 gfx1151 gfx1152 gfx1153 gfx120X-all gfx125X-dcgpu");
+    }
+
+    #[test]
+    fn a_project_is_not_built_for_some_targets() {
+        let table = TargetTable::builtin();
+        let lines = table.partial_projects().map(|project| {
+            let mut without = table.known().filter(|it| !table.is_built_for(project, it));
+            format!("{project}: {}", without.join(" "))
+        });
+        let lines: Vec<String> = lines.collect();
+        insta::assert_snapshot!(lines.join("\n"));
+        assert!(!table.is_built_for("hipblaslt", &"gfx1030".parse().unwrap()));
+        assert!(table.is_built_for("rocBLAS", &"gfx900".parse().unwrap()));
+    }
+}

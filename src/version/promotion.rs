@@ -1,0 +1,174 @@
+//! [`PromotionGoal`]: what a tested version becomes. Versions are changed by their parts, never as
+//! text: `rc1` is no part of `rc12`, and `a1` none of a commit.
+
+use std::str::FromStr;
+
+use derive_more::Display;
+use pep440_rs::PrereleaseKind;
+
+use super::Version;
+use crate::error::{Error, Hint as _, Invalid, No, Result, anyhow};
+
+/// Versions of one kind, which are kept together and for the same time.
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[display(rename_all = "lowercase")]
+pub enum ReleaseStream {
+    Dev,
+    Nightly,
+    Bkc,
+    Rc,
+    Release,
+}
+
+impl Version {
+    /// The stream that versions of this form belong to.
+    pub fn stream(&self) -> ReleaseStream {
+        match self.0.pre().map(|it| it.kind) {
+            _ if self.0.is_dev() => ReleaseStream::Dev,
+            _ if !self.0.local().is_empty() => ReleaseStream::Bkc,
+            Some(PrereleaseKind::Rc) => ReleaseStream::Rc,
+            Some(_) => ReleaseStream::Nightly,
+            None => ReleaseStream::Release,
+        }
+    }
+}
+
+/// What a set becomes.
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
+pub enum PromotionGoal {
+    /// A final release: `7.14.0` of `7.14.0rc1`.
+    #[display("release")]
+    Release,
+    /// A release candidate: `7.14.0rc2` of `7.14.0a20260811` or of `7.14.0rc1`.
+    #[display("rc{_0}")]
+    Candidate(u64),
+    /// A later build of a final release: `7.14.0.post1`.
+    #[display("post{_0}")]
+    Post(u64),
+    /// What it is, at another place.
+    #[display("same")]
+    Same,
+}
+
+impl FromStr for PromotionGoal {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let number = |prefix: &str| {
+            let number = text.strip_prefix(prefix)?;
+            let is_plain = number.bytes().all(|it| it.is_ascii_digit()) && !number.starts_with('0');
+            number.parse().ok().filter(|_| is_plain)
+        };
+        match text {
+            "release" => Ok(Self::Release),
+            "same" => Ok(Self::Same),
+            _ => number("rc")
+                .map(Self::Candidate)
+                .or_else(|| number("post").map(Self::Post))
+                .ok_or_else(|| Invalid::new("not `release`, `rcN`, `postN` or `same`", text)),
+        }
+    }
+}
+
+impl PromotionGoal {
+    /// The version that another one becomes. It is an error if that makes no sense.
+    pub fn version_of(self, from: &Version) -> Result<Version> {
+        let numbers = from.0.release().iter().map(u64::to_string);
+        let numbers = numbers.collect::<Vec<_>>().join(".");
+        let epoch = match from.0.epoch() {
+            0 => String::new(),
+            epoch => format!("{epoch}!"),
+        };
+        let with = |suffix: String| Ok(format!("{epoch}{numbers}{suffix}").parse()?);
+        let pre = from.0.pre().map(|it| it.kind);
+        match self {
+            Self::Same => return Ok(from.clone()),
+            _ if from.0.is_dev() => return Err(bound(from, "a commit")),
+            _ if !from.0.local().is_empty() => {
+                return Err(bound(from, "a base of components under test"));
+            }
+            Self::Post(number) if from.is_final() && !from.0.is_post() => {
+                return with(format!(".post{number}"));
+            }
+            Self::Post(_) => {}
+            _ if pre.is_none() => return Err(refused(self, from, "it is final already")),
+            Self::Candidate(number) => return with(format!("rc{number}")),
+            Self::Release if pre == Some(PrereleaseKind::Rc) => return with(String::new()),
+            Self::Release => {
+                let error = refused(self, from, "a nightly becomes a release candidate first");
+                return Err(error).hint("promote it with `--to rc1`, test that, and release it");
+            }
+        }
+        Err(refused(self, from, "only a final release gets a `.post`"))
+    }
+}
+
+fn refused(goal: PromotionGoal, from: &Version, why: &str) -> Error {
+    anyhow!(No(format!("{from} cannot become `{goal}`: {why}")))
+}
+
+fn bound(from: &Version, what: &str) -> Error {
+    let error = anyhow!(No(format!(
+        "{from} cannot be promoted: the version is bound to {what}"
+    )));
+    let hint = "build the artifacts of its run under the other version: `rocwheel build --version`; `--to same` copies";
+    crate::error::hinted(error, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn promoted(from: &str, goal: &str) -> Result<Version> {
+        goal.parse::<PromotionGoal>()?.version_of(&from.parse()?)
+    }
+
+    #[test]
+    fn versions_change_by_their_parts() {
+        let rows = [
+            ("7.14.0rc1", "release", "7.14.0"),
+            ("7.14.0rc12", "rc2", "7.14.0rc2"),
+            ("7.14.0a20260811", "rc1", "7.14.0rc1"),
+            ("7.14.0", "post1", "7.14.0.post1"),
+            ("1!7.14rc1", "release", "1!7.14"),
+            ("7.13.0.dev0+a1047feb", "same", "7.13.0.dev0+a1047feb"),
+        ];
+        for (from, goal, to) in rows {
+            assert_eq!(
+                promoted(from, goal).unwrap().to_string(),
+                to,
+                "{from} {goal}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_words() {
+        let rows = [
+            ("7.13.0.dev0+8027b7a1047feb27", "release"),
+            ("10.1.0a20260811+bkc.20260814", "rc1"),
+            ("7.14.0a20260811", "release"),
+            ("7.14.0", "release"),
+            ("7.14.0", "rc1"),
+            ("7.14.0.post1", "post2"),
+            ("7.14.0rc1", "post1"),
+            ("7.14.0rc1", "rc"),
+            ("7.14.0rc1", "rc01"),
+            ("7.14.0rc1", "final"),
+        ];
+        let said = rows.map(|(from, goal)| promoted(from, goal).unwrap_err().to_string());
+        insta::assert_snapshot!(said.join("\n"), @r#"
+        7.13.0.dev0+8027b7a1047feb27 cannot be promoted: the version is bound to a commit
+        10.1.0a20260811+bkc.20260814 cannot be promoted: the version is bound to a base of components under test
+        7.14.0a20260811 cannot become `release`: a nightly becomes a release candidate first
+        7.14.0 cannot become `release`: it is final already
+        7.14.0 cannot become `rc1`: it is final already
+        7.14.0.post1 cannot become `post2`: only a final release gets a `.post`
+        7.14.0rc1 cannot become `post1`: only a final release gets a `.post`
+        not `release`, `rcN`, `postN` or `same`: "rc"
+        not `release`, `rcN`, `postN` or `same`: "rc01"
+        not `release`, `rcN`, `postN` or `same`: "final"
+        "#);
+    }
+}

@@ -1,0 +1,83 @@
+//! [`RequirementLine`]: a requirement ([PEP 508](https://peps.python.org/pep-0508/)), as far as the
+//! metadata of ROCm packages and of frameworks uses it.
+
+use super::DistName;
+
+/// A requirement as METADATA has it: `rocm[libraries]==7.14.*; extra == "x"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequirementLine<'a> {
+    pub name: DistName,
+    /// What follows the name and its extras: `==7.14.*`.
+    pub specifier: &'a str,
+    /// The extra that asks for it, if only one does.
+    pub extra: Option<&'a str>,
+    /// The condition under which it applies, which may be empty.
+    marker: &'a str,
+}
+
+impl<'a> RequirementLine<'a> {
+    /// Reads the parts of a requirement that frameworks use. `None` if it names no project.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (what, marker) = text.split_once(';').unwrap_or((text, ""));
+        let what = what.trim();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let end = what.find(|c| !is_name(c)).unwrap_or(what.len());
+        let (name, rest) = what.split_at(end);
+        let rest = rest.rsplit_once(']').map_or(rest, |(_, rest)| rest);
+        let extra = marker.split(" and ").find_map(|clause| {
+            let (left, right) = clause.split_once("==")?;
+            let is_extra = left.trim().trim_start_matches('(') == "extra";
+            let right = right.trim().trim_end_matches(')');
+            is_extra.then(|| right.trim_matches(['"', '\'']))
+        });
+        Some(Self {
+            name: name.parse().ok()?,
+            specifier: rest.trim().trim_start_matches('(').trim_end_matches(')'),
+            extra,
+            marker,
+        })
+    }
+
+    /// Whether it may apply on a platform, by the name in `sys.platform`.
+    pub fn may_apply_on(&self, sys_platform: &str) -> bool {
+        let mut clauses = self.marker.split(" and ");
+        clauses.all(|clause| match clause.split_once("==") {
+            Some((left, right)) if left.trim().trim_start_matches('(') == "sys_platform" => {
+                let right = right.trim().trim_end_matches(')');
+                right.trim_matches(['"', '\'']) == sys_platform
+            }
+            _ => true,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_says_what_it_names_and_for_whom() {
+        let parts = |text| {
+            let it = RequirementLine::parse(text).unwrap();
+            format!("{} {:?} {:?}", it.name, it.specifier, it.extra)
+        };
+        let lines = [
+            "rocm",
+            "rocm[libraries,devel]==7.14.*",
+            "ROCm_SDK-core (>=1.0)",
+            "a>=1,<2; python_version >= \"3.9\" and extra == 'x'",
+            "b; (extra == \"y\")",
+        ];
+        insta::assert_snapshot!(lines.map(parts).join("\n"), @r#"
+        rocm "" None
+        rocm "==7.14.*" None
+        rocm-sdk-core ">=1.0" None
+        a ">=1,<2" Some("x")
+        b "" Some("y")
+        "#);
+        assert_eq!(RequirementLine::parse("[x]"), None);
+        let windows = RequirementLine::parse("c; sys_platform == \"win32\" and extra == \"z\"");
+        let windows = windows.unwrap();
+        assert!(windows.may_apply_on("win32") && !windows.may_apply_on("linux"));
+    }
+}

@@ -1,0 +1,69 @@
+//! The workflow that builds a framework, ties it and splits it.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{
+    installs::{DOWNLOAD, download},
+    runner::{Repository, read},
+    workflows::{KEEP, PYTHON, keep, outcomes, python},
+};
+use crate::{
+    framework::guide::{followed, project},
+    publish::server::{Server, Site},
+    support::{long, published::sample},
+};
+
+const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1";
+
+#[test]
+fn a_framework_is_built_tied_split_tested_and_released() {
+    if long::is_left_out() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let serve = |set: &Path| Server::start(Site::Directory(set.to_owned())).url + "simple/";
+    let index = serve(&sample().place());
+    let inputs = json!({
+        "rocm-index-url": index,
+        "dependency-index-url": index,
+        "final-index-url": serve(&followed().join("final")),
+        "extras": "device-gfx942",
+        "test-runner": "gpu",
+        "test-command": "python -c 'import fw; print(\"answer\", fw.answer())'",
+        "package": "fw", "version": "1.0", "runner": "ubuntu-24.04", "rocm-version": "0.0.1.dev0",
+        "build-command": "python -m pip wheel . --no-deps --wheel-dir dist",
+    });
+    let mut repository = Repository::new();
+    let kept = repository.path().join("kept");
+    repository.action(KEEP, &keep(&kept));
+    repository.action(DOWNLOAD, &download(&kept));
+    repository.action(PYTHON, &python());
+    let nothing = "name: checkout\ndescription: checkout\ninputs:\n  persist-credentials: { description: keys }\n\
+                   runs:\n  using: composite\n  steps:\n    - shell: bash\n      run: 'true'\n";
+    repository.action(CHECKOUT, nothing);
+    let event = place.path().join("event.json");
+    fs_err::write(&event, json!({"inputs": inputs}).to_string()).unwrap();
+    repository.argument("--eventpath", event.to_str().unwrap());
+    project(&repository.path().join("tree"));
+    let run = repository
+        .run("workflow_dispatch", &read("workflows/frameworks.yml"))
+        .expect_success();
+    assert_eq!(outcomes(&run).len(), 3, "{:?}", outcomes(&run));
+    assert!(run.log().contains("answer 15"), "{}", run.log());
+    let mut names: Vec<String> = fs_err::read_dir(kept.join("framework-release"))
+        .unwrap()
+        .map(|it| it.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "amd_fw_device-1.0+rocm0.0.1.tar.gz",
+            "amd_fw_device_gfx1100-1.0+rocm0.0.1-py3-none-linux_x86_64.whl",
+            "amd_fw_device_gfx942-1.0+rocm0.0.1-py3-none-linux_x86_64.whl",
+            "fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl",
+        ]
+    );
+}

@@ -1,0 +1,183 @@
+//! `check --with`: frameworks on the sample, each with one thing wrong.
+
+use super::Set;
+use crate::support::{
+    demo::{DemoWheel, libraries},
+    linker::{DeviceRelocations, SharedObject},
+};
+
+/// What is found about a wheel.
+fn found(wheel: &DemoWheel) -> String {
+    let set = Set::new();
+    let place = tempfile::tempdir().unwrap();
+    let path = wheel.write(place.path());
+    set.found(&["--with", path.to_str().unwrap()])
+}
+
+/// The demo with only an extension of these needs.
+fn with(object: &SharedObject) -> DemoWheel {
+    let mut wheel = DemoWheel::bare("fw");
+    wheel.headers.push_str("Requires-Dist: rocm\n");
+    wheel.add("fw/_C.so", object.build());
+    wheel
+}
+
+#[test]
+fn a_wheel_as_it_was_built_is_not_tied() {
+    insta::assert_snapshot!(found(&DemoWheel::new()), @"
+    exit 1
+    fw-1.0-py3-none-linux_x86_64.whl
+      error   RWF02 unrequired-set: its binaries need ROCm, and it does not require `rocm`
+      warning RWF16 two-sites: `Root-Is-Purelib` is `false`: where purelib and platlib differ, no run path leads to ROCm, and nothing loads it
+      error   RWF01 untied-library: `fw/_C.so`: `libamdhip64.so.7` is found neither by its run path nor by the init module
+      warning RWF06 dead-run-path: `fw/_C.so`: 2 of 3 entries on its run path lead nowhere, such as `/opt/rocm/lib`
+      error   RWF01 untied-library: `fw/lib/libfw.so`: `libhipblas.so.3` is found neither by its run path nor by the init module
+      error   RWF01 untied-library: `fw/lib/libfw.so`: `librocblas.so.5` is found neither by its run path nor by the init module
+      warning RWF06 dead-run-path: `fw/lib/libfw.so`: 1 of 1 entry on its run path lead nowhere, such as `/builder/lib/python3.12/site-packages/_rocm_sdk_devel/lib`
+    ");
+}
+
+#[test]
+fn a_tied_wheel_has_no_finding() {
+    let set = Set::new();
+    let place = tempfile::tempdir().unwrap();
+    let wheel = DemoWheel::new().write(place.path());
+    let tied = place.path().join("tied");
+    let mut command = super::rocwheel();
+    command
+        .args(["framework", "tie"])
+        .arg(wheel)
+        .arg("--set")
+        .arg(set.0.path());
+    let output = command.arg("--output-dir").arg(&tied).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let wheel = tied.join("fw-1.0-py3-none-linux_x86_64.whl");
+    insta::assert_snapshot!(set.found(&["--with", wheel.to_str().unwrap()]), @"exit 0");
+}
+
+#[test]
+fn an_init_module_that_does_not_work_is_found() {
+    let mut wheel = with(&SharedObject::new("_C.so").needs("libamdhip64.so.7"));
+    let module = "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(\
+                  preload_shortnames=['amdhip64', 'nothing'], check_version='7.*')\n";
+    wheel.add("fw/_rocm_init.py", module);
+    wheel.add("fw/__init__.py", "");
+    let unhooked = found(&wheel);
+    wheel.members.retain(|it| !it.0.ends_with("_rocm_init.py"));
+    wheel.add(
+        "fw/__init__.py",
+        "try:\n    from . import _rocm_init\nexcept ModuleNotFoundError:\n    pass\n",
+    );
+    insta::assert_snapshot!(format!("{unhooked}\n{}", found(&wheel)), @"
+    exit 1
+    fw-1.0-py3-none-linux_x86_64.whl
+      warning RWF16 two-sites: `Root-Is-Purelib` is `false`: where purelib and platlib differ, no run path leads to ROCm, and nothing loads it
+      error   RWF01 untied-library: `fw/_C.so`: `libamdhip64.so.7` is found neither by its run path nor by the init module
+      error   RWF03 other-set: `fw/_rocm_init.py`: it wants ROCm 7.*, and the set is 0.0.1.dev0
+      error   RWF04 unhooked-init: `fw/_rocm_init.py`: nothing imports it
+      error   RWF05 unknown-preload: `fw/_rocm_init.py`: it loads nothing, which the set does not have
+
+    exit 1
+    fw-1.0-py3-none-linux_x86_64.whl
+      warning RWF16 two-sites: `Root-Is-Purelib` is `false`: where purelib and platlib differ, no run path leads to ROCm, and nothing loads it
+      error   RWF01 untied-library: `fw/_C.so`: `libamdhip64.so.7` is found neither by its run path nor by the init module
+      error   RWF04 unhooked-init: `fw/_rocm_init.py`: it is imported and absent, and the import catches ModuleNotFoundError, not ImportError
+    ");
+}
+
+#[test]
+fn requirements_that_do_not_fit_are_found() {
+    let mut wheel = with(
+        &SharedObject::new("_C.so")
+            .needs("libtorch.so")
+            .runpath("$ORIGIN/../torch/lib"),
+    );
+    wheel.name = "jax_rocm7_plugin".to_owned();
+    wheel.headers = "Requires-Dist: rocm==7.14.0\nRequires-Dist: amd-hipblas-instinct; extra == \"with-rocm\"\n\
+                     Provides-Extra: with-rocm\n"
+        .to_owned();
+    insta::assert_snapshot!(found(&wheel), @r#"
+    exit 1
+    jax_rocm7_plugin-1.0-py3-none-linux_x86_64.whl
+      error   RWF03 other-set: it requires `rocm==7.14.0`, and the set is 0.0.1.dev0
+      warning RWF09 unpinned-neighbour: it needs torch, and does not require one version of it
+      warning RWF10 dead-extra: its extra `with-rocm` requires `amd-hipblas-instinct; extra == "with-rocm"`, which is not in the set
+    "#);
+}
+
+#[test]
+fn a_tag_that_promises_too_much_is_found() {
+    let mut wheel = with(&SharedObject::new("_C.so").needs_version("libc.so.6", "GLIBC_2.38"));
+    wheel.platform = "manylinux_2_28_x86_64".to_owned();
+    insta::assert_snapshot!(found(&wheel), @"
+    exit 1
+    fw-1.0-py3-none-manylinux_2_28_x86_64.whl
+      error   RWF08 tag-too-old: its tag is `manylinux_2_28_x86_64`, and its symbols prove `manylinux_2_38`: `fw/_C.so` needs GLIBC_2.38
+    ");
+}
+
+#[test]
+fn copies_of_rocm_and_files_for_another_rocm_are_found() {
+    let mut wheel = with(&SharedObject::new("_C.so").needs("libhipblas.so.2"));
+    let names = b"x\0/opt/rocm/lib/libamd_smi.so\0libamd_smi.so\0y".as_slice();
+    let copy = SharedObject::new("libamdhip64-0a1b2c3d.so.7").section(".rodata.names", names);
+    wheel.add("fw.libs/libamdhip64-0a1b2c3d.so.7", copy.build());
+    insta::assert_snapshot!(found(&wheel), @"
+    exit 1
+    fw-1.0-py3-none-linux_x86_64.whl
+      error   RWF07 grafted-library: `fw.libs/libamdhip64-0a1b2c3d.so.7`: it is `libamdhip64.so.7` of the set
+      warning RWF12 run-time-name: `fw.libs/libamdhip64-0a1b2c3d.so.7`: it opens /opt/rocm/lib/libamd_smi.so, libamd_smi.so, which no ROCm package has under this name
+      warning RWF11 other-rocm: `fw/_C.so`: it needs `libhipblas.so.2`, and the set has `libhipblas.so.3`
+    ");
+}
+
+/// What is found of the rules of an index. Sizes depend on how the demo is compressed.
+fn only_index(found: &str) -> String {
+    let sizes = regex::Regex::new(r"[\d.]+ [kKM]i?B").unwrap();
+    let lines = found.lines();
+    let lines = lines.filter(|it| it.contains("RWF14") || it.contains("RWF15"));
+    let lines: Vec<&str> = lines.collect();
+    sizes.replace_all(&lines.join("\n"), "SIZE").into_owned()
+}
+
+#[test]
+fn what_an_index_has_or_refuses_is_found() {
+    let (set, baseline) = (Set::new(), tempfile::tempdir().unwrap());
+    crate::support::place::copy_files(set.0.path(), baseline.path());
+    let mut wheel = with(&SharedObject::new("_C.so").needs("libamdhip64.so.7"));
+    "1.0+rocm7.14.0".clone_into(&mut wheel.version);
+    wheel.write(baseline.path());
+    "1.0+rocm10.1.0".clone_into(&mut wheel.version);
+    let place = tempfile::tempdir().unwrap();
+    let path = wheel.write(place.path());
+    let baseline = baseline.path().to_str().unwrap();
+    let flags = ["--with", path.to_str().unwrap(), "--baseline", baseline];
+    let index = ["--for", "pypi", "--max-size", "0"];
+    let found = set.found(&[&flags[..], &index].concat());
+    insta::assert_snapshot!(only_index(&found), @"
+      warning RWF14 sorts-below: 1.0+rocm10.1.0 sorts below 1.0+rocm7.14.0, which is there: installers take it for older
+      error   RWF15 unpublishable: it has SIZE, and a file may have 0 B
+      error   RWF15 unpublishable: it has a local version, 1.0+rocm10.1.0
+      error   RWF15 unpublishable: its tag is `linux_x86_64`
+    ");
+    // Without these flags nothing of an index is judged.
+    let plain = set.found(&flags[..2]);
+    assert_eq!(only_index(&plain), "", "{plain}");
+}
+
+#[test]
+fn device_code_for_many_targets_is_found() {
+    let [(_, object), _] = libraries();
+    let bundle =
+        crate::support::bundles::raw(&[("gfx942", vec![1; 5_000]), ("gfx1100", vec![2; 5_000])]);
+    let wheel = with(&object.device_code(&bundle, &[0], DeviceRelocations::Rela));
+    insta::assert_snapshot!(found(&wheel), @"
+    exit 1
+    fw-1.0-py3-none-linux_x86_64.whl
+      warning RWF16 two-sites: `Root-Is-Purelib` is `false`: where purelib and platlib differ, no run path leads to ROCm, and nothing loads it
+      error   RWF01 untied-library: `fw/_C.so`: `libhipblas.so.3` is found neither by its run path nor by the init module
+      error   RWF01 untied-library: `fw/_C.so`: `librocblas.so.5` is found neither by its run path nor by the init module
+      warning RWF06 dead-run-path: `fw/_C.so`: 1 of 1 entry on its run path lead nowhere, such as `/builder/lib/python3.12/site-packages/_rocm_sdk_devel/lib`
+      warning RWF13 fat-framework: `fw/_C.so`: it has device code for 2 targets
+    ");
+}

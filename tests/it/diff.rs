@@ -1,0 +1,285 @@
+//! `diff`: a set differs from itself in nothing, and a changed one in what was changed.
+
+use std::{collections::BTreeSet, path::Path, process::Command};
+
+use rocwheel::elf;
+
+use crate::{
+    check::server::{Manner, Server},
+    elf::compiled::sysroot,
+    support::{
+        linker::SharedObject,
+        members::{Members, record, unzip, zipped},
+        place::{copy_files, text},
+        program::{Outcome, command, rocwheel, succeed},
+        published::{self, sets},
+    },
+};
+
+/// The sample in another version.
+fn other_version() -> std::path::PathBuf {
+    published::once("sample-of-another-version", |root| {
+        let mut pipeline = command();
+        pipeline.args(["pipeline", "--sample", "--version", "0.0.1rc1"]);
+        succeed(pipeline.args(["--output-dir", text(root)]));
+    })
+    .join("packages/dist")
+}
+
+fn diff(before: &Path, after: &Path, more: &[&str]) -> Outcome {
+    let places = ["diff", text(before), text(after), "--no-progress"];
+    rocwheel(&[&places[..], more].concat())
+}
+
+type Edit = fn(&mut Members);
+
+/// A copy of the sample, in which some members are changed.
+fn changed(changes: &[(&str, Edit)]) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    copy_files(&published::sample().dist(), place.path());
+    for (name, edit) in changes {
+        let path = place
+            .path()
+            .join(format!("{name}-0.0.1.dev0-py3-none-linux_x86_64.whl"));
+        let mut members = unzip(&fs_err::read(&path).unwrap());
+        edit(&mut members);
+        record(&mut members);
+        fs_err::write(path, zipped(&members)).unwrap();
+    }
+    place
+}
+
+fn member<'a>(members: &'a mut Members, end: &str) -> &'a mut (String, u32, Vec<u8>) {
+    members.iter_mut().find(|it| it.0.ends_with(end)).unwrap()
+}
+
+#[test]
+fn a_set_does_not_differ_from_itself_nor_from_one_of_other_threads() {
+    for set in sets() {
+        let again = tempfile::tempdir().unwrap();
+        let artifacts = set.artifacts();
+        let (artifacts, out) = (text(&artifacts), text(again.path()));
+        let mut build = command();
+        build.args(["build", "--artifact-dir", artifacts, "--output-dir", out]);
+        succeed(build.args(["--version", published::VERSION, "--jobs", "1"]));
+        for after in [set.dist(), again.path().join("dist")] {
+            let said = diff(
+                &set.dist(),
+                &after,
+                &["--depth", "code", "--exact", "--exit-code"],
+            );
+            assert!(said.ok().starts_with("nothing differs in "), "{}", set.name);
+        }
+    }
+}
+
+#[test]
+fn two_versions_differ_only_if_versions_count() {
+    let (before, after) = (published::sample().dist(), other_version());
+    let said = diff(&before, &after, &["--depth", "code", "--exit-code"]).ok();
+    assert!(
+        said.starts_with("nothing differs in 7 packages of "),
+        "{said}"
+    );
+    let exact = ["--exact", "--exit-code", "--format", "json"];
+    let exact = diff(&before, &after, &exact);
+    assert_eq!(exact.code, 1);
+    let exact: serde_json::Value = serde_json::from_str(&exact.stdout).unwrap();
+    let files = exact["files"].as_array().unwrap().iter();
+    let files: Vec<&str> = files.map(|it| it["path"].as_str().unwrap()).collect();
+    // METADATA and RECORD of six wheels, four `_dist_info.py`, the manifest of the development
+    // files and two lists of links; and five files of the sdist, one of them its README.
+    assert_eq!(files.len(), 24, "{files:#?}");
+    assert!(exact["libraries"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn each_change_is_a_line() {
+    let library = |names: &[&str], needed: &str| {
+        let mut object = SharedObject::new("libnew.so.1").needs(needed);
+        for name in names {
+            object = object.function(name, 1);
+        }
+        object.build()
+    };
+    let before = changed(&[]);
+    let path = |place: &Path| place.join("rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl");
+    let after = changed(&[
+        ("rocm_sdk_core", |members| {
+            members.retain(|it| !it.0.ends_with("bin/hipconfig"));
+            member(members, "bin/rocm-smi").1 = 0o100_644;
+            let moved = member(members, "share/hip/version");
+            moved.0 = moved
+                .0
+                .replace("share/hip/version", "share/hip/moved/version");
+        }),
+        ("rocm_sdk_device_gfx942", |members| {
+            members.retain(|it| !it.0.ends_with("blas_lib_gfx942.kpack"));
+            member(members, "TensileLibrary_gfx942.dat").2 = vec![b'x'; 5000];
+        }),
+        ("rocm_profiler", |members| {
+            let text = &mut member(members, "METADATA").2;
+            let more = String::from_utf8(text.clone()).unwrap();
+            *text = more.replacen('\n', "\nRequires-Dist: numpy>=2\n", 1).into();
+            let library = member(members, "librocprof-sys.so.1");
+            library.0 = library.0.replace(".so.1", ".so.2");
+            library.2.push(0);
+        }),
+    ]);
+    let libraries = [
+        (before.path(), library(&["kept", "dropped"], "libold.so.1")),
+        (after.path(), library(&["kept", "added"], "liblater.so.1")),
+    ];
+    for (place, bytes) in libraries {
+        let path = path(place);
+        let mut members = unzip(&fs_err::read(&path).unwrap());
+        let name = "_rocm_sdk_libraries/lib/libnew.so.1".to_owned();
+        members.insert(0, (name, 0o100_755, bytes));
+        record(&mut members);
+        fs_err::write(path, zipped(&members)).unwrap();
+    }
+    let shown = |more: &[&str]| {
+        let said = diff(before.path(), after.path(), more).ok();
+        let places = [(&before, "BEFORE"), (&after, "AFTER")];
+        places.into_iter().fold(said, |said, (place, name)| {
+            let place = text(place.path());
+            let escaped = place.replace('/', "&#47;");
+            said.replace(place, name).replace(&escaped, name)
+        })
+    };
+    insta::assert_snapshot!("diff", shown(&["--depth", "code"]));
+    insta::assert_snapshot!(
+        "diff-markdown",
+        shown(&["--format", "github", "--depth", "elf"])
+    );
+    let top = shown(&["--top", "1"]);
+    assert!(top.contains("… and 3 more: `--top 0` shows all"), "{top}");
+    assert_eq!(diff(before.path(), after.path(), &["--exit-code"]).code, 1);
+}
+
+#[test]
+fn symbols_and_needed_libraries_are_those_of_binutils() {
+    let rust = sysroot();
+    let libraries = fs_err::read_dir(rust.join("lib")).unwrap();
+    let libraries = libraries.map(|entry| entry.unwrap().path());
+    let mut libraries: Vec<_> = libraries.filter(|it| text(it).contains(".so")).collect();
+    // The C library has symbols in several versions, and versions that are not the default.
+    libraries.push("/lib/x86_64-linux-gnu/libc.so.6".into());
+    libraries.push("/lib/x86_64-linux-gnu/libm.so.6".into());
+    libraries.retain(|it| it.exists());
+    assert!(libraries.len() > 1, "{libraries:?}");
+    for path in libraries {
+        let bytes = fs_err::read(&path).unwrap();
+        if !bytes.starts_with(b"\x7fELF") {
+            // A script for the linker.
+            continue;
+        }
+        let found = elf::exported(&bytes).unwrap().unwrap();
+        let mut nm = Command::new("nm");
+        let said = succeed(nm.args(["-D", "--defined-only"]).arg(&path)).stdout;
+        let said = String::from_utf8(said).unwrap();
+        let symbols = said.lines().filter_map(|line| line.split(' ').nth(2));
+        let is_version = |name: &str| {
+            let plain = name.split('@').next().unwrap_or_default();
+            found.versions.contains(plain)
+        };
+        let symbols: BTreeSet<_> = symbols
+            .filter(|it| !is_version(it))
+            .map(str::to_owned)
+            .collect();
+        assert!(found.symbols == symbols, "{}", path.display());
+        let mut readelf = Command::new("readelf");
+        let said = succeed(readelf.args(["-dW"]).arg(&path)).stdout;
+        let said = String::from_utf8(said).unwrap();
+        let needed = said.lines().filter(|line| line.contains("(NEEDED)"));
+        let needed = needed.filter_map(|line| line.split(['[', ']']).nth(1));
+        let facts = elf::read(&bytes).unwrap().unwrap();
+        assert!(
+            needed.eq(facts.needed.iter().map(String::as_str)),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+/// Bytes that do not shrink.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..len).map(next).collect()
+}
+
+#[test]
+fn of_sets_elsewhere_only_the_ends_are_read() {
+    let large: Edit = |members| {
+        let name = "_rocm_sdk_libraries/lib/liblarge.so.1".to_owned();
+        members.insert(0, (name, 0o100_755, noise(24 << 20)));
+    };
+    let larger: Edit = |members| {
+        let name = "_rocm_sdk_libraries/lib/liblarge.so.1".to_owned();
+        members.insert(0, (name, 0o100_755, noise((24 << 20) + 1)));
+    };
+    let (before, after) = (
+        changed(&[("rocm_sdk_libraries", large)]),
+        changed(&[("rocm_sdk_libraries", larger)]),
+    );
+    for place in [&before, &after] {
+        succeed(command().args(["index", "--no-check", text(place.path())]));
+    }
+    let servers = [&before, &after].map(|it| Server::start(it.path(), Manner::Ranges));
+    let places = ["diff", &servers[0].url, &servers[1].url, "--no-progress"];
+    let said = rocwheel(&places);
+    insta::assert_snapshot!(said.stderr, @"note: 1 of the files that differ were compared by size and digest: `--depth elf` or `--depth code` looks into them");
+    let said = said.ok();
+    let line =
+        "  changed         +1 B  rocm-sdk-libraries: _rocm_sdk_libraries/lib/liblarge.so.1\n";
+    assert!(said.contains(line), "{said}");
+    for server in &servers {
+        assert!(server.sent() < 4 << 20, "{}", server.sent());
+    }
+}
+
+#[test]
+fn a_version_is_chosen_on_an_index() {
+    let place = tempfile::tempdir().unwrap();
+    copy_files(&published::sample().dist(), place.path());
+    copy_files(&other_version(), place.path());
+    let names = fs_err::read_dir(place.path()).unwrap();
+    let links = names.map(|entry| {
+        let name = entry.unwrap().file_name();
+        format!("<a href=\"{0}\">{0}</a>", name.to_str().unwrap())
+    });
+    let links: String = links.collect();
+    fs_err::write(place.path().join("links.html"), links).unwrap();
+    let server = Server::start(place.path(), Manner::Ranges);
+    let index = format!("{}links.html", server.url);
+    let version = |version: &str| format!("{index}@{version}");
+    let (before, after) = (version("0.0.1.dev0"), version("0.0.1rc1"));
+    let said = rocwheel(&["diff", &before, &after, "--no-progress"]).ok();
+    assert!(said.starts_with("nothing differs in 7 packages"), "{said}");
+    let json = [
+        "diff",
+        &before,
+        &index,
+        "--exact",
+        "--no-progress",
+        "--format",
+        "json",
+    ];
+    let said: serde_json::Value = serde_json::from_str(&rocwheel(&json).ok()).unwrap();
+    assert_eq!(said["before"]["versions"][0], "0.0.1.dev0");
+    // The newest.
+    assert_eq!(said["after"]["versions"][0], "0.0.1rc1");
+    let wrong = rocwheel(&["diff", &version("9.0.0"), &after, "--no-progress"]);
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong.stderr.contains("has no packages of version 9.0.0"),
+        "{}",
+        wrong.stderr
+    );
+}

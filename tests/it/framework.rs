@@ -1,0 +1,108 @@
+//! `framework`: wheels of frameworks are shown and tied, and what cannot be tied is refused.
+
+mod fused;
+pub(crate) mod guide;
+mod installed;
+mod real;
+mod refused;
+mod selected;
+mod shown;
+mod split;
+mod tied;
+mod unpacked;
+
+use std::path::{Path, PathBuf};
+
+use crate::support::{
+    demo::DemoWheel,
+    members::{Members, unzip, zipped},
+    program::{Outcome, command},
+    published,
+};
+
+/// A directory with the wheel, and one for the tied wheel.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn write(&self, wheel: &DemoWheel) -> PathBuf {
+        wheel.write(self.0.path())
+    }
+
+    fn tied(&self) -> PathBuf {
+        self.0.path().join("tied")
+    }
+
+    /// Ties wheels to a set.
+    fn tie(&self, wheels: &[PathBuf], set: &Path, flags: &[&str]) -> Outcome {
+        let mut command = command();
+        command.args(["framework", "tie"]).args(wheels);
+        command
+            .arg("--set")
+            .arg(set)
+            .arg("--output-dir")
+            .arg(self.tied());
+        Outcome::of(command.args(flags).output().unwrap())
+    }
+
+    /// Ties a wheel to the sample, and returns its path.
+    fn tie_to_sample(&self, wheel: &DemoWheel, flags: &[&str]) -> PathBuf {
+        let wheel = self.write(wheel);
+        self.tie(&[wheel], &published::sample().dist(), flags).ok();
+        self.only()
+    }
+
+    /// The only tied wheel.
+    fn only(&self) -> PathBuf {
+        let entries = fs_err::read_dir(self.tied()).unwrap();
+        let mut paths: Vec<PathBuf> = entries.map(|it| it.unwrap().path()).collect();
+        assert_eq!(paths.len(), 1, "{paths:?}");
+        paths.remove(0)
+    }
+}
+
+fn members(wheel: &Path) -> Members {
+    unzip(&fs_err::read(wheel).unwrap())
+}
+
+/// The bytes of a member by the end of its path.
+fn member(members: &Members, end: &str) -> Vec<u8> {
+    let found = members.iter().find(|it| it.0.ends_with(end));
+    found.unwrap_or_else(|| panic!("no {end}")).2.clone()
+}
+
+fn text(members: &Members, end: &str) -> String {
+    String::from_utf8(member(members, end)).unwrap()
+}
+
+/// A wheel that something has happened to: on the way here, or when it was packed.
+fn damaged(whole: &[u8], round: usize) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    let at = round * 104_729 % bytes.len();
+    let end = bytes.len().min(at + 16);
+    match round % 8 {
+        0 | 1 => bytes[at] ^= 1 << (round % 7),
+        2 => bytes[at..end].fill(0),
+        3 => bytes.truncate(at),
+        4 => drop(bytes.drain(at..end)),
+        5 => bytes.extend_from_within(at..),
+        _ => return packed_wrongly(whole, round),
+    }
+    bytes
+}
+
+/// A wheel with a member that is not what RECORD says: none at all, or another one's bytes.
+fn packed_wrongly(whole: &[u8], round: usize) -> Vec<u8> {
+    let mut members = unzip(whole);
+    let (one, other) = (round % members.len(), round / 8 % members.len());
+    if round.is_multiple_of(2) {
+        members.remove(one);
+    } else {
+        let bytes = members[other].2.clone();
+        members[one].2 = bytes;
+    }
+    zipped(&members)
+}

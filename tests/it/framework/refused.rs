@@ -1,0 +1,110 @@
+//! What is not tied, and why.
+
+use super::{Place, damaged};
+use crate::support::{demo::DemoWheel, linker::SharedObject, published};
+
+/// What is said about a wheel after a change, by `--plan`.
+fn refusal(change: impl FnOnce(&mut DemoWheel), flags: &[&str]) -> String {
+    let place = Place::new();
+    let mut wheel = DemoWheel::new();
+    change(&mut wheel);
+    let wheel = place.write(&wheel);
+    let outcome = place.tie(&[wheel], &published::sample().dist(), flags);
+    assert!(!place.tied().exists(), "something was written");
+    // On a slow machine lines about the progress come first.
+    let said = outcome.stderr.lines();
+    let said = said.skip_while(|it| !it.starts_with("error")).skip(1);
+    let said = said.map(str::trim).filter(|it| !it.is_empty());
+    let said: Vec<&str> = said.collect();
+    format!("exit {}: {}", outcome.code, said.join("\n  "))
+}
+
+#[test]
+fn what_cannot_be_tied_is_refused_with_advice() {
+    let library = |soname: &str, needs: &str| SharedObject::new(soname).needs(needs).build();
+    let refusals = [
+        refusal(
+            |it| {
+                it.add(
+                    "fw/_C.so",
+                    SharedObject::new("_C.so")
+                        .needs("libamdhip64.so.7")
+                        .needs("libhipblas.so.9")
+                        .build(),
+                );
+            },
+            &[],
+        ),
+        refusal(
+            |it| {
+                it.add(
+                    "fw/_C.so",
+                    SharedObject::new("_C.so")
+                        .needs("libamdhip64.so.7")
+                        .needs("libnowhere.so.1")
+                        .build(),
+                );
+            },
+            &[],
+        ),
+        refusal(
+            |it| {
+                it.add(
+                    "fw.libs/libamdhip64-0a1b2c3d.so.7",
+                    library("libamdhip64-0a1b2c3d.so.7", "libc.so.6"),
+                );
+            },
+            &[],
+        ),
+        refusal(|it| it.members.retain(|it| !it.0.ends_with(".so")), &[]),
+        refusal(
+            |it| it.headers = "Requires-Dist: rocm==7.14.0\n".to_owned(),
+            &[],
+        ),
+        refusal(|it| it.add("fw/_rocm_init.py", "import os\n"), &[]),
+        refusal(|_| {}, &["--tag", "manylinux_2_5_x86_64"]),
+        refusal(|_| {}, &["--preload", "amdhip64,nothing"]),
+    ];
+    insta::assert_snapshot!(refusals.join("\n"), @"
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: `fw/_C.so` needs `libhipblas.so.9`; the set has `libhipblas.so.3` (1 of its 2 names of ROCm are there) (other-soname)
+      hint: tie it to the set that it was built with
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: `fw/_C.so` needs `libnowhere.so.1`, which nothing provides (unknown-library)
+      hint: ship it in the wheel, name the wheel that has it too, or pass `--host-provides`
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it holds `fw.libs/libamdhip64-0a1b2c3d.so.7`, which is `libamdhip64.so.7` of the set (grafted)
+      hint: build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: none of its 0 binaries needs a library of the set (nothing-to-tie)
+      hint: pass `--extras` if it uses ROCm nevertheless, or check that it is the right wheel
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it requires `rocm==7.14.0`, which the set 0.0.1.dev0 is not (tied-otherwise)
+      hint: build it against this set, or pass `--requires` to replace the requirement
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its `_rocm_init.py` is of no form that rocwheel knows (opaque-init)
+      hint: remove the module, or pass `--init none` to leave it alone
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its symbols do not prove `manylinux_2_5_x86_64`, but `manylinux_2_17_x86_64`: `fw/lib/libfw.so` needs GLIBC_2.17 (unprovable-tag)
+      hint: pass `--tag auto`
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: the set has no library with the short name `nothing` (unknown-preload)
+      hint: leave it out of `--preload`
+    ");
+}
+
+#[test]
+fn a_wheel_with_any_damage_is_refused_or_unharmed() {
+    let place = Place::new();
+    let good = place.tie_to_sample(&DemoWheel::new(), &[]);
+    let good = fs_err::read(good).unwrap();
+    let bytes = DemoWheel::new().bytes();
+    let path = place.0.path().join("fw-1.0-py3-none-linux_x86_64.whl");
+    for round in 0..crate::support::long::rounds(16, 200) {
+        fs_err::write(&path, damaged(&bytes, round)).unwrap();
+        let _ = fs_err::remove_dir_all(place.tied());
+        let outcome = place.tie(
+            std::slice::from_ref(&path),
+            &published::sample().dist(),
+            &[],
+        );
+        let is_refused = outcome.code != 0 && !place.tied().exists();
+        assert!(
+            is_refused || fs_err::read(place.only()).unwrap() == good,
+            "round {round}: {}",
+            outcome.stderr
+        );
+    }
+}

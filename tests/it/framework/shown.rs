@@ -1,0 +1,158 @@
+//! `framework show`, and the versions of `framework version`.
+
+use super::Place;
+use crate::support::{demo::DemoWheel, program::rocwheel, published};
+
+#[test]
+fn facts_are_shown_with_and_without_a_set() {
+    let place = Place::new();
+    let wheel = place.write(&DemoWheel::new());
+    let wheel = wheel.to_str().unwrap();
+    let set = published::sample().dist();
+    let shown = rocwheel(&["framework", "show", wheel, "--set", set.to_str().unwrap()]).ok();
+    assert_eq!(shown, rocwheel(&["framework", "show", wheel]).ok());
+    let lines: Vec<&str> = shown.lines().skip(1).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    tags      py3-none-linux_x86_64 (platlib)
+    proved    manylinux_2_17, since `fw/lib/libfw.so` needs GLIBC_2.17
+    requires  nothing
+    init      fw: no module; imported
+    members   3 members with odd modes
+    fw/lib/libfw.so
+      needs     libhipblas.so.3 librocblas.so.5 (ROCm (M))
+      RUNPATH   1 entry of 57 bytes: 1 absolute
+      symbols   GLIBC_2.17
+    fw/_C.so
+      needs     libamdhip64.so.7 (ROCm (C))
+      needs     libfw.so (own)
+      RUNPATH   3 entries of 26 bytes: 1 absolute, 1 empty, 1 own
+    ");
+    let json = rocwheel(&["framework", "show", wheel, "--format", "json"]).ok();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["schema"], "rocwheel-framework-facts-v1");
+    assert_eq!(
+        json["wheels"][0]["binaries"][0]["needed"][0]["by"],
+        "ROCm (M)"
+    );
+}
+
+#[test]
+fn a_version_that_installers_take_for_older_is_refused() {
+    let version = |arguments: &[&str]| {
+        let all = [&["framework", "version", "2.12.0"], arguments].concat();
+        let outcome = rocwheel(&all);
+        format!(
+            "exit {}\n{}{}",
+            outcome.code, outcome.stdout, outcome.stderr
+        )
+    };
+    let set = published::sample().dist();
+    let shown = [
+        version(&["--set", set.to_str().unwrap()]),
+        version(&[
+            "--set",
+            "7.14.0",
+            "--commit",
+            "1a2b3c4d5e6f70819203a4b5c6d7e8f901234567",
+        ]),
+        version(&["--set", "7.2.2", "--style", "flat"]),
+        version(&["--set", "10.1.0", "--over", "2.12.0+rocm7.14.0"]),
+        version(&["--set", "10.1.0", "--over", "2.12.0+rocm10.1.0rc1"]),
+    ];
+    insta::assert_snapshot!(shown.join("\n"), @"
+    exit 0
+    2.12.0+devrocm0.0.1.dev0
+
+    exit 0
+    2.12.0+git1a2b3c4d.rocm7.14.0
+
+    exit 0
+    2.12.0+rocm722
+
+    exit 1
+    2.12.0+rocm10.1.0
+    error: 2.12.0+rocm10.1.0 sorts below 2.12.0+rocm7.14.0, so installers would take it for older
+
+    hint: publish it in another index, raise the base version, or let users pin it exactly
+
+    exit 0
+    2.12.0+rocm10.1.0
+    ");
+}
+
+#[test]
+fn a_build_gets_the_variables_of_an_installed_set() {
+    let place = Place::new();
+    let site = place.0.path();
+    let env = |flags: &[&str]| {
+        let all = [
+            &["framework", "env", "--site", site.to_str().unwrap()],
+            flags,
+        ]
+        .concat();
+        let outcome = rocwheel(&all);
+        let said = format!(
+            "exit {}\n{}{}",
+            outcome.code, outcome.stdout, outcome.stderr
+        );
+        let real = site.canonicalize().unwrap();
+        said.replace(real.to_str().unwrap(), "SITE")
+    };
+    let mut shown = vec![env(&[])];
+    for name in ["rocm_sdk_core-7.14.0", "rocm_sdk_device_gfx942-7.14.0"] {
+        fs_err::create_dir(site.join(format!("{name}.dist-info"))).unwrap();
+    }
+    shown.push(env(&[]));
+    fs_err::create_dir_all(site.join("_rocm_sdk_devel/lib/host-math")).unwrap();
+    shown.push(env(&["--for", "triton"]));
+    shown.push(env(&["--targets", "gfx1100"]));
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    exit 2
+    error: no `rocm-sdk-core` is installed in `SITE`
+
+    hint: pass the `site-packages` into which `rocm[libraries,devel]` was installed
+
+    exit 2
+    error: no development files in `SITE`
+
+    hint: install `rocm[libraries,devel]`, and run `rocm-sdk init`
+
+    exit 0
+    export PYTHONUTF8='1'
+    export ROCM_PATH='SITE/_rocm_sdk_devel'
+    export ROCM_HOME='SITE/_rocm_sdk_devel'
+    export TRITON_APPEND_CMAKE_ARGS='-DCMAKE_PREFIX_PATH=SITE/_rocm_sdk_devel/lib/cmake'
+    export PATH='SITE/_rocm_sdk_devel/bin'"${PATH:+:$PATH}"
+    export PYTORCH_ROCM_ARCH='gfx942'
+    export BLAS='OpenBLAS'
+    export OpenBLAS_HOME='SITE/_rocm_sdk_devel/lib/host-math'
+    export OpenBLAS_LIB_NAME='rocm-openblas'
+    export USE_KINETO='ON'
+    export USE_GLOO='ON'
+    export CXXFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CXXFLAGS:+ $CXXFLAGS}"
+    export CPPFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CPPFLAGS:+ $CPPFLAGS}"
+    export TRITON_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
+    note: left out: HIP_DEVICE_LIB_PATH, since the packages have no `lib/llvm/amdgcn/bitcode`
+
+    exit 2
+    error: no device code for gfx1100 is installed, only for gfx942
+
+    hint: add `rocm-sdk-device-gfx1100`, or leave gfx1100 out of `--targets`
+    "#);
+    let script = env(&["--for", "torch"]).replace("SITE", "/a b");
+    let script: Vec<&str> = script
+        .lines()
+        .filter(|it| it.starts_with("export "))
+        .collect();
+    let mut shell = std::process::Command::new("sh");
+    let shell = shell.args([
+        "-euc",
+        &format!("{}\necho \"$ROCM_PATH:$PATH\"", script.join("\n")),
+    ]);
+    let output = crate::support::program::succeed(shell.env("PATH", "/bin"));
+    let root = "/a b/_rocm_sdk_devel";
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        format!("{root}:{root}/bin:/bin\n")
+    );
+}

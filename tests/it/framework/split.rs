@@ -1,0 +1,392 @@
+//! Wheels are taken apart and put together again, and no code is lost.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use rocwheel::kpack::contents;
+
+use super::{Place, damaged, member, members, real::wheels, text};
+use crate::support::{
+    bundles,
+    demo::DemoWheel,
+    linker::{DeviceRelocations, SharedObject},
+    long,
+    members::Members,
+    program::{Outcome, command},
+    published,
+};
+
+/// Bytes that cannot be compressed.
+pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(len).collect()
+}
+
+/// A library with a wrapper for each bundle; each bundle has code for these targets.
+fn fat(soname: &str, seed: u64, all: &[&[&str]]) -> Vec<u8> {
+    let (mut bytes, mut starts) = (Vec::new(), Vec::new());
+    for (number, targets) in all.iter().enumerate() {
+        let code: Vec<(&str, Vec<u8>)> = targets
+            .iter()
+            .enumerate()
+            .map(|(at, target)| {
+                let seed = seed * 100 + number as u64 * 10 + at as u64;
+                (*target, noise(seed, 60_000))
+            })
+            .collect();
+        bytes.resize(bytes.len().next_multiple_of(4096), 0);
+        starts.push(bytes.len() as u64);
+        let bundle = bundles::raw(&code);
+        let is_packed = number % 2 == 1;
+        let packed = is_packed.then(|| bundles::compress(&bundle, 3, "zstd").unwrap());
+        bytes.extend(packed.unwrap_or(bundle));
+    }
+    SharedObject::new(soname)
+        .needs("libhipblas.so.3")
+        .function("answer", 42)
+        .device_code(&bytes, &starts, DeviceRelocations::Rela)
+        .build()
+}
+
+/// A framework with code in two packages and in a file that is in no package.
+pub(super) fn wheel() -> DemoWheel {
+    let mut wheel = DemoWheel::bare("fw");
+    wheel.add("fw/__init__.py", "");
+    let first = fat("libfw.so", 1, &[&["gfx942", "gfx1100"], &["gfx942"]]);
+    wheel.add("fw/lib/libfw.so", first);
+    let second = ["gfx90a:xnack+", "gfx90a:xnack-", "gfx9-4-generic"];
+    wheel.add("plugins/fw_more/x.so", fat("x.so", 2, &[&second]));
+    wheel.add("plugins/fw_more/__init__.py", "");
+    wheel.add("fw_alone.so", fat("fw_alone.so", 3, &[&["gfx942"]]));
+    wheel
+}
+
+pub(super) fn split(wheels: &[PathBuf], to: &Path, flags: &[&str]) -> Outcome {
+    let mut command = command();
+    command.args(["framework", "split"]).args(wheels);
+    command.arg("--output-dir").arg(to);
+    Outcome::of(command.args(flags).output().unwrap())
+}
+
+pub(super) fn listed(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs_err::read_dir(directory).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|it| it.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+pub(super) fn wheels_of(directory: &Path) -> Vec<PathBuf> {
+    let mut paths = listed(directory);
+    paths.retain(|it| it.extension().is_some_and(|it| it == "whl"));
+    paths
+}
+
+pub(super) fn names(directory: &Path) -> Vec<String> {
+    let paths = listed(directory).into_iter();
+    let names = paths.map(|it| it.file_name().unwrap().to_str().unwrap().to_owned());
+    names.collect()
+}
+
+/// The code objects of a fat binary, by bundle and target.
+fn code(binary: &[u8]) -> BTreeMap<(usize, String), Vec<u8>> {
+    let mut found = BTreeMap::new();
+    contents::each(&binary.to_vec(), |code, read| {
+        let key = (code.bundle, code.target.to_string());
+        found.insert(key, read()?);
+        Ok(())
+    })
+    .unwrap();
+    found
+}
+
+fn paths(wheel: &Members) -> String {
+    let paths: Vec<&str> = wheel.iter().map(|it| it.0.as_str()).collect();
+    paths.join("\n")
+}
+
+#[test]
+fn a_wheel_is_taken_apart_and_put_together_again() {
+    let place = Place::new();
+    let (fat, parts, whole) = (
+        place.write(&wheel()),
+        place.0.path().join("parts"),
+        place.0.path().join("whole"),
+    );
+    let set = published::sample().dist();
+    let flags = ["--set", set.to_str().unwrap(), "--jobs", "2"];
+    split(std::slice::from_ref(&fat), &parts, &flags).ok();
+    assert_eq!(
+        names(&parts),
+        [
+            "amd_fw_device-1.0.tar.gz",
+            "amd_fw_device_gfx1100-1.0-py3-none-linux_x86_64.whl",
+            "amd_fw_device_gfx90a-1.0-py3-none-linux_x86_64.whl",
+            "amd_fw_device_gfx942-1.0-py3-none-linux_x86_64.whl",
+            "fw-1.0-py3-none-linux_x86_64.whl",
+        ]
+    );
+    let host = members(&parts.join("fw-1.0-py3-none-linux_x86_64.whl"));
+    let device = members(&parts.join("amd_fw_device_gfx942-1.0-py3-none-linux_x86_64.whl"));
+    let shown = [
+        paths(&host),
+        text(&host, "/METADATA"),
+        paths(&device),
+        text(&device, "/METADATA"),
+        text(&device, "/WHEEL").replace(env!("CARGO_PKG_VERSION"), "VERSION"),
+    ];
+    insta::assert_snapshot!(shown.join("\n----\n"), @r#"
+    fw/__init__.py
+    fw/lib/libfw.so
+    fw_alone.so
+    plugins/fw_more/.kpack/fw_gfx9-4-generic.kpack
+    plugins/fw_more/__init__.py
+    plugins/fw_more/x.so
+    fw-1.0.dist-info/METADATA
+    fw-1.0.dist-info/WHEEL
+    fw-1.0.dist-info/RECORD
+    ----
+    Metadata-Version: 2.1
+    Name: fw
+    Version: 1.0
+    Provides-Extra: device
+    Provides-Extra: device-all
+    Provides-Extra: device-gfx1100
+    Provides-Extra: device-gfx90a
+    Provides-Extra: device-gfx942
+    Requires-Dist: amd-fw-device-gfx1100==1.0; extra == "device-all"
+    Requires-Dist: amd-fw-device-gfx1100==1.0; extra == "device-gfx1100"
+    Requires-Dist: amd-fw-device-gfx90a==1.0; extra == "device-all"
+    Requires-Dist: amd-fw-device-gfx90a==1.0; extra == "device-gfx90a"
+    Requires-Dist: amd-fw-device-gfx942==1.0; extra == "device-all"
+    Requires-Dist: amd-fw-device-gfx942==1.0; extra == "device-gfx942"
+    Requires-Dist: amd-fw-device==1.0; extra == "device"
+
+    A framework.
+
+    ----
+    fw.kpack.d/.kpack/fw_gfx942.kpack
+    fw/.kpack/fw_gfx942.kpack
+    amd_fw_device_gfx942-1.0.dist-info/METADATA
+    amd_fw_device_gfx942-1.0.dist-info/WHEEL
+    amd_fw_device_gfx942-1.0.dist-info/RECORD
+    ----
+    Metadata-Version: 2.4
+    Name: amd-fw-device-gfx942
+    Version: 1.0
+    Summary: Device code of fw for gfx942
+    Requires-Dist: fw==1.0
+    Requires-Dist: rocm-sdk-device-gfx942==0.0.1.dev0
+
+    ----
+    Wheel-Version: 1.0
+    Generator: rocwheel (VERSION)
+    Root-Is-Purelib: false
+    Tag: py3-none-linux_x86_64
+    "#);
+
+    let mut wheels = wheels_of(&parts);
+    wheels.sort_by_key(|it| !it.file_name().unwrap().to_str().unwrap().starts_with("fw-"));
+    split(&wheels, &whole, &["--merge"]).ok();
+    assert_eq!(names(&whole), ["fw-1.0-py3-none-linux_x86_64.whl"]);
+    let merged_path = whole.join("fw-1.0-py3-none-linux_x86_64.whl");
+    let (before, merged) = (members(&fat), members(&merged_path));
+    assert_eq!(text(&before, "/METADATA"), text(&merged, "/METADATA"));
+    for binary in ["fw/lib/libfw.so", "plugins/fw_more/x.so", "fw_alone.so"] {
+        let [before, merged] = [&before, &merged].map(|it| code(&member(it, binary)));
+        assert!(!before.is_empty() && before == merged, "{binary}");
+    }
+
+    // Split again, by one thread: the archives are the same.
+    let again = place.0.path().join("again");
+    split(&[merged_path], &again, &["--jobs", "1", "--set", flags[1]]).ok();
+    for name in names(&parts).iter().filter(|it| it.starts_with("amd_")) {
+        let [one, other] = [&parts, &again].map(|it| fs_err::read(it.join(name)).unwrap());
+        assert!(one == other, "{name}");
+    }
+}
+
+#[test]
+fn a_host_wheel_that_was_tied_keeps_its_requirement() {
+    let place = Place::new();
+    let set = published::sample().dist();
+    place.tie(&[place.write(&wheel())], &set, &[]).ok();
+    let parts = place.0.path().join("parts");
+    split(&[place.only()], &parts, &["--set", set.to_str().unwrap()]).ok();
+    let host = names(&parts).into_iter().find(|it| it.starts_with("fw-"));
+    let host = members(&parts.join(host.unwrap()));
+    let metadata = text(&host, "/METADATA");
+    assert!(metadata.contains("Requires-Dist: rocm[libraries]==0.0.1.dev0\n"));
+    assert!(!metadata.contains("rocm[device"), "{metadata}");
+    let record = text(&host, "/rocm_tie.json");
+    assert!(!record.contains("device"), "{record}");
+}
+
+#[test]
+fn targets_that_are_not_wanted_are_named_and_left_out() {
+    let place = Place::new();
+    let parts = place.0.path().join("parts");
+    let wheel = place.write(&wheel());
+    let said = split(&[wheel], &parts, &["--targets", "gfx942,gfx1201"]);
+    assert!(
+        said.stderr.contains("no device code for gfx1201"),
+        "{}",
+        said.stderr
+    );
+    let said = said.ok();
+    let plan: Vec<&str> = said.lines().take_while(|it| !it.is_empty()).collect();
+    insta::assert_snapshot!(plan.join("\n"), @r#"
+    fw-1.0-py3-none-linux_x86_64.whl
+      splits    3 binaries with 7 code objects
+      device    amd_fw_device_gfx942-1.0-py3-none-linux_x86_64.whl: 2 archives
+      selector  amd_fw_device-1.0.tar.gz
+      host      plugins/fw_more/.kpack/fw_gfx9-4-generic.kpack: for several targets
+      + requires amd-fw-device-gfx942==1.0; extra == "device-all"
+      + requires amd-fw-device-gfx942==1.0; extra == "device-gfx942"
+      + requires amd-fw-device==1.0; extra == "device"
+      - target  gfx1100: 1 code object, 58.59 KiB
+      - target  gfx90a: 2 code objects, 117.19 KiB
+      warning   it has no device code for gfx1201
+    "#);
+    assert_eq!(names(&parts).len(), 3);
+}
+
+#[test]
+fn a_wheel_that_would_save_little_stays_whole() {
+    let place = Place::new();
+    let parts = place.0.path().join("parts");
+    let mut only = DemoWheel::bare("fw");
+    only.add("fw/x.so", fat("x.so", 1, &[&["gfx942"]]));
+    let path = place.write(&only);
+    let said = split(std::slice::from_ref(&path), &parts, &[]).ok();
+    assert!(said.contains("not split: it would save"), "{said}");
+    assert_eq!(names(&parts), ["fw-1.0-py3-none-linux_x86_64.whl"]);
+    assert!(fs_err::read(path).unwrap() == fs_err::read(&listed(&parts)[0]).unwrap());
+}
+
+#[test]
+fn what_cannot_be_split_is_refused_with_advice() {
+    let place = Place::new();
+    let parts = place.0.path().join("parts");
+    let plain = place.write(&DemoWheel::new());
+    let said = split(std::slice::from_ref(&plain), &parts, &[]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.stderr
+            .contains("no binary has device code (no-device-code)"),
+        "{}",
+        said.stderr
+    );
+    split(&[place.write(&wheel())], &parts, &[]).ok();
+    let host = parts.join("fw-1.0-py3-none-linux_x86_64.whl");
+    let again = place.0.path().join("again");
+    let said = split(std::slice::from_ref(&host), &again, &[]);
+    assert_eq!(said.code, 1);
+    assert!(said.stderr.contains("(already-split)") && said.stderr.contains("--merge"));
+    // Without the device wheel for gfx942, what is merged lacks its code and nothing else.
+    let said = split(&[host, plain], &again, &["--merge"]);
+    assert!(
+        said.stderr.contains("is no device wheel of"),
+        "{}",
+        said.stderr
+    );
+    assert!(!again.exists() || names(&again).is_empty());
+}
+
+/// The paths and bytes of all members of all wheels. Modes are in no digest.
+fn contents_of(directory: &Path) -> Vec<Vec<(String, Vec<u8>)>> {
+    let wheels = wheels_of(directory).into_iter();
+    let wheels = wheels.map(|it| {
+        let members = members(&it).into_iter();
+        members.map(|(path, _, bytes)| (path, bytes)).collect()
+    });
+    wheels.collect()
+}
+
+/// The archives of published wheels for gfx942, in bytes: what zstd makes of each kernel, however the code is
+/// divided into archives.
+const ARCHIVES: [(&str, usize); 8] = [
+    ("jax_rocm7_plugin", 31_747),
+    ("jax_rocm7_pjrt", 3_624_020),
+    ("cupy_rocm_7_0", 2_603_428),
+    ("onnxruntime_rocm", 2_871_558),
+    ("torch_scatter", 118_390),
+    ("torch_sparse", 82_912),
+    ("pyg_lib", 172_788),
+    ("bitsandbytes", 863_693),
+];
+
+#[test]
+fn wheels_of_pypi_are_split_and_put_together_again() {
+    for (wheel, _) in wheels() {
+        let place = Place::new();
+        let (parts, whole) = (place.0.path().join("parts"), place.0.path().join("whole"));
+        let name = wheel.file_name().unwrap().to_str().unwrap();
+        let mut flags = vec!["--min-saving", "0"];
+        // It has code for gfx1251, which no release of ROCm has a device wheel for.
+        let is_part = name.starts_with("torch_s");
+        if is_part {
+            let said = split(std::slice::from_ref(&wheel), &parts, &flags);
+            assert!(
+                said.code == 1 && said.stderr.contains("gfx1251"),
+                "{}",
+                said.stderr
+            );
+            flags.extend(["--targets", "gfx942,gfx1100"]);
+        }
+        let wanted = |bytes: &[u8]| {
+            let mut code = code(bytes);
+            code.retain(|(_, it), _| !is_part || it.starts_with("gfx942") || it == "gfx1100");
+            code
+        };
+        split(std::slice::from_ref(&wheel), &parts, &flags).ok();
+        let device = names(&parts)
+            .into_iter()
+            .find(|it| it.contains("_device_gfx942-"));
+        let device = members(&parts.join(device.unwrap()));
+        let archives = device.iter().filter(|it| it.0.ends_with(".kpack"));
+        let size: usize = archives.map(|it| it.2.len()).sum();
+        let known = ARCHIVES.iter().find(|it| name.starts_with(it.0)).unwrap().1;
+        assert!(size.abs_diff(known) * 50 < known, "{name}: {size}");
+        let mut wheels = wheels_of(&parts);
+        wheels.sort_by_key(|it| it.file_name() != wheel.file_name());
+        split(&wheels, &whole, &["--merge"]).ok();
+        let (before, merged) = (members(&wheel), members(&whole.join(name)));
+        assert_eq!(text(&before, "/METADATA"), text(&merged, "/METADATA"));
+        for (path, _, bytes) in before.iter().filter(|it| has_code(&it.2)) {
+            let there = merged.iter().find(|it| it.0 == *path).unwrap();
+            assert!(wanted(bytes) == wanted(&there.2), "{path}");
+        }
+    }
+}
+
+/// Whether a file is a binary with device code.
+fn has_code(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF") && contents::each(&bytes.to_vec(), |_, _| Ok(())).is_ok()
+}
+
+#[test]
+fn a_damaged_wheel_is_refused_or_makes_no_difference() {
+    let place = Place::new();
+    let path = place.write(&wheel());
+    let whole = fs_err::read(&path).unwrap();
+    let [good, parts] = ["good", "parts"].map(|it| place.0.path().join(it));
+    split(std::slice::from_ref(&path), &good, &[]).ok();
+    let expected = contents_of(&good);
+    for round in 0..long::rounds(24, 200) {
+        fs_err::write(&path, damaged(&whole, round)).unwrap();
+        let said = split(std::slice::from_ref(&path), &parts, &[]);
+        if said.code == 0 {
+            // Some bytes mean nothing to anybody, such as the time of a member.
+            assert!(contents_of(&parts) == expected, "round {round}");
+            fs_err::remove_dir_all(&parts).unwrap();
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What a tied wheel is: its texts, its run paths, and the laws that hold for tying.
+
+use std::{path::Path, process::Command};
+
+use super::{Place, member, members, text};
+use crate::support::{
+    demo::DemoWheel,
+    linker::SharedObject,
+    members::unzip,
+    place::copy_files,
+    program::succeed,
+    published::{self, VERSION},
+};
+
+/// The sample under another version. No binary differs.
+pub(super) fn promoted(to: &Path) {
+    copy_files(&published::sample().dist(), to);
+    for entry in fs_err::read_dir(to).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        fs_err::rename(&path, to.join(name.replace(VERSION, "0.0.1"))).unwrap();
+    }
+}
+
+#[test]
+fn a_tied_wheel_finds_its_libraries_and_says_what_it_needs() {
+    let place = Place::new();
+    let tied = members(&place.tie_to_sample(&DemoWheel::new(), &[]));
+    let paths: Vec<&str> = tied.iter().map(|it| it.0.as_str()).collect();
+    let shown = [
+        paths.join("\n"),
+        text(&tied, "/METADATA"),
+        text(&tied, "/WHEEL"),
+        text(&tied, "/_rocm_init.py"),
+        text(&tied, "/rocm_tie.json"),
+    ];
+    insta::assert_snapshot!(shown.join("----\n"), @r#"
+    fw/_C.so
+    fw/__init__.py
+    fw/_rocm_init.py
+    fw/lib/libfw.so
+    fw-1.0.dist-info/METADATA
+    fw-1.0.dist-info/WHEEL
+    fw-1.0.dist-info/rocm_tie.json
+    fw-1.0.dist-info/RECORD----
+    Metadata-Version: 2.1
+    Name: fw
+    Version: 1.0
+    Provides-Extra: device
+    Provides-Extra: device-all
+    Provides-Extra: device-gfx1100
+    Provides-Extra: device-gfx942
+    Requires-Dist: rocm[device-all]==0.0.1.dev0; extra == "device-all"
+    Requires-Dist: rocm[device-gfx1100]==0.0.1.dev0; extra == "device-gfx1100"
+    Requires-Dist: rocm[device-gfx942]==0.0.1.dev0; extra == "device-gfx942"
+    Requires-Dist: rocm[device]==0.0.1.dev0; extra == "device"
+    Requires-Dist: rocm[libraries]==0.0.1.dev0
+
+    A framework.
+    ----
+    Wheel-Version: 1.0
+    Generator: demo (1)
+    Root-Is-Purelib: true
+    Tag: py3-none-linux_x86_64
+    ----
+    # Written by rocwheel.
+    def initialize():
+        try:
+            import rocm_sdk
+        except ImportError as error:
+            raise ImportError(
+                "This package needs ROCm. Install it: pip install 'rocm[libraries]==0.0.1.dev0'"
+            ) from error
+        rocm_sdk.initialize_process(
+            preload_shortnames=[
+                "amdhip64",
+                "hipblas",
+            ],
+            check_version="0.0.1.dev0",
+        )
+    ----
+    {
+      "schema": "rocwheel-tie-v1",
+      "rocm": "0.0.1.dev0",
+      "requirement": "rocm[libraries]==0.0.1.dev0",
+      "requires": [
+        "rocm[device-all]==0.0.1.dev0; extra == \"device-all\"",
+        "rocm[device-gfx1100]==0.0.1.dev0; extra == \"device-gfx1100\"",
+        "rocm[device-gfx942]==0.0.1.dev0; extra == \"device-gfx942\"",
+        "rocm[device]==0.0.1.dev0; extra == \"device\"",
+        "rocm[libraries]==0.0.1.dev0"
+      ],
+      "extras": [
+        "device",
+        "device-all",
+        "device-gfx1100",
+        "device-gfx942"
+      ],
+      "init": "fw/_rocm_init.py",
+      "preload": [
+        "amdhip64",
+        "hipblas"
+      ],
+      "run-paths": [
+        [
+          "fw/_C.so",
+          "$ORIGIN/lib:$ORIGIN/../_rocm_sdk_core/lib"
+        ],
+        [
+          "fw/lib/libfw.so",
+          "$ORIGIN/../../_rocm_sdk_libraries/lib"
+        ]
+      ],
+      "version-suffix": null,
+      "proved-tag": "manylinux_2_17",
+      "untied": []
+    }
+    "#);
+    assert!(tied.iter().all(|it| it.1 & 0o777 == 0o644));
+    let set = published::sample().dist();
+    let outcome = place.tie(&[place.only()], &set, &["--plan"]);
+    assert!(
+        !outcome.ok().contains("run path"),
+        "nothing is left to change"
+    );
+}
+
+#[test]
+fn the_loader_of_this_host_finds_every_library() {
+    let place = Place::new();
+    let tied = place.tie_to_sample(&DemoWheel::new(), &[]);
+    let site = place.0.path().join("site");
+    let mut wheels = vec![tied];
+    for entry in fs_err::read_dir(published::sample().dist()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let is_run_time =
+            name.starts_with("rocm_sdk_core") || name.starts_with("rocm_sdk_libraries");
+        wheels.extend(is_run_time.then_some(path));
+    }
+    for wheel in wheels {
+        for (name, _, bytes) in unzip(&fs_err::read(wheel).unwrap()) {
+            let to = site.join(name);
+            fs_err::create_dir_all(to.parent().unwrap()).unwrap();
+            fs_err::write(to, bytes).unwrap();
+        }
+    }
+    for file in ["fw/_C.so", "fw/lib/libfw.so"] {
+        let mut loader = Command::new("/lib64/ld-linux-x86-64.so.2");
+        let output = succeed(loader.env_clear().arg("--list").arg(site.join(file)));
+        let list = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            !list.contains("not found") && list.contains("_rocm_sdk_"),
+            "{list}"
+        );
+    }
+}
+
+#[test]
+fn to_tie_again_changes_nothing_and_another_set_changes_no_binary() {
+    let place = Place::new();
+    let final_set = place.0.path().join("final");
+    fs_err::create_dir(&final_set).unwrap();
+    promoted(&final_set);
+    let sample = published::sample().dist();
+    let first = place.tie_to_sample(&DemoWheel::new(), &["--jobs", "1", "--init", "add"]);
+    let again = Place::new();
+    again
+        .tie(std::slice::from_ref(&first), &sample, &["--init", "add"])
+        .ok();
+    let bytes = |path: &Path| fs_err::read(path).unwrap();
+    assert!(bytes(&first) == bytes(&again.only()));
+    let (at_once, later) = (Place::new(), Place::new());
+    let suffix = ["--version-suffix", "set"];
+    at_once
+        .tie(&[place.write(&DemoWheel::new())], &final_set, &suffix)
+        .ok();
+    later
+        .tie(std::slice::from_ref(&first), &final_set, &suffix)
+        .ok();
+    assert!(bytes(&at_once.only()) == bytes(&later.only()));
+    let name = later.only();
+    assert_eq!(
+        name.file_name().unwrap(),
+        "fw-1.0+rocm0.0.1-py3-none-linux_x86_64.whl"
+    );
+    let (before, after) = (members(&first), members(&later.only()));
+    for binary in ["fw/_C.so", "fw/lib/libfw.so"] {
+        assert!(
+            member(&before, binary) == member(&after, binary),
+            "{binary}"
+        );
+    }
+    assert!(text(&after, "/METADATA").contains("Requires-Dist: rocm[libraries]==0.0.*\n"));
+}
+
+#[test]
+fn wheels_of_a_group_find_and_require_each_other() {
+    let place = Place::new();
+    let mut extension = DemoWheel::bare("fw_more");
+    let needs = SharedObject::new("_more.so")
+        .needs("libfw.so")
+        .runpath("/builder");
+    extension.add("fw_more/_more.so", needs.build());
+    extension.headers = "Requires-Dist: fw>=1\n".to_owned();
+    let wheels = [place.write(&DemoWheel::new()), place.write(&extension)];
+    let set = published::sample().dist();
+    let plan = place
+        .tie(&wheels, &set, &["--plan", "--extras", "devel"])
+        .ok();
+    let plan: Vec<&str> = plan
+        .lines()
+        .skip_while(|it| !it.starts_with("fw_more"))
+        .collect();
+    let plan: Vec<&str> = plan
+        .into_iter()
+        .filter(|it| !it.contains("device"))
+        .collect();
+    insta::assert_snapshot!(plan.join("\n"), @"
+    fw_more-1.0-py3-none-linux_x86_64.whl
+      ties      0 of 1 binary to ROCm 0.0.1.dev0
+      + requires fw==1.0 (libraries of fw, which is in the group)
+      + requires rocm[devel]==0.0.1.dev0 (named by a flag)
+      init      no hook: run paths only
+      run path  fw_more/_more.so: 1 entry to $ORIGIN/../fw/lib
+    ");
+}

@@ -1,0 +1,412 @@
+//! `install`, seen by the installers that it runs.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use crate::{
+    judges::tool,
+    support::{
+        long,
+        place::text,
+        program::{Outcome, command},
+        published::{VERSION, sample, sets},
+    },
+};
+
+/// The judges' programs, and no settings of this machine but where its packages come from.
+fn install(arguments: &[&str]) -> Command {
+    let mut command = command();
+    let judges = tool("uv").parent().unwrap().to_owned();
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", judges.display()));
+    command.env(
+        "UV_CACHE_DIR",
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv-cache"),
+    );
+    command.arg("install").args(arguments);
+    command
+}
+
+fn ran(arguments: &[&str]) -> Outcome {
+    Outcome::of(install(arguments).output().unwrap())
+}
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let place = tempfile::tempdir().unwrap();
+    let environment = place.path().join("venv with spaces");
+    (place, environment)
+}
+
+/// The packages of an environment, as their directories say.
+fn packages(environment: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in walkdir(&environment.join("lib")) {
+        let name = entry.file_name().unwrap().to_str().unwrap().to_owned();
+        found.extend(name.strip_suffix(".dist-info").map(str::to_owned));
+    }
+    found.retain(|it| it.starts_with("rocm") || it.starts_with("old"));
+    found.sort();
+    found
+}
+
+fn walkdir(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for python in fs_err::read_dir(root).unwrap() {
+        let site = python.unwrap().path().join("site-packages");
+        for entry in fs_err::read_dir(site).unwrap() {
+            found.push(entry.unwrap().path());
+        }
+    }
+    found
+}
+
+fn expected(targets: &[&str]) -> Vec<String> {
+    let devices = targets.iter().map(|it| format!("rocm_sdk_device_{it}"));
+    let others = ["rocm", "rocm_sdk_core", "rocm_sdk_libraries"];
+    let all = others.iter().map(|it| (*it).to_owned()).chain(devices);
+    let mut all: Vec<String> = all.map(|it| format!("{it}-{VERSION}")).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn every_set_installs_for_one_target_with_uv() {
+    for set in sets() {
+        let (_place, environment) = place();
+        let packages_dir = set.root().join("packages");
+        let arguments = ["--set", text(&packages_dir), "--target", set.targets[0]];
+        let python = ran(&[&arguments[..], &[text(&environment)]].concat()).ok();
+        assert_eq!(Path::new(python.trim()), environment.join("bin/python"));
+        assert_eq!(packages(&environment), expected(&set.targets[..1]));
+        let names: Vec<_> = fs_err::read_dir(environment.parent().unwrap())
+            .unwrap()
+            .collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
+}
+
+#[test]
+fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
+    let (_place, environment) = place();
+    let set = sample().place();
+    let refused = |more: &[&str]| {
+        let arguments = [&["--set", text(&set)], more, &[text(&environment)]].concat();
+        let refused = ran(&arguments);
+        assert!(!environment.exists(), "{more:?}");
+        let stderr = refused.stderr.replace(text(&set), "SET");
+        format!("{more:?} {}\n{stderr}", refused.code)
+    };
+    let refusals = [
+        refused(&["--target", "gfx950"]),
+        refused(&["--target", "gfx94x"]),
+        refused(&["--target", "gfx120X-all"]),
+        refused(&["--target", "none", "--extras", "libaries"]),
+        refused(&["--no-detection"]),
+        refused(&["--target", "none", "--version", "9.9"]),
+        refused(&["--target", "none", "--package", "torch"]),
+        refused(&[
+            "--target",
+            "none",
+            "--package",
+            "torch",
+            "--deps",
+            "https://pypi.org/simple",
+        ]),
+        refused(&["--run-id", "7"]),
+        refused(&["--target", "none", "--activate"]),
+    ];
+    insta::assert_snapshot!(refusals.concat());
+}
+
+#[test]
+fn a_dry_run_prints_everything_and_makes_nothing() {
+    let (place, environment) = place();
+    let set = sample().place();
+    let arguments = [
+        "--set",
+        text(&set),
+        "--target",
+        "gfx942,gfx1100",
+        "--dry-run",
+    ];
+    let plan = ran(&[&arguments[..], &[text(&environment)]].concat()).ok();
+    assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 0);
+    let python = plan
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split('`')
+        .nth(3)
+        .unwrap()
+        .to_owned();
+    let version = plan
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split("Python ")
+        .nth(1)
+        .unwrap();
+    let version = version.split(' ').next().unwrap().to_owned();
+    let plan = plan.replace(&python, "PYTHON").replace(&version, "3.X");
+    let encoded = text(&environment).replace(' ', "%20");
+    let plan = plan
+        .replace(text(&environment), "VENV")
+        .replace(&encoded, "VENV");
+    let plan = plan.replace(text(&set), "SET");
+    insta::assert_snapshot!(plan);
+}
+
+/// An index with the placeholder that the public registry has for the name, beside the set, in both
+/// orders: as the index of other packages, and as a page that an installer's own settings name.
+#[test]
+fn the_placeholder_of_the_registry_is_never_installed() {
+    let place = tempfile::tempdir().unwrap();
+    let registry = registry(place.path());
+    let set = sample().root().join("packages");
+    for installer in ["uv", "pip"] {
+        for settings in [
+            &[][..],
+            &[
+                ("PIP_EXTRA_INDEX_URL", &registry),
+                ("UV_INDEX", &registry),
+                ("PIP_PRE", &"0".to_owned()),
+            ],
+        ] {
+            let environment = place.path().join(installer);
+            let mut command = install(&["--set", text(&set), "--target", "gfx942"]);
+            command.args(["--deps", &registry, "--installer", installer, "--recreate"]);
+            command.arg(&environment);
+            for (name, value) in settings {
+                command.env(name, value);
+            }
+            Outcome::of(command.output().unwrap()).ok();
+            assert_eq!(packages(&environment), expected(&["gfx942"]), "{installer}");
+        }
+    }
+}
+
+/// A `simple/` index with `rocm` 0.1.0 and `rocm-sdk-core` 0.1.0, as wheels.
+fn registry(root: &Path) -> String {
+    for name in ["rocm", "rocm_sdk_core", "rocm_sdk_libraries"] {
+        let project = name.replace('_', "-");
+        let directory = root.join("registry/simple").join(&project);
+        fs_err::create_dir_all(&directory).unwrap();
+        let wheel = format!("{name}-0.1.0-py3-none-any.whl");
+        let info = format!("{name}-0.1.0.dist-info");
+        let metadata = format!(
+            "Metadata-Version: 2.1\nName: {project}\nVersion: 0.1.0\nProvides-Extra: libraries\nProvides-Extra: device-gfx942\n"
+        );
+        let tags = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
+        let record = format!("{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n");
+        let file = fs_err::File::create(directory.join(&wheel)).unwrap();
+        let mut zip = zip::ZipWriter::new(file);
+        for (member, body) in [
+            ("METADATA", metadata.as_str()),
+            ("WHEEL", tags),
+            ("RECORD", &record),
+        ] {
+            let options = zip::write::SimpleFileOptions::default();
+            zip.start_file(format!("{info}/{member}"), options).unwrap();
+            std::io::Write::write_all(&mut zip, body.as_bytes()).unwrap();
+        }
+        zip.finish().unwrap();
+        let page = format!("<!DOCTYPE html><a href=\"{wheel}\">{wheel}</a>");
+        fs_err::write(directory.join("index.html"), page).unwrap();
+    }
+    format!("file://{}/", root.join("registry/simple").display())
+}
+
+#[test]
+fn an_install_that_fails_leaves_the_environment_as_it_was() {
+    let (place, environment) = place();
+    let set = sample().root().join("packages");
+    let base = ["--set", text(&set), "--target"];
+    ran(&[&base[..], &["gfx942", text(&environment)]].concat()).ok();
+    let before = packages(&environment);
+    let script = environment.join("bin/mine");
+    fs_err::write(&script, "mine").unwrap();
+    // A copy of the set, with one package that is no zip file: uv has replaced others by then.
+    let broken = place.path().join("broken");
+    fs_err::create_dir_all(broken.join("dist")).unwrap();
+    for entry in fs_err::read_dir(set.join("dist")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap();
+        if path.is_file() {
+            fs_err::copy(&path, broken.join("dist").join(name)).unwrap();
+        }
+    }
+    let device = format!("rocm_sdk_device_gfx1100-{VERSION}-py3-none-linux_x86_64.whl");
+    fs_err::write(broken.join("dist").join(device), "no wheel").unwrap();
+    let arguments = ["--set", text(&broken), "--target", "gfx1100"];
+    for installer in ["uv", "pip"] {
+        let new = place.path().join("new");
+        let refused = ran(&[&arguments[..], &["--installer", installer, text(&new)]].concat());
+        assert_eq!(refused.code, 1, "{}", refused.stderr);
+        assert!(!new.exists(), "{installer}");
+    }
+    let refused = ran(&[&arguments[..], &["--installer", "uv", text(&environment)]].concat());
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let again = [&arguments[..], &["--recreate", text(&environment)]].concat();
+    assert_eq!(ran(&again).code, 1);
+    assert_eq!(packages(&environment), before);
+    assert_eq!(fs_err::read_to_string(&script).unwrap(), "mine");
+    assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_killed_install_is_put_back_by_the_next_one() {
+    let (place, environment) = place();
+    let set = sample().root().join("packages");
+    let arguments = [
+        "--set",
+        text(&set),
+        "--target",
+        "gfx942",
+        text(&environment),
+    ];
+    for turn in 0..long::rounds(3, 50) {
+        let mut child = install(&arguments)
+            .stderr(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(
+            u64::try_from(turn * 37 % 400).unwrap() + 20,
+        ));
+        let _ = child.kill();
+        child.wait().unwrap();
+        // The installer of a killed install holds the lock until it ends.
+        let mut said = String::new();
+        for _ in 0..100 {
+            let next = ran(&arguments);
+            said = next.stderr;
+            if next.code == 0 {
+                said.clear();
+                break;
+            }
+            assert!(said.contains("another install is running"), "{said}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(said, "");
+        assert_eq!(packages(&environment), expected(&["gfx942"]));
+        if turn % 2 == 0 {
+            fs_err::remove_dir_all(&environment).unwrap();
+        }
+    }
+    let left = fs_err::read_dir(place.path()).unwrap();
+    let left = left
+        .map(|it| it.unwrap().file_name())
+        .filter(|it| *it != "venv with spaces");
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_lock_installs_the_same_with_both_installers() {
+    let (place, environment) = place();
+    let set = sample().place();
+    for installer in ["uv", "pip"] {
+        let lock = place.path().join(format!("{installer}.lock"));
+        let arguments = [
+            "--set",
+            text(&set),
+            "--target",
+            "gfx942",
+            "--installer",
+            installer,
+        ];
+        let arguments = [&arguments[..], &["--recreate", "--lock", text(&lock)]].concat();
+        ran(&[&arguments[..], &[text(&environment)]].concat()).ok();
+        assert_eq!(packages(&environment), expected(&["gfx942"]));
+        let other = place.path().join("other");
+        let from = [
+            "--from-lock",
+            text(&lock),
+            "--recreate",
+            "--installer",
+            installer,
+        ];
+        ran(&[&from[..], &[text(&other)]].concat()).ok();
+        assert_eq!(packages(&other), expected(&["gfx942"]));
+        let locked = fs_err::read_to_string(&lock).unwrap();
+        assert_eq!(locked.matches("--hash=sha256:").count(), 4, "{locked}");
+        let reversed = |line: &str| match line.split_once("sha256:") {
+            Some((start, digest)) => {
+                format!(
+                    "{start}sha256:{}\n",
+                    digest.chars().rev().collect::<String>()
+                )
+            }
+            None => format!("{line}\n"),
+        };
+        let wrong: String = locked.lines().map(reversed).collect();
+        fs_err::write(&lock, wrong).unwrap();
+        assert_ne!(ran(&[&from[..], &[text(&other)]].concat()).code, 0);
+        assert_eq!(packages(&other), expected(&["gfx942"]));
+    }
+}
+
+#[test]
+fn the_next_steps_of_a_job_learn_of_the_environment() {
+    let (place, environment) = place();
+    let set = sample().place();
+    let file = |name: &str| place.path().join(name);
+    let mut command = install(&[
+        "--set",
+        text(&set),
+        "--target",
+        "gfx942",
+        "--activate",
+        "--test",
+        "libs",
+    ]);
+    command
+        .env("GITHUB_PATH", file("path"))
+        .env("GITHUB_ENV", file("env"));
+    command
+        .env("GITHUB_OUTPUT", file("output"))
+        .arg(&environment);
+    Outcome::of(command.output().unwrap()).ok();
+    let path = fs_err::read_to_string(file("path")).unwrap();
+    assert_eq!(Path::new(path.trim_end()), environment.join("bin"));
+    let variables = fs_err::read_to_string(file("env")).unwrap();
+    assert!(variables.contains(text(&environment)), "{variables}");
+    let outputs = fs_err::read_to_string(file("output")).unwrap();
+    for name in ["venv", "python", "version", "targets", "cache-key"] {
+        assert!(outputs.contains(&format!("{name}<<")), "{outputs}");
+    }
+}
+
+#[test]
+fn a_set_that_is_not_whole_yet_is_waited_for() {
+    let (place, environment) = place();
+    let set = place.path().join("set");
+    let from = sample().root().join("packages");
+    fs_err::create_dir_all(set.join("dist")).unwrap();
+    for entry in fs_err::read_dir(from.join("dist")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs_err::copy(&path, set.join("dist").join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let arguments = [
+        "--set",
+        text(&set),
+        "--target",
+        "gfx942",
+        text(&environment),
+        "--wait",
+    ];
+    let refused = ran(&[&arguments[..], &["1s"]].concat());
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(!environment.exists());
+    let child = install(&[&arguments[..], &["30s"]].concat())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    fs_err::copy(from.join("set.json"), set.join("set.json")).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(packages(&environment), expected(&["gfx942"]));
+}

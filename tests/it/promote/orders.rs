@@ -1,0 +1,132 @@
+//! Promotions one after the other, in every order, and sets of every form.
+
+use super::{assert_same, built, built_of, digests, promoted};
+use crate::{
+    build::windows_artifacts,
+    python::legacy,
+    support::{
+        long,
+        place::{empty, text},
+        program::rocwheel,
+        published,
+    },
+};
+
+#[test]
+fn every_way_to_a_version_ends_with_the_same_bytes() {
+    let set = published::sample();
+    let nightly = built(set, "7.14.0a20260811");
+    let mut at = nightly;
+    for goal in ["rc12", "rc1", "release"] {
+        at = promoted(&at, &format!("way-{goal}"), &["--to", goal]);
+    }
+    assert_same(&at, &built(set, "7.14.0"));
+    if long::is_left_out() {
+        return;
+    }
+    let post = promoted(&at, "way-post", &["--to", "post1"]);
+    assert_same(&post, &built(set, "7.14.0.post1"));
+}
+
+/// The targets first or the version first; and both are the set without the other artifacts.
+#[test]
+fn targets_are_kept_in_either_order() {
+    let set = published::odd();
+    let candidate = built(set, "7.14.0rc1");
+    let kept = ["--targets", "gfx942,gfx1010"];
+    let both = promoted(
+        &candidate,
+        "both",
+        &[&["--to", "release"], &kept[..]].concat(),
+    );
+    let first = promoted(
+        &candidate,
+        "targets-first",
+        &[&["--to", "same"], &kept[..]].concat(),
+    );
+    let second = promoted(&first, "version-second", &["--to", "release"]);
+    assert_eq!(digests(&both.join("dist")), digests(&second.join("dist")));
+    // A build of artifacts without those of the other targets.
+    let artifacts = empty("promote/fewer");
+    for entry in fs_err::read_dir(set.artifacts()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if !["gfx1100", "gfx1012"].iter().any(|it| name.contains(it)) {
+            std::os::unix::fs::symlink(entry.path(), artifacts.join(name)).unwrap();
+        }
+    }
+    let fewer = built_of("fewer", &artifacts, "7.14.0", &[]);
+    assert_same(&both, &fewer);
+    rocwheel(&["check", text(&both)]).ok();
+}
+
+#[test]
+fn a_legacy_set_is_promoted_with_its_families() {
+    if long::is_left_out() {
+        return;
+    }
+    let artifacts = empty("promote/legacy");
+    let families = [("gfx942", "gfx94X-dcgpu"), ("gfx1100", "gfx110X-all")];
+    legacy::write_run(&artifacts, &families);
+    let [candidate, release] = ["7.14.0rc1", "7.14.0"]
+        .map(|version| built_of(&format!("legacy-{version}"), &artifacts, version, &[]));
+    let promoted = promoted(&candidate, "legacy-set", &["--to", "release"]);
+    assert_same(&promoted, &release);
+}
+
+#[test]
+fn a_set_for_windows_is_promoted() {
+    let (artifacts, flags) = windows_artifacts("promote-windows");
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let [candidate, release] = ["7.14.0rc1", "7.14.0"]
+        .map(|version| built_of(&format!("windows-{version}"), &artifacts, version, &flags));
+    let promoted = promoted(
+        &candidate,
+        "windows-set",
+        &["--to", "release", "--no-check"],
+    );
+    assert_same(&promoted, &release);
+}
+
+/// Other compression, another time, development files as xz, another import name.
+#[test]
+fn what_the_build_was_told_is_kept() {
+    let set = published::sample();
+    let flags = [
+        "--compression",
+        "store",
+        "--source-date-epoch",
+        "1700000001",
+        "--version-suffix",
+        "_x",
+    ];
+    let [candidate, release] = ["7.14.0rc1", "7.14.0"].map(|version| {
+        built_of(
+            &format!("told-{version}"),
+            &set.artifacts(),
+            version,
+            &flags,
+        )
+    });
+    let promoted = promoted(&candidate, "told", &["--to", "release", "--no-check"]);
+    assert_same(&promoted, &release);
+}
+
+#[test]
+fn a_second_promotion_changes_nothing() {
+    let candidate = built(published::sample(), "7.14.0rc1");
+    let to = promoted(&candidate, "again", &["--to", "release"]);
+    let before = digests(&to);
+    let arguments = [
+        "promote",
+        text(&candidate),
+        "--to",
+        "release",
+        "--into",
+        text(&to),
+    ];
+    let said = rocwheel(&[&arguments[..], &["--format", "json"]].concat()).ok();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["uploaded"], 0, "{said}");
+    assert_eq!(digests(&to), before);
+}

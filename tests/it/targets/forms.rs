@@ -1,0 +1,170 @@
+//! The forms of targets, and the build systems that read them.
+
+use std::process::Command;
+
+use rocwheel::target::{Target, TargetTable};
+
+use crate::{
+    judges::tool,
+    support::{
+        place::{self, text},
+        program::{Outcome, command, rocwheel, succeed},
+    },
+};
+
+const FAMILIES: [&str; 2] = ["gfx94X-dcgpu", "gfx110X-all"];
+
+fn emitted(form: &str) -> String {
+    let families = ["targets", FAMILIES[0], FAMILIES[1], "--emit", form];
+    rocwheel(&families).ok()
+}
+
+#[test]
+fn each_form_is_what_its_reader_takes() {
+    assert_eq!(
+        emitted("cmake"),
+        "-DGPU_TARGETS=gfx942;gfx1100;gfx1101;gfx1102;gfx1103\n"
+    );
+    let forms = [
+        "list", "lines", "table", "cmake", "hip", "therock", "pytorch", "vllm", "hcc", "clang",
+        "extras", "gentoo", "debian", "families", "github", "json",
+    ];
+    let lines = forms.map(|form| format!("## {form}\n{}", emitted(form)));
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn every_name_of_therock_expands_as_its_script_does() {
+    let table = TargetTable::builtin();
+    let families = table.families().map(ToString::to_string);
+    let names: Vec<String> = families
+        .chain(table.known().map(ToString::to_string))
+        .collect();
+    assert_eq!(names.len(), 53);
+    for family in table.families() {
+        let expected: Vec<&str> = table.targets(family).map(Target::as_str).collect();
+        let resolved = table.resolve(&[family.as_str()]).unwrap();
+        assert!(resolved.iter().map(Target::as_str).eq(expected), "{family}");
+    }
+    let list = names.join(";");
+    let script = rocwheel(&["targets", "--amdgpu-families", &list]).ok();
+    let ours = rocwheel(
+        &[
+            &["targets"],
+            &*names.iter().map(String::as_str).collect::<Vec<_>>(),
+        ]
+        .concat(),
+    )
+    .ok();
+    assert_eq!(script.replace(',', " "), ours);
+}
+
+#[test]
+fn cmake_reads_the_flags_that_are_for_it() {
+    let directory = place::empty("targets/cmake");
+    let script = directory.join("read.cmake");
+    let lines = "foreach(name GPU_TARGETS CMAKE_HIP_ARCHITECTURES THEROCK_AMDGPU_FAMILIES)\n\
+                 list(LENGTH ${name} length)\nmessage(\"${name} ${length}: ${${name}}\")\n\
+                 endforeach()\n";
+    fs_err::write(&script, lines).unwrap();
+    let mut cmake = Command::new(tool("cmake"));
+    for form in ["cmake", "hip", "therock"] {
+        cmake.arg(emitted(form).trim_end());
+    }
+    let output = succeed(cmake.arg("-P").arg(&script));
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
+    GPU_TARGETS 5: gfx942;gfx1100;gfx1101;gfx1102;gfx1103
+    CMAKE_HIP_ARCHITECTURES 5: gfx942;gfx1100;gfx1101;gfx1102;gfx1103
+    THEROCK_AMDGPU_FAMILIES 2: gfx94X-dcgpu;gfx110X-all
+    ");
+}
+
+#[test]
+fn a_shell_reads_what_gentoo_has_in_make_conf() {
+    // What `get_amdgpu_flags` of Gentoo does with the variable.
+    let script = "eval \"$1\"; flags=; for target in ${AMDGPU_TARGETS}; do flags+=\"${target};\"; done; \
+                  echo \"$flags\"";
+    let line = emitted("gentoo");
+    let output = succeed(Command::new("bash").args(["-euc", script, "bash", line.trim_end()]));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, "gfx942;gfx1100;gfx1101;gfx1102;gfx1103;\n");
+}
+
+#[test]
+fn the_runners_of_a_run_are_always_the_same() {
+    let label = |run: &str| {
+        let line = ["targets", "gfx942", "--emit", "github", "--run-id", run];
+        let text = rocwheel(&line).ok();
+        let matrix: serde_json::Value = serde_json::from_str(&text).unwrap();
+        matrix["include"][0]["runner"].as_str().unwrap().to_owned()
+    };
+    let labels: Vec<String> = (100..130).map(|run| label(&run.to_string())).collect();
+    assert_eq!(label("107"), labels[7]);
+    let few = labels
+        .iter()
+        .filter(|it| *it == "linux-gfx942-1gpu-ccs-ossci-rocm")
+        .count();
+    assert!((1..15).contains(&few), "{labels:?}");
+}
+
+#[test]
+fn a_step_has_outputs_for_the_next() {
+    let directory = place::empty("targets/outputs");
+    let file = directory.join("outputs");
+    let line = [
+        "targets",
+        "gfx120X-all",
+        "gfx942:xnack+",
+        "--run-id",
+        "1",
+        "--github-output",
+        text(&file),
+    ];
+    rocwheel(&line).ok();
+    insta::assert_snapshot!(fs_err::read_to_string(file).unwrap());
+}
+
+#[test]
+fn wrong_lines_are_refused_in_words() {
+    let run = |arguments: &[&str]| {
+        let mut all = command();
+        let outcome = Outcome::of(all.arg("targets").args(arguments).output().unwrap());
+        assert_eq!(outcome.stdout, "");
+        format!(
+            "## {}\nexit {}\n{}",
+            arguments.join(" "),
+            outcome.code,
+            outcome.stderr
+        )
+    };
+    let told = [
+        run(&[]),
+        run(&["gfx9999"]),
+        run(&["gfx94X-dcpu", "mi300"]),
+        run(&["gfx942", "--detect"]),
+        run(&["gfx942", "--common"]),
+        run(&["gfx1030", "--except", "hipblas"]),
+        run(&["gfx1030", "--except", "hipblaslt"]),
+        run(&["gfx942", "--emit", "make"]),
+        run(&["--amdgpu-families", "gfx94x-dcgpu"]),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
+    let blank = ["targets", "--amdgpu-families", " ; "];
+    assert_eq!(rocwheel(&blank).ok(), "");
+    let script = [
+        "targets",
+        "--amdgpu-families",
+        "gfx942:xnack+,gfx94X-dcgpu;gfx1201",
+    ];
+    let extras = [&script[..], &["--output-mode", "device-extras"]].concat();
+    assert_eq!(rocwheel(&extras).ok(), "device-gfx942,device-gfx1201\n");
+    let without = [
+        "targets",
+        "gfx1030",
+        "gfx1100",
+        "gfx942",
+        "--except",
+        "hipblaslt,hipSPARSELt",
+    ];
+    assert_eq!(rocwheel(&without).ok(), "gfx942\n");
+}
