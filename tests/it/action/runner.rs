@@ -14,6 +14,17 @@ use tempfile::TempDir;
 use crate::judges::tool;
 use crate::support::program::ROCWHEEL;
 
+/// What jobs run on; all of them run here. `act` mixes up what the rows of a matrix run on: with a
+/// label missing here, any of the rows may ask for Docker.
+const LABELS: [&str; 6] = [
+    "ubuntu-latest",
+    "ubuntu-24.04",
+    "ubuntu-22.04",
+    "macos-15",
+    "windows-2025",
+    "gpu",
+];
+
 /// What the workflows for users call this action: a release, or what stands for one until then.
 pub(super) fn ours() -> &'static str {
     static OURS: LazyLock<String> = LazyLock::new(|| {
@@ -141,7 +152,7 @@ impl Repository {
             .env_clear()
             .env("HOME", self.path())
             .env("PATH", self.search_path());
-        for label in ["ubuntu-latest", "ubuntu-24.04", "windows-2025", "gpu"] {
+        for label in LABELS {
             command.args(["--platform", &format!("{label}=-self-hosted")]);
         }
         for (name, value) in &self.environment {
