@@ -13,9 +13,7 @@ pub mod pipeline;
 use std::{
     io::{self, Seek as _},
     num::NonZeroUsize,
-    panic::resume_unwind,
     path::{Path, PathBuf},
-    thread,
     time::{Instant, SystemTime},
 };
 
@@ -106,9 +104,15 @@ pub fn assemble(
         memory: BuildMemory::new(program),
         reused: ReuseCount::default(),
     };
-    let mut all = making
-        .all(plan.packages.iter().zip(&names))
-        .map_err(|error| advise(error, dist))?;
+    let mut all = Vec::new();
+    for (package, path) in plan.packages.iter().zip(&names) {
+        world.stop.check()?;
+        let made = making
+            .package(package, path)
+            .with_context(|| format!("failed to make `{path}`"))
+            .map_err(|error| advise(error, dist))?;
+        all.push(made);
+    }
     let Making { memory, reused, .. } = making;
     staged.replace()?;
     for made in &mut all {
@@ -150,34 +154,8 @@ struct Making<'a> {
     reused: ReuseCount,
 }
 
-/// What ends a package whose file is complete.
-type Finish = Box<dyn FnOnce() -> Result<MadePackage> + Send>;
-
 impl Making<'_> {
-    /// Makes each package. What is still to be hashed of one is hashed while the next one is packed.
-    fn all<'p>(
-        &mut self,
-        packages: impl Iterator<Item = (&'p PackagePlan, &'p String)>,
-    ) -> Result<Vec<MadePackage>> {
-        thread::scope(|scope| {
-            let mut finishing = Vec::new();
-            for (package, path) in packages {
-                self.world.stop.check()?;
-                let context = move || format!("failed to make `{path}`");
-                let finish = self.package(package, path).with_context(context)?;
-                let thread = thread::Builder::new().spawn_scoped(scope, finish);
-                let thread = thread.context("failed to start a thread")?;
-                finishing.push((thread, context));
-            }
-            let ended = finishing.into_iter().map(|(thread, context)| {
-                let made = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-                made.with_context(context)
-            });
-            ended.collect()
-        })
-    }
-
-    fn package(&mut self, package: &PackagePlan, path: &str) -> Result<Finish> {
+    fn package(&mut self, package: &PackagePlan, path: &str) -> Result<MadePackage> {
         let file = self.staging.join(path);
         if let Some(directory) = file.parent() {
             fs_err::create_dir_all(directory)?;
@@ -201,7 +179,7 @@ impl Making<'_> {
                     is_shared: false,
                 };
                 self.tell_packed(path, &made.members, size);
-                return Ok(Box::new(|| Ok(made)));
+                return Ok(made);
             }
         };
         let (mut members, mut contents) = (Vec::new(), Vec::new());
@@ -229,7 +207,7 @@ impl Making<'_> {
             record,
         };
         match self.linked(&work, path, &file)? {
-            Some(made) => Ok(Box::new(|| Ok(made))),
+            Some(made) => Ok(made),
             None => self.written(&work, path, &file),
         }
     }
@@ -314,11 +292,12 @@ impl Making<'_> {
         }))
     }
 
-    fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<Finish> {
+    fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<MadePackage> {
         let bytes = work.members.iter().map(|member| member.len).sum();
         let progress = self.world.console.progress("Packing", path, Some(bytes));
-        let wheel = pipeline::pack_wheel(
-            created(file)?,
+        let mut out = created(file)?;
+        let written = pipeline::write_wheel(
+            &mut out,
             &WheelWork {
                 members: &work.members,
                 open: &|index| work.contents[index].open(),
@@ -331,23 +310,22 @@ impl Making<'_> {
             },
         )?;
         drop(progress);
-        self.learn(work, &wheel.record);
-        let (path, members) = (path.to_owned(), work.built(&wheel.record));
-        let recipe = WheelRecipe::new(&wheel.record, &work.members, self.settings);
-        let identity = FileIdentity::from_metadata(&wheel.file().metadata()?);
-        self.tell_packed(&path, &members, wheel.len());
-        Ok(Box::new(move || {
-            let written = wheel.finish()?;
-            Ok(MadePackage {
-                path,
-                size: written.len,
-                sha256: written.sha256,
-                members,
-                identity,
-                recipe: Some(recipe),
-                is_shared: false,
-            })
-        }))
+        self.learn(work, &written.record);
+        let members = work.built(&written.record);
+        self.tell_packed(path, &members, written.len);
+        Ok(MadePackage {
+            path: path.to_owned(),
+            size: written.len,
+            sha256: written.sha256,
+            members,
+            identity: FileIdentity::from_metadata(&out.metadata()?),
+            recipe: Some(WheelRecipe::new(
+                &written.record,
+                &work.members,
+                self.settings,
+            )),
+            is_shared: false,
+        })
     }
 
     /// Remembers the digests of the sources. RECORD begins with them.

@@ -28,7 +28,7 @@ use crate::{
     wheel::{Deflater, Record, StorageMethod, WheelMember, deflate::BlockPosition},
 };
 
-use sink::{HashedOutput, Sink};
+use sink::Sink;
 use tasks::{Block, PackTask, Tasks};
 
 mod sink;
@@ -87,21 +87,9 @@ impl<W: Output> Output for &mut W {
     }
 }
 
-/// A wheel with all of its bytes in the file. The hash of the last ones is missing: those of a large
-/// member are hashed only after its end. Another wheel can be packed meanwhile.
-pub(super) struct PackedWheel<W> {
-    pub(super) record: Record,
-    output: HashedOutput<W>,
-}
-
 /// Writes a wheel. Each member is opened and read once. A large member is opened a second time only
 /// if the writer changes its method (stored or deflated) after some blocks are written.
 pub fn write_wheel<W: Output>(out: &mut W, wheel: &WheelWork<'_>) -> Result<WrittenWheel> {
-    pack_wheel(out, wheel)?.finish()
-}
-
-/// Writes a wheel like [`write_wheel`], but for the end of its hash.
-pub(super) fn pack_wheel<W: Output>(out: W, wheel: &WheelWork<'_>) -> Result<PackedWheel<W>> {
     let members = wheel.members.iter().map(|member| &member.path);
     let texts = wheel.texts.iter().map(|(path, _)| path);
     let mut paths = members.chain(texts).chain([wheel.record]).duplicates();

@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
 
 use flate2::{Decompress, FlushDecompress};
 
-use super::{Block, Output, PackTask, PackedPiece, PackedWheel, WheelWork, WrittenWheel};
+use super::{Block, Output, PackTask, PackedPiece, WheelWork, WrittenWheel};
 use crate::{
     archive::read_some,
     digest::{Hasher, Sha256},
@@ -108,7 +108,7 @@ impl<'a, W: Output> Sink<'a, W> {
     }
 
     /// Writes the texts, RECORD and the central directory.
-    pub(super) fn finish(mut self) -> Result<PackedWheel<W>> {
+    pub(super) fn finish(mut self) -> Result<WrittenWheel> {
         let mut deflater = self.work.settings.compression.deflater();
         for (path, text) in self.work.texts {
             let sha256 = Sha256::of(text.as_bytes());
@@ -119,9 +119,11 @@ impl<'a, W: Output> Sink<'a, W> {
         let text = self.record.to_string();
         self.text(path, &text, None, deflater.as_mut())?;
         let out = self.zip.finish()?.into_inner();
-        Ok(PackedWheel {
+        let (len, sha256) = out.map_err(IntoInnerError::into_error)?.finish()?;
+        Ok(WrittenWheel {
+            len,
+            sha256,
             record: self.record,
-            output: out.map_err(IntoInnerError::into_error)?,
         })
     }
 
@@ -355,26 +357,6 @@ impl<W: Output> HashedOutput<W> {
             "the wheel lost bytes while it was written: {len} of {at}"
         );
         Ok((len, sha256))
-    }
-}
-
-impl<W: Output> PackedWheel<W> {
-    pub(in crate::package::assemble) fn len(&self) -> u64 {
-        self.output.at
-    }
-
-    pub(in crate::package::assemble) fn file(&self) -> &W {
-        &self.output.out
-    }
-
-    /// Hashes the rest.
-    pub(in crate::package::assemble) fn finish(self) -> Result<WrittenWheel> {
-        let (len, sha256) = self.output.finish()?;
-        Ok(WrittenWheel {
-            len,
-            sha256,
-            record: self.record,
-        })
     }
 }
 
