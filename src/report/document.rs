@@ -62,6 +62,12 @@ impl fmt::Display for PipelineAnswer<'_> {
         }
         let total = size(self.0.set.size()).to_string();
         writeln!(f, "{total:>10}  in {}", self.0.set.counted())?;
+        if let Some(command) = self.0.own_line() {
+            write!(
+                f,
+                "\nrocwheel, for the GPU of the machine:\n\n    {command}\n"
+            )?;
+        }
         let choices = install::choices(self.0.set);
         let Some((shown, others)) = choices.split_first() else {
             return Ok(());
@@ -86,6 +92,8 @@ impl fmt::Display for SummaryPage<'_> {
 impl<'a> SummaryPage<'a> {
     fn document(&self, schema: &'static str, choices: &[Choice]) -> SummaryDocument<'a> {
         let addresses = |urls| Addresses::new(urls, &self.set.families());
+        let own = self.own_line();
+        let own = own.map(|it| json!({ "for": "this machine", "with": "rocwheel", "command": it }));
         let install = choices.iter().flat_map(|choice| {
             let lines = self.lines(choice).into_iter();
             let whom = choice.to_string();
@@ -97,7 +105,7 @@ impl<'a> SummaryPage<'a> {
             schema,
             addresses: self.places().map(|places| addresses(places.set)),
             set: self.set,
-            install: install.collect(),
+            install: own.into_iter().chain(install).collect(),
             errors: self.report.map(|report| report.errors),
             warnings: self.report.map(|report| report.warnings),
         }

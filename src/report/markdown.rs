@@ -154,7 +154,12 @@ impl<'a> SummaryPage<'a> {
         let lines = self.for_each_choice();
         let text = match self.whereabouts {
             Whereabouts::Nowhere => return String::new(),
-            Whereabouts::Published(places) => lines + &self.project(places),
+            Whereabouts::Published(places) => {
+                let own = self.own_line().map(|line| {
+                    format!("With `rocwheel`, which finds your GPU:\n\n```sh\n{line}\n```\n\n")
+                });
+                own.unwrap_or_default() + &lines + &self.project(places)
+            }
             Whereabouts::Kept(artifact) => self.download(artifact) + &lines,
         };
         if text.len() > LONGEST_INSTALLATION {
@@ -186,6 +191,11 @@ impl<'a> SummaryPage<'a> {
              ```sh\n{}\n```\n\n",
             artifact.download()
         )
+    }
+
+    /// The command of this program that installs the set, for the GPU of the machine.
+    pub(super) fn own_line(&self) -> Option<String> {
+        install::own_line(self.set, self.places()?)
     }
 
     /// The commands that install the set for one choice.

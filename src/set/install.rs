@@ -9,12 +9,13 @@ use std::fmt;
 use itertools::Itertools as _;
 
 use super::{
-    set_json::{SetFile, SetJson},
+    set_json::{Identity, SetFile, SetJson},
     urls::Urls,
 };
 use crate::{
-    run::{ArtifactGroup, Platform},
+    run::{ArtifactGroup, Buckets, Platform},
     target::Target,
+    version::ReleaseType,
 };
 
 /// The most projects in one line. The table of packages has all projects of a larger set.
@@ -96,6 +97,45 @@ pub fn lines(set: &SetJson, places: Places<'_>, choice: &Choice) -> Vec<(&'stati
         ("pip, from the find-links page", line("pip", &page)),
         ("uv, from the find-links page", line("uv pip", &page)),
     ]
+}
+
+/// The command line of this program, which finds the GPU of the reader's machine. It names the run
+/// if `install` looks for the set of the run where this one is. `None` for a set in a directory, and
+/// for one without `rocm`.
+pub fn own_line(set: &SetJson, places: Places<'_>) -> Option<String> {
+    let url = places.set.to_string();
+    let is_installable = set.has("rocm") && !url.starts_with("file:");
+    let source = flags_of_run(&set.identity, &url).unwrap_or_else(|| format!("--set {url}"));
+    let base = places.base.map(|it| format!(" --deps {it}"));
+    is_installable.then(|| format!("rocwheel install {source}{}", base.unwrap_or_default()))
+}
+
+/// The flags by which `install` finds the set at this address: `--run-id 21440027240`.
+fn flags_of_run(identity: &Identity, url: &str) -> Option<String> {
+    let run = identity.run_id.as_ref().filter(|it| !it.is_local())?;
+    let (repository, platform) = (identity.repository.as_ref()?, identity.platform?);
+    let (host, path) = url.strip_prefix("https://")?.split_once('/')?;
+    let (bucket, server) = host.split_once('.')?;
+    if !server.starts_with("s3") || !server.ends_with(".amazonaws.com") {
+        return None;
+    }
+    let prefix = format!("{run}-{platform}/python");
+    let (_, group) = path.trim_end_matches('/').split_once(&prefix)?;
+    let mut flags = format!("--run-id {run}");
+    let buckets = Buckets::builtin();
+    if repository != buckets.home() {
+        flags += &format!(" --repository {repository}");
+    }
+    match buckets.release_type(&bucket.parse().ok()?)? {
+        ReleaseType::Ci => {}
+        other => flags += &format!(" --release-type {other}"),
+    }
+    match group.strip_prefix('/') {
+        Some(group) => flags += &format!(" --artifact-group {group}"),
+        None if group.is_empty() => {}
+        None => return None,
+    }
+    Some(flags)
 }
 
 /// The command lines that install downloaded packages from a directory.
@@ -212,6 +252,60 @@ mod tests {
         uv pip install --default-index https://deps.example/simple/ --index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
         pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
         uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
+        ");
+    }
+
+    #[test]
+    fn the_own_line_names_the_run_where_install_finds_its_set() {
+        let line = |set: &SetJson, url: &str| {
+            let (urls, base) = (url.parse().unwrap(), "https://deps.example/simple".parse());
+            let base = base.unwrap();
+            let base = url.contains("nightly").then_some(&base);
+            own_line(set, Places { set: &urls, base }).unwrap_or_else(|| "none".to_owned())
+        };
+        let set = samples::document();
+        let mut of_libraries = set.clone();
+        of_libraries.identity.repository = Some("ROCm/rocm-libraries".parse().unwrap());
+        let frameworks = samples::document_of(&["torch"]);
+        let run = "21440027240-linux/python";
+        let lines = [
+            line(
+                &set,
+                &format!("https://therock-ci-artifacts.s3.amazonaws.com/{run}"),
+            ),
+            line(
+                &set,
+                &format!(
+                    "https://therock-ci-artifacts.s3.us-east-2.amazonaws.com/{run}/gfx94X-dcgpu"
+                ),
+            ),
+            line(
+                &set,
+                &format!("https://therock-nightly-artifacts.s3.amazonaws.com/{run}"),
+            ),
+            line(
+                &of_libraries,
+                &format!(
+                    "https://therock-ci-artifacts-external.s3.amazonaws.com/ROCm-rocm-libraries/{run}"
+                ),
+            ),
+            line(&set, &format!("https://mine.s3.amazonaws.com/{run}")),
+            line(
+                &set,
+                "https://therock-ci-artifacts.s3.amazonaws.com/1-linux/python",
+            ),
+            line(&set, "file:///tmp/python"),
+            line(&frameworks, "https://mine.s3.amazonaws.com/torch"),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @"
+        rocwheel install --run-id 21440027240
+        rocwheel install --run-id 21440027240 --artifact-group gfx94X-dcgpu
+        rocwheel install --run-id 21440027240 --release-type nightly --deps https://deps.example/simple/
+        rocwheel install --run-id 21440027240 --repository ROCm/rocm-libraries
+        rocwheel install --set https://mine.s3.amazonaws.com/21440027240-linux/python/
+        rocwheel install --set https://therock-ci-artifacts.s3.amazonaws.com/1-linux/python/
+        none
+        none
         ");
     }
 

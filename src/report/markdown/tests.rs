@@ -62,6 +62,12 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
 
     ### Install
 
+    With `rocwheel`, which finds your GPU:
+
+    ```sh
+    rocwheel install --set https://bucket.s3.amazonaws.com/1-linux/python/
+    ```
+
     <details open><summary><b>gfx942</b>: MI300A&#47;MI300X CDNA</summary>
 
     pip:
@@ -241,6 +247,12 @@ fn findings_coverage_and_changes_have_their_tables() {
     </details>
 
     ### Install
+
+    With `rocwheel`, which finds your GPU:
+
+    ```sh
+    rocwheel install --set https://bucket.s3.amazonaws.com/1-linux/python/
+    ```
 
     pip:
 

@@ -214,23 +214,41 @@ fn of_a_set_for_several_families_that_of_one_is_tested() {
     assert!(!printed.contains("gfx110x"), "{printed}");
 }
 
-#[test]
-fn a_published_set_is_installed_and_tests_itself() {
-    if long::is_left_out() {
-        return;
-    }
+/// What `test-packages.yml` prints about a published set.
+fn tested_alone(has_gpu: bool) -> (bool, String) {
     let mut repository = Repository::new();
     let out = made(repository.path());
     let index = format!("file://{}/local-linux/python/simple/", out.display());
     let inputs = json!({"package-index-url": index, "version": "0.0.1.dev0", "target": "gfx942",
-        "runner": "gpu", "gpu": false});
+        "runner": "gpu", "gpu": has_gpu});
     let payload = repository.path().join("event.json");
     fs_err::write(&payload, dispatch(&inputs).to_string()).unwrap();
     repository.argument("--eventpath", payload.to_str().unwrap());
     add_tests(&mut repository);
     let run = repository.run("workflow_dispatch", &read("workflows/test-packages.yml"));
-    let printed = run.expect_success().printed("test");
+    (run.succeeded, run.printed("test"))
+}
+
+#[test]
+fn a_published_set_is_installed_and_tests_itself() {
+    if long::is_left_out() {
+        return;
+    }
+    let (succeeded, printed) = tested_alone(false);
+    assert!(succeeded, "{printed}");
     let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 3, "{printed}");
     assert!(printed.contains("testNothingIsMissing"), "{printed}");
+}
+
+#[test]
+fn a_job_without_its_gpu_says_so_and_goes_on() {
+    if long::is_left_out() {
+        return;
+    }
+    let (succeeded, printed) = tested_alone(true);
+    assert!(!succeeded, "{printed}");
+    let said = printed.find("no AMD GPU was found").expect(&printed);
+    let installed = printed.find("rocm-sdk-core==0.0.1.dev0").expect(&printed);
+    assert!(said < installed, "{printed}");
 }
