@@ -23,21 +23,24 @@ const BLOCK: usize = 512;
 pub enum ArchiveFormat {
     TarZst,
     TarXz,
+    /// Of release tarballs. No artifact has it.
+    TarGz,
 }
 
 impl ArchiveFormat {
-    /// All formats, in order of preference.
+    /// The formats of artifacts, in order of preference.
     pub const ALL: [Self; 2] = [Self::TarZst, Self::TarXz];
 
-    /// `.tar.zst` or `.tar.xz`.
+    /// `.tar.zst`, `.tar.xz` or `.tar.gz`.
     pub fn extension(self) -> &'static str {
         match self {
             Self::TarZst => ".tar.zst",
             Self::TarXz => ".tar.xz",
+            Self::TarGz => ".tar.gz",
         }
     }
 
-    /// The format of a file, by its extension. `None` for a name that consists only of an
+    /// The format of an artifact, by its extension. `None` for a name that consists only of an
     /// extension.
     pub fn from_file_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| {

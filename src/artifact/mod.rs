@@ -23,4 +23,4 @@ pub use tree::{
     Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileIdentity, FileKind, FileStamp,
     LinkEnd, Merged, Owned, PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,
 };
-pub use unpack::{Staged, UnpackLimits, Unpacked, stage};
+pub use unpack::{Staged, UnpackLimits, Unpacked, Unpacker, stage};

@@ -2,6 +2,7 @@
 //! nothing is written outside of the directory. The directory gets its final name only when it is
 //! complete.
 
+mod names;
 mod system;
 
 use std::{
@@ -12,11 +13,13 @@ use std::{
 };
 
 use fs_err::OpenOptions;
-use unicode_normalization::UnicodeNormalization as _;
 
-use self::system::{mode_of, set_mode, symlink};
+use self::{
+    names::{fold, windows_allows},
+    system::{mode_of, set_mode, symlink},
+};
 use crate::{
-    archive::{Decompressor, TarEntry, TarKind, TarReader},
+    archive::{ArchiveFormat, Decompressor, TarEntry, TarKind, TarReader},
     artifact::{
         ArchiveName, ArtifactManifest,
         resolve::{Node, ResolvedLink, resolve},
@@ -91,6 +94,24 @@ impl Staged {
     }
 }
 
+/// What an archive has inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// Base directories, and the manifest that lists them.
+    Artifact,
+    /// One tree.
+    Tree,
+}
+
+/// How archives are unpacked.
+#[derive(Clone, Copy)]
+pub struct Unpacker<'a> {
+    pub limits: &'a UnpackLimits,
+    pub stop: &'a Stop,
+    /// Called with the number of bytes of the tar after each read.
+    pub progress: &'a dyn Fn(u64),
+}
+
 /// Unpacks into a temporary directory beside `{destination}/{stem}`. The caller can verify more and
 /// then call [`Staged::commit`]; dropping the result deletes the directory.
 ///
@@ -104,48 +125,77 @@ pub fn stage(
     stop: &Stop,
     progress: &dyn Fn(u64),
 ) -> Result<Staged> {
-    let attempt = || -> Result<Staged> {
-        let target = destination.join(name.artifact.file_name());
-        // Only directories and symlinks are replaced.
-        if fs_err::symlink_metadata(&target).is_ok_and(|found| found.is_file()) {
-            let file = target.display();
-            return Err(anyhow!("a file has this name already: `{file}`"))
-                .hint("remove it, or unpack to another directory");
-        }
-        let staging = StagedDir::beside(&target)?;
-        let mut decompressor = Decompressor::new(name.format, archive)?;
-        let mut unpacking = Unpacking::new(staging.path(), limits)?;
-        ahead(&mut decompressor, |source| {
-            let tar = UnpackReader {
-                source,
-                stop,
-                progress,
-            };
-            let mut tar = TarReader::new(tar, limits.bytes);
-            while let Some(entry) = tar.next_entry()? {
-                unpacking.take(entry, &mut tar)?;
-            }
-            unpacking.finish(stop)
-        })?;
-        let unpacked = Unpacked {
-            directory: target,
-            has_checksum: decompressor.has_checksum(),
-            ..unpacking.done
-        };
-        Ok(Staged { staging, unpacked })
+    let target = destination.join(name.artifact.file_name());
+    let unpacker = Unpacker {
+        limits,
+        stop,
+        progress,
     };
-    attempt().or_else(|error| {
-        // `UnpackReader` reports a stop as an I/O error. Report the stop itself, not a damaged
-        // archive.
-        stop.check()?;
-        let damaged = error.chain().any(is_damage);
-        let result = Err(error).with_context(|| format!("failed to unpack `{name}`"));
-        if damaged {
-            result.hint("download the archive again; if that does not help, rebuild it in its run")
-        } else {
-            result
-        }
-    })
+    let archive = (archive, name.format, name.to_string());
+    unpacker.stage(archive, &target, Content::Artifact)
+}
+
+impl Unpacker<'_> {
+    /// Unpacks an archive of one tree, such as a release tarball, into a temporary directory beside
+    /// `target`.
+    pub fn stage_tree<R: Read + Send>(
+        &self,
+        archive: (R, ArchiveFormat, String),
+        target: &Path,
+    ) -> Result<Staged> {
+        self.stage(archive, target, Content::Tree)
+    }
+
+    fn stage<R: Read + Send>(
+        &self,
+        (archive, format, name): (R, ArchiveFormat, String),
+        target: &Path,
+        content: Content,
+    ) -> Result<Staged> {
+        let attempt = || -> Result<Staged> {
+            // Only directories and symlinks are replaced.
+            if fs_err::symlink_metadata(target).is_ok_and(|found| found.is_file()) {
+                let file = target.display();
+                return Err(anyhow!("a file has this name already: `{file}`"))
+                    .hint("remove it, or unpack to another directory");
+            }
+            let staging = StagedDir::beside(target)?;
+            let mut decompressor = Decompressor::new(format, archive)?;
+            let mut unpacking = Unpacking::new(staging.path(), self.limits, content)?;
+            ahead(&mut decompressor, |source| {
+                let tar = UnpackReader {
+                    source,
+                    stop: self.stop,
+                    progress: self.progress,
+                };
+                let mut tar = TarReader::new(tar, self.limits.bytes);
+                while let Some(entry) = tar.next_entry()? {
+                    unpacking.take(entry, &mut tar)?;
+                }
+                unpacking.finish(self.stop)
+            })?;
+            let unpacked = Unpacked {
+                directory: target.to_owned(),
+                has_checksum: decompressor.has_checksum(),
+                ..unpacking.done
+            };
+            Ok(Staged { staging, unpacked })
+        };
+        attempt().or_else(|error| {
+            // `UnpackReader` reports a stop as an I/O error. Report the stop itself, not a damaged
+            // archive.
+            self.stop.check()?;
+            let damaged = error.chain().any(is_damage);
+            let result = Err(error).with_context(|| format!("failed to unpack `{name}`"));
+            match content {
+                _ if !damaged => result,
+                Content::Artifact => result.hint(
+                    "download the archive again; if that does not help, rebuild it in its run",
+                ),
+                Content::Tree => result.hint("download the archive again"),
+            }
+        })
+    }
 }
 
 fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
@@ -179,6 +229,7 @@ struct Unpacking<'a> {
     /// the others.
     mask: u32,
     limits: &'a UnpackLimits,
+    content: Content,
     /// Members that come before the manifest are checked when it is read.
     manifest: Option<ArtifactManifest>,
     /// Every path so far, including the directories above each.
@@ -196,11 +247,12 @@ struct Unpacking<'a> {
 
 impl<'a> Unpacking<'a> {
     /// `root` was just created, with all rights.
-    fn new(root: &'a Path, limits: &'a UnpackLimits) -> Result<Self> {
+    fn new(root: &'a Path, limits: &'a UnpackLimits, content: Content) -> Result<Self> {
         Ok(Self {
             root,
             mask: mode_of(root)?,
             limits,
+            content,
             manifest: None,
             seen: HashMap::new(),
             folded: HashMap::new(),
@@ -212,7 +264,7 @@ impl<'a> Unpacking<'a> {
 
     fn take(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
         let TarEntry { path, kind } = entry;
-        if path.as_str() == ArtifactManifest::FILE_NAME {
+        if self.content == Content::Artifact && path.as_str() == ArtifactManifest::FILE_NAME {
             return self.take_manifest(&path, &kind, content);
         }
         self.check_place(&path, &kind)?;
@@ -385,7 +437,7 @@ impl<'a> Unpacking<'a> {
 
     /// Creates the symlinks. All paths are known now, so the end of each symlink can be checked.
     fn finish(&self, stop: &Stop) -> Result<()> {
-        if self.manifest.is_none() {
+        if self.content == Content::Artifact && self.manifest.is_none() {
             return Err(anyhow!(
                 "the archive has no `{}`",
                 ArtifactManifest::FILE_NAME
@@ -436,35 +488,6 @@ fn ensure_inside<'a>(
         "link `{path}` leads out of the artifact: `{text}`"
     );
     Ok(end)
-}
-
-/// Whether a name is valid on Windows: no separators, no `:` (drive or alternate stream), no device
-/// name such as `con` or `lpt1`, and no trailing dots and spaces, which Windows removes.
-fn windows_allows(name: &str) -> bool {
-    const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
-    let stem = name
-        .split('.')
-        .next()
-        .unwrap_or(name)
-        .trim_end()
-        .to_ascii_lowercase();
-    let numbered = ["com", "lpt"].into_iter().any(|device| {
-        stem.strip_prefix(device)
-            .is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']))
-    });
-    !name.contains(|c: char| c.is_control() || "<>:\"/\\|?*".contains(c))
-        && !name.ends_with([' ', '.'])
-        && !numbered
-        && !DEVICES.contains(&stem.as_str())
-}
-
-/// A form that is the same for all names that Windows or macOS regard as one.
-fn fold(path: &str) -> String {
-    if path.is_ascii() {
-        path.to_ascii_lowercase()
-    } else {
-        path.chars().flat_map(char::to_lowercase).nfc().collect()
-    }
 }
 
 #[cfg(test)]

@@ -370,6 +370,14 @@ impl FetchJob<'_> {
         archives.map(|archive| &archive.name.artifact).collect()
     }
 
+    /// Ends a job whose directory is one install tree, and removes from it what a later fetch would
+    /// need to know.
+    pub fn forget(self) -> Result<()> {
+        let work = self.output.work.clone();
+        drop(self);
+        Ok(atomic::clear(&work)?)
+    }
+
     /// The parcels to download.
     fn due(&self) -> Vec<&Parcel> {
         let due = self
