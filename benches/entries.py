@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -379,8 +380,38 @@ def promote(work: Work) -> list[Row]:
     ], work.rounds(3))
 
 
+def install(work: Work) -> list[Row]:
+    """Into a new environment, against uv and pip alone with the same packages."""
+    made, out, cache = (work.scratch / name for name in ("made", "environment", "cache"))
+    subprocess.run(work.build(made, "--version", "7.14.0"), check=True)
+    what = ["--no-index", "--find-links", f"{made}/dist", "rocm[libraries]==7.14.0"]
+    own = [work.rocwheel, "-q", "install", "--set", made, "--target", "none", "--python", work.python]
+
+    def alone(*commands: list) -> list:
+        return ["sh", "-euc", "; ".join(shlex.join(map(str, command)) for command in commands)]
+
+    uv = alone(["uv", "venv", "--quiet", "--python", work.python, out],
+               ["uv", "pip", "install", "--quiet", "--python", out / "bin/python", *what])
+    pip = alone([work.python, "-m", "venv", out], [out / "bin/python", "-m", "pip", "install", "--quiet", *what])
+    with_cache = {"UV_CACHE_DIR": str(cache), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    forget = lambda: shutil.rmtree(cache, ignore_errors=True)
+    subprocess.run(uv, check=True, env={**os.environ, **with_cache})
+    warm = alternate([
+        Way("warm cache: `uv` alone", uv, "limit", out, environment=with_cache),
+        Way("warm cache: `rocwheel install`", [*own, "--installer", "uv", out], "own", out, environment=with_cache),
+    ], work.rounds(5))
+    return warm + alternate([
+        Way("cold cache: `uv` alone", uv, "limit", out, forget, environment=with_cache),
+        Way("cold cache: `rocwheel install`", [*own, "--installer", "uv", out], "own", out, forget,
+            environment=with_cache),
+        Way("`pip` alone", pip, "limit", out, environment=with_cache),
+        Way("`rocwheel install --installer pip`", [*own, "--installer", "pip", out], "own", out,
+            environment=with_cache),
+    ], work.rounds(3))
+
+
 BENCHES: dict[str, Callable[[Work], list[Row]]] = {
     it.__name__.replace("_", "-"): it
     for it in (build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, framework, run_paths,
-               members, large, promote)
+               members, large, promote, install)
 }
