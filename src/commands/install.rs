@@ -1,47 +1,45 @@
 //! `install`: installs a package set into a virtual environment.
 
-use std::{
-    path::PathBuf,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+mod sdk;
+mod source;
+
+use std::path::PathBuf;
 
 use fs_err as fs;
 use itertools::Itertools as _;
 
+use self::{
+    sdk::SdkArgs,
+    source::{Source, SourceArgs},
+};
 use super::{World, args::MachineArgs, fetch::ChoiceArgs, summary};
 use crate::{
-    console::took,
-    error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
+    error::{Context as _, Hint as _, Result, anyhow},
     install::{
         self, EnvironmentAction, HashLock, InstallFacts, InstallPlan, InstallReport,
         InstallRequest, Installer, InstallerWish, Python, TargetWish, VirtualEnvironment,
     },
     report::outputs,
-    set::{OfferedSet, SetPlace, Urls},
+    set::{OfferedSet, Urls},
     target::split_list,
     version::Version,
     wheel::{Metadata, RequirementLine},
 };
 
-/// The shortest and the longest pause between two looks at a set that is not whole yet.
-const OFTEN: Duration = Duration::from_secs(1);
-const SELDOM: Duration = Duration::from_secs(30);
-/// How many versions of an index are tried before one is taken to be incomplete.
-const MOST_TRIED: usize = 5;
-
 /// Install a package set into a virtual environment
 ///
-/// Finds the set of a run, of a place or of an index, and the target of this machine's GPU; decides
-/// the version of every package; and lets uv or pip install them. If that fails, the environment is
-/// as it was before.
+/// Finds the set of a run, of a place, of an index or of a stream, and the target of this machine's GPU;
+/// decides the version of every package; and lets uv or pip install them. If that fails, the
+/// environment is as it was before. `--sdk` installs an SDK tree into a directory instead.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("artifact_group", |it| it.alias(None)))]
 #[command(after_help = "Examples:
   rocwheel install --run-id 21440027240
   rocwheel install --pr 1234 --target gfx942 --python 3.12 .venv
   rocwheel install --set packages --target none --extras libraries,devel --dry-run
+  rocwheel install --stream nightly --version 10.1.0a20260823
   rocwheel install --index-url https://host/simple/ --package torch --deps https://host/deps/simple/
+  rocwheel install --sdk rocm --run-id 21440027240 --component blas,fft
 
 Exit codes: 0 installed, 1 the set does not have what was asked for, or the installer failed, 2 usage,
 environment or access error")]
@@ -49,15 +47,10 @@ pub struct InstallArgs {
     /// Directory of the environment, which is created if it does not exist
     #[arg(value_name = "VENV", default_value = ".venv")]
     environment: PathBuf,
-    /// Install the set in this directory, or at this address: `packages`, `s3://bucket/prefix`
-    #[arg(long, value_name = "PLACE", conflicts_with = "index_url")]
-    set: Option<PathBuf>,
-    /// Install from this index, which may have many versions
-    #[arg(long, value_name = "URL")]
-    index_url: Option<String>,
-    /// Version of ROCm (default: the newest of which all packages are there)
-    #[arg(long, value_name = "VERSION")]
-    version: Option<Version>,
+    #[command(flatten)]
+    sdk: SdkArgs,
+    #[command(flatten)]
+    source: SourceArgs,
     /// Targets or families to install device code for, comma-separated; `auto` for the GPUs of this
     /// machine, `none` for no device code
     #[arg(long, value_name = "LIST", default_value = "auto")]
@@ -84,7 +77,7 @@ pub struct InstallArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "from_lock")]
     lock: Option<PathBuf>,
     /// Install what a file of `--lock` says, and nothing else
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "index_url", "version", "extras", "package", "deps"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "index_url", "stream", "version", "extras", "package", "deps"])]
     from_lock: Option<PathBuf>,
     /// Run the tests of the set afterwards: `libs` without a GPU, `gpu` on one
     #[arg(long, value_name = "WHICH", default_value = "none")]
@@ -119,6 +112,9 @@ enum InstallTest {
 }
 
 pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
+    if let Some(directory) = &args.sdk.directory {
+        return sdk::run(directory, args, world);
+    }
     let environment = VirtualEnvironment::at(&args.environment)?;
     args.ensure_can_activate()?;
     if args.dry_run {
@@ -157,15 +153,25 @@ impl InstallArgs {
         self.decide(observed, environment, world)
     }
 
-    fn request(&self, world: &World) -> Result<InstallRequest> {
-        let targets = match self.target.as_str() {
+    fn source(&self) -> Source<'_> {
+        Source {
+            args: &self.source,
+            choice: &self.choice,
+        }
+    }
+
+    fn target_wish(&self, world: &World) -> Result<TargetWish> {
+        Ok(match self.target.as_str() {
             "none" => TargetWish::Without,
             "auto" => {
                 let found = self.machine.targets(&self.machine.gpus(), &world.console)?;
                 TargetWish::Detected(found)
             }
             list => TargetWish::Named(split_list(list).map(str::to_owned).collect()),
-        };
+        })
+    }
+
+    fn request(&self, world: &World) -> Result<InstallRequest> {
         let list = |text: &String| split_list(text).map(str::to_owned).collect::<Vec<_>>();
         let extras = self.extras.as_ref().map(list);
         let extras = extras.map(|it| if it == ["none"] { Vec::new() } else { it });
@@ -179,8 +185,9 @@ impl InstallArgs {
             .transpose()
             .context("failed to read `--deps`")?;
         Ok(InstallRequest {
-            version: self.version.clone(),
-            targets,
+            version: self.source.version.clone(),
+            stream: self.source.stream,
+            targets: self.target_wish(world)?,
             extras,
             packages: self.package.clone(),
             dependencies: dependencies.map(|it| it.to_string()),
@@ -198,9 +205,8 @@ impl InstallArgs {
             return Ok(SourceFacts::Lock(path.clone(), lock));
         }
         let request = self.request(world)?;
-        let place = self.place(world)?;
-        let mut offered = self.offered(&place, world)?;
-        let rocm = choose(&request, &place, &mut offered, world)?;
+        let (place, mut offered) = self.source().open(world)?;
+        let rocm = source::choose(&request, &place, &mut offered, world)?;
         let mut packages = Vec::new();
         for text in &self.package {
             let name = RequirementLine::parse(text).map(|it| it.name.clone());
@@ -222,60 +228,6 @@ impl InstallArgs {
             rocm,
             packages,
         })))
-    }
-
-    /// The place of the packages: the one that was named, or that of the run.
-    fn place(&self, world: &World) -> Result<SetPlace> {
-        let named = self
-            .set
-            .clone()
-            .or(self.index_url.as_ref().map(PathBuf::from));
-        if let Some(named) = named {
-            ensure!(
-                !self.choice.names_a_run(),
-                "`{}` and a run: name one of them",
-                named.display()
-            );
-            return self.choice.access.place(&named, &world.stop);
-        }
-        let run = self.choice.find_run(world);
-        let run = run.hint("or name a place with `--set`, or an index with `--index-url`")?;
-        let place = run.python(&self.choice.selection.directory());
-        if let Some(directory) = self.choice.input_dir() {
-            return Ok(SetPlace::below(directory, &place.key, &world.stop));
-        }
-        self.choice.ensure_online("reading the packages of a run")?;
-        self.choice.access.bucket(&place, &world.stop)
-    }
-
-    /// What the place offers. With `--wait`, once it is whole.
-    fn offered(&self, place: &SetPlace, world: &World) -> Result<OfferedSet> {
-        let (start, mut pause) = (Instant::now(), OFTEN);
-        while let Some(wait) = self.choice.wait() {
-            if place.is_whole()? {
-                break;
-            }
-            let left = wait.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                let text = format!("`{place}` has no `set.json` after {}", took(wait));
-                return Err(anyhow!(No(text))).hint("it is written once a set is whole");
-            }
-            world
-                .console
-                .debug(format!("`{place}` has no `set.json` yet"));
-            let until = Instant::now() + pause.min(left);
-            while Instant::now() < until {
-                world.stop.check()?;
-                sleep(Duration::from_millis(50));
-            }
-            pause = (pause * 2).min(SELDOM);
-        }
-        let offered = place.offered()?;
-        offered
-            .ok_or_else(|| anyhow!(No(format!("no packages at `{place}`"))))
-            .hint(
-                "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole",
-            )
     }
 
     fn decide(
@@ -378,50 +330,4 @@ impl InstallArgs {
         let outputs = outputs::render(&outputs)?;
         summary::append(file, &outputs).context("failed to write step outputs")
     }
-}
-
-/// Chooses the version of `rocm`, and what to ask for of it. An index is filled while it is read, so
-/// that the newest version there may not be complete: then the one before is taken.
-fn choose(
-    request: &InstallRequest,
-    place: &SetPlace,
-    offered: &mut OfferedSet,
-    world: &World,
-) -> Result<Option<(Metadata, install::RocmSelection)>> {
-    let versions = install::versions(request, offered)?;
-    let is_choice = request.version.is_none() && !offered.is_described && versions.len() > 1;
-    let mut first = None;
-    for version in versions.iter().take(if is_choice { MOST_TRIED } else { 1 }) {
-        match consider(request, place, offered, version) {
-            Ok(chosen) => return Ok(Some(chosen)),
-            Err(error) => {
-                if is_choice {
-                    world
-                        .console
-                        .note(format!("not {version}: {}", one_line(&error)));
-                }
-                first.get_or_insert(error);
-            }
-        }
-    }
-    first.map_or(Ok(None), Err)
-}
-
-fn consider(
-    request: &InstallRequest,
-    place: &SetPlace,
-    offered: &mut OfferedSet,
-    version: &Version,
-) -> Result<(Metadata, install::RocmSelection)> {
-    let is_it = |project: &str, other: &Version| project == "rocm" && other == version;
-    let mut files = offered.files.iter();
-    let file = files.find(|it| is_it(it.project.normalized(), &it.version));
-    let file = file.with_context(|| format!("no file of `rocm` {version}"))?;
-    let metadata = place.metadata_of(file)?;
-    let selection = install::select(request, offered, &metadata)?;
-    for project in &selection.projects {
-        place.offer_project(offered, project.normalized())?;
-    }
-    install::complete(offered, version, &selection)?;
-    Ok((metadata, selection))
 }

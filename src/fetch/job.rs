@@ -180,7 +180,7 @@ impl<'a> FetchRequest<'a> {
         }
         let found = Completeness::of(&selection, inventory, &catalog, platform, of.as_ref())?;
         if aim == Aim::Fetch {
-            for remark in &found.remarks {
+            for remark in found.remarks.iter().filter(|_| !wish.is_for_a_tree) {
                 world.console.note(remark);
             }
         }

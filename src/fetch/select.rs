@@ -37,6 +37,8 @@ pub struct Wish {
     pub components: BTreeSet<Component>,
     /// `--only`: the packages to fetch artifacts for.
     pub only: Vec<String>,
+    /// Whether packages are not what the artifacts are for, so that it says nothing of them.
+    pub is_for_a_tree: bool,
 }
 
 /// The selected archives, and how they were selected.

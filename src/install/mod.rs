@@ -1,4 +1,4 @@
-//! Installs packages of a set into a virtual environment.
+//! Installs packages of a set into a virtual environment, or an SDK tree into a directory (`sdk`).
 //!
 //! Three beats. *Observe*: the caller reads what a source offers ([`OfferedSet`]) and asks the
 //! interpreter and the installer what they are. *Decide*: `select` chooses version, targets, extras
@@ -14,6 +14,7 @@ mod lockfile;
 mod plan;
 mod process;
 mod python;
+mod sdk;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -25,16 +26,22 @@ pub use self::{
     lockfile::HashLock,
     plan::{InstallFacts, InstallPlan, action, complete, plan, plan_locked},
     python::Python,
-    select::{RocmSelection, TargetWish, pins, select, versions},
+    sdk::{RemoteTarball, SdkDirectory, SdkReport, SdkWish, TarballPlan, TarballWish},
+    select::{RocmSelection, TargetWish, lacks, pins, select, versions, versions_of},
 };
 
-use crate::{run::Platform, version::Version};
+use crate::{
+    run::Platform,
+    version::{ReleaseStream, Version},
+};
 
 /// What the user asks for.
 #[derive(Clone, Debug)]
 pub struct InstallRequest {
     /// `None` for the newest.
     pub version: Option<Version>,
+    /// The only versions that are considered. A place may have those of several streams.
+    pub stream: Option<ReleaseStream>,
     pub targets: TargetWish,
     /// `None` for the usual ones.
     pub extras: Option<Vec<String>>,

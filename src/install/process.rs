@@ -15,8 +15,10 @@ use crate::{
     error::{Context as _, Error, No, Result, anyhow},
 };
 
-/// How often a running program is asked whether it has ended.
-const NOTICE: Duration = Duration::from_millis(10);
+/// How long to wait before a running program is asked again whether it has ended: at first, because
+/// some end at once, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 /// How many lines of its output an error shows.
 const LAST_LINES: usize = 30;
 
@@ -132,6 +134,7 @@ fn wait(
     world: &World,
     listen: &mut dyn FnMut() -> Result<()>,
 ) -> Result<ExitStatus> {
+    let mut pause = FIRST_PAUSE;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
@@ -142,6 +145,7 @@ fn wait(
             return Err(stopped.into());
         }
         listen()?;
-        sleep(NOTICE);
+        sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

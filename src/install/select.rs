@@ -9,15 +9,18 @@ use itertools::Itertools as _;
 use super::InstallRequest;
 use crate::{
     error::{Error, No, Result, anyhow, hinted},
+    gpu::UNDETECTED,
     run::ArtifactGroup,
     set::OfferedSet,
     target::{Family, Scope, Target, TargetTable},
-    version::Version,
+    version::{ReleaseStream, Version},
     wheel::{DistName, Metadata, RequirementLine},
 };
 
 /// The package whose extras select the others.
 pub(super) const SELECTOR: &str = "rocm";
+/// The package that each `rocm` requires.
+const CORE: &str = "rocm-sdk-core";
 /// The extra that is installed if no other is asked for.
 const USUAL: &str = "libraries";
 const DEVICE: &str = "device-";
@@ -49,23 +52,32 @@ pub struct RocmSelection {
 /// The version of `rocm` that was asked for, or all that the source offers, the newest first. Empty
 /// for a source with packages of others only.
 pub fn versions(request: &InstallRequest, offered: &OfferedSet) -> Result<Vec<Version>> {
-    let files = offered.files.iter();
-    let files = files.filter(|it| it.project.normalized() == SELECTOR);
-    let versions = files.map(|it| it.version.clone()).sorted().rev().dedup();
-    let versions: Vec<Version> = versions.collect();
+    let versions = versions_of(offered, request.stream);
     match &request.version {
         None => Ok(versions),
         Some(wanted) if versions.contains(wanted) => Ok(vec![wanted.clone()]),
-        Some(wanted) => {
-            let newest = versions.iter().take(MOST_LISTED).join(", ");
-            let newest = if newest.is_empty() { "none" } else { &newest };
-            let place = &offered.place;
-            Err(no(
-                format!("`{place}` does not have ROCm {wanted}"),
-                format!("the newest versions there are: {newest}"),
-            ))
-        }
+        Some(wanted) => Err(lacks(&format!("`{}`", offered.place), wanted, &versions)),
     }
+}
+
+/// The versions of `rocm` that a source offers, the newest first. With a stream, only its versions:
+/// a place may have those of several.
+pub fn versions_of(offered: &OfferedSet, stream: Option<ReleaseStream>) -> Vec<Version> {
+    let is_wanted = |it: &Version| stream.is_none_or(|stream| it.stream() == stream);
+    let files = offered.files.iter();
+    let files = files.filter(|it| it.project.normalized() == SELECTOR && is_wanted(&it.version));
+    let versions = files.map(|it| it.version.clone()).sorted().rev().dedup();
+    versions.collect()
+}
+
+/// The refusal of a version that a place does not have.
+pub fn lacks(place: &str, wanted: &Version, versions: &[Version]) -> Error {
+    let newest = versions.iter().take(MOST_LISTED).join(", ");
+    let newest = if newest.is_empty() { "none" } else { &newest };
+    no(
+        format!("{place} does not have ROCm {wanted}"),
+        format!("the newest versions there are: {newest}"),
+    )
 }
 
 /// Chooses the extras of `rocm`, whose metadata this is.
@@ -74,6 +86,7 @@ pub fn select(
     offered: &OfferedSet,
     metadata: &Metadata,
 ) -> Result<RocmSelection> {
+    ensure_rocm(metadata, offered)?;
     let known = extras_of(metadata);
     let has = |extra: &str| known.iter().any(|it| it == extra);
     let device: Vec<Target> = known.iter().filter_map(|it| target_of(it)).collect();
@@ -111,6 +124,20 @@ pub fn select(
         projects: needed.map(|line| line.name).collect(),
         extras,
     })
+}
+
+/// Fails for a package that only has the name: the public registry has a `rocm` that is empty.
+fn ensure_rocm(metadata: &Metadata, offered: &OfferedSet) -> Result<()> {
+    let lines = metadata.requires_dist.iter();
+    let mut lines = lines.filter_map(|line| RequirementLine::parse(line));
+    if lines.any(|line| line.name.normalized() == CORE) {
+        return Ok(());
+    }
+    let (version, place) = (&metadata.version, &offered.place);
+    Err(no(
+        format!("`rocm` {version} of `{place}` is a placeholder: it does not require `{CORE}`"),
+        "name an index of ROCm, or a version with `--version`".to_owned(),
+    ))
 }
 
 /// The extras of a package, in order.
@@ -220,7 +247,7 @@ fn family(request: &InstallRequest, families: &[ArtifactGroup]) -> Result<Option
 
 fn no_gpu() -> Error {
     hinted(
-        anyhow!("no AMD GPU was found on this machine"),
+        anyhow!(UNDETECTED),
         "name its target with `--target`, or install without device code: `--target none`",
     )
 }

@@ -115,6 +115,6 @@ mod tests {
             take(bucket, version).unwrap();
         }
         let said = take("therock-repo-amd-rc-core", "7.14.0").unwrap_err();
-        insta::assert_snapshot!(said, @"`therock-repo-amd-rc-core` takes versions of the stream `rc`, and 7.14.0 is of `release`");
+        insta::assert_snapshot!(said, @"`therock-repo-amd-rc-core` takes versions of the stream `rc`, and 7.14.0 is of `stable`");
     }
 }

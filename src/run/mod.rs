@@ -8,9 +8,11 @@ use url::Url;
 
 mod group;
 mod resolve;
+mod streams;
 
 pub use group::ArtifactGroup;
 pub use resolve::{Assumption, BucketFacts, Buckets, Environment, OtherPlace, Run, RunContext};
+pub use streams::StreamPlace;
 
 use crate::error::{Context as _, Error, Hint as _, Result, anyhow, as_text, bail, ensure};
 
@@ -147,6 +149,17 @@ impl Platform {
         match self {
             Self::Linux => "linux",
             Self::Windows => "win32",
+        }
+    }
+
+    /// Whether a wheel with this platform tag may be installed on it.
+    pub fn takes(self, tag: &str) -> bool {
+        let is_for = |start: &str| tag.starts_with(start);
+        match self {
+            Self::Linux => ["any", "linux", "manylinux", "musllinux"]
+                .into_iter()
+                .any(is_for),
+            Self::Windows => ["any", "win"].into_iter().any(is_for),
         }
     }
 

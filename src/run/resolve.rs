@@ -10,8 +10,11 @@ use serde::Deserialize;
 use crate::{
     error::{Context as _, Error, Exit, Hint as _, Result, ensure, one_line},
     location::{Bucket, Key, Location},
-    run::{ArtifactGroup, Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference},
-    version::ReleaseType,
+    run::{
+        ArtifactGroup, Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference,
+        StreamPlace, streams::StreamPlaces,
+    },
+    version::{ReleaseStream, ReleaseType, Version},
 };
 
 /// The environment of the run that this process is part of.
@@ -333,6 +336,7 @@ pub struct Buckets {
     known: Vec<BucketFacts>,
     release_types: Vec<ReleaseBuckets>,
     legacy: LegacyBuckets,
+    streams: Vec<StreamPlaces>,
 }
 
 /// One bucket of the table.
@@ -408,6 +412,12 @@ impl Buckets {
             |it: &&ReleaseBuckets| [&it.artifacts, &it.external].contains(&&Some(bucket.clone()));
         let release = releases.find(is_its)?;
         Some(release.name)
+    }
+
+    /// The places that may have a version of a stream, or its newest one.
+    pub fn stream(&self, name: ReleaseStream, version: Option<&Version>) -> Vec<&StreamPlace> {
+        let streams = self.streams.iter().filter(|it| it.name == name);
+        streams.flat_map(|it| it.of(version)).collect()
     }
 
     /// The bucket for the artifacts of a run.

@@ -1,25 +1,25 @@
 //! [`OfferedSet`]: what a place offers to an installer, by its `set.json`, else by the pages of its
 //! index, else by its packages; and how pip and uv reach them.
 
-use std::io::BufReader;
+use std::io::{BufReader, Read as _};
 
 use itertools::Itertools as _;
 
 use super::{
     links,
-    place::{Address, PlaceKind, SetPlace, found},
+    place::{Address, LONGEST_PAGE, PlaceKind, SetPlace, found},
     read::{named_metadata, package_metadata},
     set_json::{Layout, PackageDirectories, SIDECAR, SetJson, identity, is_package},
     urls::Urls,
 };
 use crate::{
     digest::Sha256,
-    error::{Context as _, Result},
+    error::{Context as _, Error, Hint as _, Result},
     location::encode_path,
-    run::ArtifactGroup,
-    store::Ranged,
+    run::{ArtifactGroup, Platform},
+    store::{Ranged, Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
     version::Version,
-    wheel::{DistName, Metadata},
+    wheel::{DistName, Metadata, PackageFilename},
 };
 
 /// The project whose page shows that an address is that of an index.
@@ -32,6 +32,7 @@ pub struct OfferedSet {
     pub files: Vec<OfferedFile>,
     /// Whether it has a `set.json`, which is written once a set is whole.
     pub is_described: bool,
+    platform: Platform,
     form: OfferForm,
 }
 
@@ -54,6 +55,9 @@ pub struct OfferedFile {
 enum OfferForm {
     /// `set.json`, with the public addresses of its index.
     Document(Urls),
+    /// The same, on a server that answers no address of a directory, so that only the find-links pages
+    /// can be read.
+    DocumentPage(Urls),
     /// An index at this path of the store. Only the pages of the projects that were asked for have
     /// been read.
     Index { url: String, path: String },
@@ -86,6 +90,13 @@ impl OfferedFile {
             has_sidecar: false,
         })
     }
+
+    /// Whether it may be installed on a platform.
+    fn is_for(&self, platform: Platform) -> bool {
+        let tag = self.name.parse::<PackageFilename>().ok();
+        let tag = tag.and_then(|it| it.tag);
+        tag.is_none_or(|tag| tag.platform().split('.').any(|it| platform.takes(it)))
+    }
 }
 
 impl OfferedSet {
@@ -101,6 +112,11 @@ impl OfferedSet {
             OfferForm::Document(urls) => {
                 let own = family.map(|it| urls.of_family(it));
                 vec![PackageSource::Index(own.as_ref().unwrap_or(urls).index())]
+            }
+            OfferForm::DocumentPage(urls) => {
+                let own = family.map(|it| urls.of_family(it));
+                let page = own.as_ref().unwrap_or(urls).find_links();
+                vec![PackageSource::Links(page)]
             }
             OfferForm::Index { url, .. } => vec![PackageSource::Index(url.clone())],
             OfferForm::Page(url) => vec![PackageSource::Links(url.clone())],
@@ -129,31 +145,72 @@ impl OfferedSet {
 }
 
 impl SetPlace {
-    /// What this place offers. `None` if it has no package, and no page that names one.
-    pub fn offered(&self) -> Result<Option<OfferedSet>> {
+    /// What this place offers for a platform. `None` if it has no package, and no page that names one.
+    pub fn offered(&self, platform: Platform) -> Result<Option<OfferedSet>> {
+        let mut denied = None;
         if self.page.is_none()
-            && let Some(text) = self.text(&self.path("set.json"))?
+            && let Some(text) = self.probed(&self.path("set.json"), &mut denied)?
         {
             let set = SetJson::parse(&text);
             let set = set
                 .with_context(|| format!("failed to read `{}`", self.shown_in_full("set.json")))?;
-            return self.offered_by_document(&set).map(Some);
+            return self.offered_by_document(&set, platform).map(Some);
         }
         if self.local().is_some() {
-            return self.offered_by_directory();
+            return self.offered_by_directory(platform);
         }
+        let mut found = None;
         for below in ["simple/", ""] {
-            let path = self.path(below);
-            let Some(files) = self.offered_by_project(&path, SELECTOR)? else {
-                continue;
+            found = match found {
+                None => self.offered_by_index(below, platform, &mut denied)?,
+                found => found,
             };
-            let url = match &self.kind {
-                PlaceKind::Bucket(urls) => urls.path(below),
-                _ => format!("{}/{}", self.store, encode_path(&path)),
-            };
-            return Ok(Some(self.offering(files, OfferForm::Index { url, path })));
         }
-        self.offered_by_page()
+        if found.is_none() {
+            found = self.offered_by_page(platform, &mut denied)?;
+        }
+        denied.filter(|_| found.is_none()).map_or(Ok(found), Err)
+    }
+
+    /// What the index at this place offers. `None` if it has no page of `rocm`, or may not be read.
+    pub fn offered_as_index(&self, platform: Platform) -> Result<Option<OfferedSet>> {
+        self.offered_by_index("", platform, &mut None)
+    }
+
+    fn offered_by_index(
+        &self,
+        below: &str,
+        platform: Platform,
+        denied: &mut Option<Error>,
+    ) -> Result<Option<OfferedSet>> {
+        let path = self.path(below);
+        let Some(files) = self.offered_by_project(&path, SELECTOR, denied)? else {
+            return Ok(None);
+        };
+        let url = match &self.kind {
+            PlaceKind::Bucket(urls) => urls.path(below),
+            _ => format!("{}/{}", self.store, encode_path(&path)),
+        };
+        let form = OfferForm::Index { url, path };
+        Ok(Some(self.offering(files, platform, form)))
+    }
+
+    /// The text of a page, if there is one. A web server in front of a bucket that may not be listed
+    /// denies what does not exist, so the search for another page goes on.
+    fn probed(&self, path: &str, denied: &mut Option<Error>) -> Result<Option<String>> {
+        let is_denied = |error: &Error| {
+            let mut causes = error
+                .chain()
+                .filter_map(|it| it.downcast_ref::<StoreError>());
+            causes.any(|it| it.kind() == StoreFailureKind::Denied)
+        };
+        match self.text(path) {
+            Err(error) if self.kind == PlaceKind::Web && is_denied(&error) => {
+                denied.get_or_insert(error);
+                Ok(None)
+            }
+            answer => answer,
+        }
     }
 
     /// Adds the files of a project to what an index offers. Other places have told all their files.
@@ -163,8 +220,10 @@ impl SetPlace {
         };
         let mut files = offered.files.iter();
         if !files.any(|it| it.project.normalized() == project) {
-            let files = self.offered_by_project(path, project)?;
-            offered.files.extend(files.into_iter().flatten());
+            let files = self.offered_by_project(path, project, &mut None)?;
+            let files = files.into_iter().flatten();
+            let platform = offered.platform;
+            offered.files.extend(files.filter(|it| it.is_for(platform)));
         }
         Ok(())
     }
@@ -188,16 +247,23 @@ impl SetPlace {
         read().with_context(|| format!("failed to read the metadata of `{}`", file.name))
     }
 
-    fn offering(&self, files: Vec<OfferedFile>, form: OfferForm) -> OfferedSet {
+    fn offering(
+        &self,
+        mut files: Vec<OfferedFile>,
+        platform: Platform,
+        form: OfferForm,
+    ) -> OfferedSet {
+        files.retain(|it| it.is_for(platform));
         OfferedSet {
             place: self.to_string(),
             files,
             is_described: false,
+            platform,
             form,
         }
     }
 
-    fn offered_by_document(&self, set: &SetJson) -> Result<OfferedSet> {
+    fn offered_by_document(&self, set: &SetJson, platform: Platform) -> Result<OfferedSet> {
         let layout = set.layout();
         let own = set.own_families();
         let listed = set.files.iter().filter(|file| file.yanked.is_none());
@@ -210,16 +276,59 @@ impl SetPlace {
                 ..offered
             })
         });
+        let files: Vec<OfferedFile> = files.collect();
         let form = match &self.kind {
             PlaceKind::Directory(_) => self.directories(&[layout])?,
-            PlaceKind::Bucket(urls) => OfferForm::Document(urls.clone().in_layout(layout)),
-            PlaceKind::Web => OfferForm::Document(self.to_string().parse()?),
+            PlaceKind::Bucket(urls) => {
+                self.form_for_installers(urls.clone().in_layout(layout), &files)?
+            }
+            PlaceKind::Web => {
+                let urls: Urls = self.to_string().parse()?;
+                self.form_for_installers(urls.in_layout(layout), &files)?
+            }
         };
-        let files = files.collect();
         Ok(OfferedSet {
             is_described: true,
-            ..self.offering(files, form)
+            ..self.offering(files, platform, form)
         })
+    }
+
+    /// How installers read the set, which they do without credentials.
+    fn form_for_installers(&self, urls: Urls, files: &[OfferedFile]) -> Result<OfferForm> {
+        let Some(file) = files.first() else {
+            return Ok(OfferForm::Document(urls));
+        };
+        let own = file.family.as_ref().map(|it| urls.of_family(it));
+        let own = own.as_ref().unwrap_or(&urls);
+        let project = format!("{}{}/", own.index(), file.project);
+        // Some servers answer the address of a directory with something else than its page.
+        let lists = |url: &str| -> Result<Result<bool, StoreError>> {
+            let (store, key) = HttpStore::of_url(url, &self.stop)?;
+            let reader = match store.get(&key, Span::Whole) {
+                Ok(reader) => reader,
+                Err(error) => return Ok(Err(error)),
+            };
+            let mut page = Vec::new();
+            reader.take(LONGEST_PAGE).read_to_end(&mut page)?;
+            let page = String::from_utf8_lossy(&page);
+            Ok(Ok(!Self::linked(key.as_str(), &page)?.is_empty()))
+        };
+        if let Ok(true) = lists(&project)? {
+            return Ok(OfferForm::Document(urls));
+        }
+        match lists(&own.find_links())? {
+            Ok(_) => Ok(OfferForm::DocumentPage(urls)),
+            Err(error) if error.kind() == StoreFailureKind::Denied => Err(error)
+                .with_context(|| {
+                    format!("`{self}` can only be read with credentials, which installers do not have")
+                })
+                .hint(format!(
+                    "copy it to a directory with `rocwheel promote {self} --to same --into DIR`, and install with `--set DIR`"
+                )),
+            Err(error) => {
+                Err(error).with_context(|| format!("installers cannot read `{self}`"))
+            }
+        }
     }
 
     /// Addresses, because a path may have spaces, which a requirements file cannot have.
@@ -232,7 +341,7 @@ impl SetPlace {
         Ok(OfferForm::Directory(addresses.collect::<Result<_>>()?))
     }
 
-    fn offered_by_directory(&self) -> Result<Option<OfferedSet>> {
+    fn offered_by_directory(&self, platform: Platform) -> Result<Option<OfferedSet>> {
         let layouts = self.layouts(PackageDirectories::Built)?;
         let packages = self.packages(PackageDirectories::Built)?;
         let files = packages.iter().filter_map(|package| {
@@ -243,14 +352,19 @@ impl SetPlace {
         });
         let files: Vec<OfferedFile> = files.collect();
         let form = self.directories(&layouts)?;
-        Ok((!files.is_empty()).then(|| self.offering(files, form)))
+        Ok((!files.is_empty()).then(|| self.offering(files, platform, form)))
     }
 
     /// The files on the page of a project, below the page of an index.
-    fn offered_by_project(&self, index: &str, project: &str) -> Result<Option<Vec<OfferedFile>>> {
+    fn offered_by_project(
+        &self,
+        index: &str,
+        project: &str,
+        denied: &mut Option<Error>,
+    ) -> Result<Option<Vec<OfferedFile>>> {
         for end in ["", "index.html"] {
             let page = format!("{index}{project}/");
-            let Some(text) = self.text(&format!("{page}{end}"))? else {
+            let Some(text) = self.probed(&format!("{page}{end}"), denied)? else {
                 continue;
             };
             let mut files = Self::linked(&page, &text)?;
@@ -264,14 +378,18 @@ impl SetPlace {
     }
 
     /// The files of the page that the user named, or of the find-links page of a set.
-    fn offered_by_page(&self) -> Result<Option<OfferedSet>> {
+    fn offered_by_page(
+        &self,
+        platform: Platform,
+        denied: &mut Option<Error>,
+    ) -> Result<Option<OfferedSet>> {
         let page = |below: &str| self.path(&format!("{below}index.html"));
         let pages = match &self.page {
             Some(page) => vec![page.clone()],
             None => vec![page("dist/"), page(""), self.path("")],
         };
         for path in pages.into_iter().filter(|it| !it.is_empty()) {
-            let Some(text) = self.text(&path)? else {
+            let Some(text) = self.probed(&path, denied)? else {
                 continue;
             };
             let files = Self::linked(&path, &text)?;
@@ -281,7 +399,7 @@ impl SetPlace {
                     PlaceKind::Bucket(urls) => urls.path(&below),
                     _ => format!("{}/{}", self.store, encode_path(&path)),
                 };
-                return Ok(Some(self.offering(files, OfferForm::Page(url))));
+                return Ok(Some(self.offering(files, platform, OfferForm::Page(url))));
             }
         }
         Ok(None)

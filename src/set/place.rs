@@ -34,7 +34,7 @@ use crate::{
 
 /// The largest page, document or sidecar that is read into memory. A `set.json` of 100,000 files
 /// has 30 MiB.
-const LONGEST_PAGE: u64 = 256 << 20;
+pub(super) const LONGEST_PAGE: u64 = 256 << 20;
 const PAGE: &str = ".html";
 
 /// A writable place as the user gives it: `dist/` or `s3://bucket/1-linux/python`.
@@ -83,7 +83,7 @@ pub struct SetPlace {
     pub version: Option<Version>,
     /// Connections to other servers that the pages link to, by origin.
     others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
-    stop: Stop,
+    pub(super) stop: Stop,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use reqwest::{
 
 use super::s3::Endpoint;
 use crate::{
-    error::{Stop, last_cause},
-    location::{Key, encode_path},
+    error::{Context as _, Result, Stop, last_cause},
+    location::{Key, encode_path, percent_decode},
     parallel,
     retry::{Backoff, ChunkReader, Download, Failures, HasAnswered, RangeSource},
     store::{
@@ -61,6 +61,19 @@ impl HttpStore {
             has_answered: HasAnswered::default(),
             stop,
         })
+    }
+
+    /// The server of an address, and the key of its path.
+    pub fn of_url(url: &str, stop: &Stop) -> Result<(Self, Key)> {
+        let parts = || {
+            let (scheme, rest) = url.split_once("://")?;
+            let (host, path) = rest.split_once('/')?;
+            Some((format!("{scheme}://{host}"), percent_decode(path)?))
+        };
+        let parts = parts().with_context(|| format!("not the address of a file: `{url}`"));
+        let (server, path) = parts?;
+        let store = Self::connect(server.parse()?, stop.clone())?;
+        Ok((store, path.parse()?))
     }
 
     fn url(&self, key: &Key) -> String {

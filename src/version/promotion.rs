@@ -10,7 +10,7 @@ use super::Version;
 use crate::error::{Error, Hint as _, Invalid, No, Result, anyhow};
 
 /// Versions of one kind, which are kept together and for the same time.
-#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[display(rename_all = "lowercase")]
 pub enum ReleaseStream {
@@ -18,7 +18,7 @@ pub enum ReleaseStream {
     Nightly,
     Bkc,
     Rc,
-    Release,
+    Stable,
 }
 
 impl Version {
@@ -29,8 +29,14 @@ impl Version {
             _ if !self.0.local().is_empty() => ReleaseStream::Bkc,
             Some(PrereleaseKind::Rc) => ReleaseStream::Rc,
             Some(_) => ReleaseStream::Nightly,
-            None => ReleaseStream::Release,
+            None => ReleaseStream::Stable,
         }
+    }
+
+    /// The day of a nightly: 20260811 of `7.14.0a20260811`.
+    pub fn nightly_date(&self) -> Option<u64> {
+        let pre = self.0.pre().filter(|it| it.kind == PrereleaseKind::Alpha);
+        pre.map(|it| it.number)
     }
 }
 

@@ -10,7 +10,7 @@ mod found;
 pub(crate) mod full;
 mod hosted;
 mod killed;
-mod tree;
+pub(crate) mod tree;
 
 use std::{
     path::{Path, PathBuf},

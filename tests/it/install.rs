@@ -1,5 +1,9 @@
 //! `install`, seen by the installers that it runs.
 
+mod registries;
+mod sdk;
+mod streams;
+
 use std::{
     path::{Path, PathBuf},
     process::Command,

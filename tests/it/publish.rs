@@ -10,7 +10,7 @@ mod layouts;
 mod memory;
 pub(crate) mod packages;
 mod parse;
-mod readers;
+pub(crate) mod readers;
 mod repeat;
 pub(crate) mod server;
 mod stranger;

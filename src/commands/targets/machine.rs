@@ -182,9 +182,7 @@ fn ensure_some(gpus: &[GpuFacts], targets: &[Target], args: &MachineArgs) -> Res
         .hint(names)
     } else if args.dev().join("dxg").exists() {
         no("this Linux runs in Windows, which does not tell it the GPU").hint(names)
-    } else if cfg!(target_os = "linux") {
-        no("no AMD GPU was found").hint(names)
     } else {
-        no("only Linux tells which GPUs a machine has").hint(names)
+        no(gpu::UNDETECTED).hint(names)
     }
 }

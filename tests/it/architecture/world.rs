@@ -80,6 +80,7 @@ const MAY: [May; 7] = [
             "install/act",
             "install/environment",
             "install/process",
+            "install/sdk",
             "framework/split",
             "framework/unpack",
             "promote/frameworks",

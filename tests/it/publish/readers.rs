@@ -19,10 +19,10 @@ use crate::{judges::tool, support::long};
 
 /// The first with the resolver of today, the last that used setuptools for everything, and the
 /// first that took metadata from an index under its right name.
-const PIPS: [&str; 3] = ["20.3.4", "22.3.1", "23.2.1"];
+pub(crate) const PIPS: [&str; 3] = ["20.3.4", "22.3.1", "23.2.1"];
 
 /// A Python that the oldest of them runs on.
-fn old_python() -> &'static Path {
+pub(crate) fn old_python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
     PYTHON.get_or_init(|| {
         let find = || judge("uv", &["python", "find", "--no-project", ">=3.8,<3.12"]);
@@ -36,7 +36,7 @@ fn old_python() -> &'static Path {
 }
 
 /// A pip of this version, which runs from its wheel.
-fn old_pip(version: &str) -> PathBuf {
+pub(crate) fn old_pip(version: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let place = target.join(format!("pip-{version}"));
     let wheel = || {

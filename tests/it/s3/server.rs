@@ -202,7 +202,7 @@ fn client(port: u16) -> Client {
 }
 
 /// All asked for before one is let go, so that they differ.
-pub(super) fn free_ports() -> [u16; 8] {
+pub(crate) fn free_ports() -> [u16; 8] {
     let listeners = [(); 8].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }

@@ -1,0 +1,218 @@
+//! Where `install` takes packages from: the set of a run, one at a place, an index or a stream.
+
+use std::{
+    path::PathBuf,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use itertools::Itertools as _;
+
+use crate::{
+    commands::{World, fetch::ChoiceArgs},
+    console::took,
+    error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
+    install::{self, InstallRequest},
+    run::{Buckets, StreamPlace},
+    set::{OfferedSet, SetPlace, Urls},
+    version::{ReleaseStream, Version},
+    wheel::Metadata,
+};
+
+/// The shortest and the longest pause between two looks at a set that is not whole yet.
+const OFTEN: Duration = Duration::from_secs(1);
+const SELDOM: Duration = Duration::from_secs(30);
+/// How many versions of an index are tried before one is taken to be incomplete.
+const MOST_TRIED: usize = 5;
+
+/// The source of the packages.
+#[derive(Debug, clap::Args)]
+pub(super) struct SourceArgs {
+    /// Install the set in this directory, or at this address: `packages`, `s3://bucket/prefix`
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["index_url", "stream"])]
+    set: Option<PathBuf>,
+    /// Install from this index, which may have many versions
+    #[arg(long, value_name = "URL", conflicts_with = "stream")]
+    index_url: Option<String>,
+    /// Install a version that this stream publishes
+    #[arg(long, value_name = "STREAM")]
+    pub(super) stream: Option<ReleaseStream>,
+    /// Read the streams from here instead of from their hosts; it has a directory for each host:
+    /// `https://mirror/rocm` with `nightly.repo.amd.com/rocm/whl-next/`
+    #[arg(long, value_name = "URL", requires = "stream")]
+    mirror: Option<Urls>,
+    /// Version of ROCm (default: the newest of which all packages are there)
+    #[arg(long, value_name = "VERSION")]
+    pub(super) version: Option<Version>,
+}
+
+/// The source, with the flags that say which run is meant, and how to reach a bucket.
+pub(super) struct Source<'a> {
+    pub(super) args: &'a SourceArgs,
+    pub(super) choice: &'a ChoiceArgs,
+}
+
+impl Source<'_> {
+    /// Opens the source, and reads what it offers.
+    pub(super) fn open(&self, world: &World) -> Result<(SetPlace, OfferedSet)> {
+        if let Some(stream) = self.args.stream {
+            return self.published(stream, world);
+        }
+        let place = self.place(world)?;
+        let offered = self.offered(&place, world)?;
+        Ok((place, offered))
+    }
+
+    /// The places of a stream that may have the version.
+    pub(super) fn places(&self, stream: ReleaseStream) -> Result<Vec<StreamPlace>> {
+        ensure!(
+            !self.choice.names_a_run(),
+            "`--stream` and a run: name one of them"
+        );
+        let own = self.args.version.as_ref().map(|it| (it, it.stream()));
+        if let Some((version, own)) = own.filter(|it| it.1 != stream) {
+            return Err(anyhow!("{version} is a version of the stream `{own}`"))
+                .hint(format!("pass `--stream {own}`"));
+        }
+        self.choice.ensure_online("reading a stream")?;
+        let places = Buckets::builtin().stream(stream, self.args.version.as_ref());
+        let places = places.into_iter().map(|place| match &self.args.mirror {
+            Some(mirror) => place.mirrored(&mirror.to_string()),
+            None => place.clone(),
+        });
+        Ok(places.collect())
+    }
+
+    /// The index of a stream that has the version, or any of the stream.
+    fn published(&self, stream: ReleaseStream, world: &World) -> Result<(SetPlace, OfferedSet)> {
+        let places = self.places(stream)?;
+        let mut others = Vec::new();
+        for place in &places {
+            let index = self
+                .choice
+                .access
+                .place(place.index.as_ref(), &world.stop)?;
+            let Some(offered) = index.offered_as_index(self.choice.platform())? else {
+                continue;
+            };
+            let versions = install::versions_of(&offered, Some(stream));
+            let wanted = self.args.version.as_ref();
+            if wanted.map_or(!versions.is_empty(), |it| versions.contains(it)) {
+                return Ok((index, offered));
+            }
+            others.extend(versions);
+        }
+        match &self.args.version {
+            Some(version) if !others.is_empty() => {
+                let stream = format!("the stream `{stream}`");
+                Err(install::lacks(&stream, version, &others))
+            }
+            _ => {
+                let addresses = places.iter().map(|it| it.index.as_str()).join(" and ");
+                let text = format!("the stream `{stream}` has no packages");
+                Err(anyhow!(No(text))).hint(format!("its indexes are {addresses}"))
+            }
+        }
+    }
+
+    /// The place of the packages: the one that was named, or that of the run.
+    fn place(&self, world: &World) -> Result<SetPlace> {
+        let named = self
+            .args
+            .set
+            .clone()
+            .or(self.args.index_url.as_ref().map(PathBuf::from));
+        if let Some(named) = named {
+            ensure!(
+                !self.choice.names_a_run(),
+                "`{}` and a run: name one of them",
+                named.display()
+            );
+            return self.choice.access.place(&named, &world.stop);
+        }
+        let run = self.choice.find_run(world);
+        let run = run.hint("or name a place with `--set`, an index with `--index-url`, or a stream with `--stream`")?;
+        let place = run.python(&self.choice.selection.directory());
+        if let Some(directory) = self.choice.input_dir() {
+            return Ok(SetPlace::below(directory, &place.key, &world.stop));
+        }
+        self.choice.ensure_online("reading the packages of a run")?;
+        self.choice.access.bucket(&place, &world.stop)
+    }
+
+    /// What the place offers. With `--wait`, once it is whole.
+    fn offered(&self, place: &SetPlace, world: &World) -> Result<OfferedSet> {
+        let (start, mut pause) = (Instant::now(), OFTEN);
+        while let Some(wait) = self.choice.wait() {
+            if place.is_whole()? {
+                break;
+            }
+            let left = wait.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                let text = format!("`{place}` has no `set.json` after {}", took(wait));
+                return Err(anyhow!(No(text))).hint("it is written once a set is whole");
+            }
+            world
+                .console
+                .debug(format!("`{place}` has no `set.json` yet"));
+            let until = Instant::now() + pause.min(left);
+            while Instant::now() < until {
+                world.stop.check()?;
+                sleep(Duration::from_millis(50));
+            }
+            pause = (pause * 2).min(SELDOM);
+        }
+        let offered = place.offered(self.choice.platform())?;
+        offered
+            .ok_or_else(|| anyhow!(No(format!("no packages at `{place}`"))))
+            .hint(
+                "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole",
+            )
+    }
+}
+
+/// Chooses the version of `rocm`, and what to ask for of it. An index is filled while it is read, so
+/// that the newest version there may not be complete: then the one before is taken.
+pub(super) fn choose(
+    request: &InstallRequest,
+    place: &SetPlace,
+    offered: &mut OfferedSet,
+    world: &World,
+) -> Result<Option<(Metadata, install::RocmSelection)>> {
+    let versions = install::versions(request, offered)?;
+    let is_choice = request.version.is_none() && !offered.is_described && versions.len() > 1;
+    let mut first = None;
+    for version in versions.iter().take(if is_choice { MOST_TRIED } else { 1 }) {
+        match consider(request, place, offered, version) {
+            Ok(chosen) => return Ok(Some(chosen)),
+            Err(error) => {
+                if is_choice {
+                    world
+                        .console
+                        .note(format!("not {version}: {}", one_line(&error)));
+                }
+                first.get_or_insert(error);
+            }
+        }
+    }
+    first.map_or(Ok(None), Err)
+}
+
+fn consider(
+    request: &InstallRequest,
+    place: &SetPlace,
+    offered: &mut OfferedSet,
+    version: &Version,
+) -> Result<(Metadata, install::RocmSelection)> {
+    let is_it = |project: &str, other: &Version| project == "rocm" && other == version;
+    let mut files = offered.files.iter();
+    let file = files.find(|it| is_it(it.project.normalized(), &it.version));
+    let file = file.with_context(|| format!("no file of `rocm` {version}"))?;
+    let metadata = place.metadata_of(file)?;
+    let selection = install::select(request, offered, &metadata)?;
+    for project in &selection.projects {
+        place.offer_project(offered, project.normalized())?;
+    }
+    install::complete(offered, version, &selection)?;
+    Ok((metadata, selection))
+}
