@@ -25,6 +25,7 @@ mod odd;
 mod pipeline;
 mod promote;
 mod publish;
+mod pypi;
 mod python;
 mod s3;
 mod store;

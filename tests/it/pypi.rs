@@ -1,0 +1,133 @@
+//! What `pip install rocwheel` will install: the sdist and the wheel of a release, with the program of this
+//! build in it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    judges::tool,
+    support::{
+        long, place,
+        program::{ROCWHEEL, succeed},
+    },
+};
+
+const TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// The wheel of a release. The program is stripped, as a released one is; unlike it, it needs a libc.
+fn wheel(place: &Path) -> PathBuf {
+    let program = place.join("rocwheel");
+    succeed(Command::new("strip").arg("-o").arg(&program).arg(ROCWHEEL));
+    succeed(
+        Command::new(tool("maturin"))
+            .args(["sdist", "--out"])
+            .arg(place)
+            .env("SOURCE_DATE_EPOCH", "315532800")
+            .current_dir(env!("CARGO_MANIFEST_DIR")),
+    );
+    let top = concat!("rocwheel-", env!("CARGO_PKG_VERSION"));
+    let release = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/binary/release.py");
+    succeed(
+        Command::new("python3")
+            .arg(release)
+            .args(["wheel", TARGET])
+            .args([&program, &place.join(format!("{top}.tar.gz")), place]),
+    );
+    let tags = "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64";
+    place.join(format!("{top}-py3-none-{tags}.whl"))
+}
+
+/// An empty environment with this pip.
+fn environment(place: &Path, pip: &str) -> PathBuf {
+    let place = place.join(format!("pip-{pip}"));
+    succeed(Command::new("python3").args(["-m", "venv"]).arg(&place));
+    let pip = format!("pip=={pip}");
+    let mut install = Command::new(place.join("bin/python"));
+    succeed(install.args(["-m", "pip", "install", "--quiet", &pip]));
+    place
+}
+
+/// The program is on the PATH of the environment, and a module.
+#[track_caller]
+fn expect_program(environment: &Path) {
+    let version = concat!("rocwheel ", env!("CARGO_PKG_VERSION"));
+    let bin = environment.join("bin");
+    for (program, arguments) in [("rocwheel", &[][..]), ("python", &["-m", "rocwheel"])] {
+        let mut command = Command::new(bin.join(program));
+        let output = succeed(command.args(arguments).arg("--version"));
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(printed.starts_with(version), "{printed}");
+    }
+}
+
+/// Pips to install with: one of the time of each long-lived distribution, and the one of today. 20.3 is the
+/// first that knows the tag. It needs `distutils`, which Python 3.12 does not have.
+fn pips() -> Vec<&'static str> {
+    let minor = "import sys; print(sys.version_info[1])";
+    let minor = succeed(Command::new("python3").args(["-c", minor])).stdout;
+    let minor: u32 = String::from_utf8(minor).unwrap().trim().parse().unwrap();
+    let oldest = (minor < 12).then_some("20.3.4");
+    oldest.into_iter().chain(["23.2.1", "26.3"]).collect()
+}
+
+#[test]
+fn the_wheel_of_a_release_is_a_program_for_every_installer() {
+    if long::is_left_out() {
+        return;
+    }
+    let place = place::empty("pypi");
+    let wheel = wheel(&place);
+    for pip in pips() {
+        let environment = environment(&place, pip);
+        succeed(
+            Command::new(environment.join("bin/python"))
+                .args(["-m", "pip", "install", "--quiet", "--no-index"])
+                .arg(&wheel),
+        );
+        expect_program(&environment);
+    }
+    let uv = || {
+        let mut command = Command::new(tool("uv"));
+        command
+            .args(["--offline", "--cache-dir"])
+            .arg(place.join("cache"));
+        command
+    };
+    let environment = place.join("uv");
+    succeed(uv().arg("venv").arg(&environment));
+    let python = environment.join("bin/python");
+    succeed(
+        uv().args(["pip", "install", "--python"])
+            .args([&python, &wheel]),
+    );
+    expect_program(&environment);
+    succeed(
+        uv().args(["tool", "run", "--from"])
+            .arg(&wheel)
+            .args(["rocwheel", "--version"]),
+    );
+
+    // A directory of its own, as tools do that bring packages along.
+    let target = place.join("target");
+    succeed(
+        Command::new(tool("pip"))
+            .args(["install", "--quiet", "--no-index", "--target"])
+            .args([&target, &wheel]),
+    );
+    let module = ["-m", "rocwheel", "--version"];
+    succeed(
+        Command::new("python3")
+            .args(module)
+            .env("PYTHONPATH", &target),
+    );
+
+    let typed = "from rocwheel import find_program\n\nprogram: str = find_program()\n";
+    succeed(
+        Command::new(tool("mypy"))
+            .args(["--strict", "--no-incremental", "--python-executable"])
+            .arg(&python)
+            .args(["-c", typed]),
+    );
+}
