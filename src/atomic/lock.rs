@@ -1,7 +1,11 @@
 //! A lock file that lets only one process at a time work in a directory. The operating system
 //! releases the lock when the process ends.
 
-use std::{io, path::Path, process::Stdio};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use fs_err::{self as fs, File, OpenOptions};
 
@@ -31,6 +35,9 @@ const ATTEMPTS: u32 = 100;
 pub struct Lock {
     hold: Hold,
     work: LockPurpose,
+    /// The directories that were created for it, innermost first. If the work leaves them empty,
+    /// they are removed with the lock.
+    created: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -61,12 +68,24 @@ impl Lock {
     /// Creates and locks the directory. Fails if another process holds the lock.
     pub fn take(directory: &Path, work: LockPurpose) -> Result<Self> {
         let place = directory.display();
+        let missing = directory.ancestors();
+        let missing = missing.filter(|it| !it.as_os_str().is_empty());
+        let created: Vec<_> = missing
+            .take_while(|it| !it.exists())
+            .map(Path::to_owned)
+            .collect();
         fs::create_dir_all(directory)
             .with_context(|| format!("no directory to write to: `{place}`"))
             .hint(work.way_out())?;
         for _ in 0..ATTEMPTS {
             match attempt(&directory.join(work.file_name())) {
-                Ok(Some(hold)) => return Ok(Self { hold, work }),
+                Ok(Some(hold)) => {
+                    return Ok(Self {
+                        hold,
+                        work,
+                        created,
+                    });
+                }
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Err(anyhow!("another {work} is running in `{place}`"))
@@ -75,8 +94,11 @@ impl Lock {
                 Err(error) => return Err(error.into()),
             }
         }
-        let hold = Hold::Without;
-        Ok(Self { hold, work })
+        Ok(Self {
+            hold: Hold::Without,
+            work,
+            created,
+        })
     }
 
     /// Like `take`, but also fails if the directory is not writable.
@@ -176,6 +198,8 @@ impl Drop for Lock {
             // is left behind does no harm.
             let _ = fs::remove_file(file.path());
         }
+        // A directory with files cannot be removed, and the ones around it are not empty then.
+        self.created.iter().all(|it| fs::remove_dir(it).is_ok());
     }
 }
 
@@ -200,13 +224,33 @@ mod tests {
         hint: wait until it has ended, or choose another `--output-dir`
         ");
         drop(lock);
-        let left = fs::read_dir(&directory).unwrap().count();
-        assert_eq!(left, usize::from(cfg!(not(unix))));
+        assert_eq!(directory.exists(), cfg!(not(unix)));
         assert!(
             Lock::take(&directory, LockPurpose::Fetch)
                 .unwrap()
                 .is_held()
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_directories_that_the_lock_created_and_that_stay_empty_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("own")).unwrap();
+        for (directory, file, left) in [
+            ("own/a/b", None, "own"),
+            ("own", None, "own"),
+            ("own/a/b", Some("own/a/file"), "own/a"),
+        ] {
+            let directory = place.path().join(directory);
+            let lock = Lock::take(&directory, LockPurpose::Fetch).unwrap();
+            if let Some(file) = file {
+                fs::write(place.path().join(file), "").unwrap();
+            }
+            drop(lock);
+            let nearest = directory.ancestors().find(|it| it.exists());
+            assert_eq!(nearest, Some(place.path().join(left).as_path()));
+        }
     }
 
     #[test]

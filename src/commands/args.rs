@@ -39,7 +39,7 @@ use crate::{
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Jobs {
     /// Number of threads (default: one per processor)
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = at_least_one)]
     pub jobs: Option<NonZeroUsize>,
 }
 
@@ -52,6 +52,11 @@ impl Jobs {
 /// The file of this program, if the system tells.
 pub(super) fn program() -> Option<PathBuf> {
     env::current_exe().ok()
+}
+
+/// Parses a number that is not zero.
+pub(super) fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "expected a number from 1 on")
 }
 
 /// Parses a duration, a number with a unit: `90s`, `30m`, `2h`.
@@ -179,7 +184,7 @@ impl RunArgs {
             let announce = |text: &str| world.console.note(text);
             let github = GitHub::connect(settings, world.stop.clone(), announce)?;
             let answer = github.run(repository, &run.id);
-            let answer = answer.hint("pass `--bucket` to say where its outputs are")?;
+            let answer = answer.hint("pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket")?;
             Ok(answer.facts)
         })?;
         for assumption in &resolved.assumed {

@@ -65,6 +65,9 @@ pub struct BuildArgs {
     /// Print which files go into which package, and build nothing
     #[arg(long, alias = "no-build-packages")]
     pub plan: bool,
+    // The name that other commands have for it, and their variable.
+    #[arg(long, hide = true, env = "ROCWHEEL_DRY_RUN")]
+    dry_run: bool,
     /// Replace the packages of another set in DEST/dist
     #[arg(long)]
     pub clean: bool,
@@ -139,7 +142,7 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     let tree = input::read(&args.artifact_dir, &dest.join("artifacts"), jobs, world)?;
     let build = Build::plan(&tree, &options, &selection, dest, world)?;
     build.ensure_complete()?;
-    if args.plan {
+    if args.is_dry_run() {
         return world.console.answer(&build.plan);
     }
     let made = build.make(
@@ -157,6 +160,10 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
 }
 
 impl BuildArgs {
+    fn is_dry_run(&self) -> bool {
+        self.plan || self.dry_run
+    }
+
     /// The packages to build. Fails if the artifacts were fetched for other packages: the build
     /// would succeed, but its set would differ from the one of the run.
     fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
@@ -203,7 +210,7 @@ impl BuildArgs {
     /// Locks the directory for this build. With `--plan` there is no lock, unless archives must be
     /// unpacked there.
     fn lock(&self) -> Result<Option<Lock>> {
-        if self.plan && input::archives(&self.artifact_dir)?.0.is_empty() {
+        if self.is_dry_run() && input::archives(&self.artifact_dir)?.0.is_empty() {
             return Ok(None);
         }
         Lock::to_write(&self.dest_dir, LockPurpose::Build).map(Some)

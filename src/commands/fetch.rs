@@ -11,12 +11,12 @@ use regex::Regex;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, SelectionArgs, duration},
+    args::{AccessArgs, GitHubArgs, RunArgs, SelectionArgs, at_least_one, duration},
     summary,
 };
 use crate::{
     artifact::Component,
-    error::{Context as _, Hint as _, Result, ensure},
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch::{FetchRequest, FoundRun, Keeper, LazyGitHub, OutputForm, RunFilter, Search, Wish},
     github::Workflow,
     report::{RunPlaces, outputs},
@@ -114,6 +114,7 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     {
         return world.console.answer(&places);
     }
+    args.ensure_a_run()?;
     let to = (args.output_dir.as_path(), args.form());
     let request = args.choice.request(args.wish(), world)?;
     if args.find {
@@ -136,6 +137,19 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
 }
 
 impl FetchArgs {
+    /// Fails if no run was named, but a pattern looks like the id of one.
+    fn ensure_a_run(&self) -> Result<()> {
+        let mut patterns = self.include.iter().map(Regex::as_str);
+        let is_id = |it: &&str| it.len() > 4 && it.bytes().all(|it| it.is_ascii_digit());
+        match patterns.find(is_id) {
+            Some(id) if !self.choice.knows_a_run() => Err(anyhow!(
+                "no run was named, and `{id}` is a pattern for archive names"
+            ))
+            .hint(format!("pass `--run-id {id}`")),
+            _ => Ok(()),
+        }
+    }
+
     fn write_outputs(&self, found: &FoundRun) -> Result<()> {
         let Some(file) = &self.github_output else {
             return Ok(());
@@ -178,7 +192,8 @@ pub struct ChoiceArgs {
         long,
         alias = "download-concurrency",
         value_name = "N",
-        default_value = "8"
+        default_value = "8",
+        value_parser = at_least_one
     )]
     downloads: NonZeroUsize,
     /// Time limit for all downloads together: `90s`, `30m`, `2h`

@@ -4,6 +4,7 @@
 //! that reads like a table of contents, and the functions that it calls. It prints only through
 //! [`World`].
 
+mod advice;
 pub mod args;
 pub mod build;
 pub mod check;
@@ -145,7 +146,8 @@ fn obey(cli: &Cli) -> Exit {
     let result = cli
         .has_form(world.console.format())
         .and_then(|()| listen(&world.stop))
-        .and_then(|()| cli.command.run(&world));
+        .and_then(|()| cli.command.run(&world))
+        .map_err(advice::advise);
     end(result, |error| world.console.error(error))
 }
 

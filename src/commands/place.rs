@@ -169,7 +169,10 @@ impl fmt::Display for PlaceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.set_url)?;
         writeln!(f, "index:  {}", self.index_url)?;
-        let region = self.region.as_deref().unwrap_or("not known");
+        let region = self
+            .region
+            .as_deref()
+            .unwrap_or("not known, as this is no bucket of TheRock");
         writeln!(f, "region: {region}")?;
         let without = match self.credentials {
             UploadCredentials::Runner => {

@@ -12,7 +12,7 @@ use crate::{
     },
     atomic::lock::{Lock, LockPurpose},
     console::{many, size},
-    error::{Context as _, Result},
+    error::{Context as _, Hint as _, Result},
     fetch,
 };
 
@@ -45,7 +45,8 @@ pub struct ArtifactsAnswer<T> {
 pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     fetch::fetched_for(&args.artifact_dir)?;
     let (jobs, stop) = (args.jobs.count(), &world.stop);
-    let tree = ArtifactTree::scan(&args.artifact_dir, jobs, stop)?;
+    let tree = ArtifactTree::scan(&args.artifact_dir, jobs, stop)
+        .hint("pass a directory of artifacts as `--artifact-dir`")?;
     let splittings = split::all(&tree.artifacts, jobs, stop)?;
     let mut names = Vec::new();
     for splitting in &splittings {

@@ -47,7 +47,7 @@ impl LocalSet {
         is_from_bytes: bool,
         world: &World,
     ) -> Result<Self> {
-        let place = SetPlace::directory(root, &world.stop);
+        let place = SetPlace::existing(root, &world.stop)?;
         let mut known = KnownFacts::read(&place)?;
         if is_from_bytes {
             known.forget_packages();

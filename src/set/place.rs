@@ -122,7 +122,8 @@ impl SetPlace {
         }
     }
 
-    fn existing(place: &Path, stop: &Stop) -> Result<Self> {
+    /// Opens a set in a directory that must exist.
+    pub(super) fn existing(place: &Path, stop: &Stop) -> Result<Self> {
         if !place.exists() {
             return Err(anyhow!("no such directory: `{}`", place.display()))
                 .hint("pass the directory that `rocwheel build` wrote to");
@@ -138,6 +139,19 @@ impl SetPlace {
         }
         let parent = place.parent().filter(|_| is_document);
         Ok(Self::directory(parent.unwrap_or(place), stop))
+    }
+
+    /// The hint for a place without packages. It names the directory that `pipeline` or `build`
+    /// puts them into, if this is the directory around it.
+    pub(super) fn where_packages_are(&self) -> String {
+        let below = |root: &Path| {
+            let found = ["packages", "python"].map(|name| root.join(name));
+            found.into_iter().find(|it| it.join("dist").is_dir())
+        };
+        match self.local().and_then(below) {
+            Some(packages) => format!("pass `{}`, which has packages", packages.display()),
+            None => "pass the directory that `rocwheel build` wrote to".to_owned(),
+        }
     }
 
     /// A local directory. A package in it may be a symlink to a file.

@@ -125,12 +125,9 @@ fn unpublished(place: &SetPlace, packages: Vec<PackageFile>) -> Result<Published
         });
     }
     let (what, hint) = match &place.kind {
-        PlaceKind::Directory(_) => (
-            "no wheel or sdist in",
-            "pass the directory that `rocwheel build` wrote to",
-        ),
-        PlaceKind::Web => ("no index and no link to a package:", PASS_A_SET),
-        PlaceKind::Bucket(_) => ("no wheel or sdist, and no index:", PASS_A_SET),
+        PlaceKind::Directory(_) => ("no wheel or sdist in", place.where_packages_are()),
+        PlaceKind::Web => ("no index and no link to a package:", PASS_A_SET.into()),
+        PlaceKind::Bucket(_) => ("no wheel or sdist, and no index:", PASS_A_SET.into()),
     };
     Err(anyhow!("{what} `{place}`")).hint(hint)
 }

@@ -145,7 +145,7 @@ impl Reading<'_> {
             let layout = self.layouts.first().copied().unwrap_or_default();
             let shown = self.place.shown_in_full(layout.files());
             return Err(anyhow!("no wheel or sdist in `{shown}`"))
-                .hint("pass the directory that `rocwheel build` wrote to");
+                .hint(self.place.where_packages_are());
         }
         let read = self.read(&tasks)?;
         let files = self.without_copies(read.files)?;

@@ -495,5 +495,7 @@ fn a_full_disk_is_an_error() {
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
     error: failed to write to standard output
       caused by: No space left on device (os error 28)
+
+    hint: free disk space, or choose another directory
     ");
 }

@@ -12,7 +12,7 @@ use fs_err as fs;
 use super::DoctorArgs;
 use crate::{
     atomic,
-    commands::{World, args, version},
+    commands::{World, advice::advise, args, version},
     error::{Context as _, Error, Result, hints, one_line},
     github::GitHub,
     gpu::{self, DeviceAccess, Gpu, Obstacle, SysDirectory},
@@ -159,10 +159,11 @@ impl MachineFacts {
 }
 
 impl Refusal {
-    fn of(error: &Error) -> Self {
+    fn of(error: Error) -> Self {
+        let error = advise(error);
         Self {
-            why: one_line(error),
-            hint: hints(error).join("; "),
+            why: one_line(&error),
+            hint: hints(&error).join("; "),
         }
     }
 }
@@ -187,7 +188,7 @@ fn token(args: &DoctorArgs, world: &World) -> Result<TokenFacts> {
             .stop
             .within(PATIENCE, || github.impatient().remaining_requests())
     };
-    let answer = (!args.offline).then(|| ask().map_err(|error| Refusal::of(&error)));
+    let answer = (!args.offline).then(|| ask().map_err(Refusal::of));
     Ok(TokenFacts {
         api,
         origin,
@@ -226,7 +227,7 @@ fn bucket(args: &DoctorArgs, world: &World) -> Result<BucketAnswer> {
         });
         read(&store)
     });
-    answer.read = Some(read.map_err(|error| Refusal::of(&error)));
+    answer.read = Some(read.map_err(Refusal::of));
     Ok(answer)
 }
 

@@ -59,7 +59,7 @@ fn offline_a_place_is_assumed() {
     note: assumed that this machine has no credentials of its own
     s3://mine/8-linux/python/
     index:  http://127.0.0.1:1/mine/8-linux/python/simple/
-    region: not known
+    region: not known, as this is no bucket of TheRock
     role:   none for this run, and no credentials: its packages stay with it
 
     $ fetch --run-id 8 --dry-run

@@ -216,7 +216,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/8`
       caused by: Not Found
 
-    hint: pass `--bucket` to say where its outputs are
+    hint: pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket
 
     hint: look at `--repository` and `--run-id`; a private repository needs `--github-token`
     ");

@@ -188,6 +188,8 @@ fn a_place_that_cannot_be_read_is_no_finding() {
     error: failed to read `set.json` of `http://127.0.0.1:1`
       caused by: the store does not answer: `http://127.0.0.1:1/set.json`
       caused by: Connection refused (os error 111)
+
+    hint: check the address, the network and the proxy (`HTTPS_PROXY`), and try again
     "#);
 }
 
