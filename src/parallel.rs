@@ -6,6 +6,7 @@ mod parts;
 
 use std::{
     collections::BTreeSet,
+    fmt::Write as _,
     future::Future,
     num::NonZeroUsize,
     sync::{
@@ -23,12 +24,16 @@ pub use self::{
     ahead::ahead,
     parts::{Divide, in_parts},
 };
-use crate::error::{Error, Exit, Interrupted, No, Result, Stop, anyhow, hinted, hints, one_line};
+use crate::error::{
+    Error, Exit, Interrupted, No, Result, Stop, advise, anyhow, hinted, hints, last_cause, one_line,
+};
 
 /// Each thread takes about this many portions of the items, so that the threads finish at about the
 /// same time; and the largest number of items in a portion.
 const PORTIONS: usize = 64;
 const LONGEST_PORTION: usize = 64;
+/// How many failures with the same cause are listed.
+const MOST_ALIKE: usize = 3;
 
 /// Applies `work` to each item. The results are in the order of the items.
 ///
@@ -158,9 +163,16 @@ fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
         return failed.pop().map_or(Ok(()), Err);
     }
     let mut text = format!("{} of {tried} failed", failed.len());
-    for error in &failed {
-        text.push_str("\n  ");
-        text.push_str(&one_line(error));
+    let failed: Vec<Error> = failed.into_iter().map(advise).collect();
+    let cause = |error: &Error| last_cause(error.as_ref());
+    // One full disk or one wrong key fails many items.
+    for alike in failed.chunk_by(|a, b| cause(a) == cause(b)) {
+        for error in alike.iter().take(MOST_ALIKE) {
+            let _ = write!(text, "\n  {}", one_line(error));
+        }
+        if let Some(more @ 1..) = alike.len().checked_sub(MOST_ALIKE) {
+            let _ = write!(text, "\n  and {more} more, which failed like the last one");
+        }
     }
     let advice: BTreeSet<String> = failed.iter().flat_map(hints).collect();
     let is_no = failed.iter().any(|error| Exit::of(error) == Exit::No);

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     artifact::input,
     atomic::lock::{Lock, LockPurpose},
+    console::shell_word,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch,
     package::{
@@ -153,10 +154,17 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     let packages = &made.packages;
     LocalSet::built(dest, &build.plan, &build.manifest()?, packages, world)?;
     known::learn(&made, dest, jobs, world)?;
-    world.console.answer(&BuildAnswer {
+    let answer = BuildAnswer {
         packages,
         reused: made.reused,
-    })
+    };
+    if !world.console.is_watched() {
+        return world.console.answer(&answer);
+    }
+    world.console.data(answer.sized(&dest.join("dist")))?;
+    let word = shell_word(&dest.to_string_lossy());
+    world.console.next(format!("rocwheel index {word}"));
+    Ok(())
 }
 
 impl BuildArgs {

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     artifact::Component,
+    console::shell_word,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     fetch::{FetchRequest, FoundRun, Keeper, LazyGitHub, OutputForm, RunFilter, Search, Wish},
     github::Workflow,
@@ -133,7 +134,17 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     if let Some(others) = job.others() {
         world.console.warn(others);
     }
-    world.console.answer(&job)
+    if args.dry_run || !world.console.is_watched() {
+        return world.console.answer(&job);
+    }
+    world.console.data(job.in_short())?;
+    if args.form() != OutputForm::Merged {
+        world.console.next(format!(
+            "rocwheel build --artifact-dir {} --dest-dir packages",
+            shell_word(&args.output_dir.to_string_lossy())
+        ));
+    }
+    Ok(())
 }
 
 impl FetchArgs {

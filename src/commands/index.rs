@@ -12,7 +12,7 @@ use super::{
     check,
 };
 use crate::{
-    console::{many, size},
+    console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
         Addresses, IndexChange, IndexOptions, Layout, NamedPlace, PackageDirectories, REMOVE,
@@ -113,7 +113,10 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
         ),
         files: indexed.set.files.len(),
         changed: indexed.changes.len(),
-    })
+    })?;
+    let word = shell_word(&args.place()?.to_path().to_string_lossy());
+    world.console.next(format!("rocwheel summary {word}"));
+    Ok(())
 }
 
 /// A line of numbers: files, size, projects.

@@ -30,7 +30,8 @@ pub mod version;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{Parser, Subcommand, error::ErrorKind};
+use anstyle::AnsiColor;
+use clap::{Parser, Subcommand, builder::Styles, error::ErrorKind};
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
     flag,
@@ -42,12 +43,20 @@ use crate::{
     error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
 };
 
+/// The colors of help, which are those of cargo.
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
 /// Build, check and publish the Python packages of a ROCm CI run
 #[derive(Debug, Parser)]
 #[command(
     name = "rocwheel",
     version = version(),
     arg_required_else_help = true,
+    styles = STYLES,
     max_term_width = 100,
     after_help = "Examples:\n  rocwheel pipeline --sample --output-dir out\n  \
                   rocwheel completions bash\n  rocwheel man build\n\n\
@@ -83,9 +92,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Action(describe::ActionArgs),
-    #[command(hide = true)]
     Completions(describe::CompletionsArgs),
-    #[command(hide = true)]
     Man(describe::ManArgs),
 }
 
@@ -160,7 +167,14 @@ fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
         let result = usage_error(refusal.kind(), &text);
         end(result, |error| console.error_as(error, &text))
     } else {
-        let result = console.styled(&rendered.ansi().to_string());
+        // To clap, everything below the options is plain text.
+        let header = STYLES.get_header();
+        let examples = format!("\n{header}Examples:{header:#}\n");
+        let text = rendered
+            .ansi()
+            .to_string()
+            .replace("\nExamples:\n", &examples);
+        let result = console.styled(&text);
         end(result, |error| console.error(error))
     }
 }

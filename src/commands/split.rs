@@ -11,7 +11,7 @@ use crate::{
         split::{self, SplitPlan, WrittenArtifact},
     },
     atomic::lock::{Lock, LockPurpose},
-    console::{many, size},
+    console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result},
     fetch,
 };
@@ -65,7 +65,12 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     world.console.answer(&ArtifactsAnswer {
         schema: "rocwheel-split-v1",
         artifacts,
-    })
+    })?;
+    let word = shell_word(&args.output_dir.to_string_lossy());
+    world.console.next(format!(
+        "rocwheel build --artifact-dir {word} --dest-dir packages"
+    ));
+    Ok(())
 }
 
 fn split_one(

@@ -13,6 +13,9 @@ use super::{
     settings::{ConsoleSettings, LogReader, Show, Verbosity},
 };
 
+/// The width of the terminal.
+const COLUMNS: usize = 72;
+
 /// Plain text without colors and progress, as for a file.
 pub(crate) const PLAIN: ConsoleSettings = ConsoleSettings {
     format: OutputFormat::Text,
@@ -63,7 +66,9 @@ pub(crate) fn console(settings: ConsoleSettings) -> (Console, Transcript) {
         let screen = Box::new(Screen(stderr.clone()));
         MultiProgress::with_draw_target(ProgressDrawTarget::term_like_with_hz(screen, 255))
     });
-    let console = Console::new(settings, Box::new(stdout), Box::new(stderr), bars);
+    let console = Console::new(settings, (Box::new(stdout), Box::new(stderr)), bars, || {
+        COLUMNS
+    });
     (console, transcript)
 }
 
@@ -106,7 +111,7 @@ impl Screen {
 
 impl TermLike for Screen {
     fn width(&self) -> u16 {
-        72
+        u16::try_from(COLUMNS).unwrap()
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {

@@ -3,6 +3,7 @@
 //! Untrusted text can be passed as it is: it can neither start a workflow command nor move the
 //! cursor. The modules that do the work report through closures, and do not depend on the console.
 
+mod bar;
 #[cfg(test)]
 pub(crate) mod captured;
 mod progress;
@@ -33,7 +34,7 @@ use serde::Serialize;
 use self::settings::{LogReader, Show, Verbosity};
 pub use self::{
     progress::Progress,
-    quantity::{count, few, growth, many, percent, rate, size, took},
+    quantity::{count, few, growth, many, percent, rate, shell_word, size, took},
     settings::{ConsoleSettings, Options, OutputFormat},
     workflow::{Annotation, AnnotationLevel},
 };
@@ -44,6 +45,8 @@ const UNDER_WAY: Style = AnsiColor::Cyan.on_default().bold();
 const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+/// For a terminal that does not say how wide it is.
+const USUAL_COLUMNS: usize = 80;
 const FAINT: Style = Style::new().dimmed();
 
 /// What commands need besides their input: the console, and the user's wish to stop.
@@ -100,14 +103,23 @@ impl Console {
         };
         let stdout = AutoStream::new(stdout, choice(settings.stdout_color));
         let stderr = AutoStream::new(stderr, choice(settings.stderr_color));
-        Self::new(settings, Box::new(stdout), Box::new(stderr), bars)
+        let columns = || {
+            let size = terminal_size::terminal_size_of(io::stderr());
+            size.map_or(USUAL_COLUMNS, |(width, _)| width.0.into())
+        };
+        Self::new(
+            settings,
+            (Box::new(stdout), Box::new(stderr)),
+            bars,
+            columns,
+        )
     }
 
     fn new(
         settings: ConsoleSettings,
-        stdout: Box<dyn Write + Send>,
-        stderr: Box<dyn Write + Send>,
+        (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>),
         bars: Option<MultiProgress>,
+        columns: fn() -> usize,
     ) -> Self {
         Self {
             answer: Mutex::new(stdout),
@@ -116,6 +128,7 @@ impl Console {
             talk: Arc::new(Talk {
                 sink: Mutex::new(stderr),
                 bars,
+                columns,
                 settings,
             }),
         }
@@ -196,6 +209,29 @@ impl Console {
         if self.talk.settings.verbosity >= Verbosity::Normal {
             self.talk.status(style, verb, &facts.to_string());
         }
+    }
+
+    /// A status line for one of many things. A terminal shows it with `-v` only: there a bar shows
+    /// the progress, and the result lists the things again.
+    pub fn item(&self, verb: &str, facts: impl Display) {
+        if !self.is_watched() || self.talk.settings.verbosity >= Verbosity::Debug {
+            self.status(verb, facts);
+        }
+    }
+
+    /// Says which command comes next, to a person at a terminal.
+    pub fn next(&self, command: impl Display) {
+        if self.is_watched() {
+            self.talk.status(NOTE, "Next", &command.to_string());
+        }
+    }
+
+    /// Whether a person reads both streams on one terminal.
+    pub fn is_watched(&self) -> bool {
+        let settings = &self.talk.settings;
+        settings.progress == Show::Bars
+            && settings.reader == LogReader::Terminal
+            && settings.format == OutputFormat::Text
     }
 
     pub fn note(&self, text: impl Display) {
@@ -287,13 +323,24 @@ impl Console {
         total_bytes: impl Into<Option<u64>>,
     ) -> Progress {
         let total = total_bytes.into();
-        Progress::new(&self.talk, verb, &what.to_string(), total, false)
+        Progress::new(&self.talk, verb, &what.to_string(), (0, total))
     }
 
-    /// Like `progress`, for a part of work that already shows its progress: with a bar of its own,
-    /// but with few lines.
-    pub fn progress_of_part(&self, verb: &str, what: impl Display, bytes: u64) -> Progress {
-        Progress::new(&self.talk, verb, &what.to_string(), Some(bytes), true)
+    /// Like `progress`, for work with parts: the bar also shows how many are done, and the one that
+    /// was begun last.
+    pub fn progress_in_parts(
+        &self,
+        verb: &str,
+        what: impl Display,
+        parts: usize,
+        total_bytes: u64,
+    ) -> Progress {
+        Progress::new(
+            &self.talk,
+            verb,
+            &what.to_string(),
+            (parts, Some(total_bytes)),
+        )
     }
 }
 
@@ -331,6 +378,8 @@ fn annotation(error: &Error) -> Annotation {
 struct Talk {
     sink: Mutex<Box<dyn Write + Send>>,
     bars: Option<MultiProgress>,
+    /// The width of the terminal. It is asked for each time, because windows change their size.
+    columns: fn() -> usize,
     settings: ConsoleSettings,
 }
 

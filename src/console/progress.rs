@@ -1,16 +1,20 @@
 //! Progress of long-running work: a bar on a terminal, or a line from time to time.
 
 use std::{
-    fmt::Write,
-    sync::{Arc, Mutex, TryLockError},
+    fmt::{Display, Write},
+    sync::{
+        Arc, Mutex, PoisonError, TryLockError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::{
-    Talk, UNDER_WAY, one_line,
-    quantity::{rate, size, took},
+    Talk, UNDER_WAY,
+    bar::{WorkState, percent},
+    one_line,
     settings::Show,
 };
 
@@ -19,7 +23,19 @@ use super::{
 pub struct Progress {
     /// Also counts where it is not drawn. It clears itself on drop.
     bar: ProgressBar,
+    names: Arc<WorkNames>,
     lines: Option<Lines>,
+}
+
+/// What is worked on, and how many parts of it are done.
+#[derive(Debug)]
+struct WorkNames {
+    whole: String,
+    /// The part that was begun last.
+    part: Mutex<String>,
+    /// The number of parts; 0 if the work has no parts.
+    parts: usize,
+    finished: AtomicUsize,
 }
 
 /// Lines in place of a bar.
@@ -27,18 +43,12 @@ pub struct Progress {
 struct Lines {
     talk: Arc<Talk>,
     verb: String,
-    what: String,
     pace: Mutex<LinePace>,
 }
-
-/// Estimates of the remaining time beyond four days are not shown.
-const LONGEST_LEFT: u64 = 4 * 24 * 3600;
 
 /// Decides when the next line is due.
 #[derive(Debug, Default)]
 struct LinePace {
-    /// Whether this is only a part of work that also shows its progress.
-    is_part: bool,
     /// The time of the last line since the start.
     last_line: Duration,
     /// How many tenths of the work were done then.
@@ -54,9 +64,7 @@ impl LinePace {
     fn is_due(&mut self, elapsed: Duration, done: u64, total: Option<u64>) -> bool {
         let since = elapsed.saturating_sub(self.last_line);
         let tenths = total.map_or(0, |total| percent(done, total) / 10);
-        // The lines of a part only show that it is not stuck, so they are rare.
-        let early = !self.is_part && tenths > self.tenths && since >= Self::SHORTEST;
-        let due = since >= Self::LONGEST || early;
+        let due = since >= Self::LONGEST || tenths > self.tenths && since >= Self::SHORTEST;
         if due {
             self.last_line = elapsed;
             self.tenths = tenths;
@@ -65,34 +73,61 @@ impl LinePace {
     }
 }
 
+/// The columns of the verb and the space after it.
+const MARGIN: usize = 13;
+
 impl Progress {
     pub(super) fn new(
         talk: &Arc<Talk>,
         verb: &str,
         what: &str,
-        total: Option<u64>,
-        is_part: bool,
+        (parts, total): (usize, Option<u64>),
     ) -> Self {
-        let (bar, what) = (bar(total), one_line(what));
+        let names = Arc::new(WorkNames {
+            whole: one_line(what),
+            part: Mutex::default(),
+            parts,
+            finished: AtomicUsize::new(0),
+        });
+        let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
         let lines = match (talk.settings.progress, &talk.bars) {
             (Show::Bars, Some(bars)) => {
-                let bar = bar.with_prefix(talk.paint(UNDER_WAY, verb));
-                let bar = bars.add(bar.with_message(what));
-                return Self { bar, lines: None };
+                let bar = bar.with_style(style(&names, talk.columns));
+                let bar = bars.add(bar.with_prefix(talk.paint(UNDER_WAY, verb)));
+                let lines = None;
+                return Self { bar, names, lines };
             }
             (Show::Nothing, _) => None,
             _ => Some(Lines {
                 talk: Arc::clone(talk),
                 verb: verb.to_owned(),
-                what,
-                pace: Mutex::new(LinePace {
-                    is_part,
-                    ..LinePace::default()
-                }),
+                pace: Mutex::default(),
             }),
         };
         bar.set_draw_target(ProgressDrawTarget::hidden());
-        Self { bar, lines }
+        Self { bar, names, lines }
+    }
+
+    /// Says which part of the work begins.
+    pub fn begin(&self, part: impl Display) {
+        let part = one_line(&part.to_string());
+        *self
+            .names
+            .part
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = part;
+        self.bar.tick();
+    }
+
+    /// Counts a part as done.
+    pub fn finish_part(&self) {
+        self.names.finished.fetch_add(1, Ordering::Relaxed);
+        self.bar.tick();
+    }
+
+    /// Advances to at least this many bytes.
+    pub fn reach(&self, bytes: u64) {
+        self.inc(bytes.saturating_sub(self.bar.position()));
     }
 
     /// Advances by this many bytes.
@@ -109,7 +144,8 @@ impl Progress {
         };
         let (done, total, elapsed) = (self.bar.position(), self.bar.length(), self.bar.elapsed());
         if pace.is_due(elapsed, done, total) {
-            let facts = facts(&lines.what, done, total, elapsed);
+            let facts = self.names.state("", done, total, elapsed).in_full();
+            let facts = format!("{}: {facts}", self.names.whole);
             lines.talk.status(UNDER_WAY, &lines.verb, &facts);
         }
     }
@@ -120,54 +156,42 @@ impl Progress {
     }
 }
 
-fn facts(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> String {
-    let far = match total {
-        Some(total) => {
-            let percent = percent(done, total);
-            format!("{what}: {percent} % of {}", size(total))
+impl WorkNames {
+    fn state<'a>(
+        &self,
+        what: &'a str,
+        done: u64,
+        total: Option<u64>,
+        elapsed: Duration,
+    ) -> WorkState<'a> {
+        let finished = self.finished.load(Ordering::Relaxed);
+        WorkState {
+            what,
+            parts: (self.parts > 0).then_some((finished, self.parts)),
+            done,
+            total,
+            elapsed,
         }
-        None => format!("{what}: {}", size(done)),
-    };
-    far + &speed(done, total, elapsed)
-}
-
-/// `, 1.00 MiB/s, 41 s left`; empty in the first second.
-fn speed(done: u64, total: Option<u64>, elapsed: Duration) -> String {
-    let Some(rate) = rate(done, elapsed) else {
-        return String::new();
-    };
-    let left = total.unwrap_or(done).saturating_sub(done).checked_div(rate);
-    let rate = size(rate);
-    match left.filter(|left| (1..LONGEST_LEFT).contains(left)) {
-        Some(left) => format!(", {rate}/s, {} left", took(Duration::from_secs(left))),
-        None => format!(", {rate}/s"),
     }
 }
 
-fn bar(total: Option<u64>) -> ProgressBar {
-    let (bar, template) = match total {
-        Some(total) => (
-            ProgressBar::new(total),
-            "{prefix:>12} [{bar:24}] {binary_bytes}/{binary_total_bytes}{speed} {wide_msg}",
-        ),
-        None => (
-            ProgressBar::no_length(),
-            "{prefix:>12} {binary_bytes}{speed} {wide_msg}",
-        ),
-    };
-    let style = ProgressStyle::with_template(template)
+fn style(names: &Arc<WorkNames>, columns: fn() -> usize) -> ProgressStyle {
+    let names = Arc::clone(names);
+    ProgressStyle::with_template("{prefix:>12} {work}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .with_key("speed", |state: &ProgressState, out: &mut dyn Write| {
+        .with_key("work", move |bar: &ProgressState, out: &mut dyn Write| {
+            let part = names.part.lock().unwrap_or_else(PoisonError::into_inner);
+            let what = if part.is_empty() {
+                &names.whole
+            } else {
+                &*part
+            };
+            let state = names.state(what, bar.pos(), bar.len(), bar.elapsed());
+            // Some terminals wrap a line that fills the last column.
+            let room = columns().saturating_sub(MARGIN + 1);
             // A bar that cannot be drawn must not stop the work.
-            let _ = out.write_str(&speed(state.pos(), state.len(), state.elapsed()));
+            let _ = out.write_str(&state.fitted(room));
         })
-        .progress_chars("=> ");
-    bar.with_style(style)
-}
-
-fn percent(done: u64, total: u64) -> u64 {
-    let done = u128::from(done.min(total)) * 100;
-    u64::try_from(done.checked_div(total.into()).unwrap_or(100)).unwrap_or(100)
 }
 
 #[cfg(test)]
@@ -178,14 +202,7 @@ mod tests {
 
     /// When lines appear, in seconds, for work of `total` done at an even pace.
     fn lines(seconds: u32, total: Option<u64>) -> Vec<u32> {
-        lines_of(false, seconds, total)
-    }
-
-    fn lines_of(is_part: bool, seconds: u32, total: Option<u64>) -> Vec<u32> {
-        let mut pace = LinePace {
-            is_part,
-            ..LinePace::default()
-        };
+        let mut pace = LinePace::default();
         (1..=seconds)
             .filter(|&second| {
                 let done = u64::from(second) * 1000 / u64::from(seconds);
@@ -208,35 +225,5 @@ mod tests {
     fn slow_work_and_work_of_unknown_size_show_a_line_every_half_minute() {
         assert_eq!(lines(1000, Some(1000))[..6], [30, 60, 90, 100, 130, 160]);
         assert_eq!(lines(100, None), [30, 60, 90]);
-    }
-
-    #[test]
-    fn a_part_shows_only_that_it_is_not_stuck() {
-        assert_eq!(lines_of(true, 100, Some(1000)), [30, 60, 90]);
-    }
-
-    #[test]
-    fn more_than_the_total_and_nothing_at_all_are_all() {
-        assert_eq!(percent(7, 0), 100);
-        assert_eq!(percent(u64::MAX, 10), 100);
-        assert_eq!(percent(u64::MAX / 2, u64::MAX), 49);
-    }
-
-    #[test]
-    fn a_line_says_how_much_of_what_and_how_fast() {
-        let shown = [
-            facts("a.whl", 511, Some(1024), 7 * SECOND),
-            facts("a.whl", 1024, Some(1024), SECOND),
-            facts("a.whl", 0, Some(1024), SECOND),
-            facts("a.whl", 2048, None, SECOND / 2),
-            facts("a.whl", 9, Some(1 << 40), SECOND),
-        ];
-        insta::assert_snapshot!(shown.join("\n"), @"
-        a.whl: 49 % of 1.00 KiB, 73 B/s, 7.0 s left
-        a.whl: 100 % of 1.00 KiB, 1.00 KiB/s
-        a.whl: 0 % of 1.00 KiB, 0 B/s
-        a.whl: 2.00 KiB
-        a.whl: 0 % of 1.00 TiB, 9 B/s
-        ");
     }
 }

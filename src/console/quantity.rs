@@ -74,6 +74,15 @@ pub fn rate(bytes: u64, time: Duration) -> Option<u64> {
     (time >= Duration::from_secs(1)).then(|| u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
+/// A word as a shell takes it.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,%@".contains(c);
+    if word.chars().all(is_plain) && !word.is_empty() {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// How many names `few` lists.
 const MOST_NAMES: usize = 6;
 

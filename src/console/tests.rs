@@ -298,8 +298,9 @@ fn secrets_are_masked_in_all_talk() {
 #[test]
 fn a_reader_who_left_is_no_error_but_a_full_disk_is() {
     let console = |kind| {
-        let (out, err) = (Box::new(Refusing(kind)), Box::new(Refusing(kind)));
-        Console::new(PLAIN, out, err, None)
+        let streams: (Box<dyn Write + Send>, Box<dyn Write + Send>) =
+            (Box::new(Refusing(kind)), Box::new(Refusing(kind)));
+        Console::new(PLAIN, streams, None, || USUAL_COLUMNS)
     };
     assert!(console(ErrorKind::BrokenPipe).data("x").is_ok());
     let full = console(ErrorKind::StorageFull);
@@ -325,8 +326,39 @@ fn a_bar_makes_room_for_lines_and_leaves_nothing_behind() {
         console.status("Built", "a.whl");
     });
     insta::assert_snapshot!(talk, @r"
-    Building [============>           ] 1.00 KiB/2.00 KiB a\n.whl<clear>       Built b.whl
-    Building [============>           ] 1.00 KiB/2.00 KiB a\n.whl<clear>    Building [============>           ] 1.00 KiB/2.00 KiB a\n.whl<clear>       Built a.whl
+    Building [============>           ] 50 % of 2.00 KiB  a\n.whl<clear>       Built b.whl
+    Building [============>           ] 50 % of 2.00 KiB  a\n.whl<clear>    Building [============>           ] 50 % of 2.00 KiB  a\n.whl<clear>       Built a.whl
+    ");
+}
+
+#[test]
+fn a_terminal_shows_the_parts_in_one_bar_and_not_each_in_a_line() {
+    let speak = |console: &Console| {
+        let progress = console.progress_in_parts("Packing", "packages", 2, 2048);
+        progress.begin("a.whl");
+        progress.inc(512);
+        progress.reach(1024);
+        console.item("Packed", "a.whl");
+        progress.finish_part();
+        drop(progress);
+        console.status("Built", "2 packages");
+        console.next("rocwheel index packages");
+    };
+    let watched = ConsoleSettings {
+        progress: Show::Bars,
+        reader: LogReader::Terminal,
+        ..PLAIN
+    };
+    let shown = talk(watched, speak);
+    assert!(
+        shown.contains("[1/2]") && shown.contains("50 % of 2.00 KiB  a.whl"),
+        "{shown}"
+    );
+    assert!(!shown.contains("Packed"), "{shown}");
+    assert!(shown.contains("Next rocwheel index packages"), "{shown}");
+    insta::assert_snapshot!(talk(PLAIN, speak), @"
+          Packed a.whl
+           Built 2 packages
     ");
 }
 

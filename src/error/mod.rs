@@ -3,6 +3,7 @@
 //! A message is a lower-case fragment, its causes say why it happened, and a hint says what the
 //! user can do. Only this module decides the exit code (0, 1, 2 or 130).
 
+mod machine;
 mod secret;
 mod stop;
 
@@ -13,6 +14,7 @@ use itertools::Itertools as _;
 pub use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 pub use self::{
+    machine::advise,
     secret::{Secret, redact},
     stop::{Interrupted, Stop, TimeOver},
 };

@@ -276,7 +276,7 @@ impl FetchJob<'_> {
         let jobs = self.request.downloads.saturating_mul(SMALL_FOR_ONE.into());
         let places = Semaphore::new(jobs.get().min(Semaphore::MAX_PERMITS));
         let fetched = {
-            let progress = console.progress("Fetching", &self.source, Some(bytes));
+            let progress = console.progress_in_parts("Fetching", &self.source, due.len(), bytes);
             let work = |parcel: &&Parcel| {
                 let is_small = parcel.size < LARGE;
                 let taken = places.acquire_many(if is_small {
@@ -286,20 +286,16 @@ impl FetchJob<'_> {
                 });
                 let _taken = parallel::wait(&world.stop, taken)?;
                 let start = Instant::now();
-                let part = (!is_small)
-                    .then(|| console.progress_of_part("Fetching", &parcel.id, parcel.size));
+                progress.begin(&parcel.id);
                 let ground = Ground {
                     directory: &self.output.work,
                     kept: self.output.form,
                     stop: &world.stop,
-                    progress: &|bytes| {
-                        if let Some(part) = &part {
-                            part.inc(bytes);
-                        }
-                        progress.inc(bytes);
-                    },
+                    progress: &|bytes| progress.inc(bytes),
                 };
-                Ok((receive(&*self.source, parcel, &ground), start.elapsed()))
+                let received = receive(&*self.source, parcel, &ground);
+                progress.finish_part();
+                Ok((received, start.elapsed()))
             };
             // `done` runs on one thread, because recording waits for the disk. The workers
             // continue to download meanwhile.
@@ -315,7 +311,7 @@ impl FetchJob<'_> {
                     Ok(files) => {
                         let (id, speed) = (&parcel.id, speed(parcel.size, time));
                         let facts = format!("{id}: {}, {files} {speed}", size(parcel.size));
-                        console.status("Fetched", facts);
+                        console.item("Fetched", facts);
                     }
                     Err(error) => failures.push(error),
                 }

@@ -18,6 +18,7 @@ use super::{
     select::{self, RocmSelection, SELECTOR, no},
 };
 use crate::{
+    console::shell_word,
     digest::Sha256,
     error::Result,
     run::Platform,
@@ -352,17 +353,8 @@ impl fmt::Display for InstallPlan {
         }
         write!(f, "\ncommands:")?;
         for line in self.command_lines() {
-            write!(f, "\n  {}", line.iter().map(|it| quoted(it)).join(" "))?;
+            write!(f, "\n  {}", line.iter().map(|it| shell_word(it)).join(" "))?;
         }
         Ok(())
     }
-}
-
-/// An argument as a shell takes it.
-fn quoted(argument: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,%@".contains(c);
-    if argument.chars().all(is_plain) && !argument.is_empty() {
-        return argument.to_owned();
-    }
-    format!("'{}'", argument.replace('\'', "'\\''"))
 }

@@ -1,13 +1,14 @@
 //! The JSON documents `rocwheel-plan-v1` (a plan) and `rocwheel-build-v1` (the packages that were
 //! built), and the same as text.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 
 use crate::{
     artifact::TreeForm,
+    console::size,
     digest::Sha256,
     elf::Rpath,
     error::{Context as _, Hint as _, Result, ensure},
@@ -262,6 +263,17 @@ pub struct BuildAnswer<'a> {
     pub packages: &'a [MadePackage],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reused: Option<ReuseCount>,
+}
+
+impl BuildAnswer<'_> {
+    /// The size and the path of each package, for people.
+    pub fn sized(&self, dist: &Path) -> String {
+        let lines = self.packages.iter().map(|package| {
+            let (size, path) = (size(package.size).to_string(), dist.join(&package.path));
+            format!("{size:>10}  {}\n", path.display())
+        });
+        lines.collect()
+    }
 }
 
 impl fmt::Display for BuildAnswer<'_> {

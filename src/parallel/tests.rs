@@ -111,6 +111,16 @@ fn all_failures_are_told_and_the_rest_is_done() {
 
     hint: try `--profile`
     ");
+    let all = try_map(&items[..9], TWO, &Stop::default(), |item| fail(*item)).unwrap_err();
+    insta::assert_snapshot!(render(&all), @"
+    error: 9 of 9 failed
+      failed to put `0`: access denied
+      failed to put `1`: access denied
+      failed to put `2`: access denied
+      and 6 more, which failed like the last one
+
+    hint: try `--profile`
+    ");
     let stop = Stop::default();
     let work = |_: &u32| {
         stop.flag().store(true, Ordering::Relaxed);

@@ -119,16 +119,19 @@ impl LocalSet {
         directories: PackageDirectories,
         world: &World,
     ) -> Result<Self> {
+        let layouts = place.layouts(directories)?;
+        let files = place.files(&layouts)?;
+        let bytes: u64 = files.iter().map(|file| file.stamp.size).sum();
         let reading = Reading {
             place,
-            layouts: place.layouts(directories)?,
+            layouts,
             known: &known,
             at_once: World::jobs(),
             world,
-            progress: &world.console.progress("Reading", root.display(), None),
+            progress: &world.console.progress("Reading", root.display(), bytes),
             is_index: false,
         };
-        let found = reading.run(place.files(&reading.layouts)?)?;
+        let found = reading.run(files)?;
         Ok(Self {
             root: root.to_owned(),
             document: found.set,

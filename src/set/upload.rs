@@ -198,12 +198,12 @@ impl<'a> PlannedUpload<'a> {
         if !sizes.is_empty() {
             to.store.ensure_writable()?;
         }
-        let size_of_all: u64 = sizes.iter().sum();
+        let (objects, size_of_all) = (self.actions.len(), sizes.iter().sum());
         let writer = Writer {
             to,
             guard: self.guard,
             world,
-            progress: world.console.progress("Uploading", to, size_of_all),
+            progress: (world.console).progress_in_parts("Uploading", to, objects, size_of_all),
             layout: self.set.layout(),
             overtaken: AtomicBool::new(false),
         };
@@ -215,13 +215,14 @@ impl<'a> PlannedUpload<'a> {
                 WriteOutcome::Linked => "Linked",
             };
             uploaded += usize::from(outcome != WriteOutcome::Unchanged);
+            writer.progress.finish_part();
             if let (WriteOutcome::Linked, ItemBytes::OnDisk(path, _)) = (outcome, &item.bytes) {
                 linked.push(item.size);
                 linked_files.push(path.clone());
             }
             if item.phase == Phase::File && outcome != WriteOutcome::Linked {
                 let facts = format!("{}: {}", item.path, size(item.size));
-                world.console.status(verb, facts);
+                world.console.item(verb, facts);
             } else {
                 world.console.debug(format!("{verb} {}", item.path));
             }

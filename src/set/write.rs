@@ -21,7 +21,7 @@ use crate::{
     artifact::FileStamp,
     console::{Progress, World},
     digest::Sha256,
-    error::{Context as _, Error, No, Result, bail, ensure, hinted, hints, one_line},
+    error::{Context as _, Error, No, Result, advise, bail, ensure, hinted, hints, one_line},
     location::Key,
     parallel,
     store::{Body, Condition, PutOptions, Span, StoreError, StoreFailureKind},
@@ -310,7 +310,7 @@ fn failed(error: StoreError) -> Error {
         error.kind(),
         StoreFailureKind::Denied | StoreFailureKind::Unusable
     );
-    let error = Error::from(error);
+    let error = advise(error.into());
     if !is_tried {
         return error;
     }

@@ -55,59 +55,7 @@ fn no_arguments_are_answered_with_help_on_stderr() {
 fn help_is_data() {
     let long = run("", &["--help"]);
     assert_eq!((long.code, long.stderr.as_str()), (0, ""));
-    insta::assert_snapshot!(shown("", &["-h"]), @"
-    exit 0
-    --- stdout
-    Build, check and publish the Python packages of a ROCm CI run
-
-    Usage: rocwheel [OPTIONS] <COMMAND>
-
-    Commands:
-      pipeline   Run every step from artifacts to packages that pip and uv can install
-      fetch      Download and unpack the artifacts of a run
-      split      Split device code out of fat artifacts
-      build      Build Python packages from the artifacts of a run
-      check      Check a package set or a published index
-      diff       Compare two package sets
-      index      Write the package index of a directory or bucket
-      upload     Publish a package set and its index to the place of its run
-      summary    Summarize a package set and how to install it
-      place      Print where a run keeps its packages, and which role may write there
-      version    Compute the version of a build for wheels, Debian packages and RPM packages
-      targets    Print GPU targets: of families, of package sets, or of this machine
-      kpack      Inspect device code, and recombine split artifacts
-      framework  Tie wheels of PyTorch, JAX and others to ROCm packages
-      promote    Promote a tested package set to another version or place
-      install    Install a package set into a virtual environment
-      doctor     Check what this machine has: tokens, credentials, buckets, disk, programs, GPU
-      help       Print this message or the help of the given subcommand(s)
-
-    Options:
-      -h, --help     Print help (see more with '--help')
-      -V, --version  Print version
-
-    Global options:
-      -q, --quiet...         Print less: -q only warnings and errors, -qq only errors [env:
-                             ROCWHEEL_QUIET]
-      -v, --verbose...       Print more details [env: ROCWHEEL_VERBOSE]
-          --format <FORMAT>  Output format on stdout (default: `github` in GitHub Actions, else `text`)
-                             [env: ROCWHEEL_FORMAT] [possible values: text, json, github, sarif]
-          --color <WHEN>     When to use colors (default: on a terminal and in GitHub Actions);
-                             `NO_COLOR` and `CLICOLOR_FORCE` are read too [env: ROCWHEEL_COLOR]
-                             [possible values: auto, always, never]
-          --no-progress      Print no progress [env: ROCWHEEL_NO_PROGRESS]
-
-    Examples:
-      rocwheel pipeline --sample --output-dir out
-      rocwheel completions bash
-      rocwheel man build
-
-    Exit codes: 0 success, 1 a check or a transfer failed, 2 usage, environment or access error, 130
-    interrupted
-
-    Documentation: README.md and docs/ in the source repository
-    --- stderr
-    ");
+    insta::assert_snapshot!(shown("", &["-h"]));
 }
 
 #[test]
@@ -492,10 +440,11 @@ fn a_full_disk_is_an_error() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
-    error: failed to write to standard output
-      caused by: No space left on device (os error 28)
-
-    hint: free disk space, or choose another directory
-    ");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let parts = [
+        "standard output\n",
+        "No space left on device",
+        "hint: free disk space",
+    ];
+    assert!(parts.iter().all(|part| said.contains(part)), "{said}");
 }

@@ -32,4 +32,5 @@ mod store;
 mod summary;
 mod support;
 mod targets;
+mod terminal;
 mod version;

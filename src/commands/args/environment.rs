@@ -59,7 +59,7 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
 /// If a flag and an environment variable contradict each other, the name of the variable, which
 /// gives way to the flag. `None` if both are flags, or both are variables.
 fn yielding<C: CommandFactory>(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    let matches = without_variables(C::command(), |_| true)
+    let matches = without_variables(tree::<C>(), |_| true)
         .ignore_errors(true)
         .try_get_matches_from(arguments)
         .ok()?;
@@ -103,7 +103,7 @@ fn with_origin<C: CommandFactory>(mut error: clap::Error, arguments: &[OsString]
 /// Whether an argument is on the command line, with any value.
 fn is_given<C: CommandFactory>(argument: &Arg, arguments: &[OsString]) -> bool {
     // Any text is a value here: a bad value must not hide its flag.
-    let lenient = each_argument(without_variables(C::command(), |_| true), &|argument| {
+    let lenient = each_argument(without_variables(tree::<C>(), |_| true), &|argument| {
         if argument.get_action().takes_values() {
             argument.value_parser(OsStringValueParser::new())
         } else {
@@ -168,6 +168,19 @@ fn without_variables(command: Command, is_ignored: impl Fn(&Arg) -> bool) -> Com
     })
 }
 
+/// The options that only `--help` lists, and not `-h`: few people need them, and they are the same
+/// in every command.
+const RARE: [&str; 2] = ["S3 options", "GitHub options"];
+
+/// The letter of a flag that many commands have.
+fn letter(flag: &str) -> Option<char> {
+    match flag {
+        "output-dir" | "dest-dir" => Some('o'),
+        "dry-run" => Some('n'),
+        _ => None,
+    }
+}
+
 /// The command tree. Every visible flag that names no variable of its own has `ROCWHEEL_{FLAG}`:
 /// `--output-dir` has `ROCWHEEL_OUTPUT_DIR`. Help shows only the names of variables and hides their
 /// values, because some are secrets.
@@ -181,7 +194,12 @@ pub(crate) fn tree<C: CommandFactory>() -> Command {
         if matches!(argument.get_action(), ArgAction::SetTrue) {
             argument = argument.value_parser(BoolishValueParser::new());
         }
-        argument.hide_env_values(true)
+        if let Some(letter) = argument.get_long().and_then(letter) {
+            argument = argument.short(letter);
+        }
+        let heading = argument.get_help_heading().unwrap_or_default();
+        let is_rare = RARE.contains(&heading);
+        argument.hide_env_values(true).hide_short_help(is_rare)
     })
 }
 

@@ -337,7 +337,12 @@ impl Policy {
     /// it again with `--all`.
     fn text<'a>(&self, report: &'a Report, world: &World) -> ReportText<'a> {
         let all = self.all || world.console.format() == OutputFormat::Github;
-        ReportText { report, all }
+        ReportText {
+            report,
+            all,
+            is_watched: world.console.is_watched(),
+            has_coverage: self.selection.select.is_empty(),
+        }
     }
 
     /// Fails if there is a finding of the severity of `--fail-on` or worse.
@@ -414,23 +419,66 @@ struct ReportText<'a> {
     /// Whether to show all findings of each rule.
     #[serde(skip)]
     all: bool,
+    /// Whether it is printed below the outcome on a terminal, where the last lines are read first.
+    #[serde(skip)]
+    is_watched: bool,
+    #[serde(skip)]
+    has_coverage: bool,
 }
 
 /// Prints how many findings each rule has, then the findings of each package, then how to fix them,
-/// then the coverage.
+/// then the coverage. On a terminal, the table of rules is the last, with the fixes.
 impl fmt::Display for ReportText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.report;
-        let rules = report.by_rule();
-        for (rule, found) in &rules {
-            writeln!(f, "{:>6} {:<7} {rule}", found.len(), rule.severity)?;
-        }
-        if !rules.is_empty() {
+        let mut rules = report.by_rule();
+        if !self.is_watched && !rules.is_empty() {
+            for (rule, found) in &rules {
+                writeln!(f, "{:>6} {:<7} {rule}", found.len(), rule.severity)?;
+            }
             writeln!(f)?;
         }
+        self.findings(f)?;
+        for (rule, found) in &rules {
+            let more = found.len().saturating_sub(MOST_OF_A_RULE);
+            if !self.all && more > 0 {
+                writeln!(f, "…and {more} more of {} (`--all`)", rule.id)?;
+            }
+        }
+        let coverage = Some(&report.coverage);
+        let coverage = coverage.filter(|it| self.has_coverage && !it.libraries.is_empty());
+        if self.is_watched {
+            coverage.map_or(Ok(()), |it| write!(f, "\n{it}"))?;
+            for (rule, found) in &rules {
+                let (count, severity) = (found.len(), rule.severity);
+                write!(
+                    f,
+                    "\n{count:>6} {severity:<7} {rule}\n{:15}{}",
+                    "",
+                    rule.way_out()
+                )?;
+            }
+            return Ok(());
+        }
+        if !rules.is_empty() {
+            writeln!(f, "\nfixes")?;
+            rules.sort_by_key(|(rule, _)| rule.id);
+            for (rule, _) in rules {
+                writeln!(f, "  {}: {}", rule.id, rule.way_out())?;
+            }
+            writeln!(f)?;
+        }
+        coverage.map_or(Ok(()), |it| writeln!(f, "{it}"))?;
+        writeln!(f, "{report} in {}", report.counted())
+    }
+}
+
+impl ReportText<'_> {
+    /// The findings of each package.
+    fn findings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
         let mut file = None;
-        for finding in &report.findings {
+        for finding in &self.report.findings {
             let count = shown.entry(finding.rule.id).or_default();
             *count += 1;
             if !self.all && *count > MOST_OF_A_RULE {
@@ -443,24 +491,6 @@ impl fmt::Display for ReportText<'_> {
             }
             writeln!(f, "  {finding}")?;
         }
-        for (rule, found) in &rules {
-            let more = found.len().saturating_sub(MOST_OF_A_RULE);
-            if !self.all && more > 0 {
-                writeln!(f, "…and {more} more of {} (`--all`)", rule.id)?;
-            }
-        }
-        if !rules.is_empty() {
-            writeln!(f, "\nfixes")?;
-            let mut rules = rules;
-            rules.sort_by_key(|(rule, _)| rule.id);
-            for (rule, _) in rules {
-                writeln!(f, "  {}: {}", rule.id, rule.way_out())?;
-            }
-            writeln!(f)?;
-        }
-        if !report.coverage.libraries.is_empty() {
-            writeln!(f, "{}", report.coverage)?;
-        }
-        writeln!(f, "{report} in {}", report.counted())
+        Ok(())
     }
 }

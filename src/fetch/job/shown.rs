@@ -27,21 +27,23 @@ impl fmt::Display for FetchJob<'_> {
                 writeln!(f, "{verb:5} {sized:>11} {}", archive.name)?;
             }
         }
-        let (due, size) = (self.due().len(), size(self.size()));
-        let count = many(due, "archive");
         if let Some(line) = self.found.line() {
             writeln!(f, "{line}")?;
         }
-        write!(
-            f,
-            "{count} of {size} from {} to {}",
-            self.from,
-            self.output.root.display()
-        )?;
-        match self.steps.len() - due {
-            0 => Ok(()),
-            kept => write!(f, "; {kept} there already"),
-        }
+        f.write_str(&self.in_short())
+    }
+}
+
+impl FetchJob<'_> {
+    /// `37 archives of 2.40 MiB from s3://… to artifacts; 3 there already`
+    pub fn in_short(&self) -> String {
+        let (due, size) = (self.due().len(), size(self.size()));
+        let (count, to) = (many(due, "archive"), self.output.root.display());
+        let kept = match self.steps.len() - due {
+            0 => String::new(),
+            kept => format!("; {kept} there already"),
+        };
+        format!("{count} of {size} from {} to {to}{kept}", self.from)
     }
 }
 

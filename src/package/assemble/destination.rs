@@ -77,7 +77,8 @@ pub(super) fn check_space(
     let Some(free) = atomic::free_space(dist) else {
         return Ok(());
     };
-    let (place, bytes) = (dist.display(), bytes(plan));
+    let members = plan.members().map(|(_, member)| member);
+    let (place, bytes) = (dist.display(), bytes(members));
     let (needs, has) = (size(bytes), size(free));
     match compression {
         WheelCompression::Store if bytes > free => Err(hinted(
@@ -94,9 +95,9 @@ pub(super) fn check_space(
     }
 }
 
-/// The total size of the files that the packages contain.
-fn bytes(plan: &BuildPlan) -> u64 {
-    let members = plan.members().map(|(_, member)| match member {
+/// The total size of the files that packages contain.
+pub(super) fn bytes<'a>(members: impl Iterator<Item = &'a MemberSource>) -> u64 {
+    let members = members.map(|member| match member {
         MemberSource::File(origin, _) => origin.len,
         MemberSource::Sdk(tree, _) => {
             let entries = tree.ordered().into_iter();

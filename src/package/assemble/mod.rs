@@ -23,7 +23,7 @@ use crate::{
     archive,
     artifact::{FileIdentity, FileStamp},
     atomic::{self, StagedDir},
-    console::{World, many, size, took},
+    console::{Progress, World, many, size, took},
     digest::Sha256,
     error::{Context as _, Result, ensure, one_line},
     package::plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
@@ -40,7 +40,7 @@ pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount, TakenMember};
 pub use memory::{RememberedPackage, UnchangedPackages, program_digest};
 
 use content::{CountedReader, MemberContent, pack_xz};
-use destination::{advise, check_existing, check_space};
+use destination::{advise, bytes, check_existing, check_space};
 use earlier::EarlierSet;
 use memory::{BuildMemory, ContentKey, WheelRecipe};
 use pipeline::WheelWork;
@@ -103,17 +103,34 @@ pub fn assemble(
         began: began.1,
         memory: BuildMemory::new(program),
         reused: ReuseCount::default(),
+        progress: world.console.progress_in_parts(
+            "Packing",
+            "packages",
+            names.len(),
+            bytes(plan.members().map(|(_, member)| member)),
+        ),
     };
-    let mut all = Vec::new();
+    let (mut all, mut packed) = (Vec::new(), 0);
     for (package, path) in plan.packages.iter().zip(&names) {
         world.stop.check()?;
+        making.progress.begin(path);
         let made = making
             .package(package, path)
             .with_context(|| format!("failed to make `{path}`"))
             .map_err(|error| advise(error, dist))?;
         all.push(made);
+        packed += bytes(package.members.iter().map(|(_, source)| source));
+        // What was taken over from an earlier set was not counted yet.
+        making.progress.reach(packed);
+        making.progress.finish_part();
     }
-    let Making { memory, reused, .. } = making;
+    let Making {
+        memory,
+        reused,
+        progress,
+        ..
+    } = making;
+    drop(progress);
     staged.replace()?;
     for made in &mut all {
         made.settle(dist);
@@ -152,6 +169,8 @@ struct Making<'a> {
     began: SystemTime,
     memory: BuildMemory,
     reused: ReuseCount,
+    /// Of all packages together.
+    progress: Progress,
 }
 
 impl Making<'_> {
@@ -214,7 +233,7 @@ impl Making<'_> {
 
     fn tell_packed(&self, path: &str, members: &[BuiltMember], len: u64) {
         let facts = format!("{path}: {}, {}", many(members.len(), "member"), size(len));
-        self.world.console.status("Packed", facts);
+        self.world.console.item("Packed", facts);
     }
 
     /// The content of a member.
@@ -230,8 +249,8 @@ impl Making<'_> {
         if let Some(taken) = self.earlier.and_then(|it| it.find_remembered(&content)) {
             return content.taken(taken.packed.len);
         }
-        let (console, stop) = (&self.world.console, &self.world.stop);
-        let progress = console.progress("Packing", path, Some(content.len));
+        let (progress, stop) = (&self.progress, &self.world.stop);
+        progress.begin(path);
         let source = CountedReader {
             source: content.open()?,
             stop,
@@ -279,7 +298,7 @@ impl Making<'_> {
             "`{shown}` changed while it was read"
         );
         let facts = format!("{path}: the whole wheel, {}", size(stamp.len));
-        self.world.console.status("Reused", facts);
+        self.world.console.item("Reused", facts);
         self.learn(work, &record);
         Ok(Some(MadePackage {
             path: path.to_owned(),
@@ -293,8 +312,6 @@ impl Making<'_> {
     }
 
     fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<MadePackage> {
-        let bytes = work.members.iter().map(|member| member.len).sum();
-        let progress = self.world.console.progress("Packing", path, Some(bytes));
         let mut out = created(file)?;
         let written = pipeline::write_wheel(
             &mut out,
@@ -306,10 +323,9 @@ impl Making<'_> {
                 record: work.record,
                 settings: self.settings,
                 stop: &self.world.stop,
-                progress: &|bytes| progress.inc(bytes),
+                progress: &|bytes| self.progress.inc(bytes),
             },
         )?;
-        drop(progress);
         self.learn(work, &written.record);
         let members = work.built(&written.record);
         self.tell_packed(path, &members, written.len);

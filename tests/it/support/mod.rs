@@ -14,6 +14,7 @@
 //! | `members` | the members of a wheel, to change and to pack again |
 //! | `demo` | wheels of a framework that links the libraries of the sample |
 //! | `published` | both sets, and their packages, built once for all tests |
+//! | `screen` | a terminal, and what a person sees on it |
 //! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
 
 pub(crate) mod bundles;
@@ -28,6 +29,7 @@ pub(crate) mod place;
 pub(crate) mod program;
 pub(crate) mod published;
 pub(crate) mod sample;
+pub(crate) mod screen;
 pub(crate) mod stored;
 pub(crate) mod upstream;
 
