@@ -92,7 +92,9 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Action(describe::ActionArgs),
+    #[command(hide = true)]
     Completions(describe::CompletionsArgs),
+    #[command(hide = true)]
     Man(describe::ManArgs),
 }
 

@@ -69,10 +69,12 @@ impl WorkState<'_> {
     fn name(&self, room: usize) -> Option<String> {
         let room = room.checked_sub(2)?;
         let count = width(self.what);
-        let name: String = match count <= room {
-            true => self.what.to_owned(),
-            false if room < SHORTEST_NAME => return None,
-            false => self.what.chars().take(room - 1).chain(['…']).collect(),
+        let name: String = if count <= room {
+            self.what.to_owned()
+        } else if room < SHORTEST_NAME {
+            return None;
+        } else {
+            self.what.chars().take(room - 1).chain(['…']).collect()
         };
         (count > 0).then(|| format!("  {name}"))
     }

@@ -1,6 +1,6 @@
 //! A terminal: what a program printed, as a person sees it.
 
-use std::{fmt::Write as _, mem, path::Path, process::Command};
+use std::{fmt::Write as _, path::Path, process::Command};
 
 use regex::Regex;
 
@@ -21,7 +21,7 @@ pub(crate) struct Screen {
     row: usize,
     column: usize,
     style: Vec<String>,
-    /// Each line that a program wrote and later wrote over: the bars.
+    /// The lines that may have been written over: the bars, and others.
     pub(crate) erased: Vec<String>,
 }
 
@@ -88,7 +88,10 @@ impl Screen {
                 continue;
             }
             match first {
-                '\r' => self.column = 0,
+                '\r' => {
+                    self.erased.push(line(&self.rows[self.row]));
+                    self.column = 0;
+                }
                 '\n' => self.go_to(self.row + 1),
                 '\x1b' => panic!("an escape that the test does not know: {rest:.20?}"),
                 _ => self.put(first),
@@ -130,8 +133,8 @@ impl Screen {
             "C" => self.column = (self.column + count).min(self.columns - 1),
             "D" => self.column = self.column.saturating_sub(count),
             "K" => {
-                let erased = mem::take(&mut self.rows[self.row]);
-                self.erased.push(line(&erased));
+                self.erased.push(line(&self.rows[self.row]));
+                self.rows[self.row].clear();
             }
             "J" => self.rows.truncate(self.row + 1),
             "m" if ["", "0"].contains(&parameter) => self.style.clear(),
@@ -142,16 +145,15 @@ impl Screen {
         }
     }
 
-    /// A picture of the screen in the light or dark colors that the reader's browser prefers.
-    pub(crate) fn picture(&self, prompt: &str) -> String {
+    /// A picture of the screen, up to the line `end`, in the light or dark colors that the reader's browser prefers.
+    pub(crate) fn picture(&self, prompt: &str, end: &str) -> String {
         const LINE: usize = 18;
-        let blank = |row: &Vec<Cell>| line(row).is_empty();
-        let last = self
+        let shown: Vec<&Vec<Cell>> = self
             .rows
             .iter()
-            .rposition(|row| !blank(row))
-            .map_or(0, |it| it + 1);
-        let (width, height) = (self.columns * 42 / 5 + 32, (last + 1) * LINE + 32);
+            .take_while(|row| line(row) != end)
+            .collect();
+        let (width, height) = (self.columns * 42 / 5 + 32, (shown.len() + 1) * LINE + 32);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\">\n{STYLE}"
         );
@@ -160,11 +162,8 @@ impl Screen {
             "<rect width=\"{width}\" height=\"{height}\" rx=\"8\"/>\n<text x=\"16\" y=\"30\"><tspan class=\"s1\">$</tspan> {}</text>",
             escaped(prompt)
         );
-        for (index, row) in self.rows[..last]
-            .iter()
-            .enumerate()
-            .filter(|(_, row)| !blank(row))
-        {
+        let written = shown.into_iter().enumerate();
+        for (index, row) in written.filter(|(_, row)| !line(row).is_empty()) {
             let _ = write!(svg, "<text x=\"16\" y=\"{}\">", 30 + (index + 1) * LINE);
             for run in row.chunk_by(|a, b| a.style == b.style) {
                 let text: String = run.iter().map(|cell| cell.character).collect();
