@@ -42,6 +42,7 @@ use crate::{
   rocwheel build --artifact-dir artifacts --dest-dir packages --plan
   rocwheel build --artifact-dir artifacts --dest-dir packages
   rocwheel build --artifact-dir artifacts --dest-dir packages --only device-gfx942")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct BuildArgs {
     /// Directory with the artifacts
     #[arg(long, value_name = "DIR")]
@@ -162,8 +163,8 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
         return world.console.answer(&answer);
     }
     world.console.data(answer.sized(&dest.join("dist")))?;
-    let word = shell_word(&dest.to_string_lossy());
-    world.console.next(format!("rocwheel index {word}"));
+    let shown = shell_word(&dest.to_string_lossy());
+    world.console.next(format!("rocwheel index {shown}"));
     Ok(())
 }
 

@@ -114,8 +114,8 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
         files: indexed.set.files.len(),
         changed: indexed.changes.len(),
     })?;
-    let word = shell_word(&args.place()?.to_path().to_string_lossy());
-    world.console.next(format!("rocwheel summary {word}"));
+    let shown = shell_word(&args.place()?.to_path().to_string_lossy());
+    world.console.next(format!("rocwheel summary {shown}"));
     Ok(())
 }
 

@@ -66,9 +66,9 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
         schema: "rocwheel-split-v1",
         artifacts,
     })?;
-    let word = shell_word(&args.output_dir.to_string_lossy());
+    let shown = shell_word(&args.output_dir.to_string_lossy());
     world.console.next(format!(
-        "rocwheel build --artifact-dir {word} --dest-dir packages"
+        "rocwheel build --artifact-dir {shown} --dest-dir packages"
     ));
     Ok(())
 }

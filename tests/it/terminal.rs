@@ -26,7 +26,7 @@ fn made() -> tempfile::TempDir {
 fn run(columns: usize, place: &Path, line: &str) -> (i32, Screen) {
     let real = fs_err::canonicalize(place).unwrap();
     let sizes = Regex::new(r"\d+(\.\d\d)? ([KMG]i)?B\b").unwrap();
-    let times = Regex::new(r"in \d+\.\d s").unwrap();
+    let times = Regex::new(r"in \d+(\.\d)? s").unwrap();
     let rates = Regex::new(r" \([^()]*B/s\)").unwrap();
     shown((columns, place), line, |said| {
         let mut said = said.to_owned();
@@ -114,7 +114,7 @@ fn the_picture_of_the_readme_shows_what_the_sample_prints() {
     let place = tempfile::tempdir().unwrap();
     let line = "pipeline --sample --output-dir out";
     let real = fs_err::canonicalize(place.path()).unwrap();
-    let times = Regex::new(r"in \d+\.\d s").unwrap();
+    let times = Regex::new(r"in \d+(\.\d)? s").unwrap();
     let (code, screen) = shown((110, place.path()), line, |said| {
         let said = said.replace(real.to_str().unwrap(), "/home/me");
         times.replace_all(&said, "in 0.1 s").into_owned()

@@ -119,7 +119,7 @@ pub fn assemble(
             .with_context(|| format!("failed to make `{path}`"))
             .map_err(|error| advise(error, dist))?;
         all.push(made);
-        packed += bytes(package.members.iter().map(|(_, source)| source));
+        packed += bytes(package.members.values());
         // What was taken over from an earlier set was not counted yet.
         making.progress.reach(packed);
         making.progress.finish_part();
