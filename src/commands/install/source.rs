@@ -131,7 +131,9 @@ impl Source<'_> {
             return self.choice.access.place(&named, &world.stop);
         }
         let run = self.choice.find_run(world);
-        let run = run.hint("or name a place with `--set`, an index with `--index-url`, or a stream with `--stream`")?;
+        let run = run.hint(
+            "name a place with `--set`, an index with `--index-url`, or a stream with `--stream`",
+        )?;
         let place = run.python(&self.choice.selection.directory());
         if let Some(directory) = self.choice.input_dir() {
             return Ok(SetPlace::below(directory, &place.key, &world.stop));
