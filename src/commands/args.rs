@@ -5,6 +5,7 @@ mod empty;
 mod environment;
 pub(crate) mod inputs;
 mod machine;
+mod programs;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use clap::{ArgMatches, FromArgMatches, parser::ValueSource};
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
 pub(crate) use self::environment::{globals, line, parse, tree};
+pub(super) use self::programs::{program, program_on_path, temporary_directory};
 pub use self::{machine::MachineArgs, selection::SelectionArgs};
 use crate::{
     commands::World,
@@ -47,11 +49,6 @@ impl Jobs {
     pub fn count(&self) -> NonZeroUsize {
         self.jobs.unwrap_or_else(World::jobs)
     }
-}
-
-/// The file of this program, if the system tells.
-pub(super) fn program() -> Option<PathBuf> {
-    env::current_exe().ok()
 }
 
 /// Parses a number that is not zero.

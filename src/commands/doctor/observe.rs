@@ -1,7 +1,8 @@
 //! What `doctor` finds on the machine. Nothing is judged here.
 
 use std::{
-    env, io,
+    env::consts::{ARCH, OS},
+    io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant, SystemTime},
@@ -150,7 +151,7 @@ impl MachineFacts {
             bucket: bucket(args, world)?,
             disks: vec![
                 disk("output", &args.output_dir),
-                disk("temporary", &env::temp_dir()),
+                disk("temporary", &args::temporary_directory()),
             ],
             tools: TOOLS.iter().map(ToolFacts::of).collect(),
             gpus: gpus(),
@@ -172,9 +173,9 @@ fn program() -> ProgramFacts {
     let canonical = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
     ProgramFacts {
         version: version(),
-        system: format!("{} {}", env::consts::ARCH, env::consts::OS),
+        system: format!("{ARCH} {OS}"),
         path: args::program().map(canonical),
-        on_path: find("rocwheel").map(canonical),
+        on_path: args::program_on_path("rocwheel").map(canonical),
     }
 }
 
@@ -258,7 +259,7 @@ impl ToolFacts {
         let found = tool
             .ways
             .iter()
-            .filter_map(|(name, line)| Some((find(name)?, *line)));
+            .filter_map(|(name, line)| Some((args::program_on_path(name)?, *line)));
         let mut answer = Err("not found".to_owned());
         for (path, line) in found {
             answer = said(&path, line);
@@ -276,21 +277,6 @@ impl ToolFacts {
             answer,
         }
     }
-}
-
-/// The file of a program that a shell would start.
-fn find(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    let ends: &[&str] = if cfg!(windows) {
-        &[".exe", ".cmd"]
-    } else {
-        &[""]
-    };
-    let mut files = env::split_paths(&path).flat_map(|directory| {
-        ends.iter()
-            .map(move |end| directory.join(format!("{name}{end}")))
-    });
-    files.find(|file| file.is_file())
 }
 
 /// The first line that a program prints, or why there is none.

@@ -143,7 +143,7 @@ const MAY: [May; 7] = [
         macros: &[],
         calls: &[],
         methods: &[],
-        who: &["commands/args", "commands/doctor/observe", "console"],
+        who: &["commands/args", "console"],
         in_tests: Tests::MayToo,
     },
     May {
