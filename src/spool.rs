@@ -20,6 +20,16 @@ pub struct Spool {
     len: u64,
 }
 
+impl io::Write for Spool {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.push(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Spool {
     pub fn new(most: usize) -> Self {
         Self {

@@ -1,13 +1,13 @@
 //! What follows from the members of a framework wheel: its packages, its init module, the tag that its
 //! symbols prove, and what it opens by name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
 use super::{
     init_module::{self, InitHook, InitModule},
-    policy::Frameworks,
+    policy::{FrameworkSpec, Frameworks},
     providers::{LibraryProvider, Providers},
     read::FrameworkWheel,
     rocm::stem,
@@ -51,11 +51,22 @@ pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> P
     Manylinux::builtin().oldest(&files)
 }
 
+/// The files that policy says have the version. `None` for one that is not there.
+pub(super) fn version_files(
+    wheel: &FrameworkWheel,
+    row: Option<&FrameworkSpec>,
+) -> Result<BTreeMap<String, Option<String>>> {
+    let files = row.iter().flat_map(|row| &row.version_files);
+    let files = files.map(|file| Ok((file.to_string(), wheel.text(file.as_str())?)));
+    files.collect()
+}
+
 /// The packages with binaries: for each binary the first directory on its path that is a package, or
 /// else its top directory.
 pub(super) fn roots(wheel: &FrameworkWheel) -> BTreeSet<String> {
     let packages = packages(wheel);
     let paths = wheel.elf_files().map(|(path, _, _)| path);
+    let paths = paths.chain(wheel.windows_files().map(|(path, _)| path));
     let roots = paths.filter_map(|path| root(&packages, path));
     roots.map(str::to_owned).collect()
 }

@@ -105,6 +105,16 @@ impl FrameworkWheel {
         })
     }
 
+    /// The binaries for Windows, by their names.
+    pub fn windows_files(&self) -> impl Iterator<Item = (&str, &MemberFacts)> {
+        self.installed().filter(|(path, _)| {
+            let lower = path.to_ascii_lowercase();
+            [".dll", ".pyd", ".exe"]
+                .iter()
+                .any(|it| lower.ends_with(it))
+        })
+    }
+
     /// The ELF files that could not be read, and why.
     pub fn unread_binaries(&self) -> impl Iterator<Item = (&str, &str)> {
         self.installed().filter_map(|(path, member)| {
@@ -160,6 +170,15 @@ impl FrameworkWheel {
         let members = self.facts.members.iter();
         let files = members.filter(|it| it.kind == MemberKind::File);
         files.filter(|it| !is_record(&it.path, &self.dist_info))
+    }
+
+    /// The directory of the metadata under another name. That of the same version stays as it is.
+    pub fn dist_info_of(&self, name: &PackageFilename) -> String {
+        if name.version == self.name.version {
+            self.dist_info.to_string()
+        } else {
+            name.dist_info()
+        }
     }
 
     /// The path of a member in a wheel whose metadata are in another directory: the directories of

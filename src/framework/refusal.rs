@@ -25,6 +25,7 @@ pub enum RefusalKind {
     AlreadySplit,
     Damaged,
     DeviceWheels,
+    ForWindows,
     Grafted,
     NameClash,
     NameTaken,

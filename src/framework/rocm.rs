@@ -1,14 +1,18 @@
 //! [`RocmLibraries`]: the libraries that the packages of a set bring, where they are installed, and
 //! the short names by which `rocm_sdk` loads them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use super::policy::{Frameworks, RocmDirectoryKey};
 use crate::{
-    check::SetFacts,
+    check::{SetFacts, facts::DeviceCodeFacts},
     elf::{ElfFacts, ElfKind},
     error::{Context as _, Hint as _, Result},
     glob::Glob,
+    kpack::loader::NamedArchive,
     loader::is_loadable,
     package::{DistributionMode, catalog::CATALOG},
     target::Target,
@@ -25,6 +29,10 @@ pub struct RocmLibraries {
     directories: BTreeMap<RocmDirectoryKey, String>,
     /// The short names of `rocm_sdk` in the order of its table, with the library of each.
     short_names: Vec<(String, Option<String>)>,
+    /// The libraries of a set for Windows by their names in lower case: Windows ignores case.
+    dlls: BTreeMap<String, (String, RocmDirectoryKey)>,
+    /// The archives with the device code of split binaries, by the paths of the binaries.
+    archives: BTreeMap<String, BTreeSet<NamedArchive>>,
     /// The targets that have a device wheel.
     pub targets: Vec<Target>,
 }
@@ -53,6 +61,8 @@ impl RocmLibraries {
             libraries: BTreeMap::new(),
             directories: BTreeMap::new(),
             short_names: Vec::new(),
+            dlls: BTreeMap::new(),
+            archives: BTreeMap::new(),
             targets: set.device_wheels().into_keys().collect(),
         };
         for (_, member, content) in set.contents() {
@@ -60,6 +70,14 @@ impl RocmLibraries {
             let elf = elf.filter(|it| is_loadable(it) && it.kind == ElfKind::SharedObject);
             if let Some(elf) = elf {
                 this.add(&member.path, elf, policy);
+            }
+            this.add_dll(&member.path);
+            if let (DeviceCodeFacts::Split(references), Ok(path)) =
+                (&content.code, member.path.parse())
+            {
+                let named = references.iter();
+                let named = named.flat_map(|it| NamedArchive::of(&path, &it.marker));
+                this.archives.insert(member.path.clone(), named.collect());
             }
         }
         this.short_names = this.short_names();
@@ -86,9 +104,52 @@ impl RocmLibraries {
         }
     }
 
+    fn add_dll(&mut self, path: &str) {
+        let (Some((top, _)), Some((_, name))) = (path.split_once('/'), path.rsplit_once('/'))
+        else {
+            return;
+        };
+        let key = if top.starts_with("_rocm_sdk_libraries") {
+            RocmDirectoryKey::M
+        } else {
+            RocmDirectoryKey::C
+        };
+        let extension = Path::new(name).extension();
+        let is_dll = extension.is_some_and(|it| it.eq_ignore_ascii_case("dll"));
+        if top.starts_with("_rocm_sdk_") && is_dll {
+            let lower = name.to_ascii_lowercase();
+            self.dlls.insert(lower, (name.to_owned(), key));
+        }
+    }
+
+    /// The library of a set for Windows with this name.
+    pub(super) fn dll(&self, name: &str) -> Option<(&str, RocmDirectoryKey)> {
+        let (name, key) = self.dlls.get(&name.to_ascii_lowercase())?;
+        Some((name, *key))
+    }
+
+    /// The library of a set for Windows that differs from a name by its version only:
+    /// `amdhip64_7.dll` for `amdhip64_6.dll`.
+    pub(super) fn dll_of_other_version(&self, name: &str) -> Option<&str> {
+        let name = name.to_ascii_lowercase();
+        let found = self.dlls.iter();
+        let mut found = found.filter(|(it, _)| **it != name && dll_stem(it) == dll_stem(&name));
+        found.next().map(|(_, (name, _))| name.as_str())
+    }
+
     /// The short names of `packages.toml`, with the library of this set that each stands for.
     fn short_names(&self) -> Vec<(String, Option<String>)> {
         let specs = CATALOG.packages().iter().flat_map(|it| &it.libraries);
+        if self.libraries.is_empty() && !self.dlls.is_empty() {
+            let specs = specs.filter(|it| !it.windows.is_empty());
+            let names = specs.map(|spec| {
+                let pattern = Glob::new(&*spec.windows);
+                let mut dlls = self.dlls.values();
+                let found = dlls.find(|(name, _)| pattern.matches(name));
+                (spec.name.clone(), found.map(|(name, _)| name.clone()))
+            });
+            return names.collect();
+        }
         let specs = specs.filter(|it| !it.linux.is_empty());
         let names = specs.map(|spec| {
             let pattern = Glob::new(&*spec.linux);
@@ -122,6 +183,12 @@ impl RocmLibraries {
 
     pub fn library(&self, name: &str) -> Option<&RocmLibrary> {
         self.libraries.get(name)
+    }
+
+    /// Whether a file is an archive with device code of one of these files.
+    pub(super) fn is_archive_of(&self, path: &str, files: &BTreeSet<String>) -> bool {
+        let archives = files.iter().filter_map(|it| self.archives.get(it));
+        archives.flatten().any(|it| it.is_at(path))
     }
 
     /// Where a directory is below `site-packages`.
@@ -189,6 +256,12 @@ impl RocmLibraries {
         }
         found
     }
+}
+
+/// The name of a library for Windows without its version: `amdhip64` of `amdhip64_7.dll`.
+fn dll_stem(name: &str) -> &str {
+    let stem = name.strip_suffix(".dll").unwrap_or(name);
+    stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_')
 }
 
 /// Whether a directory is a known one. A legacy set has `_rocm_sdk_libraries_gfx94X_dcgpu` instead

@@ -27,7 +27,7 @@ mod planned;
 mod remote;
 mod sarif;
 pub(crate) mod server;
-mod windows;
+pub(crate) mod windows;
 
 /// The sample's packages, to read.
 fn sample() -> PathBuf {

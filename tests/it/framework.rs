@@ -10,6 +10,7 @@ mod shown;
 mod split;
 mod tied;
 mod unpacked;
+mod windows;
 
 use std::path::{Path, PathBuf};
 

@@ -1,30 +1,21 @@
 //! `framework fuse`: makes wheels that have ROCm in them.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::PathBuf};
 
 use fs_err as fs;
 use serde::Serialize;
 
-use super::{PolicyArgs, World, publish, read, rocm};
+use super::{World, WritingArgs, publish};
 use crate::{
-    atomic::StagedDir,
-    commands::args::{AccessArgs, Jobs},
-    console::size,
     error::{Context as _, Result},
     framework::{
         FrameworkWheel, SetPackages, WheelRefusal,
         fuse::{self, FuseOptions, FusePlan, SetMembers},
-        tie::{InitMode, TagChoice, TieInput, TieOptions, VersionSuffix},
+        tie::{InitMode, TagChoice, TieInput, TieOptions},
     },
-    package::{
-        FIRST_DAY,
-        assemble::{AssembleSettings, ChangedFile, pipeline},
-    },
+    package::assemble::ChangedFile,
     set::{self, PlaceDepth},
-    wheel::WheelCompression,
+    target::Target,
 };
 
 /// Make a wheel with ROCm in it, for users who have no ROCm packages
@@ -48,17 +39,6 @@ pub(super) struct FuseArgs {
     /// Families or targets whose device code is put in, comma-separated
     #[arg(long, value_name = "LIST")]
     targets: String,
-    /// Directory to write the wheels to
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_OUTPUT_DIR",
-        required_unless_present = "plan"
-    )]
-    output_dir: Option<PathBuf>,
-    /// Print what would be done, and write nothing
-    #[arg(long)]
-    plan: bool,
     /// The most bytes that a wheel may have
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 30)]
     max_size: u64,
@@ -74,23 +54,8 @@ pub(super) struct FuseArgs {
     /// Further libraries that every host has, by file name, comma-separated
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     host_provides: Vec<String>,
-    /// What to do with the version: `keep`, `none`, `set` (`+rocm7.14.0`), or the text of a suffix
-    #[arg(
-        long,
-        value_name = "SUFFIX",
-        default_value = "keep",
-        allow_hyphen_values = true
-    )]
-    version_suffix: VersionSuffix,
     #[command(flatten)]
-    policy: PolicyArgs,
-    /// How to compress what changes: `store`, or a level from 1 (fast) to 12 (small)
-    #[arg(long, value_name = "HOW", default_value_t)]
-    compression: WheelCompression,
-    #[command(flatten)]
-    jobs: Jobs,
-    #[command(flatten)]
-    access: AccessArgs,
+    writing: WritingArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -101,15 +66,15 @@ struct FuseAnswer {
 }
 
 pub(super) fn run(args: &FuseArgs, world: &World) -> Result<()> {
-    let policy = args.policy.read()?;
-    let wheels = read(&args.wheels, &args.jobs, world)?;
-    let rocm = rocm(&args.set, &policy, (&args.jobs, &args.access), world)?;
+    let writing = &args.writing;
+    let policy = writing.policy.read()?;
+    let wheels = writing.read(&args.wheels, world)?;
+    let rocm = writing.rocm(&args.set, &policy, world)?;
     let options = args.options(&rocm.targets)?;
-    let directory = args.output_dir.as_deref().unwrap_or(Path::new("."));
-    let staged = StagedDir::beside(&directory.join("wheels"))?;
+    let staged = writing.staged()?;
     let scratch = staged.path().join("scratch");
     fs::create_dir(&scratch)?;
-    let place = args.access.place(&args.set, &world.stop)?;
+    let place = writing.access.place(&args.set, &world.stop)?;
     let found = set::find(&place, PlaceDepth::Pages)?;
     let is_windows = wheels.iter().any(FrameworkWheel::is_for_windows);
     let packages =
@@ -134,12 +99,11 @@ pub(super) fn run(args: &FuseArgs, world: &World) -> Result<()> {
         plan,
         written: Vec::new(),
     };
-    if !args.plan {
+    if !writing.plan {
         let places = (staged.path(), scratch.as_path());
-        let settings = args.settings();
+        let settings = writing.settings();
         let made = fuse::write(&wheels, &members, &answer.plan, places, &settings, world)?;
-        let paths = made.iter().map(|it| staged.path().join(&it.file));
-        let fused = read(&paths.collect::<Vec<_>>(), &args.jobs, world)?;
+        let fused = writing.read_back(&made, staged.path(), world)?;
         fuse::verify(
             &answer.plan,
             &fused,
@@ -147,14 +111,14 @@ pub(super) fn run(args: &FuseArgs, world: &World) -> Result<()> {
             &policy,
             (args.max_size, &how.host),
         )?;
-        publish(&made, staged.path(), directory, &wheels)?;
+        publish(&made, staged.path(), writing.directory(), &wheels)?;
         answer.written = made;
     }
     world.console.answer(&answer)
 }
 
 impl FuseArgs {
-    fn options(&self, there: &[crate::target::Target]) -> Result<FuseOptions> {
+    fn options(&self, there: &[Target]) -> Result<FuseOptions> {
         Ok(FuseOptions {
             targets: super::chosen_targets(&self.targets, there, "in the set")?,
             max_size: self.max_size,
@@ -164,20 +128,11 @@ impl FuseArgs {
 
     fn how(&self) -> TieOptions {
         TieOptions {
-            suffix: self.version_suffix.clone(),
+            suffix: self.writing.version_suffix.clone(),
             init: self.init,
             tag: self.tag.clone(),
             host: self.host_provides.clone(),
             ..TieOptions::default()
-        }
-    }
-
-    fn settings(&self) -> AssembleSettings {
-        AssembleSettings {
-            time: FIRST_DAY,
-            compression: self.compression,
-            jobs: self.jobs.count(),
-            block: pipeline::BLOCK,
         }
     }
 }
@@ -186,13 +141,7 @@ impl fmt::Display for FuseAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.plan.fmt(f)?;
         for wheel in &self.written {
-            writeln!(
-                f,
-                "\n{}  {} ({})",
-                wheel.sha256,
-                wheel.file,
-                size(wheel.size)
-            )?;
+            writeln!(f, "\n{wheel}")?;
         }
         Ok(())
     }

@@ -13,12 +13,19 @@ use itertools::Itertools as _;
 
 use super::{World, args::AccessArgs, args::Jobs, known};
 use crate::{
+    atomic::StagedDir,
     check,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
-    framework::{FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries},
-    package::assemble::ChangedFile,
+    framework::{
+        FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
+    },
+    package::{
+        FIRST_DAY,
+        assemble::{AssembleSettings, ChangedFile, pipeline},
+    },
     set::PlaceDepth,
     target::{Target, TargetTable, UnknownFamilies, split_list},
+    wheel::WheelCompression,
 };
 
 /// Tie wheels of PyTorch, JAX and others to ROCm packages
@@ -73,6 +80,79 @@ struct PolicyArgs {
     /// Rows for frameworks that rocwheel does not know, in the form of its own `frameworks.toml`
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_FRAMEWORK_POLICY")]
     framework: Option<PathBuf>,
+}
+
+/// What all commands that write wheels have.
+#[derive(Debug, clap::Args)]
+struct WritingArgs {
+    /// Directory to write the wheels to
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ROCWHEEL_OUTPUT_DIR",
+        required_unless_present = "plan"
+    )]
+    output_dir: Option<PathBuf>,
+    /// Print what would be done, and write nothing
+    #[arg(long)]
+    plan: bool,
+    /// What to do with the version: `keep`, `none`, `set` (`+rocm7.14.0`), or the text of a suffix
+    #[arg(
+        long,
+        value_name = "SUFFIX",
+        default_value = "keep",
+        allow_hyphen_values = true
+    )]
+    version_suffix: VersionSuffix,
+    #[command(flatten)]
+    policy: PolicyArgs,
+    /// How to compress what changes: `store`, or a level from 1 (fast) to 12 (small)
+    #[arg(long, value_name = "HOW", default_value_t)]
+    compression: WheelCompression,
+    #[command(flatten)]
+    jobs: Jobs,
+    #[command(flatten)]
+    access: AccessArgs,
+}
+
+impl WritingArgs {
+    fn read(&self, wheels: &[PathBuf], world: &World) -> Result<Vec<FrameworkWheel>> {
+        read(wheels, &self.jobs, world)
+    }
+
+    /// Reads wheels that were written to a directory.
+    fn read_back(
+        &self,
+        written: &[ChangedFile],
+        directory: &Path,
+        world: &World,
+    ) -> Result<Vec<FrameworkWheel>> {
+        let paths = written.iter().map(|it| directory.join(&it.file));
+        self.read(&paths.collect::<Vec<_>>(), world)
+    }
+
+    fn rocm(&self, set: &Path, policy: &Frameworks, world: &World) -> Result<RocmLibraries> {
+        rocm(set, policy, (&self.jobs, &self.access), world)
+    }
+
+    /// Where the wheels go. It need not exist for a plan.
+    fn directory(&self) -> &Path {
+        self.output_dir.as_deref().unwrap_or(Path::new("."))
+    }
+
+    /// A directory for the wheels until all are whole.
+    fn staged(&self) -> Result<StagedDir> {
+        Ok(StagedDir::beside(&self.directory().join("wheels"))?)
+    }
+
+    fn settings(&self) -> AssembleSettings {
+        AssembleSettings {
+            time: FIRST_DAY,
+            compression: self.compression,
+            jobs: self.jobs.count(),
+            block: pipeline::BLOCK,
+        }
+    }
 }
 
 pub fn run(args: &FrameworkArgs, world: &World) -> Result<()> {

@@ -1,30 +1,20 @@
 //! `framework split`: takes the device code out of wheels, and puts it back.
 
-use std::{
-    collections::BTreeSet,
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use fs_err as fs;
 use serde::Serialize;
 
-use super::{PolicyArgs, World, publish, read, rocm};
+use super::{World, WritingArgs, publish};
 use crate::{
-    atomic::StagedDir,
-    commands::args::{AccessArgs, Jobs},
-    console::size,
     error::{Context as _, Result},
     framework::{
         FrameworkWheel, RocmLibraries, WheelRefusal,
         split::{self, SplitInput, SplitWheelPlan, SplitWheels, WheelSplitOptions},
     },
-    package::{
-        FIRST_DAY,
-        assemble::{AssembleSettings, ChangedFile, pipeline},
-    },
+    package::assemble::ChangedFile,
     target::{Target, TargetTable, UnknownFamilies, split_list},
-    wheel::{DistName, WheelCompression},
+    wheel::DistName,
 };
 
 /// Take the device code out of wheels, so that users install that of their GPU only
@@ -42,23 +32,12 @@ pub(super) struct FrameworkSplitArgs {
     #[arg(value_name = "WHEEL", required = true)]
     wheels: Vec<PathBuf>,
     /// Put the device code of device wheels back into their host wheel
-    #[arg(long, conflicts_with_all = ["plan", "device_prefix", "targets", "no_selector", "min_saving"])]
+    #[arg(long, conflicts_with_all = ["plan", "version_suffix", "device_prefix", "targets", "no_selector", "min_saving"])]
     merge: bool,
     /// ROCm packages that the wheels are installed with: a directory, `s3://bucket/directory`, or a
     /// URL. Device wheels require its device code, too
     #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
     set: Option<PathBuf>,
-    /// Directory to write the wheels to
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_OUTPUT_DIR",
-        required_unless_present = "plan"
-    )]
-    output_dir: Option<PathBuf>,
-    /// Print what would be done, and write nothing
-    #[arg(long)]
-    plan: bool,
     /// Beginning of the names of device wheels (default: `amd-NAME-device`, or what policy says)
     #[arg(long, value_name = "TEXT")]
     device_prefix: Option<DistName>,
@@ -73,27 +52,21 @@ pub(super) struct FrameworkSplitArgs {
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = clap::value_parser!(u8).range(0..=100))]
     min_saving: u8,
     #[command(flatten)]
-    policy: PolicyArgs,
-    /// How to compress what changes: `store`, or a level from 1 (fast) to 12 (small)
-    #[arg(long, value_name = "HOW", default_value_t)]
-    compression: WheelCompression,
-    #[command(flatten)]
-    jobs: Jobs,
-    #[command(flatten)]
-    access: AccessArgs,
+    writing: WritingArgs,
 }
 
 pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
-    let wheels = read(&args.wheels, &args.jobs, world)?;
+    let writing = &args.writing;
+    let wheels = writing.read(&args.wheels, world)?;
     if args.merge {
         return world.console.answer(&args.merge(&wheels, world)?);
     }
-    let policy = args.policy.read()?;
-    let open = |set: &PathBuf| rocm(set, &policy, (&args.jobs, &args.access), world);
+    let policy = writing.policy.read()?;
+    let open = |set: &PathBuf| writing.rocm(set, &policy, world);
     let rocm: Option<RocmLibraries> = args.set.as_ref().map(open).transpose()?;
     let inputs = wheels
         .iter()
-        .map(|wheel| SplitInput::read(wheel, args.jobs.count(), &world.stop));
+        .map(|wheel| SplitInput::read(wheel, writing.jobs.count(), &world.stop));
     let inputs: Vec<SplitInput> = inputs.collect::<Result<_>>()?;
     let options = args.options()?;
     let plans = split::decide((&wheels, &inputs), rocm.as_ref(), &policy, &options)?;
@@ -108,7 +81,7 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
         plans,
         written: Vec::new(),
     };
-    if !args.plan {
+    if !writing.plan {
         answer.written = args.write(&wheels, &inputs, &answer.plans, world)?;
     }
     world.console.answer(&answer)
@@ -127,16 +100,8 @@ impl FrameworkSplitArgs {
             prefix: self.device_prefix.clone(),
             targets: targets.transpose()?,
             selector: !self.no_selector,
+            suffix: self.writing.version_suffix.clone(),
         })
-    }
-
-    fn settings(&self) -> AssembleSettings {
-        AssembleSettings {
-            time: FIRST_DAY,
-            compression: self.compression,
-            jobs: self.jobs.count(),
-            block: pipeline::BLOCK,
-        }
     }
 
     /// Writes the wheels beside the directory, and publishes them together.
@@ -147,8 +112,7 @@ impl FrameworkSplitArgs {
         plans: &[SplitWheelPlan],
         world: &World,
     ) -> Result<Vec<SplitWheels>> {
-        let directory = self.directory()?;
-        let staged = StagedDir::beside(&directory.join("wheels"))?;
+        let staged = self.writing.staged()?;
         let mut all = Vec::new();
         for (number, ((wheel, input), plan)) in wheels.iter().zip(inputs).zip(plans).enumerate() {
             let scratch = staged.path().join(number.to_string());
@@ -157,7 +121,7 @@ impl FrameworkSplitArgs {
                 (wheel, input, plan),
                 (staged.path(), &scratch),
                 self.min_saving,
-                &self.settings(),
+                &self.writing.settings(),
                 world,
             )?;
             fs::remove_dir_all(&scratch)?;
@@ -165,32 +129,27 @@ impl FrameworkSplitArgs {
         }
         let made = all.iter().flat_map(SplitWheels::made);
         let made: Vec<ChangedFile> = made.cloned().collect();
-        publish(&made, staged.path(), directory, wheels)?;
+        publish(&made, staged.path(), self.writing.directory(), wheels)?;
         Ok(all)
     }
 
     fn merge(&self, wheels: &[FrameworkWheel], world: &World) -> Result<MergeAnswer> {
         let (host, devices) = wheels.split_first().context("no wheel was named")?;
-        let directory = self.directory()?;
-        let staged = StagedDir::beside(&directory.join("wheels"))?;
+        let staged = self.writing.staged()?;
         let scratch = staged.path().join("scratch");
         fs::create_dir(&scratch)?;
         let places = (staged.path(), scratch.as_path());
-        let made = split::merge(host, devices, places, &self.settings(), world)?;
+        let made = split::merge(host, devices, places, &self.writing.settings(), world)?;
         publish(
             std::slice::from_ref(&made),
             staged.path(),
-            directory,
+            self.writing.directory(),
             wheels,
         )?;
         Ok(MergeAnswer {
             schema: "rocwheel-framework-merge-v1",
             written: made,
         })
-    }
-
-    fn directory(&self) -> Result<&Path> {
-        self.output_dir.as_deref().context("no `--output-dir`")
     }
 }
 
@@ -224,7 +183,6 @@ struct MergeAnswer {
 
 impl fmt::Display for MergeAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let made = &self.written;
-        writeln!(f, "{}  {} ({})", made.sha256, made.file, size(made.size))
+        writeln!(f, "{}", self.written)
     }
 }

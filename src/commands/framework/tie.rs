@@ -4,24 +4,15 @@ use std::{fmt, path::PathBuf};
 
 use serde::Serialize;
 
-use super::{PolicyArgs, World, publish, read, rocm};
+use super::{World, WritingArgs, publish};
 use crate::{
-    atomic::StagedDir,
-    commands::args::{AccessArgs, Jobs},
-    console::size,
     error::Result,
     framework::{
         FrameworkWheel, Providers, WheelRefusal,
-        tie::{
-            self, InitMode, TagChoice, TieInput, TieOptions, TiePlan, VersionPin, VersionSuffix,
-        },
+        tie::{self, InitMode, TagChoice, TieInput, TieOptions, TiePlan, VersionPin},
     },
     glob::Glob,
-    package::{
-        FIRST_DAY,
-        assemble::{AssembleSettings, ChangedFile, pipeline},
-    },
-    wheel::WheelCompression,
+    package::assemble::ChangedFile,
 };
 
 /// Tie wheels to one set of ROCm packages
@@ -42,40 +33,14 @@ pub(super) struct TieArgs {
     /// ROCm packages to tie to: a directory, `s3://bucket/directory`, or the URL of an index
     #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
     set: PathBuf,
-    /// Directory to write the tied wheels to
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_OUTPUT_DIR",
-        required_unless_present = "plan"
-    )]
-    output_dir: Option<PathBuf>,
-    /// Print what would be done, and write nothing
-    #[arg(long)]
-    plan: bool,
     #[command(flatten)]
     requirements: RequirementArgs,
     #[command(flatten)]
     module: ModuleArgs,
     #[command(flatten)]
     binaries: BinaryArgs,
-    /// What to do with the version: `keep`, `none`, `set` (`+rocm7.14.0`), or the text of a suffix
-    #[arg(
-        long,
-        value_name = "SUFFIX",
-        default_value = "keep",
-        allow_hyphen_values = true
-    )]
-    version_suffix: VersionSuffix,
     #[command(flatten)]
-    policy: PolicyArgs,
-    /// How to compress what changes: `store`, or a level from 1 (fast) to 12 (small)
-    #[arg(long, value_name = "HOW", default_value_t)]
-    compression: WheelCompression,
-    #[command(flatten)]
-    jobs: Jobs,
-    #[command(flatten)]
-    access: AccessArgs,
+    writing: WritingArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -129,9 +94,9 @@ struct BinaryArgs {
 }
 
 pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
-    let policy = args.policy.read()?;
-    let wheels = read(&args.wheels, &args.jobs, world)?;
-    let rocm = rocm(&args.set, &policy, (&args.jobs, &args.access), world)?;
+    let policy = args.writing.policy.read()?;
+    let wheels = args.writing.read(&args.wheels, world)?;
+    let rocm = args.writing.rocm(&args.set, &policy, world)?;
     let inputs = wheels.iter().map(|wheel| TieInput::read(wheel, &policy));
     let inputs: Vec<TieInput> = inputs.collect::<Result<_>>()?;
     let options = args.options();
@@ -148,7 +113,7 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
         plans,
         written: Vec::new(),
     };
-    if !args.plan {
+    if !args.writing.plan {
         let verify =
             |tied: &[FrameworkWheel]| tie::verify(&answer.plans, tied, &rocm, &policy, &options);
         answer.written = args.write(&wheels, &answer.plans, &verify, world)?;
@@ -162,7 +127,7 @@ impl TieArgs {
             requires: self.requirements.requires,
             extras: self.requirements.extras.clone(),
             device_extras: !self.requirements.no_device_extras,
-            suffix: self.version_suffix.clone(),
+            suffix: self.writing.version_suffix.clone(),
             init: self.module.init,
             preload: self.module.preload.clone(),
             check_version: self.module.check_version,
@@ -182,27 +147,18 @@ impl TieArgs {
         verify: &dyn Fn(&[FrameworkWheel]) -> Result<()>,
         world: &World,
     ) -> Result<Vec<ChangedFile>> {
-        let Some(directory) = &self.output_dir else {
-            return Ok(Vec::new());
-        };
-        let staged = StagedDir::beside(&directory.join("wheels"))?;
-        let settings = AssembleSettings {
-            time: FIRST_DAY,
-            compression: self.compression,
-            jobs: self.jobs.count(),
-            block: pipeline::BLOCK,
-        };
+        let staged = self.writing.staged()?;
+        let settings = self.writing.settings();
         let write = |(wheel, plan): (&FrameworkWheel, &TiePlan)| {
             tie::write(wheel, plan, staged.path(), &settings, world)
         };
         let written = wheels.iter().zip(plans).map(write);
         let mut written: Vec<ChangedFile> = written.collect::<Result<_>>()?;
-        let paths = written.iter().map(|it| staged.path().join(&it.file));
-        verify(&read(&paths.collect::<Vec<_>>(), &self.jobs, world)?)?;
+        verify(&self.writing.read_back(&written, staged.path(), world)?)?;
         for selector in plans.iter().filter_map(|it| it.selector.as_ref()) {
             written.push(selector.write(staged.path(), settings.time)?);
         }
-        publish(&written, staged.path(), directory, wheels)?;
+        publish(&written, staged.path(), self.writing.directory(), wheels)?;
         Ok(written)
     }
 }
@@ -223,13 +179,7 @@ impl fmt::Display for TieAnswer {
             plan.fmt(f)?;
         }
         for wheel in &self.written {
-            writeln!(
-                f,
-                "\n{}  {} ({})",
-                wheel.sha256,
-                wheel.file,
-                size(wheel.size)
-            )?;
+            writeln!(f, "\n{wheel}")?;
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! Decides what of a set a wheel needs to have in it, and how the wheel changes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::Path,
+};
 
 use itertools::Itertools as _;
 use serde_json::json;
@@ -36,6 +39,16 @@ pub fn decide(
     (options, how): (&FuseOptions, &TieOptions),
 ) -> Result<Result<FusePlan, Vec<WheelRefusal>>> {
     let first = wheels.first().context("no wheel")?;
+    if let Some(wheel) = wheels.iter().find(|it| it.is_for_windows()) {
+        return Ok(Err(vec![WheelRefusal {
+            file: wheel.name.to_string(),
+            ..WheelRefusal::new(
+                RefusalKind::ForWindows,
+                "which files of ROCm a wheel for Windows needs is not known".to_owned(),
+                "tie it to the ROCm packages with `rocwheel framework tie`",
+            )
+        }]));
+    }
     let Some(root) = inputs.first().and_then(root) else {
         return Ok(Err(vec![WheelRefusal {
             file: first.name.to_string(),
@@ -173,6 +186,11 @@ fn change_texts(
     Ok(())
 }
 
+/// Whether a file has the device code of split libraries.
+fn is_archive(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|it| it == "kpack")
+}
+
 /// Whether a file of a set is the text of a license.
 fn is_license(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_uppercase();
@@ -269,9 +287,14 @@ impl Needs {
         let unused = policy.data_of_others(&libraries.keys().map(String::as_str).collect_vec());
         let devices = members.files.iter().filter(|(path, member)| {
             let is_data = path.contains(".dist-info/") || path.contains("/.devel_links/");
-            member.is_for_device && !is_data && !unused.iter().any(|it| it.matches(path))
+            let is_used = !is_archive(path) && !unused.iter().any(|it| it.matches(path));
+            member.is_for_device && !is_data && is_used
         });
         files.extend(devices.map(|(path, _)| path.clone()));
+        let archives = members.files.keys().filter(|path| is_archive(path));
+        let archives = archives.filter(|path| rocm.is_archive_of(path, &files));
+        let archives: Vec<String> = archives.cloned().collect();
+        files.extend(archives);
         Closure { libraries, files }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
         read::FrameworkWheel,
         refusal::{RefusalKind, WheelRefusal},
         rocm::RocmLibraries,
-        tie::TieRecord,
+        tie::{self, TieRecord},
     },
     kpack::{CodeTarget, databases},
     package::selector::DeviceSelector,
@@ -50,7 +50,8 @@ pub fn decide(
         let context = || format!("failed to plan `{}`", wheel.name);
         let mut refused = one.refusals();
         if refused.is_empty() {
-            let plan = one.plan(&mut refused).with_context(context)?;
+            let host = one.host().with_context(context)?;
+            let plan = one.plan(&host, &mut refused).with_context(context)?;
             let devices = plan.devices.iter().map(|it| &it.name.name);
             let selector = plan.selector.iter().map(SelectorPlan::project);
             for name in devices.chain(selector) {
@@ -138,7 +139,20 @@ impl OneSplit<'_> {
         chosen.is_none_or(|chosen| chosen.contains(target))
     }
 
-    fn plan(&self, refusals: &mut Vec<WheelRefusal>) -> Result<SplitWheelPlan> {
+    /// The name of the host wheel, and the part of its version that names ROCm.
+    fn host(&self) -> Result<(PackageFilename, Option<String>)> {
+        let rocm = self.rocm.map(|it| &it.version);
+        let (version, suffix) = tie::version_of(self.wheel, &self.options.suffix, rocm)?;
+        let tag = self.wheel.name.tag.as_ref();
+        let tag = tag.context("a wheel without a tag")?;
+        Ok((tie::result(self.wheel, &version, tag), suffix))
+    }
+
+    fn plan(
+        &self,
+        (host, suffix): &(PackageFilename, Option<String>),
+        refusals: &mut Vec<WheelRefusal>,
+    ) -> Result<SplitWheelPlan> {
         let Self { wheel, input, .. } = *self;
         let targets = |it: &BTreeMap<CodeTarget, u64>| -> BTreeSet<CodeTarget> {
             it.keys().cloned().collect()
@@ -153,19 +167,26 @@ impl OneSplit<'_> {
         let databases = self.databases();
         let record = wheel.text(&format!("{}/{}", wheel.dist_info, TieRecord::FILE))?;
         let record = record.map(|text| TieRecord::parse(&text)).transpose()?;
-        let devices = self.devices(&archives, &databases)?;
+        let devices = self.devices(host, &archives, &databases)?;
         let names: Vec<(&Target, DistName)> = devices
             .iter()
             .map(|it| (&it.target, it.name.name.clone()))
             .collect();
-        let selector = self.selector(&devices)?;
+        let selector = self.selector(host, &devices)?;
         let selected = selector.as_ref().map(SelectorPlan::project);
-        let extras = HostExtras::new(&names, selected, &wheel.name.version, record.as_ref());
+        let extras = HostExtras::new(&names, selected, &host.version, record.as_ref());
         self.refuse_own_extras(&extras, refusals);
-        let mut texts = BTreeMap::new();
-        let top = &wheel.dist_info;
-        texts.insert(format!("{top}/METADATA"), extras.metadata(wheel));
-        if let Some(record) = record {
+        let versions = (&wheel.name.version, &host.version);
+        let files = facts::version_files(wheel, self.row)?;
+        let files = tie::version_files(&files, versions, refusals).into_iter();
+        let mut texts: BTreeMap<String, String> = files.collect();
+        let top = &wheel.dist_info_of(host);
+        texts.insert(
+            format!("{top}/METADATA"),
+            extras.metadata(wheel, &host.version),
+        );
+        if let Some(mut record) = record {
+            record.version_suffix.clone_from(suffix);
             texts.insert(format!("{top}/{}", TieRecord::FILE), extras.record(record)?);
         }
         // Databases of targets that are left out are left out, too.
@@ -174,6 +195,7 @@ impl OneSplit<'_> {
         let moved = moved.flat_map(|(_, members)| members).cloned().collect();
         Ok(SplitWheelPlan {
             file: wheel.name.to_string(),
+            host: host.clone(),
             binaries: input.fat.iter().map(LightenedBinary::of).collect(),
             kept: input.stuck.iter().map(KeptCode::of).collect(),
             dropped: self.dropped(),
@@ -221,11 +243,15 @@ impl OneSplit<'_> {
     }
 
     /// The sdist that selects a device wheel.
-    fn selector(&self, devices: &[DeviceWheelPlan]) -> Result<Option<SelectorPlan>> {
+    fn selector(
+        &self,
+        host: &PackageFilename,
+        devices: &[DeviceWheelPlan],
+    ) -> Result<Option<SelectorPlan>> {
         if !self.options.selector || devices.is_empty() {
             return Ok(None);
         }
-        let (host, prefix) = (&self.wheel.name, self.prefix()?);
+        let prefix = self.prefix()?;
         let targets: Vec<Target> = devices.iter().map(|it| it.target.clone()).collect();
         let selector = DeviceSelector {
             name: &prefix,
@@ -246,6 +272,7 @@ impl OneSplit<'_> {
 
     fn devices(
         &self,
+        host: &PackageFilename,
         archives: &BTreeMap<RelPath, PlacedArchive>,
         databases: &BTreeMap<Target, Vec<String>>,
     ) -> Result<Vec<DeviceWheelPlan>> {
@@ -262,12 +289,11 @@ impl OneSplit<'_> {
             let name: DistName = format!("{prefix}-{target}").parse()?;
             let metadata = DeviceMetadata {
                 name: &name,
-                host: wheel,
+                host,
                 target,
                 rocm: self.rocm_of(target).map(|it| &it.version),
             };
-            let tag = wheel.name.tag.as_ref();
-            let file = PackageFilename::new(name.clone(), &wheel.name.version, tag);
+            let file = PackageFilename::new(name.clone(), &host.version, host.tag.as_ref());
             let top = file.dist_info();
             let texts = vec![
                 (format!("{top}/METADATA"), metadata.render()),

@@ -22,6 +22,7 @@ mod write;
 
 use std::collections::BTreeSet;
 
+use super::tie::VersionSuffix;
 use crate::{target::Target, wheel::DistName};
 
 pub use self::{
@@ -41,4 +42,6 @@ pub struct WheelSplitOptions {
     pub targets: Option<BTreeSet<Target>>,
     /// Whether there is an sdist that selects the device wheel of a machine's GPU.
     pub selector: bool,
+    /// What happens to the version: the two forms of a wheel must not meet in one index.
+    pub suffix: VersionSuffix,
 }

@@ -21,6 +21,9 @@ use crate::{
 #[serde(rename_all = "kebab-case")]
 pub struct SplitWheelPlan {
     pub file: String,
+    /// The host wheel.
+    #[serde(serialize_with = "as_text")]
+    pub(super) host: PackageFilename,
     /// The binaries that lose their device code.
     pub binaries: Vec<LightenedBinary>,
     /// The binaries that keep it, each with the reason.
@@ -97,6 +100,10 @@ impl fmt::Display for SplitWheelPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let objects = self.binaries.iter().map(|it| it.code_objects).sum();
         writeln!(f, "{}", self.file)?;
+        let host = self.host.to_string();
+        if host != self.file {
+            writeln!(f, "  becomes   {host}")?;
+        }
         writeln!(
             f,
             "  splits    {} with {}",

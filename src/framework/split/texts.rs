@@ -12,13 +12,13 @@ use crate::{
     },
     target::Target,
     version::Version,
-    wheel::DistName,
+    wheel::{DistName, PackageFilename},
 };
 
 /// What METADATA of a device wheel says.
 pub(super) struct DeviceMetadata<'a> {
     pub name: &'a DistName,
-    pub host: &'a FrameworkWheel,
+    pub host: &'a PackageFilename,
     pub target: &'a Target,
     /// The version of the set whose device code it goes with.
     pub rocm: Option<&'a Version>,
@@ -29,7 +29,7 @@ impl DeviceMetadata<'_> {
         let Self {
             name, host, target, ..
         } = self;
-        let (of, version) = (&host.name.name, &host.name.version);
+        let (of, version) = (&host.name, &host.version);
         let rocm = self.rocm.map_or(String::new(), |rocm| {
             format!("Requires-Dist: rocm-sdk-device-{target}=={rocm}\n")
         });
@@ -105,13 +105,13 @@ impl HostExtras {
         this
     }
 
-    pub(super) fn metadata(&self, host: &FrameworkWheel) -> String {
+    pub(super) fn metadata(&self, host: &FrameworkWheel, version: &Version) -> String {
         let edit = MetadataEdit {
             requires: self.requires.clone(),
             extras: self.extras.clone(),
             removed: self.replaced.requires.clone(),
             removed_extras: self.replaced.extras.clone(),
-            version: None,
+            version: (*version != host.name.version).then(|| version.clone()),
         };
         edit.apply(&host.metadata_text)
     }

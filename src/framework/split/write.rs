@@ -13,8 +13,7 @@ use super::{
 };
 use crate::{
     artifact::FileAt,
-    check::facts::MemberFacts,
-    console::{World, size},
+    console::World,
     digest::Sha256,
     elf::Patch,
     error::{Context as _, Result},
@@ -166,16 +165,18 @@ impl WheelParts<'_> {
                 (member.member.as_str(), content)
             })
             .collect();
-        let mut host = ChangedWheel::new(wheel.name.clone(), wheel.dist_info.clone());
-        let is_left = |it: &&MemberFacts| {
-            !plan.moved.contains(&it.path) && !plan.texts.contains_key(&it.path)
-        };
-        for member in wheel.files().filter(is_left) {
+        let dist_info = wheel.dist_info_of(&plan.host);
+        let mut host = ChangedWheel::new(plan.host.clone(), dist_info.parse()?);
+        for member in wheel.files() {
+            let path = wheel.renamed(&member.path, &dist_info);
+            if plan.moved.contains(&member.path) || plan.texts.contains_key(&path) {
+                continue;
+            }
             let content = match binaries.remove(member.path.as_str()) {
                 Some(content) => content,
                 None => wheel.unchanged(member)?,
             };
-            host.add(member.path.parse()?, member.mode & 0o111 != 0, content);
+            host.add(path.parse()?, member.mode & 0o111 != 0, content);
         }
         for (path, text) in &plan.texts {
             host.add(path.parse()?, false, ChangedContent::text(text));
@@ -224,7 +225,7 @@ impl SplitWheels {
 impl fmt::Display for SplitWheels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for made in self.made() {
-            writeln!(f, "{}  {} ({})", made.sha256, made.file, size(made.size))?;
+            writeln!(f, "{made}")?;
         }
         let saving = self.saving;
         if self.whole {

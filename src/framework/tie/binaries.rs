@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use super::{
-    TieOptions,
+    TieInput, TieOptions,
     plan::{RunPathChange, UntiedFile},
 };
 use crate::{
@@ -57,6 +57,7 @@ struct SortedNeeds<'a> {
 
 pub(super) struct BinaryPlanner<'a> {
     pub wheel: &'a FrameworkWheel,
+    pub input: &'a TieInput,
     pub providers: &'a Providers<'a>,
     pub rocm: &'a RocmLibraries,
     pub policy: &'a Frameworks,
@@ -115,6 +116,13 @@ impl BinaryPlanner<'_> {
                     .map(str::to_owned),
             );
         }
+        for (path, imports) in &self.input.imports {
+            planned.count += 1;
+            match imports {
+                Ok(imports) => self.of_windows(path, imports, &mut planned),
+                Err(why) => planned.leave(path, why.clone()),
+            }
+        }
         for (path, why) in self.wheel.unread_binaries() {
             planned
                 .warnings
@@ -132,6 +140,39 @@ impl BinaryPlanner<'_> {
         Ok(planned)
     }
 
+    /// A file for Windows. It has no run path: the init module loads what it imports.
+    fn of_windows(&self, path: &str, imports: &BTreeSet<String>, planned: &mut PlannedBinaries) {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        if let Some((original, _)) = self.rocm.dll(name) {
+            planned.refusals.push(grafted(path, original));
+        }
+        let needed: Vec<_> = imports.iter().filter_map(|it| self.rocm.dll(it)).collect();
+        for name in imports.iter().filter(|it| self.rocm.dll(it).is_none()) {
+            let Some(has) = self.rocm.dll_of_other_version(name) else {
+                continue;
+            };
+            if needed.is_empty() {
+                planned.leave(
+                    path,
+                    format!("it needs `{name}`, and the set has `{has}`: another ROCm"),
+                );
+                return;
+            }
+            planned.refusals.push(WheelRefusal::new(
+                RefusalKind::OtherSoname,
+                format!("`{path}` needs `{name}`; the set has `{has}`"),
+                "tie it to the set that it was built with",
+            ));
+        }
+        for (name, directory) in &needed {
+            *planned.libraries.entry((*name).to_owned()).or_default() += 1;
+            planned.directories.insert(*directory);
+        }
+        if !needed.is_empty() {
+            planned.tied.push((path.to_owned(), String::new()));
+        }
+    }
+
     /// Refuses a library of the set inside of a framework.
     fn refuse_copy(&self, path: &str, elf: &ElfFacts, planned: &mut PlannedBinaries) {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -144,12 +185,7 @@ impl BinaryPlanner<'_> {
             .map(|it| it.directory);
         // Frameworks may bring their own OpenMP.
         if let Some(original) = original.filter(|_| directory != Some(RocmDirectoryKey::L)) {
-            let message = format!("it holds `{path}`, which is `{original}` of the set");
-            planned.refusals.push(WheelRefusal::new(
-                RefusalKind::Grafted,
-                message,
-                "build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library",
-            ));
+            planned.refusals.push(grafted(path, original));
         }
     }
 
@@ -231,6 +267,14 @@ impl BinaryPlanner<'_> {
         }
         false
     }
+}
+
+fn grafted(path: &str, original: &str) -> WheelRefusal {
+    WheelRefusal::new(
+        RefusalKind::Grafted,
+        format!("it holds `{path}`, which is `{original}` of the set"),
+        "build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library",
+    )
 }
 
 impl PlannedBinaries {

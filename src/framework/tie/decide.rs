@@ -36,7 +36,7 @@ pub fn decide(
     options: &TieOptions,
 ) -> Result<Result<Vec<TiePlan>, Vec<WheelRefusal>>> {
     let versions = wheels.iter().map(|wheel| {
-        let (version, _) = texts::version_of(wheel, &options.suffix, &rocm.version)?;
+        let (version, _) = texts::version_of(wheel, &options.suffix, Some(&rocm.version))?;
         Ok((wheel.name.name.clone(), version))
     });
     let group: BTreeMap<DistName, Version> = versions.collect::<Result<_>>()?;
@@ -122,6 +122,7 @@ impl OneTie<'_> {
         let mut refusals = WheelRefusal::of_damage(wheel);
         let planner = BinaryPlanner {
             wheel,
+            input,
             providers: self.providers,
             rocm,
             policy: self.policy,
@@ -180,8 +181,12 @@ impl OneTie<'_> {
             options,
             ..
         } = *self;
-        let (version, suffix) = texts::version_of(wheel, &options.suffix, &rocm.version)?;
-        let files = texts::version_files(input, (&wheel.name.version, &version), refusals);
+        let (version, suffix) = texts::version_of(wheel, &options.suffix, Some(&rocm.version))?;
+        let files = texts::version_files(
+            &input.version_files,
+            (&wheel.name.version, &version),
+            refusals,
+        );
         let old = wheel.name.tag.as_ref().context("a wheel without a tag")?;
         let proved = facts::proved_tag(wheel, self.providers);
         let (tag, planned_tag) = if wheel.is_for_windows() {
@@ -307,7 +312,11 @@ impl OneTie<'_> {
 }
 
 /// The file name of a tied wheel. Its build number stays.
-fn result(wheel: &FrameworkWheel, version: &Version, tag: &Tag) -> PackageFilename {
+pub(in crate::framework) fn result(
+    wheel: &FrameworkWheel,
+    version: &Version,
+    tag: &Tag,
+) -> PackageFilename {
     let old = wheel.name.to_string();
     let parts: Vec<&str> = old.split('-').collect();
     if *version == wheel.name.version && wheel.name.tag.as_ref() == Some(tag) {
@@ -329,11 +338,7 @@ fn result(wheel: &FrameworkWheel, version: &Version, tag: &Tag) -> PackageFilena
 impl TiePlan {
     /// The directory of the metadata of the tied wheel.
     pub fn dist_info(&self, wheel: &FrameworkWheel) -> String {
-        if self.result.version == wheel.name.version {
-            wheel.dist_info.to_string()
-        } else {
-            self.result.dist_info()
-        }
+        wheel.dist_info_of(&self.result)
     }
 
     /// Leaves out of the shown plan what is removed only to be added again.

@@ -15,7 +15,7 @@ mod texts;
 mod verify;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use derive_more::Display;
 
@@ -27,10 +27,16 @@ use super::{
 use crate::{
     error::{Context as _, Result},
     glob::Glob,
+    kpack::host,
+    spool::Spool,
 };
 
-pub(super) use self::write::changed;
 pub use self::{decide::decide, plan::TiePlan, record::TieRecord, verify::verify, write::write};
+pub(super) use self::{
+    decide::result,
+    texts::{version_files, version_of},
+    write::changed,
+};
 
 /// How a requirement names the version of ROCm.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq, clap::ValueEnum)]
@@ -142,6 +148,8 @@ pub struct TieInput {
     pub(super) package: Option<(String, String)>,
     /// The files that policy says have the version. `None` for one that is not there.
     pub(super) version_files: BTreeMap<String, Option<String>>,
+    /// The libraries that files for Windows import, by installed paths, or why they cannot be read.
+    pub(super) imports: BTreeMap<String, Result<BTreeSet<String>, String>>,
     /// What an earlier tie has left.
     pub(super) record: Option<TieRecord>,
 }
@@ -149,8 +157,6 @@ pub struct TieInput {
 impl TieInput {
     pub fn read(wheel: &FrameworkWheel, policy: &Frameworks) -> Result<Self> {
         let row = policy.of(&wheel.name.name);
-        let files = row.iter().flat_map(|row| &row.version_files);
-        let files = files.map(|file| Ok((file.to_string(), wheel.text(file.as_str())?)));
         let init = facts::init(wheel, policy)?;
         let known = row
             .and_then(|row| row.root.as_ref())
@@ -168,12 +174,31 @@ impl TieInput {
         let record = wheel.text(&format!("{}/{}", wheel.dist_info, TieRecord::FILE))?;
         let record = record.map(|text| TieRecord::parse(&text));
         Ok(Self {
+            imports: imports(wheel)?,
             init,
             package: package.transpose()?,
-            version_files: files.collect::<Result<_>>()?,
+            version_files: facts::version_files(wheel, row)?,
             record: record.transpose().with_context(|| {
                 format!("failed to read `{}` of `{}`", TieRecord::FILE, wheel.name)
             })?,
         })
     }
+}
+
+/// How much of a file for Windows is held in memory while its tables are read.
+const IN_MEMORY: usize = 16 << 20;
+
+/// The libraries that the binaries of a wheel for Windows import.
+fn imports(wheel: &FrameworkWheel) -> Result<BTreeMap<String, Result<BTreeSet<String>, String>>> {
+    let mut imports = BTreeMap::new();
+    if !wheel.is_for_windows() {
+        return Ok(imports);
+    }
+    for (path, member) in wheel.windows_files() {
+        let mut bytes = Spool::new(IN_MEMORY);
+        wheel.copy_to(&member.path, &mut bytes)?;
+        let found = host::imports(&bytes).map_err(|error| format!("{error:#}"));
+        imports.insert(path.to_owned(), found);
+    }
+    Ok(imports)
 }

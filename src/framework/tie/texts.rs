@@ -1,12 +1,14 @@
 //! The texts of a tied wheel: its version, its init module, its tag.
 
+use std::collections::BTreeMap;
+
 use super::{
     InitMode, TagChoice, TieInput, TieOptions, VersionPin, VersionSuffix,
     binaries::PlannedBinaries,
     plan::{PlannedInit, PlannedTag},
 };
 use crate::{
-    error::Result,
+    error::{Context as _, Hint as _, Result},
     framework::{
         init_module::{self, InitCall, InitModule},
         policy::FrameworkSpec,
@@ -21,10 +23,10 @@ use crate::{
 };
 
 /// The version of a tied wheel, and the part of it that names ROCm.
-pub(super) fn version_of(
+pub(in crate::framework) fn version_of(
     wheel: &FrameworkWheel,
     suffix: &VersionSuffix,
-    rocm: &Version,
+    rocm: Option<&Version>,
 ) -> Result<(Version, Option<String>)> {
     let now = &wheel.name.version;
     let base = version::without_rocm(now);
@@ -35,7 +37,10 @@ pub(super) fn version_of(
         }
         VersionSuffix::None => None,
         VersionSuffix::Text(text) => Some(text.clone()),
-        VersionSuffix::Set | VersionSuffix::Named => Some(version::suffix(rocm)),
+        VersionSuffix::Set | VersionSuffix::Named => {
+            let rocm = rocm.context("no set whose version would be the suffix");
+            Some(version::suffix(rocm.hint("pass `--set`")?))
+        }
     };
     let Some(suffix) = suffix else {
         return Ok((base, None));
@@ -50,8 +55,8 @@ pub(super) fn version_of(
 
 /// The files that name the version, with the new one. A file that does not have the old version
 /// once is a refusal: to replace text that is not understood could change anything.
-pub(super) fn version_files(
-    input: &TieInput,
+pub(in crate::framework) fn version_files(
+    files: &BTreeMap<String, Option<String>>,
     (from, to): (&Version, &Version),
     refusals: &mut Vec<WheelRefusal>,
 ) -> Vec<(String, String)> {
@@ -60,7 +65,7 @@ pub(super) fn version_files(
     if from == to {
         return changed;
     }
-    for (path, text) in &input.version_files {
+    for (path, text) in files {
         match text {
             Some(text) if text.matches(&from).count() == 1 => {
                 changed.push((path.clone(), text.replace(&from, &to)));

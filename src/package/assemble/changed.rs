@@ -11,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+use derive_more::Display;
 use serde::Serialize;
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     atomic::AtomicFile,
-    console::World,
+    console::{self, World},
     digest::Sha256,
     elf::{Patch, PatchedReader},
     error::{Context as _, Result},
@@ -47,8 +48,9 @@ pub enum ChangedContent {
     Bytes(Arc<[u8]>),
 }
 
-/// A wheel that was written.
-#[derive(Clone, Debug, Serialize)]
+/// A wheel that was written. It is shown as in SHA256SUMS, with its size.
+#[derive(Clone, Debug, Display, Serialize)]
+#[display("{sha256}  {file} ({})", console::size(*size))]
 pub struct ChangedFile {
     pub file: String,
     pub size: u64,

@@ -11,7 +11,7 @@ const BASE: u64 = 0x1_8000_0000;
 const IMPORTS: u32 = 0xa_0000;
 
 /// A library for Windows that is loaded where it wants to be, with these sections, linked with these.
-fn dll(sections: &[(&[u8; 8], u32, &[u8])], needed: &[&str]) -> Vec<u8> {
+pub(crate) fn dll(sections: &[(&[u8; 8], u32, &[u8])], needed: &[&str]) -> Vec<u8> {
     let imports = imports(needed);
     let own: (&[u8; 8], u32, &[u8]) = (b".rdata\0\0", IMPORTS, &imports);
     let sections = [sections, &[own]].concat();

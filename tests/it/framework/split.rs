@@ -230,6 +230,41 @@ fn a_host_wheel_that_was_tied_keeps_its_requirement() {
 }
 
 #[test]
+fn the_parts_may_have_another_version_than_the_wheel() {
+    let place = Place::new();
+    let (fat, parts) = (place.write(&wheel()), place.0.path().join("parts"));
+    let flags = ["--version-suffix", "rocm7.split", "--targets", "gfx942"];
+    split(std::slice::from_ref(&fat), &parts, &flags).ok();
+    assert_eq!(
+        names(&parts),
+        [
+            "amd_fw_device-1.0+rocm7.split.tar.gz",
+            "amd_fw_device_gfx942-1.0+rocm7.split-py3-none-linux_x86_64.whl",
+            "fw-1.0+rocm7.split-py3-none-linux_x86_64.whl",
+        ]
+    );
+    let host = members(&parts.join("fw-1.0+rocm7.split-py3-none-linux_x86_64.whl"));
+    assert!(
+        !paths(&host).contains("fw-1.0.dist-info"),
+        "{}",
+        paths(&host)
+    );
+    let metadata = text(&host, "fw-1.0+rocm7.split.dist-info/METADATA");
+    for line in [
+        "Version: 1.0+rocm7.split\n",
+        "amd-fw-device-gfx942==1.0+rocm7.split; extra == \"device-gfx942\"\n",
+    ] {
+        assert!(metadata.contains(line), "{metadata}");
+    }
+    let refused = split(&[fat], &parts, &["--version-suffix", "set"]);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("pass `--set`"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
 fn targets_that_are_not_wanted_are_named_and_left_out() {
     let place = Place::new();
     let parts = place.0.path().join("parts");

@@ -7,7 +7,10 @@ use std::{
     process::Command,
 };
 
-use super::Place;
+use super::{
+    Place,
+    guide::{ANSWER, project},
+};
 use crate::{
     judges::tool,
     support::{
@@ -196,4 +199,32 @@ fn a_damaged_package_leaves_nothing() {
     assert!(!sdk.exists());
     let left = fs_err::read_dir(place.0.path()).unwrap().count();
     assert_eq!(left, 1, "only the set is there");
+}
+
+/// Builds the framework with what a shell made of the variables, and loads it.
+const BUILD: &str = r#"
+eval "$VARIABLES"
+cmake -S project/src -B build -G "Unix Makefiles" > configure.log
+cmake --build build > build.log
+python3 -c 'import ctypes; print(ctypes.CDLL("build/_C.so").answer())'
+"#;
+
+#[test]
+fn cmake_links_a_framework_with_the_variables() {
+    let place = Place::new();
+    let root = place.0.path();
+    project(&root.join("project"));
+    let variables = env(&sample().dist(), &root.join("sdk"), &["--for", "torch"]).ok();
+    let cmake = tool("cmake").parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap();
+    let path = [cmake].into_iter().chain(std::env::split_paths(&path));
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-eu", "-c", BUILD])
+        .current_dir(root)
+        .env("PATH", std::env::join_paths(path).unwrap())
+        .env("VARIABLES", variables)
+        .env("LD_LIBRARY_PATH", "");
+    let said = succeed(&mut shell).stdout;
+    assert_eq!(String::from_utf8(said).unwrap().trim(), ANSWER);
 }

@@ -1,0 +1,142 @@
+//! Wheels for Windows are tied by their init module: it loads what their binaries import.
+
+use std::path::PathBuf;
+
+use super::{Place, members, text};
+use crate::{
+    check::windows::dll,
+    support::{
+        demo::{DemoWheel, HOOK},
+        program::{Outcome, command},
+    },
+};
+
+/// A wheel for Windows whose binaries import these libraries.
+fn wheel(name: &str, binaries: &[(&str, &[&str])]) -> DemoWheel {
+    let mut wheel = DemoWheel::bare(name);
+    "win_amd64".clone_into(&mut wheel.platform);
+    for (path, needed) in binaries {
+        wheel.add(path, dll(&[], needed));
+    }
+    wheel
+}
+
+/// The packages of ROCm for Windows, as far as frameworks see them.
+fn set(place: &Place) -> PathBuf {
+    let set = place.0.path().join("set");
+    fs_err::create_dir(&set).unwrap();
+    let core = [
+        ("_rocm_sdk_core/bin/amdhip64_7.dll", &["KERNEL32.dll"][..]),
+        ("_rocm_sdk_core/bin/amd_comgr.dll", &[]),
+        ("_rocm_sdk_core/bin/hiprtc0702.dll", &[]),
+    ];
+    wheel("rocm_sdk_core", &core).write(&set);
+    let libraries: &[&str] = &["amdhip64_7.dll"];
+    let libraries = [("_rocm_sdk_libraries/bin/hipblas.dll", libraries)];
+    wheel("rocm_sdk_libraries", &libraries).write(&set);
+    set
+}
+
+/// Windows ignores the case of names.
+const EXTENSION: (&str, &[&str]) = (
+    "fw/_C.pyd",
+    &["AMDHIP64_7.DLL", "hipblas.dll", "fw.dll", "KERNEL32.dll"],
+);
+
+#[test]
+fn the_init_module_loads_what_binaries_import() {
+    let place = Place::new();
+    let set = set(&place);
+    let mut fw = wheel("fw", &[EXTENSION, ("fw/lib/fw.dll", &["hiprtc0702.dll"])]);
+    fw.add("fw/__init__.py", HOOK);
+    fw.add("fw/lib/broken.dll", b"MZ".repeat(100));
+    let said = place.tie(&[place.write(&fw)], &set, &[]).ok();
+    for line in [
+        "ties      2 of 3 binaries to ROCm 1.0\n",
+        "preload   amdhip64 hiprtc hipblas\n",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    let tied = members(&place.only());
+    assert!(text(&tied, "/METADATA").contains("Requires-Dist: rocm[libraries]==1.0.*\n"));
+    let module = text(&tied, "fw/_rocm_init.py");
+    assert!(
+        module.contains("amdhip64") && module.contains("hiprtc") && module.contains("hipblas"),
+        "{module}"
+    );
+    let again = Place::new();
+    again.tie(&[place.only()], &set, &[]).ok();
+    assert!(fs_err::read(again.only()).unwrap() == fs_err::read(place.only()).unwrap());
+}
+
+#[test]
+fn what_is_not_for_the_set_is_refused() {
+    let place = Place::new();
+    let set = set(&place);
+    let refused = |name: &str, binaries: &[(&str, &[&str])], hook: &str, flags: &[&str]| {
+        let mut wheel = wheel(name, binaries);
+        wheel.add(&format!("{name}/__init__.py"), hook);
+        let said = place.tie(&[place.write(&wheel)], &set, flags);
+        format!("exit {}: {}", said.code, said.stderr)
+    };
+    let older: &[&str] = &["amdhip64_6.dll"];
+    let mixed: &[&str] = &["amdhip64_6.dll", "hipblas.dll"];
+    let shown = [
+        refused("unhooked", &[("unhooked/x.pyd", EXTENSION.1)], "", &[]),
+        refused("mixed", &[("mixed/x.pyd", mixed)], HOOK, &[]),
+        refused("older", &[("older/x.pyd", older)], HOOK, &[]),
+        refused(
+            "copied",
+            &[EXTENSION, ("copied/hipblas.dll", &[])],
+            HOOK,
+            &[],
+        ),
+    ];
+    insta::assert_snapshot!(shown.join("\n"), @"
+    exit 1: error: 1 wheel cannot be tied
+      `unhooked-1.0-py3-none-win_amd64.whl`: no module imports `_rocm_init.py`, and Windows has no run paths (no-hook)
+
+    hint: pass `--init add`
+
+    exit 1: error: 1 wheel cannot be tied
+      `mixed-1.0-py3-none-win_amd64.whl`: `mixed/x.pyd` needs `amdhip64_6.dll`; the set has `amdhip64_7.dll` (other-soname)
+
+    hint: tie it to the set that it was built with
+
+    exit 1: error: 1 wheel cannot be tied
+      `older-1.0-py3-none-win_amd64.whl`: none of its 1 binaries needs a library of the set (nothing-to-tie)
+
+    hint: pass `--extras` if it uses ROCm nevertheless, or check that it is the right wheel
+
+    exit 1: error: 1 wheel cannot be tied
+      `copied-1.0-py3-none-win_amd64.whl`: it holds `copied/hipblas.dll`, which is `hipblas.dll` of the set (grafted)
+
+    hint: build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library
+    ");
+    // With a hook of our own it is tied.
+    let said = refused(
+        "added",
+        &[("added/x.pyd", EXTENSION.1)],
+        "",
+        &["--init", "add"],
+    );
+    assert!(said.starts_with("exit 0"), "{said}");
+}
+
+#[test]
+fn such_a_wheel_is_not_fused() {
+    let place = Place::new();
+    let set = set(&place);
+    let fw = place.write(&wheel("fw", &[EXTENSION]));
+    for package in ["rocm_sdk_device_gfx1100", "rocm_sdk_devel"] {
+        wheel(package, &[]).write(&set);
+    }
+    let mut fuse = command();
+    fuse.args(["framework", "fuse", "--plan", "--targets=gfx1100"]);
+    let said = Outcome::of(fuse.arg(&fw).arg("--set").arg(&set).output().unwrap());
+    assert!(
+        said.code == 1 && said.stderr.contains("(for-windows)"),
+        "{}",
+        said.stderr
+    );
+}
