@@ -19,6 +19,7 @@ mod known;
 pub mod kpack;
 pub mod pipeline;
 pub mod place;
+mod products;
 pub mod promote;
 pub mod split;
 pub mod summary;

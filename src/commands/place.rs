@@ -10,7 +10,8 @@ use super::{
     summary,
 };
 use crate::{
-    error::{Context as _, Result, one_line},
+    error::{Context as _, Hint as _, Result, one_line},
+    promote::{ProductName, ReleasePlaces},
     report::{RunPlaces, outputs},
     run::{ArtifactGroup, Platform, Run},
     set::{Layout, Urls},
@@ -27,6 +28,7 @@ use crate::{
   rocwheel place --run-id 21440027240
   rocwheel place --run-id 21440027240 --release-type nightly --artifact-group gfx94X-dcgpu
   rocwheel place --run-id 21440027240 --all --offline
+  rocwheel place --product pytorch --release-type nightly
   rocwheel place --run-id 21440027240 --format json")]
 pub struct PlaceCommandArgs {
     /// Family of the set (default: all targets)
@@ -35,6 +37,9 @@ pub struct PlaceCommandArgs {
     /// Print every place that is read and written for the run, on both platforms and for all groups
     #[arg(long, env = "ROCWHEEL_ALL_PLACES", conflicts_with = "artifact_group")]
     all: bool,
+    /// Print where `--release-type` publishes this product: `core`, `pytorch`, `jax`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["artifact_group", "all", "layout"])]
+    product: Option<ProductName>,
     /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
     layout: Layout,
@@ -53,12 +58,50 @@ pub fn run(args: &PlaceCommandArgs, world: &World) -> Result<()> {
     if args.all {
         return world.console.answer(&args.places(world)?);
     }
-    let answer = args.answer(world)?;
-    if let Some(file) = &args.github_output {
-        let outputs = outputs::render(&answer.outputs());
-        summary::append(file, &outputs?).context("failed to write step outputs")?;
+    if let Some(product) = &args.product {
+        let answer = args.product(product)?;
+        args.append(&answer.outputs())?;
+        return world.console.answer(&answer);
     }
+    let answer = args.answer(world)?;
+    args.append(&answer.outputs())?;
     world.console.answer(&answer)
+}
+
+/// The answer of `place --product`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ProductReport {
+    schema: &'static str,
+    product: String,
+    bucket: String,
+    /// What `upload --to` and `promote --into` take.
+    set_url: String,
+    /// Where each project has its directory.
+    projects_url: String,
+    index_url: String,
+    role: String,
+}
+
+impl ProductReport {
+    fn outputs(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("bucket", self.bucket.clone()),
+            ("set-url", self.set_url.clone()),
+            ("package-index-url", self.index_url.clone()),
+            ("iam-role", self.role.clone()),
+            ("iam_role", self.role.clone()),
+        ]
+    }
+}
+
+impl fmt::Display for ProductReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}{{project}}/", self.projects_url)?;
+        writeln!(f, "below:  {}", self.set_url)?;
+        writeln!(f, "index:  {}", self.index_url)?;
+        write!(f, "role:   {}", self.role)
+    }
 }
 
 /// The answer of `place`: an address, and what a workflow needs to write there.
@@ -115,6 +158,32 @@ impl UploadCredentials {
 }
 
 impl PlaceCommandArgs {
+    /// Appends step outputs, if there is a file for them.
+    fn append(&self, outputs: &[(&'static str, String)]) -> Result<()> {
+        let Some(file) = &self.github_output else {
+            return Ok(());
+        };
+        let outputs = outputs::render(outputs);
+        summary::append(file, &outputs?).context("failed to write step outputs")
+    }
+
+    fn product(&self, product: &ProductName) -> Result<ProductReport> {
+        let release = self.run.release_type();
+        let release = release.context("no release type, which decides the bucket");
+        let release =
+            release.hint("pass `--release-type nightly`, `prerelease`, `dev` or `dev-bkc`")?;
+        let place = ReleasePlaces::builtin().place(product, release)?;
+        Ok(ProductReport {
+            schema: "rocwheel-product-place-v1",
+            product: product.to_string(),
+            bucket: place.address.bucket.to_string(),
+            projects_url: format!("{}/{}/", place.address, place.directory),
+            set_url: place.address.to_string(),
+            index_url: place.index,
+            role: place.role,
+        })
+    }
+
     fn places(&self, world: &World) -> Result<RunPlaces> {
         let run = self.run.resolve(self.run.run()?, &self.github, world)?;
         let wanted = (&Platform::ALL[..], &ArtifactGroup::all()[..]);

@@ -1,19 +1,17 @@
 //! `promote`: a tested set under another version, or at another place.
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
-use itertools::Itertools as _;
-use serde::Serialize;
 use tempfile::TempDir;
 
 use super::{
     World,
     args::{AccessArgs, Jobs},
-    check, known,
+    check, known, products,
     summary::PublisherSummary,
 };
 use crate::{
@@ -125,7 +123,7 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let report = args.check(staged.path(), world)?;
     let promoted = promoted(&record, &plan, staged.path(), world)?;
     if let Some(directories) = &directories {
-        return args.publish_products(&promoted, directories, world);
+        return products::publish(&promoted, directories, &args.place(world)?, world);
     }
     let published = args.publish(&promoted, world)?;
     let (set, urls) = (&published.set, Some(&published.urls));
@@ -277,25 +275,6 @@ impl PromoteArgs {
         places.directories(&set.document, &self.product).map(Some)
     }
 
-    /// Publishes the packages among those of other versions.
-    fn publish_products(
-        &self,
-        promoted: &LocalSet,
-        directories: &ProductDirectories,
-        world: &World,
-    ) -> Result<()> {
-        let place = self.place(world)?;
-        let published = set::publish_products(promoted, directories, &place, world)?;
-        let urls = place.urls()?;
-        let products = directories.values().unique();
-        world.console.answer(&ProductsAnswer {
-            schema: "rocwheel-promoted-products-v1",
-            pages: products.map(|it| urls.path(&format!("{it}/"))).collect(),
-            uploaded: published.uploaded,
-            unchanged: published.unchanged,
-        })
-    }
-
     fn publish(&self, promoted: &LocalSet, world: &World) -> Result<PublishedUpload> {
         let place = self.place(world)?;
         let options = UploadOptions {
@@ -329,20 +308,4 @@ fn promoted(
     let mut set = LocalSet::promoted(directory, record.identity(plan), &written, world)?;
     set.attach(PromotionRecord::FILE, record.render()?);
     Ok(set)
-}
-
-/// The answer after packages were published to a release place.
-#[derive(Debug, Serialize)]
-struct ProductsAnswer {
-    schema: &'static str,
-    /// The pages of the products.
-    pages: Vec<String>,
-    uploaded: usize,
-    unchanged: usize,
-}
-
-impl fmt::Display for ProductsAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pages.iter().try_for_each(|page| writeln!(f, "{page}"))
-    }
 }

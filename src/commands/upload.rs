@@ -7,13 +7,14 @@ use clap::ArgGroup;
 use super::{
     World,
     args::{AccessArgs, GitHubArgs, RunArgs},
-    check,
+    check, products,
     summary::PublisherSummary,
 };
 use crate::{
     check::Report,
-    error::{Hint as _, Result, Stop, anyhow},
+    error::{Context as _, Hint as _, Result, Stop, anyhow},
     location::Location,
+    promote::{ProductName, ReleasePlaces},
     run::{ArtifactGroup, Run, RunId},
     set::{
         self, Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, SetJson, SetPlace,
@@ -34,7 +35,8 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel upload --packages-dir packages --multi-target --output-dir published --dry-run
   rocwheel upload --packages-dir packages --multi-target --run-id 21440027240
-  rocwheel upload --packages-dir packages --to s3://bucket/directory")]
+  rocwheel upload --packages-dir packages --to s3://bucket/directory
+  rocwheel upload --packages-dir published --product pytorch --release-type nightly")]
 pub struct UploadArgs {
     /// Directory with packages in it or in its `dist`
     #[arg(long, alias = "input-packages-dir", value_name = "DIR")]
@@ -53,6 +55,15 @@ pub struct UploadArgs {
         conflicts_with_all = ["output_dir", "artifact_group", "multi_target"]
     )]
     to: Option<Location>,
+    /// Publish frameworks to a directory for each project of this product, as release places have
+    /// them: `pytorch`, `jax`, or another name. Their place follows from `--release-type`, or is `--to`
+    #[arg(
+        long,
+        value_name = "NAME",
+        group = "set",
+        conflicts_with_all = ["artifact_group", "multi_target", "part", "layout", "overwrite"]
+    )]
+    product: Option<ProductName>,
     /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
     layout: Layout,
@@ -88,6 +99,9 @@ pub struct UploadArgs {
 }
 
 pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
+    if let Some(product) = &args.product {
+        return args.publish_product(product, world);
+    }
     let run = args.resolve(world)?;
     let destination = args.destination(&run, &world.stop)?;
     // Before anything is published: a wrong `--baseline` must not cost the outputs of a set that is.
@@ -173,6 +187,43 @@ impl UploadArgs {
             ..known.clone()
         };
         Ok(identity.or_of(run))
+    }
+
+    /// Publishes frameworks among those of other versions.
+    fn publish_product(&self, product: &ProductName, world: &World) -> Result<()> {
+        self.check(None, world)?;
+        let set = self.read(world)?;
+        if !self.no_check {
+            set.ensure_as_described(false)?;
+        }
+        let directories = ReleasePlaces::builtin().directories_of(&set.document, product)?;
+        let destination = self.product_place(product, &world.stop)?;
+        if self.dry_run {
+            let plan = set::plan_products(&set, &directories, &destination, world)?;
+            return world.console.answer(&plan);
+        }
+        products::publish(&set, &directories, &destination, world)
+    }
+
+    fn product_place(&self, product: &ProductName, stop: &Stop) -> Result<SetPlace> {
+        let mut place = if let Some(directory) = &self.output_dir {
+            SetPlace::directory(directory, stop)
+        } else {
+            let to = if let Some(to) = &self.to {
+                to.clone()
+            } else {
+                let release = self.run.release_type();
+                let release = release.context("no place was named");
+                let release = release.hint("pass `--release-type` or `--to`")?;
+                let place = ReleasePlaces::builtin().place(product, release);
+                place.hint("pass `--to` for a product of your own")?.address
+            };
+            let online = self.run.ensure_online(format!("an upload to `{to}`"));
+            online.hint("pass `--output-dir`, or ask `place --offline` where it would go")?;
+            self.access.bucket(&to, stop)?
+        };
+        place.directory_pages = !self.no_directory_pages;
+        Ok(place)
     }
 
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {

@@ -21,7 +21,7 @@ pub use self::{
     decide::{PromotionRequest, decide},
     frameworks::FrameworkTies,
     observe::CandidateSet,
-    places::ReleasePlaces,
+    places::{ProductName, ProductPlace, ReleasePlaces},
     plan::PromotionPlan,
     record::PromotionRecord,
     write::write,

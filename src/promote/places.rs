@@ -1,16 +1,17 @@
 //! [`ReleasePlaces`]: the directories of release places, and which versions their buckets take.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{collections::BTreeMap, str::FromStr, sync::LazyLock};
 
+use derive_more::{Deref, Display};
 use itertools::Itertools as _;
 use serde::Deserialize;
 
 use crate::{
-    error::{Hint as _, No, Result, anyhow},
+    error::{Context as _, Hint as _, Invalid, No, Result, anyhow},
     glob::Glob,
     location::Location,
     set::{ProductDirectories, SetJson},
-    version::{ReleaseStream, Version},
+    version::{ReleaseStream, ReleaseType, Version},
 };
 
 static BUILTIN: LazyLock<ReleasePlaces> = LazyLock::new(|| {
@@ -21,7 +22,10 @@ static BUILTIN: LazyLock<ReleasePlaces> = LazyLock::new(|| {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleasePlaces {
+    address: String,
     directory: String,
+    role: String,
+    index: String,
     products: Vec<Product>,
     streams: Vec<StreamBuckets>,
 }
@@ -40,28 +44,115 @@ struct StreamBuckets {
     takes: ReleaseStream,
 }
 
+/// The name of a product: `pytorch`. It is a directory, and a part of the names of buckets.
+#[derive(Clone, Debug, PartialEq, Eq, Display, Deref)]
+pub struct ProductName(#[deref(forward)] Box<str>);
+
+impl FromStr for ProductName {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(is_known) {
+            return Ok(Self(text.into()));
+        }
+        Err(Invalid::new(
+            "not a name of lower case letters, digits and `-` that begins with a letter",
+            text,
+        ))
+    }
+}
+
+/// Where the packages of a product are published.
+#[derive(Clone, Debug)]
+pub struct ProductPlace {
+    /// What [`ProductDirectories`] are below.
+    pub address: Location,
+    pub directory: String,
+    /// The role that may write there.
+    pub role: String,
+    /// The URL of the index to install from.
+    pub index: String,
+}
+
 impl ReleasePlaces {
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }
 
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.products.iter().map(|it| it.name.as_str())
+    }
+
+    fn unknown(&self, product: &str) -> Result<()> {
+        let known = self.names().join(", ");
+        Err(anyhow!("no such product: `{product}`")).hint(format!("the products are {known}"))
+    }
+
+    /// The product of a project.
+    fn product_of(&self, project: &str) -> Option<&str> {
+        let mut products = self.products.iter();
+        let product = products.find(|it| it.projects.iter().any(|it| it.matches(project)));
+        product.map(|it| it.name.as_str())
+    }
+
+    /// Where builds of a release type publish a product.
+    pub fn place(&self, product: &str, release: ReleaseType) -> Result<ProductPlace> {
+        if !self.names().contains(product) {
+            self.unknown(product)?;
+        }
+        let stream = release
+            .stream()
+            .with_context(|| format!("no bucket takes packages of builds of the type `{release}`"));
+        let stream = stream
+            .hint("pass `--release-type nightly`, or another type whose builds are published")?;
+        let filled = |text: &str| {
+            text.replace("{stream}", &stream.to_string())
+                .replace("{product}", product)
+        };
+        Ok(ProductPlace {
+            address: filled(&self.address).parse()?,
+            directory: filled(&self.directory),
+            role: filled(&self.role),
+            index: filled(&self.index),
+        })
+    }
+
+    /// The directory of each project of a set of frameworks. All of them are of one product. A product
+    /// that has no row takes every project that is of no other one.
+    pub fn directories_of(&self, set: &SetJson, product: &str) -> Result<ProductDirectories> {
+        let is_known = self.names().contains(product);
+        let directory = self.directory.replace("{product}", product);
+        let (mut found, mut others) = (BTreeMap::new(), Vec::new());
+        for file in &set.files {
+            let of = self.product_of(file.project.normalized());
+            if of == Some(product) || (of.is_none() && !is_known) {
+                found.insert(file.project.clone(), directory.clone());
+            } else {
+                others.push(format!("`{}`", file.project));
+            }
+        }
+        if others.is_empty() {
+            return Ok(found);
+        }
+        let others = others.iter().unique().join(", ");
+        let error = anyhow!(No(format!("not of the product `{product}`: {others}")));
+        Err(error).hint("upload a directory without their packages, or name another `--product`")
+    }
+
     /// The directory of each project of a set. With `wanted`, only those of these products. A project
     /// of no product is refused.
     pub fn directories(&self, set: &SetJson, wanted: &[String]) -> Result<ProductDirectories> {
-        let known = || self.products.iter().map(|it| it.name.as_str());
-        if let Some(other) = wanted.iter().find(|it| !known().contains(it.as_str())) {
-            return Err(anyhow!("no such product: `{other}`"))
-                .hint(format!("the products are {}", known().join(", ")));
+        if let Some(other) = wanted.iter().find(|it| !self.names().contains(it.as_str())) {
+            self.unknown(other)?;
         }
         let (mut found, mut lost) = (BTreeMap::new(), Vec::new());
         for file in &set.files {
             let name = file.project.normalized();
-            let mut products = self.products.iter();
-            let product = products.find(|it| it.projects.iter().any(|it| it.matches(name)));
-            match product {
+            match self.product_of(name) {
                 None => lost.push(name),
-                Some(it) if wanted.is_empty() || wanted.contains(&it.name) => {
-                    let directory = self.directory.replace("{product}", &it.name);
+                Some(it) if wanted.is_empty() || wanted.iter().any(|one| one == it) => {
+                    let directory = self.directory.replace("{product}", it);
                     found.insert(file.project.clone(), directory);
                 }
                 Some(_) => {}

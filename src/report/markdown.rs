@@ -170,7 +170,13 @@ impl<'a> SummaryPage<'a> {
 
     fn project(&self, places: Places<'_>) -> String {
         let is_lacking = !self.set.has("rocm") && places.base.is_none();
-        let note = if is_lacking { NO_BASE } else { "" };
+        let warning = install::warning(self.set);
+        let warning = warning.map(|it| format!("{it}\n\n")).unwrap_or_default();
+        let note = if is_lacking && warning.is_empty() {
+            NO_BASE
+        } else {
+            &warning
+        };
         let project = install::project(self.set, places);
         format!(
             "{note}<details><summary>In a uv project (<code>pyproject.toml</code>)</summary>\n\n\

@@ -9,17 +9,27 @@ use std::fmt;
 use itertools::Itertools as _;
 
 use super::{
-    set_json::{Identity, SetFile, SetJson},
+    set_json::{Identity, SetFile, SetJson, device_targets, is_ours, sorted_targets},
+    split_projects::ProjectOfOthers,
     urls::Urls,
 };
 use crate::{
     run::{ArtifactGroup, Buckets, Platform},
     target::Target,
-    version::ReleaseType,
+    version::{ReleaseType, Version},
 };
 
 /// The most projects in one line. The table of packages has all projects of a larger set.
 const MOST_PROJECTS: usize = 20;
+
+/// The index for what frameworks require, if the user names no other.
+const PYPI: &str = "https://pypi.org/simple/";
+
+const PIN: &str = "pip takes the highest version of all indexes: without the exact version behind \
+    `==`, it takes a build of PyPI instead of this one.";
+const NO_PIN: &str = "pip takes any build of a version that several indexes have, and PyPI may have \
+    this version too. Use uv, which takes a package from the first index that has it, or give the \
+    wheels a version of their own with `rocwheel framework tie --version-suffix`.";
 
 /// The indexes that an installer uses.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +62,9 @@ impl fmt::Display for Choice {
 
 /// All choices of a set, in order. Where only one line is shown, it is for the first.
 pub fn choices(set: &SetJson) -> Vec<Choice> {
-    let mut targets: Vec<Option<Target>> = set.device_targets().into_iter().map(Some).collect();
-    if targets.is_empty() || !set.has("rocm") {
-        targets = vec![None];
+    let mut targets: Vec<Option<Target>> = targets(&set.files).into_iter().map(Some).collect();
+    if targets.is_empty() {
+        targets.push(None);
     }
     let mut families: Vec<Option<ArtifactGroup>> =
         set.own_families().into_iter().map(Some).collect();
@@ -65,6 +75,17 @@ pub fn choices(set: &SetJson) -> Vec<Choice> {
     choices
         .map(|(family, target)| Choice { family, target })
         .collect()
+}
+
+/// The targets to choose from: those of `rocm`, or those of its frameworks if there is no `rocm`.
+pub(super) fn targets<'a>(files: impl IntoIterator<Item = &'a SetFile>) -> Vec<Target> {
+    let files: Vec<&SetFile> = files.into_iter().collect();
+    let names = files.iter().map(|file| file.project.normalized());
+    if names.clone().any(|it| it == "rocm") {
+        return device_targets(names);
+    }
+    let projects = ProjectOfOthers::all(files);
+    sorted_targets(projects.into_iter().flat_map(|it| it.targets))
 }
 
 /// The command lines of each installer for one choice, with their titles.
@@ -91,11 +112,44 @@ pub fn lines(set: &SetJson, places: Places<'_>, choice: &Choice) -> Vec<(&'stati
     let page = format!("--no-index --find-links {}", urls.find_links());
     let what = quoted_requirements(set, choice);
     let line = |installer: &str, from: &str| format!("{installer} install {from}{what}");
-    vec![
+    let mut lines = vec![
         ("pip", line("pip", &pip)),
         ("uv", line("uv pip", &uv)),
         ("pip, from the find-links page", line("pip", &page)),
         ("uv, from the find-links page", line("uv pip", &page)),
+    ];
+    lines.extend(framework_lines(set, places, choice, &index));
+    lines
+}
+
+/// The command lines for frameworks with device packages. They require projects that only other
+/// indexes have, so that there are always two.
+fn framework_lines(
+    set: &SetJson,
+    places: Places<'_>,
+    choice: &Choice,
+    index: &str,
+) -> Vec<(&'static str, String)> {
+    // Without `rocm`, the other lines are for frameworks.
+    let are_shown = !set.has("rocm") && places.base.is_some();
+    let frameworks = frameworks(set);
+    if are_shown || frameworks.is_empty() {
+        return Vec::new();
+    }
+    let base = places.base.map_or_else(|| PYPI.to_owned(), Urls::to_string);
+    let what = frameworks
+        .iter()
+        .map(|it| it.requirement(choice.target.as_ref()));
+    let what = quoted(set, what);
+    vec![
+        (
+            "pip, frameworks from two indexes",
+            format!("pip install --index-url {base} --extra-index-url {index}{what}"),
+        ),
+        (
+            "uv, frameworks from two indexes",
+            format!("uv pip install --default-index {base} --index {index}{what}"),
+        ),
     ]
 }
 
@@ -138,6 +192,21 @@ fn flags_of_run(identity: &Identity, url: &str) -> Option<String> {
     Some(flags)
 }
 
+/// The frameworks of a set that have device packages.
+fn frameworks(set: &SetJson) -> Vec<ProjectOfOthers<'_>> {
+    let mut projects = ProjectOfOthers::all(&set.files);
+    projects.retain(|it| !it.targets.is_empty());
+    projects.truncate(MOST_PROJECTS);
+    projects
+}
+
+/// What to know about two indexes, if the set has frameworks with device packages.
+pub fn warning(set: &SetJson) -> Option<&'static str> {
+    let frameworks = frameworks(set);
+    let is_elsewhere = frameworks.iter().any(ProjectOfOthers::may_be_elsewhere);
+    (!frameworks.is_empty()).then_some(if is_elsewhere { NO_PIN } else { PIN })
+}
+
 /// The command lines that install downloaded packages from a directory.
 pub fn downloaded(set: &SetJson, directory: &str, choice: &Choice) -> Vec<(&'static str, String)> {
     let family = choice.family.as_ref();
@@ -151,13 +220,19 @@ pub fn downloaded(set: &SetJson, directory: &str, choice: &Choice) -> Vec<(&'sta
 
 /// Each requirement in quotes. zsh expands unquoted brackets; `cmd` has no single quotes.
 fn quoted_requirements(set: &SetJson, choice: &Choice) -> String {
+    let requirements = requirements(&set.files, choice.target.as_ref());
+    quoted(set, requirements.into_iter())
+}
+
+fn quoted(set: &SetJson, requirements: impl Iterator<Item = String>) -> String {
     let quote = match set.identity.platform {
         Some(Platform::Windows) => '"',
         _ => '\'',
     };
-    let requirements = requirements(&set.files, choice.target.as_ref());
-    let quoted = requirements.iter().map(|it| format!(" {quote}{it}{quote}"));
-    quoted.collect()
+    let quoted: Vec<String> = requirements
+        .map(|it| format!(" {quote}{it}{quote}"))
+        .collect();
+    quoted.concat()
 }
 
 /// The lines for the `pyproject.toml` of a uv project.
@@ -188,22 +263,30 @@ pub fn project(set: &SetJson, places: Places<'_>) -> String {
 }
 
 /// The requirements of a line: `rocm[libraries,devel,device-gfx942]==7.13.0` in the newest version.
-/// A set without `rocm` has frameworks built against it; then all its projects. Empty if every file
-/// is yanked.
+/// A set without `rocm` has frameworks built against it; then all its projects, with the device code
+/// of the target. Empty if every file is yanked.
 pub(super) fn requirements<'a>(
     files: impl IntoIterator<Item = &'a SetFile>,
     target: Option<&Target>,
 ) -> Vec<String> {
     let files = files.into_iter().filter(|file| file.yanked.is_none());
-    let files: Vec<_> = files
-        .map(|it| (it.project.normalized(), &it.version))
-        .collect();
+    let all: Vec<&SetFile> = files.collect();
+    let files = all.iter().map(|it| (it.project.normalized(), &it.version));
+    let files: Vec<(&str, &Version)> = files.collect();
     let rocm = files.iter().filter(|(project, _)| *project == "rocm");
     let Some(version) = rocm.map(|(_, version)| *version).max() else {
-        let all = files
-            .iter()
-            .map(|(project, version)| format!("{project}=={version}"));
-        return all.dedup().take(MOST_PROJECTS).collect();
+        let parts = all.iter().filter(|it| is_ours(&it.project));
+        let parts: Vec<String> = parts
+            .map(|it| format!("{}=={}", it.project, it.version))
+            .dedup()
+            .collect();
+        let others = ProjectOfOthers::all(all);
+        let others = others.iter().map(|it| it.requirement(target));
+        return parts
+            .into_iter()
+            .chain(others)
+            .take(MOST_PROJECTS)
+            .collect();
     };
     let has = |start: &str| {
         let mut files = files.iter().filter(|(_, other)| *other == version);
@@ -224,206 +307,4 @@ pub(super) fn requirements<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::set::tests as samples;
-
-    fn all(set: &SetJson) -> String {
-        with_base(set, None)
-    }
-
-    fn with_base(set: &SetJson, base: Option<&Urls>) -> String {
-        let urls = samples::urls();
-        let places = Places { set: &urls, base };
-        let choices = choices(set);
-        let of_way = |way: usize| {
-            let lines = choices.iter().map(move |choice| lines(set, places, choice));
-            lines.map(move |lines| lines[way].1.clone())
-        };
-        (0..4).flat_map(of_way).collect::<Vec<String>>().join("\n")
-    }
-
-    #[test]
-    fn a_base_index_comes_first_for_pip_and_last_for_uv() {
-        let base = "https://deps.example/simple".parse().unwrap();
-        let set = samples::document_of(&["rocm", "rocm-sdk-core"]);
-        insta::assert_snapshot!(with_base(&set, Some(&base)), @"
-        pip install --index-url https://deps.example/simple/ --extra-index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
-        uv pip install --default-index https://deps.example/simple/ --index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm==7.13.0.dev0+ab'
-        ");
-    }
-
-    #[test]
-    fn the_own_line_names_the_run_where_install_finds_its_set() {
-        let line = |set: &SetJson, url: &str| {
-            let (urls, base) = (url.parse().unwrap(), "https://deps.example/simple".parse());
-            let base = base.unwrap();
-            let base = url.contains("nightly").then_some(&base);
-            own_line(set, Places { set: &urls, base }).unwrap_or_else(|| "none".to_owned())
-        };
-        let set = samples::document();
-        let mut of_libraries = set.clone();
-        of_libraries.identity.repository = Some("ROCm/rocm-libraries".parse().unwrap());
-        let frameworks = samples::document_of(&["torch"]);
-        let run = "21440027240-linux/python";
-        let lines = [
-            line(
-                &set,
-                &format!("https://therock-ci-artifacts.s3.amazonaws.com/{run}"),
-            ),
-            line(
-                &set,
-                &format!(
-                    "https://therock-ci-artifacts.s3.us-east-2.amazonaws.com/{run}/gfx94X-dcgpu"
-                ),
-            ),
-            line(
-                &set,
-                &format!("https://therock-nightly-artifacts.s3.amazonaws.com/{run}"),
-            ),
-            line(
-                &of_libraries,
-                &format!(
-                    "https://therock-ci-artifacts-external.s3.amazonaws.com/ROCm-rocm-libraries/{run}"
-                ),
-            ),
-            line(&set, &format!("https://mine.s3.amazonaws.com/{run}")),
-            line(
-                &set,
-                "https://therock-ci-artifacts.s3.amazonaws.com/1-linux/python",
-            ),
-            line(&set, "file:///tmp/python"),
-            line(&frameworks, "https://mine.s3.amazonaws.com/torch"),
-        ];
-        insta::assert_snapshot!(lines.join("\n"), @"
-        rocwheel install --run-id 21440027240
-        rocwheel install --run-id 21440027240 --artifact-group gfx94X-dcgpu
-        rocwheel install --run-id 21440027240 --release-type nightly --deps https://deps.example/simple/
-        rocwheel install --run-id 21440027240 --repository ROCm/rocm-libraries
-        rocwheel install --set https://mine.s3.amazonaws.com/21440027240-linux/python/
-        rocwheel install --set https://therock-ci-artifacts.s3.amazonaws.com/1-linux/python/
-        none
-        none
-        ");
-    }
-
-    #[test]
-    fn a_project_asks_the_index_of_the_set_first() {
-        let urls = samples::urls();
-        let base = "https://deps.example/simple".parse().unwrap();
-        let set = samples::document_of(&["rocm", "rocm-sdk-core"]);
-        let places = Places {
-            set: &urls,
-            base: Some(&base),
-        };
-        insta::assert_snapshot!(project(&set, places), @r#"
-        [project]
-        dependencies = ["rocm==7.13.0.dev0+ab"]
-
-        [tool.uv.sources]
-        rocm = { index = "rocm-run" }
-
-        [[tool.uv.index]]
-        name = "rocm-run"
-        url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
-
-        [[tool.uv.index]]
-        name = "base"
-        url = "https://deps.example/simple/"
-        default = true
-        "#);
-    }
-
-    #[test]
-    fn a_split_set_is_installed_for_a_target() {
-        insta::assert_snapshot!(all(&samples::document()), @"
-        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        ");
-    }
-
-    #[test]
-    fn each_family_has_an_index_of_its_own() {
-        insta::assert_snapshot!(all(&samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"])), @"
-        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
-        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
-        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
-        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all.html 'rocm==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu.html 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx110X-all.html 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/gfx94X-dcgpu.html 'rocm==7.13.0.dev0+ab'
-        ");
-    }
-
-    #[test]
-    fn what_was_downloaded_is_found_in_its_directory() {
-        let sets = [
-            samples::document(),
-            samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"]),
-            samples::document_of(&["torch"]),
-        ];
-        let lines = sets.iter().flat_map(|set| {
-            let choices = choices(set).into_iter();
-            choices.map(|choice| downloaded(set, "packages", &choice)[1].1.clone())
-        });
-        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
-        uv pip install --no-index --find-links packages 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links packages 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links packages --find-links packages/gfx110X-all 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links packages --find-links packages/gfx94X-dcgpu 'rocm==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links packages 'torch==7.13.0.dev0+ab'
-        ");
-    }
-
-    #[test]
-    fn a_line_names_no_more_projects_than_anybody_reads() {
-        let projects: Vec<String> = (0..10_000).map(|it| format!("project-{it}")).collect();
-        let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-        let line = all(&samples::document_of(&projects))
-            .lines()
-            .next()
-            .unwrap()
-            .to_owned();
-        assert_eq!(line.matches("project-").count(), MOST_PROJECTS);
-    }
-
-    #[test]
-    fn windows_takes_double_quotes() {
-        let mut set = samples::document();
-        set.identity.platform = Some(Platform::Windows);
-        let line = all(&set).lines().next().unwrap().to_owned();
-        insta::assert_snapshot!(line, @r#"pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ "rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab""#);
-    }
-
-    #[test]
-    fn a_set_without_device_wheels_has_one_line() {
-        let set =
-            samples::document_of(&["rocm", "rocm-sdk-core", "rocm-sdk-libraries-gfx94x-dcgpu"]);
-        insta::assert_snapshot!(all(&set), @"
-        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
-        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries]==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries]==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'rocm[libraries]==7.13.0.dev0+ab'
-        ");
-    }
-
-    #[test]
-    fn a_set_without_rocm_names_its_projects() {
-        let set = samples::document_of(&["torch", "torchvision"]);
-        insta::assert_snapshot!(all(&set), @"
-        pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        uv pip install --no-index --find-links https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html 'torch==7.13.0.dev0+ab' 'torchvision==7.13.0.dev0+ab'
-        ");
-    }
-}
+mod tests;

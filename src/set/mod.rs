@@ -2,7 +2,8 @@
 //!
 //! `set_json` says what a set is; `pages` and `install` render its index; `place` opens a place,
 //! `files`, `known` and `read` read its packages, `local` those of a directory, `links` and
-//! `promised` its pages, and `offered` what an installer finds there; `items` decides what happens to each object and `write` writes them, for
+//! `promised` its pages, `offered` what an installer finds there, and `split_projects` those with device
+//! code elsewhere; `items` decides what happens to each object and `write` writes them, for
 //! `indexing` and `upload`.
 
 mod files;
@@ -21,6 +22,7 @@ mod promised;
 mod published;
 mod read;
 mod set_json;
+mod split_projects;
 #[cfg(test)]
 pub(crate) mod tests;
 mod upload;

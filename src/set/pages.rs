@@ -15,8 +15,8 @@ use itertools::Itertools as _;
 use serde_json::{Value, json};
 
 use super::{
-    install::requirements,
-    set_json::{IndexView, SetFile, SetJson, device_targets},
+    install::{requirements, targets},
+    set_json::{IndexView, SetFile, SetJson},
 };
 
 use crate::{
@@ -319,9 +319,8 @@ fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) -> String {
 /// The command lines on a page, as HTML. Empty if there is nothing to install. A page does not know
 /// its own URL; the options in `pip` and `uv` have a placeholder for it.
 fn install_lines(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
-    let files = view.files.iter().filter(|file| file.yanked.is_none());
-    let targets = device_targets(files.map(|file| file.project.normalized()));
     let files = view.files.iter().copied();
+    let targets = targets(files.clone().filter(|file| file.yanked.is_none()));
     let requirement = match requirements(files, targets.first()).as_slice() {
         [] => return String::new(),
         [only] => only.clone(),

@@ -21,6 +21,7 @@ use super::{
     place::SetPlace,
     read::Reading,
     set_json::{Layout, SIDECAR, SetFile, is_package},
+    split_projects,
     upload::{PlannedUpload, PublishedUpload, UploadOptions, until_published},
     write::Guard,
 };
@@ -59,6 +60,8 @@ pub fn plan_products<'a>(
     destination: &'a SetPlace,
     world: &World,
 ) -> Result<PlannedUpload<'a>> {
+    let known = local.metadata.iter();
+    split_projects::ensure_one_form(known.map(|(path, text)| (&**path, &**text)))?;
     let mut before = Before::nothing(destination);
     for directory in directories.values().unique() {
         before.add(directory)?;

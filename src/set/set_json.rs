@@ -435,8 +435,11 @@ impl IndexView<'_> {
 /// The targets that have a device package, sorted.
 pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
     let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
-    let targets = targets.filter_map(|name| name.parse().ok());
-    // By number, as people expect: gfx942 before gfx1100.
+    sorted_targets(targets.filter_map(|name| name.parse().ok()))
+}
+
+/// Targets by number, as people expect, each once: gfx942 before gfx1100.
+pub(super) fn sorted_targets(targets: impl Iterator<Item = Target>) -> Vec<Target> {
     let by_number = |it: &Target| (it.base().as_str().len(), it.clone());
     targets.sorted_by_key(by_number).dedup().collect()
 }

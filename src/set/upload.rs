@@ -17,6 +17,7 @@ use super::{
     pages::{Phase, content_type},
     place::SetPlace,
     set_json::{Identity, Layout, PART, SetJson},
+    split_projects,
     urls::{Addresses, Urls},
     write::{Guard, WriteOutcome, Writer},
 };
@@ -129,6 +130,8 @@ impl<'a> PlannedUpload<'a> {
         if let Some(before) = &mut before {
             before.links = links;
         }
+        let known = local.metadata.iter().chain(&others.metadata);
+        split_projects::ensure_one_form(known.map(|(path, text)| (&**path, &**text)))?;
         let of_others = others.paths();
         let (set, mut items) = items(local, set, others, options.is_part, world)?;
         items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));

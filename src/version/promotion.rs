@@ -6,7 +6,7 @@ use std::str::FromStr;
 use derive_more::Display;
 use pep440_rs::PrereleaseKind;
 
-use super::Version;
+use super::{ReleaseType, Version};
 use crate::error::{Error, Hint as _, Invalid, No, Result, anyhow};
 
 /// Versions of one kind, which are kept together and for the same time.
@@ -37,6 +37,19 @@ impl Version {
     pub fn nightly_date(&self) -> Option<u64> {
         let pre = self.0.pre().filter(|it| it.kind == PrereleaseKind::Alpha);
         pre.map(|it| it.number)
+    }
+}
+
+impl ReleaseType {
+    /// The stream that builds of this type are published to, if they are.
+    pub fn stream(self) -> Option<ReleaseStream> {
+        match self {
+            Self::Ci | Self::Release => None,
+            Self::Dev => Some(ReleaseStream::Dev),
+            Self::Nightly => Some(ReleaseStream::Nightly),
+            Self::DevBkc | Self::NightlyBkc => Some(ReleaseStream::Bkc),
+            Self::Prerelease => Some(ReleaseStream::Rc),
+        }
     }
 }
 

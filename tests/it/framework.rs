@@ -3,6 +3,7 @@
 mod fused;
 pub(crate) mod guide;
 mod installed;
+mod products;
 mod real;
 mod refused;
 mod selected;

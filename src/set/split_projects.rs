@@ -1,0 +1,189 @@
+//! Projects of others whose device code is in packages of their own: `torch` with
+//! `amd-torch-device-gfx942`. Their names say so.
+
+use std::collections::BTreeMap;
+
+use super::set_json::{SIDECAR, SetFile, is_ours, sorted_targets};
+use crate::{
+    error::{Hint as _, No, Result, anyhow},
+    target::Target,
+    version::Version,
+    wheel::{DistName, Metadata, RequirementLine},
+};
+
+/// A project of others that users ask for, in its newest version.
+#[derive(Debug)]
+pub(super) struct ProjectOfOthers<'a> {
+    name: &'a DistName,
+    version: &'a Version,
+    /// The targets that it has device packages for.
+    pub(super) targets: Vec<Target>,
+}
+
+/// A package with the code for one target: how its name begins, and its version.
+struct DevicePackage<'a> {
+    prefix: &'a str,
+    target: Target,
+    version: &'a Version,
+}
+
+impl DevicePackage<'_> {
+    fn is_of(&self, project: &DistName) -> bool {
+        let project = project.normalized();
+        self.prefix == project || self.prefix.strip_prefix("amd-") == Some(project)
+    }
+}
+
+/// The beginning of the name of a device package, and its target.
+fn device_package(project: &DistName) -> Option<(&str, Target)> {
+    let (prefix, target) = project.normalized().rsplit_once("-device-")?;
+    Some((prefix, target.parse().ok()?))
+}
+
+impl<'a> ProjectOfOthers<'a> {
+    /// All of them in order. Device packages, and the sdists that select one, are left out.
+    pub(super) fn all(files: impl IntoIterator<Item = &'a SetFile>) -> Vec<Self> {
+        let files = files.into_iter().filter(|it| it.yanked.is_none());
+        let (mut newest, mut devices) = (BTreeMap::new(), Vec::new());
+        for file in files.filter(|it| !is_ours(&it.project)) {
+            let known = newest.entry(&file.project).or_insert(&file.version);
+            *known = (*known).max(&file.version);
+            devices.extend(device_package(&file.project).map(|(prefix, target)| {
+                let version = &file.version;
+                DevicePackage {
+                    prefix,
+                    target,
+                    version,
+                }
+            }));
+        }
+        devices.retain(|it| newest.keys().any(|project| it.is_of(project)));
+        let is_part = |project: &DistName| {
+            let name = project.normalized();
+            let prefix = device_package(project).map(|it| it.0);
+            let prefix = prefix.or_else(|| name.strip_suffix("-device"));
+            devices.iter().any(|it| Some(it.prefix) == prefix)
+        };
+        let projects = newest.iter().filter(|(name, _)| !is_part(name));
+        let projects = projects.map(|(name, version)| {
+            let own = devices
+                .iter()
+                .filter(|it| it.is_of(name) && it.version == *version);
+            Self {
+                name,
+                version,
+                targets: sorted_targets(own.map(|it| it.target.clone())),
+            }
+        });
+        projects.collect()
+    }
+
+    /// `torch[device-gfx942]==2.12.0`
+    pub(super) fn requirement(&self, target: Option<&Target>) -> String {
+        let Self {
+            name,
+            version,
+            targets,
+        } = self;
+        match target.filter(|it| targets.contains(it)) {
+            Some(target) => format!("{name}[device-{target}]=={version}"),
+            None => format!("{name}=={version}"),
+        }
+    }
+
+    /// Whether another index may have its version too. PyPI takes no local versions.
+    pub(super) fn may_be_elsewhere(&self) -> bool {
+        !self.version.to_string().contains('+')
+    }
+}
+
+/// Fails if wheels of one project and version differ in where their device code is: installers take
+/// any of them, and the extra for a GPU would then bring its code or nothing. `wheels` are the paths of
+/// sidecars with METADATA.
+pub(super) fn ensure_one_form<'a>(wheels: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<()> {
+    let mut forms: BTreeMap<(DistName, Version), [Option<&str>; 2]> = BTreeMap::new();
+    for (path, metadata) in wheels {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let file = file.strip_suffix(SIDECAR).unwrap_or(file);
+        let Ok(metadata) = Metadata::parse(metadata) else {
+            continue;
+        };
+        let requirements = metadata.requires_dist.iter();
+        let mut requirements = requirements.filter_map(|it| RequirementLine::parse(it));
+        let is_split = requirements.any(|it| {
+            let target = device_package(&it.name).map(|(_, target)| format!("device-{target}"));
+            !is_ours(&it.name) && target.is_some() && target.as_deref() == it.extra
+        });
+        let [whole, split] = forms.entry((metadata.name, metadata.version)).or_default();
+        *(if is_split { split } else { whole }) = Some(file);
+    }
+    let both = forms.values().find_map(|[whole, split]| whole.zip(*split));
+    let Some((whole, split)) = both else {
+        return Ok(());
+    };
+    Err(anyhow!(No(format!(
+        "`{whole}` has its device code in it, and `{split}`, of the same version, in other packages"
+    ))))
+    .hint("leave one of them out, or give it another version with `framework tie --version-suffix`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::set::tests::file;
+
+    fn projects(names: &[(&str, &str)]) -> String {
+        let files = names.iter();
+        let files = files.map(|(project, version)| file(project, project, version));
+        let files: Vec<SetFile> = files.collect();
+        let gfx942: Target = "gfx942".parse().unwrap();
+        let all = ProjectOfOthers::all(&files);
+        let shown = all.iter().map(|it| it.requirement(Some(&gfx942)));
+        shown.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn device_packages_belong_to_the_project_in_their_names() {
+        insta::assert_snapshot!(projects(&[
+            ("torch", "2.12.0+rocm7.14.0"),
+            ("torch", "2.11.0"),
+            ("amd-torch-device", "2.12.0+rocm7.14.0"),
+            ("amd-torch-device-gfx942", "2.12.0+rocm7.14.0"),
+            ("amd-torch-device-gfx1100", "2.11.0"),
+            ("torchvision", "0.27.0"),
+            ("amd-torchvision-device-gfx1100", "0.27.0"),
+            ("fw", "1.0"),
+            ("fw-device-gfx942", "1.0"),
+            // No project has this name without `-device`.
+            ("cuda-device-gfx942", "3.0"),
+            ("cloud-device", "4.0"),
+            ("rocm-sdk-core", "7.14.0"),
+            ("rocm-sdk-device-gfx942", "7.14.0"),
+        ]), @"
+        cloud-device==4.0
+        cuda-device-gfx942==3.0
+        fw[device-gfx942]==1.0
+        torch[device-gfx942]==2.12.0+rocm7.14.0
+        torchvision==0.27.0
+        ");
+    }
+
+    #[test]
+    fn one_version_has_one_form() {
+        let metadata = |version: &str, requires: &str| {
+            format!("Metadata-Version: 2.1\nName: torch\nVersion: {version}\n{requires}\n")
+        };
+        let split = "Requires-Dist: amd-torch-device-gfx942==1; extra == \"device-gfx942\"\n";
+        let tied = "Requires-Dist: rocm[device-gfx942]==7; extra == \"device-gfx942\"\n";
+        let one = metadata("1", split);
+        let ensure = |others: &[String]| {
+            let others = others
+                .iter()
+                .map(|it| ("dist/torch-fat.whl.metadata", it.as_bytes()));
+            ensure_one_form(others.chain([("torch-split.whl.metadata", one.as_bytes())]))
+        };
+        ensure(&[metadata("2", tied), metadata("1", split)]).unwrap();
+        let refused = ensure(&[metadata("1", tied)]).unwrap_err();
+        insta::assert_snapshot!(refused, @"`torch-fat.whl` has its device code in it, and `torch-split.whl`, of the same version, in other packages");
+    }
+}
