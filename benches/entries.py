@@ -283,8 +283,8 @@ def framework(work: Work) -> list[Row]:
     work.warm(place)
     files = sorted(place.glob("*.whl"))
     jax = next(it for it in files if it.name.startswith("jax_rocm7_pjrt"))
-    # They were built before gfx1251 had a name.
-    many = [it for it in files if not it.name.startswith("jax_rocm10")]
+    # They were built before gfx1251 had a name. The others are like one of these.
+    many = [it for it in files if not it.name.startswith(("jax_rocm10", "mooncake", "onnxruntime_migraphx"))]
     verb = lambda name, *options: [work.rocwheel, "-q", "framework", name, "--output-dir", out, *options]
     split = verb("split", "--min-saving", "0")
     each = " && ".join(f"{' '.join(map(str, split))} {it} {chosen(it)}" for it in many)

@@ -5,6 +5,7 @@ pub(crate) mod guide;
 mod installed;
 mod products;
 mod real;
+mod real_installed;
 mod refused;
 mod selected;
 mod shown;

@@ -66,7 +66,7 @@ pub(crate) fn wheel_of_pypi(start: &str) -> PathBuf {
         let parts: Vec<&str> = file.trim_end_matches(".whl").split('-').collect();
         let mut pip = Command::new(tool("pip"));
         pip.args(["download", "--quiet", "--no-deps", "--only-binary=:all:"])
-            .args(["--platform", parts[4]])
+            .args(parts[4].split('.').flat_map(|it| ["--platform", it]))
             .arg("--dest")
             .arg(&place)
             .arg(format!("{}=={}", parts[0], parts[1]));

@@ -85,7 +85,7 @@ fn libraries() -> Vec<Vec<String>> {
 }
 
 /// Writes a set of stubs. One library is called as these say.
-fn stubs(to: &Path, version: &str, renamed: Option<(&str, &str)>) {
+pub(super) fn stubs(to: &Path, version: &str, renamed: Option<(&str, &str)>) {
     fs_err::create_dir(to).unwrap();
     let libraries = libraries();
     for package in ["rocm_sdk_core", "rocm_sdk_libraries"] {
@@ -106,7 +106,7 @@ fn stubs(to: &Path, version: &str, renamed: Option<(&str, &str)>) {
 }
 
 /// A wheel of PyTorch, as far as its extensions see it.
-fn torch(to: &Path) -> PathBuf {
+pub(super) fn torch(to: &Path) -> PathBuf {
     let mut wheel = DemoWheel::bare("torch");
     "2.12.0".clone_into(&mut wheel.version);
     for name in TORCH {
@@ -169,8 +169,8 @@ fn row(before: &Value, after: &Value, found: [&BTreeSet<String>; 2], tied: usize
     )
 }
 
-/// Asks the loader of this host for the libraries of ROCm and PyTorch, for each tied binary.
-fn is_found_by_the_loader(wheels: &[&Members], tied: &[&str]) {
+/// The libraries of some wheels, as they are installed.
+fn installed(wheels: &[&Members]) -> tempfile::TempDir {
     let site = tempfile::tempdir().unwrap();
     for (path, _, bytes) in wheels.iter().copied().flatten() {
         if path.contains(".so") {
@@ -179,6 +179,12 @@ fn is_found_by_the_loader(wheels: &[&Members], tied: &[&str]) {
             fs_err::write(to, bytes).unwrap();
         }
     }
+    site
+}
+
+/// Asks the loader of this host for the libraries of ROCm and PyTorch, for each tied binary.
+fn is_found_by_the_loader(wheels: &[&Members], tied: &[&str]) {
+    let site = installed(wheels);
     let rocm = libraries();
     let rocm = rocm.iter().flat_map(|it| &it[2..]).map(String::as_str);
     let known: BTreeSet<&str> = rocm.chain(TORCH).collect();
@@ -200,17 +206,14 @@ fn is_judged_well(tied: &Path, tag: &str) {
     const RECORD: &str = "import sys; from installer.sources import WheelFile\n\
                           with WheelFile.open(sys.argv[1]) as wheel: wheel.validate_record(validate_contents=True)";
     succeed(Command::new(tool("python")).args(["-c", RECORD]).arg(tied));
-    let said = succeed(Command::new(tool("auditwheel")).arg("show").arg(tied)).stdout;
-    let said = String::from_utf8(said).unwrap();
-    let said: Vec<&str> = said.split_whitespace().collect();
     let proved = format!("constrains the platform tag to \"{tag}\"");
-    let said = said.join(" ");
+    let said = auditwheel(tied);
     assert!(said.contains(&proved), "{}: {said}", tied.display());
     assert!(tied.to_str().unwrap().ends_with(&format!("{tag}.whl")));
 }
 
 /// Ties a wheel of a group, and returns its path.
-fn tie(place: &Place, group: [&Path; 2], set: &Path, flags: &[&str]) -> PathBuf {
+pub(super) fn tie(place: &Place, group: [&Path; 2], set: &Path, flags: &[&str]) -> PathBuf {
     let name = group[0].file_name().unwrap().to_str().unwrap();
     let start = name.split("-py3-").next().unwrap().split("-cp3").next();
     place.tie(&group.map(Path::to_owned), set, flags).ok();
@@ -269,6 +272,91 @@ fn wheels_of_pypi_are_tied_and_judged() {
         "docs/framework.md has other rows than these:\n{}",
         missing.join("\n")
     );
+}
+
+/// The functions that a library takes from others than those of the host.
+fn undefined(library: &Path) -> BTreeSet<String> {
+    let mut nm = Command::new("nm");
+    let said = succeed(nm.args(["-D", "--undefined-only"]).arg(library)).stdout;
+    let said = String::from_utf8(said).unwrap();
+    let names = said.lines().filter_map(|it| it.trim().strip_prefix("U "));
+    let of_host = ["GLIBC_", "GLIBCXX_", "CXXABI_", "GCC_"];
+    let names = names.filter(|it| {
+        let version = it.split_once('@').map(|it| it.1);
+        !version.is_some_and(|it| of_host.iter().any(|host| it.starts_with(host)))
+    });
+    let names = names.map(|it| it.split('@').next().unwrap().to_owned());
+    names.collect()
+}
+
+#[test]
+fn jax_is_opened_by_the_loader_once_it_is_tied() {
+    if !are_large_wanted() {
+        return;
+    }
+    let stage = tempfile::tempdir().unwrap();
+    let set = stage.path().join("set");
+    stubs(&set, "7.14.0", None);
+    let rocm = fs_err::read_dir(&set).unwrap();
+    let rocm: Vec<Members> = rocm.map(|it| members(&it.unwrap().path())).collect();
+    let built = wheel_of_pypi("jax_rocm7_pjrt");
+    let place = Place::new();
+    place.tie(std::slice::from_ref(&built), &set, &[]).ok();
+    let opened = [&built, &place.only()].map(|wheel| {
+        let wheel = members(wheel);
+        let site = installed(&rocm.iter().chain([&wheel]).collect::<Vec<_>>());
+        let library = site.path().join("jax_plugins/xla_rocm7/xla_rocm_plugin.so");
+        // The loader refuses a function of this name in a library that it wants a version of, and it
+        // wants none of this one.
+        let name = "libMIOpen.so.1";
+        let mut functions = SharedObject::new(name);
+        for function in undefined(&library) {
+            functions = functions.function(&function, 0);
+        }
+        let to = site.path().join("_rocm_sdk_libraries/lib").join(name);
+        fs_err::write(to, functions.build()).unwrap();
+        let mut python = Command::new("python3");
+        python.args(["-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])"]);
+        let output = python
+            .arg(library)
+            .env_remove("LD_LIBRARY_PATH")
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .last()
+            .map(str::to_owned)
+    });
+    let said = "OSError: librocprofiler-sdk.so.1: cannot open shared object file: No such file or directory";
+    assert_eq!(opened, [Some(said.to_owned()), None]);
+}
+
+/// Wheels that are for another ROCm, or have a copy of it: they are not tied.
+#[test]
+fn the_tags_of_further_wheels_are_those_of_auditwheel() {
+    if !are_large_wanted() {
+        return;
+    }
+    let stage = tempfile::tempdir().unwrap();
+    let set = stage.path().join("set");
+    stubs(&set, "7.14.0", None);
+    // Not cyllama_rocm: it needs libgomp, and auditwheel also counts the symbols of the one on this host.
+    for wheel in ["jax_rocm10_pjrt", "onnxruntime_migraphx", "mooncake"] {
+        let wheel = wheel_of_pypi(wheel);
+        let ours = shown(&set, &wheel);
+        let ours = ours["proved-tag"]["policy"].as_str().unwrap();
+        let said = auditwheel(&wheel);
+        let tag = format!("constrains the platform tag to \"{ours}_x86_64\"");
+        assert!(said.contains(&tag), "{}: {ours}, {said}", wheel.display());
+    }
+}
+
+/// What auditwheel says about a wheel, with single spaces.
+fn auditwheel(wheel: &Path) -> String {
+    let said = succeed(Command::new(tool("auditwheel")).arg("show").arg(wheel)).stdout;
+    let said = String::from_utf8(said).unwrap();
+    let said: Vec<&str> = said.split_whitespace().collect();
+    said.join(" ")
 }
 
 #[test]
