@@ -175,21 +175,21 @@ fn flags_of_run(identity: &Identity, url: &str) -> Option<String> {
     }
     let prefix = format!("{run}-{platform}/python");
     let (_, group) = path.trim_end_matches('/').split_once(&prefix)?;
-    let mut flags = format!("--run-id {run}");
+    let mut flags = vec![format!("--run-id {run}")];
     let buckets = Buckets::builtin();
     if repository != buckets.home() {
-        flags += &format!(" --repository {repository}");
+        flags.push(format!("--repository {repository}"));
     }
     match buckets.release_type(&bucket.parse().ok()?)? {
         ReleaseType::Ci => {}
-        other => flags += &format!(" --release-type {other}"),
+        other => flags.push(format!("--release-type {other}")),
     }
     match group.strip_prefix('/') {
-        Some(group) => flags += &format!(" --artifact-group {group}"),
+        Some(group) => flags.push(format!("--artifact-group {group}")),
         None if group.is_empty() => {}
         None => return None,
     }
-    Some(flags)
+    Some(flags.join(" "))
 }
 
 /// The frameworks of a set that have device packages.

@@ -59,13 +59,11 @@ impl SdkComponent {
     fn artifacts(self, with_tests: bool) -> Result<(Vec<String>, String)> {
         let tests = self.tests.into_iter().filter(|_| with_tests);
         let all: Vec<String> = self.artifacts.into_iter().chain(tests).collect();
-        match all.first().cloned() {
-            Some(first) => Ok((all, first)),
-            None => {
-                let name = self.name;
-                Err(anyhow!("component `{name}` has only tests")).hint("pass `--tests` too")
-            }
-        }
+        let Some(first) = all.first().cloned() else {
+            let name = self.name;
+            return Err(anyhow!("component `{name}` has only tests")).hint("pass `--tests` too");
+        };
+        Ok((all, first))
     }
 }
 
