@@ -4,9 +4,9 @@ use std::fmt::{self, Write as _};
 
 use itertools::Itertools as _;
 
-use super::tables::{code, linked, plain, rows};
+use super::cells::{RESERVE, change, code, folded, linked, plain, rows};
 use crate::{
-    console::{growth, many, percent, size},
+    console::{many, size},
     diff::{
         ComparedSet, Difference, FileChange, FilePlace, LineChange, PackageChange, changed_size,
         file_notes, library_facts,
@@ -39,14 +39,8 @@ impl DifferencePage<'_> {
             return text + "Nothing.\n\n";
         }
         let (old, new) = (difference.before.weight.size, difference.after.weight.size);
-        let _ = writeln!(
-            text,
-            "{} → {}: {} {}\n",
-            size(old),
-            size(new),
-            moved(old, new),
-            percent(old, new)
-        );
+        let by = change(Some(old), Some(new));
+        let _ = writeln!(text, "{} → {}: {by}\n", size(old), size(new));
         let head = (
             "Packages",
             "| Package | After | Change |\n| :--- | ---: | ---: |",
@@ -66,12 +60,7 @@ impl DifferencePage<'_> {
         let head = ("Libraries and programs", "| File | What |\n| :--- | :--- |");
         self.table(&mut text, limit, head, facts);
         let rows = difference.device_code.iter().map(|it| {
-            let (before, after) = (it.before.unwrap_or_default(), it.after.unwrap_or_default());
-            let by = match (it.before, it.after) {
-                (_, None) => "🟥 **gone**".to_owned(),
-                (None, _) => "🟩 **new**".to_owned(),
-                _ => moved(before.bytes, after.bytes),
-            };
+            let by = change(it.before.map(|it| it.bytes), it.after.map(|it| it.bytes));
             format!("| {} | {} | {by} |\n", code(&it.target), code(&it.library))
         });
         let head = (
@@ -115,23 +104,22 @@ impl DifferencePage<'_> {
         lines: impl Iterator<Item = String>,
     ) {
         let lines: Vec<String> = lines.collect();
-        let block = format!(
-            "<details><summary>{title}: {}</summary>\n\n{head}\n",
-            lines.len()
-        );
-        if lines.is_empty() || text.len() + block.len() > limit {
+        let (mut table, title) = (format!("{head}\n"), format!("{title}: {}", lines.len()));
+        let limit = limit.saturating_sub(text.len() + title.len());
+        if lines.is_empty() || table.len() + RESERVE > limit {
             return;
         }
-        let is_first = title == "Packages";
-        *text += if is_first { head } else { block.trim_end() };
-        *text += "\n";
         let most = if self.top == 0 { lines.len() } else { self.top };
         let shown = lines.iter().take(most).cloned();
-        let omitted = rows(text, shown, limit) + lines.len().saturating_sub(most);
+        let omitted = rows(&mut table, shown, limit) + lines.len().saturating_sub(most);
         if omitted > 0 {
-            let _ = writeln!(text, "\n{} left out here.", many(omitted, "row"));
+            let _ = writeln!(table, "\n{} left out here.", many(omitted, "row"));
         }
-        *text += if is_first { "\n" } else { "\n</details>\n\n" };
+        *text += &if title.starts_with("Packages") {
+            table + "\n"
+        } else {
+            folded(&title, &table)
+        };
     }
 }
 
@@ -142,28 +130,10 @@ impl fmt::Display for DifferencePage<'_> {
     }
 }
 
-/// `🔺 +1.20 MiB`
-fn moved(before: u64, after: u64) -> String {
-    let arrow = match before.cmp(&after) {
-        std::cmp::Ordering::Less => "🔺 ",
-        std::cmp::Ordering::Equal => "",
-        std::cmp::Ordering::Greater => "🔻 ",
-    };
-    format!("{arrow}{}", growth(before, after))
-}
-
-fn package(change: &PackageChange) -> String {
-    let (before, after) = change.sizes();
-    let by = match (change.before, change.after) {
-        (_, None) => "🟥 **gone**".to_owned(),
-        (None, _) => "🟩 **new**".to_owned(),
-        _ => format!(
-            "{}<br><sub>{}</sub>",
-            moved(before, after),
-            percent(before, after)
-        ),
-    };
-    format!("| {} | {} | {by} |\n", code(&change.package), size(after))
+fn package(of: &PackageChange) -> String {
+    let sizes = (of.before.map(|it| it.size), of.after.map(|it| it.size));
+    let (by, after) = (change(sizes.0, sizes.1), size(sizes.1.unwrap_or(0)));
+    format!("| {} | {after} | {by} |\n", code(&of.package))
 }
 
 fn place(file: &FilePlace) -> String {

@@ -4,10 +4,16 @@ use std::{fmt::Write as _, str::FromStr};
 
 use itertools::Itertools as _;
 
-use super::tables::{code, coverage, findings, linked, packages, plain};
+use super::{
+    cells::{code, folded, linked, plain},
+    coverage::coverage,
+    findings::findings,
+    packages::PackageTable,
+};
 
 use crate::{
     check::Report,
+    console::few,
     error::Invalid,
     run::{ArtifactGroup, Platform, Repository, RunId},
     set::{Choice, Identity, Places, SetJson, Urls, install},
@@ -23,6 +29,9 @@ const MOST_TARGETS: usize = 64;
 /// The most bytes for the install commands. They are longer only if names or versions in the set
 /// are invalid.
 const LONGEST_INSTALLATION: usize = LIMIT / 4;
+
+/// How many commands of a choice are not closed: those from the index.
+const LINES_SHOWN: usize = 2;
 
 /// A note for sets with packages such as `torch`, which require projects that no set of ROCm has.
 const NO_BASE: &str = "These commands use no other index. If this set needs packages that it does not \
@@ -53,25 +62,24 @@ pub struct SummaryPage<'a> {
 impl<'a> SummaryPage<'a> {
     /// Renders a summary of at most `limit` bytes. If there are too many rows, it leaves some out
     /// and says how many. Empty if there is no room for the most important part.
+    ///
+    /// What a reader sees before opening anything has at most two screens, also of a set in which
+    /// much is wrong: tables show their first rows, and the rest is closed.
     pub fn render(&self, limit: usize) -> String {
-        let (mut text, install) = (self.head(), self.installation());
-        let left = limit.saturating_sub(text.len() + install.len());
-        if let Some(report) = self.report {
-            let findings = findings(report, left / 3);
-            // If the set has errors, show them above the install commands.
-            text += &if report.errors > 0 {
-                findings + &install
-            } else {
-                install + &findings
-            };
-            text += &coverage(report, left / 3);
-        } else {
-            text += &install;
-        }
-        let left = limit.saturating_sub(text.len());
-        match packages(self.set, self.urls(), self.earlier, left).as_str() {
+        let (head, install) = (self.head(), self.installation());
+        let left = limit.saturating_sub(head.len() + install.len());
+        let found = self.report.map(|report| findings(report, left / 3));
+        let code = self.report.map(|report| coverage(report, left / 3));
+        let below = install + &found.unwrap_or_default() + &code.unwrap_or_default();
+        let table = PackageTable {
+            set: self.set,
+            urls: self.urls(),
+            earlier: self.earlier,
+        };
+        let left = limit.saturating_sub(head.len() + below.len());
+        match table.render(left).as_str() {
             "" => String::new(),
-            packages => text + packages,
+            packages => head + packages + &below,
         }
     }
 
@@ -178,10 +186,8 @@ impl<'a> SummaryPage<'a> {
             &warning
         };
         let project = install::project(self.set, places);
-        format!(
-            "{note}<details><summary>In a uv project (<code>pyproject.toml</code>)</summary>\n\n\
-             ```toml\n{project}```\n\n</details>\n\n"
-        )
+        let title = "In a uv project (<code>pyproject.toml</code>)";
+        note.to_owned() + &folded(title, &format!("```toml\n{project}```"))
     }
 
     fn download(&self, artifact: &WorkflowArtifact) -> String {
@@ -214,34 +220,56 @@ impl<'a> SummaryPage<'a> {
         }
     }
 
-    /// The install commands for each choice. Only those of the first choice are unfolded.
+    /// The install commands for each choice. Only the first ones of the first choice are not closed.
     fn for_each_choice(&self) -> String {
         let choices = install::choices(self.set).into_iter().take(MOST_TARGETS);
-        let blocks = choices.enumerate().map(|(at, choice)| {
-            let lines = self.lines(&choice).into_iter();
-            let mut lines = lines.map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n"));
-            let (block, open) = (lines.join("\n"), if at == 0 { " open" } else { "" });
-            if choice == Choice::default() {
-                return block + "\n";
-            }
-            let name = named(&choice);
-            format!("<details{open}><summary>{name}</summary>\n\n{block}\n</details>\n\n")
+        let mut blocks = choices.map(|choice| {
+            let mut lines = self.lines(&choice);
+            let further = lines.split_off(lines.len().min(LINES_SHOWN));
+            let ways = folded("From the find-links page", &blocks_of(&further));
+            let ways = Some(ways).filter(|_| !further.is_empty());
+            (choice, blocks_of(&lines) + &ways.unwrap_or_default())
         });
-        blocks.collect()
+        let Some((first, block)) = blocks.next() else {
+            return String::new();
+        };
+        let (names, others): (Vec<String>, Vec<String>) = blocks
+            .map(|(choice, block)| (short(&choice), folded(&named(&choice), &block)))
+            .unzip();
+        if others.is_empty() && first == Choice::default() {
+            return block;
+        }
+        let title = format!("For {}", few(names.into_iter()));
+        let others = Some(folded(&title, &others.concat())).filter(|_| !others.is_empty());
+        let others = others.unwrap_or_default();
+        format!("For {}:\n\n{block}{others}", named(&first))
     }
 }
 
-/// The name of a choice: `<b>gfx942</b>: MI300A`, `<b>gfx94X-dcgpu</b>`.
-fn named(choice: &Choice) -> String {
+/// Each command with its title, as blocks that GitHub has a button to copy for.
+fn blocks_of(lines: &[(&'static str, String)]) -> String {
+    let blocks = lines
+        .iter()
+        .map(|(title, line)| format!("{title}:\n\n```sh\n{line}\n```\n\n"));
+    blocks.collect()
+}
+
+/// `gfx942`, `gfx94X-dcgpu`, as HTML.
+fn short(choice: &Choice) -> String {
     let (family, target) = (choice.family.as_ref(), choice.target.as_ref());
     let names = [
         family.map(ArtifactGroup::as_str),
         target.map(Target::as_str),
     ];
-    let names = names.into_iter().flatten().map(plain).join(" ");
+    names.into_iter().flatten().map(plain).join(" ")
+}
+
+/// The name of a choice: `<b>gfx942</b>, MI300A`, `<b>gfx94X-dcgpu</b>`.
+fn named(choice: &Choice) -> String {
+    let (name, target) = (short(choice), choice.target.as_ref());
     match target.and_then(|target| TargetTable::builtin().product(target)) {
-        Some(product) => format!("<b>{names}</b>: {}", plain(product)),
-        None => format!("<b>{names}</b>"),
+        Some(product) => format!("<b>{name}</b>, {}", plain(product)),
+        None => format!("<b>{name}</b>"),
     }
 }
 

@@ -1,12 +1,15 @@
 //! Reports about a package set, from the set and the findings of `check`: the job summary in
 //! Markdown, the same as a JSON document, and step outputs. Renders text only; does no I/O.
 
+mod cells;
 mod changes;
+mod coverage;
 mod document;
+mod findings;
 mod markdown;
 pub mod outputs;
+mod packages;
 mod places;
-mod tables;
 
 pub use changes::DifferencePage;
 pub use document::{Forecast, PipelineAnswer};

@@ -51,9 +51,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
         !text.contains("file://") && !text.contains("Find-links"),
         "{text}"
     );
-    insta::assert_snapshot!(&text[..text.find("### Packages").unwrap()], @"
-    ## ROCm Python packages <code>7.13.0.dev0+ab</code>
-
+    insta::assert_snapshot!(&text[text.find("### Install").unwrap()..], @"
     ### Install
 
     The packages are not published. They are the artifact <code>python-packages-linux</code> of run [<code>42</code>](https://github.com/ROCm/TheRock/actions/runs/42). Download it, with GitHub's `gh` or from the page of the run, and install from there:
@@ -62,7 +60,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
     gh run download 42 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux
     ```
 
-    <details open><summary><b>gfx110X-all</b></summary>
+    For <b>gfx110X-all</b>:
 
     pip:
 
@@ -76,7 +74,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
     uv pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx110X-all 'rocm==7.13.0.dev0+ab'
     ```
 
-    </details>
+    <details><summary>For gfx94X-dcgpu</summary>
 
     <details><summary><b>gfx94X-dcgpu</b></summary>
 
@@ -91,6 +89,8 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
     ```sh
     uv pip install --no-index --find-links python-packages-linux --find-links python-packages-linux/gfx94X-dcgpu 'rocm==7.13.0.dev0+ab'
     ```
+
+    </details>
 
     </details>
     ");

@@ -1,0 +1,118 @@
+//! What the tables of a page are made of: cells, rows, bars and folded blocks. Texts from outside, such
+//! as names of files, are escaped for Markdown and the HTML that GitHub allows.
+//!
+//! Pictures are text: GitHub drops SVG from a job summary, and block characters and squares look the
+//! same in every viewer.
+
+use std::{cmp::Ordering, fmt::Write as _};
+
+use crate::{
+    console::{growth, percent},
+    set::Urls,
+};
+
+/// Longer texts are cut.
+const LONGEST_TEXT: usize = 300;
+/// Bytes reserved for the end of a section.
+pub(super) const RESERVE: usize = 400;
+
+/// Appends rows up to a limit. Returns how many were left out.
+pub(super) fn rows(
+    text: &mut String,
+    mut rows: impl Iterator<Item = String>,
+    limit: usize,
+) -> usize {
+    while let Some(row) = rows.next() {
+        if text.len() + row.len() + RESERVE > limit {
+            return rows.count() + 1;
+        }
+        text.push_str(&row);
+    }
+    0
+}
+
+/// The signs that mean nothing in Markdown and HTML, besides letters and digits.
+const PLAIN: &str = "-.+ ,→−";
+
+/// Escapes a text, so that it cannot end its table cell, its HTML element or its line.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars().take(LONGEST_TEXT) {
+        match c {
+            c if PLAIN.contains(c) || c.is_ascii_alphanumeric() => out.push(c),
+            c if c.is_ascii_punctuation() => _ = write!(out, "&#{};", u32::from(c)),
+            c if c.is_alphanumeric() => out.push(c),
+            _ => out.push('\u{fffd}'),
+        }
+    }
+    if text.chars().nth(LONGEST_TEXT).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// Escapes a text and shows it as code.
+pub(super) fn code(text: &str) -> String {
+    format!("<code>{}</code>", plain(text))
+}
+
+/// Escapes a message. Texts between backticks are shown as code.
+pub(super) fn message(text: &str) -> String {
+    let mut out = String::new();
+    for (number, part) in text.split('`').enumerate() {
+        if number % 2 == 1 && !part.is_empty() {
+            out.push_str(&code(part));
+        } else {
+            out.push_str(&plain(part));
+        }
+    }
+    out
+}
+
+/// A text that links to a path on the server; without the link if that is not a valid address.
+pub(super) fn linked(text: &str, path: Option<String>, server: &str) -> String {
+    let url = path.and_then(|path| format!("{server}/{path}").parse::<Urls>().ok());
+    let url = url.map(|url| url.to_string());
+    match url {
+        Some(url) => format!("[{}]({})", code(text), url.trim_end_matches('/')),
+        None => code(text),
+    }
+}
+
+/// A block that is closed until a reader opens it. `title` is HTML, `body` Markdown.
+pub(super) fn folded(title: &str, body: &str) -> String {
+    let body = body.trim_end();
+    format!("<details><summary>{title}</summary>\n\n{body}\n\n</details>\n\n")
+}
+
+/// The length of the bar of the largest value, in characters.
+const BAR: u64 = 12;
+/// The beginning of a character, from one eighth to seven eighths.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// A bar of block characters, as long as the part of `value` in `most`: `████▏`. Only that of 0 is empty.
+pub(super) fn bar(value: u64, most: u64) -> String {
+    let wide = u128::from(value.min(most)) * u128::from(BAR * 8);
+    let eighths = wide.div_ceil(u128::from(most.max(1)));
+    let eighths = usize::try_from(eighths).unwrap_or_default();
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// What became of a size, either of which may be missing: `🔺 +1.20 MiB (+3.0 %)`.
+pub(super) fn change(before: Option<u64>, after: Option<u64>) -> String {
+    let (before, after) = match (before, after) {
+        (_, None) => return "🟥 **gone**".to_owned(),
+        (None, _) => return "🟩 **new**".to_owned(),
+        (Some(before), Some(after)) => (before, after),
+    };
+    let arrow = match before.cmp(&after) {
+        Ordering::Less => "🔺 ",
+        Ordering::Equal => "",
+        Ordering::Greater => "🔻 ",
+    };
+    let (by, part) = (growth(before, after), percent(before, after));
+    format!("{arrow}{by} ({part})")
+}
+
+#[cfg(test)]
+mod tests;
