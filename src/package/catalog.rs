@@ -68,7 +68,7 @@ pub struct PackageSpec {
     legacy_dist: Option<NameTemplate>,
     /// The import name of its Python module: `rocm_sdk_core`.
     pub python: String,
-    summary: String,
+    pub summary: String,
     platforms: Vec<Platform>,
     #[serde(default)]
     pub required: bool,
@@ -222,9 +222,7 @@ impl Catalog {
 
     /// Whether a distribution is one of these packages, by its normalized name.
     pub fn has_dist(&self, name: &str) -> bool {
-        let packages = self.packages.iter();
-        let mut dists = packages.flat_map(|it| iter::once(&it.dist).chain(&it.legacy_dist));
-        dists.any(|dist| dist.fits(name))
+        self.packages.iter().any(|package| package.has_dist(name))
     }
 
     /// The only package of a kind.
@@ -340,6 +338,12 @@ impl PackageSpec {
             }
         }
         Ok(())
+    }
+
+    /// Whether a distribution is this package for some scope, by its normalized name.
+    pub fn has_dist(&self, name: &str) -> bool {
+        let mut dists = iter::once(&self.dist).chain(&self.legacy_dist);
+        dists.any(|dist| dist.fits(name))
     }
 
     pub fn ships_on(&self, platform: Platform) -> bool {

@@ -226,7 +226,7 @@ impl<'a> SummaryPage<'a> {
         let mut blocks = choices.map(|choice| {
             let mut lines = self.lines(&choice);
             let further = lines.split_off(lines.len().min(LINES_SHOWN));
-            let ways = folded("From the find-links page", &blocks_of(&further));
+            let ways = folded("Other ways", &blocks_of(&further));
             let ways = Some(ways).filter(|_| !further.is_empty());
             (choice, blocks_of(&lines) + &ways.unwrap_or_default())
         });

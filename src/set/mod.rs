@@ -3,10 +3,12 @@
 //! `set_json` says what a set is; `pages` and `install` render its index; `place` opens a place,
 //! `files`, `known` and `read` read its packages, `local` those of a directory, `links` and
 //! `promised` its pages, `offered` what an installer finds there, and `split_projects` those with device
-//! code elsewhere; `items` decides what happens to each object and `write` writes them, for
+//! code elsewhere; `groups` is the order in which people see packages; `items` decides what happens to
+//! each object and `write` writes them, for
 //! `indexing` and `upload`.
 
 mod files;
+mod groups;
 mod indexing;
 pub mod install;
 mod items;

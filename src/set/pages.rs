@@ -4,25 +4,19 @@
 //! Every page is a pure function of the set and its layout, without clock or random order, so the
 //! same set gives the same bytes.
 //!
-//! Those in HTML follow [PEP 503](https://peps.python.org/pep-0503/), with yanks
-//! ([592](https://peps.python.org/pep-0592/)), the version of the API
-//! ([629](https://peps.python.org/pep-0629/)) and metadata files
-//! ([658](https://peps.python.org/pep-0658/), [714](https://peps.python.org/pep-0714/)).
+//! `html` renders those in HTML.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+mod html;
+
+use std::fmt::Write as _;
 
 use itertools::Itertools as _;
 use serde_json::{Value, json};
 
-use super::{
-    install::{requirements, targets},
-    set_json::{IndexView, SetFile, SetJson},
-};
-
-use crate::{
-    console::{many, size},
-    location::encode_path,
-};
+pub(super) use self::html::{directory_page, directory_root};
+use self::html::{find_links_page, project_page, root_page};
+use super::set_json::{IndexView, SetFile, SetJson};
+use crate::location::encode_path;
 
 /// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
 /// be the name of a project: normalized names begin with a letter or a digit.
@@ -104,12 +98,16 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
     let (mut all, layouts) = (Vec::new(), set.layouts());
     for view in views {
         for (project, files) in view.projects() {
-            let mut add = |path: String, render: fn(&IndexView, &str, &[&SetFile]) -> String| {
-                let render = move || render(view, project, files);
-                all.push(IndexPage::new(view.top() + &path, Phase::Project, render));
-            };
+            let mut add =
+                |path: String, render: fn(&IndexView, &SetJson, &str, &[&SetFile]) -> String| {
+                    let render = move || render(view, set, project, files);
+                    all.push(IndexPage::new(view.top() + &path, Phase::Project, render));
+                };
             add(format!("simple/{project}/index.html"), project_page);
-            add(format!("{JSON}/{project}/index.json"), json_project);
+            add(
+                format!("{JSON}/{project}/index.json"),
+                |view, _, project, files| json_project(view, project, files),
+            );
         }
     }
     for view in views {
@@ -117,7 +115,7 @@ pub fn pages<'a>(set: &'a SetJson, views: &'a [IndexView<'a>]) -> Vec<IndexPage<
             let render = move || render(view, set);
             all.push(IndexPage::new(view.top() + path, Phase::Root, render));
         };
-        add("simple/index.html", |view, _| root_page(view));
+        add("simple/index.html", root_page);
         add("simple/_json/index.json", |view, _| json_root(view));
         // One beside the files of each layout, because the bucket's own indexer replaces each
         // `index.html` of a run by a list of the files beside it. Where ours has the packages, so
@@ -227,189 +225,6 @@ fn pretty(page: &Value) -> String {
 /// pages have sizes, versions and upload times ([PEP 700](https://peps.python.org/pep-0700/)).
 const REPOSITORY_VERSION: &str = "1.1";
 
-/// `simple/{project}/index.html`, the newest version first, because people look for it; installers
-/// do not depend on the order.
-fn project_page(view: &IndexView, project: &str, files: &[&SetFile]) -> String {
-    let directory = format!("{}simple/{project}/", view.top());
-    let mut list = String::new();
-    let versions: Vec<&[&SetFile]> = by_version(files).collect();
-    for files in &versions {
-        // Most pages have one version. It is in every file name and needs no heading.
-        if let Some(first) = files.first().filter(|_| versions.len() > 1) {
-            let _ = writeln!(list, "<h2>{}</h2>", escape(&first.version.to_string()));
-        }
-        let items: String = files.iter().map(|file| item(file, &directory)).collect();
-        let _ = writeln!(list, "<ul>\n{items}</ul>");
-    }
-    let lead = format!("<p>{}</p>\n", count_text(files));
-    frame(project, &lead, &list)
-}
-
-/// The page of a project beside its files, which are sorted, in a directory that ends in `/`.
-pub(super) fn directory_page(project: &str, files: &[&SetFile], directory: &str) -> String {
-    let items = by_version(files).flatten();
-    let items: String = items.map(|file| item(file, directory)).collect();
-    let lead = format!("<p>{}</p>\n", count_text(files));
-    frame(project, &lead, &format!("<ul>\n{items}</ul>\n"))
-}
-
-/// The page of a product: the directories of its projects.
-pub(super) fn directory_root(projects: &BTreeSet<String>) -> String {
-    let items = projects.iter().map(|project| escape(project));
-    let items = items.map(|name| format!("<li><a href=\"{name}/\">{name}</a></li>\n"));
-    let lead = format!("<p>{}</p>\n", many(projects.len(), "project"));
-    let list = format!("<ul class=\"short\">\n{}</ul>\n", items.collect::<String>());
-    frame("Python packages", &lead, &list)
-}
-
-/// `simple/index.html`.
-fn root_page(view: &IndexView) -> String {
-    let items = view.projects().map(|(project, files)| {
-        let name = escape(project);
-        let newest = files.last().map(|file| file.version.to_string());
-        let newest = escape(&newest.unwrap_or_default());
-        format!("<li><a href=\"{name}/\">{name}</a> <span>{newest}</span></li>\n")
-    });
-    let list = format!("<ul class=\"short\">\n{}</ul>\n", items.collect::<String>());
-    let lead = format!(
-        "<p>{}, {}. Install with the address of this page up to <code>simple/</code>:</p>\n{}",
-        many(view.projects().count(), "project"),
-        size(view.files.iter().map(|file| file.size).sum()),
-        install_lines(
-            view,
-            "--index-url <address up to simple/>",
-            "--default-index <address up to simple/>"
-        ),
-    );
-    frame(&title("Python package index", view), &lead, &list)
-}
-
-/// `dist/index.html`: all files of the set on one page, in a directory that is empty or ends in `/`.
-/// If families have their own pages, the page of the set links to them.
-///
-/// Its links have hashes and metadata attributes too, so that installers can resolve without
-/// downloading wheels. Yanked files are left out, because uv does not respect yanks on such pages.
-fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) -> String {
-    let families = set.families().into_iter().filter(|_| view.family.is_none());
-    let links = families.map(|it| format!("<li><a href=\"{it}.html\">{it}</a></li>\n"));
-    let families = match links.collect::<String>() {
-        links if links.is_empty() => links,
-        links => format!("<h2>By family</h2>\n<ul>\n{links}</ul>\n<h2>For every family</h2>\n"),
-    };
-    let (listed, yanked): (Vec<&SetFile>, Vec<&SetFile>) =
-        view.files.iter().partition(|file| file.yanked.is_none());
-    let projects = listed.chunk_by(|a, b| a.project == b.project);
-    let items = projects.flat_map(by_version).flatten();
-    let items: String = items.map(|file| item(file, directory)).collect();
-    let left_out = match yanked.len() {
-        0 => String::new(),
-        1 => "<p>1 yanked file is only in the index.</p>\n".to_owned(),
-        count => format!("<p>{count} yanked files are only in the index.</p>\n"),
-    };
-    let look = "--no-index --find-links <this address>";
-    let lead = format!(
-        "<p>{}. Install with the address of this page:</p>\n{}{left_out}",
-        count_text(&listed),
-        install_lines(view, look, look),
-    );
-    let content = format!("{families}<ul>\n{items}</ul>\n");
-    frame(&title("Python packages", view), &lead, &content)
-}
-
-/// The command lines on a page, as HTML. Empty if there is nothing to install. A page does not know
-/// its own URL; the options in `pip` and `uv` have a placeholder for it.
-fn install_lines(view: &IndexView<'_>, pip: &str, uv: &str) -> String {
-    let files = view.files.iter().copied();
-    let targets = targets(files.clone().filter(|file| file.yanked.is_none()));
-    let requirement = match requirements(files, targets.first()).as_slice() {
-        [] => return String::new(),
-        [only] => only.clone(),
-        _ => "<project>==<version>".to_owned(),
-    };
-    // Double quotes, because readers on Windows use them too, and `cmd` has no single quotes.
-    let line = |command: &str, options: &str| {
-        escape(&format!("{command} install {options} \"{requirement}\""))
-    };
-    let (pip, uv) = (line("pip", pip), line("uv pip", uv));
-    let others = match targets.split_first() {
-        Some((first, others)) if !others.is_empty() => format!(
-            "<p>For other GPUs, replace <code>{first}</code> with: {}.</p>\n",
-            others.iter().join(", ")
-        ),
-        _ => String::new(),
-    };
-    format!("<pre>{pip}\n{uv}</pre>\n{others}")
-}
-
-/// A complete page. `title` is text and gets escaped; `lead`, which introduces the page, and
-/// `content` are HTML.
-///
-/// The style works on phones: long file names wrap, and on a narrow screen the size is shown below
-/// the name. The pages load no script, font or picture, and follow the reader's light or dark theme.
-fn frame(title: &str, lead: &str, content: &str) -> String {
-    format!(
-        include_str!("page.html"),
-        version = REPOSITORY_VERSION,
-        title = escape(title),
-        style = include_str!("style.css"),
-        lead = lead,
-        content = content
-    )
-}
-
-fn title(what: &str, view: &IndexView) -> String {
-    match &view.family {
-        Some(family) => format!("{what} for {family}"),
-        None => what.to_owned(),
-    }
-}
-
-/// Number and total size of files: `3 files, 1.20 GiB`.
-fn count_text(files: &[&SetFile]) -> String {
-    let total = files.iter().map(|file| file.size).sum();
-    format!("{}, {}", many(files.len(), "file"), size(total))
-}
-
-fn by_version<'a>(files: &'a [&'a SetFile]) -> impl Iterator<Item = &'a [&'a SetFile]> {
-    files.chunk_by(|a, b| a.version == b.version).rev()
-}
-
-/// A list item: the link with the attributes that installers read, and the size and other facts for
-/// people.
-///
-/// `data-dist-info-metadata` is the name in [PEP 658](https://peps.python.org/pep-0658/), and pip
-/// 23 reads it. `data-core-metadata` is its new name in [PEP
-/// 714](https://peps.python.org/pep-0714/). `data-size` and `data-upload-time` are not standardized
-/// for HTML, but uv reads them.
-fn item(file: &SetFile, directory: &str) -> String {
-    let digest = file.metadata.map(|sha256| format!("sha256={sha256}"));
-    let attributes = [
-        ("requires-python", file.requires_python.clone()),
-        ("core-metadata", digest.clone()),
-        ("dist-info-metadata", digest),
-        ("yanked", file.yanked.clone()),
-        ("size", Some(file.size.to_string())),
-        ("upload-time", file.upload_time.clone()),
-    ];
-    let attributes = attributes.into_iter().filter_map(|(name, value)| {
-        let value = value?;
-        Some(format!(" data-{name}=\"{}\"", escape(&value)))
-    });
-    let yanked = file.yanked.as_deref().map(|reason| {
-        let colon = if reason.is_empty() { "" } else { ": " };
-        format!(" <em>yanked{colon}{}</em>", escape(reason))
-    });
-    format!(
-        "<li><a href=\"{}#sha256={}\"{}>{}</a>{} <span>{}</span></li>\n",
-        link(directory, &file.path),
-        file.sha256,
-        attributes.collect::<String>(),
-        escape(file.name()),
-        yanked.unwrap_or_default(),
-        size(file.size)
-    )
-}
-
 /// A link to a file from a page in a directory, which is empty or ends in `/`. Both are relative to
 /// the directory of the set: `../../dist/a%2Bb.whl` from `simple/a/`, and `a%2Bb.whl` from `dist/`.
 fn link(directory: &str, path: &str) -> String {
@@ -421,25 +236,6 @@ fn link(directory: &str, path: &str) -> String {
         (from, to) = (below, rest);
     }
     "../".repeat(from.matches('/').count()) + &encode_path(to)
-}
-
-/// Escapes text for an element or a quoted attribute.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            // Bidirectional control characters could display a different file name.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -434,8 +434,7 @@ impl IndexView<'_> {
 
 /// The targets that have a device package, sorted.
 pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
-    let targets = projects.filter_map(|name| name.strip_prefix("rocm-sdk-device-"));
-    sorted_targets(targets.filter_map(|name| name.parse().ok()))
+    sorted_targets(projects.filter_map(super::groups::device_target))
 }
 
 /// Targets by number, as people expect, each once: gfx942 before gfx1100.

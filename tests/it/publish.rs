@@ -1,6 +1,7 @@
 //! Index, upload and summary, seen by the installers that they are for.
 
 mod attack;
+mod browser;
 mod bucket;
 #[cfg(target_os = "linux")]
 mod containers;

@@ -109,7 +109,7 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'
     ```
 
-    <details><summary>From the find-links page</summary>
+    <details><summary>Other ways</summary>
 
     pip, from the find-links page:
 
@@ -141,7 +141,7 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     uv pip install --default-index https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx1100]==7.13.0.dev0+ab'
     ```
 
-    <details><summary>From the find-links page</summary>
+    <details><summary>Other ways</summary>
 
     pip, from the find-links page:
 
@@ -194,10 +194,10 @@ fn each_family_is_told_how_to_install_it() {
         .collect();
     insta::assert_snapshot!(shown.join("\n"), @"
     For <b>gfx110X-all</b>:
-    <details><summary>From the find-links page</summary>
+    <details><summary>Other ways</summary>
     <details><summary>For gfx94X-dcgpu</summary>
     <details><summary><b>gfx94X-dcgpu</b></summary>
-    <details><summary>From the find-links page</summary>
+    <details><summary>Other ways</summary>
     <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
     pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
     pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'

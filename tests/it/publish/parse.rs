@@ -15,7 +15,7 @@ import sys, pypi_simple
 from pypi_simple import PyPISimple
 base, project = sys.argv[1:]
 with PyPISimple(endpoint=base) as client:
-    print(client.get_index_page().projects)
+    print(sorted(client.get_index_page().projects))
     page = client.get_project_page(project)
     print(page.project, page.repository_version)
     for p in page.packages:
@@ -41,7 +41,7 @@ fn html_and_json_say_the_same() {
     wheels(&bench.root);
     let server = Server::start(Site::Keys(published_in_memory(&bench)));
     let html = shown(&bench, &format!("{}42-linux/python/simple/", server.url));
-    insta::assert_snapshot!(html, @r"
+    insta::assert_snapshot!(html, @"
     ['rocm-sdk-core', 'rocm-sdk-device-gfx942', 'rocm-sdk-libraries']
     rocm-sdk-core 1.1
     rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl rocm_sdk_core 7.13.0.dev0+ab.cd wheel
