@@ -1,11 +1,14 @@
 //! `index`: writes the pages with which pip and uv install from a directory of packages, on disk or
 //! in a bucket.
 
+mod aggregate;
+
 use std::{fmt, path::PathBuf};
 
 use fs_err as fs;
 use serde::Serialize;
 
+use self::aggregate::AggregateArgs;
 use super::{
     World,
     args::{AccessArgs, Jobs},
@@ -25,11 +28,13 @@ use crate::{
 /// Checks the packages first; with errors, writes nothing. Writes `simple/` for `--index-url`,
 /// `index.html` beside the packages for `--find-links`, a `.metadata` file beside each wheel,
 /// SHA256SUMS and set.json, into DIR. Removes the pages of projects that no longer have packages. Reads only files that
-/// changed since the last set.json.
+/// changed since the last set.json. `index aggregate` writes the index of several products.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   rocwheel index packages
-  rocwheel index s3://bucket/directory --dry-run")]
+  rocwheel index s3://bucket/directory --dry-run
+  rocwheel index aggregate --manifest ownership.yaml")]
 pub struct IndexArgs {
     /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
     #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR", required = true)]
@@ -42,6 +47,8 @@ pub struct IndexArgs {
         conflicts_with = "place"
     )]
     packages_dir: Option<NamedPlace>,
+    #[command(subcommand)]
+    verb: Option<IndexVerb>,
     /// Where the packages are; `auto` finds them in DIR and in its `dist`
     // Not the variable of `upload`, which says where packages go. A job that sets it may still index
     // what `build` wrote.
@@ -74,6 +81,11 @@ pub struct IndexArgs {
     access: AccessArgs,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum IndexVerb {
+    Aggregate(Box<AggregateArgs>),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum LayoutChoice {
     /// In both, each file once
@@ -85,6 +97,9 @@ enum LayoutChoice {
 }
 
 pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
+    if let Some(IndexVerb::Aggregate(args)) = &args.verb {
+        return aggregate::run(args, world);
+    }
     let site = args.site(world)?;
     if !args.no_check {
         let mut policy = args.policy.clone();
@@ -199,6 +214,16 @@ impl fmt::Display for IndexReport {
     }
 }
 
+/// A line of a dry run.
+fn change_line(change: &IndexChange, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let IndexChange { action, path, .. } = change;
+    let size = match *action {
+        REMOVE => String::new(),
+        _ => size(change.size).to_string(),
+    };
+    writeln!(f, "{action:<7} {size:>10}  {path}")
+}
+
 /// The answer of `--dry-run`: what would be written and removed.
 #[derive(Debug, Serialize)]
 struct IndexPlan<'a> {
@@ -210,14 +235,7 @@ struct IndexPlan<'a> {
 impl fmt::Display for IndexPlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "in {}", self.place)?;
-        for change in self.actions {
-            let IndexChange { action, path, .. } = change;
-            let size = match *action {
-                REMOVE => String::new(),
-                _ => size(change.size).to_string(),
-            };
-            writeln!(f, "{action:<7} {size:>10}  {path}")?;
-        }
+        self.actions.iter().try_for_each(|it| change_line(it, f))?;
         writeln!(f, "{}", many(self.actions.len(), "change"))
     }
 }

@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
+    iter,
     num::NonZeroUsize,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
@@ -14,7 +15,7 @@ use serde::Serialize;
 use super::{
     items::{Action, Before, ExistingObject, Item, REQUESTS},
     known::KnownFacts,
-    pages::{Phase, directory_of},
+    pages::Phase,
     place::SetPlace,
     read::Reading,
     set_json::{Layout, PackageDirectories, SetFile, SetJson, is_package},
@@ -110,7 +111,7 @@ fn once(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<Option
             },
             world,
             progress: world.console.progress("Reading", site, None),
-            layout: site.layout()?,
+            layout: Some(site.layout()?),
             overtaken: AtomicBool::new(false),
         },
     };
@@ -167,8 +168,9 @@ impl IndexAttempt<'_> {
         changes.extend(self.write(pages, found.is_unchanged)?);
         stale.extend(found.orphans);
         if !stale.is_empty() && !options.is_dry_run {
-            self.remove(&stale)?;
-            site.tidy(families);
+            self.writer.remove(&stale)?;
+            let families = families.iter().map(ArtifactGroup::as_str);
+            site.tidy(iter::once("simple").chain(families));
         }
         changes.extend(stale.into_iter().map(|path| IndexChange {
             action: REMOVE,
@@ -234,23 +236,6 @@ impl IndexAttempt<'_> {
         let mut stale: Vec<String> = stale.cloned().collect();
         stale.sort_unstable();
         stale
-    }
-
-    /// Deletes stale pages and sidecars.
-    fn remove(&self, paths: &[String]) -> Result<()> {
-        let site = self.writer.to;
-        for path in paths {
-            self.writer.world.stop.check()?;
-            // Delete the key that ends in `/` first. Stale pages are found by their file names in a
-            // listing, so an interrupted run leaves the name by which the next one finds both.
-            let has_key = site.directory_pages && self.writer.guard == Guard::Pages;
-            let directory = directory_of(path).filter(|_| has_key);
-            for path in directory.into_iter().chain([path.as_str()]) {
-                let deleted = site.store.delete(&site.key(path)?);
-                deleted.with_context(|| format!("failed to remove `{path}`"))?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -11,9 +11,9 @@ use std::{
 };
 
 use super::{
-    pages::{IndexPage, Phase, TOP, pages},
+    pages::{IndexPage, Phase, pages},
     place::{SetPlace, found},
-    set_json::{Layout, SetFile, SetJson},
+    set_json::{Layout, SetFile, SetJson, TOP},
 };
 use crate::{
     artifact::FileStamp,
@@ -82,6 +82,12 @@ impl Item {
             ..item.clone()
         });
         paths.collect()
+    }
+
+    /// The page of a directory, which ends in `/`, under both names.
+    pub(super) fn directory_page(directory: &str, phase: Phase, text: &str) -> [Self; 2] {
+        let of = |name| Self::here(format!("{directory}{name}"), phase, text.as_bytes());
+        ["index.html", ""].map(of)
     }
 
     /// The names of packages and sidecars contain the version, so their bytes never change. A cache

@@ -28,6 +28,45 @@ pub struct PageLink {
     pub requires_python: Option<String>,
     /// Why it is yanked ([PEP 592](https://peps.python.org/pep-0592/)).
     pub yanked: Option<String>,
+    /// Of pages in HTML.
+    pub upload_time: Option<String>,
+}
+
+/// A link of a root page, with what a reader sees of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RootLink {
+    pub(super) href: String,
+    pub(super) text: String,
+}
+
+/// The links of a root page in HTML.
+pub(super) fn root_links(page: &str) -> Vec<RootLink> {
+    let (mut links, mut open): (Vec<RootLink>, bool) = (Vec::new(), false);
+    for token in Tokenizer::new(page) {
+        match token {
+            Ok(Token::StartTag(tag)) if *tag.name == *b"a" => {
+                let href = tag.attributes.get(b"href".as_slice());
+                open = href.is_some();
+                links.extend(href.map(|it| RootLink {
+                    href: String::from_utf8_lossy(&it.value).trim().to_owned(),
+                    text: String::new(),
+                }));
+            }
+            Ok(Token::EndTag(tag)) if *tag.name == *b"a" => open = false,
+            Ok(Token::String(text)) if open => {
+                let text = String::from_utf8_lossy(&text.value).into_owned();
+                links
+                    .last_mut()
+                    .map(|it| it.text += &text)
+                    .unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    for link in &mut links {
+        link.text = link.text.trim().to_owned();
+    }
+    links
 }
 
 /// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
@@ -51,6 +90,7 @@ pub(super) fn html_links(page: &str) -> Vec<PageLink> {
             metadata: metadata.and_then(digest),
             requires_python: value("data-requires-python").map(str::to_owned),
             yanked: value("data-yanked").map(str::to_owned),
+            upload_time: value("data-upload-time").map(str::to_owned),
         })
     };
     let tags = Tokenizer::new(page).filter_map(|token| match token {

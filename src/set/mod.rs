@@ -7,6 +7,7 @@
 //! each object and `write` writes them, for
 //! `indexing` and `upload`.
 
+mod aggregate;
 mod files;
 mod groups;
 mod indexing;
@@ -17,6 +18,7 @@ mod links;
 mod local;
 mod offered;
 mod others;
+mod ownership;
 mod pages;
 mod place;
 mod products;
@@ -32,11 +34,13 @@ mod urls;
 mod write;
 
 pub use self::{
+    aggregate::{AggregateOptions, Aggregated, aggregate},
     files::PackageFile,
     indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
     local::LocalSet,
     offered::{OfferedFile, OfferedSet, PackageSource},
+    ownership::OwnershipManifest,
     pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
     products::{ProductDirectories, plan_products, publish_products},

@@ -7,6 +7,7 @@
 //! `html` renders those in HTML.
 
 mod html;
+mod linked;
 
 use std::fmt::Write as _;
 
@@ -15,14 +16,13 @@ use serde_json::{Value, json};
 
 pub(super) use self::html::{directory_page, directory_root};
 use self::html::{find_links_page, project_page, root_page};
-use super::set_json::{IndexView, SetFile, SetJson};
+pub(super) use self::linked::linked_page;
+use super::set_json::{IndexView, SetFile, SetJson, TOP};
 use crate::location::encode_path;
 
 /// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
 /// be the name of a project: normalized names begin with a letter or a digit.
 const JSON: &str = "simple/_json";
-/// The directory of the set itself, as a path below it.
-pub(super) const TOP: &str = "./";
 
 /// The order of writing a set. Readers may see it at any moment, so an object is written only after
 /// everything that it links to, and a package before its sidecar.
@@ -227,7 +227,7 @@ const REPOSITORY_VERSION: &str = "1.1";
 
 /// A link to a file from a page in a directory, which is empty or ends in `/`. Both are relative to
 /// the directory of the set: `../../dist/a%2Bb.whl` from `simple/a/`, and `a%2Bb.whl` from `dist/`.
-fn link(directory: &str, path: &str) -> String {
+pub(super) fn link(directory: &str, path: &str) -> String {
     let (mut from, mut to) = (directory, path);
     while let (Some((here, below)), Some((there, rest))) =
         (from.split_once('/'), to.split_once('/'))

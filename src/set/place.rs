@@ -5,7 +5,6 @@ use std::{
     collections::BTreeMap,
     fmt,
     io::Read as _,
-    iter,
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
@@ -15,14 +14,13 @@ use fs_err as fs;
 use walkdir::WalkDir;
 
 use super::{
-    pages::TOP,
-    set_json::{Layout, SetJson, is_package},
+    set_json::{Layout, SetJson, TOP, is_package},
     urls::Urls,
 };
 use crate::{
     error::{Context as _, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
     location::{Key, Location},
-    run::{ArtifactGroup, Buckets},
+    run::Buckets,
     store::{
         Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind,
         http::HttpStore,
@@ -277,14 +275,12 @@ impl SetPlace {
     }
 
     /// Removes the empty directories that deleted pages leave in a local set.
-    pub(super) fn tidy(&self, families: &[ArtifactGroup]) {
+    pub(super) fn tidy<'n>(&self, directories: impl IntoIterator<Item = &'n str>) {
         let Some(root) = self.local() else {
             return;
         };
-        let directories = families.iter().map(ArtifactGroup::as_str);
-        let directories = iter::once("simple").chain(directories);
         let below = |name| WalkDir::new(root.join(name)).contents_first(true);
-        for entry in directories.flat_map(below).flatten() {
+        for entry in directories.into_iter().flat_map(below).flatten() {
             // This fails for a directory that is not empty, and the error is ignored.
             let _ = fs::remove_dir(entry.path());
         }

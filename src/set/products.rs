@@ -140,7 +140,11 @@ impl ProductPages<'_> {
             let all = self.all(directory, &new)?;
             let all: Vec<&SetFile> = all.iter().collect();
             let page = directory_page(project, &all, &format!("{directory}/"));
-            items.extend(page_of(&format!("{directory}/"), Phase::Project, &page));
+            items.extend(Item::directory_page(
+                &format!("{directory}/"),
+                Phase::Project,
+                &page,
+            ));
             products
                 .entry(product)
                 .or_default()
@@ -156,7 +160,7 @@ impl ProductPages<'_> {
             let listed = listed.filter_map(|path| path.strip_prefix(&top)?.split_once('/'));
             projects.extend(listed.map(|(project, _)| project.to_owned()));
             let page = directory_root(&projects);
-            items.extend(page_of(&top, Phase::Root, &page));
+            items.extend(Item::directory_page(&top, Phase::Root, &page));
         }
         Ok(items)
     }
@@ -242,9 +246,4 @@ fn directory_of(path: &str) -> &str {
 
 fn is_package_path(path: &str) -> bool {
     !path.ends_with(SIDECAR) && is_package(path.rsplit('/').next().unwrap_or(path))
-}
-
-/// A page under its file name, and under the key that installers request.
-fn page_of(directory: &str, phase: Phase, text: &str) -> [Item; 2] {
-    ["index.html", ""].map(|name| Item::here(format!("{directory}{name}"), phase, text.as_bytes()))
 }

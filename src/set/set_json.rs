@@ -21,6 +21,9 @@ use crate::{
 /// The version of the format.
 const SCHEMA: u32 = 1;
 
+/// The directory of the set itself, as a path below it.
+pub(super) const TOP: &str = "./";
+
 /// The file in which `upload --part` says what a part was built from. `set.json` does not exist
 /// before the set is complete.
 pub const PART: &str = "part.json";

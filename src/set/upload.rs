@@ -80,12 +80,12 @@ pub fn publish(
     published
 }
 
-/// Tries an upload until no other job has published at the same place meanwhile.
-pub(super) fn until_published(
-    mut attempt: impl FnMut() -> Result<Option<PublishedUpload>>,
+/// Tries to publish until no other job has published at the same place meanwhile.
+pub(super) fn until_published<T>(
+    mut attempt: impl FnMut() -> Result<Option<T>>,
     destination: &SetPlace,
     world: &World,
-) -> Result<PublishedUpload> {
+) -> Result<T> {
     for _ in 0..ATTEMPTS {
         if let Some(published) = attempt()? {
             return Ok(published);
@@ -207,7 +207,7 @@ impl<'a> PlannedUpload<'a> {
             guard: self.guard,
             world,
             progress: (world.console).progress_in_parts("Uploading", to, objects, size_of_all),
-            layout: self.set.layout(),
+            layout: (self.guard == Guard::Packages).then(|| self.set.layout()),
             overtaken: AtomicBool::new(false),
         };
         let (mut uploaded, mut linked) = (0, Vec::new());

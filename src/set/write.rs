@@ -12,7 +12,7 @@ use fs_err as fs;
 use super::{
     items::{Action, ExistingObject, Item, ItemBytes, REQUESTS},
     links::is_directory_list,
-    pages::{Phase, content_type},
+    pages::{Phase, content_type, directory_of},
     place::SetPlace,
     read::Watched,
     set_json::Layout,
@@ -54,8 +54,8 @@ pub(super) struct Writer<'a> {
     pub(super) guard: Guard,
     pub(super) world: &'a World,
     pub(super) progress: Progress,
-    /// The layout of the set, which says where its find-links page is.
-    pub(super) layout: Layout,
+    /// The layout of the set, which says where its find-links page is, if it has one.
+    pub(super) layout: Option<Layout>,
     /// Whether a write failed because another writer changed the object. Errors of parallel writes
     /// are joined into one text, in which this could no longer be found.
     pub(super) overtaken: AtomicBool,
@@ -83,11 +83,30 @@ impl Writer<'_> {
         }
         // See `verify`.
         if let Some(path) = lost {
-            let urls = self.to.urls()?.in_layout(self.layout);
-            let (key, url) = (self.to.key(path)?, urls.find_links());
+            let (key, urls) = (self.to.key(path)?, self.to.urls()?);
+            let url = match self.layout {
+                Some(layout) => urls.in_layout(layout).find_links(),
+                None => "<address of the index.html of a project>".to_owned(),
+            };
             self.world.console.warn(format!(
                 "this server drops the pages of directories, such as `{key}`: install with `--find-links {url}`"
             ));
+        }
+        Ok(())
+    }
+
+    /// Deletes pages and sidecars.
+    pub(super) fn remove(&self, paths: &[String]) -> Result<()> {
+        for path in paths {
+            self.world.stop.check()?;
+            // Delete the key that ends in `/` first. Stale pages are found by their file names in a
+            // listing, so an interrupted run leaves the name by which the next one finds both.
+            let has_key = self.to.directory_pages && self.guard == Guard::Pages;
+            let directory = directory_of(path).filter(|_| has_key);
+            for path in directory.into_iter().chain([path.as_str()]) {
+                let deleted = self.to.store.delete(&self.to.key(path)?);
+                deleted.with_context(|| format!("failed to remove `{path}`"))?;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `promote`: what was tested is what is released, and what a build under the other version makes.
 
+pub(crate) mod aggregate;
 mod frameworks;
 mod orders;
 mod products;

@@ -28,13 +28,13 @@ use crate::{
 };
 
 /// What a page says above its list.
-struct Head {
+pub(super) struct Head {
     /// The heading as text.
-    title: String,
+    pub(super) title: String,
     /// A line below the heading, as text; empty for none.
-    line: String,
+    pub(super) line: String,
     /// HTML below both.
-    lead: String,
+    pub(super) lead: String,
 }
 
 /// `simple/{project}/index.html`, the newest version first, because people look for it; installers
@@ -358,7 +358,7 @@ fn targets_of_lines(view: &IndexView) -> String {
 ///
 /// The style works on phones: long file names wrap. The pages load no script, font or picture, and
 /// follow the reader's light or dark theme. A click selects a whole command line.
-fn frame(head: &Head, nav: &str, content: &str) -> String {
+pub(super) fn frame(head: &Head, nav: &str, content: &str) -> String {
     let nav = Some(nav).filter(|nav| !nav.is_empty());
     let line = Some(&head.line).filter(|line| !line.is_empty());
     let line = line.map_or(String::new(), |line| format!("<p>{}</p>\n", escape(line)));
