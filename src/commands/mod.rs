@@ -21,6 +21,7 @@ pub mod pipeline;
 pub mod place;
 mod products;
 pub mod promote;
+pub mod prune;
 pub mod split;
 pub mod summary;
 pub mod targets;
@@ -89,6 +90,7 @@ enum Command {
     Kpack(kpack::KpackArgs),
     Framework(framework::FrameworkArgs),
     Promote(Box<promote::PromoteArgs>),
+    Prune(prune::PruneArgs),
     Install(Box<install::InstallArgs>),
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
@@ -128,6 +130,7 @@ impl Command {
             Self::Kpack(args) => kpack::run(args, world),
             Self::Framework(args) => framework::run(args, world),
             Self::Promote(args) => promote::run(args, world),
+            Self::Prune(args) => prune::run(args, world),
             Self::Doctor(args) => doctor::run(args, world),
             Self::Action(_) => describe::action(world),
             Self::Completions(args) => describe::completions(args, world),

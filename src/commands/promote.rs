@@ -1,6 +1,7 @@
 //! `promote`: a tested set under another version, or at another place.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
 };
@@ -27,6 +28,7 @@ use crate::{
         self, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, ProductDirectories,
         PublishedUpload, SetPlace, UploadOptions,
     },
+    store::CopySource,
     target::{TargetTable, UnknownFamilies, split_list},
     version::PromotionGoal,
 };
@@ -95,6 +97,8 @@ enum PromotionLayout {
     Flat,
     /// In `rocm/{product}/whl-next/{project}`, among other versions, as release places have them
     Product,
+    /// In `whl/{project}`, as release places before ROCm 10.1 have them
+    Whl,
 }
 
 pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
@@ -121,7 +125,8 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let parts = (&candidate, ties.as_ref());
     let record = promote::write(parts, &plan, staged.path(), jobs, world)?;
     let report = args.check(staged.path(), world)?;
-    let promoted = promoted(&record, &plan, staged.path(), world)?;
+    let mut promoted = promoted(&record, &plan, staged.path(), world)?;
+    source.name_copies(&record, &mut promoted);
     if let Some(directories) = &directories {
         return products::publish(&promoted, directories, &args.place(world)?, world);
     }
@@ -137,14 +142,29 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
 /// The set on this disk: where it is, or a copy of it.
 enum SourceSet {
     Here(PathBuf),
-    Copied(TempDir),
+    /// With the objects that the files are copies of, by name.
+    Copied(TempDir, BTreeMap<String, CopySource>),
 }
 
 impl SourceSet {
     fn path(&self) -> &Path {
         match self {
             Self::Here(path) => path,
-            Self::Copied(copy) => copy.path(),
+            Self::Copied(copy, _) => copy.path(),
+        }
+    }
+
+    /// Says which packages have the bytes of an object.
+    fn name_copies(&self, record: &PromotionRecord, promoted: &mut LocalSet) {
+        let Self::Copied(_, sources) = self else {
+            return;
+        };
+        let files = record.files.iter().filter(|it| it.sha256 == it.from_sha256);
+        for file in files {
+            let name = file.from.strip_prefix("dist/").unwrap_or(&file.from);
+            if let Some(source) = sources.get(name) {
+                promoted.copy_from(&file.path, source.clone());
+            }
         }
     }
 }
@@ -191,9 +211,13 @@ impl PromoteArgs {
         let found = set::find(&place, PlaceDepth::Pages)?;
         let bytes: u64 = found.packages.iter().map(|it| it.size).sum();
         let progress = world.console.progress("Fetching", &place, bytes);
+        let mut sources = BTreeMap::new();
         for package in &found.packages {
             world.stop.check()?;
             let target = dist.join(&package.name);
+            // Before its bytes are read: a later object is not copied.
+            let object = package.copy_source()?;
+            sources.extend(object.map(|it| (package.name.clone(), it)));
             fs::create_dir_all(target.parent().unwrap_or(&dist))?;
             let copied = package
                 .stream(0..package.size)
@@ -206,7 +230,7 @@ impl PromoteArgs {
             let document = document.in_layout(Layout::Dist)?;
             fs::write(copy.path().join("set.json"), document.pretty())?;
         }
-        Ok(SourceSet::Copied(copy))
+        Ok(SourceSet::Copied(copy, sources))
     }
 
     fn read(&self, root: &Path, world: &World) -> Result<LocalSet> {
@@ -268,11 +292,14 @@ impl PromoteArgs {
 
     /// The directories of the projects, at a release place.
     fn directories(&self, set: &LocalSet) -> Result<Option<ProductDirectories>> {
-        if self.layout != PromotionLayout::Product {
-            return Ok(None);
-        }
+        let is_older = match self.layout {
+            PromotionLayout::Product => false,
+            PromotionLayout::Whl => true,
+            PromotionLayout::Dist | PromotionLayout::Flat => return Ok(None),
+        };
         let places = ReleasePlaces::builtin();
-        places.directories(&set.document, &self.product).map(Some)
+        let directories = places.directories(&set.document, &self.product, is_older);
+        directories.map(Some)
     }
 
     fn publish(&self, promoted: &LocalSet, world: &World) -> Result<PublishedUpload> {
@@ -281,7 +308,7 @@ impl PromoteArgs {
             is_part: false,
             layout: match self.layout {
                 PromotionLayout::Flat => Layout::Flat,
-                PromotionLayout::Dist | PromotionLayout::Product => Layout::Dist,
+                _ => Layout::Dist,
             },
             overwrite: false,
             is_dry_run: false,

@@ -26,6 +26,7 @@ pub struct ReleasePlaces {
     directory: String,
     role: String,
     index: String,
+    older: String,
     products: Vec<Product>,
     streams: Vec<StreamBuckets>,
 }
@@ -140,9 +141,19 @@ impl ReleasePlaces {
         Err(error).hint("upload a directory without their packages, or name another `--product`")
     }
 
-    /// The directory of each project of a set. With `wanted`, only those of these products. A project
-    /// of no product is refused.
-    pub fn directories(&self, set: &SetJson, wanted: &[String]) -> Result<ProductDirectories> {
+    /// The directory of each project of a set, in the layout of older places if `is_older`. With
+    /// `wanted`, only those of these products. A project of no product is refused.
+    pub fn directories(
+        &self,
+        set: &SetJson,
+        wanted: &[String],
+        is_older: bool,
+    ) -> Result<ProductDirectories> {
+        let form = if is_older {
+            &self.older
+        } else {
+            &self.directory
+        };
         if let Some(other) = wanted.iter().find(|it| !self.names().contains(it.as_str())) {
             self.unknown(other)?;
         }
@@ -152,7 +163,7 @@ impl ReleasePlaces {
             match self.product_of(name) {
                 None => lost.push(name),
                 Some(it) if wanted.is_empty() || wanted.iter().any(|one| one == it) => {
-                    let directory = self.directory.replace("{product}", it);
+                    let directory = form.replace("{product}", it);
                     found.insert(file.project.clone(), directory);
                 }
                 Some(_) => {}

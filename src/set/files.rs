@@ -20,7 +20,7 @@ use crate::{
     error::{Context as _, Error, Hint as _, Result, anyhow},
     location::Key,
     run::ArtifactGroup,
-    store::{Depth, Object, Span, Store},
+    store::{CopySource, Depth, Object, Span, Store},
 };
 
 /// A package or sidecar in the directory of packages, or in that of a family.
@@ -287,6 +287,11 @@ impl PackageFile {
     /// Its path in the store.
     pub fn path(&self) -> &str {
         self.key.as_str()
+    }
+
+    /// The object as it is now, if its store can copy it.
+    pub fn copy_source(&self) -> Result<Option<CopySource>> {
+        Ok(self.store.copy_source(&self.key)?)
     }
 
     pub fn is_wheel(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Result, Stop},
     parallel,
-    store::{Depth, Object, Span},
+    store::{CopySource, Depth, Object, Span},
 };
 
 /// Requests at the same time. They mostly wait for the network; the store bounds the memory of all
@@ -36,6 +36,8 @@ pub(super) struct Item {
     pub(super) size: u64,
     pub(super) sha256: Sha256,
     pub(super) bytes: ItemBytes,
+    /// An object with these bytes that the server of the place may copy.
+    pub(super) copy: Option<CopySource>,
 }
 
 /// Where the bytes of an object are.
@@ -56,6 +58,7 @@ impl Item {
             size: file.size,
             sha256: file.sha256,
             bytes: ItemBytes::OnDisk(on_disk, stamp.filter(FileStamp::has_inode)),
+            copy: None,
         }
     }
 
@@ -67,6 +70,7 @@ impl Item {
             size: bytes.len() as u64,
             sha256: Sha256::of(&bytes),
             bytes: ItemBytes::Here(bytes),
+            copy: None,
         }
     }
 

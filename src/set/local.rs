@@ -18,6 +18,7 @@ use crate::{
     digest::Sha256,
     error::{Context as _, Error, Hint as _, No, Result, anyhow},
     package::{BuildPlan, assemble::MadePackage},
+    store::CopySource,
 };
 
 /// The packages of a local directory, and what its `set.json` says about them.
@@ -35,6 +36,8 @@ pub struct LocalSet {
     described: BTreeMap<String, Sha256>,
     /// Further documents that are published with the set, by path.
     pub(super) documents: BTreeMap<String, String>,
+    /// Objects with the bytes of packages, by the path of the package.
+    pub(super) copies: BTreeMap<String, CopySource>,
 }
 
 impl LocalSet {
@@ -143,6 +146,7 @@ impl LocalSet {
                 .map(|(path, it)| (path, it.sha256))
                 .collect(),
             documents: BTreeMap::new(),
+            copies: BTreeMap::new(),
         })
     }
 
@@ -171,6 +175,11 @@ impl LocalSet {
         }
         let place = SetPlace::directory(root, &world.stop);
         Self::read_known(root, &place, known, PackageDirectories::Built, world)
+    }
+
+    /// Names an object with the bytes of a package, for servers that can copy it.
+    pub fn copy_from(&mut self, path: &str, source: CopySource) {
+        self.copies.insert(path.to_owned(), source);
     }
 
     /// Adds a document that is published beside the packages.

@@ -23,6 +23,8 @@ mod pages;
 mod place;
 mod products;
 mod promised;
+mod prune;
+mod pruned;
 mod published;
 mod read;
 mod set_json;
@@ -45,6 +47,7 @@ pub use self::{
     place::{NamedPlace, SetPlace},
     products::{ProductDirectories, plan_products, publish_products},
     promised::{PlaceDepth, PublishedSet, find, find_published},
+    prune::{PrunePlan, PruneRule, PrunedPlaces, prune},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
     set_json::{
         Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,

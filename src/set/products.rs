@@ -19,6 +19,7 @@ use super::{
     local::LocalSet,
     pages::{Phase, directory_page, directory_root},
     place::SetPlace,
+    pruned::PruneRecord,
     read::Reading,
     set_json::{Layout, SIDECAR, SetFile, is_package},
     split_projects,
@@ -33,7 +34,7 @@ use crate::{
 };
 
 /// The directory of the documents that are published with a set.
-const RECORDS: &str = "promotions";
+pub(super) const RECORDS: &str = "promotions";
 
 /// A directory of projects, for each project of a set: `rocm/core/whl-next`.
 pub type ProductDirectories = BTreeMap<DistName, String>;
@@ -78,7 +79,10 @@ pub fn plan_products<'a>(
             ..file.clone()
         };
         let stamp = local.stamps.get(&file.path).copied();
-        items.push(Item::file(&to, local.root.join(&file.path), stamp));
+        items.push(Item {
+            copy: local.copies.get(&file.path).cloned(),
+            ..Item::file(&to, local.root.join(&file.path), stamp)
+        });
         let sidecar = local.metadata.get(&file.sidecar_path());
         items.extend(
             sidecar.map(|bytes| Item::here(to.sidecar_path(), Phase::Sidecar, bytes.as_slice())),
@@ -98,6 +102,7 @@ pub fn plan_products<'a>(
     let publishing = ProductPages {
         place: destination,
         before: &before,
+        pruned: PruneRecord::read(destination)?,
         world,
     };
     items.extend(publishing.pages(&files)?);
@@ -124,6 +129,8 @@ pub fn plan_products<'a>(
 struct ProductPages<'a> {
     place: &'a SetPlace,
     before: &'a Before<'a>,
+    /// What is off the pages and about to be deleted.
+    pruned: PruneRecord,
     world: &'a World,
 }
 
@@ -172,7 +179,8 @@ impl ProductPages<'_> {
         let mut listed = self.place.listed_below(directory, &self.before.objects);
         let mut of_page = self.listed_files(directory)?;
         listed.retain(|package| {
-            if files.iter().any(|file| file.path == package.path) {
+            let is_new = files.iter().any(|file| file.path == package.path);
+            if is_new || self.pruned.has(&package.path) {
                 return false;
             }
             let known = of_page.remove(&package.path);

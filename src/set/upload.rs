@@ -216,6 +216,7 @@ impl<'a> PlannedUpload<'a> {
                 WriteOutcome::Unchanged => "Unchanged",
                 WriteOutcome::Written => "Uploaded",
                 WriteOutcome::Linked => "Linked",
+                WriteOutcome::Copied => "Copied",
             };
             uploaded += usize::from(outcome != WriteOutcome::Unchanged);
             writer.progress.finish_part();

@@ -45,6 +45,8 @@ pub(super) enum WriteOutcome {
     /// The place has the same bytes.
     Unchanged,
     Written,
+    /// The server copied another object.
+    Copied,
     /// The object shares the bytes of a file on disk.
     Linked,
 }
@@ -161,7 +163,15 @@ impl Writer<'_> {
             let put = store.put(&key, body, &options);
             put.map(|()| WriteOutcome::Written)
         };
+        let copied = match &item.copy {
+            Some(from) => store.copy(&key, from, &options),
+            None => Ok(false),
+        };
         let answer = match &item.bytes {
+            _ if !matches!(copied, Ok(false)) => copied.map(|_| {
+                self.progress.inc(size);
+                WriteOutcome::Copied
+            }),
             ItemBytes::Here(bytes) => put(&&**bytes),
             ItemBytes::OnDisk(path, stamp) => match self.link(&key, path, *stamp, &condition) {
                 Ok(true) => Ok(WriteOutcome::Linked),

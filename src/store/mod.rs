@@ -23,7 +23,7 @@ pub use self::ranged::{FIRST as FIRST_PIECE, Ranged};
 use crate::{
     digest::{Checksum, Sha256},
     error::{anyhow, hinted},
-    location::Key,
+    location::{Key, Location},
 };
 
 /// A collection of objects under keys.
@@ -62,14 +62,47 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
         Ok(false)
     }
 
+    /// Makes an object of another one of the same server, while that is the one that was seen, without
+    /// its bytes passing through this machine. `false` if the store cannot do that: then the object has
+    /// to be put.
+    fn copy(&self, _key: &Key, _from: &CopySource, _: &PutOptions) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Where an object is, for `copy` by another store.
+    fn copy_source(&self, _key: &Key) -> Result<Option<CopySource>, StoreError> {
+        Ok(None)
+    }
+
     /// Deletes an object. It is not an error if the object does not exist.
     fn delete(&self, key: &Key) -> Result<(), StoreError>;
+
+    /// Deletes an object if it still has this `ETag`. Another one is `Exists`; none is no error. A store
+    /// without conditional requests compares first, and another writer can come between the two.
+    fn delete_same(&self, key: &Key, etag: Option<&str>) -> Result<(), StoreError> {
+        match self.head(key) {
+            Ok(there) if there.etag.as_deref() != etag => {
+                Err(StoreError::new(StoreFailureKind::Exists, key))
+            }
+            Ok(_) => self.delete(key),
+            Err(error) if error.kind() == StoreFailureKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
 
     /// Fails if it is clear without a request that nothing may be written. Several writes would
     /// each say so.
     fn ensure_writable(&self) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+/// An object to copy, as it was when it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopySource {
+    pub location: Location,
+    pub size: u64,
+    pub etag: String,
 }
 
 /// How far below a directory to list.

@@ -4,13 +4,24 @@
 use std::str::FromStr;
 
 use derive_more::Display;
-use pep440_rs::PrereleaseKind;
+use pep440_rs::{LocalSegment, PrereleaseKind};
+use time::{Date, Month};
 
 use super::{ReleaseType, Version};
 use crate::error::{Error, Hint as _, Invalid, No, Result, anyhow};
 
 /// Versions of one kind, which are kept together and for the same time.
-#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Display,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Deserialize,
+    serde::Serialize,
+)]
 #[serde(rename_all = "lowercase")]
 #[display(rename_all = "lowercase")]
 pub enum ReleaseStream {
@@ -37,6 +48,38 @@ impl Version {
     pub fn nightly_date(&self) -> Option<u64> {
         let pre = self.0.pre().filter(|it| it.kind == PrereleaseKind::Alpha);
         pre.map(|it| it.number)
+    }
+
+    /// The day on which a nightly was made, or the components under test were chosen: 2026-08-13 of
+    /// `7.14.0a20260811+bkc.20260813`.
+    pub fn day(&self) -> Option<Date> {
+        let local = self.0.local().last().and_then(|it| match it {
+            LocalSegment::Number(number) => Some(*number),
+            LocalSegment::String(_) => None,
+        });
+        let number = local.or_else(|| self.0.pre().map(|it| it.number))?;
+        let part = |by: u64, of: u64| u8::try_from(number / by % of).ok();
+        let month = Month::try_from(part(100, 100)?).ok()?;
+        let year = i32::try_from(number / 10_000)
+            .ok()
+            .filter(|it| *it >= 2000)?;
+        Date::from_calendar_date(year, month, part(1, 100)?).ok()
+    }
+
+    /// The version of ROCm that a framework is for: `7.14.0rc1` of `2.12.0+rocm7.14.0rc1`. That of a
+    /// build of one commit has the beginning of the commit only.
+    pub fn of_rocm(&self) -> Option<Self> {
+        let text = self.to_string();
+        let (_, rocm) = text.split_once('+')?.1.split_once("rocm")?;
+        let marks = [".dev0.", ".bkc."];
+        let with_local = marks.iter().find_map(|mark| {
+            let (public, local) = rocm.split_once(mark)?;
+            Some(match *mark {
+                ".bkc." => format!("{public}+bkc.{local}"),
+                _ => format!("{public}.dev0+{local}"),
+            })
+        });
+        with_local.as_deref().unwrap_or(rocm).parse().ok()
     }
 }
 
@@ -138,6 +181,39 @@ fn bound(from: &Version, what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_say_their_day_and_the_rocm_that_they_are_for() {
+        let version = |text: &str| text.parse::<Version>().unwrap();
+        let day = |text| version(text).day().map(|it| it.to_string());
+        assert_eq!(day("10.1.0a20260811").as_deref(), Some("2026-08-11"));
+        assert_eq!(
+            day("10.1.0a20260811+bkc.20260813").as_deref(),
+            Some("2026-08-13")
+        );
+        for text in [
+            "7.14.0",
+            "7.14.0rc1",
+            "7.14.0a20261340",
+            "7.14.0.dev0+a1047feb",
+            "7.14.0a1",
+        ] {
+            assert_eq!(day(text), None, "{text}");
+        }
+        for (text, rocm) in [
+            ("2.12.0+rocm10.1.0a20260811", "10.1.0a20260811"),
+            (
+                "2.13.0+rocm10.1.0a20260811.bkc.20260813",
+                "10.1.0a20260811+bkc.20260813",
+            ),
+            ("2.9.0+git1a2b3c4d.rocm7.14.0", "7.14.0"),
+            ("2.9.0+devrocm7.10.0.dev0-efed3c", "7.10.0.dev0+efed3c"),
+        ] {
+            assert_eq!(version(text).of_rocm(), Some(version(rocm)), "{text}");
+        }
+        assert_eq!(version("2.9.0").of_rocm(), None);
+        assert_eq!(version("2.9.0+cpu").of_rocm(), None);
+    }
 
     fn promoted(from: &str, goal: &str) -> Result<Version> {
         goal.parse::<PromotionGoal>()?.version_of(&from.parse()?)

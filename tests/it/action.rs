@@ -10,6 +10,7 @@ mod pin;
 mod place;
 mod places;
 mod release;
+mod retention;
 mod runner;
 mod spread;
 mod steps;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::program::ROCWHEEL;
+use crate::support::program::{ROCWHEEL, succeed};
 use regex::Regex;
 
 /// What a run of the binary came to.
@@ -387,12 +387,9 @@ fn each_shell_gets_its_script() {
 #[cfg(unix)]
 #[test]
 fn bash_understands_its_script() {
-    let script = run("", &["completions", "bash"]).stdout;
-    // It is longer than an argument may be.
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs_err::write(file.path(), script).unwrap();
-    let bash = Command::new("bash").arg("-n").arg(file.path()).status();
-    assert!(bash.unwrap().success());
+    let file = crate::support::place::empty("cli").join("completions");
+    fs_err::write(&file, run("", &["completions", "bash"]).stdout).unwrap();
+    succeed(Command::new("bash").arg("-n").arg(&file));
 }
 
 #[test]

@@ -4,6 +4,7 @@ pub(crate) mod aggregate;
 mod frameworks;
 mod orders;
 mod products;
+pub(crate) mod prune;
 mod refused;
 
 use std::path::{Path, PathBuf};

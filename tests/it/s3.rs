@@ -7,6 +7,8 @@ mod families;
 pub(crate) mod fault;
 mod index;
 pub(crate) mod inprocess;
+mod products;
+pub(crate) mod prune;
 mod rclone;
 mod reading;
 mod reuse;

@@ -44,12 +44,12 @@ impl AggregateIndex {
 
     /// What the manifest says and the products have.
     pub(super) fn decide(
-        owned: Vec<OwnedProject>,
+        declared: Vec<OwnedProject>,
         roots: &[ProductRoot],
         options: &AggregateOptions,
     ) -> Self {
         let mut findings = Vec::new();
-        let owners: BTreeMap<&DistName, &str> = owned
+        let owners: BTreeMap<&DistName, &str> = declared
             .iter()
             .map(|it| (&it.project, it.owner.as_str()))
             .collect();
@@ -77,7 +77,7 @@ impl AggregateIndex {
                 }
             }
         }
-        let (projects, unpublished): (Vec<_>, Vec<_>) = owned
+        let (projects, unpublished): (Vec<_>, Vec<_>) = declared
             .into_iter()
             .partition(|it| published.contains(&it.project));
         if !options.allows_unpublished {

@@ -6,6 +6,7 @@
 
 mod access;
 mod connection;
+mod copy;
 mod credentials;
 mod failure;
 mod get;
@@ -35,9 +36,11 @@ use self::{connection::Connection, failure::Asker};
 use crate::{
     digest::{Checksum, Sha256},
     error::Stop,
-    location::{Bucket, Key},
+    location::{Bucket, Key, Location},
     retry::Backoff,
-    store::{Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind},
+    store::{
+        Body, CopySource, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
+    },
 };
 
 /// The metadata entry in which we keep an object's digest.
@@ -209,12 +212,36 @@ impl Store for S3Store {
         }
     }
 
+    fn copy(&self, key: &Key, from: &CopySource, options: &PutOptions) -> Result<bool, StoreError> {
+        copy::copy(self, key, from, options)
+    }
+
+    fn copy_source(&self, key: &Key) -> Result<Option<CopySource>, StoreError> {
+        let Object { size, etag, .. } = self.head(key)?;
+        Ok(etag.map(|etag| CopySource {
+            location: Location::new(self.bucket.clone(), key.clone()),
+            size,
+            etag,
+        }))
+    }
+
     fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.delete_same(key, None)
+    }
+
+    fn delete_same(&self, key: &Key, etag: Option<&str>) -> Result<(), StoreError> {
+        let etag = etag.map(|etag| format!("\"{etag}\""));
         let deleted = self.connection.write(&self.place(key), async |client| {
             let request = client.delete_object().bucket(self.bucket.as_str());
-            request.key(key.as_str()).send().await
+            let request = request.key(key.as_str()).set_if_match(etag.clone());
+            request.send().await
         });
         match deleted {
+            // Some servers say of an object that is gone that it is not the one that was seen.
+            Err(error) if error.kind() == StoreFailureKind::Exists => match self.head(key) {
+                Err(head) if head.kind() == StoreFailureKind::NotFound => Ok(()),
+                _ => Err(error),
+            },
             Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),
             _ => Ok(()),
         }

@@ -87,7 +87,7 @@ impl<'a> BodyReader<'a> {
 }
 
 /// The headers `If-None-Match` and `If-Match` of a condition.
-fn conditions(condition: &Condition) -> (Option<String>, Option<String>) {
+pub(super) fn conditions(condition: &Condition) -> (Option<String>, Option<String>) {
     match condition {
         Condition::Always => (None, None),
         Condition::IfAbsent => (Some("*".to_owned()), None),

@@ -186,3 +186,18 @@ fn a_dry_run_names_every_key() {
     6 packages: 16 files edited, 161 files copied as they are (2.25 MiB)
     ");
 }
+
+#[test]
+fn older_places_have_all_products_in_one_directory() {
+    let candidate = built(sample(), "7.14.0rc1");
+    let arguments = ["promote", text(&candidate), "--to", "release", "--no-check"];
+    let place = ["--dry-run", "--layout", "whl", "--into", "s3://bucket/v4"];
+    let plan = rocwheel(&[&arguments[..], &place].concat()).ok();
+    for key in [
+        "whl/rocm/rocm-7.14.0.tar.gz",
+        "whl/rocm/index.html",
+        "whl/index.html",
+    ] {
+        assert!(plan.contains(&format!("  {key}\n")), "{plan}");
+    }
+}

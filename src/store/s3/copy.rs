@@ -1,0 +1,60 @@
+//! Copies an object within a server, while it is the one that was seen.
+
+use aws_sdk_s3::types::{ChecksumAlgorithm, MetadataDirective};
+
+use super::{MIB, S3Store, SHA256, put::conditions};
+use crate::{
+    location::{Key, encode_path},
+    store::{CopySource, PutOptions, Store as _, StoreError, StoreFailureKind},
+};
+
+/// The largest object that one request copies. A larger one is sent.
+const LARGEST: u64 = 5 * 1024 * MIB;
+
+/// `false` if the server does not copy it: it may not know the request, or these credentials may read
+/// the source only by other means.
+///
+/// The digest is written beside the copy, and not compared: the source has the `ETag` of the moment
+/// before it was read here.
+pub(super) fn copy(
+    store: &S3Store,
+    key: &Key,
+    from: &CopySource,
+    options: &PutOptions,
+) -> Result<bool, StoreError> {
+    if from.size > LARGEST {
+        return Ok(false);
+    }
+    let place = store.place(key);
+    let source = &from.location;
+    let source = format!("{}/{}", source.bucket, encode_path(source.key.as_str()));
+    let (if_none_match, if_match) = conditions(&options.condition);
+    let copied = store.connection.write(&place, async |client| {
+        let request = client
+            .copy_object()
+            .bucket(store.bucket.as_str())
+            .key(key.as_str())
+            .copy_source(&source)
+            .copy_source_if_match(format!("\"{}\"", from.etag))
+            .metadata_directive(MetadataDirective::Replace)
+            .content_type(&options.content_type)
+            .set_cache_control(options.cache_control.clone())
+            .set_if_none_match(if_none_match.clone())
+            .set_if_match(if_match.clone())
+            .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme);
+        match options.sha256 {
+            Some(sha256) => request.metadata(SHA256, sha256.to_string()).send().await,
+            None => request.send().await,
+        }
+    });
+    match copied {
+        Ok(_) => Ok(true),
+        // The condition of the source or that of the copy does not hold.
+        Err(error) if error.kind() == StoreFailureKind::Exists => match store.head(key) {
+            Err(head) if head.kind() == StoreFailureKind::NotFound => Ok(false),
+            _ => Err(error),
+        },
+        Err(error) if error.kind() == StoreFailureKind::Unavailable => Err(error),
+        Err(_) => Ok(false),
+    }
+}
