@@ -71,6 +71,9 @@ pub mod promote;
 // Installs packages of a set.
 pub mod install;
 
+// The base index: packages of others that the packages of a set need.
+pub mod deps;
+
 // Reports about a package set: job summary, step outputs, JSON documents.
 pub mod report;
 

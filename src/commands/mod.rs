@@ -8,6 +8,7 @@ mod advice;
 pub mod args;
 pub mod build;
 pub mod check;
+pub mod deps;
 pub mod describe;
 pub mod diff;
 pub mod doctor;
@@ -91,6 +92,7 @@ enum Command {
     Framework(framework::FrameworkArgs),
     Promote(Box<promote::PromoteArgs>),
     Prune(prune::PruneArgs),
+    Deps(deps::DepsArgs),
     Install(Box<install::InstallArgs>),
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
@@ -131,6 +133,7 @@ impl Command {
             Self::Framework(args) => framework::run(args, world),
             Self::Promote(args) => promote::run(args, world),
             Self::Prune(args) => prune::run(args, world),
+            Self::Deps(args) => deps::run(args, world),
             Self::Doctor(args) => doctor::run(args, world),
             Self::Action(_) => describe::action(world),
             Self::Completions(args) => describe::completions(args, world),

@@ -49,6 +49,11 @@ pub(super) enum ItemBytes {
     Here(Arc<[u8]>),
 }
 
+/// The `Cache-Control` of a package.
+pub(super) fn immutable() -> &'static str {
+    "public, max-age=31536000, immutable"
+}
+
 impl Item {
     /// A wheel or sdist on disk. A stamp without an inode proves too little for a link.
     pub(super) fn file(file: &SetFile, on_disk: PathBuf, stamp: Option<FileStamp>) -> Self {
@@ -100,7 +105,7 @@ impl Item {
         if self.is_page() {
             "no-cache"
         } else {
-            "public, max-age=31536000, immutable"
+            immutable()
         }
     }
 

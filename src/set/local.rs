@@ -219,7 +219,7 @@ impl LocalSet {
 }
 
 /// A negative answer with a cause for each line. `None` without any.
-pub(super) fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
+pub fn because(headline: String, mut causes: Vec<String>) -> Option<Error> {
     // The exit code depends on the type of the innermost cause, so that one has to be a `No`.
     let innermost = Error::from(No(causes.pop()?));
     let causes = causes.into_iter().rev();

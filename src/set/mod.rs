@@ -3,8 +3,8 @@
 //! `set_json` says what a set is; `pages` and `install` render its index; `place` opens a place,
 //! `files`, `known` and `read` read its packages, `local` those of a directory, `links` and
 //! `promised` its pages, `offered` what an installer finds there, and `split_projects` those with device
-//! code elsewhere; `groups` is the order in which people see packages; `items` decides what happens to
-//! each object and `write` writes them, for
+//! code elsewhere; `groups` is the order in which people see packages; `mirrored` adds single packages;
+//! `items` decides what happens to each object and `write` writes them, for
 //! `indexing` and `upload`.
 
 mod aggregate;
@@ -16,6 +16,7 @@ mod items;
 mod known;
 mod links;
 mod local;
+mod mirrored;
 mod offered;
 mod others;
 mod ownership;
@@ -40,7 +41,7 @@ pub use self::{
     files::PackageFile,
     indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
-    local::LocalSet,
+    local::{LocalSet, because as refusal},
     offered::{OfferedFile, OfferedSet, PackageSource},
     ownership::OwnershipManifest,
     pages::{IndexPage, Phase, pages, paths},
@@ -49,6 +50,7 @@ pub use self::{
     promised::{PlaceDepth, PublishedSet, find, find_published},
     prune::{PrunePlan, PruneRule, PrunedPlaces, prune},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},
+    read::{named_metadata, package_metadata},
     set_json::{
         Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,
         SetJson, SetStamp, counted, identity, is_of_others, is_ours,

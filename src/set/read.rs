@@ -426,10 +426,7 @@ fn in_utc(time: SystemTime) -> Option<String> {
 ///
 /// The file name must say the same project and version, because installers choose a file by its
 /// name.
-pub(super) fn package_metadata(
-    file: impl Read + Seek,
-    name: &str,
-) -> Result<(Metadata, Option<Vec<u8>>)> {
+pub fn package_metadata(file: impl Read + Seek, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
     let outside: PackageFilename = name.parse()?;
     let text = if is_wheel(name) {
         wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")?
@@ -452,7 +449,7 @@ pub(super) fn metadata_of(file: &Path) -> Result<Vec<u8>> {
 }
 
 /// What a package says of itself, if that agrees with its name; and the bytes of its sidecar.
-pub(super) fn named_metadata(text: Vec<u8>, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
+pub fn named_metadata(text: Vec<u8>, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
     let outside: PackageFilename = name.parse()?;
     let inside = Metadata::parse(&text)?;
     ensure!(

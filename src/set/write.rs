@@ -334,7 +334,7 @@ fn is_conflict(error: &StoreError, condition: &Condition) -> bool {
 
 /// Converts the error of a store. Missing access stays an error of usage; any other failure is a
 /// failed transfer, which has its own exit code ([`No`]).
-fn failed(error: StoreError) -> Error {
+pub(super) fn failed(error: StoreError) -> Error {
     let is_tried = !matches!(
         error.kind(),
         StoreFailureKind::Denied | StoreFailureKind::Unusable

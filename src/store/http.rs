@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use reqwest::{
     Client, RequestBuilder, Response,
-    header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE},
+    header::{ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE},
 };
 
 use super::s3::Endpoint;
@@ -42,6 +42,8 @@ const BACKOFF: Backoff = Backoff {
 pub struct HttpStore {
     origin: Endpoint,
     client: Client,
+    /// What the client asks for, if the server has several forms of an object.
+    accept: Option<&'static str>,
     has_answered: HasAnswered,
     stop: Stop,
 }
@@ -58,6 +60,7 @@ impl HttpStore {
         Ok(Self {
             origin,
             client,
+            accept: None,
             has_answered: HasAnswered::default(),
             stop,
         })
@@ -74,6 +77,15 @@ impl HttpStore {
         let (server, path) = parts?;
         let store = Self::connect(server.parse()?, stop.clone())?;
         Ok((store, path.parse()?))
+    }
+
+    /// Asks for one of these media types, as in the header `Accept`.
+    #[must_use]
+    pub fn accepting(self, types: &'static str) -> Self {
+        Self {
+            accept: Some(types),
+            ..self
+        }
     }
 
     fn url(&self, key: &Key) -> String {
@@ -95,7 +107,11 @@ impl HttpStore {
         let mut failures = Failures::default();
         loop {
             let mut backoff = BACKOFF;
-            let answer = request(&self.client, &url).send().await;
+            let mut request = request(&self.client, &url);
+            if let Some(types) = self.accept {
+                request = request.header(ACCEPT, types);
+            }
+            let answer = request.send().await;
             self.has_answered.note(answer.is_ok());
             let (kind, cause) = match answer {
                 Ok(answer) if answer.status().is_success() => return Ok(answer),

@@ -2,6 +2,7 @@
 
 pub mod deflate;
 pub mod dist_info;
+mod marker;
 pub mod name;
 mod packed;
 pub mod reader;
@@ -14,6 +15,7 @@ pub mod writer;
 
 pub use deflate::{Deflater, WheelCompression};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
+pub use marker::MarkerVariables;
 pub use name::{DistName, PackageFilename, Tag};
 pub use packed::{PackedMember, compression_of, packed_members};
 pub use reader::{read_metadata, stored_members, zipped_wheel};

@@ -1,12 +1,20 @@
 //! [`RequirementLine`]: a requirement ([PEP 508](https://peps.python.org/pep-0508/)), as far as the
 //! metadata of ROCm packages and of frameworks uses it.
 
-use super::DistName;
+use std::collections::BTreeSet;
+
+use super::{
+    DistName,
+    marker::{self, MarkerVariables},
+};
+use crate::error::{Context as _, Result};
 
 /// A requirement as METADATA has it: `rocm[libraries]==7.14.*; extra == "x"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequirementLine<'a> {
     pub name: DistName,
+    /// The extras between the brackets: `libraries,devel`.
+    extras: &'a str,
     /// What follows the name and its extras: `==7.14.*`.
     pub specifier: &'a str,
     /// The extra that asks for it, if only one does.
@@ -23,7 +31,7 @@ impl<'a> RequirementLine<'a> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let end = what.find(|c| !is_name(c)).unwrap_or(what.len());
         let (name, rest) = what.split_at(end);
-        let rest = rest.rsplit_once(']').map_or(rest, |(_, rest)| rest);
+        let (extras, rest) = rest.rsplit_once(']').unwrap_or(("", rest));
         let extra = marker.split(" and ").find_map(|clause| {
             let (left, right) = clause.split_once("==")?;
             let is_extra = left.trim().trim_start_matches('(') == "extra";
@@ -32,10 +40,32 @@ impl<'a> RequirementLine<'a> {
         });
         Some(Self {
             name: name.parse().ok()?,
+            extras: extras.trim().trim_start_matches('['),
             specifier: rest.trim().trim_start_matches('(').trim_end_matches(')'),
             extra,
             marker,
         })
+    }
+
+    /// The extras that it asks for.
+    pub fn extras(&self) -> impl Iterator<Item = DistName> {
+        let names = self.extras.split(',');
+        names.filter_map(|name| name.trim().parse().ok())
+    }
+
+    /// Whether it names a file by its address, instead of versions on an index.
+    pub fn is_direct(&self) -> bool {
+        self.specifier.starts_with('@')
+    }
+
+    /// Whether it applies, if the project that has it was asked for with these extras.
+    pub fn applies(
+        &self,
+        variables: &dyn MarkerVariables,
+        extras: &BTreeSet<DistName>,
+    ) -> Result<bool> {
+        let holds = marker::holds(self.marker, variables, extras);
+        holds.with_context(|| format!("failed to read the marker `{}`", self.marker.trim()))
     }
 
     /// Whether it may apply on a platform, by the name in `sys.platform`.

@@ -1,6 +1,7 @@
 //! action.yml and the workflows: what they offer, and what they do when `act` runs them.
 
 mod binary;
+mod dependencies;
 mod frameworks;
 mod inputs;
 mod installs;

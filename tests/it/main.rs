@@ -11,6 +11,7 @@ mod architecture;
 mod build;
 mod check;
 mod cli;
+mod deps;
 mod diff;
 mod docs;
 mod elf;

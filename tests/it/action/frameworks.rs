@@ -15,7 +15,7 @@ use crate::{
     support::{long, published::sample},
 };
 
-const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1";
+pub(super) const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1";
 
 #[test]
 fn a_framework_is_built_tied_split_tested_and_released() {

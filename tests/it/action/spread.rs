@@ -1,8 +1,8 @@
-//! A set that many jobs build, and an index of what is there: where nothing is on one machine.
+//! A set that many jobs build, where nothing is on one machine.
 
 use super::{
     runner::read,
-    workflows::{CREDENTIALS, PYTHON, Stage, dispatch, outcomes, published, python, role},
+    workflows::{CREDENTIALS, Stage, dispatch, outcomes, published, role},
 };
 use crate::s3::server::Server;
 use crate::support::{
@@ -12,9 +12,9 @@ use crate::support::{
 use rocwheel::store::{Span, Store as _};
 use serde_json::{Value, json};
 
-const ROLE: &str = "arn:aws:iam::692859939525:role/therock-ci";
+pub(super) const ROLE: &str = "arn:aws:iam::692859939525:role/therock-ci";
 
-fn text(bucket: &str, key: &str) -> String {
+pub(super) fn text(bucket: &str, key: &str) -> String {
     let store = Server::shared().store(&bucket.parse().unwrap());
     let mut object = store.get(&key.parse().unwrap(), Span::Whole).unwrap();
     let mut text = String::new();
@@ -99,26 +99,5 @@ fn without_one_of_its_parts_a_set_has_no_index() {
             .iter()
             .all(|path| path.starts_with("dist/") || path == "part.json"),
         "{published:#?}"
-    );
-}
-
-#[test]
-fn the_base_index_has_what_the_packages_need() {
-    let inputs = json!({"requirements": "setuptools==81.0.0 filelock==3.20.0", "python-versions": "3.12",
-        "address": "s3://therock-ci-artifacts/python-deps"});
-    let mut stage = Stage::new("therock-ci-artifacts", "python-deps/", &dispatch(&inputs));
-    stage.repository.action(CREDENTIALS, &role(ROLE));
-    stage.repository.action(PYTHON, &python());
-    let run = stage
-        .repository
-        .run("workflow_dispatch", &read("workflows/dependencies.yml"));
-    run.expect_success();
-    let page = text(
-        "therock-ci-artifacts",
-        "python-deps/simple/filelock/index.html",
-    );
-    assert!(
-        page.contains("filelock-3.20.0-py3-none-any.whl#sha256="),
-        "{page}"
     );
 }

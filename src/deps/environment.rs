@@ -1,0 +1,200 @@
+//! [`PythonPlatform`]: a Python on a platform, for which the base index has packages; and which
+//! wheels fit it.
+
+use std::str::FromStr;
+
+use derive_more::Display;
+
+use crate::{
+    error::{Context as _, Error, Result, as_text, bail},
+    run::Platform,
+    version::Version,
+    wheel::{MarkerVariables, PackageFilename, Tag},
+};
+
+as_text!(PythonMinor, PythonPlatform);
+
+/// The minor version of the oldest glibc that the ROCm packages support: 2.28.
+const GLIBC: u32 = 28;
+/// A patch version that is newer than all of its minor version. Requirements are those of the newest
+/// patch, because a base index is for runners that get updates.
+const NEWEST_PATCH: u32 = 99;
+
+/// A minor version of CPython: `3.12`.
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[display("3.{_0}")]
+pub struct PythonMinor(u32);
+
+impl FromStr for PythonMinor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let minor = text.strip_prefix("3.").and_then(|it| it.parse().ok());
+        let minor = minor.filter(|it| format!("3.{it}") == text);
+        let minor = minor.with_context(|| format!("not a Python such as `3.12`: {text:?}"))?;
+        Ok(Self(minor))
+    }
+}
+
+/// A Python on a platform: `3.12-linux`.
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[display("{python}-{platform}")]
+pub struct PythonPlatform {
+    pub python: PythonMinor,
+    pub platform: Platform,
+}
+
+impl FromStr for PythonPlatform {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((python, platform)) = text.split_once('-') else {
+            bail!("not a Python and a platform such as `3.12-linux`: {text:?}");
+        };
+        Ok(Self {
+            python: python.parse()?,
+            platform: platform.parse()?,
+        })
+    }
+}
+
+impl PythonPlatform {
+    /// How well a file fits: a greater number is a better fit, as installers see it. `None` if it
+    /// does not fit. An sdist fits everywhere, and worst.
+    pub fn fit(self, file: &PackageFilename) -> Option<(u32, u32)> {
+        let Some(tag) = &file.tag else {
+            return Some((0, 0));
+        };
+        let tags = tag.expand();
+        tags.iter().filter_map(|tag| self.fit_of_tag(tag)).max()
+    }
+
+    fn fit_of_tag(self, tag: &Tag) -> Option<(u32, u32)> {
+        let text = tag.to_string();
+        let mut parts = text.split('-');
+        let (python, abi) = (parts.next()?, parts.next()?);
+        Some((
+            self.fit_of_python(python, abi)?,
+            self.fit_of_platform(tag.platform())?,
+        ))
+    }
+
+    fn fit_of_python(self, python: &str, abi: &str) -> Option<u32> {
+        let own = self.python.0;
+        let minor = |start: &str| python.strip_prefix(start)?.parse::<u32>().ok();
+        let older = |start: &str| minor(start).filter(|it| *it <= own);
+        match abi {
+            _ if abi == python && minor("cp3") == Some(own) => Some(400),
+            "abi3" => older("cp3").map(|it| 300 + it),
+            "none" if minor("cp3") == Some(own) => Some(250),
+            "none" if python == "py3" => Some(100),
+            "none" => older("py3").map(|it| 100 + it),
+            _ => None,
+        }
+    }
+
+    fn fit_of_platform(self, tag: &str) -> Option<u32> {
+        // Named by their year before PEP 600.
+        let glibc = match tag {
+            "any" => return Some(0),
+            _ if tag == self.platform.wheel_tag() => return Some(1),
+            "manylinux1_x86_64" => 5,
+            "manylinux2010_x86_64" => 12,
+            "manylinux2014_x86_64" => 17,
+            _ => {
+                let minor = tag.strip_prefix("manylinux_2_")?.strip_suffix("_x86_64")?;
+                minor.parse().ok()?
+            }
+        };
+        (self.platform == Platform::Linux && glibc <= GLIBC).then_some(2 + glibc)
+    }
+
+    /// Whether `Requires-Python` includes it. One that cannot be read excludes nothing, as for pip.
+    pub fn is_supported(self, requires_python: Option<&str>) -> bool {
+        let version = self.full_version().parse::<Version>();
+        let supported = version.ok().and_then(|it| it.fulfils(requires_python?));
+        supported.unwrap_or(true)
+    }
+
+    fn full_version(self) -> String {
+        format!("{}.{NEWEST_PATCH}", self.python)
+    }
+}
+
+impl MarkerVariables for PythonPlatform {
+    fn value(&self, name: &str) -> Option<String> {
+        let (os, system, machine) = match self.platform {
+            Platform::Linux => ("posix", "Linux", "x86_64"),
+            Platform::Windows => ("nt", "Windows", "AMD64"),
+        };
+        let value = match name {
+            "python_version" => self.python.to_string(),
+            "python_full_version" | "implementation_version" => self.full_version(),
+            "os_name" | "os.name" => os.to_owned(),
+            "sys_platform" | "sys.platform" => self.platform.sys_platform().to_owned(),
+            "platform_system" => system.to_owned(),
+            "platform_machine" | "platform.machine" => machine.to_owned(),
+            "platform_python_implementation" | "python_implementation" => "CPython".to_owned(),
+            "implementation_name" => "cpython".to_owned(),
+            // They differ between machines of one platform.
+            "platform_release" | "platform_version" => String::new(),
+            _ => return None,
+        };
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(environment: &str, tag: &str) -> Option<(u32, u32)> {
+        let environment: PythonPlatform = environment.parse().unwrap();
+        environment.fit(&format!("a-1.0-{tag}.whl").parse().unwrap())
+    }
+
+    #[test]
+    fn a_wheel_fits_as_installers_see_it() {
+        let best_first = [
+            "cp312-cp312-manylinux_2_27_x86_64.manylinux_2_28_x86_64",
+            "cp312-cp312-manylinux2014_x86_64.manylinux_2_17_x86_64",
+            "cp312-cp312-linux_x86_64",
+            "cp311-abi3-manylinux1_x86_64",
+            "cp310-abi3-manylinux_2_28_x86_64",
+            "cp312-none-any",
+            "py39-none-any",
+            "py2.py3-none-any",
+        ];
+        let fits: Vec<_> = best_first.map(|tag| fit("3.12-linux", tag).unwrap()).into();
+        assert!(fits.is_sorted_by(|a, b| a > b), "{fits:?}");
+        for tag in [
+            "cp313-cp313-manylinux_2_28_x86_64",
+            "cp312-cp312-manylinux_2_29_x86_64",
+            "cp312-cp312-musllinux_1_2_x86_64",
+            "cp312-cp312-manylinux_2_28_aarch64",
+            "cp312-cp312-macosx_11_0_arm64",
+            "cp312-cp312-win_amd64",
+            "cp312-cp312t-linux_x86_64",
+            "cp313-abi3-linux_x86_64",
+            "pp310-pypy310_pp73-linux_x86_64",
+            "py2-none-any",
+        ] {
+            assert_eq!(fit("3.12-linux", tag), None, "{tag}");
+        }
+        assert!(fit("3.12-windows", "cp312-cp312-win_amd64").is_some());
+        assert!(fit("3.12-windows", "cp312-cp312-manylinux1_x86_64").is_none());
+        assert!(fit("3.12-windows", "cp312-cp312-win32").is_none());
+    }
+
+    #[test]
+    fn a_python_and_a_platform_have_one_name() {
+        let parsed = |text: &str| text.parse::<PythonPlatform>().map(|it| format!("{it}"));
+        assert_eq!(parsed("3.9-windows").unwrap(), "3.9-windows");
+        for text in ["3.9", "3.09-linux", "2.7-linux", "3.9-mac", "3.9.1-linux"] {
+            assert!(parsed(text).is_err(), "{text}");
+        }
+        let python: PythonPlatform = "3.10-linux".parse().unwrap();
+        assert!(python.is_supported(Some(">=3.10.2,<4")) && python.is_supported(None));
+        assert!(!python.is_supported(Some(">=3.11")) && python.is_supported(Some("nonsense")));
+    }
+}

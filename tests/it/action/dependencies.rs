@@ -1,0 +1,123 @@
+//! The workflow that keeps the base index: a pull request with a new lock, and the mirror of a lock.
+
+use std::{os::unix::fs::PermissionsExt, process::Command};
+
+use serde_json::{Value, json};
+
+use super::{
+    frameworks::CHECKOUT,
+    runner::{git, read},
+    spread::{ROLE, text},
+    workflows::{CREDENTIALS, Stage, dispatch, published, role},
+};
+use crate::{deps::Workplace, support::long, support::program::succeed};
+
+const BUCKET: &str = "therock-ci-artifacts";
+const PREFIX: &str = "python-deps/";
+const BRANCH: &str = "base-dependency-index";
+
+/// A stage with a lock in its repository, and a checkout that leaves it there.
+fn stage(inputs: &Value, files: &[(&str, &str)]) -> Stage {
+    let mut stage = Stage::new(BUCKET, PREFIX, &dispatch(inputs));
+    let nothing = "name: checkout\ndescription: checkout\ninputs:\n  persist-credentials: { description: keys }\n\
+                   runs:\n  using: composite\n  steps:\n    - shell: bash\n      run: 'true'\n";
+    stage.repository.action(CHECKOUT, nothing);
+    stage.repository.action(CREDENTIALS, &role(ROLE));
+    for (name, text) in files {
+        stage.repository.file(name, text);
+    }
+    stage
+}
+
+/// A list of one project, with a lock of it, and a newer version that is not in the lock.
+fn locked() -> (Workplace, String, String) {
+    let workplace = Workplace::new("['3.12']", "['linux']", &["filelock"]);
+    let add = |version| {
+        workplace
+            .registry
+            .wheel("filelock", version, "py3-none-any", "", json!({}))
+    };
+    add("3.0");
+    workplace.deps(&["update"]).ok();
+    add("3.1");
+    let wishes = fs_err::read_to_string(workplace.path("deps.toml")).unwrap();
+    let lock = workplace.lock();
+    (workplace, wishes, lock)
+}
+
+#[test]
+fn the_locked_files_are_mirrored() {
+    let (workplace, wishes, lock) = locked();
+    let inputs = json!({"task": "mirror", "registry": workplace.registry.url, "address": "s3://therock-ci-artifacts/python-deps"});
+    let stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);
+    let run = || {
+        let run = stage
+            .repository
+            .run("workflow_dispatch", &read("workflows/dependencies.yml"));
+        run.expect_success()
+    };
+    run();
+    let page = text(BUCKET, "python-deps/simple/filelock/index.html");
+    assert!(
+        page.contains("filelock-3.0-py3-none-any.whl#sha256="),
+        "{page}"
+    );
+    if long::is_on() {
+        let before = published(BUCKET, PREFIX);
+        workplace.registry.requests();
+        run();
+        assert_eq!(published(BUCKET, PREFIX), before);
+        assert_eq!(workplace.registry.requests(), ["/simple/filelock/"]);
+    }
+}
+
+#[test]
+fn a_new_lock_is_proposed_in_a_pull_request() {
+    let (workplace, wishes, lock) = locked();
+    let inputs = json!({"task": "update", "registry": workplace.registry.url});
+    let mut stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);
+    let tree = stage.repository.path().join("tree");
+    let origin = workplace.path("origin.git");
+    succeed(
+        Command::new("git")
+            .args(["init", "--quiet", "--bare"])
+            .arg(&origin),
+    );
+    git(&tree, &["init", "--quiet"]);
+    git(
+        &tree,
+        &["remote", "add", "origin", origin.to_str().unwrap()],
+    );
+    // It has no pull request, and writes down the one that is made.
+    let tools = workplace.path("tools");
+    fs_err::create_dir(&tools).unwrap();
+    let made = workplace.path("made.txt");
+    let script = format!(
+        "#!/bin/bash\n[ \"$1 $2\" = 'pr view' ] && exit 1\n\
+         [ \"$1 $2\" = 'pr create' ] && cat \"${{@: -1}}\" >'{}'\nexit 0\n",
+        made.display()
+    );
+    fs_err::write(tools.join("gh"), script).unwrap();
+    fs_err::set_permissions(tools.join("gh"), PermissionsExt::from_mode(0o755)).unwrap();
+    stage.repository.tools(&tools);
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/dependencies.yml"));
+    run.expect_success();
+    let body = fs_err::read_to_string(&made).unwrap();
+    assert!(
+        body.contains("+ filelock 3.1") && body.contains("- filelock 3.0"),
+        "{body}"
+    );
+    let mut show = Command::new("git");
+    show.arg("--git-dir")
+        .arg(&origin)
+        .args(["show", &format!("{BRANCH}:deps.lock")]);
+    let pushed = String::from_utf8(succeed(&mut show).stdout).unwrap();
+    assert!(pushed.contains("filelock-3.1-py3-none-any.whl"), "{pushed}");
+    let published = published(BUCKET, PREFIX);
+    assert!(
+        !published.iter().any(|path| path.starts_with("simple/")),
+        "{published:?}"
+    );
+}

@@ -1,0 +1,144 @@
+//! pip and uv agree with `deps check`: with two indexes and no registry, they install what it accepts,
+//! and fail where it finds something.
+
+use serde_json::json;
+
+use super::{LINUX, Workplace, none};
+use crate::{
+    publish::{
+        judge,
+        packages::wheel,
+        server::{Server, Site},
+    },
+    support::{
+        long,
+        place::{copy_files, text},
+        program::{Outcome, rocwheel},
+        published::{TestSet, VERSION, sets},
+    },
+};
+
+/// What both installers say to a requirement, for one Python on Linux, with two indexes.
+fn installers(python: &str, requirement: &str, base: &str, set: &str) -> [Outcome; 2] {
+    let version = ["--python-version", python];
+    let place = tempfile::tempdir().unwrap();
+    let pip = [
+        "install",
+        "--dry-run",
+        "--quiet",
+        "--no-cache-dir",
+        "--disable-pip-version-check",
+        "--isolated",
+        "--only-binary",
+        ":all:",
+        "--platform",
+        "manylinux_2_28_x86_64",
+        "--platform",
+        "linux_x86_64",
+        "--target",
+        text(place.path()),
+        "--index-url",
+        base,
+        "--extra-index-url",
+        set,
+    ];
+    let mut uv = vec![
+        "pip",
+        "compile",
+        "-",
+        "--no-cache",
+        "--only-binary",
+        ":all:",
+    ];
+    let file = place.path().join("wanted.in");
+    fs_err::write(&file, requirement).unwrap();
+    uv[2] = text(&file);
+    uv.extend([
+        "--python-platform",
+        "x86_64-manylinux_2_28",
+        "--default-index",
+        base,
+        "--index",
+        set,
+    ]);
+    [
+        judge("pip", &[&pip[..], &version, &[requirement]].concat()),
+        judge("uv", &[&uv[..], &version].concat()),
+    ]
+}
+
+/// A copy of a set with a framework that needs something of others.
+fn with_torch(set: &TestSet, workplace: &Workplace) -> String {
+    let root = workplace.path("set");
+    fs_err::create_dir_all(root.join("dist")).unwrap();
+    copy_files(&set.dist(), &root.join("dist"));
+    let needs = format!(
+        "Requires-Dist: rocm-sdk-core=={VERSION}\nRequires-Dist: setuptools<82; python_version >= \"3.12\"\n\
+         Requires-Dist: numbers>=1\n"
+    );
+    wheel(&root.join("dist"), "torch", "2.12.0", &needs);
+    rocwheel(&["index", "--no-check", text(&root)]).ok();
+    text(&root).to_owned()
+}
+
+#[test]
+fn every_set_installs_from_the_base_index_and_its_own() {
+    for set in sets().into_iter().take(long::rounds(1, 2)) {
+        let workplace = Workplace::new("['3.10', '3.12']", "['linux']", &["setuptools"]);
+        let it = &workplace.registry;
+        it.wheel("setuptools", "82.0.1", "py3-none-any", "", none());
+        it.wheel("setuptools", "81.0.0", "py3-none-any", "", none());
+        it.wheel(
+            "numbers",
+            "2.0",
+            &format!("cp312-cp312-{LINUX}"),
+            "",
+            json!({"requires-python": ">=3.12"}),
+        );
+        it.wheel(
+            "numbers",
+            "1.0",
+            "py3-none-any",
+            "Requires-Python: >=3.9\n",
+            none(),
+        );
+        let root = with_torch(set, &workplace);
+        let serve = |root: &str| Server::start(Site::Directory(root.into())).url + "simple/";
+        let (set, base) = (serve(&root), serve(text(&workplace.path("base"))));
+
+        // Without the set, its requirements are not known.
+        workplace.deps(&["update"]).ok();
+        workplace.deps(&["mirror", "--into", "base"]).ok();
+        let found = workplace.deps(&["check", &root]);
+        assert_eq!(found.code, 1, "{}", found.stdout);
+        let shown = workplace.shown(&found);
+        assert!(
+            shown.contains("torch 2.12.0 needs `setuptools<82`, and 82.0.1 is there (3.12-linux)"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains(
+                "torch 2.12.0 needs `numbers>=1`, which is not in the lock (3.10-linux, 3.12-linux)"
+            ),
+            "{shown}"
+        );
+        for outcome in installers("3.12", "torch", &base, &set) {
+            assert_ne!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+        }
+
+        workplace
+            .deps(&["update", &root, "--allow", "numbers"])
+            .ok();
+        workplace.deps(&["mirror", "--into", "base"]).ok();
+        workplace.deps(&["check", &root]).ok();
+        for python in ["3.12", "3.10"].into_iter().take(long::rounds(1, 2)) {
+            for outcome in installers(python, "torch", &base, &set) {
+                assert_eq!(
+                    outcome.code, 0,
+                    "{python}: {}{}",
+                    outcome.stdout, outcome.stderr
+                );
+            }
+        }
+    }
+}
