@@ -154,14 +154,14 @@ impl Resolution {
 
 /// What is asked of one project.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Asked {
+struct AskedProject {
     /// Specifiers, each with who has it.
     specifiers: BTreeMap<String, String>,
     extras: BTreeSet<DistName>,
     by: BTreeSet<String>,
 }
 
-impl Asked {
+impl AskedProject {
     fn add(&mut self, specifier: &str, by: &str) {
         let by = || by.to_owned();
         self.specifiers
@@ -183,7 +183,7 @@ struct EnvironmentPicks<'a> {
     known: &'a KnownProjects,
     age: AgeLimit,
     /// Grows only, so that the rounds end.
-    asked: BTreeMap<DistName, Asked>,
+    asked: BTreeMap<DistName, AskedProject>,
     open: BTreeSet<String>,
     /// Projects of which no version fits, and why.
     unpicked: BTreeMap<DistName, String>,
@@ -308,7 +308,7 @@ impl<'a> EnvironmentPicks<'a> {
         &mut self,
         name: &DistName,
         page: &'a ProjectPage,
-        asked: &Asked,
+        asked: &AskedProject,
     ) -> Result<&'a RegistryFile, String> {
         let judge = |file| (file, self.judge(file, asked));
         let judged: Vec<_> = page.files.iter().map(judge).collect();
@@ -340,7 +340,7 @@ impl<'a> EnvironmentPicks<'a> {
     }
 
     /// How well a file fits, or why it may not be taken.
-    fn judge(&self, file: &RegistryFile, asked: &Asked) -> Result<(u32, u32), RefusedFile> {
+    fn judge(&self, file: &RegistryFile, asked: &AskedProject) -> Result<(u32, u32), RefusedFile> {
         let version = &file.name.version;
         let refused = |step, text: String| RefusedFile {
             step,
@@ -420,7 +420,7 @@ impl<'a> EnvironmentPicks<'a> {
     }
 
     /// Adds the picks that are still asked for to the result.
-    fn keep(&mut self, seeds: &BTreeMap<DistName, Asked>, picks: &Picks<'a>) {
+    fn keep(&mut self, seeds: &BTreeMap<DistName, AskedProject>, picks: &Picks<'a>) {
         let seeded = seeds
             .iter()
             .map(|(name, asked)| (name.clone(), asked.by.clone()));

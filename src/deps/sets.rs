@@ -2,20 +2,29 @@
 
 use std::num::NonZeroUsize;
 
+use itertools::Itertools as _;
+
 use super::closure::SetPackage;
 use crate::{
     console::World,
-    error::{Context as _, Hint as _, Result},
+    error::{Hint as _, Result, anyhow},
     parallel,
+    run::Platform,
     set::{OfferedFile, SetPlace},
 };
 
 /// The packages of a set, and what they need.
 pub fn packages_of(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Vec<SetPackage>> {
-    let offered = place.offered()?;
-    let offered = offered
-        .with_context(|| format!("no packages in `{place}`"))
-        .hint("pass the directory of a set, or the address that `upload` printed")?;
+    let offered = Platform::ALL.map(|platform| place.offered(platform));
+    let mut files = Vec::new();
+    for offered in offered {
+        files.extend(offered?.into_iter().flat_map(|it| it.files));
+    }
+    let files: Vec<OfferedFile> = files.into_iter().unique_by(|it| it.name.clone()).collect();
+    if files.is_empty() {
+        return Err(anyhow!("no packages in `{place}`"))
+            .hint("pass the directory of a set, or the address that `upload` printed");
+    }
     let read = |file: &OfferedFile| -> Result<SetPackage> {
         let metadata = place.metadata_of(file)?;
         Ok(SetPackage {
@@ -24,5 +33,5 @@ pub fn packages_of(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Resul
             requires: metadata.requires_dist,
         })
     };
-    parallel::try_map(&offered.files, jobs, &world.stop, read)
+    parallel::try_map(&files, jobs, &world.stop, read)
 }
