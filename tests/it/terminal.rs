@@ -57,7 +57,7 @@ fn screens(place: &Path, line: &str, wants: i32) -> String {
             assert!(bar.chars().count() < columns, "{bar}");
             assert!(bar.contains("ing "), "a wrapped bar: {bar}");
         }
-        all += &format!("--- {columns}\n{}\n", screen.text());
+        all.extend([format!("--- {columns}\n"), screen.text(), "\n".to_owned()]);
     }
     all
 }

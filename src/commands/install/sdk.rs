@@ -54,7 +54,7 @@ pub(super) fn run(directory: &Path, args: &InstallArgs, world: &World) -> Result
     } else {
         let request = args.artifacts(world)?;
         if args.dry_run {
-            return args.show(request, &directory, world);
+            return show(request, &directory, world);
         }
         directory.install_artifacts(request, world)?
     };
@@ -86,16 +86,6 @@ impl InstallArgs {
         request.wish.required.extend(required);
         request.allow_incomplete = true;
         Ok(request)
-    }
-
-    fn show<'a>(
-        &self,
-        request: FetchRequest<'a>,
-        directory: &SdkDirectory,
-        world: &'a World,
-    ) -> Result<()> {
-        let job = request.decide((directory.root(), OutputForm::Merged), true, world)?;
-        world.console.answer(&job)
     }
 
     /// The tarball of a stream for the wanted targets.
@@ -143,6 +133,11 @@ impl InstallArgs {
         let outputs = outputs::render(&outputs)?;
         summary::append(file, &outputs).context("failed to write step outputs")
     }
+}
+
+fn show<'a>(request: FetchRequest<'a>, directory: &SdkDirectory, world: &'a World) -> Result<()> {
+    let job = request.decide((directory.root(), OutputForm::Merged), true, world)?;
+    world.console.answer(&job)
 }
 
 /// Fails if there is none.
