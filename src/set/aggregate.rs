@@ -42,6 +42,7 @@ const BASE: &str = "rocm/whl-next";
 
 /// What an aggregate index is made of.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub struct AggregateOptions<'a> {
     pub manifest: &'a OwnershipManifest,
     pub stream: &'a str,

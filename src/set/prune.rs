@@ -11,6 +11,7 @@ mod plan;
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
+    path::Path,
     sync::{
         LazyLock,
         atomic::{AtomicBool, Ordering},
@@ -342,7 +343,7 @@ fn record(at: &ObservedPlace, unlisted: BTreeMap<String, String>) -> Result<Opti
 
 /// Whether an object is no page: a package, its sidecar, or a file of others.
 fn is_file(path: &str) -> bool {
-    !path.ends_with(".html")
+    Path::new(path).extension().is_none_or(|end| end != "html")
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::{
   rocwheel index aggregate --manifest ownership.yaml
   rocwheel index aggregate --manifest ownership.yaml --stream nightly --content s3://core/v5 --content s3://pytorch/v5 s3://aggregate/v5
   rocwheel index aggregate --manifest ownership.yaml --stream bkc --content released --static released")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct AggregateArgs {
     /// Directory or `s3://bucket/directory` for the index
     #[arg(value_name = "PLACE", requires = "stream", env = "ROCWHEEL_INTO")]

@@ -19,7 +19,7 @@ pub(super) const REPORT: &str = "validation.json";
 const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
-struct Routes<'a> {
+struct RouteTable<'a> {
     public_base: &'static str,
     routes: Vec<Route<'a>>,
     schema_version: u32,
@@ -86,7 +86,7 @@ impl AggregateIndex {
             package: it.project.normalized(),
             target: format!("/{}", it.directory()),
         });
-        json(&Routes {
+        json(&RouteTable {
             public_base: PUBLIC_BASE,
             routes: routes.collect(),
             schema_version: SCHEMA,

@@ -74,7 +74,7 @@ impl<'a> ObservedPlace<'a> {
         let directories: BTreeSet<String> = directories.map(str::to_owned).collect();
         let is_root = |path: &str| directories.iter().any(|it| parent(it) == parent(path));
         let (mut own, mut others) = (Vec::new(), Vec::new());
-        for path in objects.keys().filter(|it| it.ends_with(".html")) {
+        for path in objects.keys().filter(|it| !super::is_file(it)) {
             let is_page = path.ends_with("/index.html");
             if is_page && directories.contains(parent(path)) {
                 own.push(path.clone());
