@@ -20,7 +20,7 @@ const GLIBC: u32 = 28;
 /// patch, because a base index is for runners that get updates.
 const NEWEST_PATCH: u32 = 99;
 
-/// A minor version of CPython: `3.12`.
+/// A minor version of `CPython`: `3.12`.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[display("3.{_0}")]
 pub struct PythonMinor(u32);

@@ -82,18 +82,16 @@ impl MirrorPlan {
             .collect();
         let compare = |file: &LockedFile| -> Result<PlannedCopy> {
             let path = format!("{DIRECTORY}{}", file.name);
-            let action = match there.get(&path) {
-                None => CopyAction::New,
-                Some(_) => {
-                    let digest = place.digest(&path)?;
-                    ensure!(
-                        digest == Some(file.sha256),
-                        No(format!(
-                            "`{path}` of `{place}` has other bytes than the lock says"
-                        ))
-                    );
-                    CopyAction::Same
-                }
+            let action = if there.contains_key(&path) {
+                ensure!(
+                    place.digest(&path)? == Some(file.sha256),
+                    No(format!(
+                        "`{path}` of `{place}` has other bytes than the lock says"
+                    ))
+                );
+                CopyAction::Same
+            } else {
+                CopyAction::New
             };
             let (size, locked) = (file.size, file.clone());
             Ok(PlannedCopy {

@@ -135,7 +135,7 @@ impl Registry {
     pub fn project(&self, name: &DistName) -> Result<Option<ProjectPage>> {
         let url = self.url.0.join(&format!("{name}/"))?;
         let read = || -> Result<Option<ProjectPage>> {
-            let Some(bytes) = self.read(&self.pages, &url, LONGEST_PAGE)? else {
+            let Some(bytes) = read(&self.pages, &url, LONGEST_PAGE)? else {
                 return Ok(None);
             };
             let is_html = bytes.trim_ascii_start().starts_with(b"<");
@@ -152,12 +152,12 @@ impl Registry {
     /// The metadata of a wheel: from its own address, or from the wheel.
     pub fn metadata(&self, file: &RegistryFile) -> Result<Metadata> {
         let name = file.name.to_string();
-        let read = || -> Result<Metadata> {
+        let found = || -> Result<Metadata> {
             if file.has_metadata {
                 let mut url = file.url.clone();
                 url.set_path(&format!("{}.metadata", file.url.path()));
                 let server = self.server(&url)?;
-                if let Some(bytes) = self.read(&server, &url, LONGEST_METADATA)? {
+                if let Some(bytes) = read(&server, &url, LONGEST_METADATA)? {
                     let is_right = file.metadata.is_none_or(|it| it == Sha256::of(&bytes));
                     ensure!(
                         is_right,
@@ -172,7 +172,7 @@ impl Registry {
             let wheel = BufReader::new(Ranged::of(server, key, size));
             Ok(package_metadata(wheel, &name)?.0)
         };
-        read().with_context(|| format!("failed to read the metadata of `{name}`"))
+        found().with_context(|| format!("failed to read the metadata of `{name}`"))
     }
 
     /// The size of a file. Asks for it if the page does not have it.
@@ -187,20 +187,6 @@ impl Registry {
     pub fn open(&self, file: &RegistryFile) -> Result<Box<dyn Read + Send>> {
         let (server, key) = (self.server(&file.url)?, key(&file.url)?);
         Ok(server.get(&key, Span::Whole)?)
-    }
-
-    fn read(&self, store: &HttpStore, url: &Url, limit: u64) -> Result<Option<Vec<u8>>> {
-        let answer = match store.get(&key(url)?, Span::Whole) {
-            Err(error) if error.kind() == StoreFailureKind::NotFound => return Ok(None),
-            answer => answer?,
-        };
-        let mut bytes = Vec::new();
-        answer.take(limit + 1).read_to_end(&mut bytes)?;
-        ensure!(
-            bytes.len() as u64 <= limit,
-            "it has more than {limit} bytes"
-        );
-        Ok(Some(bytes))
     }
 
     fn server(&self, url: &Url) -> Result<Arc<HttpStore>> {
@@ -218,6 +204,21 @@ impl Registry {
         servers.insert(origin, Arc::clone(&server));
         Ok(server)
     }
+}
+
+/// The bytes at an address, at most `limit`. `None` if there are none.
+fn read(store: &HttpStore, url: &Url, limit: u64) -> Result<Option<Vec<u8>>> {
+    let answer = match store.get(&key(url)?, Span::Whole) {
+        Err(error) if error.kind() == StoreFailureKind::NotFound => return Ok(None),
+        answer => answer?,
+    };
+    let mut bytes = Vec::new();
+    answer.take(limit + 1).read_to_end(&mut bytes)?;
+    ensure!(
+        bytes.len() as u64 <= limit,
+        "it has more than {limit} bytes"
+    );
+    Ok(Some(bytes))
 }
 
 fn key(url: &Url) -> Result<Key> {

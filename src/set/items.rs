@@ -376,6 +376,10 @@ pub(super) enum Action {
 }
 
 impl Action {
+    pub(super) fn is_written(&self) -> bool {
+        matches!(self, Self::New | Self::Replace(_))
+    }
+
     pub(super) fn of(item: &Item, there: Option<ExistingObject>, overwrite: bool) -> Self {
         match there {
             None => Self::New,

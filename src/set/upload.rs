@@ -195,8 +195,7 @@ impl<'a> PlannedUpload<'a> {
             return Err(refusal).hint(self.way_out());
         }
         let to = self.destination;
-        let items = self.actions.iter();
-        let written = items.filter(|(_, it)| matches!(it, Action::New | Action::Replace(_)));
+        let written = self.actions.iter().filter(|(_, it)| it.is_written());
         let sizes: Vec<u64> = written.map(|(item, _)| item.size).collect();
         if !sizes.is_empty() {
             to.store.ensure_writable()?;
@@ -268,8 +267,7 @@ impl<'a> PlannedUpload<'a> {
 
     /// Whether an object will be a hard link to a package, if the file system allows it.
     fn is_link(&self, item: &Item, action: &Action) -> bool {
-        let is_written = matches!(action, Action::New | Action::Replace(_));
-        self.links && is_written && item.is_proven_file()
+        self.links && action.is_written() && item.is_proven_file()
     }
 
     /// What to do about files that exist with other bytes.
