@@ -2,10 +2,13 @@
 
 use itertools::Itertools as _;
 
-use super::set_json::{IndexView, SetFile, is_ours};
+use super::{
+    device::device_target,
+    set_json::{IndexView, SetFile, is_ours},
+};
 use crate::{
     package::catalog::{CATALOG, PackageKind},
-    target::{Target, TargetTable},
+    target::TargetTable,
     wheel::DistName,
 };
 
@@ -58,11 +61,6 @@ fn group(project: &DistName) -> (PackageGroup, usize) {
         None if is_ours(project) => (PackageGroup::Host, CATALOG.packages().len()),
         None => (PackageGroup::Others, 0),
     }
-}
-
-/// The target of a device package, by its normalized name.
-pub(super) fn device_target(project: &str) -> Option<Target> {
-    project.strip_prefix("rocm-sdk-device-")?.parse().ok()
 }
 
 /// What a project is for, in a few words: the GPU of a device package, and of others the summary in

@@ -9,7 +9,8 @@ use std::fmt;
 use itertools::Itertools as _;
 
 use super::{
-    set_json::{Identity, SetFile, SetJson, device_targets, is_ours, sorted_targets},
+    device::{device_targets, sorted_targets},
+    set_json::{Identity, SetFile, SetJson, is_ours},
     split_projects::ProjectOfOthers,
     urls::Urls,
 };

@@ -3,11 +3,12 @@
 //! `set_json` says what a set is; `pages` and `install` render its index; `place` opens a place,
 //! `files`, `known` and `read` read its packages, `local` those of a directory, `links` and
 //! `promised` its pages, `offered` what an installer finds there, and `split_projects` those with device
-//! code elsewhere; `groups` is the order in which people see packages; `mirrored` adds single packages;
+//! code elsewhere; `groups` is the order in which people see packages, and `device` the targets of their names; `mirrored` adds single packages;
 //! `items` decides what happens to each object and `write` writes them, for
 //! `indexing` and `upload`.
 
 mod aggregate;
+mod device;
 mod files;
 mod groups;
 mod indexing;

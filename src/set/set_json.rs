@@ -6,6 +6,7 @@ use std::iter;
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
+use super::device::device_targets;
 use crate::{
     console::many,
     digest::Sha256,
@@ -433,17 +434,6 @@ impl IndexView<'_> {
         let family = self.family.as_ref();
         family.map_or_else(String::new, |family| format!("{family}/"))
     }
-}
-
-/// The targets that have a device package, sorted.
-pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
-    sorted_targets(projects.filter_map(super::groups::device_target))
-}
-
-/// Targets by number, as people expect, each once: gfx942 before gfx1100.
-pub(super) fn sorted_targets(targets: impl Iterator<Item = Target>) -> Vec<Target> {
-    let by_number = |it: &Target| (it.base().as_str().len(), it.clone());
-    targets.sorted_by_key(by_number).dedup().collect()
 }
 
 as_text!(GitSha, Version, Scope, DistName);

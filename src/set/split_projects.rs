@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::set_json::{SIDECAR, SetFile, is_ours, sorted_targets};
+use super::{
+    device::sorted_targets,
+    set_json::{SIDECAR, SetFile, is_ours},
+};
 use crate::{
     error::{Hint as _, No, Result, anyhow},
     target::Target,

@@ -259,6 +259,7 @@ fn a_version_that_another_project_refuses_is_not_picked() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line for each refusal")]
 fn what_cannot_be_fulfilled_is_refused_with_the_reason() {
     let refused = |wish: &str, make: &dyn Fn(&FakeRegistry)| {
         let workplace = Workplace::new("['3.10', '3.12']", "['linux']", &[wish]);
@@ -272,7 +273,7 @@ fn what_cannot_be_fulfilled_is_refused_with_the_reason() {
         refused("missing", &|_| ()),
         refused("a <1", &|it| any(it, "")),
         refused("a", &|it| {
-            it.file("a", "a-1.0.tar.gz", b"x".to_vec(), none())
+            it.file("a", "a-1.0.tar.gz", b"x".to_vec(), none());
         }),
         refused("a", &|it| {
             it.wheel(
@@ -281,10 +282,10 @@ fn what_cannot_be_fulfilled_is_refused_with_the_reason() {
                 "py3-none-any",
                 "",
                 json!({"requires-python": ">=3.11"}),
-            )
+            );
         }),
         refused("a", &|it| {
-            it.wheel("a", "1.0", "py3-none-any", "", json!({"yanked": true}))
+            it.wheel("a", "1.0", "py3-none-any", "", json!({"yanked": true}));
         }),
         refused("a", &|it| {
             it.wheel(
@@ -293,12 +294,12 @@ fn what_cannot_be_fulfilled_is_refused_with_the_reason() {
                 "py3-none-any",
                 "",
                 json!({"upload-time": YOUNG}),
-            )
+            );
         }),
         refused("a", &|it| any(it, "Requires-Dist: rocm-sdk-core\n")),
         refused("a", &|it| any(it, "Requires-Dist: b @ https://h/b.whl\n")),
         refused("a", &|it| {
-            any(it, "Requires-Dist: b; python_version ~ '3'\n")
+            any(it, "Requires-Dist: b; python_version ~ '3'\n");
         }),
         refused("a", &|it| {
             it.wheel(
@@ -307,7 +308,7 @@ fn what_cannot_be_fulfilled_is_refused_with_the_reason() {
                 "py3-none-any",
                 "",
                 json!({"core-metadata": {"sha256": "0".repeat(64)}}),
-            )
+            );
         }),
         refused("rocm-sdk-core", &|_| ()),
     ];

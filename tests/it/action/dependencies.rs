@@ -35,7 +35,7 @@ fn locked() -> (Workplace, String, String) {
     let add = |version| {
         workplace
             .registry
-            .wheel("filelock", version, "py3-none-any", "", json!({}))
+            .wheel("filelock", version, "py3-none-any", "", json!({}));
     };
     add("3.0");
     workplace.deps(&["update"]).ok();

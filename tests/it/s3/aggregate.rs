@@ -52,7 +52,7 @@ fn of_several_jobs_none_loses_the_projects_of_another() {
                     page.as_bytes(),
                 );
                 let mut root = published.lock().unwrap();
-                *root += &format!("<a href={name}/>{name}</a>");
+                root.extend(["<a href=", name, "/>", name, "</a>"]);
                 let text = root.clone().leak();
                 desk.put("v5/rocm/core/whl-next/index.html", text.as_bytes());
                 drop(root);

@@ -1,0 +1,21 @@
+//! The targets of device packages, by the names of the packages.
+
+use itertools::Itertools as _;
+
+use crate::target::Target;
+
+/// The target of a device package, by its normalized name.
+pub(super) fn device_target(project: &str) -> Option<Target> {
+    project.strip_prefix("rocm-sdk-device-")?.parse().ok()
+}
+
+/// The targets that have a device package, sorted.
+pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
+    sorted_targets(projects.filter_map(device_target))
+}
+
+/// Targets by number, as people expect, each once: gfx942 before gfx1100.
+pub(super) fn sorted_targets(targets: impl Iterator<Item = Target>) -> Vec<Target> {
+    let by_number = |it: &Target| (it.base().as_str().len(), it.clone());
+    targets.sorted_by_key(by_number).dedup().collect()
+}
