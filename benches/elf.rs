@@ -4,7 +4,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a benchmark has nobody to hand an error to, and talks to its user"
+    reason = "a benchmark prints its errors for its user"
 )]
 
 use std::{

@@ -157,7 +157,7 @@ def archives(work: Work) -> list[Row]:
         Way("the same again with `--reuse`, nothing changed", [*build, "--reuse", out], "own", out, keeps=True),
         Way("archives arrive at 50 MB/s and are unpacked meanwhile, then `rocwheel build`",
             run("arriving", of_arrived), "own", out),
-        Way("… and `rocwheel build` of what is there meanwhile, reused at the end", run("ahead", of_arrived), "own",
+        Way("… and `rocwheel build` of what has arrived meanwhile, reused at the end", run("ahead", of_arrived), "own",
             out),
     ], work.rounds(1))
 

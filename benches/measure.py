@@ -31,7 +31,7 @@ class Way:
     statuses: tuple = (0,)
     # It prints a table; the best row that begins so has the figures of the part that counts.
     row: str = ""
-    keeps: bool = False  # `out` is not deleted: the next round works on what is there.
+    keeps: bool = False  # `out` is not deleted: the next round works on the same files.
 
 
 @dataclasses.dataclass

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_a_killed_fetch_has_left_keeps_nobody_out() {
+    fn a_lock_file_that_a_killed_fetch_left_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(LockPurpose::Fetch.file_name()), "").unwrap();
         assert!(
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_told() {
+    fn a_file_in_the_way_is_an_error_that_names_it() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("file");
         fs::write(&file, "").unwrap();

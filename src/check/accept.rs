@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_have_expired_or_match_nothing_are_told() {
+    fn entries_that_have_expired_or_match_nothing_are_reported() {
         let entry = |rest: &str, until: &str| {
             format!("[[accept]]\nrule = \"RW4\"\n{rest}\nreason = \"a\"\nuntil = {until}\n")
         };

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_is_not_python_is_told_by_its_line() {
+    fn a_source_that_is_not_python_is_reported_with_its_line() {
         let refused = [&b"import os\n\ndef (:\n"[..], b"\xff"];
         let why = refused.map(|source| PythonModule::parse(source).unwrap_err());
         insta::assert_snapshot!(why.join("\n"), @"

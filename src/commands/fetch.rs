@@ -305,7 +305,7 @@ impl ChoiceArgs {
                 "`--run-id` cannot be used with `{flag}`"
             );
         }
-        // A search asks the default server, whatever the environment says about this run.
+        // A search asks the default server, even if the environment names another one for this run.
         let named = run.clone().filter(|_| search.is_none());
         let server = named.and_then(|run| run.server);
         let settings = move || {

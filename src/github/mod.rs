@@ -1,6 +1,6 @@
 //! A client of GitHub's API for runs and their artifacts.
 //!
-//! Retries, pagination and error classification are our own, because the user is told about each
+//! Retries, pagination and error classification are our own, because the user reads about each
 //! wait, and waits are bounded.
 
 mod blob;

@@ -53,7 +53,7 @@ fn a_framework_is_asked_for_its_device_code() {
 }
 
 #[test]
-fn an_installer_looks_nowhere_but_where_it_is_told() {
+fn an_installer_looks_only_at_the_given_places() {
     let index = PackageSource::Index("https://a/simple/".into());
     let found = PackageSource::Links("file:///a%20b/".into());
     let each = [

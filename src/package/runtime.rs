@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_is_not_said_twice() {
+    fn what_is_listed_already_is_not_added_twice() {
         let library = SharedObject::new("libx.so.1").rpath("$ORIGIN/../../_rocm_sdk_core/lib:/b");
         insta::assert_snapshot!(
             run_path("lib/libx.so.1", &library),

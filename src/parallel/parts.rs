@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_in_order_whatever_the_threads_do() {
+    fn parts_come_in_order_however_the_threads_are_scheduled() {
         let items = [3, 0, 5, 1, 0, 0, 7, 2, 9];
         let expected: Vec<usize> = items
             .iter()

@@ -94,7 +94,7 @@ fn try_map_has_its_results_in_order() {
 }
 
 #[test]
-fn all_failures_are_told_and_the_rest_is_done() {
+fn all_failures_are_reported_and_the_rest_is_done() {
     let items: Vec<u32> = (0..1_000).collect();
     let done = Mutex::new(0);
     let work = |item: &u32| {
@@ -151,7 +151,7 @@ fn as_many_as_are_allowed_run_at_once_and_no_more() {
 }
 
 #[test]
-fn several_failures_are_told_one_line_each() {
+fn several_failures_have_one_line_each() {
     let mut done = Vec::new();
     let work = |item: &u32| {
         if item.is_multiple_of(2) {

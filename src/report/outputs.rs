@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_too_long_is_left_out_and_the_rest_is_told() {
+    fn a_document_that_is_too_long_is_left_out_and_the_rest_is_written() {
         let projects: Vec<String> = (0..3000).map(|it| format!("project-{it}")).collect();
         let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
         let set = samples::document_of(&projects);

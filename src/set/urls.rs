@@ -303,7 +303,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_path_becomes_an_address_whatever_is_in_it() {
+    fn any_path_becomes_an_address() {
         let url = file_url(Path::new("/tmp/a b+c%41/é'\"<x>#?/python")).unwrap();
         insta::assert_snapshot!(url, @"file:///tmp/a%20b%2Bc%2541/%C3%A9%27%22%3Cx%3E%23%3F/python/");
         assert!(url.parse::<Urls>().is_ok());

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_sort_by_code_points_whatever_they_are() {
+    fn scopes_sort_by_code_points() {
         let mut scopes = [
             "gfx950",
             "gfx942:xnack+",

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unknown_name_is_told_with_what_there_is() {
+    fn an_error_lists_every_unknown_name_and_the_known_ones() {
         let error = TargetTable::builtin()
             .expand(&["gfx942", "gfx9999", "GFX94x-dcgpu", "gfx110X"])
             .unwrap_err();

@@ -1,7 +1,7 @@
 //! The Python that ships, tested by each Python of this machine.
 //!
 //! Each has a test of its own, and the module a name that comes first: these are the longest
-//! tests, and whatever starts last has no other test beside it to fill the cores.
+//! tests, and the one that starts last has no other test beside it to fill the cores.
 
 use std::{
     collections::BTreeMap,
@@ -124,7 +124,7 @@ fn usable(python: &Path) -> Option<(u32, PathBuf)> {
     Some((minor.parse().ok()?, path.into()))
 }
 
-/// An environment with what the tests need, made anew whenever that changes.
+/// An environment with what the tests need, made again whenever that changes.
 fn environment(minor: u32, python: &Path) -> PathBuf {
     let requirements = Path::new(TESTS).join("requirements.txt");
     let wanted = format!(

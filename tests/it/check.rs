@@ -84,7 +84,7 @@ impl Set {
         });
     }
 
-    /// Changes members, and writes RECORD anew.
+    /// Changes members, and writes RECORD again.
     fn edit(&self, start: &str, edit: impl FnOnce(&mut Members)) {
         self.tamper(start, |members| {
             edit(members);

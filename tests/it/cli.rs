@@ -187,7 +187,7 @@ fn a_usage_error_can_be_json() {
 }
 
 #[test]
-fn a_usage_error_is_annotated_in_actions_and_obeys_nobody() {
+fn a_usage_error_is_annotated_in_actions() {
     let arguments = ["man", "x\n::add-mask::y\n##[error]z"];
     insta::assert_snapshot!(shown("GITHUB_ACTIONS=true NO_COLOR=1", &arguments), @r"
     exit 2

@@ -243,7 +243,7 @@ fn archives_are_kept_when_they_are_not_to_be_unpacked() {
 }
 
 #[test]
-fn each_failure_is_told_and_the_others_are_fetched() {
+fn each_failure_is_reported_and_the_others_are_fetched() {
     let fixture = Fixture::new();
     spoil(&fixture.run().join("blas_lib_gfx942.tar.zst"));
     fs::write(fixture.run().join("blas_lib_generic.tar.zst.sha256sum"), "").unwrap();
@@ -330,7 +330,7 @@ fn the_prefix_of_a_repository_of_its_own_is_looked_in_first() {
 }
 
 #[test]
-fn what_another_run_has_left_is_told() {
+fn artifacts_of_another_run_are_reported() {
     let fixture = Fixture::new();
     let ways = [("", "blas_dev_generic"), ("--flatten", "blas_dev_generic")];
     for (way, other) in ways {
@@ -349,7 +349,7 @@ fn what_another_run_has_left_is_told() {
 }
 
 #[test]
-fn what_a_killed_fetch_has_left_goes_whatever_is_fetched_next() {
+fn the_next_fetch_deletes_what_a_killed_one_left() {
     let fixture = Fixture::new();
     let out = fixture.out();
     fs::create_dir_all(out.join("base_lib_generic.part/lib")).unwrap();

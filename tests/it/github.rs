@@ -1,4 +1,4 @@
-//! GitHub's API against a GitHub of our own: what is asked, who is told the token, what is tried again.
+//! GitHub's API against a GitHub of our own: what is requested, who gets the token, what is tried again.
 
 pub(crate) mod artifacts;
 mod enterprise;
@@ -329,7 +329,7 @@ fn a_redirect_elsewhere_is_not_followed_and_one_here_is() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_the_flag_that_named_it() {
+fn a_missing_thing_is_named_with_its_flag() {
     let fake = Fake::start();
     let none = Reply::refusal(422, "No commit found for SHA: nothing");
     fake.on("/repos/ROCm/TheRock/commits/nothing", none);
@@ -366,7 +366,7 @@ fn what_is_not_there_is_told_with_the_flag_that_named_it() {
 }
 
 #[test]
-fn whoever_sends_no_token_is_told_to_send_one() {
+fn a_request_without_a_token_is_answered_with_the_advice_to_send_one() {
     let fake = Fake::start();
     fake.on(RUN, Reply::refusal(401, "Requires authentication"));
     insta::assert_snapshot!(refused(&fake, None), @"

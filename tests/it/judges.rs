@@ -90,7 +90,7 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// A directory of this name, made anew whenever the file changes; by one process at a time.
+/// A directory of this name, made again whenever the file changes; by one process at a time.
 fn made(name: &str, of: &Path, make: impl FnOnce(&Path)) -> PathBuf {
     let wanted = hex(&fs_err::read(of).unwrap());
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();

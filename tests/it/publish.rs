@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// A judge that asks nobody but those it is told to, and remembers nothing.
+/// A judge that asks only the given addresses, and has no cache.
 pub(crate) fn judge(name: &str, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(tool(name));
     command.env_clear().args(arguments);

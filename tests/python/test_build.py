@@ -53,7 +53,7 @@ def with_gpu(tmp_path: Path, target: str) -> dict[str, str]:
 
 
 def facts(text: str) -> dict[str, list[str]]:
-    """What metadata says about requirements, whatever wrote it."""
+    """What metadata says about requirements, with any tool as its writer."""
     message: Message = Parser().parsestr(text)
     return {
         name: sorted(normal(str(value)) for value in message.get_all(name, []))

@@ -159,7 +159,7 @@ def in_child(site: Path, step: int) -> int:
 
 
 def check_invariants(site: Path) -> None:
-    """Whoever looks at the final place sees everything or nothing."""
+    """A reader of the final place sees everything or nothing."""
     root = site / ROOT
     if root.exists():
         assert (root / "__init__.py").is_file()

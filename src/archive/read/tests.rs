@@ -79,7 +79,7 @@ fn members_are_read_as_they_were_written() {
 }
 
 #[test]
-fn content_that_nobody_reads_is_passed_over() {
+fn content_that_is_not_read_is_skipped() {
     let tar = Craft::default()
         .file("a", &[7; 2000])
         .file("b", b"content")

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_says_what_it_holds_whatever_its_form() {
+    fn a_bundle_of_every_form_says_what_it_holds() {
         let raw = raw(&[("gfx90a:xnack+", vec![1; 9000]), ("gfx942", vec![2; 9000])]);
         let compressed = compress(&raw, 2, "zstd").unwrap();
         for bytes in [raw, compressed] {

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_is_told_without_versions() {
+    fn changes_are_reported_without_versions() {
         let changes = |before: &PackageInventory, after: &PackageInventory| {
             let mut findings = Findings::default();
             before.changes(after, &CheckOptions::default(), &mut findings);

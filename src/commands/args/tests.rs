@@ -253,7 +253,7 @@ fn settings(line: &str, server: Option<&str>) -> String {
 }
 
 #[test]
-fn the_token_is_told_to_the_api_that_was_chosen_and_to_no_other() {
+fn the_token_is_sent_to_the_chosen_api_only() {
     let ghe = "--github-api-url https://ghe.example.org/api/v3 --github-token t1";
     let (github, example) = (Some("https://github.com"), Some("https://ghe.example.org"));
     let table = [

@@ -333,7 +333,7 @@ impl Policy {
         Ok(report)
     }
 
-    /// The report as text. In the log of a workflow all findings are shown, because nobody can run
+    /// The report as text. In the log of a workflow all findings are shown, because no reader can run
     /// it again with `--all`.
     fn text<'a>(&self, report: &'a Report, world: &World) -> ReportText<'a> {
         let all = self.all || world.console.format() == OutputFormat::Github;

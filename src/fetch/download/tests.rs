@@ -294,7 +294,7 @@ fn an_archive_for_whose_bytes_nothing_stands_is_named() {
 }
 
 #[test]
-fn progress_is_told_of_every_byte() {
+fn progress_counts_every_byte() {
     let stage = Stage::new(None);
     let told = Arc::new(Mutex::new(0));
     let source = stage.source();

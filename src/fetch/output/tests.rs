@@ -121,7 +121,7 @@ fn a_state_that_cannot_be_written_leaves_no_part_of_itself() {
 }
 
 #[test]
-fn an_extent_changes_with_what_is_there() {
+fn an_extent_changes_with_the_files() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     fs::create_dir_all(at.join("a/sub")).unwrap();

@@ -109,7 +109,7 @@ fn a_name_that_only_the_run_knows_stands_for_itself() {
 }
 
 #[test]
-fn all_that_is_not_there_is_named_and_what_is_there_is_listed() {
+fn an_error_names_what_is_missing_and_lists_what_exists() {
     insta::assert_snapshot!(chosen(SPLIT, "target=gfx950 family=gfx120X-all component=doc rocblaz _lib_"), @"
     error: the run does not have family `gfx120X-all`, nor target `gfx950`, nor component `doc`, nor pattern `rocblaz`
 
@@ -254,7 +254,7 @@ fn a_family_that_is_there_in_part_is_remarked_on() {
 }
 
 #[test]
-fn a_part_is_told_what_it_leaves_out() {
+fn a_part_says_what_it_leaves_out() {
     let wish = Wish {
         include: vec!["_lib_".parse().unwrap()],
         ..targets(&["gfx942"])

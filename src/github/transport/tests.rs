@@ -4,7 +4,7 @@ use super::*;
 use crate::error::render;
 
 #[test]
-fn a_limit_is_told_from_a_denial_and_says_how_long() {
+fn a_rate_limit_is_not_a_denial_and_says_how_long_it_lasts() {
     let none = [None; 3];
     let table = [
         (429, "", none, Some(60)),

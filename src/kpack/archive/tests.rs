@@ -225,7 +225,7 @@ fn an_archive_for_more_targets_than_there_are_is_refused() {
 }
 
 #[test]
-fn code_is_packed_to_the_same_whatever_came_before() {
+fn code_is_packed_to_the_same_bytes_after_any_other_code() {
     let codes: Vec<Vec<u8>> = [3_000_000, 10, 20_000, 400_000, 0, 200_000, 20_000]
         .iter()
         .enumerate()

@@ -99,7 +99,7 @@ fn the_code_leaves_the_file_and_its_addresses_stay() {
 }
 
 #[test]
-fn a_binary_loses_its_code_whatever_its_form() {
+fn a_binary_of_every_form_loses_its_code() {
     let (bytes, wrappers) = code();
     let device =
         |object: Executable| object.device_code(&bytes, &wrappers, DeviceRelocations::Rela);

@@ -373,7 +373,7 @@ fn two_artifacts_that_differ_about_a_path_are_refused_unless_the_last_counts() {
 }
 
 #[test]
-fn artifacts_that_nobody_knows_are_named() {
+fn unknown_artifacts_are_named() {
     let plan = Fixture::new()
         .artifact("brandnew_lib_generic")
         .file("lib/a", file())

@@ -180,7 +180,7 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
 }
 
 #[test]
-fn each_family_is_told_how_to_install_it() {
+fn each_family_has_its_install_line() {
     let urls = samples::urls();
     let set = samples::document_of_families(&["gfx110X-all", "gfx94X-dcgpu"]);
     let text = page(&set, &urls).installation();
@@ -218,7 +218,7 @@ fn names_beyond_all_measure_leave_the_packages_their_room() {
 }
 
 #[test]
-fn what_a_set_goes_without_is_told() {
+fn the_page_says_what_the_set_leaves_out() {
     let (mut set, urls) = (samples::document(), samples::urls());
     set.identity.without = vec!["rpp".to_owned(), "a|b".to_owned()];
     let head = page(&set, &urls).head();

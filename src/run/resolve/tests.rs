@@ -260,7 +260,7 @@ fn a_run_from_before_the_move_is_found() {
 }
 
 #[test]
-fn what_nobody_said_is_assumed_and_told() {
+fn defaults_are_assumed_and_printed() {
     let assumed = |context: &RunContext, told: Result<RunFacts>, reference: &str| {
         let resolved = context.resolve(&run(reference), Platform::Linux, |_| told);
         let assumed = resolved.unwrap().assumed;
@@ -325,7 +325,7 @@ fn the_home_repository_has_one_name_in_prefixes() {
 }
 
 #[test]
-fn a_contradiction_is_told_and_so_is_a_release_that_no_run_makes() {
+fn contradictions_and_releases_that_no_run_makes_are_errors() {
     let other = RunContext {
         repository: Some(repository("ROCm/rockrel")),
         ..RunContext::default()

@@ -176,7 +176,7 @@ fn a_plan_is_readable_by_programs() {
 // Elsewhere nothing is linked.
 #[cfg(unix)]
 #[test]
-fn packages_that_are_linked_are_told_in_the_plan() {
+fn the_plan_lists_linked_packages() {
     let plan = PlannedUpload {
         links: true,
         ..plan(&[(SDIST, same(SDIST))], false)

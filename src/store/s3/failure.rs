@@ -113,7 +113,7 @@ fn answered(
         }
         (StoreFailureKind::Denied, Some("RequestTimeTooSkewed")) => "set the clock of this machine",
         (StoreFailureKind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
-            "the credentials have expired: get new ones, and run the same again; what is there stays"
+            "the credentials have expired: get new ones, and run the same again; uploaded files stay"
         }
         (StoreFailureKind::Denied, _) => match asker {
             Asker::Known => {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_told_by_what_helps() {
+    fn an_answer_comes_with_what_helps() {
         let shown = [
             shown(404, Some("NoSuchKey"), Some("no")),
             shown(404, None, None),
@@ -246,7 +246,7 @@ mod tests {
         error: access denied: `s3://b/k`
           caused by: ExpiredToken: The token has expired (HTTP 400)
 
-        hint: the credentials have expired: get new ones, and run the same again; what is there stays
+        hint: the credentials have expired: get new ones, and run the same again; uploaded files stay
         error: access denied: `s3://b/k`
           caused by: RequestTimeTooSkewed (HTTP 403)
 
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_denied_is_told_what_may_help() {
+    fn a_denial_comes_with_what_may_help() {
         let shown = [Asker::Unknown, Asker::Anonymous]
             .map(|asker| render(&answered("s3://b/k", asker, 403, (None, None)).into()));
         insta::assert_snapshot!(shown.join(""), @"

@@ -1,6 +1,6 @@
 //! The inputs of action.yml are the flags of the commands, and docs/action.md lists them.
 //!
-//! `ROCWHEEL_BLESS=1 cargo test --test it action::inputs` writes both anew.
+//! `ROCWHEEL_BLESS=1 cargo test --test it action::inputs` writes both again.
 
 use std::{collections::BTreeMap, env, fmt::Write as _, path::Path, process::Command};
 
@@ -30,7 +30,7 @@ const APART: [(&str, &str); 6] = [
     ),
     (
         "github-token",
-        "it is told by a variable, never on a command line",
+        "it comes in a variable, never on a command line",
     ),
 ];
 

@@ -47,7 +47,7 @@ runs:
 "#;
 
 /// Stand for compilers and for GitHub. What they make is the binary of this build; the one for
-/// Windows is told apart by a line at its end. Of the headers, which are not those of the targets,
+/// Windows differs by a line at its end. Of the headers, which are not those of the targets,
 /// nothing is said.
 const TOOLS: [(&str, &str); 6] = [
     ("rustup", r#"echo "rustup $*""#),

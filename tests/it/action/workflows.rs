@@ -28,7 +28,7 @@ pub(super) const KEEP: &str = "actions/upload-artifact@043fb46d1a93c77aae656e7c1
 
 pub(super) const PYTHON: &str = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97";
 
-/// Stands for AWS: has credentials for whoever asks to be the role that may write.
+/// Stands for AWS: has credentials for the role that may write.
 pub(super) fn role(role: &str) -> String {
     format!(
         r#"
@@ -336,7 +336,7 @@ fn a_forks_packages_are_built_and_checked_and_stay_where_they_are() {
     assert!(!page.contains("file:"), "{page}");
     let download = "\ngh run download 1 --repo ROCm/TheRock --name python-packages-linux --dir python-packages-linux\n";
     assert!(page.contains(download), "{page}");
-    // What the reader is told to do next, where `gh` would have put it.
+    // The next step for the reader, where `gh` would have put it.
     let line = page.lines().find(|line| line.starts_with("pip install"));
     let line = line.unwrap().replace('\'', "");
     let place = stage.repository.path();

@@ -9,7 +9,7 @@ pub(super) fn cycles(files: &[Read]) -> Vec<Violation> {
     let modules: BTreeSet<&[String]> = files.iter().map(|read| &*read.module).collect();
     let reexports = reexports(files);
     let mut edges: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
-    // Tests of a file may use whatever uses the file.
+    // Tests of a file may use everything that uses the file.
     let product = files
         .iter()
         .filter(|read| !read.module.iter().any(|name| name == "tests"));

@@ -44,7 +44,7 @@ pub(super) fn short_and_purposeful(house: &House) -> Vec<Violation> {
     found
 }
 
-/// A module named for a role collects whatever has no home.
+/// A module named for a role collects all that has no home.
 pub(super) fn no_roles(house: &House) -> Vec<Violation> {
     house
         .0

@@ -128,7 +128,7 @@ fn is_what_the_part_is_made_of(set: &TestSet, part: &str, fetched: &[String]) {
 }
 
 #[test]
-fn the_targets_of_both_platforms_are_told_and_not_fetched() {
+fn the_targets_of_both_platforms_are_printed_and_nothing_is_fetched() {
     let run = Run::new();
     let promised = [
         "--linux-amdgpu-families",

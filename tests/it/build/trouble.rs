@@ -108,7 +108,7 @@ fn ctrl_c_leaves_the_old_set_and_nothing_of_the_new_one() {
 }
 
 #[test]
-fn a_build_that_is_killed_is_begun_anew_by_the_next() {
+fn the_next_build_starts_over_after_a_kill() {
     let place = slow(published::odd(), "killed");
     let status = signal(under_way(&place, &["--compression", "12"]), "-KILL");
     assert_eq!(status.signal(), Some(9));
@@ -172,7 +172,7 @@ fn a_file_that_cannot_grow_is_named_and_nothing_is_left() {
 }
 
 #[test]
-fn a_disk_that_is_too_small_is_told_before_anything_is_made() {
+fn a_disk_that_is_too_small_is_an_error_before_anything_is_made() {
     let place = place("small");
     unpack(&place);
     fs_err::create_dir(place.join("out")).unwrap();
@@ -185,7 +185,7 @@ fn a_disk_that_is_too_small_is_told_before_anything_is_made() {
         command.arg(place.join("out")).arg(inner.get_program());
         command.args(inner.get_args()).args(["--compression", how]);
         let output = command.output().unwrap();
-        // Whatever was begun is gone, and no package was named.
+        // All that was begun is gone, and no package was named.
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
         let said = String::from_utf8(output.stderr).unwrap();
         let said = said.replace(place.to_str().unwrap(), "PLACE");

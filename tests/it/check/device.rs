@@ -215,7 +215,7 @@ fn what_is_no_archive_is_found() {
 }
 
 #[test]
-fn an_archive_that_nobody_asks_is_found() {
+fn an_archive_that_no_library_asks_for_is_found() {
     insta::assert_snapshot!(edited(&[(GFX942, &|members| {
         let end = ".kpack/blas_lib_gfx942:xnack+.kpack";
         let bytes = member(members, end).2.clone();
@@ -278,7 +278,7 @@ fn code_that_needs_xnack_is_no_code_for_the_target_itself() {
       error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself
       error   RW314 only-with-xnack: `rocblas` has code for `gfx942:xnack+`, but none for `gfx942` itself
     ");
-    // Beside the code of another target a library has a gap, and that is told once.
+    // Beside the code of another target a library has a gap, and that is reported once.
     insta::assert_snapshot!(edited(&[(GFX942, &|members| {
         drop_file(members, ".kpack/blas_lib_gfx942.kpack");
         let archive = &mut member(members, "blas_lib_gfx942:xnack+.kpack").2;
@@ -294,7 +294,7 @@ fn code_that_needs_xnack_is_no_code_for_the_target_itself() {
 }
 
 #[test]
-fn code_of_another_target_is_found_whatever_its_file_is_called() {
+fn code_of_another_target_is_found_under_any_file_name() {
     insta::assert_snapshot!(edited(&[(GFX942, &|members| {
         // `e_flags` of a code object: gfx90a.
         member(members, "Kernels.so-000-gfx942.hsaco").2[48] = 0x3f;

@@ -309,7 +309,7 @@ fn what_a_list_accepts_does_not_count() {
 }
 
 #[test]
-fn entries_that_match_nothing_or_have_expired_are_told() {
+fn entries_that_match_nothing_or_have_expired_are_reported() {
     let (_place, file) = list(
         "[[accept]]\nrule = \"RW202\"\nreason = \"a\"\nuntil = 2026-01-01\n\
          [[accept]]\nrule = \"debug-leftover\"\npackage = \"rocm-profiler\"\nreason = \"b\"\nuntil = 9999-12-31\n\

@@ -145,7 +145,7 @@ fn a_set_is_not_read_again_and_says_the_same() {
 }
 
 #[test]
-fn a_wheel_with_another_byte_is_read_whatever_its_time_says() {
+fn a_changed_wheel_with_its_old_time_is_read() {
     let place = built();
     let wheel = wheel(place.path(), "rocm_sdk_libraries-");
     let mut bytes = fs_err::read(&wheel).unwrap();

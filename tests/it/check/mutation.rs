@@ -138,6 +138,6 @@ fn of_many_damaged_wheels_nearly_all_are_found() {
     let shown = missed.join("\n");
     let found = damages - missed.len();
     eprintln!("{found} of {damages} were found, and not these:\n{shown}");
-    // A wheel has bits that nobody reads.
+    // A wheel has bits that no reader looks at.
     assert!(missed.len() <= 3, "{shown}");
 }

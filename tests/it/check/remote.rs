@@ -47,7 +47,7 @@ fn what_pipeline_published_is_what_it_promises() {
 }
 
 #[test]
-fn a_web_server_is_read_whatever_its_manners() {
+fn web_servers_of_every_kind_are_read() {
     for set in sets() {
         for manner in [
             Manner::Ranges,
@@ -440,7 +440,7 @@ fn is_read_as_it_was_uploaded(set: &TestSet) {
         "{stdout}"
     );
 
-    // `index` checks what lies there, whatever the pages of an earlier one say.
+    // `index` checks the files, and does not trust the pages of an earlier one.
     for (name, code) in [
         ("rocm_profiler-1", None),
         ("rocm_sdk_device_gfx942", Some(1)),

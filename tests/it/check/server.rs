@@ -15,7 +15,7 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Ranges,
-    /// As `python -m http.server`: the whole file, whatever was asked for.
+    /// As `python -m http.server`: the whole file, also if a part was asked for.
     NoRanges,
     /// Some answers end in their middle.
     Breaks,
@@ -101,7 +101,7 @@ impl Desk {
             found = fs_err::read(&key);
         } else if file.is_dir() {
             file.push("index.html");
-            // Where there is no page, a list of what is there.
+            // Where there is no page, a list of the files.
             found = fs_err::read(&file).or_else(|_| Ok(b"<h1>Directory</h1>".to_vec()));
         }
         let Ok(bytes) = found else {

@@ -51,7 +51,7 @@ impl Linker {
         }
     }
 
-    /// Options that a linker does not know, whatever its version.
+    /// Options that no version of a linker knows.
     pub(crate) fn lacks(self, options: &[&str]) -> bool {
         let unknown = ["-Wl,-z,pack-relative-relocs", "-Wl,-z,noseparate-code"];
         self == Self::Gold && options.iter().any(|option| unknown.contains(option))

@@ -47,7 +47,7 @@ fn a_file_of_many_gigabytes_is_planned_from_a_few_reads() {
     assert_eq!(linked(&path, "x"), Ok(42));
 }
 
-/// Runs itself in a process of its own, the memory of which is nobody else's.
+/// Runs itself in a process of its own, whose memory is its own.
 #[test]
 fn planning_and_streaming_a_large_file_take_little_memory() {
     const CHILD: &str = "ROCWHEEL_TEST_LARGE_FILE";

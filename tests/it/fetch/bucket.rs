@@ -1,4 +1,4 @@
-//! `fetch` from a real server, and through a proxy that breaks what it is told to break.
+//! `fetch` from a real server, and through a proxy that breaks chosen answers.
 
 use std::{
     path::PathBuf,
@@ -51,7 +51,7 @@ fn put(bucket: &Bucket, name: &str, bytes: &[u8]) {
     store.put(&key, &bytes, &options).unwrap();
 }
 
-/// A bucket that nobody changes.
+/// A bucket that no test changes.
 pub(super) fn shared() -> &'static Bucket {
     static BUCKET: OnceLock<Bucket> = OnceLock::new();
     BUCKET.get_or_init(|| filled(published::sample(), true))
@@ -235,7 +235,7 @@ fn credentials_are_those_of_the_profile() {
         command.env("AWS_PROFILE", variable);
         remote.said(command.arg("hip_lib").arg("--dry-run").args(arguments))
     };
-    // A flag beats variables, whatever they are; of two variables the keys come first.
+    // A flag beats all variables; of two variables the keys come first.
     let said = beside_keys("nobody", "nothing", "default", &["--profile", "ci"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
     let said = beside_keys("nobody", "nothing", "ci", &["--profile", "ci"]);
@@ -306,7 +306,7 @@ fn a_storm_of_refusals_is_sat_out() {
 }
 
 #[test]
-fn wrong_bytes_are_told_and_the_next_fetch_repairs_them() {
+fn wrong_bytes_are_an_error_and_the_next_fetch_repairs_them() {
     let remote = Remote::new(shared());
     let faults: [(&str, Fault); 4] = [
         ("/blas_lib_gfx942.tar.zst?", Fault::Flip),
@@ -337,7 +337,7 @@ fn wrong_bytes_are_told_and_the_next_fetch_repairs_them() {
       failed to fetch `blas_lib_gfx942.tar.zst`: failed to unpack `blas_lib_gfx942.tar.zst`: the zstd data is damaged: Restored data doesn't match checksum
       failed to fetch `host-blas_lib_generic.tar.zst`: access denied: `s3://BUCKET/7-linux/host-blas_lib_generic.tar.zst`: AccessDenied: as told (HTTP 403)
 
-    hint: the credentials have expired: get new ones, and run the same again; what is there stays
+    hint: the credentials have expired: get new ones, and run the same again; uploaded files stay
 
     hint: run it again: what is whole is kept
 
@@ -355,7 +355,7 @@ fn wrong_bytes_are_told_and_the_next_fetch_repairs_them() {
 }
 
 #[test]
-fn a_clock_that_is_wrong_is_told() {
+fn a_wrong_clock_is_reported() {
     let remote = Remote::new(shared());
     let skewed = Fault::Answer(403, "RequestTimeTooSkewed");
     remote.proxy.breaks("GET", "list-type", 99, skewed);
@@ -446,7 +446,7 @@ fn a_directory_is_fetched_to_by_one_at_a_time() {
     }
     let looked = remote.fetch("--dry-run blas");
     assert_eq!(looked.code, 0, "{}", looked.stderr);
-    // Nothing is cleared away by whoever is killed, and nobody is kept out by it.
+    // A killed fetch clears nothing away, and what it leaves stops no other fetch.
     first.kill().unwrap();
     first.wait().unwrap();
     let lock = remote.out().join(".rocwheel-fetch.lock");
@@ -458,7 +458,7 @@ fn a_directory_is_fetched_to_by_one_at_a_time() {
 }
 
 #[test]
-fn downloads_that_take_too_long_are_told_and_the_next_fetch_does_the_rest() {
+fn slow_downloads_are_an_error_and_the_next_fetch_does_the_rest() {
     let remote = Remote::new(shared());
     let part = "/rocgdb_run_generic.tar.zst?";
     remote.proxy.breaks("GET", part, 1, Fault::Stall(10));

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::support::{program::ROCWHEEL, sample::sketch::compress};
 
-/// Makes every archive of the run anew from what the fixture has fetched.
+/// Makes every archive of the run again from what the fixture has fetched.
 fn by_hand(fixture: &Fixture) {
     for entry in fs::read_dir(fixture.run()).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap_or_default();

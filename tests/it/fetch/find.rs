@@ -68,7 +68,7 @@ fn find(fixture: &Fixture, fake: &Fake, arguments: &str) -> Said {
 }
 
 #[test]
-fn everything_that_is_known_about_a_run_is_told_in_three_forms() {
+fn all_facts_of_a_run_are_printed_in_three_forms() {
     let (fake, fixture) = (of_pull_12(), Fixture::new());
     let text = find(&fixture, &fake, "--find --latest");
     assert_eq!(text.code, 0, "{}", text.stderr);

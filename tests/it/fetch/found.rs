@@ -134,7 +134,7 @@ fn a_run_under_way_is_waited_for() {
 }
 
 #[test]
-fn what_may_still_come_is_told_from_what_never_will() {
+fn what_may_still_come_differs_from_what_never_will() {
     let fixture = Fixture::new();
     let running = Fake::start();
     running.on(

@@ -10,7 +10,7 @@ use fs_err as fs;
 use super::Fixture;
 use crate::support::program::ROCWHEEL;
 
-/// How to mount something that nobody else sees, and that goes by itself.
+/// How to mount something that no other process sees, and that goes by itself.
 pub(crate) static HOW: LazyLock<&[&str]> = LazyLock::new(|| {
     let ways: [&[&str]; 3] = [
         &["unshare", "--mount"],
@@ -50,7 +50,7 @@ fn in_a_small_place(fixture: &Fixture, size: &str, script: &str) -> Output {
 }
 
 #[test]
-fn a_disk_that_is_too_small_is_told_before_anything_is_fetched() {
+fn a_disk_that_is_too_small_is_an_error_before_anything_is_fetched() {
     let fixture = Fixture::new();
     let output = in_a_small_place(&fixture, "16k", "$FETCH; code=$?; ls -A $OUT; exit $code");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -89,7 +89,7 @@ fn a_disk_that_is_full_leaves_nothing_half_done_and_the_next_fetch_does_the_rest
 }
 
 #[test]
-fn where_nothing_can_be_written_that_is_told_once_and_what_is_whole_is_kept() {
+fn a_read_only_directory_is_one_error_and_whole_artifacts_are_kept() {
     let fixture = Fixture::new();
     let script = "$FETCH -q blas_dev && mount -o remount,ro $OUT && $FETCH -q blas_dev; echo $?; \
         $FETCH -qq blas_; echo $?; $FETCH -qq --flatten blas_dev; echo $?";

@@ -227,7 +227,7 @@ fn an_archive_in_two_artifacts_is_taken_from_the_later_one() {
 }
 
 #[test]
-fn expired_artifacts_are_told_from_none() {
+fn expired_artifacts_differ_from_missing_ones() {
     let fixture = Fixture::new();
     let mut said = String::new();
     for names in [&["a", "b"][..], &[], &["windows-artifacts"]] {

@@ -197,7 +197,7 @@ fn an_interrupted_fetch_is_never_taken_for_the_whole_run() {
 }
 
 #[test]
-fn an_artifact_that_was_not_recorded_is_missing_whatever_is_there() {
+fn an_artifact_that_was_not_recorded_is_missing_even_if_files_exist() {
     let fixture = Fixture::new();
     let out = fixture.out();
     assert_eq!(fixture.fetch("--run-id 7").code, 0);

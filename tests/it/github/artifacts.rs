@@ -1,4 +1,4 @@
-//! What a run uploaded to GitHub itself: listed, and read from whoever keeps it.
+//! What a run uploaded to GitHub itself: listed, and read from the server that keeps it.
 
 use std::io::Read as _;
 
@@ -141,7 +141,7 @@ fn a_list_that_is_shorter_than_it_says_is_no_list() {
 }
 
 #[test]
-fn whoever_keeps_an_artifact_is_not_told_the_token() {
+fn the_token_is_not_sent_to_the_server_of_an_artifact() {
     let mut hosted = Hosted::new();
     hosted.upload(5, "a", "application/zip", b"bytes");
     hosted.ready();
@@ -217,7 +217,7 @@ fn a_name_that_does_not_resolve_after_an_answer_is_asked_for_longer() {
 }
 
 #[test]
-fn a_download_of_which_nothing_comes_any_more_is_asked_for_anew() {
+fn a_download_that_stalls_is_requested_again() {
     let mut hosted = Hosted::new();
     let whole = Reply::bytes("application/zstd", b"0123456789")
         .header("ETag", "\"1\"")
@@ -234,7 +234,7 @@ fn a_download_of_which_nothing_comes_any_more_is_asked_for_anew() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_without_its_address() {
+fn an_unreadable_artifact_is_reported_without_its_address() {
     let good = || {
         Reply::bytes("application/zip", b"bytes")
             .header("ETag", "\"1\"")
@@ -302,7 +302,7 @@ fn what_cannot_be_read_is_told_without_its_address() {
 }
 
 #[test]
-fn what_has_expired_is_told_from_what_may_not_be_read() {
+fn an_expired_artifact_differs_from_a_forbidden_one() {
     let refusals = [
         Reply::refusal(410, "Artifact has expired"),
         Reply::refusal(404, "Not Found"),
@@ -357,7 +357,7 @@ fn an_api_may_keep_artifacts_itself() {
     assert_eq!(
         (asked.path.as_str(), asked.token),
         ("/kept/5", None),
-        "those who keep artifacts are told no token, whoever they are"
+        "no server of artifacts gets the token"
     );
 }
 

@@ -140,7 +140,7 @@ impl Reply {
         self.header(name, value)
     }
 
-    /// Whoever asks for a part gets that.
+    /// A request for a part gets that part.
     pub(crate) fn in_parts(mut self) -> Self {
         self.parts = Parts::Given;
         self
@@ -349,7 +349,7 @@ fn write(mut stream: &TcpStream, reply: &Reply) -> Option<()> {
     let sent = reply.cut.map_or(reply.body.len(), |(sent, _)| sent);
     stream.write_all(&reply.body[..sent]).ok()?;
     if let Some((_, After::Silent)) = reply.cut {
-        // Until whoever asked has had enough.
+        // Until the client has had enough.
         let _ = stream.read(&mut [0]);
     }
     reply.cut.is_none().then_some(())

@@ -56,7 +56,7 @@ fn code_for_a_generic_target_goes_to_everybody() {
     let root = place.path().join("root");
     flattened(&place.path().join("split"), &root);
     assert!(compare(&library, &root, "lib/libx.so.1") > 30);
-    // Who has but the generic part finds it, whatever the device.
+    // With the generic part alone, it is found for any device.
     let alone = place.path().join("alone");
     fs_err::create_dir_all(&alone).unwrap();
     let generic = "rand_lib_generic";

@@ -109,7 +109,7 @@ fn table(rows: &[(&str, Trace)]) -> String {
 }
 
 #[test]
-fn a_log_is_read_whatever_the_threads_do() {
+fn a_log_is_read_however_the_threads_are_scheduled() {
     let log = "\
         7 openat(AT_FDCWD</r>, \"out/a.whl\", O_RDWR|O_CREAT|O_EXCL|O_CLOEXEC, 0666) = 3</r/out/a.whl>\n\
         7 read(3</r/out/a.whl>, \"\"..., 8192 <unfinished ...>\n\

@@ -171,7 +171,7 @@ fn two_artifacts_that_contradict_each_other_are_both_named() {
 }
 
 #[test]
-fn a_set_with_errors_is_told_and_never_published() {
+fn a_set_with_errors_is_reported_and_never_published() {
     let out = place("unfit/out");
     let output = try_pipeline(&[
         "--sample",

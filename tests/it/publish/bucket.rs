@@ -200,7 +200,7 @@ fn a_large_wheel_is_indexed_from_a_small_part_of_it() {
     index_in(&busy).unwrap();
     let (requests, bytes) = busy.read_of_wheels();
     assert!(requests <= 3 && bytes <= 300_000, "{requests} {bytes}");
-    // Nobody says what its digest is: all of it is read, once.
+    // No page says what its digest is: all of it is read, once.
     let busy = Busy {
         forgetful: true,
         ..Busy::new(stocked(&bench))
@@ -366,7 +366,7 @@ fn a_page_that_another_writer_has_just_added_is_not_left_over() {
 }
 
 #[test]
-fn others_that_never_stop_are_told() {
+fn uploads_that_never_stop_interfering_are_an_error() {
     let bench = Bench::new();
     wheels(&bench.root);
     let busy = Busy {

@@ -45,7 +45,7 @@ fn what_another_container_is_writing_is_left_alone() {
     let bench = built();
     let store = bench.root.join(STORE);
     fs_err::create_dir_all(&store).unwrap();
-    // Whatever name follows from the process id and a count, another process 1 has it too.
+    // Each name made from the process id and a count is also that of another process 1.
     let theirs = (1..=2).flat_map(|pid| (0..100).map(move |count| (pid, count)));
     let theirs: Vec<_> = theirs
         .map(|(pid, count)| store.join(format!(".rocwheel-{pid}-{count}")))

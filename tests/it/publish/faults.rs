@@ -32,7 +32,7 @@ enum Fault {
     TakenBefore(&'static str),
     /// Another upload completes its own set just before.
     CompletedBefore,
-    /// It does not deliver what is there.
+    /// It does not deliver files that exist.
     Unreadable(&'static str),
 }
 

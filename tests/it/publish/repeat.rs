@@ -203,7 +203,7 @@ fn a_dry_run_says_what_would_be_and_does_nothing() {
 }
 
 #[test]
-fn what_is_there_and_not_of_the_set_is_told() {
+fn files_that_are_not_of_the_set_are_reported() {
     let bench = built();
     upload(&bench, &[]).ok();
     fs_err::rename(bench.path(CORE), bench.path(&CORE.replace("7.13", "7.12"))).unwrap();
@@ -333,7 +333,7 @@ fn a_part_of_another_commit_is_refused_and_the_whole_says_what_all_parts_said() 
 }
 
 #[test]
-fn packages_that_no_build_of_ours_made_come_from_whatever_run() {
+fn packages_of_other_tools_may_come_from_any_run() {
     let bench = built();
     upload(&bench, &["--part"]).ok();
     let part = bench.root.join("out/42-linux/python/part.json");

@@ -57,7 +57,7 @@ fn a_server_whose_region_has_another_name_is_asked_for_it() {
 }
 
 #[test]
-fn an_answer_that_is_not_of_s3_is_told() {
+fn an_answer_that_is_not_of_s3_is_an_error() {
     // As rclone's server answers.
     const BEGUN: &str = "<?xml version=\"1.0\"?>\n<InitiateMultipartUpload>\n  \
          <UploadId>8e32fb55</UploadId>\n</InitiateMultipartUpload>";
@@ -75,7 +75,7 @@ fn an_answer_that_is_not_of_s3_is_told() {
 }
 
 #[test]
-fn a_server_that_takes_no_page_of_a_directory_is_told_soon() {
+fn a_server_that_takes_no_page_of_a_directory_is_an_early_error() {
     let (bucket, proxy, store) = broken();
     proxy.breaks("PUT", "/a/", 9, Fault::Answer(500, "InternalError"));
     let error = store.put(&key("a/"), &&b"x"[..], &always()).unwrap_err();
@@ -93,7 +93,7 @@ fn a_server_that_takes_no_page_of_a_directory_is_told_soon() {
 }
 
 #[test]
-fn a_bucket_that_is_not_there_is_told() {
+fn a_missing_bucket_is_an_error() {
     let server = Server::shared();
     server.bucket();
     let bucket: Bucket = "no-such-bucket".parse().unwrap();
@@ -107,10 +107,10 @@ fn a_bucket_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_soon() {
+fn an_unreachable_server_is_an_early_error() {
     let bucket: Bucket = "bucket".parse().unwrap();
     let begun = Instant::now();
-    // Nobody listens there without being root.
+    // Only root may listen there.
     let store = store(&bucket, 1, keys(SECRET), &Stop::default());
     let error = store.head(&key("a")).unwrap_err();
     assert_eq!(error.kind(), StoreFailureKind::Unavailable);
@@ -120,7 +120,7 @@ fn a_server_that_is_not_there_is_told_soon() {
 }
 
 #[test]
-fn a_host_that_does_not_resolve_is_told_at_once() {
+fn a_host_that_does_not_resolve_is_an_error_at_once() {
     let begun = Instant::now();
     let host = "http://rocwheel-test.invalid";
     let access = Access {

@@ -115,7 +115,7 @@ pub(super) fn pad(wheel: &Path, len: usize) {
 }
 
 #[test]
-fn credentials_that_expire_are_told_and_what_is_there_stays() {
+fn credentials_that_expire_are_an_error_and_uploaded_files_stay() {
     let mut desk = Desk::new();
     let proxy = Proxy::before(desk.port);
     let expired = Fault::Answer(400, "ExpiredToken");
@@ -125,7 +125,7 @@ fn credentials_that_expire_are_told_and_what_is_there_stays() {
     let expired = desk.signed(&[]);
     assert_eq!(expired.code, 2);
     let hint = expired.stderr.lines().last().unwrap();
-    insta::assert_snapshot!(hint, @"hint: the credentials have expired: get new ones, and run the same again; what is there stays");
+    insta::assert_snapshot!(hint, @"hint: the credentials have expired: get new ones, and run the same again; uploaded files stay");
     assert_eq!(desk.there().len(), 2);
     desk.signed(&[]).ok();
 }
@@ -135,7 +135,7 @@ fn every_attempt_is_signed_with_the_keys_of_that_moment() {
     let mut desk = Desk::new();
     let (proxy, count) = (Proxy::before(desk.port), desk.bench.path("home/count"));
     desk.port = proxy.port;
-    // Whoever hands out keys says that they are good no longer, and is asked again each time.
+    // The provider of keys says that they are valid no longer, and is asked again each time.
     let keys = format!(
         r#"{{"Version": 1, "AccessKeyId": "{ID}", "SecretAccessKey": "{SECRET}",
         "Expiration": "2020-01-01T00:00:00Z"}}"#
@@ -159,7 +159,7 @@ fn every_attempt_is_signed_with_the_keys_of_that_moment() {
     );
 }
 
-/// What GitHub says of a run, whatever it is asked.
+/// What GitHub says of a run, for every request.
 fn github(head_repository: &str) -> String {
     let body = serde_json::json!({
         "id": 7, "status": "completed", "conclusion": "success", "run_attempt": 1,

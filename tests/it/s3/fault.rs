@@ -1,4 +1,4 @@
-//! A proxy in front of a server that breaks what it is told to break.
+//! A proxy in front of a server that breaks chosen answers.
 
 use std::{
     io::{self, Read, Write},
@@ -113,7 +113,7 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
     let length = head.header("content-length");
     let length: usize = length.and_then(|text| text.parse().ok()).unwrap_or(0);
     if let Some(Fault::Reset(after)) = fault {
-        // Bytes that nobody reads make the system reset the connection.
+        // Bytes that are never read make the system reset the connection.
         io::copy(
             &mut (&mut client).take(after.min(length) as u64),
             &mut io::sink(),

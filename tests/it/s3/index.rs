@@ -102,7 +102,7 @@ fn an_index_of_a_bucket_follows_its_packages() {
 }
 
 #[test]
-fn an_index_that_may_not_be_written_is_told() {
+fn an_index_that_may_not_be_written_is_an_error() {
     let desk = Desk::new();
     Server::shared().publish(&desk.bucket);
     let name = "rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl";

@@ -138,7 +138,7 @@ fn parts_of_two_versions_are_never_mixed() {
 }
 
 #[test]
-fn a_part_that_never_comes_is_told_and_ends_the_others() {
+fn a_part_that_never_comes_is_an_error_and_ends_the_others() {
     let (bucket, proxy, store) = broken();
     let (key, bytes) = (key("large.tar.zst"), large());
     store
@@ -152,7 +152,7 @@ fn a_part_that_never_comes_is_told_and_ends_the_others() {
 }
 
 #[test]
-fn credentials_that_are_over_are_asked_for_anew_once() {
+fn expired_credentials_are_requested_again_once() {
     let (_, proxy, store) = broken();
     proxy.breaks("GET", "/a", 1, Fault::Answer(400, "ExpiredToken"));
     let missing = store.get(&key("a"), Span::Whole).map(drop).unwrap_err();

@@ -358,7 +358,7 @@ fn a_dry_run_needs_no_credentials_and_says_so() {
 }
 
 #[test]
-fn an_upload_without_credentials_is_told_what_is_missing() {
+fn an_upload_without_credentials_says_what_is_missing() {
     let desk = Desk::new();
     Server::shared().publish(&desk.bucket);
     let refused = desk.upload(&[], &[]);
@@ -415,7 +415,7 @@ fn other_clouds_metadata_and_none_at_all_mean_no_credentials_and_soon() {
 }
 
 #[test]
-fn a_profile_that_is_not_there_is_told() {
+fn an_unknown_profile_is_an_error() {
     let desk = Desk::new();
     let refused = desk.upload(&[("AWS_PROFILE", "nobody")], &[]);
     assert_eq!(refused.code, 2);

@@ -150,7 +150,7 @@ impl TestSet {
         5 + self.targets.len()
     }
 
-    /// What people are told to install: `'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'`.
+    /// What the install line names: `'rocm[libraries,devel,device-gfx942]==0.0.1.dev0'`.
     pub(crate) fn install_line(&self, target: &str) -> String {
         assert!(self.targets.contains(&target));
         format!("'rocm[libraries,devel,device-{target}]=={VERSION}'")

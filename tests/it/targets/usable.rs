@@ -166,7 +166,7 @@ fn with_error(error: &str, call: &str, path: &Path, (sys, dev): (&Path, &Path)) 
 }
 
 #[test]
-fn what_the_kernel_forbids_is_told_apart() {
+fn what_the_kernel_forbids_has_a_reason_of_its_own() {
     let (sys, dev) = directories("forbidden", "strix-halo");
     let both = (sys.as_path(), dev.as_path());
     let node = sys.join("class/kfd/kfd/topology/nodes/1/properties");

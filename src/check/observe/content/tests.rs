@@ -154,7 +154,7 @@ fn a_library_of_any_size_says_what_code_is_in_it() {
 }
 
 #[test]
-fn what_is_wrong_with_a_large_library_is_told_as_of_a_small_one() {
+fn a_large_library_has_the_findings_of_a_small_one() {
     for gap in [1000, 33 << 20] {
         let mut bytes = fat(gap, true);
         let magic = bytes.windows(8).position(|it| it == b"__CLANG_").unwrap();

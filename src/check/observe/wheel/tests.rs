@@ -140,7 +140,7 @@ fn every_mode_bit_and_kind_is_seen() {
 }
 
 #[test]
-fn what_readers_see_in_different_ways_is_told() {
+fn what_readers_see_in_different_ways_is_reported() {
     let broken = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = sample();
         change(&mut bytes);
@@ -205,7 +205,7 @@ fn what_readers_see_in_different_ways_is_told() {
 }
 
 #[test]
-fn bytes_that_no_member_owns_are_told() {
+fn bytes_that_no_member_owns_are_reported() {
     let mut bytes = sample();
     let at = find(&bytes, b"a/three") - 30;
     // The directory moves, and so does the third member.

@@ -122,7 +122,7 @@ fn links_to_what_runs_become_launchers_for_the_file_itself() {
 }
 
 #[test]
-fn a_symlink_to_a_module_is_a_copy_whatever_the_mode_of_the_module() {
+fn a_symlink_to_a_module_of_any_mode_is_a_copy() {
     let fixture = core()
         .file("libexec/rocm_smi/rsmiBindings.py", script())
         .link(

@@ -104,7 +104,7 @@ fn a_bad_set_has_two_screens_before_a_reader_opens_anything() {
 }
 
 #[test]
-fn what_is_gone_leaves_room_for_what_is_there() {
+fn missing_packages_leave_room_for_the_others() {
     let projects: Vec<String> = (0..9000).map(|it| format!("project-{it}")).collect();
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
     let (earlier, urls, set) = (

@@ -81,7 +81,7 @@ fn information(set: &Set, edit: impl Fn(&str) -> String) {
 }
 
 #[test]
-fn a_target_that_nobody_knows_is_found() {
+fn an_unknown_target_is_found() {
     let found = after(|set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gfx9420"));
     insta::assert_snapshot!(only("RW206", &found), @"error   RW206 unknown-target: not a known target: `gfx9420`");
     let found = after(|set| set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gpu"));

@@ -4,7 +4,7 @@ use super::*;
 use crate::support::linker::Executable;
 
 #[test]
-fn a_library_that_nobody_ships_is_found() {
+fn a_library_that_no_package_ships_is_found() {
     let object = library("liba.so.1")
         .needs("libnuma.so.1")
         .needs("libc.so.6")

@@ -22,7 +22,7 @@ fn page(set: &Set, path: &str, from: &str, to: &str) {
 }
 
 #[test]
-fn what_index_wrote_is_what_is_there() {
+fn the_pages_are_those_that_index_wrote() {
     assert_eq!(published(|_| ()), "exit 0\n");
 }
 
@@ -239,7 +239,7 @@ fn pages_that_are_missing_or_damaged_are_found() {
 }
 
 #[test]
-fn pages_of_an_earlier_build_are_told_with_the_way_to_write_them_again() {
+fn pages_of_an_earlier_build_are_found_and_the_hint_writes_them_again() {
     let set = Set::new();
     set.index();
     set.edit("rocm_profiler", |members| {

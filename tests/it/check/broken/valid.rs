@@ -209,7 +209,7 @@ fn a_field_for_sizes_that_need_none_is_found() {
 }
 
 #[test]
-fn metadata_that_nobody_reads_is_found() {
+fn metadata_that_no_installer_reads_is_found() {
     insta::assert_snapshot!(edited(CORE, |members| {
         member(members, "/METADATA").2.resize(5 << 20, b'\n');
     }), @"

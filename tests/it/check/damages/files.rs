@@ -70,7 +70,7 @@ pub(super) const FILES: &[Damage] = &[
             it[at] ^= 0x40;
         });
     }),
-    ("a library needs what nobody has", |set| {
+    ("a library needs what no package has", |set| {
         put(
             set,
             "libnew.so.1",
