@@ -162,7 +162,13 @@ fn old_nightlies_go_and_what_others_need_stays() {
     let page = fs_err::read_to_string(place.join("rocm/core/whl-next/rocm-sdk-core/index.html"));
     assert!(!page.unwrap().contains(name));
     let after = tree(&place);
-    insta::assert_snapshot!(shown(&prune(&place, &really).ok(), &place), @"");
+    insta::assert_snapshot!(shown(&prune(&place, &really).ok(), &place), @"
+    nightly: 2 versions kept by the rule
+    keep    7.14.0a20260802  required by torch 2.10.0+rocm7.14.0a20260805
+    remove  7.14.0a20260801  1 file: kept until no page names them
+            named by PLACE/rocm/whl-next/rocm-sdk-core/index.html
+    1 version to remove, 1 file, 1.02 KiB
+    ");
     assert_eq!(tree(&place), after);
     // When no page names it, it goes.
     fs_err::remove_dir_all(place.join("rocm/whl-next")).unwrap();
