@@ -122,9 +122,9 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
 
     For more information, try '--help'.
     error: the following required arguments were not provided:
-      <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>>
+      <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>|--product <NAME>>
 
-    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>>
+    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>|--product <NAME>>
 
     For more information, try '--help'.
     "#);
@@ -187,9 +187,9 @@ fn a_summary_for_a_workflow_is_appended_within_its_limit() {
     rocwheel(&[&common[..], &files].concat()).ok();
     let text = fs_err::read_to_string(&summary).unwrap();
     assert!(text.len() <= LIMIT, "{}", text.len());
-    assert!(text.contains("3 packages, 3.18 KiB; "), "{text}");
+    assert!(text.contains("1 row left out here."), "{text}");
     assert!(
-        text.contains(" left out here. All of them: [SHA256SUMS]"),
+        text.contains("**3 packages, 3.18 KiB**. [SHA256SUMS]"),
         "{text}"
     );
     let outputs = fs_err::read_to_string(&output).unwrap();

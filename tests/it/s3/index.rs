@@ -38,20 +38,20 @@ fn an_index_of_a_bucket_follows_its_packages() {
     replace      732 B  simple/_json/rocm-sdk-libraries/index.json
     new          648 B  simple/_json/torch/
     new          648 B  simple/_json/torch/index.json
-    replace   2.25 KiB  simple/rocm-sdk-core/
-    replace   2.25 KiB  simple/rocm-sdk-core/index.html
-    replace   2.25 KiB  simple/rocm-sdk-device-gfx942/
-    replace   2.25 KiB  simple/rocm-sdk-device-gfx942/index.html
-    replace   2.23 KiB  simple/rocm-sdk-libraries/
-    replace   2.23 KiB  simple/rocm-sdk-libraries/index.html
-    new       2.15 KiB  simple/torch/
-    new       2.15 KiB  simple/torch/index.html
-    replace   2.38 KiB  simple/index.html
-    replace   2.38 KiB  simple/
+    replace   3.92 KiB  simple/rocm-sdk-core/
+    replace   3.92 KiB  simple/rocm-sdk-core/index.html
+    replace   3.90 KiB  simple/rocm-sdk-device-gfx942/
+    replace   3.90 KiB  simple/rocm-sdk-device-gfx942/index.html
+    replace   3.90 KiB  simple/rocm-sdk-libraries/
+    replace   3.90 KiB  simple/rocm-sdk-libraries/index.html
+    new       3.69 KiB  simple/torch/
+    new       3.69 KiB  simple/torch/index.html
+    replace   3.70 KiB  simple/index.html
+    replace   3.70 KiB  simple/
     replace      243 B  simple/_json/index.json
     replace      243 B  simple/_json/
-    replace   3.84 KiB  dist/index.html
-    replace   3.84 KiB  dist/
+    replace   5.29 KiB  dist/index.html
+    replace   5.29 KiB  dist/
     replace      980 B  SHA256SUMS
     replace   2.68 KiB  set.json
     25 changes
