@@ -155,7 +155,7 @@ impl Screen {
             .collect();
         let (width, height) = (self.columns * 42 / 5 + 32, (shown.len() + 1) * LINE + 32);
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\">\n{STYLE}"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"0 0 {width} {height}\" width=\"{width}\">\n{STYLE}"
         );
         let _ = writeln!(
             svg,
