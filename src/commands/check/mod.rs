@@ -341,7 +341,6 @@ impl Policy {
             report,
             all,
             is_watched: world.console.is_watched(),
-            has_coverage: self.selection.select.is_empty(),
         }
     }
 
@@ -422,8 +421,6 @@ struct ReportText<'a> {
     /// Whether it is printed below the outcome on a terminal, where the last lines are read first.
     #[serde(skip)]
     is_watched: bool,
-    #[serde(skip)]
-    has_coverage: bool,
 }
 
 /// Prints how many findings each rule has, then the findings of each package, then how to fix them,
@@ -446,7 +443,7 @@ impl fmt::Display for ReportText<'_> {
             }
         }
         let coverage = Some(&report.coverage);
-        let coverage = coverage.filter(|it| self.has_coverage && !it.libraries.is_empty());
+        let coverage = coverage.filter(|it| !it.libraries.is_empty());
         if self.is_watched {
             coverage.map_or(Ok(()), |it| write!(f, "\n{it}"))?;
             for (rule, found) in &rules {
