@@ -21,7 +21,7 @@ use crate::{
     fetch,
     package::{
         BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
-        assemble::{AssembleSettings, EarlierPlace, RemoteWheel, Reuse, pipeline::BLOCK},
+        assemble::{AssembleSettings, EarlierPlace, MadeSet, RemoteWheel, Reuse, pipeline::BLOCK},
         build::{Build, BuildSelection},
         document::BuildAnswer,
     },
@@ -147,28 +147,30 @@ pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     if args.is_dry_run() {
         return world.console.answer(&build.plan);
     }
-    let made = build.make(
-        dest,
-        &args.what.reuse(args.clean, &AccessArgs::default(), world)?,
-        world,
-    )?;
-    let packages = &made.packages;
-    LocalSet::built(dest, &build.plan, &build.manifest()?, packages, world)?;
+    let reuse = args.what.reuse(args.clean, &AccessArgs::default(), world)?;
+    let made = build.make(dest, &reuse, world)?;
+    LocalSet::built(dest, &build.plan, &build.manifest()?, &made.packages, world)?;
     known::learn(&made, dest, jobs, world)?;
-    let answer = BuildAnswer {
-        packages,
-        reused: made.reused,
-    };
-    if !world.console.is_watched() {
-        return world.console.answer(&answer);
-    }
-    world.console.data(answer.sized(&dest.join("dist")))?;
-    let shown = shell_word(&dest.to_string_lossy());
-    world.console.next(format!("rocwheel index {shown}"));
-    Ok(())
+    args.answer(&made, world)
 }
 
 impl BuildArgs {
+    fn answer(&self, made: &MadeSet, world: &World) -> Result<()> {
+        let answer = BuildAnswer {
+            packages: &made.packages,
+            reused: made.reused,
+        };
+        if !world.console.is_watched() {
+            return world.console.answer(&answer);
+        }
+        world
+            .console
+            .data(answer.sized(&self.dest_dir.join("dist")))?;
+        let shown = shell_word(&self.dest_dir.to_string_lossy());
+        world.console.next(format!("rocwheel index {shown}"));
+        Ok(())
+    }
+
     fn is_dry_run(&self) -> bool {
         self.plan || self.dry_run
     }

@@ -116,16 +116,11 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
         return world.console.answer(&places);
     }
     args.ensure_a_run()?;
-    let to = (args.output_dir.as_path(), args.form());
     let request = args.choice.request(args.wish(), world)?;
     if args.find {
-        let found = request.find(world)?;
-        if let Some(silence) = found.silence() {
-            world.console.note(silence);
-        }
-        args.write_outputs(&found)?;
-        return world.console.answer(&found);
+        return args.find(&request, world);
     }
+    let to = (args.output_dir.as_path(), args.form());
     let job = request.decide(to, args.dry_run, world)?;
     args.write_outputs(&job.found)?;
     if !args.dry_run {
@@ -138,12 +133,7 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
         return world.console.answer(&job);
     }
     world.console.data(job.in_short())?;
-    if args.form() != OutputForm::Merged {
-        world.console.next(format!(
-            "rocwheel build --artifact-dir {} --dest-dir packages",
-            shell_word(&args.output_dir.to_string_lossy())
-        ));
-    }
+    args.say_what_is_next(world);
     Ok(())
 }
 
@@ -158,6 +148,24 @@ impl FetchArgs {
             ))
             .hint(format!("pass `--run-id {id}`")),
             _ => Ok(()),
+        }
+    }
+
+    fn find<'a>(&self, request: &FetchRequest<'a>, world: &'a World) -> Result<()> {
+        let found = request.find(world)?;
+        if let Some(silence) = found.silence() {
+            world.console.note(silence);
+        }
+        self.write_outputs(&found)?;
+        world.console.answer(&found)
+    }
+
+    fn say_what_is_next(&self, world: &World) {
+        if self.form() != OutputForm::Merged {
+            let artifacts = shell_word(&self.output_dir.to_string_lossy());
+            world.console.next(format!(
+                "rocwheel build --artifact-dir {artifacts} --dest-dir packages"
+            ));
         }
     }
 

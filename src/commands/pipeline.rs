@@ -84,14 +84,8 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     } else {
         args.build(&origin, &unpacked, world)?
     };
-    let hint = format!(
-        "the packages are in `{}`: the same command with `--resume` goes on with them, and takes \
-         `--accept` or `--ignore` for findings that may stay",
-        args.packages().display()
-    );
-    let report = args
-        .check(&set, facts.as_ref(), earlier.as_ref(), world)
-        .hint(hint)?;
+    let report = args.check(&set, facts.as_ref(), earlier.as_ref(), world);
+    let report = report.hint(args.how_to_go_on())?;
     let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, world)?;
     let summary = &args.summary;
     let page = summary.page(&set, Some(&urls), Some(&report), earlier.as_ref());
@@ -100,6 +94,14 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
 }
 
 impl PipelineArgs {
+    fn how_to_go_on(&self) -> String {
+        format!(
+            "the packages are in `{}`: the same command with `--resume` goes on with them, and takes \
+             `--accept` or `--ignore` for findings that may stay",
+            self.packages().display()
+        )
+    }
+
     /// With `--offline`, the answer of a dry run if the artifacts are those of a run.
     fn offline(&self, world: &World) -> Result<Option<RunPlaces>> {
         let (origin, choice) = (&self.origin, &self.origin.choice);

@@ -48,13 +48,10 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     let tree = ArtifactTree::scan(&args.artifact_dir, jobs, stop)
         .hint("pass a directory of artifacts as `--artifact-dir`")?;
     let splittings = split::all(&tree.artifacts, jobs, stop)?;
-    let mut names = Vec::new();
-    for splitting in &splittings {
-        for warning in splitting.kept_code() {
-            world.console.warn(warning);
-        }
-        names.extend(splitting.names());
+    for warning in splittings.iter().flat_map(SplitPlan::kept_code) {
+        world.console.warn(warning);
     }
+    let names = splittings.iter().flat_map(SplitPlan::names).collect();
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Split)?;
     let output = ArtifactOutput::new(&args.output_dir, names)?;
     let mut artifacts = Vec::new();

@@ -112,12 +112,7 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
         set.ensure_as_described(false)?;
     }
     let identity = args.identity(&set.document.identity, &run)?;
-    let options = UploadOptions {
-        is_part: args.part,
-        layout: args.layout,
-        overwrite: args.overwrite,
-        is_dry_run: args.dry_run,
-    };
+    let options = args.options();
     if args.dry_run {
         let plan = PlannedUpload::plan(&set, identity, &destination, options, world)?;
         return world.console.answer(&plan);
@@ -126,15 +121,22 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     if args.part {
         return Ok(());
     }
-    let (set, urls) = (&published.set, Some(&published.urls));
-    let page = args
-        .summary
-        .page(set, urls, report.as_ref(), earlier.as_ref());
-    args.summary.tell(&page, world)?;
+    let (set, urls, summary) = (&published.set, Some(&published.urls), &args.summary);
+    let page = summary.page(set, urls, report.as_ref(), earlier.as_ref());
+    summary.tell(&page, world)?;
     world.console.answer(&published)
 }
 
 impl UploadArgs {
+    fn options(&self) -> UploadOptions {
+        UploadOptions {
+            is_part: self.part,
+            layout: self.layout,
+            overwrite: self.overwrite,
+            is_dry_run: self.dry_run,
+        }
+    }
+
     /// Resolves the run of the set.
     fn resolve(&self, world: &World) -> Result<Run> {
         let reference = match self.run.run() {

@@ -168,12 +168,8 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         (None, None) => return Ok(()),
     };
     let report = args.look(place, world)?;
-    let is_wrong = |it: &Finding| it.rule.is_about_pages() && it.rule.severity > Severity::Note;
-    if place.is_dir() && report.findings.iter().any(is_wrong) {
-        let place = place.display();
-        world.console.note(format!(
-            "the pages in `{place}` describe other packages: `rocwheel index {place}` writes them again, and `--ignore RW7` skips these rules"
-        ));
+    if place.is_dir() {
+        note_old_pages(place, &report, world);
     }
     match world.console.format() {
         OutputFormat::Sarif => world.console.json(&check::sarif(&report))?,
@@ -183,6 +179,17 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         return args.policy.accept.write(file, &report, world);
     }
     args.policy.verdict(&report)
+}
+
+/// Says how to mend pages of earlier packages in a directory.
+fn note_old_pages(place: &Path, report: &Report, world: &World) {
+    let is_wrong = |it: &Finding| it.rule.is_about_pages() && it.rule.severity > Severity::Note;
+    if report.findings.iter().any(is_wrong) {
+        let place = place.display();
+        world.console.note(format!(
+            "the pages in `{place}` describe other packages: `rocwheel index {place}` writes them again, and `--ignore RW7` skips these rules"
+        ));
+    }
 }
 
 impl CheckArgs {
