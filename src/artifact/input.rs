@@ -78,6 +78,9 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     // Start the largest first: if one of them started last, all other threads would wait for it.
     waiting.sort_by_key(|(bytes, ..)| Reverse(*bytes));
     let unpacked = Mutex::new(Vec::new());
+    let total = waiting.iter().map(|(bytes, ..)| bytes).sum();
+    let what = many(waiting.len(), "archive");
+    let bar = (world.console).joined_progress("Unpacking", what, waiting.len(), total);
     let result = parallel::map(&waiting, jobs, stop, |(_, path, name, identity)| {
         let file = fs_err::File::open(path)?;
         let seen = unpack_seen(file, name, to, world, SeenFiles::of)?;
@@ -86,6 +89,7 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
         unpacked.push((&name.artifact, settled, seen));
         Ok(())
     });
+    drop(bar);
     // Also after a failure or an interruption: what was unpacked need not be unpacked again.
     let unpacked = unpacked.into_inner();
     let remembered = memory.remember(unpacked.unwrap_or_else(PoisonError::into_inner), to);

@@ -156,7 +156,7 @@ impl DiffArgs {
         if difference.unread_files > 0 {
             let (count, depth) = (difference.unread_files, difference.depth);
             let deeper = match depth {
-                DiffDepth::Files => "`--depth elf` or `--depth code` looks",
+                DiffDepth::Packages | DiffDepth::Files => "`--depth elf` or `--depth code` looks",
                 DiffDepth::Elf | DiffDepth::Code => "`--depth code` looks",
             };
             world.console.note(format!(

@@ -18,8 +18,8 @@ use crate::{
     console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
-        Addresses, IndexChange, IndexOptions, Layout, NamedPlace, PackageDirectories, REMOVE,
-        SetJson, SetPlace, YankList, index,
+        Addresses, IndexChange, IndexOptions, Indexed, Layout, NamedPlace, PackageDirectories,
+        REMOVE, SetJson, SetPlace, YankList, index,
     },
 };
 
@@ -101,11 +101,7 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
         return aggregate::run(args, world);
     }
     let site = args.site(world)?;
-    if !args.no_check {
-        let mut policy = args.policy.clone();
-        (policy.jobs, policy.directories) = (args.jobs.clone(), args.directories());
-        check::gate(&args.place()?.to_path(), &args.access, &policy, world)?;
-    }
+    args.check(world)?;
     let indexed = index(&site, &args.options()?, world)?;
     if args.dry_run {
         return world.console.answer(&IndexPlan {
@@ -114,21 +110,11 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
             actions: &indexed.changes,
         });
     }
-    for change in &indexed.changes {
-        if change.action == REMOVE {
-            world.console.status("Removed", &change.path);
-        }
+    for change in indexed.changes.iter().filter(|it| it.action == REMOVE) {
+        world.console.status("Removed", &change.path);
     }
     world.console.status("Indexed", facts(&indexed.set));
-    world.console.answer(&IndexReport {
-        schema: "rocwheel-index-v1",
-        addresses: Addresses::new(
-            &site.urls()?.in_layout(indexed.set.layout()),
-            &indexed.set.families(),
-        ),
-        files: indexed.set.files.len(),
-        changed: indexed.changes.len(),
-    })?;
+    world.console.answer(&IndexReport::new(&indexed, &site)?)?;
     let shown = shell_word(&args.place()?.to_path().to_string_lossy());
     world.console.next(format!("rocwheel summary {shown}"));
     Ok(())
@@ -155,6 +141,15 @@ fn facts(set: &SetJson) -> String {
 }
 
 impl IndexArgs {
+    fn check(&self, world: &World) -> Result<()> {
+        if self.no_check {
+            return Ok(());
+        }
+        let mut policy = self.policy.clone();
+        (policy.jobs, policy.directories) = (self.jobs.clone(), self.directories());
+        check::gate(&self.place()?.to_path(), &self.access, &policy, world)
+    }
+
     fn place(&self) -> Result<&NamedPlace> {
         let place = self.place.as_ref().or(self.packages_dir.as_ref());
         place.context("no packages were named")
@@ -206,6 +201,18 @@ struct IndexReport {
     files: usize,
     /// The number of objects that were written or removed.
     changed: usize,
+}
+
+impl IndexReport {
+    fn new(indexed: &Indexed, site: &SetPlace) -> Result<Self> {
+        let (set, urls) = (&indexed.set, site.urls()?);
+        Ok(Self {
+            schema: "rocwheel-index-v1",
+            addresses: Addresses::new(&urls.in_layout(set.layout()), &set.families()),
+            files: set.files.len(),
+            changed: indexed.changes.len(),
+        })
+    }
 }
 
 impl fmt::Display for IndexReport {

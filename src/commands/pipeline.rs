@@ -19,6 +19,7 @@ use crate::{
     atomic::lock::{Lock, LockPurpose},
     check::{Report, SetFacts},
     console::many,
+    diff::Difference,
     error::{Hint as _, Result, anyhow},
     fetch::{FetchJob, OutputForm, Wish},
     location::Location,
@@ -28,10 +29,7 @@ use crate::{
     },
     report::{Forecast, PipelineAnswer, RunPlaces},
     run::{Buckets, Run},
-    set::{
-        self, Layout, LocalSet, PackageDirectories, PublishedUpload, SetJson, SetPlace,
-        UploadOptions,
-    },
+    set::{self, Layout, LocalSet, PackageDirectories, PublishedUpload, SetPlace, UploadOptions},
 };
 
 /// Run every step from artifacts to packages that pip and uv can install
@@ -77,18 +75,19 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     if args.dry_run {
         return world.console.answer(&origin.forecast(args, world)?);
     }
-    let earlier = args.summary.earlier(world)?;
+    let baseline = args.summary.baseline(&args.origin.choice.access, world)?;
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let (set, facts) = if args.resume {
         (args.resumed(world)?, None)
     } else {
         args.build(&origin, &unpacked, world)?
     };
-    let report = args.check(&set, facts.as_ref(), earlier.as_ref(), world);
+    let changes = PublisherSummary::changes(baseline.as_ref(), &set, world)?;
+    let report = args.check(&set, facts.as_ref(), changes.as_ref(), world);
     let report = report.hint(args.how_to_go_on())?;
     let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, world)?;
     let summary = &args.summary;
-    let page = summary.page(&set, Some(&urls), Some(&report), earlier.as_ref());
+    let page = summary.page(&set, Some(&urls), Some(&report), changes.as_ref());
     summary.tell(&page, world)?;
     world.console.answer(&PipelineAnswer(page))
 }
@@ -200,7 +199,7 @@ impl PipelineArgs {
         &self,
         set: &LocalSet,
         facts: Option<&SetFacts>,
-        earlier: Option<&SetJson>,
+        changes: Option<&Difference>,
         world: &World,
     ) -> Result<Report> {
         let mut policy = self.policy.clone();
@@ -212,7 +211,7 @@ impl PipelineArgs {
         let verdict = policy.verdict(&report);
         if verdict.is_err() {
             self.summary
-                .refuse(&set.document, &report, earlier, world)?;
+                .refuse(&set.document, &report, changes, world)?;
         }
         verdict.map(|()| report)
     }

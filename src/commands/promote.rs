@@ -103,7 +103,7 @@ enum PromotionLayout {
 
 pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let request = args.request()?;
-    let earlier = args.summary.earlier(world)?;
+    let baseline = args.summary.baseline(&args.access, world)?;
     let source = args.fetch(world)?;
     args.check(source.path(), world)?;
     let set = args.read(source.path(), world)?;
@@ -130,12 +130,12 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     if let Some(directories) = &directories {
         return products::publish(&promoted, directories, &args.place(world)?, world);
     }
+    let changes = PublisherSummary::changes(baseline.as_ref(), &promoted, world)?;
     let published = args.publish(&promoted, world)?;
     let (set, urls) = (&published.set, Some(&published.urls));
-    let page = args
-        .summary
-        .page(set, urls, report.as_ref(), earlier.as_ref());
-    args.summary.tell(&page, world)?;
+    let summary = &args.summary;
+    let page = summary.page(set, urls, report.as_ref(), changes.as_ref());
+    summary.tell(&page, world)?;
     world.console.answer(&published)
 }
 

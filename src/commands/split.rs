@@ -54,10 +54,7 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     let names = splittings.iter().flat_map(SplitPlan::names).collect();
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Split)?;
     let output = ArtifactOutput::new(&args.output_dir, names)?;
-    let mut artifacts = Vec::new();
-    for splitting in &splittings {
-        artifacts.extend(split_one(splitting, &output, args, world)?);
-    }
+    let artifacts = split_all(&splittings, &output, args, world)?;
     output.finish()?;
     world.console.answer(&ArtifactsAnswer {
         schema: "rocwheel-split-v1",
@@ -70,21 +67,42 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     Ok(())
 }
 
+fn split_all(
+    splittings: &[SplitPlan<'_>],
+    output: &ArtifactOutput,
+    args: &SplitArgs,
+    world: &World,
+) -> Result<Vec<WrittenArtifact>> {
+    let (count, total) = (splittings.len(), splittings.iter().map(split_size).sum());
+    let what = many(count, "artifact");
+    let _bar = (world.console).joined_progress("Splitting", what, count, total);
+    let mut artifacts = Vec::new();
+    for splitting in splittings {
+        artifacts.extend(split_one(splitting, output, args, world)?);
+    }
+    Ok(artifacts)
+}
+
+/// The size of the files of an artifact.
+fn split_size(splitting: &SplitPlan<'_>) -> u64 {
+    let files = splitting.files.iter();
+    let sizes = files.map(|(file, _)| match &file.content {
+        TreeContent::File(facts) => facts.len,
+        TreeContent::Directory | TreeContent::Link { .. } => 0,
+    });
+    sizes.sum()
+}
+
 fn split_one(
     splitting: &SplitPlan<'_>,
     output: &ArtifactOutput,
     args: &SplitArgs,
     world: &World,
 ) -> Result<Vec<WrittenArtifact>> {
-    let files = splitting.files.iter();
-    let total: u64 = files
-        .map(|(file, _)| match &file.content {
-            TreeContent::File(facts) => facts.len,
-            TreeContent::Directory | TreeContent::Link { .. } => 0,
-        })
-        .sum();
     let source = &splitting.artifact.name;
-    let progress = world.console.progress("Splitting", source, total);
+    let progress = world
+        .console
+        .progress("Splitting", source, split_size(splitting));
     let inc = |bytes| progress.inc(bytes);
     let written = split::write(splitting, output, args.jobs.count(), &world.stop, &inc);
     let written = written.with_context(|| format!("failed to split `{source}`"))?;

@@ -16,10 +16,11 @@ use super::{
 use crate::{
     check::Report,
     console::OutputFormat,
+    diff::{Baseline, Difference},
     error::{Context as _, Hint as _, Result, anyhow},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
-    set::{Layout, LocalSet, NamedPlace, PackageDirectories, Places, SetJson, Urls},
+    set::{Layout, LocalSet, NamedPlace, PackageDirectories, Places, SetJson, SetPlace, Urls},
 };
 
 /// Summarize a package set and how to install it
@@ -66,7 +67,7 @@ pub struct SummaryArgs {
     accept: check::AcceptArgs,
     #[command(flatten)]
     bytes: check::BytesArgs,
-    /// Compare package sizes with this set: a directory, a `set.json`, or `s3://bucket/prefix`
+    /// Show what changed since this set: a directory, a `set.json`, or `s3://bucket/prefix`
     #[arg(long, value_name = "SET")]
     baseline: Option<NamedPlace>,
     /// Index for third-party dependencies; adds a second index to the install lines
@@ -111,9 +112,9 @@ pub struct PublisherSummary {
     /// Index for third-party dependencies; adds a second index to the install lines
     #[arg(long, value_name = "URL")]
     base_index: Option<Urls>,
-    /// Compare package sizes with this set: a directory or a `set.json`
+    /// Show what changed since this set: a directory, a `set.json`, or `s3://bucket/prefix`
     #[arg(long, value_name = "SET")]
-    baseline: Option<PathBuf>,
+    baseline: Option<NamedPlace>,
     /// Write the summary to this file
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
@@ -134,20 +135,16 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let artifact = args.artifact()?;
     let (set, urls) = args.read(&place, artifact.is_none(), world)?;
     let report = args.report(&place, world)?;
-    let earlier = args.earlier(world)?;
+    let changes = args.changes((&place, &set), world)?;
     let page = SummaryPage {
         set: &set,
         whereabouts: args.whereabouts(artifact.as_ref(), urls.as_ref()),
         server: &args.steps.server,
         report: report.as_ref(),
-        earlier: earlier.as_ref(),
+        changes: changes.as_ref(),
     };
-    append_outputs(
-        args.steps.github_output.as_deref(),
-        &set,
-        urls.as_ref(),
-        world,
-    )?;
+    let outputs = args.steps.github_output.as_deref();
+    append_outputs(outputs, &set, urls.as_ref(), world)?;
     args.steps.page(&page, world)?;
     args.print(&page, world)
 }
@@ -280,22 +277,38 @@ impl SummaryArgs {
         }
     }
 
-    fn earlier(&self, world: &World) -> Result<Option<SetJson>> {
-        let read = |place: &NamedPlace| match place {
-            NamedPlace::Bucket(location) => self.access.bucket(location, &world.stop)?.set_json(),
-            NamedPlace::Directory(path) => local_document(path, world),
+    fn changes(
+        &self,
+        (place, set): (&NamedPlace, &SetJson),
+        world: &World,
+    ) -> Result<Option<Difference>> {
+        let Some(baseline) = &self.baseline else {
+            return Ok(None);
         };
-        self.baseline.as_ref().map(read).transpose()
+        let baseline = open_baseline(baseline, &self.access, world)?;
+        let place = self.access.named(place, &world.stop)?;
+        baseline.changes((&place, set), world).map(Some)
     }
 }
 
 impl PublisherSummary {
-    /// The set to compare with.
-    pub fn earlier(&self, world: &World) -> Result<Option<SetJson>> {
-        let earlier = self.baseline.as_deref();
-        earlier
-            .map(|place| local_document(place, world))
-            .transpose()
+    /// The set to compare with. Open it before anything is published: a wrong `--baseline` must not
+    /// cost the outputs of a set that is.
+    pub fn baseline(&self, access: &AccessArgs, world: &World) -> Result<Option<Baseline>> {
+        let baseline = self.baseline.as_ref();
+        let open = |place| open_baseline(place, access, world);
+        baseline.map(open).transpose()
+    }
+
+    /// What changed in a set since then.
+    pub fn changes(
+        since: Option<&Baseline>,
+        set: &LocalSet,
+        world: &World,
+    ) -> Result<Option<Difference>> {
+        let place = SetPlace::directory(&set.root, &world.stop);
+        let changes = |it: &Baseline| it.changes((&place, &set.document), world);
+        since.map(changes).transpose()
     }
 
     /// The page about a set at these addresses. `None` if it was not published.
@@ -304,7 +317,7 @@ impl PublisherSummary {
         set: &'a SetJson,
         urls: Option<&'a Urls>,
         report: Option<&'a Report>,
-        earlier: Option<&'a SetJson>,
+        changes: Option<&'a Difference>,
     ) -> SummaryPage<'a> {
         let base = self.base_index.as_ref();
         SummaryPage {
@@ -314,7 +327,7 @@ impl PublisherSummary {
             }),
             server: &self.steps.server,
             report,
-            earlier,
+            changes,
         }
     }
 
@@ -330,10 +343,10 @@ impl PublisherSummary {
         &self,
         set: &SetJson,
         report: &Report,
-        earlier: Option<&SetJson>,
+        changes: Option<&Difference>,
         world: &World,
     ) -> Result<()> {
-        self.write(&self.page(set, None, Some(report), earlier), world)
+        self.write(&self.page(set, None, Some(report), changes), world)
     }
 
     fn write(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
@@ -406,18 +419,32 @@ pub fn append(file: &Path, text: &str) -> Result<()> {
     Ok(file.write_all(text.as_bytes())?)
 }
 
-/// Reads a `set.json`, or a directory. If the directory has no `set.json`, reads its packages.
-pub fn local_document(path: &Path, world: &World) -> Result<SetJson> {
-    let file = if path.is_dir() {
-        path.join("set.json")
-    } else {
-        path.to_owned()
+/// Opens a set to compare with: a `set.json` under any name, or a place with packages.
+fn open_baseline(named: &NamedPlace, access: &AccessArgs, world: &World) -> Result<Baseline> {
+    let read = |file: &Path| {
+        let document = SetJson::parse(&fs::read_to_string(file)?);
+        document.with_context(|| format!("failed to read `{}`", file.display()))
     };
-    if path.is_dir() && !file.exists() {
-        return Ok(LocalSet::read(path, PackageDirectories::Built, false, world)?.document);
+    match named {
+        NamedPlace::Bucket(location) => {
+            let place = access.bucket(location, &world.stop)?;
+            // Without it, the pages lead to the packages.
+            let document = place.set_json().ok();
+            Ok(Baseline::Place(place, document))
+        }
+        NamedPlace::Directory(file) if file.is_file() && !file.ends_with("set.json") => {
+            Ok(Baseline::Document(file.display().to_string(), read(file)?))
+        }
+        NamedPlace::Directory(path) => {
+            let place = access.place(path, &world.stop)?;
+            let document = place.local().map(|root| root.join("set.json"));
+            let document = document.filter(|file| file.exists());
+            Ok(Baseline::Place(
+                place,
+                document.map(|file| read(&file)).transpose()?,
+            ))
+        }
     }
-    let reading = || format!("failed to read `{}`", file.display());
-    SetJson::parse(&fs::read_to_string(&file)?).with_context(reading)
 }
 
 /// The addresses of a set whose directory has its index.

@@ -12,13 +12,15 @@ use super::{
 };
 use crate::{
     check::Report,
+    diff::{Baseline, Difference},
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     location::Location,
     promote::{ProductName, ReleasePlaces},
+    report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
     set::{
-        self, Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, SetJson, SetPlace,
-        UploadOptions,
+        self, Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload,
+        SetPlace, UploadOptions,
     },
 };
 
@@ -104,9 +106,8 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     }
     let run = args.resolve(world)?;
     let destination = args.destination(&run, &world.stop)?;
-    // Before anything is published: a wrong `--baseline` must not cost the outputs of a set that is.
-    let earlier = args.summary.earlier(world)?;
-    let report = args.check(earlier.as_ref(), world)?;
+    let baseline = args.summary.baseline(&args.access, world)?;
+    let report = args.check(baseline.as_ref(), world)?;
     let set = args.read(world)?;
     if !args.no_check {
         set.ensure_as_described(false)?;
@@ -117,17 +118,27 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
         let plan = PlannedUpload::plan(&set, identity, &destination, options, world)?;
         return world.console.answer(&plan);
     }
+    let changes = PublisherSummary::changes(baseline.as_ref(), &set, world)?;
     let published = set::publish(&set, &identity, &destination, options, world)?;
     if args.part {
         return Ok(());
     }
-    let (set, urls, summary) = (&published.set, Some(&published.urls), &args.summary);
-    let page = summary.page(set, urls, report.as_ref(), earlier.as_ref());
-    summary.tell(&page, world)?;
+    let page = args.page(&published, report.as_ref(), changes.as_ref());
+    args.summary.tell(&page, world)?;
     world.console.answer(&published)
 }
 
 impl UploadArgs {
+    fn page<'a>(
+        &'a self,
+        published: &'a PublishedUpload,
+        report: Option<&'a Report>,
+        changes: Option<&'a Difference>,
+    ) -> SummaryPage<'a> {
+        let (set, urls) = (&published.set, Some(&published.urls));
+        self.summary.page(set, urls, report, changes)
+    }
+
     fn options(&self) -> UploadOptions {
         UploadOptions {
             is_part: self.part,
@@ -157,7 +168,7 @@ impl UploadArgs {
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
-    fn check(&self, earlier: Option<&SetJson>, world: &World) -> Result<Option<Report>> {
+    fn check(&self, since: Option<&Baseline>, world: &World) -> Result<Option<Report>> {
         if self.no_check {
             return Ok(None);
         }
@@ -168,8 +179,9 @@ impl UploadArgs {
         if verdict.is_err() && !self.part && !self.dry_run {
             // A set can be so broken that nothing more is known of it than its findings.
             if let Ok(set) = self.read(&world.quiet()) {
-                self.summary
-                    .refuse(&set.document, &report, earlier, world)?;
+                let changes = PublisherSummary::changes(since, &set, world)?;
+                let summary = &self.summary;
+                summary.refuse(&set.document, &report, changes.as_ref(), world)?;
             }
         }
         verdict.map(|()| Some(report))

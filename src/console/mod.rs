@@ -33,7 +33,7 @@ use serde::Serialize;
 
 use self::settings::{LogReader, Show, Verbosity};
 pub use self::{
-    progress::Progress,
+    progress::{JoinedProgress, Progress},
     quantity::{count, few, growth, many, percent, rate, shell_word, size, took},
     settings::{ConsoleSettings, Options, OutputFormat},
     workflow::{Annotation, AnnotationLevel},
@@ -130,6 +130,7 @@ impl Console {
                 bars,
                 columns,
                 settings,
+                joined: Mutex::default(),
             }),
         }
     }
@@ -322,8 +323,26 @@ impl Console {
         what: impl Display,
         total_bytes: impl Into<Option<u64>>,
     ) -> Progress {
-        let total = total_bytes.into();
-        Progress::new(&self.talk, verb, &what.to_string(), (0, total))
+        let (what, total) = (what.to_string(), total_bytes.into());
+        let joined = self.talk.joined.lock();
+        let joined = joined.unwrap_or_else(PoisonError::into_inner);
+        match &*joined {
+            Some(whole) => whole.part(&what),
+            None => Progress::new(&self.talk, verb, &what, (0, total)),
+        }
+    }
+
+    /// Shows all work that begins until the guard is dropped as parts of one bar. The total is an
+    /// estimate if what the parts will count is not known yet.
+    pub fn joined_progress(
+        &self,
+        verb: &str,
+        what: impl Display,
+        parts: usize,
+        total_bytes: u64,
+    ) -> JoinedProgress {
+        let whole = self.progress_in_parts(verb, what, parts, total_bytes);
+        JoinedProgress::new(&self.talk, whole)
     }
 
     /// Like `progress`, for work with parts: the bar also shows how many are done, and the one that
@@ -381,6 +400,8 @@ struct Talk {
     /// The width of the terminal. It is asked for each time, because windows change their size.
     columns: fn() -> usize,
     settings: ConsoleSettings,
+    /// The bar that shows all work which begins.
+    joined: Mutex<Option<Progress>>,
 }
 
 impl Talk {

@@ -24,7 +24,35 @@ pub struct Progress {
     /// Also counts where it is not drawn. It clears itself on drop.
     bar: ProgressBar,
     names: Arc<WorkNames>,
-    lines: Option<Lines>,
+    lines: Option<Arc<Lines>>,
+    /// Whether this is a part of the work that the bar shows.
+    is_part: bool,
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_part {
+            self.finish_part();
+        }
+    }
+}
+
+/// While it lives, work that begins has no bar of its own, but is a part of this one.
+#[must_use = "the bar disappears when this is dropped"]
+#[derive(Debug)]
+pub struct JoinedProgress(Arc<Talk>);
+
+impl JoinedProgress {
+    pub(super) fn new(talk: &Arc<Talk>, whole: Progress) -> Self {
+        *talk.joined.lock().unwrap_or_else(PoisonError::into_inner) = Some(whole);
+        Self(Arc::clone(talk))
+    }
+}
+
+impl Drop for JoinedProgress {
+    fn drop(&mut self) {
+        *self.0.joined.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// What is worked on, and how many parts of it are done.
@@ -94,18 +122,40 @@ impl Progress {
             (Show::Bars, Some(bars)) => {
                 let bar = bar.with_style(style(&names, talk.columns));
                 let bar = bars.add(bar.with_prefix(talk.paint(UNDER_WAY, verb)));
-                let lines = None;
-                return Self { bar, names, lines };
+                let (lines, is_part) = (None, false);
+                return Self {
+                    bar,
+                    names,
+                    lines,
+                    is_part,
+                };
             }
             (Show::Nothing, _) => None,
-            _ => Some(Lines {
+            _ => Some(Arc::new(Lines {
                 talk: Arc::clone(talk),
                 verb: verb.to_owned(),
                 pace: Mutex::default(),
-            }),
+            })),
         };
         bar.set_draw_target(ProgressDrawTarget::hidden());
-        Self { bar, names, lines }
+        let is_part = false;
+        Self {
+            bar,
+            names,
+            lines,
+            is_part,
+        }
+    }
+
+    /// A handle for a part of this work, which is done when the handle is dropped.
+    pub(super) fn part(&self, what: &str) -> Self {
+        self.begin(what);
+        Self {
+            bar: self.bar.clone(),
+            names: Arc::clone(&self.names),
+            lines: self.lines.clone(),
+            is_part: true,
+        }
     }
 
     /// Says which part of the work begins.

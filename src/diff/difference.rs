@@ -14,7 +14,7 @@ use super::{
         CodeChange, LibraryChange, LineChange, TextKind, code, libraries, line_change, line_counts,
         lines,
     },
-    matching::{ComparedSets, FileFate, FilePlace, MatchedFile, unread},
+    matching::{ComparedSets, FileFate, FilePlace, MatchedFile, differ, unread},
     observe::{ObservedPackage, ObservedSet},
 };
 use crate::set::Identity;
@@ -50,6 +50,9 @@ pub struct ComparedSet {
     #[serde(flatten)]
     pub weight: PackageWeight,
     pub packages: usize,
+    /// The files of the packages that are compared, below the directories of their families.
+    #[serde(skip)]
+    pub files: BTreeSet<String>,
 }
 
 /// How large a package or a set is.
@@ -66,6 +69,8 @@ pub struct PackageWeight {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PackageChange {
     pub package: String,
+    /// The file that the later set has of it.
+    pub file: Option<String>,
     /// `None` if the set does not have the package.
     pub before: Option<PackageWeight>,
     pub after: Option<PackageWeight>,
@@ -149,6 +154,7 @@ impl ComparedSet {
             identity: set.identity.clone(),
             weight,
             packages: set.packages.len(),
+            files: set.packages.values().map(|it| it.name.clone()).collect(),
         }
     }
 }
@@ -207,7 +213,7 @@ fn packages(sets: &ComparedSets<'_>, files: &[MatchedFile<'_>]) -> Vec<PackageCh
             // The version has another length in texts, and is compressed with them.
             packed(before) != packed(after)
         };
-        touched.contains(name) || is_resized
+        touched.contains(name) || is_resized || differ(before.sha256, after.sha256)
     };
     let changes = paired(sets).filter(|(name, before, after)| match (before, after) {
         (Some(before), Some(after)) => is_changed(name, before, after),
@@ -215,6 +221,7 @@ fn packages(sets: &ComparedSets<'_>, files: &[MatchedFile<'_>]) -> Vec<PackageCh
     });
     let changes = changes.map(|(name, before, after)| PackageChange {
         package: name.to_owned(),
+        file: after.map(|it| it.name.clone()),
         before: before.map(PackageWeight::of),
         after: after.map(PackageWeight::of),
     });

@@ -146,7 +146,7 @@ impl<'a> ComparedSets<'a> {
 }
 
 /// Whether both are known, and differ.
-fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+pub(super) fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other)
 }
 
@@ -169,7 +169,7 @@ impl MatchedFile<'_> {
         let is_binary = files().any(PlacedFile::is_binary);
         let has_code = || files().any(PlacedFile::may_have_code);
         match (depth, self.fate) {
-            (DiffDepth::Files, _) | (_, FileFate::Moved) => false,
+            (DiffDepth::Packages | DiffDepth::Files, _) | (_, FileFate::Moved) => false,
             _ if is_archive => true,
             (DiffDepth::Elf, FileFate::Changed | FileFate::Renamed) => is_binary,
             (DiffDepth::Elf, _) => false,

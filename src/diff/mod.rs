@@ -1,9 +1,12 @@
 //! Compares two package sets: sizes, files, libraries, device code and metadata. It reports, and
 //! judges nothing; `check --baseline` does. `docs/diff.md` shows an example.
 //!
-//! `observe` reads both sets in the same way, `matching` finds the files that differ, `contents` says
-//! what differs in them, and `difference` puts it together. Only `observe` reads anything.
+//! `choose` picks the packages, `observe` reads both sets in the same way, `matching` finds the files
+//! that differ, `contents` says what differs in them, and `difference` puts it together. Only `choose`
+//! and `observe` read anything.
 
+mod baseline;
+mod choose;
 mod contents;
 mod difference;
 mod fold;
@@ -16,13 +19,18 @@ use std::num::NonZeroUsize;
 use serde::Serialize;
 
 pub use self::{
+    baseline::Baseline,
     contents::{CodeChange, LibraryChange, LineChange, ListChange},
     difference::{ComparedSet, Difference, FileChange, PackageChange, PackageWeight, SizeChange},
     matching::{FileFate, FilePlace},
     text::{DifferenceText, changed_size, file_notes, library_facts},
 };
 use self::{matching::ComparedSets, observe::ObservedSet};
-use crate::{console::World, error::Result, set::SetPlace};
+use crate::{
+    console::World,
+    error::Result,
+    set::{SetJson, SetPlace},
+};
 
 /// How far files are compared.
 #[derive(
@@ -31,6 +39,9 @@ use crate::{console::World, error::Result, set::SetPlace};
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum DiffDepth {
+    /// Size and digest of each package, of sets that are known by their `set.json` alone.
+    #[value(skip)]
+    Packages,
     /// Size and digest of each file, and the texts about a package
     Files,
     /// Also the symbols and the headers of libraries that differ, and the development files
@@ -70,4 +81,18 @@ pub fn compare(
         is_exact,
     };
     Ok(Difference::of(&sets, depth))
+}
+
+/// Compares the packages of two sets by their `set.json`. Each has the place that it was read from.
+pub(crate) fn compare_documents(before: (&str, &SetJson), after: (&str, &SetJson)) -> Difference {
+    let (before, after) = (
+        ObservedSet::described(before.0, before.1),
+        ObservedSet::described(after.0, after.1),
+    );
+    let sets = ComparedSets {
+        before: &before,
+        after: &after,
+        is_exact: false,
+    };
+    Difference::of(&sets, DiffDepth::Packages)
 }

@@ -10,9 +10,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use itertools::Itertools as _;
-
-use super::fold::VersionFold;
+use super::{
+    choose::{NewestVersions, keys, our_version, packages},
+    fold::VersionFold,
+};
 use crate::{
     archive::TarKind,
     check::{
@@ -29,13 +30,11 @@ use crate::{
     elf::{ExportedSymbols, exported},
     error::{Context as _, Result, anyhow, bail},
     parallel,
-    set::{
-        Identity, PackageDirectories, PackageFile, PlaceDepth, SetPlace, find, identity, is_ours,
-    },
+    set::{Identity, PackageFile, SetFile, SetJson, SetPlace, identity},
     spool::Spool,
     target::Target,
     version::Version,
-    wheel::{PackageFilename, Record},
+    wheel::Record,
 };
 
 /// The bytes at the end of a wheel that are read at once. They have the directory and RECORD of
@@ -64,7 +63,11 @@ struct WheelSource {
 
 #[derive(Debug, Default)]
 pub(super) struct ObservedPackage {
+    /// The name of its file, below the directory of its family.
+    pub(super) name: String,
     pub(super) size: u64,
+    /// The digest of the whole package, of a set that is known by its `set.json` alone.
+    pub(super) sha256: Option<Sha256>,
     pub(super) files: BTreeMap<String, ObservedFile>,
     /// The target of a device wheel.
     pub(super) target: Option<Target>,
@@ -146,30 +149,37 @@ impl ObservedSet {
 
     fn outlined(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Self> {
         let packages = packages(place, world)?;
-        let versions: BTreeSet<Version> = packages.iter().filter_map(our_version).collect();
+        let names: Vec<&str> = packages.iter().map(|it| it.name.as_str()).collect();
+        let versions: BTreeSet<Version> =
+            names.iter().filter_map(|name| our_version(name)).collect();
         let document = place.set_json().map(|it| it.identity).unwrap_or_default();
         let is_of_set = document
             .version
             .as_ref()
             .is_none_or(|it| versions.contains(it));
-        let keys = keys(&packages);
-        let named = packages.iter().filter_map(|it| Some(identity(&it.name)?.1));
+        let keys = keys(&names);
+        let all = names.iter().filter_map(|name| Some(identity(name)?.1));
         let mut this = Self {
             place: place.to_string(),
             identity: Some(document).filter(|_| is_of_set).unwrap_or_default(),
-            fold: VersionFold::of(named),
+            fold: VersionFold::of(all),
             versions,
             packages: BTreeMap::new(),
             sources: BTreeMap::new(),
         };
-        let progress = world.console.progress("Reading", place, None);
+        let total = packages.iter().map(first_read).sum();
+        let console = &world.console;
+        let progress = console.progress_in_parts("Reading", place, packages.len(), total);
         let watch = ObserveProgress {
             stop: &world.stop,
-            progress: &|bytes| progress.inc(bytes),
+            progress: &|_| (),
             binaries: None,
         };
         let read = |package: &PackageFile| {
+            progress.begin(&package.name);
             let read = observed(package, &watch);
+            progress.inc(first_read(package));
+            progress.finish_part();
             read.with_context(|| format!("failed to read `{}`", package.name))
         };
         let read = parallel::map(&packages, jobs, &world.stop, read)?;
@@ -179,6 +189,30 @@ impl ObservedSet {
             this.packages.insert(file, observed);
         }
         Ok(this)
+    }
+
+    /// A set as its `set.json` describes it: its packages, and no files.
+    pub(super) fn described(place: &str, set: &SetJson) -> Self {
+        let newest = NewestVersions::of(set.files.iter().map(SetFile::below));
+        let files = set.files.iter().filter(|it| newest.have(it.below()));
+        let (names, files): (Vec<&str>, Vec<_>) = files.map(|it| (it.below(), it)).unzip();
+        let packages = keys(&names).into_iter().zip(files).map(|(key, file)| {
+            let package = ObservedPackage {
+                name: file.below().to_owned(),
+                size: file.size,
+                sha256: Some(file.sha256),
+                ..ObservedPackage::default()
+            };
+            (key, package)
+        });
+        Self {
+            place: place.to_owned(),
+            identity: set.identity.clone(),
+            fold: VersionFold::default(),
+            packages: packages.collect(),
+            versions: names.iter().filter_map(|name| our_version(name)).collect(),
+            sources: BTreeMap::new(),
+        }
     }
 
     /// Reads some members to their end, for what is in them.
@@ -311,71 +345,13 @@ impl ObservedPackage {
     }
 }
 
-/// The packages of a place: of the version that was asked for, or else the newest of each.
-fn packages(place: &SetPlace, world: &World) -> Result<Vec<PackageFile>> {
-    let depth = match place.local() {
-        Some(_) => PlaceDepth::Packages(PackageDirectories::Built),
-        None => PlaceDepth::Pages,
-    };
-    let found = find(place, depth)?;
-    let mut packages = found.packages;
-    let mut chosen = found.chosen;
-    if let Some(wanted) = &place.version {
-        packages.retain(|it| our_version(it).as_ref() == Some(wanted));
-        if packages.is_empty() {
-            bail!("it has no packages of version {wanted}");
-        }
-        return Ok(packages);
+/// How much of a package is read at first.
+fn first_read(package: &PackageFile) -> u64 {
+    if package.is_wheel() {
+        package.size.min(END)
+    } else {
+        package.size
     }
-    let version = |package: &PackageFile| Some(identity(&package.name)?.1);
-    let newest = packages.iter().filter_map(our_version).max();
-    let projects = packages
-        .iter()
-        .filter_map(|it| Some((project(it)?, version(it)?)));
-    let newest_of: BTreeMap<String, Version> = projects.sorted().collect();
-    let count = packages.len();
-    packages.retain(|it| project(it).and_then(|key| newest_of.get(&key)) == version(it).as_ref());
-    chosen = chosen.or(newest.filter(|_| packages.len() < count));
-    if let Some(version) = chosen {
-        world.console.note(format!(
-            "`{place}` has several versions, and {version} is the newest: `{place}@VERSION` names another one"
-        ));
-    }
-    Ok(packages)
-}
-
-/// The version of a package of ours.
-fn our_version(package: &PackageFile) -> Option<Version> {
-    let (project, version) = identity(&package.name)?;
-    is_ours(&project).then_some(version)
-}
-
-/// The project of a package, below the directory of its family if it has one.
-fn project(package: &PackageFile) -> Option<String> {
-    let (project, _) = identity(&package.name)?;
-    let directory = package
-        .name
-        .rsplit_once('/')
-        .map(|(directory, _)| directory);
-    let directory = directory.map_or(String::new(), |it| format!("{it}/"));
-    Some(format!("{directory}{}", project.normalized()))
-}
-
-/// What each package is called in both sets: its project, with its tag if there are several wheels
-/// of the project.
-fn keys(packages: &[PackageFile]) -> Vec<String> {
-    let project = |package: &PackageFile| project(package).unwrap_or(package.name.clone());
-    let counts = packages.iter().map(project).counts();
-    let key = |package: &PackageFile| {
-        let project = project(package);
-        let name = package.name.rsplit('/').next().unwrap_or_default();
-        let name: Option<PackageFilename> = name.parse().ok();
-        match name.and_then(|name| name.tag) {
-            Some(tag) if counts[&project] > 1 => format!("{project} ({tag})"),
-            _ => project,
-        }
-    };
-    packages.iter().map(key).collect()
 }
 
 /// Reads the end of a wheel, or an sdist.
@@ -384,6 +360,7 @@ fn observed(
     watch: &ObserveProgress<'_>,
 ) -> Result<(ObservedPackage, Option<Outline>)> {
     let mut this = ObservedPackage {
+        name: package.name.clone(),
         size: package.size,
         ..ObservedPackage::default()
     };

@@ -102,6 +102,12 @@ pub(super) fn on_disk(place: &SetPlace, file: &PackageFile) -> Option<PathBuf> {
     (len == file.size).then_some(path)
 }
 
+/// How many of these packages are downloaded, and their size.
+pub(super) fn downloads(place: &SetPlace, files: &[&PackageFile]) -> (usize, u64) {
+    let elsewhere = files.iter().filter(|it| on_disk(place, it).is_none());
+    elsewhere.fold((0, 0), |(count, size), it| (count + 1, size + it.size))
+}
+
 /// A package on this disk, downloaded if it is elsewhere.
 #[derive(Debug)]
 pub(super) struct LocalPackage {

@@ -18,7 +18,7 @@ use crate::{
         facts::{ArchiveFault, Elf, ElfFile, MemberFacts, MemberKind, WheelFile},
         observe::{ObserveProgress, Outline, PackageReader},
     },
-    console::World,
+    console::{World, many},
     digest::Sha256,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     package::assemble::{ChangedContent, TakenMember},
@@ -86,6 +86,25 @@ impl FrameworkWheel {
     /// Reads a wheel. Damaged members are facts; it is an error if it cannot be read at all.
     pub fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<Self> {
         read(path, jobs, world).with_context(|| format!("failed to read `{}`", path.display()))
+    }
+
+    /// Reads several wheels, with one bar.
+    pub fn read_all(paths: &[PathBuf], jobs: NonZeroUsize, world: &World) -> Result<Vec<Self>> {
+        // A file that is not there fails below, with its name.
+        let sizes = paths
+            .iter()
+            .filter_map(|path| Some(fs::metadata(path).ok()?.len()));
+        let (count, what) = (paths.len(), many(paths.len(), "wheel"));
+        let _bar = world
+            .console
+            .joined_progress("Reading", what, count, sizes.sum());
+        let wheels = paths.iter().map(|path| Self::read(path, jobs, world));
+        wheels.collect()
+    }
+
+    /// The size of the members.
+    pub fn unpacked_size(&self) -> u64 {
+        self.stored.values().map(|it| it.len).sum()
     }
 
     /// The members that are installed into `site-packages`, with the paths that they get there.

@@ -100,10 +100,13 @@ impl<'a> SplitTree<'a> {
         fs_err::create_dir_all(&self.staging)?;
         let staging = BuildArchives(self.staging.clone());
         let (mut count, mut bytes) = (0, 0);
+        let total = self.splittings.iter().map(code_size).sum();
+        let parts = self.splittings.len();
+        let what = many(parts, "fat artifact");
+        let _bar = (world.console).joined_progress("Splitting", what, parts, total);
         for splitting in &self.splittings {
-            let (name, losses) = (&splitting.artifact.name, splitting.losses());
-            let total = losses.map(|(_, loss)| loss.fat.code.end - loss.fat.code.start);
-            let progress = (world.console).progress("Splitting", name, Some(total.sum()));
+            let name = &splitting.artifact.name;
+            let progress = (world.console).progress("Splitting", name, code_size(splitting));
             let to = |at: &ArchivePlace| {
                 let place = place(splitting, at, &self.staging);
                 if let Some(parent) = place.parent() {
@@ -124,6 +127,14 @@ impl<'a> SplitTree<'a> {
         world.console.status("Split", facts);
         Ok(Some(staging))
     }
+}
+
+/// The size of the device code that an artifact loses.
+fn code_size(splitting: &SplitPlan<'_>) -> u64 {
+    let losses = splitting.losses();
+    losses
+        .map(|(_, loss)| loss.fat.code.end - loss.fat.code.start)
+        .sum()
 }
 
 /// The directory with the archives of a build. Dropping it removes the directory.

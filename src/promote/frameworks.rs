@@ -10,7 +10,7 @@ use fs_err as fs;
 use super::{observe::CandidateSet, plan::PromotionPlan, record::PromotedFile};
 use crate::{
     check::SetFacts,
-    console::World,
+    console::{World, many},
     error::{Context as _, Result},
     framework::{
         FrameworkWheel, Frameworks, Providers, RocmLibraries, WheelRefusal,
@@ -50,9 +50,9 @@ impl<'a> FrameworkTies<'a> {
         rocm.targets
             .retain(|target| !plan.change.targets.dropped.contains(target));
         let files: Vec<&SetFile> = set.frameworks.iter().collect();
-        let read = |file: &&SetFile| FrameworkWheel::read(&set.root.join(&file.path), jobs, world);
+        let paths: Vec<_> = files.iter().map(|it| set.root.join(&it.path)).collect();
         let ties = Self {
-            wheels: files.iter().map(read).collect::<Result<_>>()?,
+            wheels: FrameworkWheel::read_all(&paths, jobs, world)?,
             files,
             options: TieOptions {
                 requires: Some(VersionPin::usual(&plan.to)),
@@ -86,6 +86,13 @@ impl<'a> FrameworkTies<'a> {
             block: pipeline::BLOCK,
         };
         let (mut files, mut tied) = (Vec::new(), Vec::new());
+        // Each is written and read.
+        let sizes = self
+            .wheels
+            .iter()
+            .map(|it| it.unpacked_size() + it.facts.size);
+        let (count, what) = (self.wheels.len(), many(self.wheels.len(), "framework"));
+        let _bar = (world.console).joined_progress("Tying", what, 2 * count, sizes.sum());
         for ((file, wheel), plan) in self.files.iter().zip(&self.wheels).zip(plans) {
             let place = file.path.strip_suffix(file.name()).unwrap_or_default();
             let target = directory.join(place);

@@ -105,13 +105,18 @@ pub(super) fn change(before: Option<u64>, after: Option<u64>) -> String {
         (None, _) => return "🟩 **new**".to_owned(),
         (Some(before), Some(after)) => (before, after),
     };
-    let arrow = match before.cmp(&after) {
+    let arrow = arrow(before, after);
+    let (by, part) = (growth(before, after), percent(before, after));
+    format!("{arrow}{by} ({part})")
+}
+
+/// Whether a size has grown.
+pub(super) fn arrow(before: u64, after: u64) -> &'static str {
+    match before.cmp(&after) {
         Ordering::Less => "🔺 ",
         Ordering::Equal => "",
         Ordering::Greater => "🔻 ",
-    };
-    let (by, part) = (growth(before, after), percent(before, after));
-    format!("{arrow}{by} ({part})")
+    }
 }
 
 #[cfg(test)]

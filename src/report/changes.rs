@@ -4,12 +4,12 @@ use std::fmt::{self, Write as _};
 
 use itertools::Itertools as _;
 
-use super::cells::{RESERVE, change, code, folded, linked, plain, rows};
+use super::cells::{RESERVE, arrow, change, code, folded, linked, plain, rows};
 use crate::{
-    console::{many, size},
+    console::{few, many, size},
     diff::{
-        ComparedSet, Difference, FileChange, FilePlace, LineChange, PackageChange, changed_size,
-        file_notes, library_facts,
+        ComparedSet, Difference, FileChange, FilePlace, LineChange, PackageChange, SizeChange,
+        changed_size, file_notes, library_facts,
     },
 };
 
@@ -41,38 +41,87 @@ impl DifferencePage<'_> {
         let (old, new) = (difference.before.weight.size, difference.after.weight.size);
         let by = change(Some(old), Some(new));
         let _ = writeln!(text, "{} → {}: {by}\n", size(old), size(new));
-        let head = (
-            "Packages",
-            "| Package | After | Change |\n| :--- | ---: | ---: |",
-        );
-        self.table(
-            &mut text,
-            limit,
-            head,
-            difference.packages.iter().map(package),
-        );
-        let head = ("Files", "| | File | Change |\n| :--- | :--- | ---: |");
-        self.table(&mut text, limit, head, difference.files.iter().map(file));
+        let packages = "| Package | After | Change |\n| :--- | ---: | :--- |";
+        let rows = difference.packages.iter().map(package);
+        if let Some((_, table)) = self.table(packages, rows, limit.saturating_sub(text.len())) {
+            text += &(table + "\n");
+        }
+        let lists = self.lists(limit.saturating_sub(text.len()));
+        text + &lists
+    }
+
+    /// What changed within the packages, as a section of a summary, which has the packages
+    /// themselves. Empty if nothing is known to have changed there.
+    pub(super) fn section(&self, limit: usize) -> String {
+        let difference = self.difference;
+        let versions = few(difference.before.versions.iter().map(|it| code(it)));
+        let since = match &*versions {
+            "" => code(&difference.before.place),
+            versions => versions.to_owned(),
+        };
+        let mut text = format!("### What changed since {since}\n\n");
+        if let Some(path) = difference.source() {
+            let _ = writeln!(text, "{}\n", linked("source", Some(path), self.server));
+        }
+        let lists = self.lists(limit.saturating_sub(text.len()));
+        if lists.is_empty() {
+            return lists;
+        }
+        text + &lists
+    }
+
+    /// The lists of everything below packages, each of them closed.
+    fn lists(&self, limit: usize) -> String {
+        let difference = self.difference;
+        let directories = difference.directories.iter().map(directory);
+        let files = difference.files.iter().map(file);
         let facts = difference.libraries.iter().flat_map(|library| {
             let facts = library_facts(library, self.top == 0).into_iter();
             facts.map(|fact| format!("| {} | {} |\n", place(&library.file), plain(&fact)))
         });
-        let head = ("Libraries and programs", "| File | What |\n| :--- | :--- |");
-        self.table(&mut text, limit, head, facts);
-        let rows = difference.device_code.iter().map(|it| {
+        let device_code = difference.device_code.iter().map(|it| {
             let by = change(it.before.map(|it| it.bytes), it.after.map(|it| it.bytes));
             format!("| {} | {} | {by} |\n", code(&it.target), code(&it.library))
         });
-        let head = (
-            "Device code",
-            "| Target | Library | Change |\n| :--- | :--- | ---: |",
-        );
-        self.table(&mut text, limit, head, rows);
-        let head = "| | Package | Line |\n| :--- | :--- | :--- |";
-        let metadata = difference.metadata.iter().flat_map(line);
-        self.table(&mut text, limit, ("Metadata", head), metadata);
-        let tables = difference.tables.iter().flat_map(line);
-        self.table(&mut text, limit, ("Tables of rocm_sdk", head), tables);
+        let lists: [(&str, &str, Vec<String>); 6] = [
+            (
+                "Directories, as installed",
+                "| Directory | After | Change |\n| :--- | ---: | :--- |",
+                directories.collect(),
+            ),
+            (
+                "Files",
+                "| | File | Change |\n| :--- | :--- | :--- |",
+                files.collect(),
+            ),
+            (
+                "Libraries and programs",
+                "| File | What |\n| :--- | :--- |",
+                facts.collect(),
+            ),
+            (
+                "Device code",
+                "| Target | Library | Change |\n| :--- | :--- | :--- |",
+                device_code.collect(),
+            ),
+            (
+                "Metadata",
+                LINES,
+                difference.metadata.iter().flat_map(line).collect(),
+            ),
+            (
+                "Tables of rocm_sdk",
+                LINES,
+                difference.tables.iter().flat_map(line).collect(),
+            ),
+        ];
+        let mut text = String::new();
+        for (title, head, rows) in lists {
+            let room = limit.saturating_sub(text.len() + title.len());
+            if let Some((count, table)) = self.table(head, rows.into_iter(), room) {
+                text += &folded(&format!("{title}: {count}"), &table);
+            }
+        }
         text
     }
 
@@ -95,33 +144,31 @@ impl DifferencePage<'_> {
         facts.into_iter().flatten().join(", ")
     }
 
-    /// Appends a table, folded unless it is the first one.
+    /// A table of the first rows, and how many rows there are in all. `None` if there are none, or if
+    /// there is no room.
     fn table(
         &self,
-        text: &mut String,
-        limit: usize,
-        (title, head): (&str, &str),
+        head: &str,
         lines: impl Iterator<Item = String>,
-    ) {
-        let lines: Vec<String> = lines.collect();
-        let (mut table, title) = (format!("{head}\n"), format!("{title}: {}", lines.len()));
-        let limit = limit.saturating_sub(text.len() + title.len());
-        if lines.is_empty() || table.len() + RESERVE > limit {
-            return;
+        limit: usize,
+    ) -> Option<(usize, String)> {
+        let (lines, mut table): (Vec<String>, _) = (lines.collect(), format!("{head}\n"));
+        let count = lines.len();
+        if count == 0 || table.len() + RESERVE > limit {
+            return None;
         }
-        let most = if self.top == 0 { lines.len() } else { self.top };
-        let shown = lines.iter().take(most).cloned();
-        let omitted = rows(&mut table, shown, limit) + lines.len().saturating_sub(most);
+        let most = if self.top == 0 { count } else { self.top };
+        let shown = lines.into_iter().take(most);
+        let omitted = rows(&mut table, shown, limit) + count.saturating_sub(most);
         if omitted > 0 {
             let _ = writeln!(table, "\n{} left out here.", many(omitted, "row"));
         }
-        *text += &if title.starts_with("Packages") {
-            table + "\n"
-        } else {
-            folded(&title, &table)
-        };
+        Some((count, table))
     }
 }
+
+/// The head of a table of changed lines.
+const LINES: &str = "| | Package | Line |\n| :--- | :--- | :--- |";
 
 /// Prints the page without a limit, for those who pipe it somewhere.
 impl fmt::Display for DifferencePage<'_> {
@@ -136,12 +183,19 @@ fn package(of: &PackageChange) -> String {
     format!("| {} | {after} | {by} |\n", code(&of.package))
 }
 
+fn directory(of: &SizeChange) -> String {
+    let (by, after) = (change(Some(of.before), Some(of.after)), size(of.after));
+    let place = of_package(&of.path, &of.package);
+    format!("| {place} | {after} | {by} |\n")
+}
+
 fn place(file: &FilePlace) -> String {
-    format!(
-        "{}<br><sub>{}</sub>",
-        code(&file.path),
-        plain(&file.package)
-    )
+    of_package(&file.path, &file.package)
+}
+
+/// A path with its package below it.
+fn of_package(path: &str, package: &str) -> String {
+    format!("{}<br><sub>{}</sub>", code(path), plain(package))
 }
 
 fn file(change: &FileChange) -> String {
@@ -150,7 +204,14 @@ fn file(change: &FileChange) -> String {
     let notes = file_notes(change);
     let notes = Some(plain(&notes)).filter(|it| !it.is_empty());
     let notes = notes.map_or(String::new(), |it| format!("<br><sub>{it}</sub>"));
-    let (fate, file, by) = (change.fate, place(&change.file), changed_size(change));
+    let (fate, file) = (change.fate, place(&change.file));
+    let by = match changed_size(change) {
+        size if size.is_empty() => size,
+        size => format!(
+            "{}{size}",
+            arrow(change.before.unwrap_or(0), change.after.unwrap_or(0))
+        ),
+    };
     format!("| {fate} | {from}{file} | {by}{notes} |\n")
 }
 

@@ -11,6 +11,7 @@ use super::markdown::{self, SummaryPage};
 
 use crate::{
     console::{many, size},
+    diff::Difference,
     digest::Sha256,
     error::Result,
     fetch::FetchJob,
@@ -33,6 +34,9 @@ struct SummaryDocument<'a> {
     errors: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<usize>,
+    /// What changed since the set of `--baseline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<&'a Difference>,
 }
 
 impl Serialize for SummaryPage<'_> {
@@ -108,6 +112,7 @@ impl<'a> SummaryPage<'a> {
             install: own.into_iter().chain(install).collect(),
             errors: self.report.map(|report| report.errors),
             warnings: self.report.map(|report| report.warnings),
+            changes: self.changes,
         }
     }
 }

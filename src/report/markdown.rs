@@ -6,6 +6,7 @@ use itertools::Itertools as _;
 
 use super::{
     cells::{code, folded, linked, plain},
+    changes::DifferencePage,
     coverage::coverage,
     findings::findings,
     packages::PackageTable,
@@ -14,6 +15,7 @@ use super::{
 use crate::{
     check::Report,
     console::few,
+    diff::Difference,
     error::Invalid,
     run::{ArtifactGroup, Platform, Repository, RunId},
     set::{Choice, Identity, Places, SetJson, Urls, install},
@@ -32,6 +34,9 @@ const LONGEST_INSTALLATION: usize = LIMIT / 4;
 
 /// How many commands of a choice are not closed: those from the index.
 const LINES_SHOWN: usize = 2;
+
+/// How many rows are shown of each list of what changed.
+const MOST_CHANGES: usize = 20;
 
 /// A note for sets with packages such as `torch`, which require projects that no set of ROCm has.
 const NO_BASE: &str = "These commands use no other index. If this set needs packages that it does not \
@@ -55,8 +60,8 @@ pub struct SummaryPage<'a> {
     /// The URL of the GitHub server, for links to runs and commits.
     pub server: &'a str,
     pub report: Option<&'a Report>,
-    /// The set to compare the sizes with.
-    pub earlier: Option<&'a SetJson>,
+    /// What changed since the set of `--baseline`.
+    pub changes: Option<&'a Difference>,
 }
 
 impl<'a> SummaryPage<'a> {
@@ -68,13 +73,25 @@ impl<'a> SummaryPage<'a> {
     pub fn render(&self, limit: usize) -> String {
         let (head, install) = (self.head(), self.installation());
         let left = limit.saturating_sub(head.len() + install.len());
-        let found = self.report.map(|report| findings(report, left / 3));
-        let code = self.report.map(|report| coverage(report, left / 3));
-        let below = install + &found.unwrap_or_default() + &code.unwrap_or_default();
+        let found = self.report.map(|report| findings(report, left / 4));
+        let code = self.report.map(|report| coverage(report, left / 4));
+        let changed = self.changes.map(|difference| {
+            let (top, server) = (MOST_CHANGES, self.server);
+            let page = DifferencePage {
+                difference,
+                top,
+                server,
+            };
+            page.section(left / 4)
+        });
+        let below = install
+            + &found.unwrap_or_default()
+            + &changed.unwrap_or_default()
+            + &code.unwrap_or_default();
         let table = PackageTable {
             set: self.set,
             urls: self.urls(),
-            earlier: self.earlier,
+            changes: self.changes,
         };
         let left = limit.saturating_sub(head.len() + below.len());
         match table.render(left).as_str() {

@@ -1,12 +1,13 @@
 //! The packages of a set as a table with bars, and what changed in them since an earlier set.
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
+use std::{cmp::Reverse, fmt::Write as _};
 
 use itertools::Itertools as _;
 
 use super::cells::{RESERVE, bar, change, code, folded, plain, rows};
 use crate::{
-    console::{many, size},
+    console::{few, many, size},
+    diff::{Difference, PackageChange},
     set::{SetFile, SetJson, Urls},
 };
 
@@ -16,36 +17,34 @@ const MOST_SHOWN: usize = 8;
 /// The most packages of the earlier set that are listed as gone before all packages of the set.
 const MOST_GONE: usize = 20;
 
-/// The packages of a set, and those of the set that they are compared with.
+/// The packages of a set, and what changed in them.
 pub(super) struct PackageTable<'a> {
     pub(super) set: &'a SetJson,
     /// `None` if the packages have no addresses.
     pub(super) urls: Option<&'a Urls>,
-    pub(super) earlier: Option<&'a SetJson>,
+    pub(super) changes: Option<&'a Difference>,
 }
 
-/// One row: a package that one of the sets has, or both.
+/// One row: a package of the set, or one that only the earlier set has.
 struct PackageRow<'a> {
-    before: Option<&'a SetFile>,
-    after: Option<&'a SetFile>,
+    file: Option<&'a SetFile>,
+    /// `None` if nothing changed.
+    change: Option<&'a PackageChange>,
 }
 
 impl PackageRow<'_> {
     fn sizes(&self) -> (Option<u64>, Option<u64>) {
-        let size = |file: Option<&SetFile>| file.map(|it| it.size);
-        (size(self.before), size(self.after))
-    }
-
-    fn is_same(&self) -> bool {
-        let digest = |file: Option<&SetFile>| file.map(|it| it.sha256);
-        digest(self.before) == digest(self.after)
+        let after = self.file.map(|it| it.size);
+        let unchanged = (after, after);
+        self.change
+            .map_or(unchanged, |it| (it.before.map(|it| it.size), after))
     }
 
     /// The largest change first, then the largest package.
     fn order(&self) -> Reverse<(bool, u64, u64)> {
         let (before, after) = self.sizes();
         let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
-        Reverse((!self.is_same(), before.abs_diff(after), after))
+        Reverse((self.change.is_some(), before.abs_diff(after), after))
     }
 }
 
@@ -53,7 +52,7 @@ impl PackageTable<'_> {
     /// Renders at most `limit` bytes; empty if there is no room for the table.
     pub(super) fn render(&self, limit: usize) -> String {
         let mut text = String::from("### Packages\n\n");
-        let head = match self.earlier {
+        let head = match self.changes {
             Some(_) => "| Package | Size | | Change |\n| :--- | ---: | :--- | :--- |\n",
             None => "| Package | Size | |\n| :--- | ---: | :--- |\n",
         };
@@ -85,23 +84,22 @@ impl PackageTable<'_> {
 
     /// The packages of both sets, in the order in which they are shown.
     fn rows(&self) -> Vec<PackageRow<'_>> {
-        let before = self.earlier.map(by_identity).unwrap_or_default();
-        let after = by_identity(self.set);
-        let gone = before.iter().filter(|(name, _)| !after.contains_key(*name));
-        let gone = gone.map(|(_, file)| PackageRow {
-            before: Some(file),
-            after: None,
+        let changes = || self.changes.iter().flat_map(|it| &it.packages);
+        let gone = changes().filter(|it| it.file.is_none());
+        let gone = gone.map(|it| PackageRow {
+            file: None,
+            change: Some(it),
         });
         let files = self.set.files.iter().map(|file| PackageRow {
-            before: before.get(&identity(file)).copied(),
-            after: Some(file),
+            file: Some(file),
+            change: changes().find(|it| it.file.as_deref() == Some(file.below())),
         });
         let sorted = files.chain(gone).sorted_by_key(PackageRow::order);
         // A long list of what is gone must not take the room of the packages.
         let mut number = 0;
         let (mut rows, further): (Vec<_>, Vec<_>) = sorted.partition(|row| {
-            number += usize::from(row.after.is_none());
-            row.after.is_some() || number <= MOST_GONE
+            number += usize::from(row.file.is_none());
+            row.file.is_some() || number <= MOST_GONE
         });
         rows.extend(further);
         rows
@@ -113,16 +111,18 @@ impl PackageTable<'_> {
         let key = |file: &SetFile| (file.project.clone(), file.family());
         let counts = self.set.files.iter().counts_by(key);
         let line = |row: PackageRow<'_>| {
-            let file = row.after.or(row.before);
             let is_only = |file: &SetFile| counts.get(&key(file)).is_none_or(|it| *it == 1);
-            let name = file.map(|file| code(&name(file, is_only(file))));
-            self.line(&row, &name.unwrap_or_default(), most.unwrap_or(0))
+            let name = match (row.file, row.change) {
+                (Some(file), _) => name(file, is_only(file)),
+                (None, change) => change.map(|it| it.package.clone()).unwrap_or_default(),
+            };
+            self.line(&row, &code(&name), most.unwrap_or(0))
         };
         self.rows().into_iter().map(line).collect()
     }
 
     fn line(&self, row: &PackageRow<'_>, name: &str, most: u64) -> String {
-        let name = match (row.after, self.urls) {
+        let name = match (row.file, self.urls) {
             (None, _) => format!("<del>{name}</del>"),
             (Some(file), Some(urls)) => format!("[{name}]({})", urls.path(&file.path)),
             (Some(_), None) => name.to_owned(),
@@ -130,11 +130,13 @@ impl PackageTable<'_> {
         let (before, after) = row.sizes();
         let drawn = bar(after.unwrap_or(0), most);
         let size = size(after.or(before).unwrap_or(0));
-        let change = self.earlier.map(|_| {
-            if row.is_same() {
-                " same bytes |".to_owned()
-            } else {
-                format!(" {} |", change(before, after))
+        let change = self.changes.map(|changes| {
+            let is_compared = |file: &SetFile| changes.after.files.contains(file.below());
+            match (row.change, row.file) {
+                (Some(_), _) => format!(" {} |", change(before, after)),
+                (None, Some(file)) if is_compared(file) => " unchanged |".to_owned(),
+                // Of a version that is not the newest one of the set.
+                (None, _) => " |".to_owned(),
             }
         });
         format!(
@@ -147,11 +149,12 @@ impl PackageTable<'_> {
     fn total(&self) -> String {
         let (count, total) = (self.set.counted(), self.set.size());
         let mut text = format!("**{count}, {}**", size(total));
-        if let Some(earlier) = self.earlier {
-            let version = earlier.identity.version.as_ref();
-            let version = version.map(|version| format!(" in {}", code(&version.to_string())));
-            let (old, version) = (earlier.size(), version.unwrap_or_default());
-            let by = change(Some(old), Some(total));
+        if let Some(changes) = self.changes {
+            let (earlier, now) = (&changes.before, &changes.after);
+            let versions = few(earlier.versions.iter().map(|it| code(it)));
+            let version = Some(format!(" in {versions}")).filter(|_| !versions.is_empty());
+            let (old, version) = (earlier.weight.size, version.unwrap_or_default());
+            let by = change(Some(old), Some(now.weight.size));
             let _ = write!(text, "; before: {}{version}, {by}", size(old));
         }
         if let Some(urls) = self.urls {
@@ -184,27 +187,17 @@ fn name(file: &SetFile, is_only: bool) -> String {
     }
 }
 
-fn by_identity(set: &SetJson) -> BTreeMap<String, &SetFile> {
-    let files = set.files.iter();
-    files.map(|file| (identity(file), file)).collect()
-}
-
-/// The path of a package in any layout, without its version:
-/// `rocm_sdk_core--py3-none-linux_x86_64.whl`.
-fn identity(file: &SetFile) -> String {
-    file.below().replace(&file.version.to_string(), "")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{digest::Sha256, set::tests as samples};
+    use crate::{diff::compare_documents, digest::Sha256, set::tests as samples};
 
     fn changes(earlier: &SetJson, set: &SetJson) -> String {
+        let changes = compare_documents(("before", earlier), ("after", set));
         let table = PackageTable {
             set,
             urls: None,
-            earlier: Some(earlier),
+            changes: Some(&changes),
         };
         table.lines().concat()
     }
@@ -221,7 +214,7 @@ mod tests {
         | <code>rocm-sdk-new</code> | 1.18 MiB | ████████████ | 🟩 **new** |
         | <code>rocm-sdk-core</code> | 1.18 MiB | ████████████ | 🔺 +1.18 MiB (+123356.7 %) |
         | <del><code>rocm-sdk-old</code></del> | 1000 B |  | 🟥 **gone** |
-        | <code>rocm</code> | 1.18 MiB | ████████████ | same bytes |
+        | <code>rocm</code> | 1.18 MiB | ████████████ | unchanged |
         ");
     }
 
@@ -233,8 +226,8 @@ mod tests {
             file.path = file.below().to_owned();
         }
         insta::assert_snapshot!(changes(&earlier, &set), @"
-        | <code>gfx94X-dcgpu&#47;rocm</code> | 1.18 MiB | ████████████ | same bytes |
-        | <code>rocm-sdk-core</code> | 1.18 MiB | ████████████ | same bytes |
+        | <code>gfx94X-dcgpu&#47;rocm</code> | 1.18 MiB | ████████████ | unchanged |
+        | <code>rocm-sdk-core</code> | 1.18 MiB | ████████████ | unchanged |
         ");
     }
 
@@ -245,7 +238,7 @@ mod tests {
         let table = PackageTable {
             set: &set,
             urls: None,
-            earlier: None,
+            changes: None,
         };
         insta::assert_snapshot!(table.render(10_000), @"
         ### Packages

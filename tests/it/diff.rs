@@ -157,6 +157,35 @@ fn each_change_is_a_line() {
     assert_eq!(diff(before.path(), after.path(), &["--exit-code"]).code, 1);
 }
 
+/// The job summary has the engine of `diff`.
+#[test]
+fn a_summary_shows_what_changed_since_the_baseline() {
+    let after = changed(&[
+        ("rocm_sdk_core", |members| {
+            members.retain(|it| !it.0.ends_with("bin/hipconfig"));
+            member(members, "share/hip/version").2.push(b'\n');
+        }),
+        ("rocm_sdk_device_gfx942", |members| {
+            members.retain(|it| !it.0.ends_with("blas_lib_gfx942.kpack"));
+        }),
+    ]);
+    let (before, at) = (published::sample().dist(), text(after.path()));
+    succeed(command().args(["index", "--no-check", at]));
+    let summary = |more: &[&str]| {
+        let summary = ["summary", at, "--baseline", text(&before), "--no-progress"];
+        rocwheel(&[&summary[..], more].concat()).ok()
+    };
+    let page = summary(&[]);
+    let section = page.split("### What changed since ").nth(1).unwrap();
+    insta::assert_snapshot!("summary-changes", section);
+    let json = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    let said = json(summary(&["--format", "json"]));
+    let depth = ["--depth", "files", "--format", "json"];
+    let different = json(diff(&before, after.path(), &depth).ok());
+    assert_eq!(said["changes"]["files"], different["files"]);
+    assert_eq!(said["changes"]["packages"], different["packages"]);
+}
+
 #[test]
 fn symbols_and_needed_libraries_are_those_of_binutils() {
     let rust = sysroot();

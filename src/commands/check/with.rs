@@ -49,8 +49,7 @@ impl WithArgs {
             None => Vec::new(),
         };
         let policy = Frameworks::builtin();
-        let read = |path: &PathBuf| FrameworkWheel::read(path, jobs.count(), world);
-        let wheels: Vec<FrameworkWheel> = self.with.iter().map(read).collect::<Result<_>>()?;
+        let wheels = FrameworkWheel::read_all(&self.with, jobs.count(), world)?;
         let rocm = RocmLibraries::of(set, policy)?;
         let check = FrameworkCheck {
             wheels: &wheels,

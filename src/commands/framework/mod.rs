@@ -189,8 +189,7 @@ impl PolicyArgs {
 }
 
 fn read(paths: &[PathBuf], jobs: &Jobs, world: &World) -> Result<Vec<FrameworkWheel>> {
-    let read = |path: &PathBuf| FrameworkWheel::read(path, jobs.count(), world);
-    paths.iter().map(read).collect()
+    FrameworkWheel::read_all(paths, jobs.count(), world)
 }
 
 fn rocm(

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{World, WritingArgs, publish};
 use crate::{
+    console::many,
     error::{Context as _, Result},
     framework::{
         FrameworkWheel, RocmLibraries, WheelRefusal,
@@ -114,6 +115,9 @@ impl FrameworkSplitArgs {
     ) -> Result<Vec<SplitWheels>> {
         let staged = self.writing.staged()?;
         let mut all = Vec::new();
+        let (count, size) = split::work(wheels, inputs, plans);
+        let what = many(wheels.len(), "wheel");
+        let bar = (world.console).joined_progress("Splitting", what, count, size);
         for (number, ((wheel, input), plan)) in wheels.iter().zip(inputs).zip(plans).enumerate() {
             let scratch = staged.path().join(number.to_string());
             fs::create_dir(&scratch)?;
@@ -127,6 +131,7 @@ impl FrameworkSplitArgs {
             fs::remove_dir_all(&scratch)?;
             all.push(made);
         }
+        drop(bar);
         let made = all.iter().flat_map(SplitWheels::made);
         let made: Vec<ChangedFile> = made.cloned().collect();
         publish(&made, staged.path(), self.writing.directory(), wheels)?;

@@ -149,11 +149,8 @@ impl TieArgs {
     ) -> Result<Vec<ChangedFile>> {
         let staged = self.writing.staged()?;
         let settings = self.writing.settings();
-        let write = |(wheel, plan): (&FrameworkWheel, &TiePlan)| {
-            tie::write(wheel, plan, staged.path(), &settings, world)
-        };
-        let written = wheels.iter().zip(plans).map(write);
-        let mut written: Vec<ChangedFile> = written.collect::<Result<_>>()?;
+        let to = staged.path();
+        let mut written = tie::write_all((wheels, plans), to, &settings, world)?;
         verify(&self.writing.read_back(&written, staged.path(), world)?)?;
         for selector in plans.iter().filter_map(|it| it.selector.as_ref()) {
             written.push(selector.write(staged.path(), settings.time)?);

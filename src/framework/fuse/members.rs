@@ -14,7 +14,7 @@ use crate::{
     console::World,
     digest::Sha256,
     error::{Context as _, Result, bail, ensure},
-    framework::packages::{LocalPackage, SetPackages},
+    framework::packages::{LocalPackage, SetPackages, downloads},
     package::assemble::{ChangedContent, TakenMember},
     parallel,
     relpath::RelPath,
@@ -51,7 +51,11 @@ impl SetMembers {
     ) -> Result<Self> {
         let common = packages.wanted(&[])?.len();
         let mut files = BTreeMap::new();
-        for (index, file) in packages.wanted(targets)?.into_iter().enumerate() {
+        let wanted = packages.wanted(targets)?;
+        let (count, size) = downloads(place, &wanted);
+        let join = || (world.console).joined_progress("Downloading", place, count, size);
+        let _bar = (count > 0).then(join);
+        for (index, file) in wanted.into_iter().enumerate() {
             if file.name.contains("rocm_sdk_devel-") {
                 continue;
             }
@@ -108,6 +112,11 @@ impl SetMember {
             .bytes
             .end
             .saturating_sub(self.stored.bytes.start)
+    }
+
+    /// Its size as installed.
+    pub(super) fn size(&self) -> u64 {
+        self.stored.len
     }
 
     pub(super) fn executable(&self) -> bool {

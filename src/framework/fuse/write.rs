@@ -7,7 +7,7 @@ use super::{
     members::{SetMember, contents},
 };
 use crate::{
-    console::World,
+    console::{World, many},
     error::{Context as _, Result, bail, ensure},
     framework::{
         facts, policy::Frameworks, providers::Providers, read::FrameworkWheel, rocm::RocmLibraries,
@@ -28,6 +28,11 @@ pub fn write(
     world: &World,
 ) -> Result<Vec<ChangedFile>> {
     let mut written = Vec::new();
+    let own = wheels.iter().map(FrameworkWheel::unpacked_size);
+    let embedded = plan.embedded.values().filter_map(|from| members.get(from));
+    let size = own.chain(embedded.map(SetMember::size)).sum();
+    let (count, what) = (wheels.len(), many(wheels.len(), "wheel"));
+    let _bar = (world.console).joined_progress("Fusing", what, count, size);
     for (index, (wheel, tied)) in wheels.iter().zip(&plan.wheels).enumerate() {
         let mut changed = tie::changed(wheel, tied)?;
         if index == 0 {

@@ -30,7 +30,7 @@ pub use self::{
     merge::merge,
     observe::SplitInput,
     plan::SplitWheelPlan,
-    write::{SplitWheels, write},
+    write::{SplitWheels, work, write},
 };
 
 /// How to split.

@@ -40,6 +40,23 @@ pub struct SplitWheels {
     pub whole: bool,
 }
 
+/// How many parts the work of all plans has, and about how many bytes: the code, which is packed, and
+/// what the wheels have.
+pub fn work(
+    wheels: &[FrameworkWheel],
+    inputs: &[SplitInput],
+    plans: &[SplitWheelPlan],
+) -> (usize, u64) {
+    let parts = plans.iter().map(|plan| 2 + plan.devices.len());
+    let sizes = wheels.iter().map(FrameworkWheel::unpacked_size);
+    (parts.sum(), sizes.chain(inputs.iter().map(code_size)).sum())
+}
+
+fn code_size(input: &SplitInput) -> u64 {
+    let bundles = input.fat.iter().flat_map(|it| &it.fat.bundles);
+    bundles.map(|it| it.len).sum()
+}
+
 /// Writes the wheels of a plan into a directory of finished wheels. `scratch` is another one, for what
 /// is needed while it is done.
 pub fn write(
@@ -123,9 +140,7 @@ fn archives(
     settings: &AssembleSettings,
     world: &World,
 ) -> Result<BTreeMap<RelPath, WrittenArchive>> {
-    let bundles = input.fat.iter().flat_map(|it| &it.fat.bundles);
-    let len: u64 = bundles.map(|it| it.len).sum();
-    let progress = world.console.progress("Packing", &wheel.name, len);
+    let progress = (world.console).progress("Packing", &wheel.name, code_size(input));
     code::write(
         (input, plan),
         &wheel.name.name.filename_form(),

@@ -31,7 +31,13 @@ use crate::{
     spool::Spool,
 };
 
-pub use self::{decide::decide, plan::TiePlan, record::TieRecord, verify::verify, write::write};
+pub use self::{
+    decide::decide,
+    plan::TiePlan,
+    record::TieRecord,
+    verify::verify,
+    write::{write, write_all},
+};
 pub(super) use self::{
     decide::result,
     texts::{version_files, version_of},

@@ -7,7 +7,7 @@ use super::{
     plan::{RunPathChange, TiePlan},
 };
 use crate::{
-    console::World,
+    console::{World, many},
     elf::{self, ElfFacts, Patch, PatchedReader},
     error::{Context as _, Result, ensure},
     framework::read::FrameworkWheel,
@@ -24,6 +24,23 @@ pub fn write(
     world: &World,
 ) -> Result<ChangedFile> {
     changed(wheel, plan)?.write(directory, settings, "Tying", world)
+}
+
+/// Writes the wheels of all plans, with one bar.
+pub fn write_all(
+    (wheels, plans): (&[FrameworkWheel], &[TiePlan]),
+    directory: &Path,
+    settings: &AssembleSettings,
+    world: &World,
+) -> Result<Vec<ChangedFile>> {
+    let (count, size) = (
+        wheels.len(),
+        wheels.iter().map(FrameworkWheel::unpacked_size).sum(),
+    );
+    let _bar = (world.console).joined_progress("Tying", many(count, "wheel"), count, size);
+    let work = wheels.iter().zip(plans);
+    work.map(|(wheel, plan)| write(wheel, plan, directory, settings, world))
+        .collect()
 }
 
 /// The wheel of a plan. What an earlier tie has recorded is left out.

@@ -15,7 +15,7 @@ use fs_err::{self as fs, File};
 use serde::Serialize;
 
 use self::wheel::InstalledWheel;
-use super::packages::{LocalPackage, SetPackages, on_disk};
+use super::packages::{LocalPackage, SetPackages, downloads, on_disk};
 use crate::{
     atomic::StagedDir,
     console::World,
@@ -73,6 +73,11 @@ pub fn unpack(
     let staged = StagedDir::beside(directory)?;
     let root = staged.path();
     let (mut wheels, mut digests) = (Vec::new(), Vec::new());
+    let (count, size) = downloads(place, &files);
+    let (count, size) = files.iter().fold((count, size), |(count, size), it| {
+        (count + 1, size + it.size)
+    });
+    let bar = (world.console).joined_progress("Unpacking", place, count, size);
     for (file, known) in files.iter().zip(known) {
         let failed = || format!("failed to unpack `{}`", file.name);
         let wheel = LocalPackage::of(place, file, root, world).with_context(failed)?;
@@ -89,6 +94,7 @@ pub fn unpack(
         wheels.push(installed.with_context(failed)?);
         wheel.remove()?;
     }
+    drop(bar);
     devel::link(root, &mut wheels).context("failed to put the development files in place")?;
     for wheel in &wheels {
         wheel.finish(root)?;

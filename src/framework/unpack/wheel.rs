@@ -77,8 +77,13 @@ impl InstalledWheel {
         }
         let total = work.iter().map(|it| it.stored.len).sum::<u64>();
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let progress = world.console.progress("Unpacking", name, total);
-        let inc = |bytes| progress.inc(bytes);
+        let size = fs::metadata(file)?.len();
+        let progress = world.console.progress("Unpacking", name, size);
+        // In bytes of the wheel, which are known before any of several wheels is opened.
+        let inc = |bytes: u64| {
+            let packed = u128::from(bytes) * u128::from(size) / u128::from(total.max(1));
+            progress.inc(u64::try_from(packed).unwrap_or(bytes));
+        };
         let links = parallel::map(&work, jobs, &world.stop, |member| {
             member
                 .write(file, root, &inc)

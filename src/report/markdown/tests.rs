@@ -4,7 +4,10 @@ mod artifact;
 mod limits;
 
 use super::*;
-use crate::set::{Urls, tests as samples};
+use crate::{
+    diff::compare_documents,
+    set::{Urls, tests as samples},
+};
 
 const SERVER: &str = "https://github.com";
 
@@ -17,7 +20,7 @@ fn page<'a>(set: &'a SetJson, urls: &'a Urls) -> SummaryPage<'a> {
         }),
         server: SERVER,
         report: None,
-        earlier: None,
+        changes: None,
     }
 }
 
@@ -240,16 +243,16 @@ fn nothing_known_is_nothing_said() {
 #[test]
 fn findings_coverage_and_changes_have_their_tables() {
     let (mut earlier, urls) = (samples::document(), samples::urls());
-    earlier.identity.version = "7.12.0".parse().ok();
     for file in earlier.files.iter_mut().skip(1) {
         file.size = 1_000_000;
         file.sha256 = crate::digest::Sha256::of(b"");
     }
     let set = samples::document_of(&["rocm", "rocm-sdk-core", "rocm-sdk-new"]);
     let report = report();
+    let changes = compare_documents(("before", &earlier), ("after", &set));
     let page = SummaryPage {
         report: Some(&report),
-        earlier: Some(&earlier),
+        changes: Some(&changes),
         ..page(&set, &urls)
     };
     let text = page.render(LIMIT);
@@ -274,9 +277,9 @@ fn findings_coverage_and_changes_have_their_tables() {
     | <del><code>rocm-sdk-device-gfx942</code></del> | 976.56 KiB |  | 🟥 **gone** |
     | <del><code>rocm-sdk-libraries</code></del> | 976.56 KiB |  | 🟥 **gone** |
     | [<code>rocm-sdk-core</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm_sdk_core-7.13.0.dev0%2Bab.tar.gz) | 1.18 MiB | ████████████ | 🔺 +229.07 KiB (+23.5 %) |
-    | [<code>rocm</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm-7.13.0.dev0%2Bab.tar.gz) | 1.18 MiB | ████████████ | same bytes |
+    | [<code>rocm</code>](https://bucket.s3.amazonaws.com/1-linux/python/dist/rocm-7.13.0.dev0%2Bab.tar.gz) | 1.18 MiB | ████████████ | unchanged |
 
-    **3 packages, 3.53 MiB**; before: 5.95 MiB in <code>7.12.0</code>, 🔻 −2.41 MiB (−40.6 %). [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json)
+    **3 packages, 3.53 MiB**; before: 5.95 MiB in <code>7.13.0.dev0+ab</code>, 🔻 −2.41 MiB (−40.6 %). [SHA256SUMS](https://bucket.s3.amazonaws.com/1-linux/python/SHA256SUMS), [set.json](https://bucket.s3.amazonaws.com/1-linux/python/set.json)
 
     <details><summary>SHA-256 of each package</summary>
 
@@ -372,7 +375,7 @@ fn a_refused_set_has_findings_and_no_addresses() {
         whereabouts: Whereabouts::Nowhere,
         server: SERVER,
         report: Some(&report),
-        earlier: None,
+        changes: None,
     };
     let text = page.render(LIMIT);
     assert!(text.contains("Nothing was published") && text.contains("RW202"));

@@ -44,7 +44,7 @@ fn packages_that_are_kept_with_a_run_are_downloaded_from_it() {
         whereabouts: Whereabouts::Kept(&artifact),
         server: SERVER,
         report: None,
-        earlier: None,
+        changes: None,
     };
     let text = page.render(LIMIT);
     assert!(

@@ -84,12 +84,12 @@ fn a_bad_set_has_two_screens_before_a_reader_opens_anything() {
     let row = report.coverage.libraries["rocblas"].clone();
     let libraries = (0..60).map(|number| (format!("librocm{number}.so.1"), row.clone()));
     report.coverage.libraries = libraries.collect();
-    let earlier = samples::document();
+    let changes = compare_documents(("before", &samples::document()), ("after", &set));
     let pages = [Whereabouts::Nowhere, page(&set, &urls).whereabouts].map(|whereabouts| {
         let page = SummaryPage {
             whereabouts,
             report: Some(&report),
-            earlier: Some(&earlier),
+            changes: Some(&changes),
             ..page(&set, &urls)
         };
         page.render(LIMIT)
@@ -112,8 +112,9 @@ fn missing_packages_leave_room_for_the_others() {
         samples::urls(),
         samples::document(),
     );
+    let changes = compare_documents(("before", &earlier), ("after", &set));
     let page = SummaryPage {
-        earlier: Some(&earlier),
+        changes: Some(&changes),
         ..page(&set, &urls)
     };
     let text = page.render(100_000);

@@ -1,0 +1,88 @@
+//! Which packages of a place are compared, and what each is called in both sets.
+
+use std::collections::BTreeMap;
+
+use itertools::Itertools as _;
+
+use crate::{
+    console::World,
+    error::{Result, bail},
+    set::{PackageDirectories, PackageFile, PlaceDepth, SetPlace, find, identity, is_ours},
+    version::Version,
+    wheel::PackageFilename,
+};
+
+/// The packages of a place: of the version that was asked for, or else the newest of each project.
+pub(super) fn packages(place: &SetPlace, world: &World) -> Result<Vec<PackageFile>> {
+    let depth = match place.local() {
+        Some(_) => PlaceDepth::Packages(PackageDirectories::Built),
+        None => PlaceDepth::Pages,
+    };
+    let found = find(place, depth)?;
+    let mut packages = found.packages;
+    if let Some(wanted) = &place.version {
+        packages.retain(|it| our_version(&it.name).as_ref() == Some(wanted));
+        if packages.is_empty() {
+            bail!("it has no packages of version {wanted}");
+        }
+        return Ok(packages);
+    }
+    let highest = packages.iter().filter_map(|it| our_version(&it.name)).max();
+    let newest = NewestVersions::of(packages.iter().map(|it| it.name.as_str()));
+    let count = packages.len();
+    packages.retain(|it| newest.have(&it.name));
+    let chosen = found.chosen;
+    if let Some(version) = chosen.or(highest.filter(|_| packages.len() < count)) {
+        world.console.note(format!(
+            "`{place}` has several versions, and {version} is the newest: `{place}@VERSION` names another one"
+        ));
+    }
+    Ok(packages)
+}
+
+/// The newest version of each project.
+pub(super) struct NewestVersions(BTreeMap<String, Version>);
+
+impl NewestVersions {
+    pub(super) fn of<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let known = names.filter_map(|name| Some((project(name)?, identity(name)?.1)));
+        Self(known.sorted().collect())
+    }
+
+    /// Whether a file is of that version. Files whose names say no version are.
+    pub(super) fn have(&self, name: &str) -> bool {
+        let newest = project(name).and_then(|project| self.0.get(&project));
+        newest == identity(name).map(|(_, version)| version).as_ref()
+    }
+}
+
+/// The version of a package of ours.
+pub(super) fn our_version(name: &str) -> Option<Version> {
+    let (project, version) = identity(name)?;
+    is_ours(&project).then_some(version)
+}
+
+/// The project of a package, below the directory of its family if it has one.
+fn project(name: &str) -> Option<String> {
+    let (project, _) = identity(name)?;
+    let directory = name.rsplit_once('/').map(|(directory, _)| directory);
+    let directory = directory.map_or(String::new(), |it| format!("{it}/"));
+    Some(format!("{directory}{}", project.normalized()))
+}
+
+/// What each package is called in both sets: its project, with its tag if there are several wheels
+/// of the project.
+pub(super) fn keys(names: &[&str]) -> Vec<String> {
+    let project = |name: &str| project(name).unwrap_or(name.to_owned());
+    let counts = names.iter().map(|name| project(name)).counts();
+    let key = |name: &&str| {
+        let project = project(name);
+        let file = name.rsplit('/').next().unwrap_or_default();
+        let file: Option<PackageFilename> = file.parse().ok();
+        match file.and_then(|name| name.tag) {
+            Some(tag) if counts[&project] > 1 => format!("{project} ({tag})"),
+            _ => project,
+        }
+    };
+    names.iter().map(key).collect()
+}
