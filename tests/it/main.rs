@@ -14,6 +14,7 @@ mod cli;
 mod deps;
 mod diff;
 mod docs;
+mod doctor;
 mod elf;
 mod fetch;
 mod framework;

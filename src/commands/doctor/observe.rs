@@ -14,7 +14,7 @@ use super::DoctorArgs;
 use crate::{
     atomic,
     commands::{World, advice::advise, args, version},
-    error::{Context as _, Error, Result, hints, one_line},
+    error::{Context as _, Error, Result, hints, last_cause, one_line},
     github::GitHub,
     gpu::{self, DeviceAccess, Gpu, Obstacle, SysDirectory},
     retry::Backoff,
@@ -60,12 +60,22 @@ pub(super) struct TokenFacts {
 
 pub(super) struct BucketAnswer {
     pub(super) bucket: String,
-    /// Where the settings say that requests are not signed.
-    pub(super) is_anonymous: bool,
-    /// The credentials, and how long they are valid.
-    pub(super) identity: Option<(SigningIdentity, Option<Duration>)>,
+    pub(super) credentials: CredentialFacts,
     /// `None` if the bucket was not asked.
     pub(super) read: Option<Result<ReadAs, Refusal>>,
+}
+
+/// What requests are signed with.
+pub(super) enum CredentialFacts {
+    /// The settings say that requests are not signed.
+    Unused,
+    /// Some sources of credentials are servers, and none was asked.
+    NotSought,
+    NotFound,
+    /// Some are named or found, and cannot be used.
+    Unusable(Refusal),
+    /// With the time that they are still valid, if they expire.
+    Found(SigningIdentity, Option<Duration>),
 }
 
 /// How a bucket let itself be read.
@@ -203,14 +213,18 @@ fn bucket(args: &DoctorArgs, world: &World) -> Result<BucketAnswer> {
     let bucket = bucket.context("no bucket was named")?.clone();
     let region = buckets.find(&bucket).map(|it| it.region.as_str());
     let access = args.access.access(region)?;
-    let mut answer = BucketAnswer {
+    let facts = |credentials, read| BucketAnswer {
         bucket: bucket.to_string(),
-        is_anonymous: access.signing == Signing::Never,
-        identity: None,
-        read: None,
+        credentials,
+        read,
+    };
+    let without = match access.signing {
+        Signing::Never => CredentialFacts::Unused,
+        _ if args.offline => CredentialFacts::NotSought,
+        _ => CredentialFacts::NotFound,
     };
     if args.offline {
-        return Ok(answer);
+        return Ok(facts(without, None));
     }
     let limits = S3Limits {
         backoff: Backoff {
@@ -219,17 +233,32 @@ fn bucket(args: &DoctorArgs, world: &World) -> Result<BucketAnswer> {
         },
         ..S3Limits::default()
     };
-    let read = world.stop.within(PATIENCE, || {
-        let store = S3Store::with_limits(bucket, &access, world.stop.clone(), limits)?;
-        answer.identity = store.identity().cloned().map(|identity| {
-            let left = identity.expires;
-            let left = left.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
-            (identity, left)
-        });
-        read(&store)
+    // Opening sends nothing to the bucket: what can fail is the search for credentials.
+    let open = || {
+        let stop = world.stop.clone();
+        Ok(S3Store::with_limits(bucket.clone(), &access, stop, limits)?)
+    };
+    let store = match world.stop.within(PATIENCE, open) {
+        Ok(store) => store,
+        Err(error) => {
+            let why = last_cause(error.as_ref());
+            let refusal = Refusal {
+                why,
+                ..Refusal::of(error)
+            };
+            return Ok(facts(CredentialFacts::Unusable(refusal), None));
+        }
+    };
+    let found = store.identity().cloned().map(|identity| {
+        let left = identity.expires;
+        let left = left.map(|at| at.duration_since(SystemTime::now()).unwrap_or_default());
+        CredentialFacts::Found(identity, left)
     });
-    answer.read = Some(read.map_err(Refusal::of));
-    Ok(answer)
+    let read = world.stop.within(PATIENCE, || read(&store));
+    Ok(facts(
+        found.unwrap_or(without),
+        Some(read.map_err(Refusal::of)),
+    ))
 }
 
 fn read(store: &S3Store) -> Result<ReadAs> {
