@@ -29,6 +29,15 @@ fi
 while [ "$1" != --output ]; do shift; done
 cp "$SERVED" "$2"
 "#;
+/// The targets of a release, and the endings of their programs.
+const TARGETS: [(&str, &str); 5] = [
+    ("x86_64-unknown-linux-musl", ""),
+    ("aarch64-unknown-linux-musl", ""),
+    ("x86_64-apple-darwin", ""),
+    ("aarch64-apple-darwin", ""),
+    ("x86_64-pc-windows-msvc", ".exe"),
+];
+const DOWNLOADS: &str = "https://example.org/a/b/releases/download/v9.9.9";
 const CARGO: &str = r#"#!/bin/sh
 echo "$*" >>"$LOG"
 while [ "$1" != --target-dir ]; do shift; done
@@ -185,21 +194,16 @@ fn what_was_not_released_is_not_run() {
 #[test]
 fn what_the_release_workflow_writes_is_what_is_read() {
     let runner = Runner::new("");
-    for target in [
-        "x86_64-unknown-linux-musl",
-        "aarch64-unknown-linux-musl",
-        "x86_64-apple-darwin",
-        "aarch64-apple-darwin",
-    ] {
-        runner.write(&format!("work/built/{target}/rocwheel"), RELEASED);
+    for (target, ending) in TARGETS {
+        let text = match ending {
+            "" => RELEASED,
+            _ => "#!/bin/sh\necho rocwheel 9.9.9 for Windows\n",
+        };
+        runner.write(&format!("work/built/{target}/rocwheel{ending}"), text);
     }
-    runner.write(
-        "work/built/x86_64-pc-windows-msvc/rocwheel.exe",
-        "#!/bin/sh\necho rocwheel 9.9.9 for Windows\n",
-    );
     let output = Command::new("python3")
         .arg(root().join(".github/binary/release.py"))
-        .args(["gather", "https://example.org/a/b/releases/download/v9.9.9"])
+        .args(["gather", DOWNLOADS])
         .args(["built", "dist"])
         .current_dir(runner.path("work"))
         .output()
@@ -207,13 +211,9 @@ fn what_the_release_workflow_writes_is_what_is_read() {
     assert!(output.status.success(), "{output:?}");
     runner.write(DATA, &runner.text("work/dist/release.txt"));
     assert_eq!(runner.obtain(&[]).text, "rocwheel 9.9.9\n");
-    let address =
-        "https://example.org/a/b/releases/download/v9.9.9/rocwheel-x86_64-unknown-linux-musl";
-    assert!(
-        runner.text("log").contains(address),
-        "{}",
-        runner.text("log")
-    );
+    let address = format!("{DOWNLOADS}/rocwheel-x86_64-unknown-linux-musl");
+    let log = runner.text("log");
+    assert!(log.contains(&address), "{log}");
     let windows = "work/dist/rocwheel-x86_64-pc-windows-msvc.exe";
     let served = runner.path(windows).display().to_string();
     let said = runner.obtain(&[("RUNNER_OS", "Windows"), ("SERVED", &served)]);
@@ -223,6 +223,28 @@ fn what_the_release_workflow_writes_is_what_is_read() {
         .current_dir(runner.path("work/dist"))
         .status();
     assert!(sums.unwrap().success());
+    for (target, ending) in TARGETS {
+        let url = binstall(target, ending);
+        let name = url.strip_prefix(&format!("{DOWNLOADS}/")).unwrap();
+        assert!(runner.path("work/dist").join(name).is_file(), "{url}");
+    }
+}
+
+/// Where `cargo binstall rocwheel` looks for the program.
+fn binstall(target: &str, ending: &str) -> String {
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    let settings = &manifest["package"]["metadata"]["binstall"];
+    assert_eq!(settings["pkg-fmt"].as_str(), Some("bin"));
+    let values = [
+        ("repo", "https://example.org/a/b"),
+        ("version", "9.9.9"),
+        ("target", target),
+        ("binary-ext", ending),
+    ];
+    let url = settings["pkg-url"].as_str().unwrap().to_owned();
+    values.iter().fold(url, |url, (name, value)| {
+        url.replace(&format!("{{ {name} }}"), value)
+    })
 }
 
 fn root() -> &'static Path {
