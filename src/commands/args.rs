@@ -56,16 +56,16 @@ pub(super) fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "expected a number from 1 on")
 }
 
-/// Parses a duration, a number with a unit: `90s`, `30m`, `2h`.
+/// Parses a duration, a number with a unit: `90s`, `30m`, `2h`, `3d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit = |number: &str, seconds: u64| {
         let number: u32 = number.parse().ok()?;
         Some(Duration::from_secs(u64::from(number) * seconds))
     };
-    [("s", 1), ("m", 60), ("h", 3600)]
+    [("s", 1), ("m", 60), ("h", 3600), ("d", 86400)]
         .into_iter()
         .find_map(|(name, seconds)| unit(text.strip_suffix(name)?, seconds))
-        .ok_or_else(|| format!("not a duration such as `90s`, `30m` or `2h`: {text:?}"))
+        .ok_or_else(|| format!("not a duration such as `90s`, `30m`, `2h` or `3d`: {text:?}"))
 }
 
 /// Arguments, and the ids of those that are on the command line.

@@ -3,7 +3,7 @@
 
 mod aggregate;
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use fs_err as fs;
 use serde::Serialize;
@@ -183,6 +183,7 @@ impl IndexArgs {
         });
         Ok(IndexOptions {
             directories: self.directories(),
+            without: BTreeSet::new(),
             yank: yank.transpose()?,
             is_dry_run: self.dry_run,
             is_from_bytes: self.policy.is_from_bytes(),

@@ -67,7 +67,12 @@ pub fn open_requirements(
     wishes: Option<&Wishes>,
     sets: &[SetPackage],
 ) -> Vec<String> {
-    let mut environments = lock.environments();
+    let is_limited = wishes.is_some_and(|it| it.is_limited);
+    let mut environments = if is_limited {
+        BTreeSet::new()
+    } else {
+        lock.environments()
+    };
     environments.extend(wishes.iter().flat_map(|it| it.environments()));
     let for_sets = platforms(sets);
     let mut open: BTreeMap<String, BTreeSet<PythonPlatform>> = BTreeMap::new();
@@ -111,7 +116,12 @@ fn open_in(
     let extras = extras(&offers);
     let mut found = Vec::new();
     for wish in wishes.iter().flat_map(|it| it.of(environment)) {
-        found.extend(lacks(&offers, &wish.name, &wish.version, "deps.toml"));
+        found.extend(lacks(
+            (&offers, lock),
+            &wish.name,
+            &wish.version,
+            "deps.toml",
+        ));
     }
     let none = BTreeSet::new();
     for offer in &offers {
@@ -126,7 +136,7 @@ fn open_in(
             };
             match line.applies(&environment, extras) {
                 Ok(false) => {}
-                Ok(true) => found.extend(lacks(&offers, &line.name, line.specifier, &by)),
+                Ok(true) => found.extend(lacks((&offers, lock), &line.name, line.specifier, &by)),
                 Err(error) => found.push(format!("{by}: {}", one_line(&error))),
             }
         }
@@ -148,7 +158,12 @@ fn extras(offers: &[Offer<'_>]) -> BTreeMap<DistName, BTreeSet<DistName>> {
 }
 
 /// What is wrong if no offer fulfils a requirement.
-fn lacks(offers: &[Offer<'_>], name: &DistName, specifier: &str, by: &str) -> Option<String> {
+fn lacks(
+    (offers, lock): (&[Offer<'_>], &DepsLock),
+    name: &DistName,
+    specifier: &str,
+    by: &str,
+) -> Option<String> {
     let versions = || {
         offers
             .iter()
@@ -160,10 +175,18 @@ fn lacks(offers: &[Offer<'_>], name: &DistName, specifier: &str, by: &str) -> Op
         return None;
     }
     let there = versions().sorted().dedup().join(", ");
+    let elsewhere = lock.files.iter().filter(|it| it.project == *name);
+    let elsewhere = elsewhere.map(|it| match &it.requires_python {
+        Some(python) => format!("{} (Python {python})", it.version),
+        None => it.version.to_string(),
+    });
+    let elsewhere = elsewhere.unique().join(", ");
     Some(if !there.is_empty() {
         format!("{by} needs `{name}{specifier}`, and {there} is there")
     } else if is_of_runs(name) {
         format!("{by} needs `{name}{specifier}`, which the set does not have")
+    } else if !elsewhere.is_empty() {
+        format!("{by} needs `{name}{specifier}`, and the lock has only {elsewhere}")
     } else {
         format!("{by} needs `{name}{specifier}`, which is not in the lock")
     })

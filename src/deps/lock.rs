@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt};
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
-use super::{environment::PythonPlatform, wishes::ensure_of_others};
+use super::{environment::PythonPlatform, publisher::Publisher, wishes::ensure_of_others};
 use crate::{
     console::{many, size},
     digest::Sha256,
@@ -43,6 +43,9 @@ pub struct LockedFile {
     /// When the registry got it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub upload_time: Option<String>,
+    /// Who published it, if the registry attests it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) publisher: Option<Publisher>,
     /// What it needs, without the requirements of extras that nobody asks for.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub requires: Vec<String>,

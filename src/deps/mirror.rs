@@ -11,26 +11,37 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
+    concern::{Concern, ConcernKind},
+    leftovers::{LeftoverRule, Leftovers},
     lock::{DepsLock, LockedFile},
-    registry::{Registry, RegistryFile},
-    update::changed,
+    page::RegistryFile,
+    registry::Registry,
+    update::{changed, ensure_locked},
 };
 use crate::{
     console::{Progress, World, many, size},
-    digest::Hasher,
+    digest::{Hasher, Sha256},
     error::{Context as _, No, Result, bail, ensure},
     parallel,
-    set::{IndexOptions, Indexed, Layout, PackageDirectories, SetPlace, YankList, index},
+    set::{IndexOptions, Indexed, Layout, PackageDirectories, SIDECAR, SetPlace, YankList, index},
     spool::Spool,
-    store::Body,
+    store::{Body, Object},
     wheel::PackageFilename,
 };
 
 /// The bytes of a file that are kept in memory; of a larger one, in a temporary file.
 const IN_MEMORY: usize = 8 << 20;
 const DIRECTORY: &str = "dist/";
-/// Why a file is yanked that the lock does not have.
-const NOT_LOCKED: &str = "not in deps.lock";
+/// What a registry attests of a file, beside the file.
+const PROVENANCE: &str = ".provenance";
+
+/// How a place is made equal to a lock.
+#[derive(Debug)]
+pub struct MirrorOptions {
+    pub leftovers: LeftoverRule,
+    pub deny: Vec<ConcernKind>,
+    pub jobs: NonZeroUsize,
+}
 
 /// What has to be done to make a place equal to a lock.
 #[derive(Debug, Serialize)]
@@ -41,6 +52,14 @@ pub struct MirrorPlan {
     files: Vec<PlannedCopy>,
     /// Files that the index yanks, each with the reason.
     yanked: BTreeMap<String, String>,
+    /// Files that are removed: the lock has not had them for some time.
+    removed: BTreeSet<String>,
+    /// Attestations that the registry has of locked files, by path.
+    #[serde(serialize_with = "keys")]
+    provenance: BTreeMap<String, Vec<u8>>,
+    /// What the place has.
+    #[serde(skip)]
+    there: BTreeMap<String, Object>,
     #[serde(skip)]
     sources: BTreeMap<String, RegistryFile>,
 }
@@ -63,6 +82,10 @@ enum CopyAction {
     Same,
 }
 
+fn keys<S: serde::Serializer>(map: &BTreeMap<String, Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(map.keys())
+}
+
 impl MirrorPlan {
     /// Compares a lock with the registry and with the place. Fails if the registry has other bytes
     /// under a locked name, or the place has.
@@ -70,65 +93,46 @@ impl MirrorPlan {
         lock: &DepsLock,
         registry: &Registry,
         place: &SetPlace,
-        jobs: NonZeroUsize,
+        options: &MirrorOptions,
         world: &World,
     ) -> Result<Self> {
         lock.ensure_some()?;
+        let jobs = options.jobs;
         let sources = sources(lock, registry, jobs, world)?;
-        let there = place.files_below(DIRECTORY)?;
-        let there: BTreeMap<String, u64> = there
-            .into_iter()
-            .map(|(path, it)| (path, it.size))
-            .collect();
-        let compare = |file: &LockedFile| -> Result<PlannedCopy> {
-            let path = format!("{DIRECTORY}{}", file.name);
-            let action = if there.contains_key(&path) {
-                ensure!(
-                    place.digest(&path)? == Some(file.sha256),
-                    No(format!(
-                        "`{path}` of `{place}` has other bytes than the lock says"
-                    ))
-                );
-                CopyAction::Same
-            } else {
-                CopyAction::New
-            };
-            let (size, locked) = (file.size, file.clone());
-            Ok(PlannedCopy {
-                action,
-                path,
-                size,
-                locked,
-            })
-        };
+        let there: BTreeMap<String, Object> = place.files_below(DIRECTORY)?.into_iter().collect();
+        let compare = |file: &LockedFile| PlannedCopy::of(file, place, &there);
         let files = parallel::try_map(&lock.files, jobs, &world.stop, compare)?;
-        let yanked = lock.files.iter().filter_map(|file| {
-            let why = sources.get(&file.name)?.yanked.clone()?;
-            Some((file.name.clone(), why))
+        let (mut concerns, yanks) = yanks(lock, &sources);
+        let lacking = lock.files.iter().filter(|it| {
+            let path = provenance_path(&it.name);
+            it.publisher.is_some() && !there.contains_key(&path)
         });
-        let mut yanked: BTreeMap<String, String> = yanked.collect();
-        for (name, why) in &yanked {
-            world
-                .console
-                .warn(format!("`{name}` is locked, and was yanked since: {why:?}"));
-        }
-        let locked: BTreeSet<&String> = lock.files.iter().map(|it| &it.name).collect();
+        let lacking: Vec<&LockedFile> = lacking.collect();
+        let read = |file: &&LockedFile| attested(file, &sources, registry);
+        let attested = parallel::try_map(&lacking, jobs, &world.stop, read)?;
+        let (provenance, changes): (Vec<_>, Vec<_>) = attested.into_iter().unzip();
+        concerns.extend(changes.into_iter().flatten());
+        Concern::tell(concerns, &options.deny, world)?;
         let names = there.keys().filter_map(|path| path.strip_prefix(DIRECTORY));
-        let names = names.filter(|name| name.parse::<PackageFilename>().is_ok());
-        let others = names
-            .map(str::to_owned)
-            .filter(|name| !locked.contains(name));
-        yanked.extend(others.map(|name| (name, NOT_LOCKED.to_owned())));
+        let names: Vec<PackageFilename> = names.filter_map(|name| name.parse().ok()).collect();
+        let Leftovers { yanked, removed } =
+            options
+                .leftovers
+                .decide(&names, lock, &earlier_yanks(place));
         Ok(Self {
             schema: "rocwheel-deps-mirror-plan-v1",
             place: place.to_string(),
             files,
-            yanked,
+            yanked: yanks.into_iter().chain(yanked).collect(),
+            removed,
+            provenance: provenance.into_iter().flatten().collect(),
+            there,
             sources,
         })
     }
 
-    /// Copies what is missing, each file whole or not at all, and then writes the index.
+    /// Copies what is missing, each file whole or not at all, writes the index, and removes what it no
+    /// longer names.
     pub fn carry_out(
         &self,
         registry: &Registry,
@@ -154,7 +158,29 @@ impl MirrorPlan {
             world.console.status("Mirrored", facts);
         };
         parallel::try_each(&missing, jobs, &world.stop, copy, done)?;
-        index(place, &self.index_options(jobs)?, world)
+        for (path, bytes) in &self.provenance {
+            place.add(path, &bytes.as_slice(), Sha256::of(bytes))?;
+        }
+        let indexed = index(place, &self.index_options(jobs)?, world)?;
+        // No page names them any more.
+        for name in &self.removed {
+            self.remove(name, place)?;
+            world
+                .console
+                .status("Removed", format!("{DIRECTORY}{name}"));
+        }
+        Ok(indexed)
+    }
+
+    /// Removes a file, and what is beside it. The file last: the others would not be found without it.
+    fn remove(&self, name: &str, place: &SetPlace) -> Result<()> {
+        for end in [SIDECAR, PROVENANCE, ""] {
+            let path = format!("{DIRECTORY}{name}{end}");
+            if let Some(object) = self.there.get(&path) {
+                place.remove(&path, object)?;
+            }
+        }
+        Ok(())
     }
 
     fn index_options(&self, jobs: NonZeroUsize) -> Result<IndexOptions> {
@@ -165,8 +191,10 @@ impl MirrorPlan {
                 .collect();
             format!("{name} {why}\n")
         });
+        let removed = self.removed.iter();
         Ok(IndexOptions {
             directories: PackageDirectories::Only(Layout::Dist),
+            without: removed.map(|name| format!("{DIRECTORY}{name}")).collect(),
             yank: Some(YankList::parse(&lines.collect::<String>())?),
             is_dry_run: false,
             is_from_bytes: false,
@@ -191,8 +219,14 @@ impl fmt::Display for MirrorPlan {
                 copy.path
             )?;
         }
+        for path in self.provenance.keys() {
+            writeln!(f, "{:<5} {:>10}  {path}", CopyAction::New, "")?;
+        }
         for (name, why) in &self.yanked {
             writeln!(f, "yank  {:>10}  {DIRECTORY}{name}  ({why})", "")?;
+        }
+        for name in &self.removed {
+            writeln!(f, "remove {:>9}  {DIRECTORY}{name}", "")?;
         }
         let total = |action, what| {
             let sizes: Vec<u64> = self.of_action(action).map(|it| it.size).collect();
@@ -204,10 +238,87 @@ impl fmt::Display for MirrorPlan {
         );
         writeln!(
             f,
-            "{new}, {same}, {} yanked",
-            many(self.yanked.len(), "file")
+            "{new}, {same}, {} yanked, {} removed",
+            many(self.yanked.len(), "file"),
+            self.removed.len()
         )
     }
+}
+
+impl PlannedCopy {
+    fn of(file: &LockedFile, place: &SetPlace, there: &BTreeMap<String, Object>) -> Result<Self> {
+        let path = format!("{DIRECTORY}{}", file.name);
+        let is_there = there.contains_key(&path);
+        ensure!(
+            !is_there || place.digest(&path)? == Some(file.sha256),
+            No(format!(
+                "`{path}` of `{place}` has other bytes than the lock says"
+            ))
+        );
+        Ok(Self {
+            action: if is_there {
+                CopyAction::Same
+            } else {
+                CopyAction::New
+            },
+            path,
+            size: file.size,
+            locked: file.clone(),
+        })
+    }
+}
+
+/// The locked files that were yanked since, as concerns, and the reason for each.
+fn yanks(
+    lock: &DepsLock,
+    sources: &BTreeMap<String, RegistryFile>,
+) -> (Vec<Concern>, BTreeMap<String, String>) {
+    let yanks = lock.files.iter().filter_map(|file| {
+        let why = sources.get(&file.name)?.yanked.clone()?;
+        Some((file.name.clone(), why))
+    });
+    let yanks: BTreeMap<String, String> = yanks.collect();
+    let concern = |(name, why): (&String, &String)| Concern {
+        kind: ConcernKind::Yanked,
+        text: format!("`{name}` is locked, and was yanked since: {why:?}"),
+    };
+    (yanks.iter().map(concern).collect(), yanks)
+}
+
+/// The reasons for which the index of a place yanks its files. Without an index there are none, and
+/// their times begin today.
+fn earlier_yanks(place: &SetPlace) -> BTreeMap<String, String> {
+    let files = place.set_json().map(|it| it.files).unwrap_or_default();
+    let yanked = files.into_iter().filter_map(|it| {
+        let name = it.name().to_owned();
+        Some((name, it.yanked?))
+    });
+    yanked.collect()
+}
+
+fn provenance_path(name: &str) -> String {
+    format!("{DIRECTORY}{name}{PROVENANCE}")
+}
+
+/// What the registry attests of a locked file, with its path; and the concern if it names another
+/// publisher than the lock.
+fn attested(
+    locked: &LockedFile,
+    sources: &BTreeMap<String, RegistryFile>,
+    registry: &Registry,
+) -> Result<(Option<(String, Vec<u8>)>, Option<Concern>)> {
+    let name = &locked.name;
+    let source = sources.get(name).context("it has no source")?;
+    let found = registry.provenance(source)?;
+    let (bytes, publisher) = found.unzip();
+    let change = (publisher != locked.publisher).then(|| {
+        Concern::of_publisher(
+            &format!("`{name}`"),
+            publisher.as_ref(),
+            locked.publisher.iter(),
+        )
+    });
+    Ok((bytes.map(|it| (provenance_path(name), it)), change))
 }
 
 /// The files of the registry that the lock means. A file of a locked name with another digest is an
@@ -228,13 +339,7 @@ fn sources(
         let name = &locked.name;
         let file = found.remove(name);
         let file = file.ok_or_else(|| changed(name, "the registry no longer has it"))?;
-        if file.sha256 != locked.sha256 {
-            let why = format!(
-                "its sha256 was {}, and is {} now",
-                locked.sha256, file.sha256
-            );
-            return Err(changed(name, why));
-        }
+        ensure_locked(locked, &file)?;
         sources.insert(name.clone(), file);
     }
     Ok(sources)

@@ -1,6 +1,5 @@
-//! [`Registry`]: reads the pages of projects of a package index in JSON
-//! ([PEP 691](https://peps.python.org/pep-0691/), [PEP 700](https://peps.python.org/pep-0700/)), the
-//! metadata of wheels, and the wheels.
+//! [`Registry`]: reads the pages of projects of a package index, the metadata of wheels, who published
+//! them, and the wheels.
 
 use std::{
     collections::BTreeMap,
@@ -9,23 +8,26 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use serde::Deserialize;
-use serde_json::Value;
 use url::Url;
 
+use super::{
+    page::{ProjectPage, RegistryFile},
+    publisher::Publisher,
+};
 use crate::{
     digest::Sha256,
-    error::{Context as _, Error, Hint as _, No, Result, Stop, anyhow, bail, ensure},
+    error::{Context as _, Error, No, Result, Stop, ensure},
     location::{Key, percent_decode},
     set::{named_metadata, package_metadata},
     store::{Ranged, Span, Store, StoreFailureKind, http::HttpStore},
-    wheel::{DistName, Metadata, PackageFilename},
+    wheel::{DistName, Metadata},
 };
 
 /// The largest page that is read.
 const LONGEST_PAGE: u64 = 64 << 20;
 const LONGEST_METADATA: u64 = 16 << 20;
-const JSON: &str = "application/vnd.pypi.simple.v1+json";
+/// JSON says more than HTML.
+const PAGES: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
 
 /// The address of a package index: `https://pypi.org/simple/`.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
@@ -61,70 +63,12 @@ pub struct Registry {
     stop: Stop,
 }
 
-/// The files of a project.
-#[derive(Clone, Debug)]
-pub struct ProjectPage {
-    pub files: Vec<RegistryFile>,
-    /// Why the registry does not offer the project, or advises against it
-    /// ([PEP 792](https://peps.python.org/pep-0792/)).
-    pub status: Option<String>,
-}
-
-/// A wheel or an sdist that a registry has.
-#[derive(Clone, Debug)]
-pub struct RegistryFile {
-    pub name: PackageFilename,
-    pub sha256: Sha256,
-    /// Registries with version 1.0 of the API do not tell it.
-    pub size: Option<u64>,
-    pub requires_python: Option<String>,
-    pub upload_time: Option<String>,
-    /// The reason, if it is yanked.
-    pub yanked: Option<String>,
-    url: Url,
-    /// Whether its metadata has an address of its own.
-    has_metadata: bool,
-    /// The digest of its metadata, if the page has it.
-    metadata: Option<Sha256>,
-}
-
-#[derive(Deserialize)]
-struct JsonPage {
-    name: DistName,
-    #[serde(default, rename = "project-status")]
-    status: Option<JsonStatus>,
-    files: Vec<JsonFile>,
-}
-
-#[derive(Deserialize)]
-struct JsonStatus {
-    status: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct JsonFile {
-    filename: String,
-    url: String,
-    hashes: BTreeMap<String, String>,
-    #[serde(default)]
-    size: Option<u64>,
-    #[serde(default)]
-    requires_python: Option<String>,
-    #[serde(default)]
-    upload_time: Option<String>,
-    #[serde(default)]
-    yanked: Value,
-    #[serde(default)]
-    core_metadata: Value,
-}
-
 impl Registry {
     /// Sends no request.
     pub fn connect(url: RegistryUrl, stop: &Stop) -> Result<Self> {
         let origin = url.0.origin().ascii_serialization().parse()?;
         Ok(Self {
-            pages: HttpStore::connect(origin, stop.clone())?.accepting(JSON),
+            pages: HttpStore::connect(origin, stop.clone())?.accepting(PAGES),
             url,
             servers: Mutex::default(),
             stop: stop.clone(),
@@ -132,25 +76,19 @@ impl Registry {
     }
 
     /// The page of a project. `None` if the registry does not have it.
-    pub fn project(&self, name: &DistName) -> Result<Option<ProjectPage>> {
+    pub(super) fn project(&self, name: &DistName) -> Result<Option<ProjectPage>> {
         let url = self.url.0.join(&format!("{name}/"))?;
         let read = || -> Result<Option<ProjectPage>> {
             let Some(bytes) = read(&self.pages, &url, LONGEST_PAGE)? else {
                 return Ok(None);
             };
-            let is_html = bytes.trim_ascii_start().starts_with(b"<");
-            if is_html {
-                return Err(anyhow!("the registry answers in HTML")).hint(
-                    "pass the address of an index with pages in JSON (PEP 691): `--registry`",
-                );
-            }
-            parse(&bytes, name, &url).map(Some)
+            ProjectPage::parse(&bytes, name, &url).map(Some)
         };
         read().with_context(|| format!("failed to read `{url}`"))
     }
 
     /// The metadata of a wheel: from its own address, or from the wheel.
-    pub fn metadata(&self, file: &RegistryFile) -> Result<Metadata> {
+    pub(super) fn metadata(&self, file: &RegistryFile) -> Result<Metadata> {
         let name = file.name.to_string();
         let found = || -> Result<Metadata> {
             if file.has_metadata {
@@ -175,8 +113,25 @@ impl Registry {
         found().with_context(|| format!("failed to read the metadata of `{name}`"))
     }
 
+    /// The provenance of a file as the registry has it, and the publisher that it names. `None` if the
+    /// registry has none.
+    pub(super) fn provenance(&self, file: &RegistryFile) -> Result<Option<(Vec<u8>, Publisher)>> {
+        let Some(url) = &file.provenance else {
+            return Ok(None);
+        };
+        let found = || -> Result<Option<(Vec<u8>, Publisher)>> {
+            let server = self.server(url)?;
+            let Some(bytes) = read(&server, url, LONGEST_METADATA)? else {
+                return Ok(None);
+            };
+            let publisher = Publisher::parse(&bytes)?;
+            Ok(Some((bytes, publisher)))
+        };
+        found().with_context(|| format!("failed to read `{url}`"))
+    }
+
     /// The size of a file. Asks for it if the page does not have it.
-    pub fn size(&self, file: &RegistryFile) -> Result<u64> {
+    pub(super) fn size(&self, file: &RegistryFile) -> Result<u64> {
         match file.size {
             Some(size) => Ok(size),
             None => Ok(self.server(&file.url)?.head(&key(&file.url)?)?.size),
@@ -184,7 +139,7 @@ impl Registry {
     }
 
     /// The bytes of a file. A download that breaks off is resumed.
-    pub fn open(&self, file: &RegistryFile) -> Result<Box<dyn Read + Send>> {
+    pub(super) fn open(&self, file: &RegistryFile) -> Result<Box<dyn Read + Send>> {
         let (server, key) = (self.server(&file.url)?, key(&file.url)?);
         Ok(server.get(&key, Span::Whole)?)
     }
@@ -228,115 +183,20 @@ fn key(url: &Url) -> Result<Key> {
     Ok(path.parse()?)
 }
 
-/// Reads the page of a project. Files without a SHA-256, and files whose names are not those of
-/// packages, are left out.
-fn parse(bytes: &[u8], project: &DistName, page: &Url) -> Result<ProjectPage> {
-    let json: JsonPage = serde_json::from_slice(bytes).context("failed to read JSON")?;
-    ensure!(json.name == *project, "it is the page of `{}`", json.name);
-    let status = json.status.map(|it| it.status).filter(|it| it != "active");
-    if status.as_deref() == Some("quarantined") {
-        bail!(No(format!(
-            "the registry has put `{project}` into quarantine"
-        )));
-    }
-    let file = |file: JsonFile| -> Option<RegistryFile> {
-        let mut url = page.join(&file.url).ok()?;
-        url.set_fragment(None);
-        let name: PackageFilename = file.filename.parse().ok()?;
-        let digest = file.core_metadata.get("sha256").and_then(Value::as_str);
-        Some(RegistryFile {
-            sha256: file.hashes.get("sha256")?.parse().ok()?,
-            size: file.size,
-            requires_python: file.requires_python.filter(|it| !it.is_empty()),
-            upload_time: file.upload_time,
-            yanked: match file.yanked {
-                Value::String(why) => Some(why),
-                Value::Bool(true) => Some(String::new()),
-                _ => None,
-            },
-            metadata: digest.and_then(|it| it.parse().ok()),
-            has_metadata: !matches!(file.core_metadata, Value::Null | Value::Bool(false)),
-            url,
-            name,
-        })
-        .filter(|it| it.name.name == *project)
-    };
-    Ok(ProjectPage {
-        files: json.files.into_iter().filter_map(file).collect(),
-        status,
-    })
-}
-
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::error::render;
 
-    pub(in crate::deps) fn page(project: &str, json: &str) -> Result<ProjectPage> {
-        let page = Url::parse("https://h/simple/a/")?;
-        parse(json.as_bytes(), &project.parse()?, &page)
-    }
-
     #[test]
-    fn a_page_is_read_with_everything_that_decides() {
-        let sha256 = Sha256::of(b"");
-        let file = |name: &str, more: &str| {
-            format!(
-                r#"{{"filename": "{name}", "url": "../../f/{name}#x", "hashes": {{"sha256": "{sha256}"}}{more}}}"#
-            )
-        };
-        let files = [
-            file(
-                "a-1.0-py3-none-any.whl",
-                r#", "size": 7, "requires-python": ">=3.9", "core-metadata": true"#,
-            ),
-            file(
-                "a-1.1.tar.gz",
-                r#", "yanked": "broken", "requires-python": null"#,
-            ),
-            file("a-1.2.tar.gz", r#", "yanked": true"#),
-            file("a-1.0.zip", ""),
-            file("b-1.0.tar.gz", ""),
-            r#"{"filename": "a-2.0.tar.gz", "url": "a", "hashes": {"md5": "0"}}"#.to_owned(),
-        ];
-        let json = format!(
-            r#"{{"name": "A", "files": [{}], "meta": {{}}}}"#,
-            files.join(",")
-        );
-        let page = page("a", &json).unwrap();
-        assert_eq!(page.files.len(), 3, "{page:?}");
-        let first = &page.files[0];
-        assert_eq!(first.url.as_str(), "https://h/f/a-1.0-py3-none-any.whl");
-        assert_eq!((first.size, first.has_metadata), (Some(7), true));
-        assert_eq!(first.metadata, None);
-        assert_eq!(first.requires_python.as_deref(), Some(">=3.9"));
-        let yanked: Vec<_> = page.files.iter().map(|it| it.yanked.as_deref()).collect();
-        assert_eq!(yanked, [None, Some("broken"), Some("")]);
-    }
-
-    #[test]
-    fn other_pages_are_refused() {
-        let refused = [
-            page("a", "<html>").unwrap_err(),
-            page("a", r#"{"name": "b", "files": []}"#).unwrap_err(),
-            page(
-                "a",
-                r#"{"name": "a", "files": [], "project-status": {"status": "quarantined"}}"#,
-            )
-            .unwrap_err(),
-            "ftp://h/".parse::<RegistryUrl>().unwrap_err(),
-            "https://u:p@h/".parse::<RegistryUrl>().unwrap_err(),
-            "https://h/?a=b".parse::<RegistryUrl>().unwrap_err(),
-        ];
-        insta::assert_snapshot!(refused.map(|it| render(&it)).concat(), @r#"
-            error: failed to read JSON
-              caused by: expected value at line 1 column 1
-            error: it is the page of `b`
-            error: the registry has put `a` into quarantine
-            error: not a web address: "ftp://h/"
-            error: an address with a user in it
-            error: an address with a query or a fragment: "https://h/?a=b"
-            "#);
+    fn other_addresses_are_refused() {
+        let refused = ["ftp://h/", "https://u:p@h/", "https://h/?a=b"];
+        let refused = refused.map(|it| render(&it.parse::<RegistryUrl>().unwrap_err()));
+        insta::assert_snapshot!(refused.concat(), @r#"
+        error: not a web address: "ftp://h/"
+        error: an address with a user in it
+        error: an address with a query or a fragment: "https://h/?a=b"
+        "#);
         let url: RegistryUrl = "https://h/simple".parse().unwrap();
         assert_eq!(url.to_string(), "https://h/simple/");
     }

@@ -17,8 +17,9 @@ use super::{
     closure::{SetPackage, platforms},
     environment::PythonPlatform,
     lock::{DepsLock, LockedFile},
-    registry::{ProjectPage, RegistryFile},
-    wishes::{Wishes, is_of_runs},
+    page::{ProjectPage, RegistryFile},
+    publisher::Publisher,
+    wishes::{Wishes, is_of_runs, is_pin},
 };
 use crate::{
     error::{Result, one_line},
@@ -117,12 +118,18 @@ impl Resolution {
         named.collect()
     }
 
+    pub(super) fn files(&self) -> Vec<&RegistryFile> {
+        self.picks.values().map(|it| &it.file).collect()
+    }
+
+    /// `facts` are those of the files of [`Self::files`], in their order.
     pub(super) fn lock(
         self,
         known: &KnownProjects,
-        size: impl Fn(&RegistryFile) -> Result<u64>,
-    ) -> Result<DepsLock> {
-        let files = self.picks.into_iter().map(|(name, pick)| {
+        facts: Vec<(u64, Option<Publisher>)>,
+    ) -> DepsLock {
+        let picks = self.picks.into_iter().zip(facts);
+        let files = picks.map(|((name, pick), (size, publisher))| {
             let PickedFile {
                 file,
                 environments,
@@ -135,20 +142,21 @@ impl Resolution {
                 let mut all = environments.iter();
                 line.is_none_or(|line| all.any(|it| line.applies(it, &extras).unwrap_or(true)))
             };
-            Ok(LockedFile {
+            LockedFile {
                 project: file.name.name.clone(),
                 version: file.name.version.clone(),
-                size: size(&file)?,
+                size,
                 sha256: file.sha256,
                 requires_python: file.requires_python,
                 upload_time: file.upload_time,
+                publisher,
                 requires: requires.into_iter().filter(is_asked).collect(),
                 environments,
                 why,
                 name,
-            })
+            }
         });
-        Ok(DepsLock::new(files.collect::<Result<_>>()?))
+        DepsLock::new(files.collect())
     }
 }
 
@@ -172,9 +180,8 @@ impl AskedProject {
 
     /// Whether the wish names one version, so that its age does not matter.
     fn is_pinned(&self) -> bool {
-        let pin = |it: &str| it.starts_with("==") && !it.contains(['*', ',']);
         let mut all = self.specifiers.iter();
-        all.any(|(specifier, by)| by == WISH && pin(specifier))
+        all.any(|(specifier, by)| by == WISH && is_pin(specifier))
     }
 }
 

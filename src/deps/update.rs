@@ -11,8 +11,11 @@ use time::OffsetDateTime;
 
 use super::{
     closure::SetPackage,
-    lock::DepsLock,
-    registry::{Registry, RegistryFile},
+    concern::{Concern, ConcernKind},
+    lock::{DepsLock, LockedFile},
+    page::RegistryFile,
+    publisher::Publisher,
+    registry::Registry,
     resolve::{AgeLimit, KnownProjects, Resolution},
     wishes::Wishes,
 };
@@ -31,6 +34,7 @@ pub struct UpdateOptions {
     pub min_age: Duration,
     /// Projects that may be picked although neither `deps.toml` nor the earlier lock names them.
     pub allow: Vec<DistName>,
+    pub deny: Vec<ConcernKind>,
     pub jobs: NonZeroUsize,
 }
 
@@ -58,12 +62,13 @@ pub fn update(
         }
         look_up(&resolution, &mut known, registry, options.jobs, world)?;
     };
-    for version in &resolution.held_back {
-        let age = options.min_age.as_secs() / 3600;
-        world
-            .console
-            .note(format!("held back: {version} is younger than {age} h"));
-    }
+    ensure_same(earlier, &known)?;
+    let hours = options.min_age.as_secs() / 3600;
+    let held_back = resolution.held_back.iter().map(|version| Concern {
+        kind: ConcernKind::Age,
+        text: format!("held back: {version} is younger than {hours} h"),
+    });
+    Concern::tell(held_back.collect(), &options.deny, world)?;
     let mut problems = resolution.problems();
     let unknown = unknown_names(&resolution, wishes, earlier, &options.allow);
     problems.extend(unknown.iter().map(|(name, by)| {
@@ -84,7 +89,57 @@ pub fn update(
             format!("name it in `deps.toml`, or pass {names}")
         });
     }
-    resolution.lock(&known, |file| registry.size(file))
+    let facts = |file: &&RegistryFile| {
+        let publisher = registry.provenance(file)?.map(|(_, publisher)| publisher);
+        Ok((registry.size(file)?, publisher))
+    };
+    let facts = parallel::try_map(&resolution.files(), options.jobs, &world.stop, facts)?;
+    let lock = resolution.lock(&known, facts);
+    let mut concerns = publisher_changes(earlier, &lock);
+    if !options.min_age.is_zero() {
+        concerns.extend(without_age(&lock, wishes));
+    }
+    Concern::tell(concerns, &options.deny, world)?;
+    Ok(lock)
+}
+
+/// Fails if the registry has other bytes under a locked name: an attack, or a fault of the registry.
+fn ensure_same(earlier: &DepsLock, known: &KnownProjects) -> Result<()> {
+    for locked in &earlier.files {
+        let page = known.pages.get(&locked.project).and_then(Option::as_ref);
+        let mut files = page.iter().flat_map(|it| &it.files);
+        let file = files.find(|it| it.name.to_string() == locked.name);
+        if let Some(file) = file {
+            ensure_locked(locked, file)?;
+        }
+    }
+    Ok(())
+}
+
+/// Projects whose files have other publishers than before.
+fn publisher_changes(earlier: &DepsLock, lock: &DepsLock) -> Vec<Concern> {
+    let locked = |file: &LockedFile| -> Vec<&Publisher> {
+        let files = earlier.files.iter().filter(|it| it.project == file.project);
+        files.filter_map(|it| it.publisher.as_ref()).collect()
+    };
+    let changes = lock.files.iter().filter_map(|file| {
+        let (locked, now) = (locked(file), file.publisher.as_ref());
+        let is_same = locked.is_empty() || now.is_some_and(|it| locked.contains(&it));
+        let what = format!("{} {}", file.project, file.version);
+        (!is_same).then(|| Concern::of_publisher(&what, now, locked.into_iter()))
+    });
+    changes.unique_by(ToString::to_string).collect()
+}
+
+/// Says that nothing is known of the age of some files.
+fn without_age(lock: &DepsLock, wishes: &Wishes) -> Option<Concern> {
+    let files = lock.files.iter().filter(|it| it.upload_time.is_none());
+    let projects = files.map(|it| &it.project).filter(|it| !wishes.pins(it));
+    let projects = projects.unique().join(", ");
+    (!projects.is_empty()).then(|| Concern {
+        kind: ConcernKind::Age,
+        text: format!("the registry does not say when these were uploaded: {projects}"),
+    })
 }
 
 /// Picked projects that nothing allows, and who asks for each. A dependency of a dependency must not
@@ -140,6 +195,16 @@ pub fn ensure_closed(open: Vec<String>) -> Result<()> {
         Some(refusal) => Err(refusal).hint("run `rocwheel deps update`"),
         None => Ok(()),
     }
+}
+
+/// Fails if a file of the registry does not have the locked digest.
+pub(super) fn ensure_locked(locked: &LockedFile, file: &RegistryFile) -> Result<()> {
+    if file.sha256 == locked.sha256 {
+        return Ok(());
+    }
+    let (was, now) = (locked.sha256, file.sha256);
+    let why = format!("its sha256 was {was}, and is {now} now");
+    Err(changed(&locked.name, why))
 }
 
 /// An error for a file that the registry no longer has as it is locked.

@@ -21,6 +21,9 @@ pub struct Wishes {
     pythons: Vec<PythonMinor>,
     platforms: Vec<Platform>,
     dependency: Vec<WishedProject>,
+    /// Whether only some environments count.
+    #[serde(skip)]
+    pub(super) is_limited: bool,
 }
 
 /// One project of a base index.
@@ -86,9 +89,38 @@ impl Wishes {
         })
     }
 
+    /// Limits the environments to these Pythons and platforms. Empty lists limit nothing.
+    #[must_use]
+    pub fn limited(self, pythons: &[PythonMinor], platforms: &[Platform]) -> Self {
+        fn or<T: Clone>(own: Vec<T>, given: &[T]) -> Vec<T> {
+            if given.is_empty() {
+                own
+            } else {
+                given.to_vec()
+            }
+        }
+        Self {
+            pythons: or(self.pythons, pythons),
+            platforms: or(self.platforms, platforms),
+            is_limited: !pythons.is_empty() || !platforms.is_empty(),
+            ..self
+        }
+    }
+
+    /// Whether the list names one version of a project.
+    pub(super) fn pins(&self, name: &DistName) -> bool {
+        let mut all = self.dependency.iter();
+        all.any(|it| it.name == *name && is_pin(&it.version))
+    }
+
     pub(super) fn names(&self) -> impl Iterator<Item = &DistName> {
         self.dependency.iter().map(|wish| &wish.name)
     }
+}
+
+/// Whether a specifier admits one version.
+pub(super) fn is_pin(specifier: &str) -> bool {
+    specifier.starts_with("==") && !specifier.contains(['*', ','])
 }
 
 /// Whether the packages of a run have this project: then no base index may have it, because an

@@ -42,6 +42,8 @@ const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index
 pub struct IndexOptions {
     /// Where the packages are.
     pub directories: PackageDirectories,
+    /// Packages that are left out of the index, by path: they are about to be removed.
+    pub without: BTreeSet<String>,
     /// The complete list of yanks. `None` keeps the yanks of the existing `set.json`.
     pub yank: Option<YankList>,
     /// Whether to list the changes only, and to write nothing.
@@ -144,11 +146,12 @@ impl IndexAttempt<'_> {
             is_index: true,
         };
         // In a bucket the pages are listed before the packages: see `once`.
-        let listed = if site.local().is_some_and(Path::is_dir) {
+        let mut listed = if site.local().is_some_and(Path::is_dir) {
             site.files_among(&reading.layouts, &self.before.objects)
         } else {
             site.files(&reading.layouts)?
         };
+        listed.retain(|it| !options.without.contains(&it.path));
         let mut found = reading.run(listed)?;
         if let Some(list) = &options.yank {
             list.apply(&mut found.set.files)?;

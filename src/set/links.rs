@@ -71,7 +71,7 @@ pub(super) fn root_links(page: &str) -> Vec<RootLink> {
 
 /// The links of an HTML page. A tokenizer of the HTML standard finds them, so that `<a>` inside a
 /// comment is not a link, and character references are decoded.
-pub(super) fn html_links(page: &str) -> Vec<PageLink> {
+pub(crate) fn html_links(page: &str) -> Vec<PageLink> {
     let link = |tag: StartTag<()>| -> Option<PageLink> {
         let value = |name: &str| {
             let value = tag.attributes.get(name.as_bytes())?;

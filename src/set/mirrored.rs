@@ -1,4 +1,5 @@
-//! Adds single packages to a place: whether it has one, and writing one that it does not have.
+//! Adds single packages to a place, and removes them: whether it has one, and writing one that it does not
+//! have.
 
 use super::{
     items::immutable,
@@ -53,6 +54,18 @@ impl SetPlace {
             }
             Err(error) => Err(failed(error)).with_context(|| format!("failed to write `{path}`")),
             Ok(()) => Ok(()),
+        }
+    }
+
+    /// Removes a file of a listing, if it is still the one that was listed.
+    pub fn remove(&self, path: &str, listed: &Object) -> Result<()> {
+        match self
+            .store
+            .delete_same(&self.key(path)?, listed.etag.as_deref())
+        {
+            // Another job has just written it, and knows why.
+            Err(error) if error.kind() == StoreFailureKind::Exists => Ok(()),
+            deleted => deleted.with_context(|| format!("failed to remove `{path}` of `{self}`")),
         }
     }
 

@@ -37,11 +37,13 @@ mod upload;
 mod urls;
 mod write;
 
+pub(crate) use self::links::html_links;
 pub use self::{
     aggregate::{AggregateOptions, Aggregated, aggregate},
     files::PackageFile,
     indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
+    links::PageLink,
     local::{LocalSet, because as refusal},
     offered::{OfferedFile, OfferedSet, PackageSource},
     ownership::OwnershipManifest,

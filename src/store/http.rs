@@ -15,6 +15,7 @@ use bytes::Bytes;
 use reqwest::{
     Client, RequestBuilder, Response,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE},
+    redirect::Policy,
 };
 
 use super::s3::Endpoint;
@@ -30,6 +31,8 @@ use crate::{
 
 const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
+/// As browsers do.
+const MOST_REDIRECTS: usize = 10;
 const BACKOFF: Backoff = Backoff {
     attempts: 5,
     pause: Duration::from_millis(400),
@@ -55,6 +58,7 @@ impl HttpStore {
             .user_agent(concat!("rocwheel/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
+            .redirect(redirects())
             .build()
             .map_err(|error| StoreError::failed(&origin, error))?;
         Ok(Self {
@@ -124,6 +128,7 @@ impl HttpStore {
                     };
                     (kind, format!("the server answers {}", answer.status()))
                 }
+                Err(error) if error.is_redirect() => (StoreFailureKind::Failed, last_cause(&error)),
                 Err(error) => {
                     backoff = self.has_answered.patience(backoff, &error);
                     (StoreFailureKind::Unavailable, last_cause(&error))
@@ -146,6 +151,27 @@ impl HttpStore {
         parallel::wait(&self.stop, future)
             .unwrap_or_else(|stopped| Err(StoreError::failed(self.url(key), stopped)))
     }
+}
+
+/// Follows redirects within http and https, and from http to https. One from https to http would let
+/// others on the way change what arrives.
+fn redirects() -> Policy {
+    Policy::custom(|attempt| {
+        let before = attempt.previous().last();
+        let from = before.map_or("", |it| it.scheme()).to_owned();
+        let to = attempt.url().scheme().to_owned();
+        if !is_as_safe(&from, &to) {
+            return attempt.error(format!("it is redirected from {from} to {to}"));
+        }
+        if attempt.previous().len() > MOST_REDIRECTS {
+            return attempt.error("too many redirects");
+        }
+        attempt.follow()
+    })
+}
+
+fn is_as_safe(from: &str, to: &str) -> bool {
+    from == to || (from, to) == ("http", "https")
 }
 
 fn header<'a>(answer: &'a Response, name: &reqwest::header::HeaderName) -> Option<&'a str> {
@@ -295,5 +321,18 @@ impl RangeSource for HttpObject {
 
     fn broken(&self, _: bool, cause: String) -> StoreError {
         StoreError::new(StoreFailureKind::Unavailable, self.store.url(&self.key)).caused_by(cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_does_not_leave_tls() {
+        assert!(is_as_safe("https", "https") && is_as_safe("http", "https"));
+        for (from, to) in [("https", "http"), ("http", "ftp"), ("", "http")] {
+            assert!(!is_as_safe(from, to), "{from} {to}");
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! `deps`: what is picked from a registry, what of it is mirrored, and what installers make of that.
 
+mod frozen;
+mod hostile;
 mod installers;
-mod mirror;
+pub(crate) mod mirror;
 pub(crate) mod registry;
 
 use std::path::{Path, PathBuf};
@@ -421,7 +423,7 @@ fn a_lock_that_was_edited_is_refused() {
       |
     7 | more = 1
       | ^^^^
-    unknown field `more`, expected one of `project`, `version`, `name`, `size`, `sha256`, `requires-python`, `upload-time`, `requires`, `for`, `why`
+    unknown field `more`, expected one of `project`, `version`, `name`, `size`, `sha256`, `requires-python`, `upload-time`, `publisher`, `requires`, `for`, `why`
 
     exit 2
     error: failed to read `deps.lock`

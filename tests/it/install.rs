@@ -1,6 +1,6 @@
 //! `install`, seen by the installers that it runs.
 
-mod registries;
+pub(crate) mod registries;
 mod sdk;
 mod streams;
 

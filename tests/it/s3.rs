@@ -7,6 +7,7 @@ mod families;
 pub(crate) mod fault;
 mod index;
 pub(crate) mod inprocess;
+mod mirror;
 mod products;
 pub(crate) mod prune;
 mod rclone;

@@ -42,21 +42,21 @@ fn a_duration_has_a_number_and_a_unit() {
         "30 m",
         "-1m",
         "1.5h",
-        "1d",
+        "1w",
         "99999999999s",
         "3é",
     ];
     let messages = refused.map(|text| duration(text).unwrap_err());
     insta::assert_snapshot!(messages.join("\n"), @r#"
-    not a duration such as `90s`, `30m` or `2h`: ""
-    not a duration such as `90s`, `30m` or `2h`: "m"
-    not a duration such as `90s`, `30m` or `2h`: "30"
-    not a duration such as `90s`, `30m` or `2h`: "30 m"
-    not a duration such as `90s`, `30m` or `2h`: "-1m"
-    not a duration such as `90s`, `30m` or `2h`: "1.5h"
-    not a duration such as `90s`, `30m` or `2h`: "1d"
-    not a duration such as `90s`, `30m` or `2h`: "99999999999s"
-    not a duration such as `90s`, `30m` or `2h`: "3é"
+    not a duration such as `90s`, `30m`, `2h` or `3d`: ""
+    not a duration such as `90s`, `30m`, `2h` or `3d`: "m"
+    not a duration such as `90s`, `30m`, `2h` or `3d`: "30"
+    not a duration such as `90s`, `30m`, `2h` or `3d`: "30 m"
+    not a duration such as `90s`, `30m`, `2h` or `3d`: "-1m"
+    not a duration such as `90s`, `30m`, `2h` or `3d`: "1.5h"
+    not a duration such as `90s`, `30m`, `2h` or `3d`: "1w"
+    not a duration such as `90s`, `30m`, `2h` or `3d`: "99999999999s"
+    not a duration such as `90s`, `30m`, `2h` or `3d`: "3é"
     "#);
 }
 

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use serde::Serialize;
+use time::OffsetDateTime;
 
 use super::{LockArgs, RegistryArgs, World, requests};
 use crate::{
     commands::args::{AccessArgs, Jobs},
     console::{many, size},
-    deps::{MirrorPlan, ensure_closed, open_requirements},
+    deps::{LeftoverRule, MirrorOptions, MirrorPlan, ensure_closed, open_requirements},
     error::Result,
     set::{Addresses, Indexed, NamedPlace, SetPlace},
 };
@@ -16,8 +17,8 @@ use crate::{
 /// Copy the locked files to a place, and write the pages of its index
 ///
 /// Each file is compared with the size and the digest of the lock before it gets its name, and no
-/// file is replaced. A rerun copies what is missing. Files that the lock does not have stay, and are
-/// yanked.
+/// file is replaced. A rerun copies what is missing. Files that the lock does not have are yanked, and
+/// removed after the time of grace.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel deps mirror --into python-deps
@@ -33,6 +34,12 @@ pub(super) struct DepsMirrorArgs {
     /// Mirror a lock of which a wheel needs something that the lock does not have
     #[arg(long)]
     allow_open: bool,
+    /// Days between the yank of a file that the lock does not have and its removal
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    grace: u16,
+    /// Keep so many of the newest versions of each project
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    keep: usize,
     /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
     /// then need `--find-links`
     #[arg(long)]
@@ -53,12 +60,12 @@ pub(super) fn run(args: &DepsMirrorArgs, world: &World) -> Result<()> {
     }
     let mut place = args.access.named(&args.into, &world.stop)?;
     place.directory_pages = !args.no_directory_pages;
-    let (registry, jobs) = (args.registry.connect(world)?, requests(&args.jobs));
-    let plan = MirrorPlan::of(&lock, &registry, &place, jobs, world)?;
+    let (registry, options) = (args.registry.connect(world)?, args.options());
+    let plan = MirrorPlan::of(&lock, &registry, &place, &options, world)?;
     if args.dry_run {
         return world.console.answer(&plan);
     }
-    let indexed = plan.carry_out(&registry, &place, jobs, world)?;
+    let indexed = plan.carry_out(&registry, &place, options.jobs, world)?;
     let facts = format!(
         "{}, {}",
         many(indexed.set.files.len(), "file"),
@@ -66,6 +73,20 @@ pub(super) fn run(args: &DepsMirrorArgs, world: &World) -> Result<()> {
     );
     world.console.status("Indexed", facts);
     world.console.answer(&MirrorAnswer::of(&indexed, &place)?)
+}
+
+impl DepsMirrorArgs {
+    fn options(&self) -> MirrorOptions {
+        MirrorOptions {
+            leftovers: LeftoverRule {
+                today: OffsetDateTime::now_utc().date(),
+                grace: self.grace,
+                keep: self.keep,
+            },
+            deny: self.registry.deny.clone(),
+            jobs: requests(&self.jobs),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -17,8 +17,11 @@ use super::{
     args::{AccessArgs, Jobs},
 };
 use crate::{
-    deps::{DepsLock, Registry, RegistryUrl, SetPackage, Wishes, packages_of},
+    deps::{
+        ConcernKind, DepsLock, PythonMinor, Registry, RegistryUrl, SetPackage, Wishes, packages_of,
+    },
     error::{Context as _, Hint as _, Result},
+    run::Platform,
 };
 
 /// Keep the base index: the packages of others that ROCm packages need
@@ -86,23 +89,33 @@ struct WishArgs {
     /// Projects of the base index (default: the list of rocwheel itself, for PyTorch and JAX)
     #[arg(long, value_name = "FILE")]
     deps_file: Option<PathBuf>,
+    /// Only these Pythons of `deps.toml`, or others: `3.12,3.13`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pythons: Vec<PythonMinor>,
+    /// Only these platforms of `deps.toml`, or others: `linux`, `windows`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    platforms: Vec<Platform>,
 }
 
 impl WishArgs {
     fn read(&self) -> Result<Wishes> {
-        let Some(path) = &self.deps_file else {
-            return Wishes::parse(Wishes::BUILTIN);
+        let wishes = match &self.deps_file {
+            None => Wishes::parse(Wishes::BUILTIN),
+            Some(path) => Wishes::parse(&fs::read_to_string(path)?)
+                .with_context(|| format!("failed to read `{}`", path.display())),
         };
-        let wishes = Wishes::parse(&fs::read_to_string(path)?);
-        wishes.with_context(|| format!("failed to read `{}`", path.display()))
+        Ok(wishes?.limited(&self.pythons, &self.platforms))
     }
 }
 
 #[derive(Clone, Debug, clap::Args)]
 struct RegistryArgs {
-    /// Package index that the files come from, with pages in JSON (PEP 691)
+    /// Package index that the files come from
     #[arg(long, value_name = "URL", default_value = "https://pypi.org/simple/")]
     registry: RegistryUrl,
+    /// Refuse what is otherwise only reported, comma-separated
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    deny: Vec<ConcernKind>,
 }
 
 impl RegistryArgs {

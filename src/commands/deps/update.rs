@@ -27,8 +27,8 @@ pub(super) struct DepsUpdateArgs {
     lock: LockArgs,
     #[command(flatten)]
     registry: RegistryArgs,
-    /// Pick no file that is younger, unless `deps.toml` names its version: `72h`
-    #[arg(long, value_name = "AGE", default_value = "72h", value_parser = duration)]
+    /// Pick no file that is younger, unless `deps.toml` names its version: `12h`, `3d`
+    #[arg(long, value_name = "AGE", default_value = "3d", value_parser = duration)]
     min_age: Duration,
     /// Let this project come in because another one needs it
     #[arg(long, value_name = "PROJECT")]
@@ -47,6 +47,7 @@ pub(super) fn run(args: &DepsUpdateArgs, world: &World) -> Result<()> {
     let options = UpdateOptions {
         min_age: args.min_age,
         allow: args.allow.clone(),
+        deny: args.registry.deny.clone(),
         jobs: requests(&args.sets.jobs),
     };
     let lock = update(&wishes, &earlier, sets, &registry, &options, world)?;

@@ -115,6 +115,7 @@ fn a_new_lock_is_proposed_in_a_pull_request() {
         .args(["show", &format!("{BRANCH}:deps.lock")]);
     let pushed = String::from_utf8(succeed(&mut show).stdout).unwrap();
     assert!(pushed.contains("filelock-3.1-py3-none-any.whl"), "{pushed}");
+    assert!(body.starts_with("```diff\n"), "{body}");
     let published = published(BUCKET, PREFIX);
     assert!(
         !published.iter().any(|path| path.starts_with("simple/")),

@@ -25,13 +25,13 @@ use crate::{
 };
 
 /// `pypiserver`: an index of HTML, without sidecars.
-struct PypiServer {
+pub(crate) struct PypiServer {
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl PypiServer {
-    fn start(packages: &Path) -> Self {
+    pub(crate) fn start(packages: &Path) -> Self {
         let port = s3::server::free_ports()[0];
         let child = Command::new(tool("pypi-server"))
             .args([

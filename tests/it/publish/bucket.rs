@@ -1,6 +1,7 @@
 //! `index` in a bucket: what it reads, what it writes, and what it does when it is not alone.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     io::Read,
     num::NonZeroUsize,
@@ -152,6 +153,7 @@ fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
     let place = SetPlace::of_store(store, &PLACE.parse()?, urls, &world.stop);
     let options = IndexOptions {
         directories: PackageDirectories::All,
+        without: BTreeSet::new(),
         yank: None,
         is_dry_run: false,
         is_from_bytes: false,

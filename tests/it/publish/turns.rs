@@ -1,6 +1,7 @@
 //! A place that upstream's programs and ours fill in turns, with the bucket's indexer after each.
 
 use std::{
+    collections::BTreeSet,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -194,6 +195,7 @@ impl Turns {
     fn index(&self, is_dry_run: bool) -> Vec<String> {
         let options = IndexOptions {
             directories: PackageDirectories::All,
+            without: BTreeSet::new(),
             yank: None,
             is_dry_run,
             is_from_bytes: false,
