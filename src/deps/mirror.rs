@@ -110,8 +110,16 @@ impl MirrorPlan {
         let lacking: Vec<&LockedFile> = lacking.collect();
         let read = |file: &&LockedFile| attested(file, &sources, registry);
         let attested = parallel::try_map(&lacking, jobs, &world.stop, read)?;
-        let (provenance, changes): (Vec<_>, Vec<_>) = attested.into_iter().unzip();
-        concerns.extend(changes.into_iter().flatten());
+        let mut provenance = BTreeMap::new();
+        for AttestedFile {
+            path,
+            bytes,
+            change,
+        } in attested
+        {
+            provenance.extend(bytes.map(|it| (path, it)));
+            concerns.extend(change);
+        }
         Concern::tell(concerns, &options.deny, world)?;
         let names = there.keys().filter_map(|path| path.strip_prefix(DIRECTORY));
         let names: Vec<PackageFilename> = names.filter_map(|name| name.parse().ok()).collect();
@@ -125,7 +133,7 @@ impl MirrorPlan {
             files,
             yanked: yanks.into_iter().chain(yanked).collect(),
             removed,
-            provenance: provenance.into_iter().flatten().collect(),
+            provenance,
             there,
             sources,
         })
@@ -300,25 +308,32 @@ fn provenance_path(name: &str) -> String {
     format!("{DIRECTORY}{name}{PROVENANCE}")
 }
 
-/// What the registry attests of a locked file, with its path; and the concern if it names another
-/// publisher than the lock.
+/// What the registry attests of a locked file.
+struct AttestedFile {
+    path: String,
+    /// `None` if it attests nothing any more.
+    bytes: Option<Vec<u8>>,
+    /// If it names another publisher than the lock.
+    change: Option<Concern>,
+}
+
 fn attested(
     locked: &LockedFile,
     sources: &BTreeMap<String, RegistryFile>,
     registry: &Registry,
-) -> Result<(Option<(String, Vec<u8>)>, Option<Concern>)> {
+) -> Result<AttestedFile> {
     let name = &locked.name;
     let source = sources.get(name).context("it has no source")?;
-    let found = registry.provenance(source)?;
-    let (bytes, publisher) = found.unzip();
-    let change = (publisher != locked.publisher).then(|| {
-        Concern::of_publisher(
-            &format!("`{name}`"),
-            publisher.as_ref(),
-            locked.publisher.iter(),
-        )
-    });
-    Ok((bytes.map(|it| (provenance_path(name), it)), change))
+    let (bytes, publisher) = registry.provenance(source)?.unzip();
+    let change = || {
+        let what = format!("`{name}`");
+        Concern::of_publisher(&what, publisher.as_ref(), locked.publisher.iter())
+    };
+    Ok(AttestedFile {
+        path: provenance_path(name),
+        bytes,
+        change: (publisher != locked.publisher).then(change),
+    })
 }
 
 /// The files of the registry that the lock means. A file of a locked name with another digest is an

@@ -29,7 +29,9 @@ fn a_mirror_that_was_killed_is_finished_by_the_next() {
             let place = format!("s3://{}/base", desk.bucket);
             let mut command = desk.command(&KEYS);
             command.env("ROCWHEEL_REGISTRY", &workplace.registry.url);
-            command.current_dir(&workplace.root).args(["deps", "mirror", "--into", &place]);
+            command
+                .current_dir(&workplace.root)
+                .args(["deps", "mirror", "--into", &place]);
             command
         };
         let there = |name: &str| {
@@ -43,7 +45,11 @@ fn a_mirror_that_was_killed_is_finished_by_the_next() {
         };
         if let Some(time) = time {
             let begun: std::time::Duration = time;
-            let mut child = run().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut child = run()
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
             thread::sleep(begun * (round * 37 % rounds) / rounds);
             child.kill().unwrap();
             child.wait().unwrap();
