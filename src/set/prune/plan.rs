@@ -131,6 +131,8 @@ pub struct PrunePlan {
     /// From the newest on.
     kept: Vec<KeptVersion>,
     removed: Vec<RemovedVersion>,
+    #[serde(skip)]
+    is_yank: bool,
 }
 
 /// The packages of one version of ROCm.
@@ -210,6 +212,7 @@ pub(super) fn decide(
             .filter(|(version, _)| !kept.contains_key(*version))
             .map(|(version, group)| removed(version, group, rule, today))
             .collect(),
+        is_yank: rule.yank.is_some(),
     };
     plan.ensure_moderate(&groups, rule)?;
     Ok(plan)
@@ -340,19 +343,15 @@ impl PrunePlan {
 
     /// Whether there is nothing to do now.
     pub fn is_done(&self) -> bool {
-        let waits = |step: PruneStep| {
-            matches!(
-                step,
-                PruneStep::Wait { .. } | PruneStep::Named | PruneStep::Nothing
-            )
-        };
+        let waits = |step: PruneStep| step.stays() || matches!(step, PruneStep::Wait { .. });
         self.packages().all(|it| waits(it.step))
     }
 
     /// A wrong rule, or a clock that is wrong, would remove much at once.
     fn ensure_moderate(&self, groups: &[(&Version, VersionFiles)], rule: &PruneRule) -> Result<()> {
         let all: u64 = groups.iter().map(|(_, group)| group.bytes()).sum();
-        let gone: u64 = self.removed.iter().map(|it| it.bytes).sum();
+        let gone = self.packages().filter(|it| !it.step.stays());
+        let gone: u64 = gone.map(|it| it.bytes).sum();
         if u128::from(gone) * 100 <= u128::from(all) * u128::from(rule.most_percent) {
             return Ok(());
         }
@@ -383,37 +382,52 @@ impl fmt::Display for PrunePlan {
         }
         for removed in &self.removed {
             let steps = removed.files.iter().map(|it| it.step.said()).counts();
-            let steps = steps.into_iter().sorted();
-            for (said, count) in steps {
-                writeln!(
-                    f,
-                    "remove  {}  {}: {said}",
-                    removed.version,
-                    many(count, "file")
-                )?;
+            // What stays comes last, before the pages that name it.
+            let steps = steps
+                .into_iter()
+                .sorted_by_key(|((verb, said), _)| (*verb == "keep", said.clone()));
+            for ((verb, said), count) in steps {
+                let (version, files) = (&removed.version, many(count, "file"));
+                writeln!(f, "{verb:<6}  {version}  {files}: {said}")?;
             }
             for page in &removed.named_by {
                 writeln!(f, "        named by {page}")?;
             }
         }
-        let bytes = self.removed.iter().map(|it| it.bytes).sum();
-        let (versions, files) = (self.removed.len(), self.packages().count());
-        let (versions, files) = (many(versions, "version"), many(files, "file"));
-        writeln!(f, "{versions} to remove, {files}, {}", size(bytes))
+        let goes = |it: &&PrunedFile| !it.step.stays();
+        let versions = self.removed.iter();
+        let versions = versions.filter(|it| it.files.iter().any(|file| goes(&file)));
+        let files: Vec<&PrunedFile> = self.packages().filter(goes).collect();
+        let verb = if self.is_yank { "yank" } else { "remove" };
+        let bytes = size(files.iter().map(|it| it.bytes).sum());
+        let (versions, files) = (many(versions.count(), "version"), many(files.len(), "file"));
+        writeln!(f, "{versions} to {verb}, {files}, {bytes}")
     }
 }
 
 impl PruneStep {
-    fn said(self) -> String {
+    /// What the plan says of files with this step.
+    fn said(self) -> (&'static str, String) {
         match self {
-            Self::Unlist { until } => format!("off the pages now, deleted from {until} on"),
-            Self::UnlistAndDelete => "off the pages and deleted now".to_owned(),
-            Self::Delete => "deleted now".to_owned(),
-            Self::Wait { until } => format!("off the pages, deleted from {until} on"),
-            Self::Named => "kept until no page names them".to_owned(),
-            Self::Yank => "yanked now".to_owned(),
-            Self::Nothing => "yanked already, or on no page".to_owned(),
+            Self::Unlist { until } => {
+                let said = format!("off the pages now, deleted from {until} on");
+                ("remove", said)
+            }
+            Self::UnlistAndDelete => ("remove", "off the pages and deleted now".to_owned()),
+            Self::Delete => ("remove", "deleted now".to_owned()),
+            Self::Wait { until } => {
+                let said = format!("off the pages, deleted from {until} on");
+                ("remove", said)
+            }
+            Self::Named => ("keep", "until no page names them".to_owned()),
+            Self::Yank => ("yank", "now".to_owned()),
+            Self::Nothing => ("keep", "yanked already, or on no page".to_owned()),
         }
+    }
+
+    /// Whether nothing happens to the file, now or later.
+    fn stays(self) -> bool {
+        matches!(self, Self::Named | Self::Nothing)
     }
 
     /// Whether the page of the project loses the file.

@@ -165,9 +165,9 @@ fn old_nightlies_go_and_what_others_need_stays() {
     insta::assert_snapshot!(shown(&prune(&place, &really).ok(), &place), @"
     nightly: 2 versions kept by the rule
     keep    7.14.0a20260802  required by torch 2.10.0+rocm7.14.0a20260805
-    remove  7.14.0a20260801  1 file: kept until no page names them
+    keep    7.14.0a20260801  1 file: until no page names them
             named by PLACE/rocm/whl-next/rocm-sdk-core/index.html
-    1 version to remove, 1 file, 1.02 KiB
+    0 versions to remove, 0 files, 0 B
     ");
     assert_eq!(tree(&place), after);
     // When no page names it, it goes.
@@ -269,4 +269,59 @@ fn a_place_that_is_not_whole_is_not_pruned() {
 
     hint: pass `--keep` or `--days`
     ");
+}
+
+/// As much as a stream has: nightlies of 25 projects for two platforms. The bytes of our own packages are
+/// never read.
+#[test]
+fn the_oldest_of_6_500_wheels_go_with_their_sidecars() {
+    let place = empty("promote/prune-many");
+    let top = place.join("rocm/core/whl-next");
+    let days = (1..=5).flat_map(|month| (1..=28).map(move |day| format!("2026{month:02}{day:02}")));
+    let days: Vec<String> = days.take(131).collect();
+    let devices = (0..22).map(|number| format!("rocm-sdk-device-gfx9{number:02}"));
+    let projects = CORE[..2].iter().map(|it| (*it).to_owned());
+    let projects = projects.chain(["rocm-profiler".to_owned()]).chain(devices);
+    for project in projects {
+        let directory = top.join(&project);
+        fs_err::create_dir_all(&directory).unwrap();
+        let mut page = String::new();
+        for day in &days {
+            for platform in ["linux_x86_64", "win_amd64"] {
+                let name = project.replace('-', "_");
+                let name = format!("{name}-7.14.0a{day}-py3-none-{platform}.whl");
+                page.extend(["<a href=", &*name, ">", &*name, "</a>"]);
+                fs_err::write(directory.join(format!("{name}.metadata")), "metadata").unwrap();
+                fs_err::write(directory.join(name), "wheel").unwrap();
+            }
+        }
+        fs_err::write(directory.join("index.html"), page).unwrap();
+    }
+    // A new torch requires the triton of an old day, which requires the ROCm of that day.
+    let (old, new) = (&days[2], &days[130]);
+    let pin = format!("Requires-Dist: triton==3.5+rocm7.14.0a{old}\n");
+    add(&place, "torch", &format!("2.10.0+rocm7.14.0a{new}"), &pin);
+    let pin = format!("Requires-Dist: rocm==7.14.0a{old}\n");
+    add(&place, "triton", &format!("3.5+rocm7.14.0a{old}"), &pin);
+    let before = tree(&place);
+    let flags = ["--stream", "nightly", "--grace", "0", "--really"];
+    let plan = prune(&place, &flags).ok();
+    let (first, last) = (plan.lines().nth(1).unwrap(), plan.lines().last().unwrap());
+    assert_eq!(
+        plan.lines().next(),
+        Some("nightly: 120 versions kept by the rule")
+    );
+    assert_eq!(
+        first,
+        format!("keep    7.14.0a{old}  required by torch 2.10.0+rocm7.14.0a{new}")
+    );
+    assert!(
+        last.starts_with("10 versions to remove, 500 files, "),
+        "{last}"
+    );
+    let after: BTreeSet<String> = tree(&place).into_iter().collect();
+    let gone: Vec<&String> = before.iter().filter(|it| !after.contains(*it)).collect();
+    let sidecars = gone.iter().filter(|it| it.ends_with(".metadata")).count();
+    assert_eq!((gone.len(), sidecars), (1000, 500));
+    assert_whole(&place);
 }

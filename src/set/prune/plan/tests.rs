@@ -130,9 +130,9 @@ fn files_go_after_their_links_and_after_the_time_of_grace() {
     remove  7.14.0a20260803  3 files: off the pages now, deleted from 2026-08-27 on
     remove  7.14.0a20260802  3 files: off the pages, deleted from 2026-08-21 on
     remove  7.14.0a20260801  2 files: deleted now
-    remove  7.14.0a20260801  1 file: kept until no page names them
+    keep    7.14.0a20260801  1 file: until no page names them
             named by rocm/whl-next/rocm-sdk-core/index.html
-    3 versions to remove, 9 files, 90 B
+    3 versions to remove, 8 files, 80 B
     ");
     rule.grace = 0;
     insta::assert_snapshot!(plan(&packages, &rule), @"
@@ -141,20 +141,20 @@ fn files_go_after_their_links_and_after_the_time_of_grace() {
     remove  7.14.0a20260803  2 files: off the pages and deleted now
     remove  7.14.0a20260802  3 files: deleted now
     remove  7.14.0a20260801  2 files: deleted now
-    remove  7.14.0a20260801  1 file: kept until no page names them
+    keep    7.14.0a20260801  1 file: until no page names them
             named by rocm/whl-next/rocm-sdk-core/index.html
-    3 versions to remove, 9 files, 90 B
+    3 versions to remove, 8 files, 80 B
     ");
     rule.yank = Some("old".into());
     packages[8].is_yanked = true;
     insta::assert_snapshot!(plan(&packages, &rule), @"
     nightly: 1 version kept by the rule
-    remove  7.14.0a20260803  2 files: yanked already, or on no page
-    remove  7.14.0a20260803  1 file: yanked now
-    remove  7.14.0a20260802  3 files: yanked already, or on no page
-    remove  7.14.0a20260801  3 files: yanked already, or on no page
+    yank    7.14.0a20260803  1 file: now
+    keep    7.14.0a20260803  2 files: yanked already, or on no page
+    keep    7.14.0a20260802  3 files: yanked already, or on no page
+    keep    7.14.0a20260801  3 files: yanked already, or on no page
             named by rocm/whl-next/rocm-sdk-core/index.html
-    3 versions to remove, 9 files, 90 B
+    1 version to yank, 1 file, 10 B
     ");
 }
 
