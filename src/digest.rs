@@ -43,13 +43,18 @@ impl Sha256 {
 }
 
 /// Hashes and counts the bytes that are written to it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Hasher {
     hash: sha2::Sha256,
     len: u64,
 }
 
 impl Hasher {
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.len += bytes.len() as u64;
+    }
+
     pub fn finish(self) -> (Sha256, u64) {
         (Sha256(self.hash.finalize().into()), self.len)
     }
@@ -57,8 +62,7 @@ impl Hasher {
 
 impl io::Write for Hasher {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.hash.update(bytes);
-        self.len += bytes.len() as u64;
+        self.update(bytes);
         Ok(bytes.len())
     }
 
@@ -93,6 +97,27 @@ pub enum Checksum {
     /// The `ETag` of an object that was uploaded in one request. It is no MD5 if the object is
     /// encrypted with a key of its own.
     Md5([u8; 16]),
+}
+
+impl Checksum {
+    /// The MD5 that an `ETag` may be. That of an object that was uploaded in parts has a `-`.
+    pub fn of_etag(etag: &str) -> Option<Self> {
+        let md5 = u128::from_str_radix(etag, 16).ok();
+        let md5 = md5.filter(|_| etag.len() == 32)?;
+        Some(Self::Md5(md5.to_be_bytes()))
+    }
+
+    /// The `ETag` that most servers give to bytes that come in one request.
+    pub fn etag_of(bytes: &[u8]) -> String {
+        hex::encode(Md5::digest(bytes))
+    }
+
+    /// Whether some bytes have this checksum.
+    pub fn is_of(self, bytes: &[u8]) -> bool {
+        let mut checking = Checking::new(self);
+        checking.update(bytes);
+        checking.fits()
+    }
 }
 
 /// Computes a checksum incrementally and compares it with the expected one.

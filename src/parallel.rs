@@ -2,6 +2,7 @@
 //! Results come in the order of the items.
 
 mod ahead;
+mod behind;
 mod parts;
 
 use std::{
@@ -22,6 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use self::{
     ahead::ahead,
+    behind::HashBehind,
     parts::{Divide, in_parts},
 };
 use crate::error::{

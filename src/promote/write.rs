@@ -1,6 +1,7 @@
 //! Makes the packages of a plan.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     io::{Read as _, Seek as _},
     num::NonZeroUsize,
@@ -8,6 +9,7 @@ use std::{
 };
 
 use fs_err::{self as fs, File};
+use itertools::Itertools as _;
 
 use super::{
     decide::is_record,
@@ -58,7 +60,7 @@ pub fn write(
     let progress = world
         .console
         .progress("Promoting", directory.display(), bytes);
-    let promote = |planned: &PlannedPromotion| {
+    let promote = |planned: &&PlannedPromotion| {
         let package = packages.get(planned.file.as_str());
         let package = package.context("a package that is not in the set")?;
         let written = writer.package(package, planned);
@@ -70,7 +72,10 @@ pub fn write(
         world.console.status("Promoted", facts);
         Ok(written)
     };
-    let mut files = parallel::map(&plan.packages, jobs, &world.stop, promote)?;
+    // The largest first: one that comes last is written alone.
+    let largest = plan.packages.iter().sorted_by_key(|it| Reverse(it.bytes));
+    let largest: Vec<_> = largest.collect();
+    let mut files = parallel::map(&largest, jobs, &world.stop, promote)?;
     for path in &plan.copied {
         files.push(writer.copy(path)?);
     }

@@ -3,6 +3,7 @@
 //! store has their digest.
 
 use std::{
+    cmp::Reverse,
     collections::{HashMap, HashSet},
     io::{self, BufReader, Read, Seek, SeekFrom},
     num::NonZeroUsize,
@@ -193,14 +194,17 @@ impl Reading<'_> {
     }
 
     fn read(&self, tasks: &[(ListedPackage, Option<SetStamp>)]) -> Result<ReadFiles> {
-        let reading = |(listed, sidecar): &(ListedPackage, Option<SetStamp>)| {
+        let reading = |(listed, sidecar): &&(ListedPackage, Option<SetStamp>)| {
             let package = self.one(listed, sidecar.as_ref());
             package.with_context(|| {
                 let shown = self.place.shown_in_full(&listed.path);
                 format!("failed to read `{shown}`")
             })
         };
-        let read = parallel::try_map(tasks, self.at_once, &self.world.stop, reading)?;
+        // The largest first: one that comes last is read alone.
+        let tasks = tasks.iter().sorted_by_key(|(it, _)| Reverse(it.stamp.size));
+        let tasks: Vec<_> = tasks.collect();
+        let read = parallel::try_map(&tasks, self.at_once, &self.world.stop, reading)?;
         let (mut files, mut metadata) = (Vec::with_capacity(read.len()), HashMap::new());
         let (mut stamps, mut is_unchanged) = (HashMap::new(), true);
         for read in read {

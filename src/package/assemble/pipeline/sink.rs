@@ -12,8 +12,9 @@ use flate2::{Decompress, FlushDecompress};
 use super::{Block, Output, PackTask, PackedPiece, WheelWork, WrittenWheel};
 use crate::{
     archive::read_some,
-    digest::{Hasher, Sha256},
+    digest::Sha256,
     error::{Context as _, Result, ensure},
+    parallel::HashBehind,
     relpath::RelPath,
     wheel::{
         Deflater, Record, StorageMethod, WheelMember, ZipWriter,
@@ -43,7 +44,7 @@ impl<'a, W: Output> Sink<'a, W> {
         let out = HashedOutput {
             out,
             at: 0,
-            hash: Hasher::default(),
+            hash: HashBehind::new(work.taken.iter().any(Option::is_some)),
             done: 0,
             open: None,
             again: Vec::new(),
@@ -283,7 +284,7 @@ impl<'a, W: Output> Sink<'a, W> {
 const BUFFER: usize = 256 << 10;
 
 /// How much `copy` reads at a time.
-const COPIED: usize = 1 << 20;
+const COPIED: usize = 256 << 10;
 
 /// How much `rewrite` reads at a time. A stored deflate block has at most 65,535 bytes, and a
 /// multiple of that leaves no short block before the last one.
@@ -317,7 +318,9 @@ fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
 pub(super) struct HashedOutput<W> {
     out: W,
     at: u64,
-    hash: Hasher,
+    /// On a thread of its own if members are copied. If all are packed, this thread hashes while it
+    /// waits for them.
+    hash: HashBehind,
     /// How many bytes, from the start of the file, are hashed.
     done: u64,
     /// The start of the bytes that may still change, if there are any.
@@ -351,7 +354,7 @@ impl<W: Output> HashedOutput<W> {
     /// Returns the length and the hash of the whole file.
     fn finish(mut self) -> Result<(u64, Sha256)> {
         while self.catch_up()? {}
-        let ((sha256, len), at) = (self.hash.finish(), self.at);
+        let ((sha256, len), at) = (self.hash.finish()?, self.at);
         ensure!(
             len == at,
             "the wheel lost bytes while it was written: {len} of {at}"

@@ -1,0 +1,133 @@
+//! A SHA-256 that is computed on a thread of its own, behind the one that writes the bytes.
+
+use std::{
+    io::{self, Write},
+    mem,
+    sync::mpsc,
+    thread::{self, JoinHandle},
+};
+
+use crate::digest::{Hasher, Sha256};
+
+/// How much is hashed before a thread is started for the rest. For a short stream, that would take
+/// longer than it saves.
+const SHORT: usize = 4 << 20;
+/// The buffers that go round between the two threads. They are small, so that what one thread has
+/// copied is still in the cache of the processor when the other one reads it.
+const BUFFERS: usize = 4;
+const BUFFER: usize = 256 << 10;
+
+/// Hashes the bytes that are written to it.
+///
+/// To copy bytes and to hash them takes about as long. On two cores both are done at the same time.
+pub struct HashBehind {
+    /// Of what no thread has hashed.
+    hasher: Hasher,
+    /// How much is hashed without a thread.
+    left: usize,
+    rest: Option<HashThread>,
+}
+
+/// What a thread hashes.
+struct HashThread {
+    full: mpsc::Sender<Vec<u8>>,
+    empty: mpsc::Receiver<Vec<u8>>,
+    thread: JoinHandle<Hasher>,
+}
+
+impl HashBehind {
+    /// Without a thread, if the one that writes waits for others most of the time.
+    pub fn new(has_thread: bool) -> Self {
+        Self {
+            hasher: Hasher::default(),
+            left: if has_thread { SHORT } else { usize::MAX },
+            rest: None,
+        }
+    }
+
+    /// The digest and the number of bytes.
+    pub fn finish(self) -> io::Result<(Sha256, u64)> {
+        let Some(HashThread { full, thread, .. }) = self.rest else {
+            return Ok(self.hasher.finish());
+        };
+        drop(full);
+        Ok(thread.join().map_err(|_| died())?.finish())
+    }
+
+    /// Starts the thread. Without one, this goes on as it began.
+    fn start(&mut self) {
+        let (full, to_hash) = mpsc::channel::<Vec<u8>>();
+        let (give_back, empty) = mpsc::channel();
+        for _ in 0..BUFFERS {
+            // Cannot fail: the receiver is here.
+            let _ = give_back.send(Vec::with_capacity(BUFFER));
+        }
+        let mut hasher = mem::take(&mut self.hasher);
+        let begun = hasher.clone();
+        let hash = move || {
+            for bytes in to_hash {
+                hasher.update(&bytes);
+                // The writer may have ended already.
+                let _ = give_back.send(bytes);
+            }
+            hasher
+        };
+        let Ok(thread) = thread::Builder::new().spawn(hash) else {
+            (self.hasher, self.left) = (begun, usize::MAX);
+            return;
+        };
+        self.rest = Some(HashThread {
+            full,
+            empty,
+            thread,
+        });
+    }
+}
+
+impl Write for HashBehind {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.rest.is_none() && bytes.len() > self.left {
+            self.start();
+        }
+        let Some(rest) = &self.rest else {
+            self.left = self.left.saturating_sub(bytes.len());
+            return self.hasher.write(bytes);
+        };
+        let mut buffer = rest.empty.recv().map_err(|_| died())?;
+        let part = &bytes[..bytes.len().min(BUFFER)];
+        buffer.clear();
+        buffer.extend_from_slice(part);
+        rest.full.send(buffer).map_err(|_| died())?;
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The error of a writer whose thread panicked. The panic has its own message.
+fn died() -> io::Error {
+    io::Error::other("a thread that hashes died")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_all_bytes_in_their_order() {
+        let bytes: Vec<u8> = (0..9 << 20).map(|at: u32| at.to_le_bytes()[1]).collect();
+        for len in [0, 1, SHORT, SHORT + 1, bytes.len()] {
+            let bytes = &bytes[..len];
+            for (has_thread, step) in [(true, 1 << 20), (true, 1000), (false, 1 << 20)] {
+                let mut hash = HashBehind::new(has_thread);
+                for part in bytes.chunks(step) {
+                    hash.write_all(part).unwrap();
+                }
+                assert_eq!(hash.rest.is_some(), has_thread && len > SHORT);
+                assert_eq!(hash.finish().unwrap(), (Sha256::of(bytes), len as u64));
+            }
+        }
+    }
+}
