@@ -272,15 +272,12 @@ fn checksum(head: &HeadObjectOutput) -> Option<Checksum> {
         .and_then(|text| Some(Checksum::Crc64Nvme(u64::from_be_bytes(decoded(text)?))));
     crc.or_else(|| {
         // The ETag is not an MD5 if the object is encrypted with a key that the server does not
-        // own. The ETag of a multipart upload is not one either; it contains a `-`.
+        // own.
         let is_plain = matches!(
             head.server_side_encryption(),
             None | Some(ServerSideEncryption::Aes256)
         ) && head.sse_customer_algorithm().is_none();
-        let etag = etag(head.e_tag()?);
-        let is_md5 = is_plain && etag.len() == 32;
-        let md5 = u128::from_str_radix(&etag, 16).ok().filter(|_| is_md5)?;
-        Some(Checksum::Md5(md5.to_be_bytes()))
+        Checksum::of_etag(&etag(head.e_tag()?)).filter(|_| is_plain)
     })
 }
 
