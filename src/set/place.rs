@@ -7,7 +7,10 @@ use std::{
     io::Read as _,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use fs_err as fs;
@@ -18,7 +21,7 @@ use super::{
     urls::Urls,
 };
 use crate::{
-    error::{Context as _, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
+    error::{Context as _, Error, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
     location::{Key, Location},
     run::Buckets,
     store::{
@@ -81,6 +84,8 @@ pub struct SetPlace {
     pub version: Option<Version>,
     /// Connections to other servers that the pages link to, by origin.
     others: Mutex<BTreeMap<String, Arc<dyn Store>>>,
+    /// Whether the server has failed for a key that ends in `/`.
+    keys_fail: AtomicBool,
     pub(super) stop: Stop,
 }
 
@@ -208,6 +213,7 @@ impl SetPlace {
             directory_pages: true,
             version: None,
             others: Mutex::default(),
+            keys_fail: AtomicBool::new(false),
             stop: stop.clone(),
         }
     }
@@ -314,6 +320,23 @@ impl SetPlace {
         text.with_context(|| format!("failed to read `{path}` of `{}`", self.store))
     }
 
+    /// The page of a directory under its key, which ends in `/`. A server that keeps objects in
+    /// directories fails for such a key, each time after several attempts: `None` if the page has
+    /// another key too, and no further one is asked for.
+    pub(super) fn text_of_key(&self, path: &str, has_other: bool) -> Result<Option<String>> {
+        let may_fail = has_other && matches!(self.kind, PlaceKind::Bucket(_));
+        if may_fail && self.keys_fail.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match self.text(path) {
+            Err(error) if may_fail && is_unavailable(&error) => {
+                self.keys_fail.store(true, Ordering::Relaxed);
+                Ok(None)
+            }
+            answer => answer,
+        }
+    }
+
     /// The bytes of a small file, at most `LONGEST_PAGE`. `None` if it does not exist.
     pub(super) fn bytes(&self, address: &Address) -> Result<Option<Vec<u8>>> {
         let (store, path) = (self.store_of(address)?, &address.path);
@@ -404,6 +427,13 @@ fn top_of(path: &str) -> (String, Option<String>) {
         }
         _ => (directory(plain), None),
     }
+}
+
+fn is_unavailable(error: &Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|it| it.downcast_ref::<StoreError>());
+    causes.any(|it| it.kind() == StoreFailureKind::Unavailable)
 }
 
 /// `None` for an object that does not exist.

@@ -458,7 +458,7 @@ impl PageReader<'_> {
         if self.place.local().is_some() {
             return Ok((None, named));
         }
-        let text = self.place.text(path)?;
+        let text = self.place.text_of_key(path, named.is_some())?;
         if is_replaced && text.as_deref().is_some_and(|text| !text.is_empty()) {
             // Installers request the key that ends in `/`, which other programs leave alone.
             self.has_keys = true;
