@@ -18,6 +18,7 @@ use super::{
 use crate::{
     atomic::StagedDir,
     check::{Report, facts_of},
+    diff::Baseline,
     error::{Context as _, Hint as _, Result, anyhow},
     glob::Glob,
     promote::{
@@ -26,7 +27,7 @@ use crate::{
     },
     set::{
         self, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, ProductDirectories,
-        PublishedUpload, SetPlace, UploadOptions,
+        SetPlace, UploadOptions,
     },
     store::CopySource,
     target::{TargetTable, UnknownFamilies, split_list},
@@ -107,36 +108,22 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let source = args.fetch(world)?;
     args.check(source.path(), world)?;
     let set = args.read(source.path(), world)?;
-    let jobs = args.jobs.count();
-    let candidate = CandidateSet::read(&set, jobs, world)?;
-    let mut plan = promote::decide(&candidate, &request)?;
-    if let Some(NamedPlace::Bucket(place)) = &args.into {
-        ReleasePlaces::builtin().ensure_takes(place, &plan.to)?;
-    }
+    let candidate = CandidateSet::read(&set, args.jobs.count(), world)?;
     let directories = args.directories(&set)?;
-    let ties = args.ties(&candidate, &mut plan, world)?;
+    let (plan, ties) = args.plan(&candidate, &request, world)?;
     if args.dry_run {
-        if let Some(directories) = &directories {
-            plan.place(directories);
-        }
-        return world.console.answer(&plan);
+        return world.console.answer(&plan.placed(directories.as_ref()));
     }
     let staged = args.staged()?;
     let parts = (&candidate, ties.as_ref());
-    let record = promote::write(parts, &plan, staged.path(), jobs, world)?;
+    let record = promote::write(parts, &plan, staged.path(), args.jobs.count(), world)?;
     let report = args.check(staged.path(), world)?;
     let mut promoted = promoted(&record, &plan, staged.path(), world)?;
     source.name_copies(&record, &mut promoted);
-    if let Some(directories) = &directories {
-        return products::publish(&promoted, directories, &args.place(world)?, world);
+    match directories {
+        Some(it) => products::publish(&promoted, &it, &args.place(world)?, world),
+        None => args.publish(&promoted, report.as_ref(), baseline.as_ref(), world),
     }
-    let changes = PublisherSummary::changes(baseline.as_ref(), &promoted, world)?;
-    let published = args.publish(&promoted, world)?;
-    let (set, urls) = (&published.set, Some(&published.urls));
-    let summary = &args.summary;
-    let page = summary.page(set, urls, report.as_ref(), changes.as_ref());
-    summary.tell(&page, world)?;
-    world.console.answer(&published)
 }
 
 /// The set on this disk: where it is, or a copy of it.
@@ -253,6 +240,21 @@ impl PromoteArgs {
         Ok(Some(report))
     }
 
+    /// What becomes of the set, and how its frameworks are tied to that.
+    fn plan<'a>(
+        &self,
+        set: &'a CandidateSet,
+        request: &PromotionRequest,
+        world: &World,
+    ) -> Result<(PromotionPlan, Option<FrameworkTies<'a>>)> {
+        let mut plan = promote::decide(set, request)?;
+        if let Some(NamedPlace::Bucket(place)) = &self.into {
+            ReleasePlaces::builtin().ensure_takes(place, &plan.to)?;
+        }
+        let ties = self.ties(set, &mut plan, world)?;
+        Ok((plan, ties))
+    }
+
     /// How the frameworks of the set are tied to what it becomes, if there are any.
     fn ties<'a>(
         &self,
@@ -302,7 +304,14 @@ impl PromoteArgs {
         directories.map(Some)
     }
 
-    fn publish(&self, promoted: &LocalSet, world: &World) -> Result<PublishedUpload> {
+    /// Publishes the set, and says where it is.
+    fn publish(
+        &self,
+        promoted: &LocalSet,
+        report: Option<&Report>,
+        baseline: Option<&Baseline>,
+        world: &World,
+    ) -> Result<()> {
         let place = self.place(world)?;
         let options = UploadOptions {
             is_part: false,
@@ -313,13 +322,14 @@ impl PromoteArgs {
             overwrite: false,
             is_dry_run: false,
         };
-        set::publish(
-            promoted,
-            &promoted.document.identity,
-            &place,
-            options,
-            world,
-        )
+        let changes = PublisherSummary::changes(baseline, promoted, world)?;
+        let identity = &promoted.document.identity;
+        let published = set::publish(promoted, identity, &place, options, world)?;
+        let urls = Some(&published.urls);
+        let summary = &self.summary;
+        let page = summary.page(&published.set, urls, report, changes.as_ref());
+        summary.tell(&page, world)?;
+        world.console.answer(&published)
     }
 }
 

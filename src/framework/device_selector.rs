@@ -38,7 +38,7 @@ impl SelectorPlan {
     }
 
     /// The name of its project.
-    pub(super) fn project(&self) -> &DistName {
+    pub fn project(&self) -> &DistName {
         &self.name.name
     }
 

@@ -39,6 +39,7 @@ pub mod tie;
 pub mod unpack;
 pub mod version;
 
+pub use device_selector::SelectorPlan;
 pub use packages::SetPackages;
 pub use policy::Frameworks;
 pub use providers::Providers;

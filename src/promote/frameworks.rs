@@ -3,7 +3,7 @@
 //! A framework requires the version of ROCm that it was tested with, and its own version mostly names
 //! it. To tie it again changes both, and no binary.
 
-use std::{num::NonZeroUsize, path::Path};
+use std::{collections::BTreeSet, num::NonZeroUsize, path::Path};
 
 use fs_err as fs;
 
@@ -11,9 +11,9 @@ use super::{observe::CandidateSet, plan::PromotionPlan, record::PromotedFile};
 use crate::{
     check::SetFacts,
     console::{World, many},
-    error::{Context as _, Result},
+    error::{Context as _, Hint as _, No, Result, anyhow},
     framework::{
-        FrameworkWheel, Frameworks, Providers, RocmLibraries, WheelRefusal,
+        FrameworkWheel, Frameworks, Providers, RocmLibraries, SelectorPlan, WheelRefusal,
         tie::{self, TieInput, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
     package::{
@@ -22,12 +22,14 @@ use crate::{
     },
     relpath::RelPath,
     set::SetFile,
-    wheel::WheelCompression,
+    wheel::{DistName, PackageFilename, WheelCompression},
 };
 
 /// The frameworks of a set that is promoted, and how they are tied.
 pub struct FrameworkTies<'a> {
     files: Vec<&'a SetFile>,
+    /// The sdists that select a device wheel of a framework that was split. They are made again.
+    selectors: Vec<&'a SetFile>,
     wheels: Vec<FrameworkWheel>,
     rocm: RocmLibraries,
     options: TieOptions,
@@ -49,11 +51,17 @@ impl<'a> FrameworkTies<'a> {
         rocm.version = plan.to.clone();
         rocm.targets
             .retain(|target| !plan.change.targets.dropped.contains(target));
-        let files: Vec<&SetFile> = set.frameworks.iter().collect();
+        let is_wheel = |file: &&SetFile| {
+            let name = file.name().parse::<PackageFilename>();
+            name.is_ok_and(|it| it.tag.is_some())
+        };
+        let files = set.frameworks.iter();
+        let (files, selectors): (Vec<&SetFile>, Vec<&SetFile>) = files.partition(is_wheel);
         let paths: Vec<_> = files.iter().map(|it| set.root.join(&it.path)).collect();
         let ties = Self {
             wheels: FrameworkWheel::read_all(&paths, jobs, world)?,
             files,
+            selectors,
             options: TieOptions {
                 requires: Some(VersionPin::usual(&plan.to)),
                 device_extras: true,
@@ -69,6 +77,14 @@ impl<'a> FrameworkTies<'a> {
         let group = (&ties.wheels[..], &inputs[..]);
         let plans = tie::decide(group, &providers, &ties.rocm, policy, &ties.options)?;
         plan.frameworks = plans.map_err(|refusals| WheelRefusal::all("tied", &refusals))?;
+        let made = plan.frameworks.iter().filter_map(|it| it.selector.as_ref());
+        let made: BTreeSet<&DistName> = made.map(SelectorPlan::project).collect();
+        let other = ties.selectors.iter().find(|it| !made.contains(&it.project));
+        if let Some(other) = other {
+            let name = other.name();
+            let text = format!("`{name}` is for {}, and only wheels are tied", set.version);
+            return Err(anyhow!(No(text))).hint("build its wheel, or take it out of the set");
+        }
         Ok(ties)
     }
 
@@ -93,6 +109,10 @@ impl<'a> FrameworkTies<'a> {
             .map(|it| it.unpacked_size() + it.facts.size);
         let (count, what) = (self.wheels.len(), many(self.wheels.len(), "framework"));
         let _bar = (world.console).joined_progress("Tying", what, 2 * count, sizes.sum());
+        let selector_of = |plan: &SelectorPlan| {
+            let mut selectors = self.selectors.iter();
+            selectors.find(|it| it.project == *plan.project()).copied()
+        };
         for ((file, wheel), plan) in self.files.iter().zip(&self.wheels).zip(plans) {
             let place = file.path.strip_suffix(file.name()).unwrap_or_default();
             let target = directory.join(place);
@@ -112,6 +132,18 @@ impl<'a> FrameworkTies<'a> {
                 sha256: written.sha256,
                 edited: edited.collect::<Result<Vec<RelPath>, _>>()?,
             });
+            if let Some(selector) = &plan.selector {
+                let written = selector.write(&target, settings.time)?;
+                let from = selector_of(selector).unwrap_or(file);
+                files.push(PromotedFile {
+                    from: from.path.clone(),
+                    from_sha256: from.sha256,
+                    path: format!("{place}{}", written.file),
+                    size: written.size,
+                    sha256: written.sha256,
+                    edited: Vec::new(),
+                });
+            }
         }
         tie::verify(
             plans,

@@ -65,16 +65,22 @@ fn as_display<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result
 }
 
 impl PromotionPlan {
-    /// Notes where the packages go at a release place. Those of other products are left out.
-    pub fn place(&mut self, directories: &ProductDirectories) {
+    /// With the keys that the packages get at a release place. Those of other products are left out.
+    #[must_use]
+    pub fn placed(mut self, directories: Option<&ProductDirectories>) -> Self {
+        let Some(directories) = directories else {
+            return self;
+        };
         let packages = self.packages.iter().map(|it| it.name.clone());
         let frameworks = self.frameworks.iter().map(|it| it.result.clone());
+        let selectors = self.frameworks.iter().filter_map(|it| it.selector.as_ref());
+        let selectors = selectors.filter_map(|it| it.file.parse::<PackageFilename>().ok());
         let copied = self.copied.iter().filter_map(|path| {
             let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
             name.parse::<PackageFilename>().ok()
         });
         let (mut keys, mut pages) = (BTreeSet::new(), BTreeSet::new());
-        for file in packages.chain(frameworks).chain(copied) {
+        for file in packages.chain(frameworks).chain(selectors).chain(copied) {
             let Some(product) = directories.get(&file.name) else {
                 continue;
             };
@@ -87,6 +93,7 @@ impl PromotionPlan {
             pages.insert(format!("{product}/index.html"));
         }
         self.keys = keys.into_iter().chain(pages).collect();
+        self
     }
 }
 

@@ -9,7 +9,7 @@ mod real_installed;
 mod refused;
 mod selected;
 mod shown;
-mod split;
+pub(crate) mod split;
 mod tied;
 mod unpacked;
 mod windows;

@@ -57,7 +57,7 @@ fn fat(soname: &str, seed: u64, all: &[&[&str]]) -> Vec<u8> {
 }
 
 /// A framework with code in two packages and in a file that is in no package.
-pub(super) fn wheel() -> DemoWheel {
+pub(crate) fn wheel() -> DemoWheel {
     let mut wheel = DemoWheel::bare("fw");
     wheel.add("fw/__init__.py", "");
     let first = fat("libfw.so", 1, &[&["gfx942", "gfx1100"], &["gfx942"]]);
@@ -69,7 +69,7 @@ pub(super) fn wheel() -> DemoWheel {
     wheel
 }
 
-pub(super) fn split(wheels: &[PathBuf], to: &Path, flags: &[&str]) -> Outcome {
+pub(crate) fn split(wheels: &[PathBuf], to: &Path, flags: &[&str]) -> Outcome {
     let mut command = command();
     command.args(["framework", "split"]).args(wheels);
     command.arg("--output-dir").arg(to);
@@ -83,7 +83,7 @@ pub(super) fn listed(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-pub(super) fn wheels_of(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn wheels_of(directory: &Path) -> Vec<PathBuf> {
     let mut paths = listed(directory);
     paths.retain(|it| it.extension().is_some_and(|it| it == "whl"));
     paths

@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use super::{built, digests, fresh};
-use crate::support::{
-    demo::{DemoWheel, HOOK},
-    place::{copy_files, text},
-    program::rocwheel,
-    published,
+use crate::{
+    framework::split,
+    support::{
+        demo::{DemoWheel, HOOK},
+        place::{copy_files, text},
+        program::rocwheel,
+        published,
+    },
 };
 
 /// A framework whose version names ROCm, and one that needs it and whose version does not.
@@ -86,14 +89,18 @@ fn a_promoted_framework_is_the_one_that_is_tied_to_the_release() {
     let to = place.join("promoted");
     rocwheel(&[&arguments[..], &["--into", text(&to)]].concat()).ok();
     // What ties them to a release that was built.
-    let tied = wheels.map(|it| it.replace("/in/", "/set/"));
+    let tied = wheels.each_ref().map(|it| it.replace("/in/", "/set/"));
     tie(
         &tied[..1],
         &release,
         &place.join("expected"),
         &["--version-suffix", "set"],
     );
+    // And what was never tied to the candidate.
+    let suffix = ["--version-suffix", "set"];
+    tie(&wheels[..1], &release, &place.join("untied"), &suffix);
     let expected = digests(&place.join("expected"));
+    assert_eq!(digests(&place.join("untied")), expected);
     let promoted = digests(&to.join("dist"));
     for wheel in &expected {
         assert!(promoted.contains(wheel), "{wheel:?}\n{promoted:#?}");
@@ -105,4 +112,39 @@ fn a_promoted_framework_is_the_one_that_is_tied_to_the_release() {
     );
     assert_eq!(names.len(), 9, "{names:?}");
     rocwheel(&["check", text(&to)]).ok();
+}
+
+/// Its code is in packages of its own, and it is tied: before the promotion or after it.
+#[test]
+fn a_framework_that_was_split_is_promoted_with_its_device_packages() {
+    let set = published::sample();
+    let (candidate, release) = (built(set, "7.14.0rc1"), built(set, "7.14.0"));
+    let place = fresh("frameworks-split");
+    let path = |name: &str| place.join(name);
+    fs_err::create_dir_all(path("fat")).unwrap();
+    let mut wheel = split::wheel();
+    "1.0+rocm7.14.0rc1".clone_into(&mut wheel.version);
+    let fat = wheel.write(&path("fat"));
+    split::split(&[fat], &path("parts"), &[]).ok();
+    let parts = split::wheels_of(&path("parts")).into_iter();
+    let parts: Vec<String> = parts.map(|it| text(&it).to_owned()).collect();
+    fs_err::create_dir_all(path("set")).unwrap();
+    copy_files(&candidate.join("dist"), &path("set"));
+    tie(&parts, &candidate, &path("set"), &[]);
+    let tested = path("set");
+    let arguments = ["promote", text(&tested), "--to", "release", "--no-check"];
+    rocwheel(&[&arguments[..], &["--into", text(&path("promoted"))]].concat()).ok();
+    tie(
+        &parts,
+        &release,
+        &path("expected"),
+        &["--version-suffix", "set"],
+    );
+    let expected = digests(&path("expected"));
+    // With the sdist that selects one of the device wheels.
+    assert_eq!(expected.len(), parts.len() + 1);
+    let promoted = digests(&path("promoted/dist"));
+    for wheel in &expected {
+        assert!(promoted.contains(wheel), "{wheel:?}\n{promoted:#?}");
+    }
 }
