@@ -2,6 +2,7 @@
 //! in a bucket.
 
 mod aggregate;
+mod products;
 
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
@@ -34,6 +35,7 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel index packages
   rocwheel index s3://bucket/directory --dry-run
+  rocwheel index s3://bucket/v5 --layout product
   rocwheel index aggregate --manifest ownership.yaml")]
 pub struct IndexArgs {
     /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
@@ -49,7 +51,8 @@ pub struct IndexArgs {
     packages_dir: Option<NamedPlace>,
     #[command(subcommand)]
     verb: Option<IndexVerb>,
-    /// Where the packages are; `auto` finds them in DIR and in its `dist`
+    /// Where the packages are; `auto` finds them in DIR and in its `dist`. `product` writes the pages of
+    /// a release place, without checks
     // Not the variable of `upload`, which says where packages go. A job that sets it may still index
     // what `build` wrote.
     #[arg(
@@ -94,6 +97,8 @@ enum LayoutChoice {
     Flat,
     /// In DIR/dist
     Dist,
+    /// In DIR/rocm/{product}/whl-next/{project}, as release places have them
+    Product,
 }
 
 pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
@@ -101,14 +106,15 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
         return aggregate::run(args, world);
     }
     let site = args.site(world)?;
+    if args.layout == LayoutChoice::Product {
+        return args.index_products(&site, world);
+    }
     args.check(world)?;
     let indexed = index(&site, &args.options()?, world)?;
     if args.dry_run {
-        return world.console.answer(&IndexPlan {
-            schema: "rocwheel-index-plan-v1",
-            place: site.to_string(),
-            actions: &indexed.changes,
-        });
+        return world
+            .console
+            .answer(&IndexPlan::of(&site, &indexed.changes));
     }
     for change in indexed.changes.iter().filter(|it| it.action == REMOVE) {
         world.console.status("Removed", &change.path);
@@ -168,9 +174,17 @@ impl IndexArgs {
         Ok(place)
     }
 
+    fn index_products(&self, site: &SetPlace, world: &World) -> Result<()> {
+        if self.yank.is_some() {
+            return Err(anyhow!("`--yank` does not go with `--layout product`"))
+                .hint("`rocwheel prune --yank` yanks versions of a stream");
+        }
+        products::run(site, self.dry_run, world)
+    }
+
     fn directories(&self) -> PackageDirectories {
         match self.layout {
-            LayoutChoice::Auto => PackageDirectories::All,
+            LayoutChoice::Auto | LayoutChoice::Product => PackageDirectories::All,
             LayoutChoice::Flat => PackageDirectories::Only(Layout::Flat),
             LayoutChoice::Dist => PackageDirectories::Only(Layout::Dist),
         }
@@ -238,6 +252,16 @@ struct IndexPlan<'a> {
     schema: &'static str,
     place: String,
     actions: &'a [IndexChange],
+}
+
+impl<'a> IndexPlan<'a> {
+    fn of(place: &SetPlace, actions: &'a [IndexChange]) -> Self {
+        Self {
+            schema: "rocwheel-index-plan-v1",
+            place: place.to_string(),
+            actions,
+        }
+    }
 }
 
 impl fmt::Display for IndexPlan<'_> {

@@ -9,10 +9,7 @@
 mod decide;
 mod outputs;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::decide::{AggregateIndex, ProductRoot};
 use super::{
@@ -25,7 +22,7 @@ use super::{
     place::SetPlace,
     set_json::is_package,
     upload::until_published,
-    write::{Guard, Writer},
+    write::Writer,
 };
 use crate::{
     console::World,
@@ -111,11 +108,7 @@ impl Aggregation<'_> {
         if !self.options.is_dry_run && !self.write(&planned, &stale)? {
             return Ok(None);
         }
-        let written = planned.into_iter().map(|(item, action)| IndexChange {
-            action: action.into(),
-            path: item.path,
-            size: item.size,
-        });
+        let written = planned.into_iter().map(IndexChange::from);
         let removed = stale.into_iter().map(|path| IndexChange {
             action: REMOVE,
             path,
@@ -135,24 +128,10 @@ impl Aggregation<'_> {
     /// Writes what differs, then removes the pages of projects that left. `false` if another writer
     /// came first.
     fn write(&self, planned: &[(Item, Action)], stale: &[String]) -> Result<bool> {
-        let writer = Writer {
-            to: self.to,
-            guard: Guard::Pages,
-            world: self.world,
-            progress: self.world.console.progress("Writing", self.to, None),
-            layout: None,
-            overtaken: AtomicBool::new(false),
-        };
-        if !planned.is_empty() || !stale.is_empty() {
-            self.to.store.ensure_writable()?;
-        }
-        let written = writer.carry_out(planned, |_, _| ());
-        if written.is_err() && writer.overtaken.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
-        written.and_then(|()| writer.remove(stale))?;
+        let writer = Writer::of_pages(self.to, "Writing", self.world);
+        let is_done = writer.update(planned, stale)?;
         self.to.tidy([BASE]);
-        Ok(true)
+        Ok(is_done)
     }
 
     /// What the index has, and the text of each page that it needs.

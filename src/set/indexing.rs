@@ -63,6 +63,16 @@ pub struct IndexChange {
     pub size: u64,
 }
 
+impl From<(Item, Action)> for IndexChange {
+    fn from((item, action): (Item, Action)) -> Self {
+        Self {
+            action: action.into(),
+            path: item.path,
+            size: item.size,
+        }
+    }
+}
+
 /// An index that was written or, for a dry run, would be.
 #[derive(Debug)]
 pub struct Indexed {
@@ -207,12 +217,7 @@ impl IndexAttempt<'_> {
         if !self.options.is_dry_run {
             self.writer.carry_out(&planned, |_, _| ())?;
         }
-        let changes = planned.into_iter().map(|(item, action)| IndexChange {
-            action: action.into(),
-            path: item.path,
-            size: item.size,
-        });
-        Ok(changes.collect())
+        Ok(planned.into_iter().map(IndexChange::from).collect())
     }
 
     /// The existing pages of projects and families that do not belong to this index, sorted.

@@ -49,7 +49,9 @@ pub use self::{
     ownership::OwnershipManifest,
     pages::{IndexPage, Phase, pages, paths},
     place::{NamedPlace, SetPlace},
-    products::{ProductDirectories, plan_products, publish_products},
+    products::{
+        IndexedProducts, ProductDirectories, index_products, plan_products, publish_products,
+    },
     promised::{PlaceDepth, PublishedSet, find, find_published},
     prune::{PrunePlan, PruneRule, PrunedPlaces, prune},
     published::{Listing, ListingPlace, PageClaim, PublishedFacts},

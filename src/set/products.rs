@@ -4,6 +4,8 @@
 //! Many versions are in one directory, and several jobs publish there. So a page keeps what it lists,
 //! and is written only if no other job has changed it since it was read.
 
+mod index;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
@@ -11,6 +13,7 @@ use std::{
 
 use itertools::Itertools as _;
 
+pub use self::index::{IndexedProducts, index_products};
 use super::{
     files::ListedPackage,
     items::{Before, Item},
@@ -20,8 +23,8 @@ use super::{
     pages::{Phase, directory_page, directory_root},
     place::SetPlace,
     pruned::PruneRecord,
-    read::Reading,
-    set_json::{Layout, SIDECAR, SetFile, is_package},
+    read::{ReadFiles, Reading},
+    set_json::{Layout, SIDECAR, SetFile, identity, is_package},
     split_projects,
     upload::{PlannedUpload, PublishedUpload, UploadOptions, until_published},
     write::Guard,
@@ -144,7 +147,8 @@ impl ProductPages<'_> {
             .into_group_map_by(|file| directory_of(&file.path));
         for (directory, new) in by_directory.into_iter().sorted_by_key(|it| it.0) {
             let (product, project) = directory.rsplit_once('/').unwrap_or(("", directory));
-            let all = self.all(directory, &new)?;
+            let (all, sidecars) = self.all(directory, &new)?;
+            items.extend(sidecars);
             let all: Vec<&SetFile> = all.iter().collect();
             let page = directory_page(project, &all, &format!("{directory}/"));
             items.extend(Item::directory_page(
@@ -173,30 +177,40 @@ impl ProductPages<'_> {
     }
 
     /// The files of a directory: the new ones, and those that are there. What the page says of these
-    /// is kept; those that it does not list are read.
-    fn all(&self, directory: &str, new: &[&SetFile]) -> Result<Vec<SetFile>> {
+    /// is kept; those that it does not list are read, and get the sidecars that they lack.
+    fn all(&self, directory: &str, new: &[&SetFile]) -> Result<(Vec<SetFile>, Vec<Item>)> {
         let mut files: Vec<SetFile> = new.iter().map(|file| (*file).clone()).collect();
         let mut listed = self.place.listed_below(directory, &self.before.objects);
-        let mut of_page = self.listed_files(directory)?;
+        let of_page = self.listed_files(directory)?;
         listed.retain(|package| {
             let is_new = files.iter().any(|file| file.path == package.path);
-            if is_new || self.pruned.has(&package.path) {
+            let is_misplaced = package_directory(&package.path).is_none();
+            if is_new || is_misplaced || self.pruned.has(&package.path) {
                 return false;
             }
-            let known = of_page.remove(&package.path);
-            let known = known.filter(|known| known.size == package.stamp.size);
-            let is_new = known.is_none();
-            files.extend(known);
-            is_new && is_package(&package.name)
+            let known = of_page.get(&package.path).filter(|known| {
+                let has_sidecar = self.before.objects.contains_key(&known.sidecar_path());
+                known.size == package.stamp.size && has_sidecar == known.metadata.is_some()
+            });
+            files.extend(known.cloned());
+            known.is_none()
         });
+        let mut sidecars = Vec::new();
         if !listed.is_empty() {
-            files.extend(self.read(listed)?);
+            let read = self.read(listed)?;
+            files.extend(read.files.into_iter().map(|file| SetFile {
+                yanked: of_page.get(&file.path).and_then(|it| it.yanked.clone()),
+                ..file
+            }));
+            let lacking = read.metadata.into_iter();
+            let lacking = lacking.filter(|(path, _)| !self.before.objects.contains_key(path));
+            sidecars.extend(lacking.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes)));
         }
         files.sort_by(|one, other| (&one.version, one.name()).cmp(&(&other.version, other.name())));
-        Ok(files)
+        Ok((files, sidecars))
     }
 
-    fn read(&self, listed: Vec<ListedPackage>) -> Result<Vec<SetFile>> {
+    fn read(&self, listed: Vec<ListedPackage>) -> Result<ReadFiles> {
         let reading = Reading {
             place: self.place,
             layouts: vec![Layout::Flat],
@@ -206,7 +220,7 @@ impl ProductPages<'_> {
             progress: &self.world.console.progress("Reading", self.place, None),
             is_index: true,
         };
-        Ok(reading.others(listed)?.files)
+        reading.others(listed)
     }
 
     /// What the page of a directory says about its files, by path.
@@ -220,7 +234,7 @@ impl ProductPages<'_> {
         for link in html_links(&text.unwrap_or_default()) {
             let name = link.href.split(['#', '?']).next().unwrap_or_default();
             let name = decode_component(name).filter(|it| is_package(it));
-            let of_name = name.as_deref().and_then(super::set_json::identity);
+            let of_name = name.as_deref().and_then(identity);
             let (Some(name), Some((project, version))) = (name, of_name) else {
                 continue;
             };
@@ -247,6 +261,14 @@ impl ProductPages<'_> {
 
 /// Requests at the same time.
 const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// The directory of a package, if that has the name of its project.
+pub(super) fn package_directory(path: &str) -> Option<&str> {
+    let (directory, name) = path.rsplit_once('/')?;
+    let (project, _) = identity(name).filter(|_| is_package(name))?;
+    let last = directory.rsplit('/').next()?;
+    (last == project.normalized()).then_some(directory)
+}
 
 fn directory_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)

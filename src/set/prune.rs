@@ -35,7 +35,7 @@ use super::{
     pruned::{PruneRecord, RECORD},
     set_json::SIDECAR,
     upload::until_published,
-    write::{Guard, Writer},
+    write::Writer,
 };
 use crate::{
     console::World,
@@ -212,27 +212,7 @@ impl Pruning<'_> {
         let actions = before.actions(&items, true, &self.world.stop)?;
         let mut planned: Vec<(Item, Action)> = items.into_iter().zip(actions).collect();
         planned.retain(|(_, action)| *action != Action::Same);
-        if planned.is_empty() {
-            return Ok(true);
-        }
-        to.store.ensure_writable()?;
-        let writer = self.writer(to);
-        let written = writer.carry_out(&planned, |_, _| ());
-        if written.is_err() && writer.overtaken.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
-        written.map(|()| true)
-    }
-
-    fn writer<'w>(&'w self, to: &'w SetPlace) -> Writer<'w> {
-        Writer {
-            to,
-            guard: Guard::Pages,
-            world: self.world,
-            progress: self.world.console.progress("Pruning", to, None),
-            layout: None,
-            overtaken: AtomicBool::new(false),
-        }
+        Writer::of_pages(to, "Pruning", self.world).update(&planned, &[])
     }
 
     /// Deletes the files whose time is over, then the pages of projects without files.

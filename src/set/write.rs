@@ -63,7 +63,33 @@ pub(super) struct Writer<'a> {
     pub(super) overtaken: AtomicBool,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    /// A writer of pages that several jobs may write.
+    pub(super) fn of_pages(to: &'a SetPlace, verb: &str, world: &'a World) -> Self {
+        Self {
+            to,
+            guard: Guard::Pages,
+            world,
+            progress: world.console.progress(verb, to, None),
+            layout: None,
+            overtaken: AtomicBool::new(false),
+        }
+    }
+
+    /// Writes what differs, then removes pages. `false` if another writer came first.
+    pub(super) fn update(&self, planned: &[(Item, Action)], stale: &[String]) -> Result<bool> {
+        if planned.is_empty() && stale.is_empty() {
+            return Ok(true);
+        }
+        self.to.store.ensure_writable()?;
+        let written = self.carry_out(planned, |_, _| ());
+        if written.is_err() && self.overtaken.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        written.and_then(|()| self.remove(stale))?;
+        Ok(true)
+    }
+
     /// Writes objects, which are sorted by phase, and reads them back. Calls `done` with each of
     /// them.
     ///

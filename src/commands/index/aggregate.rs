@@ -9,7 +9,9 @@ use super::{AccessArgs, World, change_line};
 use crate::{
     console::many,
     error::{Context as _, Result},
-    set::{self, AggregateOptions, IndexChange, NamedPlace, OwnershipManifest, SetPlace},
+    set::{
+        self, AggregateOptions, Aggregated, IndexChange, NamedPlace, OwnershipManifest, SetPlace,
+    },
 };
 
 /// Write the index of all products of a stream
@@ -67,37 +69,36 @@ pub(super) fn run(args: &AggregateArgs, world: &World) -> Result<()> {
     let content = args.content.iter();
     let content = content.map(|it| args.access.place(it, &world.stop));
     let content: Vec<SetPlace> = content.collect::<Result<_>>()?;
-    let options = AggregateOptions {
-        manifest: &manifest,
-        stream,
-        is_static: args.is_static,
-        is_strict: args.strict_completeness,
-        allows_unpublished: args.allow_unpublished,
-        is_dry_run: args.dry_run,
-    };
+    let options = args.options(&manifest, stream);
     let done = set::aggregate(&content, &to, &options, world)?;
     if !done.unpublished.is_empty() {
-        let text = format!(
-            "not published, and left out: {}",
-            done.unpublished.join(", ")
-        );
+        let left_out = done.unpublished.join(", ");
+        let text = format!("not published, and left out: {left_out}");
         world.console.warn(text);
     }
-    world.console.answer(&AggregateAnswer {
-        schema: "rocwheel-aggregate-v1",
-        index_url: to.urls()?.path("rocm/whl-next/"),
-        stream,
-        is_dry_run: args.dry_run,
-        projects: done.projects,
-        unpublished: done.unpublished,
-        actions: done.changes,
-    })
+    let answer = AggregateAnswer::of(done, &options, &to)?;
+    world.console.answer(&answer)
 }
 
 impl AggregateArgs {
     fn read(&self) -> Result<OwnershipManifest> {
         let manifest = OwnershipManifest::parse(&fs::read_to_string(&self.manifest)?);
         manifest.with_context(|| format!("failed to read `{}`", self.manifest.display()))
+    }
+
+    fn options<'a>(
+        &self,
+        manifest: &'a OwnershipManifest,
+        stream: &'a str,
+    ) -> AggregateOptions<'a> {
+        AggregateOptions {
+            manifest,
+            stream,
+            is_static: self.is_static,
+            is_strict: self.strict_completeness,
+            allows_unpublished: self.allow_unpublished,
+            is_dry_run: self.dry_run,
+        }
     }
 }
 
@@ -169,6 +170,20 @@ struct AggregateAnswer<'a> {
     projects: usize,
     unpublished: Vec<String>,
     actions: Vec<IndexChange>,
+}
+
+impl<'a> AggregateAnswer<'a> {
+    fn of(done: Aggregated, options: &AggregateOptions<'a>, to: &SetPlace) -> Result<Self> {
+        Ok(Self {
+            schema: "rocwheel-aggregate-v1",
+            index_url: to.urls()?.path("rocm/whl-next/"),
+            stream: options.stream,
+            is_dry_run: options.is_dry_run,
+            projects: done.projects,
+            unpublished: done.unpublished,
+            actions: done.changes,
+        })
+    }
 }
 
 impl fmt::Display for AggregateAnswer<'_> {

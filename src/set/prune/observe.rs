@@ -17,7 +17,7 @@ use crate::{
         items::REQUESTS,
         links::{PageLink, html_links, resolve},
         place::SetPlace,
-        products::RECORDS,
+        products::{RECORDS, package_directory},
         pruned::PruneRecord,
         read::package_metadata,
         set_json::{SIDECAR, identity, is_ours, is_package, is_wheel},
@@ -239,14 +239,6 @@ fn rocm_of(project: &DistName, version: &Version) -> Option<Version> {
         return Some(version.clone());
     }
     version.of_rocm()
-}
-
-/// The directory of a package, if that has the name of its project.
-fn package_directory(path: &str) -> Option<&str> {
-    let (directory, name) = path.rsplit_once('/')?;
-    let (project, _) = identity(name).filter(|_| is_package(name))?;
-    let last = directory.rsplit('/').next()?;
-    (last == project.normalized()).then_some(directory)
 }
 
 pub(super) fn parent(path: &str) -> &str {

@@ -14,13 +14,15 @@ use rocwheel::{
 };
 
 use super::{
+    fault::Proxy,
     inprocess::InProcess,
     prune::{options, receive, send},
     server::{SECRET, Server, keys, store},
     upload::{Desk, KEYS},
 };
 use crate::{
-    promote::prune::{assert_whole, wheels},
+    promote::prune::{assert_whole, filled, wheels},
+    publish::tree,
     support::{
         long,
         place::empty,
@@ -120,6 +122,59 @@ fn two_servers_copy_only_the_object_that_was_seen() {
     }
 }
 
+/// A server of another make knows neither conditions of copies nor those of deletions.
+#[test]
+fn two_servers_take_what_is_promoted_published_and_pruned() {
+    for set in sets() {
+        let other = InProcess::start();
+        let desk = Desk {
+            bucket: other.bucket.clone(),
+            port: other.port,
+            ..Desk::new()
+        };
+        let store = store(&desk.bucket, desk.port, keys(SECRET), &Stop::default());
+        with_set(set, &store, &desk);
+        let place = |name: &str| format!("s3://{}/{name}", desk.bucket);
+        let flat = [
+            "--to",
+            "same",
+            "--no-check",
+            "--no-directory-pages",
+            "--into",
+        ];
+        let mut command = desk.command(&KEYS);
+        command.args(["promote", &place("v5")]).args(flat);
+        desk.run(command.arg(place("flat"))).ok();
+        desk.run(&mut promote(&desk)).ok();
+        let again: serde_json::Value =
+            serde_json::from_str(&desk.run(&mut promote(&desk)).ok()).unwrap();
+        assert_eq!(again["uploaded"], 0, "{again}");
+        let here = empty(&format!("s3/products/other-{}", set.name));
+        receive(&store, &here, "to/v5/");
+        assert_whole(&here);
+        assert_eq!(wheels(&here).len(), set.packages() - 1);
+
+        let source = empty(&format!("s3/products/nightlies-{}", set.name));
+        filled(&source);
+        send(&store, &source);
+        let mut prune = desk.command(&KEYS);
+        prune.args(["prune", &place("v5"), "--stream", "nightly", "--keep", "2"]);
+        prune.args([
+            "--grace",
+            "0",
+            "--most",
+            "100",
+            "--really",
+            "--no-directory-pages",
+        ]);
+        desk.run(&mut prune).ok();
+        let here = empty(&format!("s3/products/pruned-{}", set.name));
+        receive(&store, &here, "v5/rocm/");
+        assert_whole(&here);
+        assert_eq!(wheels(&here).len(), 12);
+    }
+}
+
 /// No page names a file that is not there, and the next run does what is missing.
 #[test]
 fn a_publication_that_was_killed_is_finished_by_the_next() {
@@ -156,4 +211,108 @@ fn a_publication_that_was_killed_is_finished_by_the_next() {
         let keys: Vec<String> = published(&store).into_iter().map(|it| it.0).collect();
         assert_eq!(whole.get_or_insert(keys.clone()), &keys, "round {round}");
     }
+}
+
+/// The pages of a release place that other programs filled. What did not change costs a listing.
+#[test]
+fn pages_are_written_from_the_files_that_are_there() {
+    let desk = Desk::new();
+    let store = Server::shared().store(&desk.bucket);
+    let source = desk.bench.root.join("source");
+    filled(&source);
+    let core = source.join("rocm/core/whl-next");
+    // Files alone, as other programs leave them: two sidecars are missing, and a page is wrong.
+    let pages = tree(&source).into_iter();
+    for page in pages.filter(|it| it.ends_with(".html")) {
+        fs_err::remove_file(source.join(page)).unwrap();
+    }
+    let name = "rocm_sdk_core-7.14.0a20260801-py3-none-any.whl";
+    fs_err::remove_file(core.join(format!("rocm-sdk-core/{name}.metadata"))).unwrap();
+    fs_err::write(
+        core.join("rocm-sdk-core/index.html"),
+        format!("<a href={name}>{name}</a>"),
+    )
+    .unwrap();
+    fs_err::copy(
+        core.join("rocm-sdk-core").join(name),
+        core.join("rocm-sdk-old").join(name),
+    )
+    .unwrap();
+    send(&store, &source);
+    let proxy = Proxy::before(desk.port);
+    let desk = Desk {
+        port: proxy.port,
+        ..desk
+    };
+    let index = |flags: &[&str]| {
+        let place = format!("s3://{}/v5", desk.bucket);
+        let mut command = desk.command(&KEYS);
+        command.args([
+            "index",
+            &place,
+            "--layout",
+            "product",
+            "--no-directory-pages",
+        ]);
+        desk.run(command.args(flags))
+    };
+    let plan = index(&["--dry-run"]);
+    assert!(
+        plan.stderr
+            .contains("its directory is that of another project"),
+        "{}",
+        plan.stderr
+    );
+    insta::assert_snapshot!(plan.ok(), @"
+    in s3://BUCKET/v5
+    new           67 B  rocm/core/whl-next/rocm-sdk-core/rocm_sdk_core-7.14.0a20260801-py3-none-any.whl.metadata
+    replace   6.04 KiB  rocm/core/whl-next/rocm-sdk-core/index.html
+    new       5.61 KiB  rocm/core/whl-next/rocm-sdk-device-gfx942/index.html
+    new       5.57 KiB  rocm/core/whl-next/rocm-sdk-libraries/index.html
+    new       3.24 KiB  rocm/core/whl-next/rocm-sdk-old/index.html
+    new       3.22 KiB  rocm/pytorch/whl-next/torch/index.html
+    new       3.21 KiB  rocm/pytorch/whl-next/triton/index.html
+    new       2.89 KiB  rocm/core/whl-next/index.html
+    new       2.73 KiB  rocm/pytorch/whl-next/index.html
+    new          713 B  indexed.json
+    10 changes
+    ");
+    insta::assert_snapshot!(index(&[]).ok(), @"
+    http://HOST/BUCKET/v5/rocm/core/whl-next/
+    http://HOST/BUCKET/v5/rocm/pytorch/whl-next/
+    ");
+    let here = || {
+        let here = empty("s3/products/indexed");
+        receive(&store, &here, "v5/");
+        assert_whole(&here);
+        here
+    };
+    let page = fs_err::read_to_string(here().join("rocm/core/whl-next/rocm-sdk-core/index.html"));
+    let page = page.unwrap();
+    let line = page
+        .lines()
+        .find(|it| it.contains(&format!("{name}#sha256=")))
+        .unwrap();
+    assert!(line.contains("data-core-metadata"), "{line}");
+    // Nothing changed: no page is read.
+    let requests = || (proxy.count(""), proxy.count("PUT "));
+    let before = requests();
+    let said: serde_json::Value = serde_json::from_str(&index(&["--format", "json"]).ok()).unwrap();
+    assert_eq!(
+        (&said["changed"], &said["files"]),
+        (&0.into(), &19.into()),
+        "{said}"
+    );
+    let after = requests();
+    assert!(after.0 - before.0 < 8, "{} requests", after.0 - before.0);
+    assert_eq!(after.1, before.1);
+    // A file came, and the last one of another project went.
+    let key = |path: &str| -> Key { format!("v5/rocm/core/whl-next/{path}").parse().unwrap() };
+    let old = "rocm-sdk-old/rocm_sdk_old-7.14.0a20260801-py3-none-any.whl";
+    store.delete(&key(old)).unwrap();
+    store.delete(&key(&format!("{old}.metadata"))).unwrap();
+    insta::assert_snapshot!(index(&["--dry-run"]).ok(), @"");
+    index(&[]).ok();
+    let root = fs_err::read_to_string(here().join("rocm/core/whl-next/index.html")).unwrap();
+    assert!(!root.contains("rocm-sdk-old"), "{root}");
 }
