@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregate;
 mod frameworks;
+mod killed;
 mod orders;
 mod products;
 pub(crate) mod prune;

@@ -15,6 +15,9 @@ use crate::{
     support::{long, published::sample},
 };
 
+/// A checkout that leaves the repository as it is.
+pub(super) const CHECKED_OUT: &str = "name: checkout\ndescription: checkout\ninputs:\n  persist-credentials: { description: keys }\n\
+     runs:\n  using: composite\n  steps:\n    - shell: bash\n      run: 'true'\n";
 pub(super) const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1";
 
 #[test]
@@ -40,9 +43,7 @@ fn a_framework_is_built_tied_split_tested_and_released() {
     repository.action(KEEP, &keep(&kept));
     repository.action(DOWNLOAD, &download(&kept));
     repository.action(PYTHON, &python());
-    let nothing = "name: checkout\ndescription: checkout\ninputs:\n  persist-credentials: { description: keys }\n\
-                   runs:\n  using: composite\n  steps:\n    - shell: bash\n      run: 'true'\n";
-    repository.action(CHECKOUT, nothing);
+    repository.action(CHECKOUT, CHECKED_OUT);
     let event = place.path().join("event.json");
     fs_err::write(&event, json!({"inputs": inputs}).to_string()).unwrap();
     repository.argument("--eventpath", event.to_str().unwrap());

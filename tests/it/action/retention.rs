@@ -4,11 +4,12 @@ use rocwheel::store::{Depth, Store as _};
 use serde_json::{Value, json};
 
 use super::{
+    frameworks::{CHECKED_OUT, CHECKOUT},
     runner::{Repository, Run, read},
     workflows::{CREDENTIALS, role},
 };
 use crate::{
-    promote::prune::filled,
+    promote::{aggregate::manifest, prune::filled},
     s3::{prune::send, server::Server},
     support::{long, place::empty, published::sample},
 };
@@ -30,6 +31,11 @@ fn run(workflow: &str, inputs: &Value) -> Run {
         .variable("ROCWHEEL_MOST", "50")
         .argument("--eventpath", event.to_str().unwrap());
     repository.action(CREDENTIALS, &role(ROLE));
+    repository.action(CHECKOUT, CHECKED_OUT);
+    repository.file(
+        "ownership.yaml",
+        &manifest(&[("rocm-sdk-core", "core/whl-next")]),
+    );
     repository
         .run("workflow_dispatch", &read(workflow))
         .expect_success()
@@ -74,9 +80,17 @@ fn a_set_is_published_in_a_workflow() {
     send(&store, &sample().place());
     let inputs = json!({
         "set": format!("s3://{bucket}/v5"), "to": "same", "into": format!("s3://{bucket}/to"),
-        "aws-region": "us-east-2", "role": ROLE, "dry-run": "false",
+        "aws-region": "us-east-2", "role": ROLE, "dry-run": "false", "manifest": "ownership.yaml",
+        "stream": "rc",
     });
     run("workflows/promote.yml", &inputs);
-    let core = "to/rocm/core/whl-next/rocm-sdk-core/index.html".to_owned();
-    assert!(keys(bucket.as_str()).contains(&core));
+    for page in [
+        "core/whl-next/rocm-sdk-core/index.html",
+        "whl-next/index.html",
+    ] {
+        assert!(
+            keys(bucket.as_str()).contains(&format!("to/rocm/{page}")),
+            "{page}"
+        );
+    }
 }

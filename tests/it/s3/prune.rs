@@ -9,6 +9,7 @@ use rocwheel::{
 };
 
 use super::{
+    fault::{Fault, Proxy},
     server::Server,
     upload::{Desk, KEYS},
 };
@@ -71,6 +72,47 @@ fn only_the_object_that_was_seen_is_deleted() {
     store.delete_same(&key, second.as_deref()).unwrap();
     let gone = store.head(&key).unwrap_err();
     assert_eq!(gone.kind(), StoreFailureKind::NotFound);
+}
+
+/// A job that publishes while this one prunes: what it wrote stays, and everything is decided again.
+#[test]
+fn a_writer_in_between_makes_it_begin_again() {
+    let server = Server::shared();
+    let source = empty("s3/prune/between");
+    filled(&source);
+    for (method, what) in [("PUT", "rocm-sdk-core/index.html"), ("DELETE", ".whl")] {
+        let desk = Desk::new();
+        let store = server.store(&desk.bucket);
+        send(&store, &source);
+        let proxy = Proxy::before(desk.port);
+        proxy.breaks(method, what, 1, Fault::Answer(412, "PreconditionFailed"));
+        let desk = Desk {
+            port: proxy.port,
+            ..desk
+        };
+        let place = format!("s3://{}/v5", desk.bucket);
+        let mut command = desk.command(&KEYS);
+        command.args(["prune", &place, "--stream", "nightly", "--keep", "2"]);
+        command.args([
+            "--grace",
+            "0",
+            "--most",
+            "100",
+            "--really",
+            "--no-directory-pages",
+        ]);
+        let done = desk.run(&mut command);
+        assert!(
+            done.stderr.contains("planning again"),
+            "{method}: {}",
+            done.stderr
+        );
+        done.ok();
+        let here = empty("s3/prune/between-done");
+        receive(&store, &here, "v5/");
+        assert_whole(&here);
+        assert_eq!(wheels(&here).len(), 12);
+    }
 }
 
 /// At any moment every page names files that are there, and the next run does the rest.
