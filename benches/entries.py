@@ -360,24 +360,60 @@ def members(work: Work) -> list[Row]:
 
 def promote(work: Work) -> list[Row]:
     """A candidate becomes a release, against copying it, and against building it again."""
-    made, out, again = (work.scratch / name for name in ("candidate", "released", "again"))
+    made, found, out, again = (work.scratch / name for name in ("candidate", "found", "released", "again"))
     subprocess.run(work.build(made, "--version", "7.14.0rc1"), check=True)
     # A set as another machine finds it: nothing is known of its packages but what they say.
-    for memory in made.glob(".rocwheel-*"):
-        memory.unlink()
+    shutil.copytree(made, found, ignore=shutil.ignore_patterns(".rocwheel-*"))
     one = work.scratch / "one"
     one.mkdir()
-    wheel = min(made.glob("dist/*.whl"), key=lambda it: abs(it.stat().st_size - 133_000_000))
+    wheel = min(found.glob("dist/*.whl"), key=lambda it: abs(it.stat().st_size - 133_000_000))
     os.link(wheel, one / wheel.name)
     to = ["--to", "release", "--into", out, "--no-check", "--no-summary"]
     copied = ["cp", "-r", "--reflink=never"]
     return alternate([
-        Way("`cp` of the set", [*copied, made / "dist", out], "limit", out),
-        Way("`rocwheel promote` of the set", [work.rocwheel, "-q", "promote", made, *to], "own", out),
-        Way("`rocwheel build` under the other version", work.build(again, "--version", "7.14.0"), "own", again),
+        Way("`cp` of the set", [*copied, found / "dist", out], "limit", out),
+        Way("`rocwheel promote` of the set that was built here", [work.rocwheel, "-q", "promote", made, *to], "own", out),
+        Way("`rocwheel promote` of the set from elsewhere", [work.rocwheel, "-q", "promote", found, *to], "own", out),
+        Way("`rocwheel build` under the other version", work.build(again, "--version", "7.14.0"), "own", again, rounds=1),
         Way("`cp` of one wheel", [*copied, one, out], "limit", out),
         Way("`rocwheel promote` of one wheel", [work.rocwheel, "-q", "promote", one, *to], "own", out),
+    ], work.rounds(7))
+
+
+def aggregate(work: Work) -> list[Row]:
+    """The index of all products, against listing their wheels: in a directory, and in a bucket."""
+    place, few = work.memory / "place", work.memory / "few"
+    (projects, versions), (some, each) = work.size(((500, 200), (25, 200)), ((20, 10), (5, 10)))
+    pages = lambda at: [work.rocwheel, "-q", "index", "--layout", "product", "--no-directory-pages", at]
+    static = lambda at, of: [work.rocwheel, "-q", "index", "aggregate", "--static", "--stream", "rc", "--manifest",
+                             of / "ownership.yaml", "--no-directory-pages", "--content", at, at]
+    for at, counts in ((place, (projects, versions)), (few, (some, each))):
+        inputs.release_place(at, *counts)
+        subprocess.run(pages(at), check=True, stdout=subprocess.DEVNULL)
+    many, less = f"{projects * versions:,} wheels", f"{some * each:,} wheels in a bucket"
+    rows = alternate([
+        Way(f"{many}: `find -printf`", ["find", place, "-type", "f", "-printf", "%s %T@ %p\\n"], "limit"),
+        Way(f"{many}: `index aggregate`, the first time", static(place, place), "own",
+            before=lambda: shutil.rmtree(place / "rocm/whl-next", ignore_errors=True)),
+        Way(f"{many}: `index aggregate`, nothing changed", static(place, place), "own"),
+        Way(f"{many}: `index --layout product`, nothing changed", pages(place), "own"),
     ], work.rounds(3))
+    with measure.seaweedfs(work.scratch / "server") as endpoint:
+        keys = {**measure.KEYS, "AWS_ENDPOINT_URL": endpoint}
+        s5cmd = ["s5cmd", "--endpoint-url", endpoint, "--log", "error"]
+        run = lambda *command: subprocess.run([*s5cmd, *command], env={**os.environ, **keys},
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+        while run("mb", "s3://place") or run("cp", place / "ownership.yaml", "s3://place/warm"):
+            time.sleep(1)
+        assert run("cp", f"{few}/rocm/", "s3://place/v5/rocm/") == 0
+        bucket = "s3://place/v5"
+        for command in (pages(bucket), static(bucket, few)):
+            subprocess.run(command, env={**os.environ, **keys}, check=True, stdout=subprocess.DEVNULL)
+        return rows + alternate([
+            Way(f"{less}: `s5cmd ls`", [*s5cmd, "ls", f"{bucket}/*"], "limit", environment=keys),
+            Way(f"{less}: `index --layout product`, nothing changed", pages(bucket), "own", environment=keys),
+            Way(f"{less}: `index aggregate`, nothing changed", static(bucket, few), "own", environment=keys),
+        ], work.rounds(3))
 
 
 def install(work: Work) -> list[Row]:
@@ -413,5 +449,5 @@ def install(work: Work) -> list[Row]:
 BENCHES: dict[str, Callable[[Work], list[Row]]] = {
     it.__name__.replace("_", "-"): it
     for it in (build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, framework, run_paths,
-               members, large, promote, install)
+               members, large, promote, aggregate, install)
 }
