@@ -1,6 +1,6 @@
 //! The release workflow, from the tag to what action.yml takes.
 
-use std::{os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{collections::BTreeSet, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use fs_err as fs;
 use rocwheel::digest::Sha256;
@@ -11,7 +11,7 @@ use super::{
     workflows::{KEEP, keep},
 };
 use crate::support::long;
-use crate::support::program::ROCWHEEL;
+use crate::support::program::{ROCWHEEL, succeed};
 
 const TAKE: &str = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c";
 const ATTEST: &str = "actions/attest-build-provenance@0f67c3f4856b2e3261c31976d6725780e5e4c373";
@@ -265,4 +265,57 @@ fn a_tag_that_is_not_the_version_makes_no_release() {
     assert!(!run.succeeded, "{}", run.log());
     assert!(!repository.path().join("released").exists());
     assert!(!run.log().contains("cargo "), "{}", run.log());
+}
+
+#[test]
+fn the_list_of_crates_has_what_is_inside_and_nothing_of_the_tests() {
+    let place = tempfile::tempdir().unwrap();
+    let list = |name: &str| {
+        let path = place.path().join(name);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/binary/release.py");
+        let mut sbom = Command::new("python3");
+        sbom.arg(script).args(["sbom", "x86_64-unknown-linux-musl"]);
+        succeed(sbom.arg(&path));
+        fs::read_to_string(path).unwrap()
+    };
+    let text = list("first");
+    assert_eq!(text, list("second"), "the same crates, the same bytes");
+    let bill: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(bill["bomFormat"], "CycloneDX");
+    let components = bill["components"].as_array().unwrap();
+    let references: BTreeSet<&str> = components.iter().map(|it| field(it, "bom-ref")).collect();
+    assert_eq!(references.len(), components.len());
+    for component in components {
+        let name = field(component, "name");
+        let expression = field(&component["licenses"][0], "expression");
+        assert!(!expression.contains('/'), "{name}: {expression}");
+        assert_eq!(
+            field(&component["hashes"][0], "content").len(),
+            64,
+            "{name}"
+        );
+    }
+    let names: Vec<&str> = components.iter().map(|it| field(it, "name")).collect();
+    // The allocator is only in programs for musl.
+    for inside in ["clap", "libdeflate-sys", "mimalloc", "aws-sdk-s3"] {
+        assert!(names.contains(&inside), "{inside}");
+    }
+    for outside in ["insta", "proptest", "s3s", "windows-sys"] {
+        assert!(!names.contains(&outside), "{outside}");
+    }
+    let root = field(&bill["metadata"]["component"], "bom-ref");
+    for edge in bill["dependencies"].as_array().unwrap() {
+        let ends = edge["dependsOn"].as_array().unwrap().iter();
+        for end in ends.map(|it| it.as_str().unwrap()) {
+            assert!(references.contains(end), "{end}");
+        }
+        let from = field(edge, "ref");
+        assert!(from == root || references.contains(from), "{from}");
+    }
+}
+
+fn field<'a>(value: &'a serde_json::Value, name: &str) -> &'a str {
+    value[name]
+        .as_str()
+        .unwrap_or_else(|| panic!("`{name}` of {value}"))
 }
