@@ -11,10 +11,16 @@ rust=${ROCWHEEL_RUST:-$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml).0}
 export RUSTUP_TOOLCHAIN=$rust CARGO_INCREMENTAL=0 CARGO_TERM_COLOR=never
 
 flags=()
+c_flags=""
 command=(cargo build)
 case $target in
-  # Zig is a C compiler and a linker for musl, on any machine.
-  *-linux-musl) command=(cargo zigbuild) ;;
+  # Zig is a C compiler and a linker for musl, on any machine. A panic ends the program, so no table says
+  # how to unwind its stack.
+  *-linux-musl)
+    command=(cargo zigbuild)
+    flags+=(-Cforce-unwind-tables=no)
+    c_flags+=" -fno-asynchronous-unwind-tables -fno-unwind-tables"
+    ;;
   *-apple-darwin)
     # The oldest systems that this Rust supports.
     case $target in aarch64-*) export MACOSX_DEPLOYMENT_TARGET=11.0 ;; *) export MACOSX_DEPLOYMENT_TARGET=10.12 ;; esac
@@ -43,21 +49,22 @@ maps=(
   "$(native "$PWD")=/rocwheel"
   "$(native "${CARGO_TARGET_DIR:-$PWD/target}")=/rocwheel/target"
 )
-c_flags=""
 for map in "${maps[@]}"; do
   flags+=("--remap-path-prefix=$map")
   c_flags+=" -ffile-prefix-map=$map"
 done
 [[ $target == *-msvc ]] || export CFLAGS="${CFLAGS:-}$c_flags"
-CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && printf '%s' "${flags[*]}")
-export CARGO_ENCODED_RUSTFLAGS
 
 options=(--locked --profile dist --bin rocwheel --target "$target")
-# Where no registry has the compiled standard library of a target, its source will do.
+# Where no registry has the compiled standard library of a target, its source will do. What starts a program
+# is part of the compiled one, and otherwise of the linker.
 if [ "${ROCWHEEL_BUILD_STD:-}" = 1 ]; then
   export RUSTC_BOOTSTRAP=1
   options+=("-Zbuild-std=std,panic_abort")
+  flags+=(-Clink-self-contained=no)
 fi
+CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && printf '%s' "${flags[*]}")
+export CARGO_ENCODED_RUSTFLAGS
 "${command[@]}" "${options[@]}" >&2
 suffix=""
 [[ $target != *-windows-* ]] || suffix=.exe
