@@ -1,16 +1,17 @@
-//! Notes the commit that the crate is built from.
+//! Notes the commit and the repository that the crate is built from.
 #![expect(clippy::disallowed_methods, reason = "a build script has no fs_err")]
 
 use std::{env, fs, path::Path, process::Command};
 
 fn main() {
     println!("cargo:rustc-env=ROCWHEEL_COMMIT={}", commit());
+    println!("cargo:rustc-env=ROCWHEEL_REPOSITORY={}", repository());
 }
 
 /// The short commit, empty when it is not known: of the package that cargo unpacked, of the
 /// checkout, or of the workflow that builds it.
 fn commit() -> String {
-    for name in ["GITHUB_SHA", "GITHUB_REPOSITORY"] {
+    for name in ["GITHUB_SHA", "GITHUB_REPOSITORY", "GITHUB_SERVER_URL"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let full = packaged_commit()
@@ -47,11 +48,26 @@ fn checked_out_commit() -> Option<String> {
     git(&["rev-parse", "HEAD"])
 }
 
-/// Only of this repository's own workflow: elsewhere it is the commit of another project.
 fn workflow_commit() -> Option<String> {
-    let repository = env::var("GITHUB_REPOSITORY").ok()?;
-    repository.ends_with("/rocwheel").then_some(())?;
+    own_repository()?;
     env::var("GITHUB_SHA").ok()
+}
+
+/// Only in this repository's own workflow: elsewhere it is another project.
+fn own_repository() -> Option<String> {
+    let repository = env::var("GITHUB_REPOSITORY").ok()?;
+    repository.ends_with("/rocwheel").then_some(repository)
+}
+
+/// The address of the repository, empty when it is not known: that in `Cargo.toml`, or of the
+/// workflow that builds it.
+fn repository() -> String {
+    let published = env::var("CARGO_PKG_REPOSITORY").unwrap_or_default();
+    let Some(own) = own_repository().filter(|_| published.is_empty()) else {
+        return published;
+    };
+    let server = env::var("GITHUB_SERVER_URL").unwrap_or("https://github.com".to_owned());
+    format!("{server}/{own}")
 }
 
 /// What a command prints, unless it fails.

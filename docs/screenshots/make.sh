@@ -72,4 +72,4 @@ pre{background:#f6f8fa;border-radius:6px;overflow:auto;padding:16px} pre code{ba
 HTML
   cmark-gfm --unsafe --extension table --extension tagfilter --extension strikethrough --extension autolink "$work/summary.md"
 } >"$work/summary.html"
-shoot summary "file://$work/summary.html" 1010 1720 1
+shoot summary "file://$work/summary.html" 1010 2010 1

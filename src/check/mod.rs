@@ -22,7 +22,7 @@ pub use facts::SetFacts;
 pub use observe::facts_of_built;
 pub use read::{facts_of, inventory, sdists};
 pub use report::{Report, annotations, level, sarif};
-pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
+pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity, section};
 pub use rules::{
     CheckOptions, Digests, PackageInventory, differences, installed, judge, originals,
 };

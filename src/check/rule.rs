@@ -22,6 +22,17 @@ static SECTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
     sections.collect()
 });
 
+/// The fragment of the section about a rule, as GitHub makes it of the heading:
+/// `rw405-host-run-path-error`.
+pub fn section(id: &str) -> Option<String> {
+    let rule = RULES.iter().find(|rule| rule.id == id)?;
+    Some(
+        format!("{rule}-{}", rule.severity)
+            .to_lowercase()
+            .replace(' ', "-"),
+    )
+}
+
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
 #[strum(serialize_all = "kebab-case")]

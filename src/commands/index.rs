@@ -169,7 +169,13 @@ impl IndexArgs {
             return Err(anyhow!("a file, not a directory: `{}`", path.display()))
                 .hint("pass the directory that `rocwheel build` wrote to");
         }
-        let mut place = self.access.named(place, &world.stop)?;
+        let mut place = match place {
+            // Fails like other commands.
+            NamedPlace::Directory(path) if !path.exists() => {
+                self.access.place(path, &world.stop)?
+            }
+            place => self.access.named(place, &world.stop)?,
+        };
         place.directory_pages = !self.no_directory_pages;
         Ok(place)
     }

@@ -53,6 +53,9 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
+/// Where the documentation is if its address is not known.
+const DOCUMENTATION: &str = "README.md and docs/ in the source repository";
+
 /// Build, check and publish the Python packages of a ROCm CI run
 #[derive(Debug, Parser)]
 #[command(
@@ -97,9 +100,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     #[command(hide = true)]
     Action(describe::ActionArgs),
-    #[command(hide = true)]
     Completions(describe::CompletionsArgs),
-    #[command(hide = true)]
     Man(describe::ManArgs),
 }
 
@@ -155,10 +156,10 @@ pub fn main() -> ExitCode {
 }
 
 fn obey(cli: &Cli) -> Exit {
-    let world = World {
-        console: Console::of_this_process(&cli.global),
-        stop: Stop::default(),
-    };
+    let console = Console::of_this_process(&cli.global);
+    console.link_docs(crate::check::section);
+    let stop = Stop::default();
+    let world = World { console, stop };
     let result = cli
         .has_form(world.console.format())
         .and_then(|()| listen(&world.stop))
@@ -183,6 +184,10 @@ fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
             .ansi()
             .to_string()
             .replace("\nExamples:\n", &examples);
+        let text = match Console::docs() {
+            Some(docs) => text.replace(DOCUMENTATION, &docs),
+            None => text,
+        };
         let result = console.styled(&text);
         end(result, |error| console.error(error))
     }

@@ -6,6 +6,7 @@
 mod bar;
 #[cfg(test)]
 pub(crate) mod captured;
+mod links;
 mod progress;
 mod quantity;
 mod settings;
@@ -20,7 +21,7 @@ use std::{
     io::{self, ErrorKind, IsTerminal as _, Write},
     num::NonZeroUsize,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::available_parallelism,
@@ -31,7 +32,10 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
-use self::settings::{LogReader, Show, Verbosity};
+use self::{
+    links::DocsLinks,
+    settings::{LogReader, Show, Verbosity},
+};
 pub use self::{
     progress::{JoinedProgress, Progress},
     quantity::{count, few, growth, many, percent, rate, shell_word, size, took},
@@ -131,6 +135,7 @@ impl Console {
                 columns,
                 settings,
                 joined: Mutex::default(),
+                links: OnceLock::new(),
             }),
         }
     }
@@ -158,7 +163,7 @@ impl Console {
         }
         let text = match self.talk.settings.reader {
             LogReader::Workflow => workflow::defang(&text),
-            LogReader::Terminal => workflow::visible(&text),
+            LogReader::Terminal => self.talk.linked(workflow::visible(&text), |it| it.stdout),
             LogReader::Program => Cow::Borrowed(text.as_str()),
         };
         self.verbatim(text.as_bytes())
@@ -402,6 +407,7 @@ struct Talk {
     settings: ConsoleSettings,
     /// The bar that shows all work which begins.
     joined: Mutex<Option<Progress>>,
+    links: OnceLock<DocsLinks>,
 }
 
 impl Talk {
@@ -460,7 +466,7 @@ impl Talk {
         if self.settings.reader == LogReader::Workflow {
             self.write(&workflow::defang(&line));
         } else {
-            self.write(&line);
+            self.write(&self.linked(line.into(), |it| it.stderr));
         }
     }
 

@@ -250,7 +250,7 @@ impl<'a> PlannedUpload<'a> {
         if let Some(first) = self.strangers.first() {
             let count = many(self.strangers.len(), "object");
             world.console.warn(format!(
-                "{count} not listed by the index, such as `{first}`"
+                "{count} not listed by the index, such as `{first}`: remove them if they are of an earlier set"
             ));
         }
         let urls = to.urls()?.in_layout(self.set.layout());

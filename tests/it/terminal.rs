@@ -7,7 +7,7 @@ use regex::{Captures, Regex};
 use crate::support::{
     program::{ROCWHEEL, succeed},
     published::sample,
-    screen::{Screen, shown},
+    screen::{Screen, printed, shown},
 };
 
 const WIDTHS: [usize; 3] = [40, 80, 200];
@@ -89,6 +89,33 @@ fn a_check_ends_with_a_table_of_rules() {
     )
     .unwrap();
     insta::assert_snapshot!(screens(place.path(), "check out/packages", 1));
+}
+
+#[test]
+fn rules_link_to_their_sections_where_the_terminal_shows_links() {
+    let place = made();
+    let wheels = fs_err::read_dir(place.path().join("out/packages/dist")).unwrap();
+    let mut wheels = wheels.map(|it| it.unwrap().path());
+    let core = wheels.find(|it| it.to_str().unwrap().contains("rocm_sdk_core"));
+    fs_err::remove_file(core.unwrap()).unwrap();
+    let docs = ("ROCWHEEL_DOCS_URL", "https://example.com/docs/");
+    let print = |variables: &[(&str, &str)]| {
+        let (code, said) = printed((80, place.path()), "check out/packages", variables);
+        assert_eq!(code, 1, "{said}");
+        said
+    };
+    let linked = print(&[docs, ("VTE_VERSION", "7600")]);
+    let url = "https://example.com/docs/checks.md#rw201-unresolved-requirement-error";
+    let link = format!("\x1b]8;;{url}\x1b\\RW201\x1b]8;;\x1b\\");
+    // In the table of rules, on stdout.
+    assert!(linked.contains(&link), "{linked:?}");
+    // In the hint, on stderr.
+    let explained = linked.split("check explain ").nth(1).unwrap();
+    assert!(
+        explained.starts_with("\x1b]8;;https://example.com/docs/"),
+        "{linked:?}"
+    );
+    assert!(!print(&[docs]).contains("\x1b]8"));
 }
 
 #[test]

@@ -197,10 +197,28 @@ pub(crate) fn tree<C: CommandFactory>() -> Command {
         if let Some(letter) = argument.get_long().and_then(letter) {
             argument = argument.short(letter);
         }
+        if let Some(help) = argument.get_help().map(|it| with_default(&it.to_string())) {
+            argument = argument.help(help);
+        }
         let heading = argument.get_help_heading().unwrap_or_default();
         let is_rare = RARE.contains(&heading);
         argument.hide_env_values(true).hide_short_help(is_rare)
     })
+}
+
+/// A default that the help says in words, in the form in which clap shows the others: `(default: `ci`)`
+/// becomes `[default: ci]`.
+fn with_default(help: &str) -> String {
+    const START: &str = "(default: ";
+    let parts = help
+        .split_once(START)
+        .and_then(|(before, rest)| Some((before, rest.split_once(')')?)));
+    match parts {
+        Some((before, (default, after))) if !default.contains('(') => {
+            format!("{before}[default: {}]{after}", default.replace('`', ""))
+        }
+        _ => help.to_owned(),
+    }
 }
 
 fn each_argument(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {

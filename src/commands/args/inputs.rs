@@ -50,12 +50,16 @@ impl InputKind {
     }
 }
 
+/// The commands that print this program's own command line, of which no step has any use.
+const ABOUT_ITSELF: [&str; 2] = ["completions", "man"];
+
 /// The commands that a step can run.
 pub(crate) fn verbs(root: &Command) -> impl Iterator<Item = &Command> {
     // `check` works without its subcommand `explain`; `kpack` does nothing without one.
     let is_verb = |it: &Command| !it.has_subcommands() || it.is_subcommand_negates_reqs_set();
     root.get_subcommands()
         .filter(move |command| !command.is_hide_set() && is_verb(command))
+        .filter(|command| !ABOUT_ITSELF.contains(&command.get_name()))
 }
 
 /// The arguments of a command that can be inputs.

@@ -42,7 +42,7 @@ fn packages_that_cannot_be_indexed_are_named() {
         &bench,
     ));
     insta::assert_snapshot!(said.concat(), @r#"
-    error: failed to read directory `ROOT/nowhere`: No such file or directory (os error 2)
+    error: no such directory: `ROOT/nowhere`
 
     hint: pass the directory that `rocwheel build` wrote to
     error: no wheel or sdist in `ROOT/`

@@ -33,6 +33,18 @@ pub(crate) fn shown(
     line: &str,
     change: impl Fn(&str) -> String,
 ) -> (i32, Screen) {
+    let (code, said) = printed((columns, directory), line, &[]);
+    let mut screen = Screen::new(columns);
+    screen.print(&change(&said));
+    (code, screen)
+}
+
+/// What the binary prints on a pseudo-terminal, with all escapes.
+pub(crate) fn printed(
+    (columns, directory): (usize, &Path),
+    line: &str,
+    variables: &[(&str, &str)],
+) -> (i32, String) {
     let shell = format!("stty cols {columns} rows 50; exec '{ROCWHEEL}' {line}");
     let mut script = Command::new("script");
     script.args([
@@ -48,14 +60,13 @@ pub(crate) fn shown(
         .env_clear()
         .envs([("TERM", "xterm-256color"), ("SHELL", "/bin/sh")])
         .env("PATH", path)
+        .envs(variables.iter().copied())
         .current_dir(directory)
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap_or_else(|error| panic!("script: {error}: apt-get install bsdutils"));
-    let said = change(&String::from_utf8_lossy(&output.stdout));
-    let mut screen = Screen::new(columns);
-    screen.print(&said);
-    (output.status.code().unwrap_or(-1), screen)
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code().unwrap_or(-1), said)
 }
 
 impl Screen {

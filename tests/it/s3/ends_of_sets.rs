@@ -1,0 +1,170 @@
+//! `diff` of two sets of 6 GB in a bucket: what it transfers, and how long it takes.
+
+use std::{
+    fs::File,
+    io::{self, Seek, SeekFrom, Write},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+
+use super::{
+    inprocess::InProcess,
+    server::{ID, SECRET},
+};
+use crate::support::{
+    long,
+    program::{Outcome, command},
+};
+
+/// A file in which the bytes of members are holes: it takes no room on the disk.
+struct Sparse {
+    file: File,
+    is_hole: bool,
+}
+
+impl Write for Sparse {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_hole {
+            self.file
+                .seek(SeekFrom::Current(bytes.len().try_into().unwrap()))?;
+            return Ok(bytes.len());
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Sparse {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// A wheel of so many files and about so many bytes, whose RECORD says that they are not equal.
+fn wheel(directory: &Path, project: &str, count: u64, size: u64, change: Option<u64>) {
+    let info = format!("{project}-7.14.0.dist-info");
+    let path = directory.join(format!("{project}-7.14.0-py3-none-linux_x86_64.whl"));
+    let file = Sparse {
+        file: File::create(path).unwrap(),
+        is_hole: false,
+    };
+    let mut zip = ZipWriter::new(file);
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    let zeros = vec![0; 1 << 20];
+    let mut record = String::new();
+    for number in 0..count {
+        let len = size / count + u64::from(change == Some(number));
+        let path = format!("_{project}/lib/rocblas/library/Kernels_{number:05}.dat");
+        zip.start_file(&*path, stored).unwrap();
+        zip.get_mut().is_hole = true;
+        let mut left = usize::try_from(len).unwrap();
+        while left > 0 {
+            left -= zip.write(&zeros[..left.min(zeros.len())]).unwrap();
+        }
+        zip.get_mut().is_hole = false;
+        // 43 characters of base64, the last of which has two bits that are zero.
+        let digest = format!("{number:020}{len:022}A");
+        record += &format!("{path},sha256={digest},{len}\n");
+    }
+    let name = project.replace('_', "-");
+    let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: 7.14.0\n");
+    let tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n";
+    record += &format!("{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n");
+    let texts = [
+        ("METADATA", &*metadata),
+        ("WHEEL", tags),
+        ("RECORD", &record),
+    ];
+    for (name, text) in texts {
+        zip.start_file(format!("{info}/{name}"), SimpleFileOptions::default())
+            .unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap();
+}
+
+/// A port from which everything goes to a server, and how many bytes came back.
+fn counted(server: u16) -> (u16, Arc<AtomicU64>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let received = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&received);
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let upstream = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+            thread::spawn(move || io::copy(&mut from, &mut to));
+            let count = Arc::clone(&count);
+            thread::spawn(move || {
+                let (mut from, mut to) = (upstream, client);
+                let mut buffer = vec![0; 1 << 16];
+                while let Ok(len @ 1..) = io::Read::read(&mut from, &mut buffer) {
+                    count.fetch_add(len as u64, Ordering::Relaxed);
+                    if to.write_all(&buffer[..len]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (port, received)
+}
+
+#[test]
+fn two_large_sets_in_a_bucket_differ_by_their_ends() {
+    let server = InProcess::start();
+    let part = long::rounds(24, 1);
+    let gib = (1 << 30) / part;
+    for (set, change) in [("before", None), ("after", Some(77))] {
+        let dist = server.objects().join(set).join("dist");
+        fs_err::create_dir_all(&dist).unwrap();
+        wheel(&dist, "rocm_sdk_core", 20_000 / part, gib, None);
+        // Of more than 4 GiB, so that the directory is that of ZIP64.
+        wheel(
+            &dist,
+            "rocm_sdk_libraries",
+            10_000 / part,
+            gib * 9 / 2,
+            change,
+        );
+        for target in ["gfx942", "gfx1100"] {
+            let project = format!("rocm_sdk_device_{target}");
+            wheel(&dist, &project, 3_000 / part, gib / 4, None);
+        }
+    }
+    let (port, received) = counted(server.port);
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let variables = [
+        ("AWS_ACCESS_KEY_ID", ID),
+        ("AWS_SECRET_ACCESS_KEY", SECRET),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+        ("AWS_ENDPOINT_URL", &*endpoint),
+    ];
+    let began = Instant::now();
+    let mut diff = command();
+    diff.envs(variables)
+        .args(["diff", "s3://bucket/before", "s3://bucket/after"]);
+    let said = Outcome::of(diff.output().unwrap()).ok();
+    let (took, received) = (began.elapsed(), received.load(Ordering::Relaxed));
+    let file = "rocm-sdk-libraries: _rocm_sdk_libraries/lib/rocblas/library/Kernels_00077.dat";
+    assert!(
+        said.contains(&format!("changed         +1 B  {file}")),
+        "{said}"
+    );
+    assert!(said.contains("Files: 1 changed\n"), "{said}");
+    println!("{received} bytes in {took:?}");
+    assert!(received < 50_000_000, "{received}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
