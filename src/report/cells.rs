@@ -11,6 +11,8 @@ use crate::{
     set::Urls,
 };
 
+/// GitHub drops the whole summary of a step if it is longer than 1 MiB.
+pub const LIMIT: usize = 1000 * 1024;
 /// Longer texts are cut.
 const LONGEST_TEXT: usize = 300;
 /// Bytes reserved for the end of a section.

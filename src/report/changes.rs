@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use itertools::Itertools as _;
 
-use super::cells::{RESERVE, arrow, change, code, folded, linked, plain, rows};
+use super::cells::{LIMIT, RESERVE, arrow, change, code, folded, linked, plain, rows};
 use crate::{
     console::{few, many, size},
     diff::{
@@ -173,7 +173,7 @@ const LINES: &str = "| | Package | Line |\n| :--- | :--- | :--- |";
 /// Prints the page without a limit, for those who pipe it somewhere.
 impl fmt::Display for DifferencePage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.render(super::LIMIT))
+        f.write_str(&self.render(LIMIT))
     }
 }
 

@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::markdown::{self, SummaryPage};
+use super::{cells::LIMIT, markdown::SummaryPage};
 
 use crate::{
     console::{many, size},
@@ -89,7 +89,7 @@ impl fmt::Display for PipelineAnswer<'_> {
 
 impl fmt::Display for SummaryPage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.render(markdown::LIMIT))
+        f.write_str(&self.render(LIMIT))
     }
 }
 

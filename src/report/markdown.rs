@@ -5,7 +5,7 @@ use std::{fmt::Write as _, str::FromStr};
 use itertools::Itertools as _;
 
 use super::{
-    cells::{code, folded, linked, plain},
+    cells::{LIMIT, code, folded, linked, plain},
     changes::DifferencePage,
     coverage::coverage,
     findings::findings,
@@ -21,9 +21,6 @@ use crate::{
     set::{Choice, Identity, Places, SetJson, Urls, install},
     target::{Scope, Target, TargetTable},
 };
-
-/// GitHub drops the whole summary of a step if it is longer than 1 MiB.
-pub const LIMIT: usize = 1000 * 1024;
 
 /// The most targets in a summary. No build has so many: a longer list is an error in the data.
 const MOST_TARGETS: usize = 64;

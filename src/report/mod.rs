@@ -11,7 +11,8 @@ pub mod outputs;
 mod packages;
 mod places;
 
+pub use cells::LIMIT;
 pub use changes::DifferencePage;
 pub use document::{Forecast, PipelineAnswer};
-pub use markdown::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName};
+pub use markdown::{SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName};
 pub use places::RunPlaces;

@@ -89,7 +89,7 @@ fn the_help_of_a_command_names_every_variable() {
               [env: ROCWHEEL_VERBOSE]
 
           --format <FORMAT>
-              Output format on stdout (default: `github` in GitHub Actions, else `text`)
+              Output format on stdout [default: github in GitHub Actions, else text]
 
               Possible values:
               - text:   Human-readable text
@@ -100,7 +100,7 @@ fn the_help_of_a_command_names_every_variable() {
               [env: ROCWHEEL_FORMAT]
 
           --color <WHEN>
-              When to use colors (default: on a terminal and in GitHub Actions); `NO_COLOR` and
+              When to use colors [default: on a terminal and in GitHub Actions]; `NO_COLOR` and
               `CLICOLOR_FORCE` are read too
               
               [env: ROCWHEEL_COLOR]

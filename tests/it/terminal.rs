@@ -105,8 +105,8 @@ fn rules_link_to_their_sections_where_the_terminal_shows_links() {
         said
     };
     let linked = print(&[docs, ("VTE_VERSION", "7600")]);
-    let url = "https://example.com/docs/checks.md#rw201-unresolved-requirement-error";
-    let link = format!("\x1b]8;;{url}\x1b\\RW201\x1b]8;;\x1b\\");
+    let url = "https://example.com/docs/checks.md#rw701-promised-file-missing-error";
+    let link = format!("\x1b]8;;{url}\x1b\\RW701\x1b]8;;\x1b\\");
     // In the table of rules, on stdout.
     assert!(linked.contains(&link), "{linked:?}");
     // In the hint, on stderr.
