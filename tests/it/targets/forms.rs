@@ -1,6 +1,9 @@
 //! The forms of targets, and the build systems that read them.
 
-use std::process::Command;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
 
 use rocwheel::target::{Target, TargetTable};
 
@@ -37,26 +40,31 @@ fn each_form_is_what_its_reader_takes() {
 fn every_name_of_therock_expands_as_its_script_does() {
     let table = TargetTable::builtin();
     let families = table.families().map(ToString::to_string);
-    let names: Vec<String> = families
+    let known: BTreeSet<String> = families
         .chain(table.known().map(ToString::to_string))
         .collect();
-    assert_eq!(names.len(), 53);
-    for family in table.families() {
-        let expected: Vec<&str> = table.targets(family).map(Target::as_str).collect();
-        let resolved = table.resolve(&[family.as_str()]).unwrap();
-        assert!(resolved.iter().map(Target::as_str).eq(expected), "{family}");
+    let answers = include_str!("therock.txt").lines().skip(1);
+    let answers: BTreeMap<&str, &str> = answers.map(|it| it.split_once(": ").unwrap()).collect();
+    assert_eq!(answers.len(), 53);
+    assert!(answers.keys().copied().eq(known.iter().map(String::as_str)));
+    for (name, targets) in &answers {
+        let expanded = table.expand(&[*name]).unwrap();
+        let expanded: Vec<&str> = expanded.iter().map(Target::as_str).collect();
+        assert_eq!(expanded.join(","), *targets, "{name}");
+        let resolved = table.resolve(&[*name]).unwrap();
+        assert!(resolved.iter().map(Target::as_str).eq(expanded), "{name}");
     }
-    let list = names.join(";");
+    // All in one line: each target once, in the order of the names.
+    let all = answers.values().flat_map(|it| it.split(','));
+    let mut once: Vec<&str> = Vec::new();
+    for target in all {
+        if !once.contains(&target) {
+            once.push(target);
+        }
+    }
+    let list = answers.keys().copied().collect::<Vec<_>>().join(";");
     let script = rocwheel(&["targets", "--amdgpu-families", &list]).ok();
-    let ours = rocwheel(
-        &[
-            &["targets"],
-            &*names.iter().map(String::as_str).collect::<Vec<_>>(),
-        ]
-        .concat(),
-    )
-    .ok();
-    assert_eq!(script.replace(',', " "), ours);
+    assert_eq!(script, format!("{}\n", once.join(",")));
 }
 
 #[test]
@@ -88,6 +96,37 @@ fn a_shell_reads_what_gentoo_has_in_make_conf() {
     let output = succeed(Command::new("bash").args(["-euc", script, "bash", line.trim_end()]));
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(said, "gfx942;gfx1100;gfx1101;gfx1102;gfx1103;\n");
+}
+
+#[test]
+fn a_shell_passes_each_form_on_as_it_is() {
+    // As docs/targets.md has it: `env $(rocwheel targets … --emit pytorch) …`, and words for hipcc.
+    let passed = |form: &str, script: &str| {
+        let line = emitted(form);
+        let output = succeed(Command::new("bash").args(["-euc", script, "bash", line.trim_end()]));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let variable = |form, name| passed(form, &format!("env $1 printenv {name}"));
+    let told = [
+        variable("pytorch", "PYTORCH_ROCM_ARCH"),
+        variable("vllm", "GPU_ARCHS"),
+        variable("hcc", "HCC_AMDGPU_TARGET"),
+        passed("clang", "printf '%s\\n' $1"),
+        passed(
+            "debian",
+            "while read -r target; do echo \"<$target>\"; done <<<\"$1\"",
+        ),
+    ];
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn the_extras_are_those_of_a_requirement() {
+    const READ: &str = "import sys\nfrom packaging.requirements import Requirement\n\
+                        print(sorted(Requirement(f'rocm[libraries,{sys.argv[1]}]').extras))";
+    let line = emitted("extras");
+    let output = succeed(Command::new(tool("python")).args(["-c", READ, line.trim_end()]));
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"['device-gfx1100', 'device-gfx1101', 'device-gfx1102', 'device-gfx1103', 'device-gfx942', 'libraries']");
 }
 
 #[test]
