@@ -221,5 +221,11 @@ pub fn wait<T>(stop: &Stop, future: impl Future<Output = T>) -> Result<T, Interr
     })
 }
 
+/// Sleeps until the time is over or the user interrupts.
+pub fn sleep(stop: &Stop, time: Duration) -> Result<(), Interrupted> {
+    // A timer can only be made inside of the runtime.
+    wait(stop, async { tokio::time::sleep(time).await })
+}
+
 #[cfg(test)]
 mod tests;

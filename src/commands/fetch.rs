@@ -363,13 +363,13 @@ impl ChoiceArgs {
         self.run.names_a_run() || self.search_flag().is_some()
     }
 
-    /// The run that the arguments name, or that a search finds.
-    pub fn find_run(&self, world: &World) -> Result<Run> {
+    /// The run that the arguments name, or the newest of a search for which `has` succeeds.
+    pub fn find_run(&self, world: &World, has: &dyn Fn(&Run) -> Result<()>) -> Result<Run> {
         if self.search_flag().is_none() {
             return self.run.resolve(self.run.run()?, &self.github, world);
         }
         let request = self.request(Wish::default(), world)?;
-        Ok(request.find(world)?.run().clone())
+        request.search_run(world, has)
     }
 
     /// Fails with `--offline`. Call it before work that needs the network.

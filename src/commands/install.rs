@@ -14,10 +14,10 @@ use self::{
 };
 use super::{World, args::MachineArgs, fetch::ChoiceArgs, summary};
 use crate::{
-    error::{Context as _, Hint as _, Result, anyhow},
+    error::{Context as _, Hint as _, Result},
     install::{
-        self, EnvironmentAction, HashLock, InstallFacts, InstallPlan, InstallReport,
-        InstallRequest, Installer, InstallerWish, Python, TargetWish, VirtualEnvironment,
+        self, AskedPrograms, EnvironmentAction, HashLock, InstallFacts, InstallPlan, InstallReport,
+        InstallRequest, InstallerWish, TargetWish, VirtualEnvironment,
     },
     report::outputs,
     set::{OfferedSet, Urls},
@@ -61,7 +61,7 @@ pub struct InstallArgs {
     /// Also install this requirement, with device code if it has some: `torch>=2.10`
     #[arg(long, value_name = "REQUIREMENT")]
     package: Vec<String>,
-    /// Index with all packages that the set does not have
+    /// Index with all packages that the set does not have, or `none` (default: `none`)
     #[arg(long, value_name = "URL")]
     deps: Option<String>,
     /// Python of a new environment, by its version or its path (default: `python3`)
@@ -79,9 +79,10 @@ pub struct InstallArgs {
     /// Install what a file of `--lock` says, and nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "index_url", "stream", "version", "extras", "package", "deps"])]
     from_lock: Option<PathBuf>,
-    /// Run the tests of the set afterwards: `libs` without a GPU, `gpu` on one
-    #[arg(long, value_name = "WHICH", default_value = "none")]
-    test: InstallTest,
+    /// Run the tests of the set afterwards: `libs` without a GPU, `gpu` on one, or `none` (default: `libs`
+    /// in CI if `rocm` is installed, else `none`)
+    #[arg(long, value_name = "WHICH")]
+    test: Option<InstallTest>,
     /// Let the next steps of a GitHub job use the environment
     #[arg(long)]
     activate: bool,
@@ -117,19 +118,20 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     }
     let environment = VirtualEnvironment::at(&args.environment)?;
     args.ensure_can_activate()?;
-    if args.dry_run {
-        let plan = args.plan(&environment, world)?;
-        return world.console.answer(&plan);
-    }
+    let mut programs = AskedPrograms::ask(args.installer, args.python.as_deref());
     // A refusal must not wait for a lock, nor change anything.
     let observed = args.observe(world)?;
+    if args.dry_run {
+        let plan = args.decide(observed, &environment, &mut programs, world)?;
+        return world.console.answer(&plan);
+    }
     let lock = install::begin(&environment, world)?;
-    let plan = args.decide(observed, &environment, world)?;
+    let plan = args.decide(observed, &environment, &mut programs, world)?;
     let report = plan.carry_out(&environment, &lock, args.lock.as_deref(), world)?;
     drop(lock);
     args.tell_later_steps(&plan, &report, &environment)?;
-    if args.test != InstallTest::None {
-        install::test(&environment, args.test == InstallTest::Gpu, world)?;
+    if let Some(with_gpu) = args.test(&report, world) {
+        install::test(&environment, with_gpu, world)?;
     }
     world.console.answer(&report)
 }
@@ -148,15 +150,11 @@ struct OfferedFacts {
 }
 
 impl InstallArgs {
-    fn plan(&self, environment: &VirtualEnvironment, world: &World) -> Result<InstallPlan> {
-        let observed = self.observe(world)?;
-        self.decide(observed, environment, world)
-    }
-
     fn source(&self) -> Source<'_> {
         Source {
             args: &self.source,
             choice: &self.choice,
+            environment: &self.environment,
         }
     }
 
@@ -180,7 +178,8 @@ impl InstallArgs {
                 .with_context(|| format!("`--package` with no requirement: {text:?}"))?;
         }
         // The address reaches logs and lock files, so that it may have no password in it.
-        let dependencies = self.deps.as_ref().map(|it| it.parse::<Urls>());
+        let dependencies = self.deps.as_ref().filter(|it| *it != "none");
+        let dependencies = dependencies.map(|it| it.parse::<Urls>());
         let dependencies = dependencies
             .transpose()
             .context("failed to read `--deps`")?;
@@ -207,6 +206,15 @@ impl InstallArgs {
         let request = self.request(world)?;
         let (place, mut offered) = self.source().open(world)?;
         let rocm = source::choose(&request, &place, &mut offered, world)?;
+        if let Some((metadata, selection)) = &rocm {
+            for target in &selection.lacking {
+                let text = "this machine has such a GPU, which cannot be used with these packages";
+                let version = &metadata.version;
+                world.console.warn(format!(
+                    "ROCm {version} has no device code for {target}: {text}"
+                ));
+            }
+        }
         let mut packages = Vec::new();
         for text in &self.package {
             let name = RequirementLine::parse(text).map(|it| it.name.clone());
@@ -234,23 +242,23 @@ impl InstallArgs {
         &self,
         facts: SourceFacts,
         environment: &VirtualEnvironment,
+        programs: &mut AskedPrograms,
         world: &World,
     ) -> Result<InstallPlan> {
-        let installer = Installer::find(self.installer, world)?;
+        let installer = programs.installer(world)?;
         let state = environment.state()?;
         let root = environment.root().to_owned();
         let is_update = install::action(state, self.recreate) == EnvironmentAction::Update;
         let python = if is_update {
             // What a killed install has left is put back before the install, and asked then.
             installer.ensure_in(environment, world)?;
-            let python = Python::ask(&environment.python(), world)?;
-            self.ensure_same(&python, world)?;
+            let python = AskedPrograms::python_of(&environment.python(), world)?;
+            if let Some(wanted) = &self.python {
+                python.ensure_is(wanted, world)?;
+            }
             Some(python)
         } else {
-            match Python::find(self.python.as_deref(), world) {
-                Err(_) if installer == Installer::Uv => None,
-                found => Some(found?),
-            }
+            programs.python(installer, world)?
         };
         match facts {
             SourceFacts::Lock(path, lock) => {
@@ -274,20 +282,14 @@ impl InstallArgs {
         }
     }
 
-    /// Fails if the environment has another Python than the user asks for.
-    fn ensure_same(&self, own: &Python, world: &World) -> Result<()> {
-        let Some(wanted) = &self.python else {
-            return Ok(());
-        };
-        let wanted = Python::find(Some(wanted), world)?;
-        if wanted.tag() == own.tag() {
-            return Ok(());
+    /// Whether to run the tests of the set, and if so whether with those for a GPU.
+    fn test(&self, report: &InstallReport, world: &World) -> Option<bool> {
+        let is_usual = world.console.is_in_ci() && report.version.is_some();
+        match self.test {
+            None => is_usual.then_some(false),
+            Some(InstallTest::None) => None,
+            Some(which) => Some(which == InstallTest::Gpu),
         }
-        let (own, wanted) = (&own.version, &wanted.version);
-        Err(anyhow!(
-            "the environment has Python {own}, and not {wanted}"
-        ))
-        .hint("name another directory, or replace it with `--recreate`")
     }
 
     fn ensure_can_activate(&self) -> Result<()> {

@@ -82,7 +82,7 @@ pub(super) fn receive(
         });
         let error = Err(error).with_context(|| format!("failed to fetch `{}`", parcel.id));
         if is_full {
-            error.hint("free disk space, or choose another `--output-dir`")
+            error.hint("free disk space, or choose another directory")
         } else {
             error
         }

@@ -214,9 +214,11 @@ impl FetchJob<'_> {
                 return error;
             }
             let text = format!("not everything was fetched in {}", took(time));
-            let hint =
-                "run it again: what is whole is kept; or allow more with `--download-timeout`";
-            hinted(No(text), hint)
+            let again = self.again();
+            hinted(
+                No(text),
+                format!("{again}; or allow more with `--download-timeout`"),
+            )
         })
     }
 
@@ -246,7 +248,7 @@ impl FetchJob<'_> {
     /// fit, it is a warning, because the exact size is known only after unpacking.
     fn check_space(&self, world: &World) -> Result<()> {
         let (root, needed) = (&self.output.root, self.size());
-        let place = root.display();
+        let place = self.output.shown.display();
         // Some systems do not report the free space. Try then: a full disk fails later anyway.
         let free = atomic::free_space(root).unwrap_or(u64::MAX);
         let is_packed = self.output.form == OutputForm::Packed;
@@ -258,7 +260,7 @@ impl FetchJob<'_> {
                 " for the archives and more unpacked"
             };
             let error = anyhow!("not enough space for `{place}`: needs {needs}{more}, has {has}");
-            return Err(error).hint("choose another `--output-dir`, or fetch less");
+            return Err(error).hint("choose another directory, or fetch less");
         }
         if !is_packed && needed.saturating_mul(USUALLY) > free {
             world.console.warn(format!("`{place}` may be too small: needs {needs} for the archives and several times as much unpacked, has {has}"));
@@ -329,12 +331,28 @@ impl FetchJob<'_> {
             ));
         }
         if !failures.is_empty() {
-            return Err(together(&failures, due.len()));
+            return Err(together(&failures, due.len(), self.again()));
         }
         let (count, all) = (many(due.len(), "archive"), size(bytes));
         let speed = speed(bytes, start.elapsed());
         console.status("Finished", format!("{count}, {all} {speed}"));
         Ok(())
+    }
+
+    /// The job with another directory in its messages: the one that its result will replace.
+    #[must_use]
+    pub fn shown_as(mut self, directory: &Path) -> Self {
+        directory.clone_into(&mut self.output.shown);
+        self
+    }
+
+    /// The hint after a failure. Of a tree that is made beside its directory, nothing is kept.
+    fn again(&self) -> &'static str {
+        if self.request.wish.is_for_a_tree {
+            "run it again: until it succeeds, the directory is as it was"
+        } else {
+            "run it again: what is whole is kept"
+        }
     }
 
     /// A warning about artifacts in the output directory that are not in the plan and come from
@@ -434,10 +452,10 @@ fn speed(bytes: u64, time: Duration) -> String {
 }
 
 /// One error for all failed parcels, with one line for each.
-fn together(failures: &[Error], tried: usize) -> Error {
+fn together(failures: &[Error], tried: usize, again: &str) -> Error {
     let lines: BTreeSet<String> = failures.iter().map(one_line).collect();
     let mut advice: BTreeSet<String> = failures.iter().flat_map(hints).collect();
-    advice.insert("run it again: what is whole is kept".to_owned());
+    advice.insert(again.to_owned());
     let (failed, tried) = (failures.len(), many(tried, "archive"));
     let lines = lines.iter().join("\n  ");
     let text = format!("{failed} of {tried} not fetched\n  {lines}");

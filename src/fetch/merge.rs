@@ -80,7 +80,7 @@ impl OutputDir {
             state.record(entry.into_iter().collect())?;
         }
         let (count, files) = (many(artifacts.len(), "artifact"), many(moved, "file"));
-        let facts = format!("{count}, {files} into {}", self.root.display());
+        let facts = format!("{count}, {files} into {}", self.shown.display());
         world.console.status("Merged", facts);
         Ok(())
     }

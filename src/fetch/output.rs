@@ -40,6 +40,8 @@ pub enum OutputForm {
 #[derive(Debug)]
 pub(super) struct OutputDir {
     pub root: PathBuf,
+    /// The directory that messages name: `root`, or the one that is later replaced by it.
+    pub shown: PathBuf,
     pub form: OutputForm,
     /// The directory that archives are fetched to: `root`, or a directory inside the install tree.
     pub work: PathBuf,
@@ -70,6 +72,7 @@ impl OutputDir {
         Ok(Self {
             state: FetchState::read(&work)?,
             root: root.to_owned(),
+            shown: root.to_owned(),
             form,
             work,
         })

@@ -154,7 +154,7 @@ impl<'a> FetchRequest<'a> {
 
     /// The runs that are meant, at least one, the newest first; and what they are the runs of. With
     /// `--input-dir` and no run, the only one is a local run.
-    fn candidates(&self, world: &'a World) -> Result<(Vec<Candidate>, String)> {
+    pub(super) fn candidates(&self, world: &'a World) -> Result<(Vec<Candidate>, String)> {
         let Some(search) = &self.search else {
             return Ok((vec![self.named(world)?], String::new()));
         };
@@ -188,7 +188,7 @@ impl<'a> FetchRequest<'a> {
     /// The run of a candidate with its place, the sources of its artifacts, and whether its place is
     /// known. It is not if none of the buckets that it may use has anything of it, or if they were not
     /// searched.
-    fn open(
+    pub(super) fn open(
         &self,
         candidate: &mut Candidate,
         world: &'a World,

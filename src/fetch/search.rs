@@ -88,6 +88,24 @@ impl Candidate {
             message(error)
         )
     }
+
+    /// Whether GitHub has reported that it has not ended.
+    pub(super) fn is_running(&self) -> bool {
+        let state = self.told.as_ref().map(|told| &told.state);
+        matches!(state, Some(RunState::Running(_)))
+    }
+
+    /// The error about what the run lacks, with whether that may still come.
+    pub(super) fn advise(&self, error: Error) -> Error {
+        let id = &self.run.id;
+        match self.told.as_ref().map(|told| &told.state) {
+            Some(RunState::Running(status)) => {
+                let hint = format!("run {id} is `{status}`: pass `--wait 2h` to wait for it");
+                hinted(error, hint)
+            }
+            _ => error,
+        }
+    }
 }
 
 impl Search {
@@ -168,14 +186,7 @@ pub(super) fn none_of(
         Some(search) => hinted(error, search.hint()),
         None => error,
     };
-    match newest.told.as_ref().map(|told| &told.state) {
-        Some(RunState::Running(status)) => {
-            let id = &newest.run.id;
-            let hint = format!("run {id} is `{status}`: pass `--wait 2h` to wait for it");
-            hinted(error, hint)
-        }
-        _ => error,
-    }
+    newest.advise(error)
 }
 
 /// Tells which runs were skipped, and why.

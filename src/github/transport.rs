@@ -246,10 +246,7 @@ impl<'a> GitHub<'a> {
 
     /// Sleeps until the time is over or the user interrupts.
     pub fn sleep(&self, wait: Duration) -> Result<()> {
-        self.wait(async {
-            tokio::time::sleep(wait).await;
-            Ok(())
-        })
+        Ok(parallel::sleep(&self.stop, wait)?)
     }
 
     /// Runs a future until it ends or the user interrupts.

@@ -14,7 +14,7 @@ use super::{
     environment::{EnvironmentAction, VirtualEnvironment},
     installer::{CommandLine, Installer},
     lockfile::HashLock,
-    plan::{InstallPlan, locked_arguments},
+    plan::{InstallPlan, PlannedFile, locked_arguments},
     process,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         lock::{Lock, LockPurpose},
     },
     console::{World, many},
-    error::{Context as _, Hint as _, No, Result, anyhow},
+    error::{Context as _, Exit, Hint as _, No, Result, anyhow, message},
     target::Target,
     version::Version,
     wheel::DistName,
@@ -34,11 +34,14 @@ use crate::{
 #[serde(rename_all = "kebab-case")]
 pub struct InstallReport {
     schema: &'static str,
+    #[serde(rename = "venv")]
     pub environment: PathBuf,
     pub python: PathBuf,
     pub version: Option<Version>,
     pub targets: Vec<Target>,
     packages: Vec<InstalledPackage>,
+    /// The files of ROCm, as far as the source tells.
+    files: Vec<PlannedFile>,
 }
 
 #[derive(Debug, Serialize)]
@@ -94,7 +97,12 @@ impl InstallPlan {
             let wanted = self.wanted_python.as_deref();
             let root = environment.root().to_string_lossy();
             let create = self.installer.create(&root, self.python.as_ref(), wanted);
-            installing.run(&create, "failed to create the environment")?;
+            let created = installing.run(&create, "failed to create the environment");
+            // It is no answer about the packages.
+            created.map_err(|error| match Exit::of(&error) {
+                Exit::No => anyhow!(message(&error)),
+                _ => error,
+            })?;
         }
         let pins = work.path().join("pins.txt");
         fs::write(&pins, self.pins.join("\n") + "\n")?;
@@ -129,6 +137,7 @@ impl InstallPlan {
             version: self.version.clone(),
             targets: self.targets.clone(),
             packages,
+            files: self.files.clone(),
         })
     }
 }
@@ -140,7 +149,7 @@ impl Installing<'_> {
         let _progress = self.world.console.progress("Running", program, None);
         let mut command = process::command(program.as_ref());
         command.args(arguments).stdin(self.lock.as_stdin());
-        process::run(&mut command, what, self.world)
+        process::run_installer(&mut command, what, self.world)
     }
 
     /// Asks the installer what it would install, with the digest of each file.

@@ -4,7 +4,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{environment::VirtualEnvironment, process, python::Python};
+use super::{
+    environment::VirtualEnvironment,
+    process::{self, Question},
+    python::Python,
+};
 use crate::{
     console::World,
     error::{Context as _, Hint as _, Result},
@@ -31,32 +35,33 @@ pub enum Installer {
     Pip,
 }
 
+/// What pip and uv say when a connection fails, or a server is busy.
+const LOST: [&str; 6] = [
+    "after connection broken by",
+    "Max retries exceeded with url",
+    "This is an issue with network connectivity",
+    "('Connection aborted.'",
+    "error sending request for url",
+    "HTTP status server error (5",
+];
+/// What they say when the name of a host does not resolve. It is wrong, or there is no network: both
+/// stay so.
+const UNRESOLVED: [&str; 3] = ["dns error", "NameResolutionError", "Failed to resolve"];
+
 /// The arguments of one program, the program first.
 pub(super) type CommandLine = Vec<String>;
 
 impl Installer {
-    pub fn find(wish: InstallerWish, world: &World) -> Result<Self> {
-        let has_uv = || {
-            let mut uv = process::command(Path::new("uv"));
-            process::answer(uv.arg("--version"), world).context("uv was not found")
-        };
-        match wish {
-            InstallerWish::Pip => Ok(Self::Pip),
-            InstallerWish::Auto => Ok(has_uv().map_or(Self::Pip, |_| Self::Uv)),
-            InstallerWish::Uv => {
-                has_uv().hint("install uv, or pass `--installer pip`")?;
-                Ok(Self::Uv)
-            }
-        }
-    }
-
     /// Fails if an existing environment has no pip to install with.
     pub fn ensure_in(self, environment: &VirtualEnvironment, world: &World) -> Result<()> {
         if self == Self::Uv {
             return Ok(());
         }
-        let mut pip = process::command(&environment.python());
-        process::answer(pip.args(["-m", "pip", "--version"]), world)
+        let mut python = process::command(&environment.python());
+        // `-m pip --version` takes a third of a second.
+        let question = Question::ask(python.args(["-I", "-c", "import pip"]));
+        question
+            .and_then(|it| it.answer(world))
             .with_context(|| format!("no pip in `{}`", environment.root().display()))
             .hint("install uv, which needs none, or run `python -m ensurepip` in it")?;
         Ok(())
@@ -115,6 +120,15 @@ impl Installer {
             }
         }
     }
+}
+
+/// Whether an installer that failed has said that it lost a connection, so that it may succeed later.
+pub(super) fn lost_connection(said: &[String]) -> bool {
+    let has = |texts: &[&str]| {
+        said.iter()
+            .any(|line| texts.iter().any(|it| line.contains(it)))
+    };
+    has(&LOST) && !has(&UNRESOLVED)
 }
 
 /// Where an installer looks for packages, and nowhere else.

@@ -13,6 +13,7 @@ mod installer;
 mod lockfile;
 mod plan;
 mod process;
+mod programs;
 mod python;
 mod sdk;
 mod select;
@@ -25,6 +26,7 @@ pub use self::{
     installer::{Installer, InstallerWish},
     lockfile::HashLock,
     plan::{InstallFacts, InstallPlan, action, complete, plan, plan_locked},
+    programs::AskedPrograms,
     python::Python,
     sdk::{RemoteTarball, SdkDirectory, SdkReport, SdkWish, TarballPlan, TarballWish},
     select::{RocmSelection, TargetWish, lacks, pins, select, versions, versions_of},

@@ -57,6 +57,7 @@ pub struct InstallPlan {
     /// The version of ROCm. `None` for packages of others.
     pub version: Option<Version>,
     pub targets: Vec<Target>,
+    #[serde(rename = "venv")]
     pub environment: PathBuf,
     pub action: EnvironmentAction,
     pub python: Option<Python>,
@@ -280,6 +281,7 @@ impl InstallPlan {
         if facts.is_empty() {
             facts.clone_from(&self.pins);
         }
+        facts.sort();
         let digest = Sha256::of(facts.concat().as_bytes()).to_string();
         let python = self.python.as_ref().map(Python::tag).unwrap_or_default();
         format!(

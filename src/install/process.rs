@@ -5,20 +5,30 @@ use std::{
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     thread::sleep,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use fs_err::File;
 use tempfile::{NamedTempFile, tempfile};
 
+use super::installer::lost_connection;
 use crate::{
     console::World,
     error::{Context as _, Error, No, Result, anyhow},
+    parallel,
+    retry::{Backoff, Failures},
 };
 
-/// How long to wait before a running program is asked again whether it has ended: at first, because
-/// some end at once, and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+/// How long to wait before a running program is asked again whether it has ended: a small part of the
+/// time that it has run, because some end at once.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// How often an installer is started while it loses connections. It has tried each request several
+/// times itself by then.
+const PATIENCE: Backoff = Backoff {
+    attempts: 3,
+    pause: Duration::from_millis(500),
+};
 /// How many lines of its output an error shows.
 const LAST_LINES: usize = 30;
 
@@ -68,29 +78,74 @@ pub(super) fn command(program: &Path) -> Command {
     command
 }
 
-/// What a program prints. Fails if it fails.
-pub(super) fn answer(command: &mut Command, world: &World) -> Result<String> {
-    let name = name(command);
-    let running = || format!("failed to run `{name}`");
-    let mut output = tempfile()?;
-    let mut child = command
-        .stdout(output.try_clone()?)
-        .stderr(Stdio::null())
-        .spawn()
-        .with_context(running)?;
-    let status = wait(&mut child, world, &mut || Ok(()))?;
-    if !status.success() {
-        return Err(anyhow!("it ended with {status}")).with_context(running);
+/// A program that answers a question, while other work goes on.
+pub(super) struct Question {
+    name: String,
+    child: Child,
+    output: File,
+}
+
+impl Question {
+    pub(super) fn ask(command: &mut Command) -> Result<Self> {
+        let name = name(command);
+        let output = File::from_parts(tempfile()?, &name);
+        let answer = output.file().try_clone()?;
+        let command = command.stdout(answer).stderr(Stdio::null());
+        let child = command.spawn();
+        let child = child.with_context(|| format!("failed to run `{name}`"))?;
+        Ok(Self {
+            name,
+            child,
+            output,
+        })
     }
-    let mut text = String::new();
-    output.seek(SeekFrom::Start(0))?;
-    output.read_to_string(&mut text).with_context(running)?;
-    Ok(text)
+
+    /// What the program prints. Fails if it fails.
+    pub(super) fn answer(mut self, world: &World) -> Result<String> {
+        let running = || format!("failed to run `{}`", self.name);
+        let status = wait(&mut self.child, world, &mut || Ok(()))?;
+        if !status.success() {
+            return Err(anyhow!("it ended with {status}")).with_context(running);
+        }
+        let mut text = String::new();
+        self.output.seek(SeekFrom::Start(0))?;
+        self.output
+            .read_to_string(&mut text)
+            .with_context(running)?;
+        Ok(text)
+    }
+}
+
+/// How a program has ended.
+struct Ended {
+    status: ExitStatus,
+    /// Its output, without empty lines.
+    lines: Vec<String>,
 }
 
 /// Runs a program to its end. With `-v`, prints what it says; an error shows the end of that.
 pub(super) fn run(command: &mut Command, what: &str, world: &World) -> Result<()> {
-    let name = name(command);
+    watch(command, world)?.judge(&name(command), what)
+}
+
+/// Runs an installer, again if it has lost a connection. Anything else that it fails for stays so.
+pub(super) fn run_installer(command: &mut Command, what: &str, world: &World) -> Result<()> {
+    let (name, mut failures) = (name(command), Failures::default());
+    loop {
+        let ended = watch(command, world)?;
+        if ended.status.success() || !lost_connection(&ended.lines) {
+            return ended.judge(&name, what);
+        }
+        let Some(pause) = failures.pause(&PATIENCE) else {
+            return ended.judge(&name, what);
+        };
+        let text = format!("`{name}` has lost a connection, and is started again");
+        world.console.note(text);
+        parallel::sleep(&world.stop, pause)?;
+    }
+}
+
+fn watch(command: &mut Command, world: &World) -> Result<Ended> {
     let output = NamedTempFile::new()?;
     // A handle of its own, because a shared one would share its position with the program.
     let mut reader = output.reopen()?;
@@ -98,7 +153,7 @@ pub(super) fn run(command: &mut Command, what: &str, world: &World) -> Result<()
         .stdout(output.as_file().try_clone()?)
         .stderr(output.as_file().try_clone()?)
         .spawn()
-        .with_context(|| format!("failed to run `{name}`"))?;
+        .with_context(|| format!("failed to run `{}`", name(command)))?;
     let (mut lines, mut rest) = (Vec::new(), Vec::new());
     let mut listen = || -> Result<()> {
         reader.read_to_end(&mut rest)?;
@@ -112,15 +167,23 @@ pub(super) fn run(command: &mut Command, what: &str, world: &World) -> Result<()
     };
     let status = wait(&mut child, world, &mut listen)?;
     listen()?;
-    if status.success() {
-        return Ok(());
-    }
     lines.retain(|line| !line.is_empty());
-    let shown = lines.get(lines.len().saturating_sub(LAST_LINES)..);
-    let shown = shown.unwrap_or_default().join("\n  ");
-    Err(Error::new(No(format!(
-        "{what}: `{name}` ended with {status}\n  {shown}"
-    ))))
+    Ok(Ended { status, lines })
+}
+
+impl Ended {
+    fn judge(self, name: &str, what: &str) -> Result<()> {
+        if self.status.success() {
+            return Ok(());
+        }
+        let shown = self
+            .lines
+            .get(self.lines.len().saturating_sub(LAST_LINES)..);
+        let (shown, status) = (shown.unwrap_or_default().join("\n  "), self.status);
+        Err(Error::new(No(format!(
+            "{what}: `{name}` ended with {status}\n  {shown}"
+        ))))
+    }
 }
 
 fn name(command: &Command) -> String {
@@ -134,18 +197,18 @@ fn wait(
     world: &World,
     listen: &mut dyn FnMut() -> Result<()>,
 ) -> Result<ExitStatus> {
-    let mut pause = FIRST_PAUSE;
+    let start = Instant::now();
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
+        // First, because Ctrl-C in a terminal ends the program too.
         if let Err(stopped) = world.stop.check() {
             let _ = child.kill();
             child.wait()?;
             return Err(stopped.into());
         }
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
         listen()?;
-        sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        sleep((start.elapsed() / 32).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
     }
 }

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use itertools::Itertools as _;
 use serde::Serialize;
 
-use super::{process, select::no};
+use super::{
+    process::{self, Question},
+    select::no,
+};
 use crate::{
     console::World,
-    error::{Context as _, Hint as _, Result},
+    error::{Context as _, Hint as _, Result, anyhow},
     set::OfferedSet,
     version::Version,
     wheel::{DistName, Metadata, PackageFilename},
@@ -29,11 +32,15 @@ pub struct Python {
 
 impl Python {
     /// Asks an interpreter, by its path or by a name that the system looks up.
-    pub fn ask(program: &Path, world: &World) -> Result<Self> {
+    pub(super) fn question(program: &Path) -> Result<Question> {
         let mut command = process::command(program);
-        // Neither the user's directory nor the current one may change what it says.
-        command.args(["-I", "-c", ASK]);
-        let answer = process::answer(&mut command, world)?;
+        // Neither the user's directory nor the current one may change what it says, and it needs no
+        // packages for that.
+        Question::ask(command.args(["-I", "-S", "-c", ASK]))
+    }
+
+    /// Reads the answer of an interpreter.
+    pub(super) fn of_answer(answer: &str) -> Result<Self> {
         let mut lines = answer.lines();
         let mut line = || lines.next().context("it did not say what it is");
         let (path, version, kind) = (line()?.into(), line()?.parse()?, line()?);
@@ -45,21 +52,24 @@ impl Python {
         })
     }
 
-    /// The interpreter that the user named, as a path or a version, or else the usual one.
-    pub fn find(wanted: Option<&str>, world: &World) -> Result<Self> {
-        let names: Vec<String> = match wanted {
-            Some(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
-                vec![format!("python{name}")]
-            }
-            Some(name) => vec![name.to_owned()],
-            None if cfg!(windows) => vec!["python".into(), "python3".into()],
-            None => vec!["python3".into(), "python".into()],
+    /// Fails if this is another Python than the user asks for.
+    pub fn ensure_is(&self, wanted: &str, world: &World) -> Result<()> {
+        let own = self.version.to_string();
+        let is_number = wanted.starts_with(|c: char| c.is_ascii_digit());
+        // No other Python has to be installed, to compare with the number of a version.
+        let is_same = if is_number {
+            own == wanted || own.starts_with(&format!("{wanted}."))
+        } else {
+            let answer = Self::question(wanted.as_ref())?.answer(world)?;
+            Self::of_answer(&answer)?.tag() == self.tag()
         };
-        let found = names.iter().map(|it| Self::ask(it.as_ref(), world));
-        let found = found.find_or_first(Result::is_ok);
-        found
-            .context("no Python was found")?
-            .hint("name one with `--python`, by its path or its version: `--python 3.12`")
+        if is_same {
+            return Ok(());
+        }
+        Err(anyhow!(
+            "the environment has Python {own}, and not `{wanted}`"
+        ))
+        .hint("name another directory, or replace it with `--recreate`")
     }
 
     /// `cp312`

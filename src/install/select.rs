@@ -47,6 +47,8 @@ pub struct RocmSelection {
     pub family: Option<ArtifactGroup>,
     /// The projects that `rocm` needs with these extras.
     pub projects: BTreeSet<DistName>,
+    /// The targets of GPUs of this machine, beside those that it has, for which it has no code.
+    pub lacking: Vec<Target>,
 }
 
 /// The version of `rocm` that was asked for, or all that the source offers, the newest first. Empty
@@ -96,6 +98,13 @@ pub fn select(
     } else {
         (targets(request, &device, metadata)?, None)
     };
+    let lacking = match &request.targets {
+        TargetWish::Detected(found) if !device.is_empty() => {
+            let found = found.iter().map(Target::base);
+            found.filter(|it| !targets.contains(it)).collect()
+        }
+        _ => Vec::new(),
+    };
     let usual = || has(USUAL).then(|| USUAL.to_owned()).into_iter().collect();
     let mut extras: Vec<String> = request.extras.clone().unwrap_or_else(usual);
     extras.extend(targets.iter().map(|target| format!("{DEVICE}{target}")));
@@ -122,6 +131,7 @@ pub fn select(
         targets,
         family,
         projects: needed.map(|line| line.name).collect(),
+        lacking,
         extras,
     })
 }
@@ -168,8 +178,11 @@ fn targets(
                 .iter()
                 .map(Target::base)
                 .partition(|it| offered.contains(it));
+            // Beside a GPU that has code, another one may go without, such as that of the processor.
+            if has.is_empty() {
+                missing.extend(lacks.iter().map(ToString::to_string));
+            }
             wanted.extend(has);
-            missing.extend(lacks.iter().map(ToString::to_string));
         }
         TargetWish::Named(names) => {
             for name in names {

@@ -156,7 +156,10 @@ impl SetPlace {
                 .with_context(|| format!("failed to read `{}`", self.shown_in_full("set.json")))?;
             return self.offered_by_document(&set, platform).map(Some);
         }
-        if self.local().is_some() {
+        if let Some(directory) = self.local() {
+            if !directory.is_dir() {
+                return Ok(None);
+            }
             return self.offered_by_directory(platform);
         }
         let mut found = None;

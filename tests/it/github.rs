@@ -66,6 +66,11 @@ pub(crate) fn run(id: u64, created_at: &str, status: &str, conclusion: Option<&s
     run
 }
 
+/// What GitHub answers if it is asked for runs.
+pub(crate) fn page_of_runs(runs: &[Value]) -> Reply {
+    Reply::json(&json!({"total_count": runs.len(), "workflow_runs": runs}))
+}
+
 pub(crate) fn commit(sha: &str) -> Value {
     let mut commit = judge::example("commit");
     commit["sha"] = json!(sha);

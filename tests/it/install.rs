@@ -1,19 +1,26 @@
 //! `install`, seen by the installers that it runs.
 
+mod connections;
+mod judged;
+mod machines;
 pub(crate) mod registries;
+mod runs;
 mod sdk;
+mod stopped;
 mod streams;
 
 use std::{
+    fs::Permissions,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
+
+use rocwheel::digest::Sha256;
 
 use crate::{
     judges::tool,
     support::{
-        long,
         place::text,
         program::{Outcome, command},
         published::{VERSION, sample, sets},
@@ -36,6 +43,13 @@ fn install(arguments: &[&str]) -> Command {
 
 fn ran(arguments: &[&str]) -> Outcome {
     Outcome::of(install(arguments).output().unwrap())
+}
+
+/// A shell script that is a program. Returns its path.
+fn program(path: &Path, script: &str) -> String {
+    fs_err::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs_err::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    text(path).to_owned()
 }
 
 fn place() -> (tempfile::TempDir, PathBuf) {
@@ -94,14 +108,19 @@ fn every_set_installs_for_one_target_with_uv() {
 
 #[test]
 fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
-    let (_place, environment) = place();
+    let (place, environment) = place();
     let set = sample().place();
+    let old = program(
+        &place.path().join("python3.8"),
+        "echo /old/python\necho 3.8.2\necho cpython",
+    );
     let refused = |more: &[&str]| {
         let arguments = [&["--set", text(&set)], more, &[text(&environment)]].concat();
         let refused = ran(&arguments);
         assert!(!environment.exists(), "{more:?}");
-        let stderr = refused.stderr.replace(text(&set), "SET");
-        format!("{more:?} {}\n{stderr}", refused.code)
+        let said = format!("{more:?} {}\n{}", refused.code, refused.stderr);
+        said.replace(text(&set), "SET")
+            .replace(text(place.path()), "PLACE")
     };
     let refusals = [
         refused(&["--target", "gfx950"]),
@@ -120,9 +139,50 @@ fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
             "https://pypi.org/simple",
         ]),
         refused(&["--run-id", "7"]),
+        refused(&["--latest"]),
+        refused(&["--stream", "nightly"]),
         refused(&["--target", "none", "--activate"]),
+        refused(&["--target", "none", "--python", &old]),
+        refused(&["--target", "none", "--python", "./no-such-python"]),
+        refused(&[
+            "--target",
+            "none",
+            "--package",
+            "torch ==",
+            "--deps",
+            "none",
+        ]),
     ];
     insta::assert_snapshot!(refusals.concat());
+}
+
+#[test]
+fn what_is_no_environment_is_not_touched() {
+    let (place, environment) = place();
+    let set = sample().place();
+    let at = |name: &str| text(&place.path().join(name)).to_owned();
+    fs_err::create_dir(at("thesis")).unwrap();
+    fs_err::write(at("thesis/text"), "years").unwrap();
+    let base = ["--set", text(&set), "--target", "gfx942"];
+    ran(&[&base[..], &[text(&environment)]].concat()).ok();
+    let refused = |directory: &str, more: &[&str]| {
+        let refused = ran(&[&base[..], more, &[directory]].concat());
+        let stderr = refused.stderr.replace(text(place.path()), "PLACE");
+        format!("{}\n{stderr}", refused.code)
+    };
+    let versions = regex::Regex::new("Python 3[.0-9]+").unwrap();
+    let refusals = [
+        refused(&at("thesis"), &[]),
+        refused(&at("thesis"), &["--recreate"]),
+        refused(&at("thesis/text"), &[]),
+        refused(&at("line\nbreak"), &[]),
+        refused("/", &[]),
+        refused(text(&environment), &["--python", "3.8"]),
+    ];
+    insta::assert_snapshot!(versions.replace_all(&refusals.concat(), "Python 3.X"));
+    assert_eq!(fs_err::read_to_string(at("thesis/text")).unwrap(), "years");
+    assert_eq!(packages(&environment), expected(&["gfx942"]));
+    assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 2);
 }
 
 #[test]
@@ -261,53 +321,6 @@ fn an_install_that_fails_leaves_the_environment_as_it_was() {
 }
 
 #[test]
-fn a_killed_install_is_put_back_by_the_next_one() {
-    let (place, environment) = place();
-    let set = sample().root().join("packages");
-    let arguments = [
-        "--set",
-        text(&set),
-        "--target",
-        "gfx942",
-        text(&environment),
-    ];
-    for turn in 0..long::rounds(3, 50) {
-        let mut child = install(&arguments)
-            .stderr(std::process::Stdio::null())
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(
-            u64::try_from(turn * 37 % 400).unwrap() + 20,
-        ));
-        let _ = child.kill();
-        child.wait().unwrap();
-        // The installer of a killed install holds the lock until it ends.
-        let mut said = String::new();
-        for _ in 0..100 {
-            let next = ran(&arguments);
-            said = next.stderr;
-            if next.code == 0 {
-                said.clear();
-                break;
-            }
-            assert!(said.contains("another install is running"), "{said}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        assert_eq!(said, "");
-        assert_eq!(packages(&environment), expected(&["gfx942"]));
-        if turn % 2 == 0 {
-            fs_err::remove_dir_all(&environment).unwrap();
-        }
-    }
-    let left = fs_err::read_dir(place.path()).unwrap();
-    let left = left
-        .map(|it| it.unwrap().file_name())
-        .filter(|it| *it != "venv with spaces");
-    assert_eq!(left.count(), 0);
-}
-
-#[test]
 fn a_lock_installs_the_same_with_both_installers() {
     let (place, environment) = place();
     let set = sample().place();
@@ -378,39 +391,34 @@ fn the_next_steps_of_a_job_learn_of_the_environment() {
     let variables = fs_err::read_to_string(file("env")).unwrap();
     assert!(variables.contains(text(&environment)), "{variables}");
     let outputs = fs_err::read_to_string(file("output")).unwrap();
-    for name in ["venv", "python", "version", "targets", "cache-key"] {
-        assert!(outputs.contains(&format!("{name}<<")), "{outputs}");
-    }
-}
-
-#[test]
-fn a_set_that_is_not_whole_yet_is_waited_for() {
-    let (place, environment) = place();
-    let set = place.path().join("set");
-    let from = sample().root().join("packages");
-    fs_err::create_dir_all(set.join("dist")).unwrap();
-    for entry in fs_err::read_dir(from.join("dist")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            fs_err::copy(&path, set.join("dist").join(path.file_name().unwrap())).unwrap();
-        }
-    }
-    let arguments = [
-        "--set",
-        text(&set),
-        "--target",
-        "gfx942",
-        text(&environment),
-        "--wait",
+    let output = |name: &str| {
+        let (_, rest) = outputs.split_once(&format!("{name}<<")).unwrap();
+        rest.lines().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(output("venv"), text(&environment));
+    assert_eq!(output("python"), text(&environment.join("bin/python")));
+    assert_eq!(output("version"), VERSION);
+    assert_eq!(output("targets"), "gfx942");
+    // The key of a cache is that of the files: `sha256sum` prints such lines.
+    let files = set.join("SHA256SUMS");
+    let files = fs_err::read_to_string(files).unwrap();
+    let begins = [
+        "rocm-",
+        "rocm_sdk_core-",
+        "rocm_sdk_libraries-",
+        "rocm_sdk_device_gfx942-",
     ];
-    let refused = ran(&[&arguments[..], &["1s"]].concat());
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(!environment.exists());
-    let child = install(&[&arguments[..], &["30s"]].concat())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
-    fs_err::copy(from.join("set.json"), set.join("set.json")).unwrap();
-    assert!(child.wait_with_output().unwrap().status.success());
-    assert_eq!(packages(&environment), expected(&["gfx942"]));
+    let is_installed = |name: &str| begins.iter().any(|it| name.starts_with(it));
+    let lines = files.lines().filter_map(|it| it.split_once("  dist/"));
+    let lines = lines.filter(|(_, name)| is_installed(name) && !name.ends_with(".metadata"));
+    let mut lines: Vec<String> = lines
+        .map(|(sha256, name)| format!("{sha256}  {name}\n"))
+        .collect();
+    lines.sort();
+    assert_eq!(lines.len(), 4, "{files}");
+    let digest = Sha256::of(lines.concat().as_bytes()).to_string();
+    let key = output("cache-key");
+    let (start, end) = key.rsplit_once('-').unwrap();
+    assert!(start.starts_with("rocwheel-linux-cp3"), "{key}");
+    assert_eq!(end, &digest[..16]);
 }

@@ -2,6 +2,6 @@
 
 mod detect;
 mod forms;
-mod machine;
+pub(crate) mod machine;
 mod of_set;
 mod usable;

@@ -1,8 +1,7 @@
 //! Where `install` takes packages from: the set of a run, one at a place, an index or a stream.
 
 use std::{
-    path::PathBuf,
-    thread::sleep,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -13,7 +12,8 @@ use crate::{
     console::took,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
     install::{self, InstallRequest},
-    run::{Buckets, StreamPlace},
+    parallel,
+    run::{Buckets, Run, StreamPlace},
     set::{OfferedSet, SetPlace, Urls},
     version::{ReleaseStream, Version},
     wheel::Metadata,
@@ -50,6 +50,8 @@ pub(super) struct SourceArgs {
 pub(super) struct Source<'a> {
     pub(super) args: &'a SourceArgs,
     pub(super) choice: &'a ChoiceArgs,
+    /// The directory of the environment, for which a user may write the id of a run.
+    pub(super) environment: &'a Path,
 }
 
 impl Source<'_> {
@@ -130,16 +132,37 @@ impl Source<'_> {
             );
             return self.choice.access.place(&named, &world.stop);
         }
-        let run = self.choice.find_run(world);
-        let run = run.hint(
-            "name a place with `--set`, an index with `--index-url`, or a stream with `--stream`",
-        )?;
+        let has_packages = |run: &Run| self.has_packages(run, world);
+        let mut run = self.choice.find_run(world, &has_packages);
+        if !self.choice.knows_a_run() {
+            let id = self.environment.to_str();
+            let id = id.filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
+            run = run.hint(match id {
+                Some(id) => format!("if `{id}` is a run, pass `--run-id {id}`"),
+                None => "name a place with `--set`, an index with `--index-url`, or a stream with \
+                         `--stream`"
+                    .to_owned(),
+            });
+        }
+        self.place_of(&run?, world)
+    }
+
+    /// Where a run keeps its packages.
+    fn place_of(&self, run: &Run, world: &World) -> Result<SetPlace> {
         let place = run.python(&self.choice.selection.directory());
         if let Some(directory) = self.choice.input_dir() {
             return Ok(SetPlace::below(directory, &place.key, &world.stop));
         }
         self.choice.ensure_online("reading the packages of a run")?;
         self.choice.access.bucket(&place, &world.stop)
+    }
+
+    /// Fails if a run has no packages.
+    fn has_packages(&self, run: &Run, world: &World) -> Result<()> {
+        let place = self.place_of(run, world)?;
+        let has = place.is_whole()? || place.offered(self.choice.platform())?.is_some();
+        ensure!(has, No(format!("no packages at `{place}`")));
+        Ok(())
     }
 
     /// What the place offers. With `--wait`, once it is whole.
@@ -157,11 +180,7 @@ impl Source<'_> {
             world
                 .console
                 .debug(format!("`{place}` has no `set.json` yet"));
-            let until = Instant::now() + pause.min(left);
-            while Instant::now() < until {
-                world.stop.check()?;
-                sleep(Duration::from_millis(50));
-            }
+            parallel::sleep(&world.stop, pause.min(left))?;
             pause = (pause * 2).min(SELDOM);
         }
         let offered = place.offered(self.choice.platform())?;

@@ -113,6 +113,7 @@ impl SdkDirectory {
         let _lock = self.lock()?;
         let staging = StagedDir::beside(&self.root)?;
         let job = request.decide((staging.path(), OutputForm::Merged), false, world)?;
+        let job = job.shown_as(&self.root);
         job.carry_out(world)?;
         let source = job.from.clone();
         job.forget()?;

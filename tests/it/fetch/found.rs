@@ -3,13 +3,13 @@
 use std::{thread, time::Duration};
 
 use fs_err as fs;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Fixture, Said, stems};
 use crate::github::{
     commit,
     fake::{Fake, Reply},
-    pull, repository, run,
+    page_of_runs, pull, repository, run,
 };
 use crate::support::published::sample;
 
@@ -26,10 +26,6 @@ fn fetch(fixture: &Fixture, fake: &Fake, arguments: &str) -> Said {
     said
 }
 
-fn page(runs: &[Value]) -> Reply {
-    Reply::json(&json!({"total_count": runs.len(), "workflow_runs": runs}))
-}
-
 fn ended(id: u64, created_at: &str) -> Value {
     run(id, created_at, "completed", Some("success"))
 }
@@ -41,7 +37,7 @@ fn a_run_is_found_by_its_commit_or_its_pull_request() {
     fake.on("/repos/ROCm/TheRock/pulls/12", Reply::json(&pull(ABC)));
     fake.on(
         &format!("{RUNS}?head_sha={ABC}&per_page=100&page=1"),
-        page(&[ended(7, "2026-01-01T00:00:00Z")]),
+        page_of_runs(&[ended(7, "2026-01-01T00:00:00Z")]),
     );
     for how in ["--commit v7", "--pr 12"] {
         let fixture = Fixture::new();
@@ -62,7 +58,7 @@ fn the_newest_run_that_has_what_is_wanted_is_taken() {
     ];
     fake.on(
         &format!("{RUNS}?branch=main&per_page=20&page=1"),
-        page(&runs),
+        page_of_runs(&runs),
     );
     let fixture = Fixture::new();
     fs::create_dir(fixture.bucket().join("8-linux")).unwrap();
@@ -92,7 +88,7 @@ fn no_run_at_all_is_an_answer() {
     let fake = Fake::start();
     fake.on(
         &format!("{RUNS}?branch=nowhere&per_page=20&page=1"),
-        page(&[]),
+        page_of_runs(&[]),
     );
     let said = fetch(&Fixture::new(), &fake, "--branch nowhere");
     assert_eq!(said.code, 1);

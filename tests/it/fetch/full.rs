@@ -62,7 +62,7 @@ fn a_disk_that_is_too_small_is_an_error_before_anything_is_fetched() {
     insta::assert_snapshot!(sizes.replace_all(said, "SIZE"), @"
     not enough space for `OUT`: needs SIZE for the archives and more unpacked, has SIZE
 
-    hint: choose another `--output-dir`, or fetch less
+    hint: choose another directory, or fetch less
     ");
 }
 

@@ -87,12 +87,33 @@ fn no_registry_supplies_the_packages_of_a_set() {
     let (at, base) = (format!("{}simple/", index.url), registry.url.as_str());
     let target = ["--target", "gfx942"];
     for installer in ["uv", "pip"] {
-        let environment = place.path().join(installer);
-        let common = [&target[..], &["--installer", installer, text(&environment)]].concat();
-        // The placeholder is a final version, and all others are not.
-        for source in [["--index-url", &at], ["--set", &index.url]] {
-            ran(&[&source[..], &["--deps", base, "--recreate"], &common].concat()).ok();
-            assert_eq!(packages(&environment), expected(&["gfx942"]), "{source:?}");
+        for orders in [
+            ["--index-url", &at, base],
+            ["--set", &index.url, base],
+            ["--index-url", base, &at],
+        ] {
+            for pre in [false, true] {
+                let environment = place.path().join(installer);
+                let [from, source, deps] = orders;
+                let mut command =
+                    install(&[from, source, "--deps", deps, "--installer", installer]);
+                command.args(target).arg(&environment);
+                if pre {
+                    command.env("PIP_PRE", "1").env("UV_PRERELEASE", "allow");
+                }
+                let outcome = Outcome::of(command.output().unwrap());
+                let what = format!("{installer} {orders:?} {pre}: {}", outcome.stderr);
+                // The placeholder is a final version, and all others are not.
+                if source == base {
+                    assert_eq!(outcome.code, 1, "{what}");
+                    assert!(outcome.stderr.contains("is a placeholder"), "{what}");
+                    assert!(!environment.exists(), "{what}");
+                } else {
+                    assert_eq!(outcome.code, 0, "{what}");
+                    assert_eq!(packages(&environment), expected(&["gfx942"]), "{what}");
+                    fs_err::remove_dir_all(environment).unwrap();
+                }
+            }
         }
     }
     // The registry in the first place, and the set nowhere.

@@ -7,14 +7,17 @@ use std::{
     time::Duration,
 };
 
+use flate2::{Compression, write::GzEncoder};
+
 use super::{install, ran};
 use crate::{
     check::server::{Manner, Server},
     fetch::tree::{Tree, difference, tree},
+    judges::tool,
     support::{
         long,
         place::text,
-        program::{rocwheel, succeed},
+        program::{ROCWHEEL, rocwheel, succeed},
         published::{TestSet, odd, sample, sets_in_turn},
     },
 };
@@ -72,10 +75,13 @@ fn mirror(place: &Path, from: &Path) -> PathBuf {
             .arg(directory.join(NAME))
             .arg("."),
     );
-    let page =
-        format!("<script>\nconst files = [{{\"name\": \"{NAME}\", \"mtime\": 1.5}}];\n</script>");
-    fs_err::write(directory.join("index.html"), page).unwrap();
+    fs_err::write(directory.join("index.html"), page()).unwrap();
     mirror
+}
+
+/// The page that lists the tarball.
+fn page() -> String {
+    format!("<script>\nconst files = [{{\"name\": \"{NAME}\", \"mtime\": 1.5}}];\n</script>")
 }
 
 #[test]
@@ -219,7 +225,7 @@ fn a_directory_of_others_is_never_replaced() {
 }
 
 #[test]
-fn a_killed_install_leaves_the_old_tree_or_the_new_one() {
+fn a_stopped_install_leaves_the_old_tree_or_the_new_one() {
     let place = tempfile::tempdir().unwrap();
     let input = archives(sample(), place.path());
     let flat = place.path().join("flat");
@@ -228,7 +234,16 @@ fn a_killed_install_leaves_the_old_tree_or_the_new_one() {
     let sdk = place.path().join("below/sdk");
     let arguments = [&["--sdk", text(&sdk), "--mirror", &server.url][..], &FROM].concat();
     ran(&arguments).ok();
+    let left_beside = || {
+        let left = fs_err::read_dir(sdk.parent().unwrap()).unwrap();
+        let left = left.map(|it| it.unwrap().file_name());
+        left.collect::<Vec<_>>()
+    };
     for turn in 0..long::rounds(4, 50) {
+        // What one that was killed has left, the next one removes, unless it is stopped before.
+        for name in left_beside().iter().filter(|it| *it != "sdk") {
+            fs_err::remove_dir_all(sdk.with_file_name(name)).unwrap();
+        }
         fs_err::write(sdk.join("bin/old"), "old").unwrap();
         let old = without_marker(&sdk);
         let mut child = install(&arguments)
@@ -237,16 +252,24 @@ fn a_killed_install_leaves_the_old_tree_or_the_new_one() {
             .spawn()
             .unwrap();
         sleep(Duration::from_millis(turn * 53 % 300));
-        let _ = child.kill();
-        child.wait().unwrap();
+        let signal = ["-INT", "-KILL"][usize::try_from(turn % 2).unwrap()];
+        let id = child.id().to_string();
+        Command::new("kill").args([signal, &id]).status().unwrap();
+        let status = child.wait().unwrap();
         let found = without_marker(&sdk);
-        assert!(found == old || found == new, "turn {turn}");
+        let what = format!("turn {turn}: {signal} {status}");
+        match status.code() {
+            Some(0) => assert!(found == new, "{what}"),
+            _ => assert!(found == old || found == new, "{what}"),
+        }
+        if signal == "-INT" && status.code().is_some() {
+            assert!(matches!(status.code(), Some(0 | 130)), "{what}");
+            assert_eq!(left_beside(), ["sdk"], "{what}");
+        }
     }
     ran(&arguments).ok();
     assert_eq!(difference(&without_marker(&sdk), &new), [""; 0]);
-    let left = fs_err::read_dir(sdk.parent().unwrap()).unwrap();
-    let left: Vec<_> = left.map(|it| it.unwrap().file_name()).collect();
-    assert_eq!(left, ["sdk"]);
+    assert_eq!(left_beside(), ["sdk"]);
 }
 
 #[test]
@@ -272,5 +295,51 @@ fn a_damaged_tarball_changes_nothing() {
         assert_ne!(refused.code, 0);
         assert!(refused.stderr.contains(what), "{}", refused.stderr);
         assert_eq!(tree(&sdk), before);
+    }
+}
+
+/// Runs a program that may write no file of more than 20 MiB, and prints its exit code and the most
+/// memory that it has had, in KiB.
+const CONFINED: &str = "import resource, subprocess, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (20 << 20, 20 << 20))
+code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+
+#[test]
+fn a_large_tarball_is_unpacked_while_it_arrives() {
+    const FILE: usize = 16 << 20;
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("mirror");
+    let tarballs = root.join(TARBALLS);
+    fs_err::create_dir_all(&tarballs).unwrap();
+    let archive = fs_err::File::create(tarballs.join(NAME)).unwrap();
+    let mut archive = tar::Builder::new(GzEncoder::new(archive, Compression::none()));
+    let count = long::rounds(8, 64);
+    let content: Vec<u8> = (0..FILE).map(|at| at.to_le_bytes()[at % 3]).collect();
+    for number in 0..count {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(FILE as u64);
+        header.set_mode(0o644);
+        let name = format!("lib/library-{number}.so");
+        archive
+            .append_data(&mut header, name, content.as_slice())
+            .unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap();
+    fs_err::write(tarballs.join("index.html"), page()).unwrap();
+    let server = Server::start(&root, Manner::Ranges);
+    let sdk = place.path().join("sdk");
+    let mut confined = Command::new(tool("python"));
+    confined.args(["-c", CONFINED, ROCWHEEL, "install", "--sdk", text(&sdk)]);
+    confined.args(["--mirror", &server.url]).args(FROM);
+    let said = succeed(&mut confined).stdout;
+    let said = String::from_utf8(said).unwrap();
+    let (code, memory) = said.trim().split_once(' ').unwrap();
+    assert_eq!(code, "0", "{said}");
+    let memory: usize = memory.parse().unwrap();
+    assert!(memory < 64 << 10, "{memory} KiB");
+    for number in 0..count {
+        let file = sdk.join(format!("lib/library-{number}.so"));
+        assert!(fs_err::read(file).unwrap() == content, "{number}");
     }
 }

@@ -9,17 +9,17 @@ use std::{
 
 use rocwheel::gpu::SysFiles;
 
-pub(super) struct Machine {
-    pub(super) name: String,
-    pub(super) about: String,
+pub(crate) struct Machine {
+    pub(crate) name: String,
+    pub(crate) about: String,
     /// What its GPUs are, in order, each target once.
-    pub(super) targets: String,
+    pub(crate) targets: String,
     files: BTreeMap<String, String>,
     links: BTreeMap<String, String>,
 }
 
 impl Machine {
-    pub(super) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/targets/machines");
         let entries = fs_err::read_dir(directory).unwrap();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -27,7 +27,7 @@ impl Machine {
         paths.iter().map(|path| Self::read(path)).collect()
     }
 
-    pub(super) fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         let mut all = Self::all().into_iter();
         all.find(|it| it.name == name).unwrap()
     }
@@ -58,7 +58,7 @@ impl Machine {
     }
 
     /// Writes the files below a directory. Those that may not be read are empty.
-    pub(super) fn write(&self, directory: &Path) {
+    pub(crate) fn write(&self, directory: &Path) {
         let place = |path: &str| {
             let path = directory.join(path);
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
