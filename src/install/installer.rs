@@ -35,19 +35,6 @@ pub enum Installer {
     Pip,
 }
 
-/// What pip and uv say when a connection fails, or a server is busy.
-const LOST: [&str; 6] = [
-    "after connection broken by",
-    "Max retries exceeded with url",
-    "This is an issue with network connectivity",
-    "('Connection aborted.'",
-    "error sending request for url",
-    "HTTP status server error (5",
-];
-/// What they say when the name of a host does not resolve. It is wrong, or there is no network: both
-/// stay so.
-const UNRESOLVED: [&str; 3] = ["dns error", "NameResolutionError", "Failed to resolve"];
-
 /// The arguments of one program, the program first.
 pub(super) type CommandLine = Vec<String>;
 
@@ -120,15 +107,6 @@ impl Installer {
             }
         }
     }
-}
-
-/// Whether an installer that failed has said that it lost a connection, so that it may succeed later.
-pub(super) fn lost_connection(said: &[String]) -> bool {
-    let has = |texts: &[&str]| {
-        said.iter()
-            .any(|line| texts.iter().any(|it| line.contains(it)))
-    };
-    has(&LOST) && !has(&UNRESOLVED)
 }
 
 /// Where an installer looks for packages, and nowhere else.

@@ -11,7 +11,6 @@ use std::{
 use fs_err::File;
 use tempfile::{NamedTempFile, tempfile};
 
-use super::installer::lost_connection;
 use crate::{
     console::World,
     error::{Context as _, Error, No, Result, anyhow},
@@ -31,6 +30,19 @@ const PATIENCE: Backoff = Backoff {
 };
 /// How many lines of its output an error shows.
 const LAST_LINES: usize = 30;
+
+/// What pip and uv say when a connection fails, or a server is busy.
+const LOST: [&str; 6] = [
+    "after connection broken by",
+    "Max retries exceeded with url",
+    "This is an issue with network connectivity",
+    "('Connection aborted.'",
+    "error sending request for url",
+    "HTTP status server error (5",
+];
+/// What they say when the name of a host does not resolve. It is wrong, or there is no network: both
+/// stay so.
+const UNRESOLVED: [&str; 3] = ["dns error", "NameResolutionError", "Failed to resolve"];
 
 /// The variables that would let pip or uv choose other packages than those that were decided.
 /// Those about the network, such as proxies and certificates, stay.
@@ -143,6 +155,15 @@ pub(super) fn run_installer(command: &mut Command, what: &str, world: &World) ->
         world.console.note(text);
         parallel::sleep(&world.stop, pause)?;
     }
+}
+
+/// Whether an installer that failed has said that it lost a connection, so that it may succeed later.
+fn lost_connection(said: &[String]) -> bool {
+    let has = |texts: &[&str]| {
+        said.iter()
+            .any(|line| texts.iter().any(|it| line.contains(it)))
+    };
+    has(&LOST) && !has(&UNRESOLVED)
 }
 
 fn watch(command: &mut Command, world: &World) -> Result<Ended> {
