@@ -1,3 +1,5 @@
+//! What `doctor` concludes from what it observes.
+
 use std::time::Duration;
 
 use super::*;
