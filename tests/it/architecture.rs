@@ -40,6 +40,7 @@ fn violations(house: &House) -> Vec<Violation> {
     found.extend(world::world(&files));
     found.extend(files::short_and_purposeful(house));
     found.extend(files::no_roles(house));
+    found.extend(files::thin_verbs(house));
     found.sort();
     found.dedup();
     found
@@ -254,6 +255,24 @@ fn a_file_says_what_it_is_for() {
         open with one `//!` line that says what the file is
     tests/it/d.rs:1: does not say what it is for
         open with one `//!` line that says what the file is
+    ");
+}
+
+#[test]
+fn a_verb_has_at_most_25_lines() {
+    let verb = |lines: usize| {
+        let body = "    step()?;\n".repeat(lines);
+        format!("pub fn run(args: &Args) -> Result<()> {{\n{body}}}\n")
+    };
+    let long_noun = verb(30);
+    let (thin, thick) = (verb(25), verb(26));
+    insta::assert_snapshot!(planted(&[
+        ("src/commands/thin.rs", &thin),
+        ("src/commands/thick.rs", &thick),
+        ("src/wheel/write.rs", &long_noun),
+    ]), @r"
+    src/commands/thick.rs:2: `run` has 26 lines, more than 25
+        move what it decides or does to the noun, and its steps to methods
     ");
 }
 

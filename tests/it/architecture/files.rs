@@ -7,6 +7,9 @@ use super::{
 
 pub(super) const MAX_LINES: usize = 500;
 
+/// A verb calls a noun: what takes more lines than this is a part of the noun.
+const MAX_LINES_OF_A_VERB: usize = 25;
+
 /// Names that say what a file is for others, not what it knows.
 const ROLES: [&str; 12] = [
     "utils",
@@ -57,4 +60,29 @@ pub(super) fn no_roles(house: &House) -> Vec<Violation> {
             Some(Violation::new(file, 1, what, "name it for what it knows"))
         })
         .collect()
+}
+
+/// `run` of each command is short.
+pub(super) fn thin_verbs(house: &House) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (file, text) in &house.0 {
+        if !file.starts_with("src/commands/") {
+            continue;
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        let begins = |line: &str| line.starts_with("pub") && line.contains(" fn run(");
+        let Some(first) = lines.iter().position(|line| begins(line)) else {
+            continue;
+        };
+        let of_run = &lines[first..];
+        let signature = of_run.iter().position(|line| line.ends_with('{'));
+        let end = of_run.iter().position(|line| *line == "}");
+        let body = end.unwrap_or(of_run.len()) - signature.unwrap_or_default() - 1;
+        if body > MAX_LINES_OF_A_VERB {
+            let what = format!("`run` has {body} lines, more than {MAX_LINES_OF_A_VERB}");
+            let advice = "move what it decides or does to the noun, and its steps to methods";
+            found.push(Violation::new(file, first + 1, what, advice));
+        }
+    }
+    found
 }
