@@ -18,7 +18,9 @@ use crate::{
     artifact::Component,
     console::shell_word,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
-    fetch::{FetchRequest, FoundRun, Keeper, LazyGitHub, OutputForm, RunFilter, Search, Wish},
+    fetch::{
+        FetchJob, FetchRequest, FoundRun, Keeper, LazyGitHub, OutputForm, RunFilter, Search, Wish,
+    },
     github::Workflow,
     report::{RunPlaces, outputs},
     run::{ArtifactGroup, Platform, Run, RunId},
@@ -109,10 +111,9 @@ struct IdleFlags {
 }
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
-    if let Some(places) =
-        args.choice
-            .offline(args.dry_run || args.find, (&[], Layout::default()), world)?
-    {
+    let only_tell = args.dry_run || args.find;
+    let places = (&[][..], Layout::default());
+    if let Some(places) = args.choice.offline(only_tell, places, world)? {
         return world.console.answer(&places);
     }
     args.ensure_a_run()?;
@@ -132,9 +133,7 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     if args.dry_run || !world.console.is_watched() {
         return world.console.answer(&job);
     }
-    world.console.data(job.in_short())?;
-    args.say_what_is_next(world);
-    Ok(())
+    args.answer_in_short(&job, world)
 }
 
 impl FetchArgs {
@@ -160,13 +159,15 @@ impl FetchArgs {
         world.console.answer(&found)
     }
 
-    fn say_what_is_next(&self, world: &World) {
+    fn answer_in_short(&self, job: &FetchJob<'_>, world: &World) -> Result<()> {
+        world.console.data(job.in_short())?;
         if self.form() != OutputForm::Merged {
             let artifacts = shell_word(&self.output_dir.to_string_lossy());
             world.console.next(format!(
                 "rocwheel build --artifact-dir {artifacts} --dest-dir packages"
             ));
         }
+        Ok(())
     }
 
     fn write_outputs(&self, found: &FoundRun) -> Result<()> {

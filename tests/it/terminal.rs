@@ -99,12 +99,12 @@ fn rules_link_to_their_sections_where_the_terminal_shows_links() {
     let core = wheels.find(|it| it.to_str().unwrap().contains("rocm_sdk_core"));
     fs_err::remove_file(core.unwrap()).unwrap();
     let docs = ("ROCWHEEL_DOCS_URL", "https://example.com/docs/");
-    let print = |variables: &[(&str, &str)]| {
+    let printed_with = |variables: &[(&str, &str)]| {
         let (code, said) = printed((80, place.path()), "check out/packages", variables);
         assert_eq!(code, 1, "{said}");
         said
     };
-    let linked = print(&[docs, ("VTE_VERSION", "7600")]);
+    let linked = printed_with(&[docs, ("VTE_VERSION", "7600")]);
     let url = "https://example.com/docs/checks.md#rw701-promised-file-missing-error";
     let link = format!("\x1b]8;;{url}\x1b\\RW701\x1b]8;;\x1b\\");
     // In the table of rules, on stdout.
@@ -115,7 +115,7 @@ fn rules_link_to_their_sections_where_the_terminal_shows_links() {
         explained.starts_with("\x1b]8;;https://example.com/docs/"),
         "{linked:?}"
     );
-    assert!(!print(&[docs]).contains("\x1b]8"));
+    assert!(!printed_with(&[docs]).contains("\x1b]8"));
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl FrozenFile<'_> {
     fn needs(&self) -> String {
         let needs = NEEDS.iter().filter(|it| it.0 == self.0[0]);
         let lines = needs.flat_map(|it| it.1);
-        lines.map(|it| format!("Requires-Dist: {it}\n")).collect()
+        lines.fold(String::new(), |all, it| all + "Requires-Dist: " + it + "\n")
     }
 
     fn facts(&self) -> Value {
@@ -82,7 +82,7 @@ impl FrozenFile<'_> {
         let parts: Vec<&str> = name.trim_end_matches(".whl").splitn(3, '-').collect();
         let mut metadata = self.needs();
         if !self.0[5].is_empty() {
-            metadata += &format!("Requires-Python: {}\n", self.0[5]);
+            metadata = metadata + "Requires-Python: " + self.0[5] + "\n";
         }
         to.wheel(project, parts[1], parts[2], &metadata, self.facts());
     }

@@ -86,18 +86,19 @@ fn what_a_registry_must_not_do_is_refused() {
     assert_eq!(replaced.lock(), lock);
 }
 
+/// The attestations of a file that a workflow of this repository published.
+fn publisher(repository: &str) -> Vec<u8> {
+    let publisher = json!({"kind": "GitHub", "repository": repository, "workflow": "r.yml"});
+    let bundles = json!([{"publisher": publisher, "attestations": []}]);
+    let all = json!({"version": 1, "attestation_bundles": bundles});
+    all.to_string().into_bytes()
+}
+
 #[test]
 fn concerns_are_reported_or_denied() {
     let workplace = one();
     let it = &workplace.registry;
     let mut told = String::new();
-    let publisher = |repository: &str| {
-        let publisher = json!({"kind": "GitHub", "repository": repository, "workflow": "r.yml"});
-        let bundles = json!([{"publisher": publisher, "attestations": []}]);
-        json!({"version": 1, "attestation_bundles": bundles})
-            .to_string()
-            .into_bytes()
-    };
     let [first, second] = ["a-1.0-py3-none-any.whl", "a-1.1-py3-none-any.whl"];
     let of = |name: &str| json!(format!("../../files/{name}.provenance"));
     it.say(first, "provenance", of(first));
