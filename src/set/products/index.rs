@@ -16,7 +16,7 @@ use super::{ProductPages, directory_of, package_directory};
 use crate::{
     console::World,
     digest::{Checksum, Sha256},
-    error::{Context as _, Result},
+    error::{Context as _, Hint as _, Result, anyhow},
     parallel,
     set::{
         indexing::IndexChange,
@@ -76,6 +76,10 @@ fn once(place: &SetPlace, is_dry_run: bool, world: &World) -> Result<Option<Inde
         let shown = place.shown_in_full(path);
         let text = format!("`{shown}` is on no page: its directory is that of another project");
         world.console.warn(text);
+    }
+    if directories.objects.is_empty() {
+        let error = anyhow!("no package in the directory of its project below `{place}/{TOP}`");
+        return Err(error).hint("name the directory above `rocm`, such as `s3://bucket/v5`");
     }
     let remembered = IndexedDirectories::read(place)?;
     let changed = directories.objects.iter();
@@ -138,7 +142,8 @@ struct ListedDirectories<'a> {
 
 impl<'a> ListedDirectories<'a> {
     fn of(objects: &'a HashMap<String, Object>) -> Self {
-        let packages = objects.keys().filter(|path| is_package(name_of(path)));
+        let below = objects.keys().filter(|path| path.starts_with("rocm/"));
+        let packages = below.filter(|path| is_package(name_of(path)));
         let (placed, misplaced): (Vec<&str>, Vec<&str>) = packages
             .map(String::as_str)
             .sorted()
