@@ -40,7 +40,7 @@ pub mod unpack;
 pub mod version;
 
 pub use device_selector::SelectorPlan;
-pub use packages::SetPackages;
+pub use packages::{SetPackages, SetUse};
 pub use policy::Frameworks;
 pub use providers::Providers;
 pub use read::FrameworkWheel;

@@ -20,18 +20,36 @@ use crate::{
     wheel::{PackageFilename, Tag},
 };
 
-/// The packages of a set that builds need, for one platform.
+/// What the packages of a set are wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetUse {
+    /// To build against: with the development files.
+    Build,
+    /// To put into a wheel.
+    Embed,
+}
+
+impl SetUse {
+    fn projects(self) -> &'static [&'static str] {
+        match self {
+            Self::Build => &["rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-devel"],
+            Self::Embed => &["rocm-sdk-core", "rocm-sdk-libraries"],
+        }
+    }
+}
+
+/// The packages of a set that are wanted for something, for one platform.
 #[derive(Debug)]
 pub struct SetPackages<'a> {
     pub version: Version,
-    /// Runtime, libraries and development files.
+    /// Those for every GPU.
     common: Vec<&'a PackageFile>,
     devices: BTreeMap<Target, &'a PackageFile>,
 }
 
 impl<'a> SetPackages<'a> {
     /// The packages of a set. `is_windows` says for which platform they are.
-    pub fn of(set: &'a PublishedSet, is_windows: bool) -> Result<Self> {
+    pub fn of(set: &'a PublishedSet, wanted_for: SetUse, is_windows: bool) -> Result<Self> {
         let names = set.packages.iter().filter_map(|file| {
             let name: PackageFilename = file.name.rsplit('/').next()?.parse().ok()?;
             let platform = name.tag.as_ref().map(Tag::platform);
@@ -57,7 +75,7 @@ impl<'a> SetPackages<'a> {
             );
         };
         let mut common = Vec::new();
-        for project in ["rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-devel"] {
+        for project in wanted_for.projects().iter().copied() {
             let (_, file) = of(project)
                 .find(|it| it.0 == *version)
                 .with_context(|| format!("the set has no `{project}` {version}"))

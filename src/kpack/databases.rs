@@ -30,6 +30,8 @@ struct DatabaseRule {
     targets: Vec<String>,
     #[serde(default)]
     renamed: BTreeMap<String, String>,
+    #[serde(default)]
+    families: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -60,8 +62,19 @@ pub fn owner(path: &RelPath) -> Option<(&'static str, Target)> {
     })
 }
 
+/// The library to whose database a file belongs, and the sub-family or generation of targets that it is
+/// for: `gfx11`. `None` if it is for one target, or for every target.
+pub fn family(path: &RelPath) -> Option<(&'static str, &'static str)> {
+    TABLE.rule.iter().find_map(|rule| {
+        let (_, directories) = rule.below(path)?;
+        let families = directories.iter().find_map(|it| rule.families.get(*it))?;
+        Some((rule.library.as_str(), families.as_str()))
+    })
+}
+
 impl DatabaseRule {
-    fn target(&self, path: &RelPath) -> Option<Target> {
+    /// The file name and the directories below those of the rule, if the rule may be about a file.
+    fn below<'a>(&self, path: &'a RelPath) -> Option<(&'a str, Vec<&'a str>)> {
         let name = path.file_name();
         let begins = self.begins.is_empty() || self.begins.iter().any(|b| name.starts_with(b));
         let ends = self.ends.is_empty() || self.ends.iter().any(|e| name.ends_with(e));
@@ -72,8 +85,14 @@ impl DatabaseRule {
         let below: Vec<&str> = self.below.iter().flat_map(RelPath::components).collect();
         // The components below the rule's directories.
         let mut tails = (0..components.len()).filter_map(|at| components.get(at..));
-        let rest = tails.find_map(|tail| tail.strip_prefix(below.as_slice()))?;
+        let tail = tails.find(|tail| tail.starts_with(&below))?;
+        let rest = tail.get(below.len()..)?;
         let (file, directories) = rest.split_last()?;
+        Some((*file, directories.to_vec()))
+    }
+
+    fn target(&self, path: &RelPath) -> Option<Target> {
+        let (file, directories) = self.below(path)?;
         match self.target {
             TargetPlace::Name => PROCESSOR.find_iter(file).find_map(|it| parsed(it.as_str())),
             TargetPlace::Directory => directories.iter().find_map(|directory| {
@@ -105,6 +124,7 @@ fn parsed(processor: &str) -> Option<Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::TargetTable;
 
     #[test]
     fn the_table_is_sound() {
@@ -120,7 +140,26 @@ mod tests {
             for target in named {
                 assert!(target.parse::<Target>().is_ok(), "{target}");
             }
+            for family in rule.families.values() {
+                assert!(TargetTable::builtin().is_sub_family(family), "{family}");
+            }
         }
+    }
+
+    #[test]
+    fn files_for_several_targets_are_known_by_their_directory() {
+        let of = |path: &str| family(&path.parse().unwrap());
+        let images = "torch/lib/aotriton.images";
+        assert_eq!(
+            of(&format!("{images}/amd-gfx11xx/flash/a.aks2")),
+            Some(("AOTriton", "gfx11"))
+        );
+        assert_eq!(
+            of(&format!("{images}/amd-gfx120x/a.aks2")),
+            Some(("AOTriton", "gfx12-0"))
+        );
+        assert_eq!(of(&format!("{images}/amd-gfx942/a.aks2")), None);
+        assert_eq!(of("other/amd-gfx11xx/a.aks2"), None);
     }
 
     #[test]

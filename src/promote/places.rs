@@ -123,7 +123,7 @@ impl ReleasePlaces {
     /// that has no row takes every project that is of no other one.
     pub fn directories_of(&self, set: &SetJson, product: &str) -> Result<ProductDirectories> {
         let is_known = self.names().contains(product);
-        let directory = self.directory.replace("{product}", product);
+        let directory = self.directory(product);
         let (mut found, mut others) = (BTreeMap::new(), Vec::new());
         for file in &set.files {
             let of = self.product_of(file.project.normalized());
@@ -139,6 +139,11 @@ impl ReleasePlaces {
         let others = others.iter().unique().join(", ");
         let error = anyhow!(No(format!("not of the product `{product}`: {others}")));
         Err(error).hint("upload a directory without their packages, or name another `--product`")
+    }
+
+    /// The directory of the projects of a product.
+    pub fn directory(&self, product: &str) -> String {
+        self.directory.replace("{product}", product)
     }
 
     /// The directory of each project of a set, in the layout of older places if `is_older`. With

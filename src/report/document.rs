@@ -155,6 +155,7 @@ impl<'a, 'j> Forecast<'a, 'j> {
                 sha256: Sha256::of(b""),
                 yanked: None,
                 remembered: None,
+                device_extras: Vec::new(),
                 upload_time: None,
                 metadata: package.is_wheel.then(|| Sha256::of(b"")),
                 requires_python: None,

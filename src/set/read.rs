@@ -325,6 +325,9 @@ impl Reading<'_> {
         sidecar: Option<&[u8]>,
     ) -> SetFile {
         let earlier = self.known.files.get(&listed.path);
+        let extras = facts.provides_extra.iter();
+        let extras = extras.filter_map(|it| it.strip_prefix("device-")?.parse().ok());
+        let device_extras = extras.filter(|_| !is_ours(&facts.name)).collect();
         SetFile {
             path: listed.path.clone(),
             project: facts.name,
@@ -333,6 +336,7 @@ impl Reading<'_> {
             sha256,
             yanked: earlier.and_then(|file| file.yanked.clone()),
             remembered: None,
+            device_extras,
             upload_time: None,
             metadata: sidecar.map(Sha256::of),
             requires_python: facts.requires_python,

@@ -139,6 +139,10 @@ pub struct SetFile {
     /// files that were there before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remembered: Option<Remembered>,
+    /// The targets for which a package of others has an extra: `torch[device-gfx942]`. It brings the
+    /// device code of ROCm too, so that users of a wheel with its own code in it also need it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub device_extras: Vec<Target>,
     // The other facts are in the pages of the index, and not in `set.json`.
     /// When it was uploaded, if the store says so, in the format of
     /// [PEP 700](https://peps.python.org/pep-0700/).

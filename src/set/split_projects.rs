@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::{Hint as _, No, Result, anyhow},
-    target::Target,
+    target::{Target, TargetTable},
     version::Version,
     wheel::{DistName, Metadata, RequirementLine},
 };
@@ -19,14 +19,15 @@ use crate::{
 pub(super) struct ProjectOfOthers<'a> {
     name: &'a DistName,
     version: &'a Version,
-    /// The targets that it has device packages for.
+    /// The targets that it has device packages or extras for.
     pub(super) targets: Vec<Target>,
 }
 
-/// A package with the code for one target: how its name begins, and its version.
+/// A package with the code for one target, or for a family of targets: how its name begins, and its
+/// version.
 struct DevicePackage<'a> {
     prefix: &'a str,
-    target: Target,
+    target: Option<Target>,
     version: &'a Version,
 }
 
@@ -37,10 +38,13 @@ impl DevicePackage<'_> {
     }
 }
 
-/// The beginning of the name of a device package, and its target.
-fn device_package(project: &DistName) -> Option<(&str, Target)> {
-    let (prefix, target) = project.normalized().rsplit_once("-device-")?;
-    Some((prefix, target.parse().ok()?))
+/// The beginning of the name of a device package, and its target. `None` for that of a family.
+fn device_package(project: &DistName) -> Option<(&str, Option<Target>)> {
+    let (prefix, name) = project.normalized().rsplit_once("-device-")?;
+    if TargetTable::builtin().is_sub_family(name) {
+        return Some((prefix, None));
+    }
+    Some((prefix, Some(name.parse().ok()?)))
 }
 
 impl<'a> ProjectOfOthers<'a> {
@@ -48,9 +52,12 @@ impl<'a> ProjectOfOthers<'a> {
     pub(super) fn all(files: impl IntoIterator<Item = &'a SetFile>) -> Vec<Self> {
         let files = files.into_iter().filter(|it| it.yanked.is_none());
         let (mut newest, mut devices) = (BTreeMap::new(), Vec::new());
+        let mut extras: BTreeMap<(&DistName, &Version), Vec<&Target>> = BTreeMap::new();
         for file in files.filter(|it| !is_ours(&it.project)) {
             let known = newest.entry(&file.project).or_insert(&file.version);
             *known = (*known).max(&file.version);
+            let own = extras.entry((&file.project, &file.version)).or_default();
+            own.extend(&file.device_extras);
             devices.extend(device_package(&file.project).map(|(prefix, target)| {
                 let version = &file.version;
                 DevicePackage {
@@ -72,10 +79,12 @@ impl<'a> ProjectOfOthers<'a> {
             let own = devices
                 .iter()
                 .filter(|it| it.is_of(name) && it.version == *version);
+            let own = own.filter_map(|it| it.target.as_ref());
+            let extras = extras.get(&(*name, *version)).into_iter().flatten();
             Self {
                 name,
                 version,
-                targets: sorted_targets(own.map(|it| it.target.clone())),
+                targets: sorted_targets(own.chain(extras.copied()).cloned()),
             }
         });
         projects.collect()
@@ -114,7 +123,8 @@ pub(super) fn ensure_one_form<'a>(wheels: impl Iterator<Item = (&'a str, &'a [u8
         let requirements = metadata.requires_dist.iter();
         let mut requirements = requirements.filter_map(|it| RequirementLine::parse(it));
         let is_split = requirements.any(|it| {
-            let target = device_package(&it.name).map(|(_, target)| format!("device-{target}"));
+            let target = device_package(&it.name).and_then(|(_, target)| target);
+            let target = target.map(|target| format!("device-{target}"));
             !is_ours(&it.name) && target.is_some() && target.as_deref() == it.extra
         });
         let [whole, split] = forms.entry((metadata.name, metadata.version)).or_default();
@@ -153,6 +163,8 @@ mod tests {
             ("amd-torch-device", "2.12.0+rocm7.14.0"),
             ("amd-torch-device-gfx942", "2.12.0+rocm7.14.0"),
             ("amd-torch-device-gfx1100", "2.11.0"),
+            ("amd-torch-device-gfx11", "2.12.0+rocm7.14.0"),
+            ("amd-torch-device-gfx12-0", "2.12.0+rocm7.14.0"),
             ("torchvision", "0.27.0"),
             ("amd-torchvision-device-gfx1100", "0.27.0"),
             ("fw", "1.0"),
@@ -169,6 +181,20 @@ mod tests {
         torch[device-gfx942]==2.12.0+rocm7.14.0
         torchvision==0.27.0
         ");
+    }
+
+    #[test]
+    fn an_extra_for_a_target_is_asked_for() {
+        let gfx942: Target = "gfx942".parse().unwrap();
+        let tied = SetFile {
+            device_extras: vec![gfx942.clone()],
+            ..file("fw-2.0.whl", "fw", "2.0")
+        };
+        let files = [tied, file("fw-1.0.whl", "fw", "1.0")];
+        let all = ProjectOfOthers::all(&files);
+        assert_eq!(all[0].requirement(Some(&gfx942)), "fw[device-gfx942]==2.0");
+        let gfx1100 = "gfx1100".parse().unwrap();
+        assert_eq!(all[0].requirement(Some(&gfx1100)), "fw==2.0");
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) fn file(name: &str, project: &str, version: &str) -> SetFile {
         requires_python: None,
         yanked: None,
         remembered: None,
+        device_extras: Vec::new(),
     }
 }
 

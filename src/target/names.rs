@@ -11,7 +11,7 @@ const STRICT: &str = "-strict";
 
 impl TargetTable {
     /// Expands names of any kind to targets, in order of first mention: `all`, targets, families,
-    /// sub-families (`gfx12-0`) and generic targets (`gfx11-generic`). Upper and lower case are
+    /// sub-families (`gfx12-0`), generations (`gfx11`) and generic targets (`gfx11-generic`). Upper and lower case are
     /// equal, and so are `-`, `_` and `.`.
     ///
     /// [`Self::expand`] is as strict as TheRock, for lists that TheRock reads as well.
@@ -24,6 +24,17 @@ impl TargetTable {
         } else {
             Err(self.unknown(unknown))
         }
+    }
+
+    /// Whether a name is that of a sub-family or a generation (`gfx11`), which looks like a target.
+    pub fn is_sub_family(&self, name: &str) -> bool {
+        self.sub_families.contains_key(name)
+    }
+
+    /// Whether a sub-family or a generation has a target. Features are ignored.
+    pub fn sub_family_has(&self, name: &str, target: &Target) -> bool {
+        let patterns = self.sub_families.get(name);
+        patterns.is_some_and(|it| fits(it, target.base().as_str()))
     }
 
     fn targets_of_name(&self, name: &str) -> Vec<Target> {
@@ -130,6 +141,7 @@ mod tests {
             "gfx12_0",
             "gfx110x",
             "gfx12.5",
+            "gfx11",
             "gfx9-generic",
             "gfx9-4-generic",
             "gfx1250-strict",
@@ -147,6 +159,7 @@ mod tests {
         gfx12_0: gfx1200 gfx1201
         gfx110x: gfx1100 gfx1101 gfx1102 gfx1103
         gfx12.5: gfx1250
+        gfx11: gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153
         gfx9-generic: gfx900 gfx90c gfx906
         gfx9-4-generic: gfx942 gfx950
         gfx1250-strict: gfx1250-strict

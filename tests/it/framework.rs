@@ -1,5 +1,7 @@
 //! `framework`: wheels of frameworks are shown and tied, and what cannot be tied is refused.
 
+mod accepted;
+mod families;
 mod fused;
 pub(crate) mod guide;
 mod installed;
@@ -11,6 +13,7 @@ mod selected;
 mod shown;
 pub(crate) mod split;
 mod tied;
+mod tied_and_split;
 mod unpacked;
 mod windows;
 
@@ -108,4 +111,16 @@ fn packed_wrongly(whole: &[u8], round: usize) -> Vec<u8> {
         members[one].2 = bytes;
     }
     zipped(&members)
+}
+
+/// The wheels of a set that frameworks are loaded with.
+fn runtime(set: &Path) -> Vec<PathBuf> {
+    let entries = fs_err::read_dir(set).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|it| it.unwrap().path()).collect();
+    paths.retain(|it| {
+        let name = it.file_name().unwrap().to_str().unwrap();
+        let packages = ["rocm_sdk_core-", "rocm_sdk_libraries-"];
+        name.ends_with(".whl") && packages.iter().any(|it| name.starts_with(it))
+    });
+    paths
 }

@@ -238,8 +238,8 @@ def framework(site: Path, requirement: str, device: str | None = None) -> None:
     (site / "fw").mkdir()
     (site / "fw" / "libfw.so").write_bytes(loadable())
     lines = [
-        f'Requires-Dist: amd-fw-device-{target}==1.0; extra == "device-{target}"'
-        for target in ("gfx942", "gfx1100")
+        f'Requires-Dist: amd-fw-device-{name}==1.0; extra == "device-{target}"'
+        for target, name in (("gfx942", "gfx942"), ("gfx1100", "gfx1100"), ("gfx1100", "gfx11"))
     ]
     text = "\n".join(["Metadata-Version: 2.1", "Name: fw", "Version: 1.0", *lines, ""])
     (info / "METADATA").write_text(text, "utf-8")

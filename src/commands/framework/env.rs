@@ -17,7 +17,7 @@ use crate::{
     },
     error::{Context as _, Hint as _, Result, anyhow},
     framework::{
-        SetPackages,
+        SetPackages, SetUse,
         env::{BuildVariable, BuiltFramework, InstalledRocm, VariableForm, variables},
         unpack,
         version::suffix,
@@ -111,11 +111,7 @@ struct EnvAnswer {
 }
 
 pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
-    let rocm = match (&args.site, &args.set) {
-        (Some(site), _) if args.unpack.is_none() => args.installed(site)?,
-        (_, Some(set)) => args.of_set(set, world)?,
-        (_, None) => return Err(anyhow!("no `--set` and no `--site`")).hint("pass one of them"),
-    };
+    let rocm = args.rocm(world)?;
     let root = rocm.root.as_ref().map(PathBuf::from);
     // What is not installed cannot be looked at: every part is taken to be there.
     let exists = |path: &str| root.as_ref().is_none_or(|root| root.join(path).exists());
@@ -127,21 +123,7 @@ pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
             .note(format!("left out: {names}, since {why}"));
     }
     args.paths(&found.variables, world)?;
-    let answer = EnvAnswer {
-        schema: "rocwheel-framework-env-v1",
-        requirement: format!("rocm[libraries]=={}", rocm.version),
-        version_suffix: format!("+{}", suffix(&rocm.version)),
-        device_extras: rocm
-            .targets
-            .iter()
-            .map(|it| format!("device-{it}"))
-            .collect(),
-        targets: rocm.targets.iter().map(ToString::to_string).collect(),
-        rocm: rocm.version.to_string(),
-        root: rocm.root,
-        variables: found.variables,
-        style: args.style,
-    };
+    let answer = EnvAnswer::of(rocm, found.variables, args.style);
     if let Some(file) = &args.github_output {
         let outputs = outputs::render(&answer.outputs());
         summary::append(file, &outputs?).context("failed to write step outputs")?;
@@ -150,11 +132,19 @@ pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
 }
 
 impl EnvArgs {
+    fn rocm(&self, world: &World) -> Result<InstalledRocm> {
+        match (&self.site, &self.set) {
+            (Some(site), _) if self.unpack.is_none() => self.installed(site),
+            (_, Some(set)) => self.of_set(set, world),
+            (_, None) => Err(anyhow!("no `--set` and no `--site`")).hint("pass one of them"),
+        }
+    }
+
     /// The set itself, unpacked if that is wanted.
     fn of_set(&self, set: &Path, world: &World) -> Result<InstalledRocm> {
         let place = self.access.place(set, &world.stop)?;
         let found = set::find(&place, PlaceDepth::Pages)?;
-        let packages = SetPackages::of(&found, cfg!(windows))
+        let packages = SetPackages::of(&found, SetUse::Build, cfg!(windows))
             .with_context(|| format!("failed to use `{place}`"))?;
         let there = packages.targets();
         let chosen = self.targets.as_ref();
@@ -267,6 +257,21 @@ fn packages(site: &Path) -> Result<Vec<(String, Version)>> {
 }
 
 impl EnvAnswer {
+    fn of(rocm: InstalledRocm, variables: Vec<BuildVariable>, style: VariableForm) -> Self {
+        let device_extras = rocm.targets.iter().map(|it| format!("device-{it}"));
+        Self {
+            schema: "rocwheel-framework-env-v1",
+            requirement: format!("rocm[libraries]=={}", rocm.version),
+            version_suffix: format!("+{}", suffix(&rocm.version)),
+            device_extras: device_extras.collect(),
+            targets: rocm.targets.iter().map(ToString::to_string).collect(),
+            rocm: rocm.version.to_string(),
+            root: rocm.root,
+            variables,
+            style,
+        }
+    }
+
     fn outputs(&self) -> Vec<(&'static str, String)> {
         vec![
             ("rocm-version", self.rocm.clone()),

@@ -1,6 +1,9 @@
 //! `framework fuse`: makes wheels that have ROCm in them.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use fs_err as fs;
 use serde::Serialize;
@@ -9,7 +12,7 @@ use super::{World, WritingArgs, publish};
 use crate::{
     error::{Context as _, Result},
     framework::{
-        FrameworkWheel, SetPackages, WheelRefusal,
+        FrameworkWheel, Frameworks, RocmLibraries, SetPackages, SetUse, WheelRefusal,
         fuse::{self, FuseOptions, FusePlan, SetMembers},
         tie::{InitMode, TagChoice, TieInput, TieOptions},
     },
@@ -74,50 +77,74 @@ pub(super) fn run(args: &FuseArgs, world: &World) -> Result<()> {
     let staged = writing.staged()?;
     let scratch = staged.path().join("scratch");
     fs::create_dir(&scratch)?;
-    let place = writing.access.place(&args.set, &world.stop)?;
-    let found = set::find(&place, PlaceDepth::Pages)?;
-    let is_windows = wheels.iter().any(FrameworkWheel::is_for_windows);
-    let packages =
-        SetPackages::of(&found, is_windows).with_context(|| format!("failed to use `{place}`"))?;
-    let members = SetMembers::read(&place, &packages, &options.targets, &scratch, world)?;
-    let inputs = wheels.iter().map(|wheel| TieInput::read(wheel, &policy));
-    let inputs: Vec<TieInput> = inputs.collect::<Result<_>>()?;
-    let how = args.how();
-    let plan = fuse::decide(
-        (&wheels, &inputs),
-        (&rocm, &members),
-        &policy,
-        (&options, &how),
-    )?;
-    let plan = plan.map_err(|refusals| WheelRefusal::all("fused", &refusals))?;
-    let warnings = plan.wheels.iter().flat_map(|it| &it.warnings);
-    for warning in warnings.chain(&plan.warnings) {
-        world.console.warn(warning);
-    }
-    let mut answer = FuseAnswer {
-        schema: "rocwheel-framework-fuse-v1",
-        plan,
-        written: Vec::new(),
-    };
+    let members = args.members(&wheels, &options.targets, &scratch, world)?;
+    let set = (&rocm, &members);
+    let plan = args.plan(&wheels, set, &policy, &options, world)?;
+    let mut written = Vec::new();
     if !writing.plan {
         let places = (staged.path(), scratch.as_path());
-        let settings = writing.settings();
-        let made = fuse::write(&wheels, &members, &answer.plan, places, &settings, world)?;
-        let fused = writing.read_back(&made, staged.path(), world)?;
-        fuse::verify(
-            &answer.plan,
-            &fused,
-            &rocm,
-            &policy,
-            (args.max_size, &how.host),
-        )?;
-        publish(&made, staged.path(), writing.directory(), &wheels)?;
-        answer.written = made;
+        written = args.write((&wheels, &plan), set, &policy, places, world)?;
     }
-    world.console.answer(&answer)
+    world.console.answer(&FuseAnswer {
+        schema: "rocwheel-framework-fuse-v1",
+        plan,
+        written,
+    })
 }
 
 impl FuseArgs {
+    /// The files of the set that a wheel may get.
+    fn members(
+        &self,
+        wheels: &[FrameworkWheel],
+        targets: &[Target],
+        scratch: &Path,
+        world: &World,
+    ) -> Result<SetMembers> {
+        let place = self.writing.access.place(&self.set, &world.stop)?;
+        let found = set::find(&place, PlaceDepth::Pages)?;
+        let is_windows = wheels.iter().any(FrameworkWheel::is_for_windows);
+        let packages = SetPackages::of(&found, SetUse::Embed, is_windows)
+            .with_context(|| format!("failed to use `{place}`"))?;
+        SetMembers::read(&place, &packages, targets, scratch, world)
+    }
+
+    fn plan(
+        &self,
+        wheels: &[FrameworkWheel],
+        set: (&RocmLibraries, &SetMembers),
+        policy: &Frameworks,
+        options: &FuseOptions,
+        world: &World,
+    ) -> Result<FusePlan> {
+        let inputs = wheels.iter().map(|wheel| TieInput::read(wheel, policy));
+        let inputs: Vec<TieInput> = inputs.collect::<Result<_>>()?;
+        let plan = fuse::decide((wheels, &inputs), set, policy, (options, &self.how()))?;
+        let plan = plan.map_err(|refusals| WheelRefusal::all("fused", &refusals))?;
+        let warnings = plan.wheels.iter().flat_map(|it| &it.warnings);
+        for warning in warnings.chain(&plan.warnings) {
+            world.console.warn(warning);
+        }
+        Ok(plan)
+    }
+
+    /// Writes the wheels, reads them back, and publishes them together.
+    fn write(
+        &self,
+        (wheels, plan): (&[FrameworkWheel], &FusePlan),
+        (rocm, members): (&RocmLibraries, &SetMembers),
+        policy: &Frameworks,
+        places: (&Path, &Path),
+        world: &World,
+    ) -> Result<Vec<ChangedFile>> {
+        let (writing, limits) = (&self.writing, (self.max_size, &*self.host_provides));
+        let made = fuse::write(wheels, members, plan, places, &writing.settings(), world)?;
+        let fused = writing.read_back(&made, places.0, world)?;
+        fuse::verify(plan, &fused, rocm, policy, limits)?;
+        publish(&made, places.0, writing.directory(), wheels)?;
+        Ok(made)
+    }
+
     fn options(&self, there: &[Target]) -> Result<FuseOptions> {
         Ok(FuseOptions {
             targets: super::chosen_targets(&self.targets, there, "in the set")?,

@@ -48,7 +48,7 @@ enum FrameworkVerb {
     Split(Box<split::FrameworkSplitArgs>),
     Fuse(Box<fuse::FuseArgs>),
     Env(Box<env::EnvArgs>),
-    Version(version::FrameworkVersionArgs),
+    Version(Box<version::FrameworkVersionArgs>),
 }
 
 /// Show what wheels need, bring and promise

@@ -1,6 +1,10 @@
 //! `framework split`: takes the device code out of wheels, and puts it back.
 
-use std::{collections::BTreeSet, fmt, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use fs_err as fs;
 use serde::Serialize;
@@ -10,10 +14,13 @@ use crate::{
     console::many,
     error::{Context as _, Result},
     framework::{
-        FrameworkWheel, RocmLibraries, WheelRefusal,
-        split::{self, SplitInput, SplitWheelPlan, SplitWheels, WheelSplitOptions},
+        FrameworkWheel, Frameworks, RocmLibraries, WheelRefusal,
+        split::{
+            self, FamilyFiles, SplitInput, SplitWheelPlan, SplitWheels, ToSplit, WheelSplitOptions,
+        },
+        tie::VersionSuffix,
     },
-    package::assemble::ChangedFile,
+    package::assemble::{AssembleSettings, ChangedFile},
     target::{Target, TargetTable, UnknownFamilies, split_list},
     wheel::DistName,
 };
@@ -21,8 +28,9 @@ use crate::{
 /// Take the device code out of wheels, so that users install that of their GPU only
 ///
 /// Each wheel becomes a host wheel of the same name, with an extra for each target, a device wheel for
-/// each target, and an sdist that selects the one for the GPU of the machine that installs it. A wheel for which that saves too little is passed on as it is. With `--merge`, a
-/// host wheel and its device wheels become a wheel with all code again.
+/// each target, and an sdist that selects the one for the GPU of the machine that installs it. A wheel
+/// for which that saves too little is passed on as it is. With `--merge`, a host wheel and its device
+/// wheels become a wheel with all code again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework split tied/*.whl --set packages --output-dir dist --plan
@@ -33,18 +41,30 @@ pub(super) struct FrameworkSplitArgs {
     #[arg(value_name = "WHEEL", required = true)]
     wheels: Vec<PathBuf>,
     /// Put the device code of device wheels back into their host wheel
-    #[arg(long, conflicts_with_all = ["plan", "version_suffix", "device_prefix", "targets", "no_selector", "min_saving"])]
+    #[arg(long, conflicts_with_all = ["plan", "version_suffix", "device_prefix", "targets", "families", "no_selector", "min_saving"])]
     merge: bool,
     /// ROCm packages that the wheels are installed with: a directory, `s3://bucket/directory`, or a
     /// URL. Device wheels require its device code, too
     #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
     set: Option<PathBuf>,
+    #[command(flatten)]
+    division: SplitOptionArgs,
+    #[command(flatten)]
+    writing: WritingArgs,
+}
+
+/// What `tie --split` has in common with `split`.
+#[derive(Debug, clap::Args)]
+pub(super) struct SplitOptionArgs {
     /// Beginning of the names of device wheels (default: `amd-NAME-device`, or what policy says)
     #[arg(long, value_name = "TEXT")]
     device_prefix: Option<DistName>,
     /// Families or targets that get a device wheel, comma-separated (default: all that have code)
     #[arg(long, value_name = "LIST")]
     targets: Option<String>,
+    /// What to do with kernel databases for a family of targets, such as images of `AOTriton` for gfx11
+    #[arg(long, value_name = "HOW", default_value = "keep")]
+    families: FamilyFiles,
     /// Write no sdist that selects the device wheel for the GPU of the machine that installs it, and
     /// no extra `device` that asks for it
     #[arg(long)]
@@ -52,8 +72,6 @@ pub(super) struct FrameworkSplitArgs {
     /// Pass a wheel on as it is if a user of one target would save less than this, in percent
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = clap::value_parser!(u8).range(0..=100))]
     min_saving: u8,
-    #[command(flatten)]
-    writing: WritingArgs,
 }
 
 pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
@@ -65,31 +83,53 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
     let policy = writing.policy.read()?;
     let open = |set: &PathBuf| writing.rocm(set, &policy, world);
     let rocm: Option<RocmLibraries> = args.set.as_ref().map(open).transpose()?;
-    let inputs = wheels
-        .iter()
-        .map(|wheel| SplitInput::read(wheel, writing.jobs.count(), &world.stop));
-    let inputs: Vec<SplitInput> = inputs.collect::<Result<_>>()?;
-    let options = args.options()?;
-    let plans = split::decide((&wheels, &inputs), rocm.as_ref(), &policy, &options)?;
-    let plans = plans.map_err(|refusals| WheelRefusal::all("split", &refusals))?;
-    for plan in &plans {
-        for warning in plan.said() {
-            world.console.warn(format!("{}: {warning}", plan.file));
-        }
-    }
+    let inputs = device_code(&wheels, writing, world)?;
+    let parts = wheels.iter().zip(&inputs);
+    let parts: Vec<ToSplit<'_>> = parts.map(|(wheel, input)| (wheel, input, None)).collect();
+    let options = args.division.options(&writing.version_suffix)?;
+    let plans = plans(&parts, rocm.as_ref(), &policy, &options, world)?;
     let mut answer = SplitAnswer {
         schema: "rocwheel-framework-split-v1",
         plans,
         written: Vec::new(),
     };
     if !writing.plan {
-        answer.written = args.write(&wheels, &inputs, &answer.plans, world)?;
+        answer.written = args.write((&wheels, &parts), &answer.plans, world)?;
     }
     world.console.answer(&answer)
 }
 
-impl FrameworkSplitArgs {
-    fn options(&self) -> Result<WheelSplitOptions> {
+/// The device code of wheels.
+pub(super) fn device_code(
+    wheels: &[FrameworkWheel],
+    writing: &WritingArgs,
+    world: &World,
+) -> Result<Vec<SplitInput>> {
+    let jobs = writing.jobs.count();
+    let read = |wheel| SplitInput::read(wheel, jobs, &world.stop);
+    wheels.iter().map(read).collect()
+}
+
+/// The plans, or one error for all that is in the way.
+pub(super) fn plans(
+    wheels: &[ToSplit<'_>],
+    rocm: Option<&RocmLibraries>,
+    policy: &Frameworks,
+    options: &WheelSplitOptions,
+    world: &World,
+) -> Result<Vec<SplitWheelPlan>> {
+    let plans = split::decide(wheels, rocm, policy, options)?;
+    let plans = plans.map_err(|refusals| WheelRefusal::all("split", &refusals))?;
+    for plan in &plans {
+        for warning in plan.said() {
+            world.console.warn(format!("{}: {warning}", plan.file));
+        }
+    }
+    Ok(plans)
+}
+
+impl SplitOptionArgs {
+    pub(super) fn options(&self, suffix: &VersionSuffix) -> Result<WheelSplitOptions> {
         let targets = self.targets.as_ref().map(|list| {
             let names: Vec<&str> = split_list(list).collect();
             let targets = TargetTable::builtin().expand(&names);
@@ -100,38 +140,56 @@ impl FrameworkSplitArgs {
         Ok(WheelSplitOptions {
             prefix: self.device_prefix.clone(),
             targets: targets.transpose()?,
+            families: self.families,
             selector: !self.no_selector,
-            suffix: self.writing.version_suffix.clone(),
+            suffix: suffix.clone(),
         })
     }
 
+    /// Writes the wheels of plans into a directory.
+    pub(super) fn write(
+        &self,
+        wheels: &[ToSplit<'_>],
+        plans: &[SplitWheelPlan],
+        directory: &Path,
+        settings: &AssembleSettings,
+        world: &World,
+    ) -> Result<Vec<SplitWheels>> {
+        let mut all = Vec::new();
+        let (count, size) = split::work(wheels, plans);
+        let what = many(wheels.len(), "wheel");
+        let join = || (world.console).joined_progress("Splitting", what, count, size);
+        let _bar = (count > 0).then(join);
+        for (number, (wheel, plan)) in wheels.iter().zip(plans).enumerate() {
+            let scratch = directory.join(number.to_string());
+            fs::create_dir(&scratch)?;
+            let places = (directory, scratch.as_path());
+            all.push(split::write(
+                *wheel,
+                plan,
+                places,
+                self.min_saving,
+                settings,
+                world,
+            )?);
+            fs::remove_dir_all(&scratch)?;
+        }
+        Ok(all)
+    }
+}
+
+impl FrameworkSplitArgs {
     /// Writes the wheels beside the directory, and publishes them together.
     fn write(
         &self,
-        wheels: &[FrameworkWheel],
-        inputs: &[SplitInput],
+        (wheels, parts): (&[FrameworkWheel], &[ToSplit<'_>]),
         plans: &[SplitWheelPlan],
         world: &World,
     ) -> Result<Vec<SplitWheels>> {
-        let staged = self.writing.staged()?;
-        let mut all = Vec::new();
-        let (count, size) = split::work(wheels, inputs, plans);
-        let what = many(wheels.len(), "wheel");
-        let bar = (world.console).joined_progress("Splitting", what, count, size);
-        for (number, ((wheel, input), plan)) in wheels.iter().zip(inputs).zip(plans).enumerate() {
-            let scratch = staged.path().join(number.to_string());
-            fs::create_dir(&scratch)?;
-            let made = split::write(
-                (wheel, input, plan),
-                (staged.path(), &scratch),
-                self.min_saving,
-                &self.writing.settings(),
-                world,
-            )?;
-            fs::remove_dir_all(&scratch)?;
-            all.push(made);
-        }
-        drop(bar);
+        let (staged, settings) = (self.writing.staged()?, self.writing.settings());
+        let all = self
+            .division
+            .write(parts, plans, staged.path(), &settings, world)?;
         let made = all.iter().flat_map(SplitWheels::made);
         let made: Vec<ChangedFile> = made.cloned().collect();
         publish(&made, staged.path(), self.writing.directory(), wheels)?;

@@ -4,12 +4,18 @@ use std::{fmt, path::PathBuf};
 
 use serde::Serialize;
 
-use super::{World, WritingArgs, publish};
+use super::{
+    World, WritingArgs, publish,
+    split::{self, SplitOptionArgs},
+};
 use crate::{
     error::Result,
     framework::{
-        FrameworkWheel, Providers, WheelRefusal,
-        tie::{self, InitMode, TagChoice, TieInput, TieOptions, TiePlan, VersionPin},
+        FrameworkWheel, Frameworks, Providers, RocmLibraries, WheelRefusal,
+        split::{SplitInput, SplitWheelPlan, SplitWheels, ToSplit},
+        tie::{
+            self, InitMode, TagChoice, TieInput, TieOptions, TiePlan, VersionPin, VersionSuffix,
+        },
     },
     glob::Glob,
     package::assemble::ChangedFile,
@@ -20,11 +26,13 @@ use crate::{
 /// A tied wheel requires the ROCm packages, its binaries find their libraries there, its init module
 /// loads what they open by name, and its platform tag is one that its symbols prove. To tie a tied
 /// wheel to another set is what promotion needs. Wheels that are named together may provide libraries
-/// for each other, and require each other exactly.
+/// for each other, and require each other exactly. `--split` does what `framework split` does in the
+/// same step: the device code leaves each binary before its run path changes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework tie torch-*.whl torchvision-*.whl --set packages --output-dir tied --plan
   rocwheel framework tie jax_rocm7_pjrt-*.whl --set packages --output-dir tied --init add
+  rocwheel framework tie torch-*.whl torchvision-*.whl --set packages --output-dir dist --split
   rocwheel framework tie tied/torch-*.whl --set final --output-dir release --version-suffix set")]
 pub(super) struct TieArgs {
     /// Wheels that are installed together
@@ -39,6 +47,11 @@ pub(super) struct TieArgs {
     module: ModuleArgs,
     #[command(flatten)]
     binaries: BinaryArgs,
+    /// Split the wheels with device code, too
+    #[arg(long, help_heading = "Split options")]
+    split: bool,
+    #[command(flatten, next_help_heading = "Split options")]
+    division: SplitOptionArgs,
     #[command(flatten)]
     writing: WritingArgs,
 }
@@ -94,31 +107,66 @@ struct BinaryArgs {
 }
 
 pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
-    let policy = args.writing.policy.read()?;
-    let wheels = args.writing.read(&args.wheels, world)?;
-    let rocm = args.writing.rocm(&args.set, &policy, world)?;
-    let inputs = wheels.iter().map(|wheel| TieInput::read(wheel, &policy));
+    let (writing, options) = (&args.writing, args.options());
+    let policy = writing.policy.read()?;
+    let wheels = writing.read(&args.wheels, world)?;
+    let rocm = writing.rocm(&args.set, &policy, world)?;
+    let plans = plans(&wheels, &rocm, &policy, &options, world)?;
+    let code = args.device_code(&wheels, world)?;
+    let parts = parts(&wheels, &code, &plans);
+    let how = args.division.options(&VersionSuffix::Keep)?;
+    let splits = split::plans(&parts, Some(&rocm), &policy, &how, world)?;
+    let mut written = Vec::new();
+    if !writing.plan {
+        let verify = |plans: &[TiePlan], tied: &[FrameworkWheel]| {
+            tie::verify(plans, tied, &rocm, &policy, &options)
+        };
+        written = args.write((&wheels, &plans), (&parts, &splits), &verify, world)?;
+    }
+    world.console.answer(&TieAnswer {
+        schema: "rocwheel-tie-plan-v1",
+        plans,
+        splits,
+        written,
+    })
+}
+
+/// Fails unless wheels are what their plans say.
+type Verify<'a> = dyn Fn(&[TiePlan], &[FrameworkWheel]) -> Result<()> + 'a;
+
+/// The plans, or one error for all that is in the way.
+fn plans(
+    wheels: &[FrameworkWheel],
+    rocm: &RocmLibraries,
+    policy: &Frameworks,
+    options: &TieOptions,
+    world: &World,
+) -> Result<Vec<TiePlan>> {
+    let inputs = wheels.iter().map(|wheel| TieInput::read(wheel, policy));
     let inputs: Vec<TieInput> = inputs.collect::<Result<_>>()?;
-    let options = args.options();
-    let providers = Providers::new(&wheels, Some(&rocm), &policy, &options.host);
-    let plans = tie::decide((&wheels, &inputs), &providers, &rocm, &policy, &options)?;
+    let providers = Providers::new(wheels, Some(rocm), policy, &options.host);
+    let plans = tie::decide((wheels, &inputs), &providers, rocm, policy, options)?;
     let plans = plans.map_err(|refusals| WheelRefusal::all("tied", &refusals))?;
     for plan in &plans {
         for warning in &plan.warnings {
             world.console.warn(format!("{}: {warning}", plan.file));
         }
     }
-    let mut answer = TieAnswer {
-        schema: "rocwheel-tie-plan-v1",
-        plans,
-        written: Vec::new(),
-    };
-    if !args.writing.plan {
-        let verify =
-            |tied: &[FrameworkWheel]| tie::verify(&answer.plans, tied, &rocm, &policy, &options);
-        answer.written = args.write(&wheels, &answer.plans, &verify, world)?;
-    }
-    world.console.answer(&answer)
+    Ok(plans)
+}
+
+/// The wheels that are split. Those without device code, those that were split before and their
+/// device wheels are only tied.
+fn parts<'a>(
+    wheels: &'a [FrameworkWheel],
+    code: &'a [SplitInput],
+    plans: &'a [TiePlan],
+) -> Vec<ToSplit<'a>> {
+    let all = wheels.iter().zip(code).zip(plans);
+    let parts = all.filter(|((_, code), plan)| code.can_be_split() && plan.follows.is_none());
+    parts
+        .map(|((wheel, code), plan)| (wheel, code, Some(plan)))
+        .collect()
 }
 
 impl TieArgs {
@@ -139,23 +187,51 @@ impl TieArgs {
         }
     }
 
+    /// The device code of the wheels, if they are to be split.
+    fn device_code(&self, wheels: &[FrameworkWheel], world: &World) -> Result<Vec<SplitInput>> {
+        if !self.split {
+            return Ok(Vec::new());
+        }
+        split::device_code(wheels, &self.writing, world)
+    }
+
     /// Writes the wheels beside the directory, reads them back, and publishes them together.
     fn write(
         &self,
-        wheels: &[FrameworkWheel],
-        plans: &[TiePlan],
-        verify: &dyn Fn(&[FrameworkWheel]) -> Result<()>,
+        (wheels, plans): (&[FrameworkWheel], &[TiePlan]),
+        (parts, splits): (&[ToSplit<'_>], &[SplitWheelPlan]),
+        verify: &Verify<'_>,
         world: &World,
     ) -> Result<Vec<ChangedFile>> {
-        let staged = self.writing.staged()?;
-        let settings = self.writing.settings();
-        let to = staged.path();
-        let mut written = tie::write_all((wheels, plans), to, &settings, world)?;
-        verify(&self.writing.read_back(&written, staged.path(), world)?)?;
-        for selector in plans.iter().filter_map(|it| it.selector.as_ref()) {
-            written.push(selector.write(staged.path(), settings.time)?);
+        let (staged, settings) = (self.writing.staged()?, self.writing.settings());
+        let directory = staged.path();
+        let made = self
+            .division
+            .write(parts, splits, directory, &settings, world)?;
+        let divided = |plan: &TiePlan| splits.iter().zip(&made).find(|it| it.0.file == plan.file);
+        let others = wheels
+            .iter()
+            .zip(plans)
+            .filter(|it| divided(it.1).is_none());
+        let others: Vec<(&FrameworkWheel, &TiePlan)> = others.collect();
+        let mut others = tie::write_all(&others, directory, &settings, world)?.into_iter();
+        let (mut tied, mut promised) = (Vec::new(), plans.to_vec());
+        for plan in &mut promised {
+            if let Some((split, made)) = divided(plan) {
+                plan.requires
+                    .retain(|it| made.whole || !split.removed.contains(&it.line));
+                tied.push(made.host.clone());
+            } else {
+                tied.extend(others.next());
+            }
         }
-        publish(&written, staged.path(), self.writing.directory(), wheels)?;
+        verify(&promised, &self.writing.read_back(&tied, directory, world)?)?;
+        let selectors = plans.iter().filter_map(|it| it.selector.as_ref());
+        let selectors = selectors.map(|it| it.write(directory, settings.time));
+        let mut written = tied;
+        written.extend(made.iter().flat_map(SplitWheels::parts).cloned());
+        written.extend(selectors.collect::<Result<Vec<_>>>()?);
+        publish(&written, directory, self.writing.directory(), wheels)?;
         Ok(written)
     }
 }
@@ -164,6 +240,8 @@ impl TieArgs {
 struct TieAnswer {
     schema: &'static str,
     plans: Vec<TiePlan>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    splits: Vec<SplitWheelPlan>,
     written: Vec<ChangedFile>,
 }
 
@@ -173,6 +251,10 @@ impl fmt::Display for TieAnswer {
             if index > 0 {
                 writeln!(f)?;
             }
+            plan.fmt(f)?;
+        }
+        for plan in &self.splits {
+            writeln!(f)?;
             plan.fmt(f)?;
         }
         for wheel in &self.written {

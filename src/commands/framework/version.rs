@@ -11,16 +11,18 @@ use crate::{
     framework::version::{flat_suffix, suffix, with_suffix, without_rocm},
     set::{self, PlaceDepth},
     version::{GitSha, Version},
+    wheel::DistName,
 };
 
 /// Compute the version of a framework wheel
 ///
-/// Appends the part that names ROCm, as the builds of PyTorch do: `2.12.0+rocm7.14.0`. With `--over`,
-/// fails if installers would take the new version for an older one.
+/// Appends the part that names ROCm, as the builds of PyTorch do: `2.12.0+rocm7.14.0`. With `--over` or
+/// `--over-index`, fails if installers would take the new version for an older one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework version 2.12.0 --set packages
-  rocwheel framework version 2.12.0 --set 10.1.0 --over 2.12.0+rocm7.14.0")]
+  rocwheel framework version 2.12.0 --set 10.1.0 --over 2.12.0+rocm7.14.0
+  rocwheel framework version 2.12.0 --set packages --over-index published --project torch")]
 pub(super) struct FrameworkVersionArgs {
     /// Version of the framework itself
     #[arg(value_name = "BASE")]
@@ -37,6 +39,13 @@ pub(super) struct FrameworkVersionArgs {
     /// Versions that it must not sort below, comma-separated
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     over: Vec<Version>,
+    /// Index whose versions of `--project` it must not sort below: a directory, `s3://bucket/directory`,
+    /// or a URL
+    #[arg(long, value_name = "PLACE", requires = "project")]
+    over_index: Option<PathBuf>,
+    /// Name of the framework in that index
+    #[arg(long, value_name = "NAME")]
+    project: Option<DistName>,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -65,6 +74,7 @@ struct FrameworkVersionAnswer {
 pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
     let rocm = args.rocm(world)?;
     let version = args.version(&rocm)?;
+    let there = args.there(world)?;
     let text = version.to_string();
     world.console.answer(&FrameworkVersionAnswer {
         schema: "rocwheel-framework-version-v1",
@@ -74,7 +84,7 @@ pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
         filename_part: version.filename_form(),
         version: text,
     })?;
-    match args.over.iter().find(|there| version < **there) {
+    match there.iter().max().filter(|there| version < **there) {
         Some(there) => Err(hinted(
             anyhow!(No(format!(
                 "{version} sorts below {there}, so installers would take it for older"
@@ -103,6 +113,20 @@ impl FrameworkVersionArgs {
         rocm.map(|(_, version)| version)
             .with_context(|| format!("no `rocm` in `{place}`"))
             .hint("pass the directory that `rocwheel build` wrote to, or the version itself")
+    }
+
+    /// The versions that it must not sort below.
+    fn there(&self, world: &World) -> Result<Vec<Version>> {
+        let mut there = self.over.clone();
+        if let Some(index) = &self.over_index {
+            let place = self.access.place(index, &world.stop)?;
+            let found = set::find(&place, PlaceDepth::Pages)?;
+            let packages = found.packages.iter();
+            let packages = packages.filter_map(|it| set::identity(it.name.rsplit('/').next()?));
+            let own = packages.filter(|(name, _)| Some(name) == self.project.as_ref());
+            there.extend(own.map(|(_, version)| version));
+        }
+        Ok(there)
     }
 
     fn version(&self, rocm: &Version) -> Result<Version> {

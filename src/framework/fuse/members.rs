@@ -56,9 +56,6 @@ impl SetMembers {
         let join = || (world.console).joined_progress("Downloading", place, count, size);
         let _bar = (count > 0).then(join);
         for (index, file) in wanted.into_iter().enumerate() {
-            if file.name.contains("rocm_sdk_devel-") {
-                continue;
-            }
             let local = LocalPackage::of(place, file, scratch, world)?;
             let members = members(&local.path, index >= common);
             let members = members.with_context(|| format!("failed to read `{}`", file.name))?;

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use super::{
-    SplitInput, WheelSplitOptions,
+    FamilyFiles, SplitInput, WheelSplitOptions,
+    base::HostBase,
     observe::FatMember,
     placement::{self, NamedBundles, PlacedArchive, PlacedBinary},
-    plan::{DeviceWheelPlan, DroppedTarget, KeptCode, LightenedBinary, SplitWheelPlan},
+    plan::{
+        DeviceScope, DeviceWheelPlan, DroppedTarget, KeptCode, LightenedBinary, SplitWheelPlan,
+    },
     texts::{self, DeviceMetadata, HostExtras},
 };
 use crate::{
@@ -21,7 +24,7 @@ use crate::{
         read::FrameworkWheel,
         refusal::{RefusalKind, WheelRefusal},
         rocm::RocmLibraries,
-        tie::{self, TieRecord},
+        tie::{TiePlan, TieRecord},
     },
     kpack::{CodeTarget, databases},
     package::selector::DeviceSelector,
@@ -30,28 +33,36 @@ use crate::{
     wheel::{DistName, PackageFilename},
 };
 
+/// A wheel to split, its device code, and how it is tied in the same step.
+pub type ToSplit<'a> = (&'a FrameworkWheel, &'a SplitInput, Option<&'a TiePlan>);
+
 /// A plan for each wheel, or everything that is in the way.
 pub fn decide(
-    (wheels, inputs): (&[FrameworkWheel], &[SplitInput]),
+    wheels: &[ToSplit<'_>],
     rocm: Option<&RocmLibraries>,
     policy: &Frameworks,
     options: &WheelSplitOptions,
 ) -> Result<Result<Vec<SplitWheelPlan>, Vec<WheelRefusal>>> {
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
-    let mut names: BTreeSet<DistName> = wheels.iter().map(|it| it.name.name.clone()).collect();
-    for (wheel, input) in wheels.iter().zip(inputs) {
+    let mut names: BTreeSet<DistName> = wheels.iter().map(|it| it.0.name.name.clone()).collect();
+    for &(wheel, input, tied) in wheels {
+        let row = policy.of(&wheel.name.name);
+        let context = || format!("failed to plan `{}`", wheel.name);
+        let base = match tied {
+            Some(tied) => HostBase::tied(wheel, tied),
+            None => HostBase::of_wheel(wheel, row, rocm, options),
+        };
         let one = OneSplit {
             wheel,
             input,
+            base: &base.with_context(context)?,
             rocm,
-            row: policy.of(&wheel.name.name),
+            row,
             options,
         };
-        let context = || format!("failed to plan `{}`", wheel.name);
         let mut refused = one.refusals();
         if refused.is_empty() {
-            let host = one.host().with_context(context)?;
-            let plan = one.plan(&host, &mut refused).with_context(context)?;
+            let plan = one.plan(&mut refused).with_context(context)?;
             let devices = plan.devices.iter().map(|it| &it.name.name);
             let selector = plan.selector.iter().map(SelectorPlan::project);
             for name in devices.chain(selector) {
@@ -78,9 +89,13 @@ pub fn decide(
     })
 }
 
+/// The members that move, by what they are for.
+type FilesFor<T> = BTreeMap<T, Vec<String>>;
+
 struct OneSplit<'a> {
     wheel: &'a FrameworkWheel,
     input: &'a SplitInput,
+    base: &'a HostBase<'a>,
     rocm: Option<&'a RocmLibraries>,
     row: Option<&'a FrameworkSpec>,
     options: &'a WheelSplitOptions,
@@ -139,21 +154,11 @@ impl OneSplit<'_> {
         chosen.is_none_or(|chosen| chosen.contains(target))
     }
 
-    /// The name of the host wheel, and the part of its version that names ROCm.
-    fn host(&self) -> Result<(PackageFilename, Option<String>)> {
-        let rocm = self.rocm.map(|it| &it.version);
-        let (version, suffix) = tie::version_of(self.wheel, &self.options.suffix, rocm)?;
-        let tag = self.wheel.name.tag.as_ref();
-        let tag = tag.context("a wheel without a tag")?;
-        Ok((tie::result(self.wheel, &version, tag), suffix))
-    }
-
-    fn plan(
-        &self,
-        (host, suffix): &(PackageFilename, Option<String>),
-        refusals: &mut Vec<WheelRefusal>,
-    ) -> Result<SplitWheelPlan> {
-        let Self { wheel, input, .. } = *self;
+    fn plan(&self, refusals: &mut Vec<WheelRefusal>) -> Result<SplitWheelPlan> {
+        let Self {
+            wheel, input, base, ..
+        } = *self;
+        let host = &base.name;
         let targets = |it: &BTreeMap<CodeTarget, u64>| -> BTreeSet<CodeTarget> {
             it.keys().cloned().collect()
         };
@@ -165,40 +170,42 @@ impl OneSplit<'_> {
         let placed = placement::place(&wheel.name.name, &packages, binaries)?;
         let archives = self.archives(&placed)?;
         let databases = self.databases();
-        let record = wheel.text(&format!("{}/{}", wheel.dist_info, TieRecord::FILE))?;
-        let record = record.map(|text| TieRecord::parse(&text)).transpose()?;
-        let devices = self.devices(host, &archives, &databases)?;
-        let names: Vec<(&Target, DistName)> = devices
-            .iter()
-            .map(|it| (&it.target, it.name.name.clone()))
-            .collect();
-        let selector = self.selector(host, &devices)?;
+        let families = self.families();
+        let record = base.record.as_ref();
+        let devices = self.devices(host, &archives, (&databases, &families))?;
+        let targets: Vec<&Target> = devices.iter().filter_map(|it| it.scope.target()).collect();
+        let selector = self.selector(host, &targets)?;
         let selected = selector.as_ref().map(SelectorPlan::project);
-        let extras = HostExtras::new(&names, selected, &host.version, record.as_ref());
+        let names = devices.iter().map(|it| {
+            let needing = targets
+                .iter()
+                .copied()
+                .filter(|target| it.scope.has(target));
+            (needing.collect(), &it.name.name)
+        });
+        let names: Vec<(Vec<&Target>, &DistName)> = names.collect();
+        let extras = HostExtras::new(&names, selected, &host.version, record);
         self.refuse_own_extras(&extras, refusals);
-        let versions = (&wheel.name.version, &host.version);
-        let files = facts::version_files(wheel, self.row)?;
-        let files = tie::version_files(&files, versions, refusals).into_iter();
-        let mut texts: BTreeMap<String, String> = files.collect();
+        refusals.extend(base.refusals.iter().cloned());
+        let mut texts = base.texts.clone();
         let top = &wheel.dist_info_of(host);
-        texts.insert(
-            format!("{top}/METADATA"),
-            extras.metadata(wheel, &host.version),
-        );
-        if let Some(mut record) = record {
-            record.version_suffix.clone_from(suffix);
+        texts.insert(format!("{top}/METADATA"), extras.metadata(wheel, base));
+        if let Some(mut record) = record.cloned() {
+            record.version_suffix.clone_from(&base.suffix);
             texts.insert(format!("{top}/{}", TieRecord::FILE), extras.record(record)?);
         }
         // Databases of targets that are left out are left out, too.
         let code = self.targets();
         let moved = databases.iter().filter(|(it, _)| code.contains(*it));
-        let moved = moved.flat_map(|(_, members)| members).cloned().collect();
+        let moved = moved.map(|it| it.1).chain(families.values());
+        let moved = moved.flatten().cloned().collect();
         Ok(SplitWheelPlan {
             file: wheel.name.to_string(),
             host: host.clone(),
             binaries: input.fat.iter().map(LightenedBinary::of).collect(),
             kept: input.stuck.iter().map(KeptCode::of).collect(),
             dropped: self.dropped(),
+            removed: extras.replaced.requires,
             requires: extras.requires,
             extras: extras.extras,
             warnings: self.warnings(&databases),
@@ -225,7 +232,7 @@ impl OneSplit<'_> {
     }
 
     /// The members with kernels for one target, as far as policy says that they move.
-    fn databases(&self) -> BTreeMap<Target, Vec<String>> {
+    fn databases(&self) -> FilesFor<Target> {
         let Some(row) = self.row else {
             return BTreeMap::new();
         };
@@ -242,17 +249,39 @@ impl OneSplit<'_> {
         databases
     }
 
+    /// The members with kernels for several targets, by the family that gets a wheel.
+    fn families(&self) -> FilesFor<&'static str> {
+        let Some(row) = self
+            .row
+            .filter(|_| self.options.families == FamilyFiles::Packages)
+        else {
+            return BTreeMap::new();
+        };
+        let code = self.targets();
+        let owned = self.wheel.installed().filter_map(|(path, member)| {
+            let (library, family) = databases::family(&path.parse().ok()?)?;
+            let scope = DeviceScope::Family(family);
+            let is_used = row.moves(library) && code.iter().any(|it| scope.has(it));
+            is_used.then(|| (family, member.path.clone()))
+        });
+        let mut families: BTreeMap<_, Vec<String>> = owned.into_group_map().into_iter().collect();
+        for it in families.values_mut() {
+            it.sort();
+        }
+        families
+    }
+
     /// The sdist that selects a device wheel.
     fn selector(
         &self,
         host: &PackageFilename,
-        devices: &[DeviceWheelPlan],
+        targets: &[&Target],
     ) -> Result<Option<SelectorPlan>> {
-        if !self.options.selector || devices.is_empty() {
+        if !self.options.selector || targets.is_empty() {
             return Ok(None);
         }
         let prefix = self.prefix()?;
-        let targets: Vec<Target> = devices.iter().map(|it| it.target.clone()).collect();
+        let targets: Vec<Target> = targets.iter().copied().cloned().collect();
         let selector = DeviceSelector {
             name: &prefix,
             version: &host.version,
@@ -274,9 +303,8 @@ impl OneSplit<'_> {
         &self,
         host: &PackageFilename,
         archives: &BTreeMap<RelPath, PlacedArchive>,
-        databases: &BTreeMap<Target, Vec<String>>,
+        (databases, families): (&FilesFor<Target>, &FilesFor<&'static str>),
     ) -> Result<Vec<DeviceWheelPlan>> {
-        let wheel = self.wheel;
         let prefix = self.prefix()?;
         let mut by_target: BTreeMap<&Target, Vec<String>> = BTreeMap::new();
         for (path, archive) in archives {
@@ -285,30 +313,63 @@ impl OneSplit<'_> {
                 paths.push(path.to_string());
             }
         }
-        let devices = by_target.into_iter().map(|(target, archives)| {
-            let name: DistName = format!("{prefix}-{target}").parse()?;
-            let metadata = DeviceMetadata {
-                name: &name,
-                host,
-                target,
-                rocm: self.rocm_of(target).map(|it| &it.version),
-            };
-            let file = PackageFilename::new(name.clone(), &host.version, host.tag.as_ref());
-            let top = file.dist_info();
-            let texts = vec![
-                (format!("{top}/METADATA"), metadata.render()),
-                (format!("{top}/WHEEL"), texts::device_wheel(wheel)),
-            ];
-            Ok(DeviceWheelPlan {
-                target: target.clone(),
-                file: file.to_string(),
-                archives,
-                databases: databases.get(target).cloned().unwrap_or_default(),
-                name: file,
-                texts,
+        // Files for a family that no device wheel would ask for are left out.
+        let mut families: Vec<(DeviceScope, DistName, &Vec<String>)> = families
+            .iter()
+            .map(|(family, files)| {
+                let name = format!("{prefix}-{family}").parse()?;
+                Ok((DeviceScope::Family(family), name, files))
             })
-        });
-        devices.collect()
+            .collect::<Result<_>>()?;
+        families.retain(|(family, ..)| by_target.keys().any(|it| family.has(it)));
+        let mut devices = Vec::new();
+        for (target, archives) in by_target {
+            let of = families.iter().filter(|it| it.0.has(target));
+            let of: Vec<DistName> = of.map(|it| it.1.clone()).collect();
+            let name = format!("{prefix}-{target}").parse()?;
+            let scope = DeviceScope::Target(target.clone());
+            let databases = databases.get(target).cloned().unwrap_or_default();
+            devices.push(self.device(host, (scope, name), &of, (archives, databases)));
+        }
+        for (family, name, files) in families {
+            let files = (Vec::new(), files.clone());
+            devices.push(self.device(host, (family, name), &[], files));
+        }
+        Ok(devices)
+    }
+
+    fn device(
+        &self,
+        host: &PackageFilename,
+        (scope, name): (DeviceScope, DistName),
+        families: &[DistName],
+        (archives, databases): (Vec<String>, Vec<String>),
+    ) -> DeviceWheelPlan {
+        let rocm = scope.target().and_then(|it| self.rocm_of(it));
+        let metadata = DeviceMetadata {
+            name: &name,
+            host,
+            scope: &scope,
+            rocm: rocm.map(|it| &it.version),
+            families,
+        };
+        let metadata = metadata.render();
+        let file = PackageFilename::new(name, &host.version, host.tag.as_ref());
+        let top = file.dist_info();
+        DeviceWheelPlan {
+            scope,
+            file: file.to_string(),
+            archives,
+            databases,
+            name: file,
+            texts: vec![
+                (format!("{top}/METADATA"), metadata),
+                (
+                    format!("{top}/WHEEL"),
+                    texts::device_wheel(&self.base.wheel_text),
+                ),
+            ],
+        }
     }
 
     /// The set, if it has device code for a target and the wheel uses the libraries that have some.
@@ -324,7 +385,7 @@ impl OneSplit<'_> {
 
     /// An extra of the wheel itself would ask for device wheels, too.
     fn refuse_own_extras(&self, extras: &HostExtras, refusals: &mut Vec<WheelRefusal>) {
-        let text = HeaderText::parse(&self.wheel.metadata_text);
+        let text = HeaderText::parse(&self.base.metadata);
         let mut own = text.values("Provides-Extra");
         let clash = own.find(|it| {
             let is_new = extras.extras.iter().any(|new| new == it);
@@ -392,6 +453,23 @@ impl KeptCode {
         Self {
             path: path.clone(),
             why: why.clone(),
+        }
+    }
+}
+
+impl DeviceScope {
+    pub(super) fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Target(target) => Some(target),
+            Self::Family(_) => None,
+        }
+    }
+
+    /// Whether a GPU of a target needs the wheel.
+    fn has(&self, target: &Target) -> bool {
+        match self {
+            Self::Target(own) => own == target,
+            Self::Family(family) => TargetTable::builtin().sub_family_has(family, target),
         }
     }
 }

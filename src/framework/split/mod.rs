@@ -10,6 +10,7 @@
 //! install into one `site-packages`: each device wheel adds files to a directory that the host wheel
 //! has. Names and markers follow the rules of [`kpack::split`](crate::kpack::split).
 
+mod base;
 mod code;
 mod decide;
 mod merge;
@@ -26,12 +27,22 @@ use super::tie::VersionSuffix;
 use crate::{target::Target, wheel::DistName};
 
 pub use self::{
-    decide::decide,
+    decide::{ToSplit, decide},
     merge::merge,
     observe::SplitInput,
     plan::SplitWheelPlan,
     write::{SplitWheels, work, write},
 };
+
+/// What happens to kernel databases for a family of targets, such as images of `AOTriton` for gfx11.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum FamilyFiles {
+    /// They stay in the host wheel
+    #[default]
+    Keep,
+    /// Each family gets a wheel, which the device wheels of its targets require
+    Packages,
+}
 
 /// How to split.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +51,7 @@ pub struct WheelSplitOptions {
     pub prefix: Option<DistName>,
     /// The targets that get a device wheel. `None`: all that have code.
     pub targets: Option<BTreeSet<Target>>,
+    pub families: FamilyFiles,
     /// Whether there is an sdist that selects the device wheel of a machine's GPU.
     pub selector: bool,
     /// What happens to the version: the two forms of a wheel must not meet in one index.

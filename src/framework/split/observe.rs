@@ -45,6 +45,11 @@ enum Looked {
 }
 
 impl SplitInput {
+    /// Whether there is device code to take out, and none was taken out before.
+    pub fn can_be_split(&self) -> bool {
+        !self.fat.is_empty() && self.split.is_empty()
+    }
+
     pub fn read(wheel: &FrameworkWheel, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
         let mut files: Vec<(&str, &str, &Binary)> = wheel
             .installed()

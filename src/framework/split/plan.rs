@@ -5,6 +5,7 @@ use std::{
     fmt,
 };
 
+use derive_more::Display;
 use itertools::Itertools as _;
 use serde::Serialize;
 
@@ -28,6 +29,7 @@ pub struct SplitWheelPlan {
     pub binaries: Vec<LightenedBinary>,
     /// The binaries that keep it, each with the reason.
     pub kept: Vec<KeptCode>,
+    /// The wheels for targets, then those for families of targets.
     pub devices: Vec<DeviceWheelPlan>,
     /// The sdist that selects one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,6 +37,8 @@ pub struct SplitWheelPlan {
     /// The targets whose code is left out.
     pub dropped: Vec<DroppedTarget>,
     pub requires: Vec<String>,
+    /// The requirements that a tie has forwarded, which those of the device wheels replace.
+    pub removed: Vec<String>,
     pub extras: Vec<String>,
     pub warnings: Vec<String>,
     /// The binaries with their archives, in the order of the input.
@@ -65,11 +69,19 @@ pub struct KeptCode {
     pub why: String,
 }
 
+/// What a device wheel is for.
+#[derive(Clone, Debug, PartialEq, Eq, Display)]
+pub enum DeviceScope {
+    Target(Target),
+    /// A sub-family or a generation: `gfx11`. Such a wheel has database files only.
+    Family(&'static str),
+}
+
 /// A device wheel.
 #[derive(Debug, Serialize)]
 pub struct DeviceWheelPlan {
-    #[serde(serialize_with = "as_text")]
-    pub target: Target,
+    #[serde(rename = "target", serialize_with = "as_text")]
+    pub scope: DeviceScope,
     pub file: String,
     /// The installed paths of its archives.
     pub archives: Vec<String>,
@@ -111,12 +123,13 @@ impl fmt::Display for SplitWheelPlan {
             many(objects, "code object")
         )?;
         for one in &self.devices {
-            let archives = many(one.archives.len(), "archive");
-            let databases = match one.databases.len() {
-                0 => String::new(),
-                count => format!(", {}", many(count, "database file")),
-            };
-            writeln!(f, "  device    {}: {archives}{databases}", one.file)?;
+            let parts = [
+                (one.archives.len(), "archive"),
+                (one.databases.len(), "database file"),
+            ];
+            let parts = parts.into_iter().filter(|it| it.0 > 0);
+            let parts = parts.map(|(count, what)| many(count, what)).join(", ");
+            writeln!(f, "  device    {}: {parts}", one.file)?;
         }
         if let Some(selector) = &self.selector {
             writeln!(f, "  selector  {}", selector.file)?;
@@ -126,6 +139,9 @@ impl fmt::Display for SplitWheelPlan {
         }
         for line in self.requires.iter().sorted() {
             writeln!(f, "  + requires {line}")?;
+        }
+        for line in &self.removed {
+            writeln!(f, "  - requires {line}")?;
         }
         for one in &self.dropped {
             let (objects, bytes) = (many(one.code_objects, "code object"), size(one.bytes));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::{base::HostBase, plan::DeviceScope};
 use crate::{
     error::Result,
     framework::{
@@ -19,31 +20,36 @@ use crate::{
 pub(super) struct DeviceMetadata<'a> {
     pub name: &'a DistName,
     pub host: &'a PackageFilename,
-    pub target: &'a Target,
+    pub scope: &'a DeviceScope,
     /// The version of the set whose device code it goes with.
     pub rocm: Option<&'a Version>,
+    /// The wheels of its families.
+    pub families: &'a [DistName],
 }
 
 impl DeviceMetadata<'_> {
     pub(super) fn render(&self) -> String {
         let Self {
-            name, host, target, ..
+            name, host, scope, ..
         } = self;
         let (of, version) = (&host.name, &host.version);
+        let families = self.families.iter();
+        let families = families.map(|family| format!("Requires-Dist: {family}=={version}\n"));
+        let families = families.collect::<String>();
         let rocm = self.rocm.map_or(String::new(), |rocm| {
-            format!("Requires-Dist: rocm-sdk-device-{target}=={rocm}\n")
+            format!("Requires-Dist: rocm-sdk-device-{scope}=={rocm}\n")
         });
         format!(
             "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
-             Summary: Device code of {of} for {target}\nRequires-Dist: {of}=={version}\n{rocm}"
+             Summary: Device code of {of} for {scope}\n{families}Requires-Dist: {of}=={version}\n{rocm}"
         )
     }
 }
 
-/// WHEEL of a device wheel. It has to be installed into the directory of its host wheel, for the
+/// WHEEL of a device wheel, from that of its host wheel. It has to be installed into the directory of its host wheel, for the
 /// same platforms.
-pub(super) fn device_wheel(host: &FrameworkWheel) -> String {
-    let mut text = HeaderText::parse(&host.wheel_text);
+pub(super) fn device_wheel(host: &str) -> String {
+    let mut text = HeaderText::parse(host);
     let generator = format!("rocwheel ({})", env!("CARGO_PKG_VERSION"));
     text.set("Generator", &generator);
     // A build number is that of the host wheel's file name.
@@ -68,16 +74,18 @@ pub(super) struct TiedExtras {
 }
 
 impl HostExtras {
-    /// `devices` are the names of the device wheels, `selector` that of the sdist which selects one.
+    /// `devices` are the names of the device wheels, each with the targets that need it, `selector` that
+    /// of the sdist which selects one.
     pub(super) fn new(
-        devices: &[(&Target, DistName)],
+        devices: &[(Vec<&Target>, &DistName)],
         selector: Option<&DistName>,
         version: &Version,
         record: Option<&TieRecord>,
     ) -> Self {
         let mut this = Self::default();
-        for (target, name) in devices {
-            for extra in [format!("device-{target}"), "device-all".to_owned()] {
+        for (targets, name) in devices {
+            let extras = targets.iter().map(|target| format!("device-{target}"));
+            for extra in extras.chain(["device-all".to_owned()]) {
                 let line = format!("{name}=={version}; extra == \"{extra}\"");
                 this.requires.push(line);
                 this.extras.push(extra);
@@ -105,15 +113,17 @@ impl HostExtras {
         this
     }
 
-    pub(super) fn metadata(&self, host: &FrameworkWheel, version: &Version) -> String {
+    /// METADATA of the host wheel. `wheel` is the one that is split.
+    pub(super) fn metadata(&self, wheel: &FrameworkWheel, base: &HostBase<'_>) -> String {
+        let version = &base.name.version;
         let edit = MetadataEdit {
             requires: self.requires.clone(),
             extras: self.extras.clone(),
             removed: self.replaced.requires.clone(),
             removed_extras: self.replaced.extras.clone(),
-            version: (*version != host.name.version).then(|| version.clone()),
+            version: (*version != wheel.name.version).then(|| version.clone()),
         };
-        edit.apply(&host.metadata_text)
+        edit.apply(&base.metadata)
     }
 
     /// The record of the tie, without what is replaced: another tie must leave the extras alone.
@@ -169,7 +179,8 @@ mod tests {
         .map(str::to_owned)
         .to_vec();
         let target: Target = "gfx942".parse().unwrap();
-        let devices = [(&target, "amd-fw-device-gfx942".parse().unwrap())];
+        let device: DistName = "amd-fw-device-gfx942".parse().unwrap();
+        let devices = [(vec![&target], &device)];
         let extras = HostExtras::new(&devices, None, &version, Some(&record));
         assert_eq!(extras.extras, ["device-all", "device-gfx942"]);
         assert_eq!(

@@ -1,12 +1,12 @@
 //! Writes the host wheel and the device wheels of a plan.
 
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use fs_err as fs;
 use serde::Serialize;
 
 use super::{
-    SplitInput,
+    SplitInput, ToSplit,
     code::{self, WrittenArchive},
     plan::{DeviceWheelPlan, SplitWheelPlan},
     same::ensure_same,
@@ -17,7 +17,10 @@ use crate::{
     digest::Sha256,
     elf::Patch,
     error::{Context as _, Result},
-    framework::read::FrameworkWheel,
+    framework::{
+        read::FrameworkWheel,
+        tie::{self, TiePlan},
+    },
     kpack::{archive::KpackArchive, host},
     package::assemble::{AssembleSettings, ChangedContent, ChangedFile, ChangedWheel},
     parallel,
@@ -42,14 +45,12 @@ pub struct SplitWheels {
 
 /// How many parts the work of all plans has, and about how many bytes: the code, which is packed, and
 /// what the wheels have.
-pub fn work(
-    wheels: &[FrameworkWheel],
-    inputs: &[SplitInput],
-    plans: &[SplitWheelPlan],
-) -> (usize, u64) {
+pub fn work(wheels: &[ToSplit<'_>], plans: &[SplitWheelPlan]) -> (usize, u64) {
     let parts = plans.iter().map(|plan| 2 + plan.devices.len());
-    let sizes = wheels.iter().map(FrameworkWheel::unpacked_size);
-    (parts.sum(), sizes.chain(inputs.iter().map(code_size)).sum())
+    let sizes = wheels
+        .iter()
+        .map(|(wheel, input, _)| wheel.unpacked_size() + code_size(input));
+    (parts.sum(), sizes.sum())
 }
 
 fn code_size(input: &SplitInput) -> u64 {
@@ -60,7 +61,8 @@ fn code_size(input: &SplitInput) -> u64 {
 /// Writes the wheels of a plan into a directory of finished wheels. `scratch` is another one, for what
 /// is needed while it is done.
 pub fn write(
-    (wheel, input, plan): (&FrameworkWheel, &SplitInput, &SplitWheelPlan),
+    (wheel, input, tied): ToSplit<'_>,
+    plan: &SplitWheelPlan,
     (directory, scratch): (&Path, &Path),
     min_saving: u8,
     settings: &AssembleSettings,
@@ -71,11 +73,12 @@ pub fn write(
     verify(input, plan, &patches, &archives)?;
     let parts = WheelParts {
         wheel,
+        tied,
         plan,
         archives: &archives,
     };
     let host = parts
-        .host(input, patches)?
+        .host(input, &patches)?
         .write(scratch, settings, "Splitting", world)?;
     let devices = plan.devices.iter().map(|device| {
         let changed = parts.device(device)?;
@@ -86,12 +89,11 @@ pub fn write(
     let fat = wheel.facts.size;
     let saving = saving(fat, host.size.saturating_add(largest));
     if saving < i64::from(min_saving) {
-        let to = directory.join(wheel.name.to_string());
-        fs::copy(&wheel.path, &to)?;
-        let (sha256, size) = Sha256::of_reader(fs::File::open(&to)?)?;
-        let file = wheel.name.to_string();
         return Ok(SplitWheels {
-            host: ChangedFile { file, size, sha256 },
+            host: match tied {
+                Some(tied) => tie::write(wheel, tied, directory, settings, world)?,
+                None => passed_on(wheel, directory)?,
+            },
             devices: Vec::new(),
             selector: None,
             saving,
@@ -111,6 +113,15 @@ pub fn write(
         saving,
         whole: false,
     })
+}
+
+/// A copy of a wheel.
+fn passed_on(wheel: &FrameworkWheel, directory: &Path) -> Result<ChangedFile> {
+    let file = wheel.name.to_string();
+    let to = directory.join(&file);
+    fs::copy(&wheel.path, &to)?;
+    let (sha256, size) = Sha256::of_reader(fs::File::open(&to)?)?;
+    Ok(ChangedFile { file, size, sha256 })
 }
 
 /// How much smaller the parts are, in percent of the whole.
@@ -166,20 +177,16 @@ fn verify(
 
 struct WheelParts<'a> {
     wheel: &'a FrameworkWheel,
+    tied: Option<&'a TiePlan>,
     plan: &'a SplitWheelPlan,
     archives: &'a BTreeMap<RelPath, WrittenArchive>,
 }
 
 impl WheelParts<'_> {
-    fn host(&self, input: &SplitInput, patches: Vec<Patch>) -> Result<ChangedWheel> {
+    fn host(&self, input: &SplitInput, patches: &[Patch]) -> Result<ChangedWheel> {
         let Self { wheel, plan, .. } = *self;
-        let binaries = input.fat.iter().zip(patches);
-        let mut binaries: BTreeMap<&str, ChangedContent> = binaries
-            .map(|(member, patch)| {
-                let content = ChangedContent::Patched(Arc::clone(&member.bytes), patch);
-                (member.member.as_str(), content)
-            })
-            .collect();
+        let binaries = input.fat.iter().map(|it| it.member.as_str());
+        let binaries: BTreeMap<&str, &Patch> = binaries.zip(patches).collect();
         let dist_info = wheel.dist_info_of(&plan.host);
         let mut host = ChangedWheel::new(plan.host.clone(), dist_info.parse()?);
         for member in wheel.files() {
@@ -187,10 +194,12 @@ impl WheelParts<'_> {
             if plan.moved.contains(&member.path) || plan.texts.contains_key(&path) {
                 continue;
             }
-            let content = match binaries.remove(member.path.as_str()) {
-                Some(content) => content,
-                None => wheel.unchanged(member)?,
-            };
+            // First the code leaves the file, then the run path changes: the other order would cost a
+            // larger file.
+            let without_code = binaries.get(member.path.as_str()).copied();
+            let run_paths = self.tied.map_or(&[][..], |it| &it.run_paths);
+            let content = tie::patched(wheel, run_paths, &member.path, without_code)?;
+            let content = content.map_or_else(|| wheel.unchanged(member), Ok)?;
             host.add(path.parse()?, member.mode & 0o111 != 0, content);
         }
         for (path, text) in &plan.texts {
@@ -230,10 +239,12 @@ impl WheelParts<'_> {
 impl SplitWheels {
     /// All files.
     pub fn made(&self) -> impl Iterator<Item = &ChangedFile> {
-        [&self.host]
-            .into_iter()
-            .chain(&self.devices)
-            .chain(&self.selector)
+        [&self.host].into_iter().chain(self.parts())
+    }
+
+    /// All files but the host wheel.
+    pub fn parts(&self) -> impl Iterator<Item = &ChangedFile> {
+        self.devices.iter().chain(&self.selector)
     }
 }
 

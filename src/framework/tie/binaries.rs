@@ -1,6 +1,9 @@
 //! What happens to each binary of a wheel: tied, left alone with a reason, or refused.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use itertools::Itertools as _;
 
@@ -23,6 +26,9 @@ use crate::{
     loader::is_loadable,
     wheel::DistName,
 };
+
+const COPIED_BY_AUDITWHEEL: &str = "build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library";
+const COPIED_BY_DELVEWHEEL: &str = "build the wheel without copies of ROCm: `delvewheel repair` needs `--exclude` for each library";
 
 /// What the binaries of a wheel need, and which of them change.
 #[derive(Debug, Default)]
@@ -143,8 +149,10 @@ impl BinaryPlanner<'_> {
     /// A file for Windows. It has no run path: the init module loads what it imports.
     fn of_windows(&self, path: &str, imports: &BTreeSet<String>, planned: &mut PlannedBinaries) {
         let name = path.rsplit('/').next().unwrap_or(path);
-        if let Some((original, _)) = self.rocm.dll(name) {
-            planned.refusals.push(grafted(path, original));
+        if let Some((original, _)) = self.rocm.dll(&without_hash(name)) {
+            planned
+                .refusals
+                .push(grafted(path, original, COPIED_BY_DELVEWHEEL));
         }
         let needed: Vec<_> = imports.iter().filter_map(|it| self.rocm.dll(it)).collect();
         for name in imports.iter().filter(|it| self.rocm.dll(it).is_none()) {
@@ -185,7 +193,9 @@ impl BinaryPlanner<'_> {
             .map(|it| it.directory);
         // Frameworks may bring their own OpenMP.
         if let Some(original) = original.filter(|_| directory != Some(RocmDirectoryKey::L)) {
-            planned.refusals.push(grafted(path, original));
+            planned
+                .refusals
+                .push(grafted(path, original, COPIED_BY_AUDITWHEEL));
         }
     }
 
@@ -269,12 +279,23 @@ impl BinaryPlanner<'_> {
     }
 }
 
-fn grafted(path: &str, original: &str) -> WheelRefusal {
+fn grafted(path: &str, original: &str, hint: &'static str) -> WheelRefusal {
     WheelRefusal::new(
         RefusalKind::Grafted,
         format!("it holds `{path}`, which is `{original}` of the set"),
-        "build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library",
+        hint,
     )
+}
+
+/// The name of a library without the digest that `delvewheel` puts into the names of its copies:
+/// `hipblas.dll` for `hipblas-8f141b4454fa78db34bc1f28c571b9c4.dll`.
+fn without_hash(name: &str) -> Cow<'_, str> {
+    let is_hash = |it: &str| it.len() == 32 && it.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let stem = name.rsplit_once('.').and_then(|(stem, extension)| {
+        let (plain, hash) = stem.rsplit_once('-')?;
+        is_hash(hash).then(|| format!("{plain}.{extension}"))
+    });
+    stem.map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 impl PlannedBinaries {

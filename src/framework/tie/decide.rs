@@ -65,7 +65,7 @@ pub fn decide(
         };
         let context = || format!("failed to plan `{}`", wheel.name);
         let planned = match host {
-            Some(host) => device::plan(wheel, host, providers, rocm),
+            Some(host) => device::plan(wheel, host, &group, providers, rocm),
             None => tie.plan(),
         };
         let (plan, refused) = planned.with_context(context)?;

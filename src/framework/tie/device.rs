@@ -18,6 +18,7 @@ use crate::{
         rocm::RocmLibraries,
     },
     target::Target,
+    version::Version,
     wheel::{DistName, PackageFilename},
 };
 
@@ -29,30 +30,39 @@ pub(super) fn host_of<'a>(
     wheel: &FrameworkWheel,
     wheels: &'a [FrameworkWheel],
 ) -> Option<&'a FrameworkWheel> {
-    let is_archive = |path: &str| path.contains(".kpack/");
-    let has_archives = wheel.installed().any(|(path, _)| is_archive(path));
-    if !has_archives || wheel.elf_files().next().is_some() {
+    if wheel.elf_files().next().is_some() {
         return None;
     }
+    let is_archive = |path: &str| path.contains(".kpack/");
+    let has_archives = wheel.installed().any(|(path, _)| is_archive(path));
+    // A wheel for a family has no archive.
+    let is_offered = |host: &FrameworkWheel| {
+        facts::requirements(host).any(|(_, it)| {
+            let is_device = it.extra.is_some_and(|extra| extra.starts_with("device-"));
+            is_device && it.name == wheel.name.name
+        })
+    };
     let mut requirements = facts::requirements(wheel);
     requirements.find_map(|(_, it)| {
         let pin = it.specifier.strip_prefix("==")?;
-        wheels
-            .iter()
-            .find(|host| host.name.name == it.name && pin.trim() == host.name.version.to_string())
+        wheels.iter().find(|host| {
+            let is_it = host.name.name == it.name && pin.trim() == host.name.version.to_string();
+            is_it && (has_archives || is_offered(host))
+        })
     })
 }
 
-/// The target of a device wheel: the end of its name.
-pub(super) fn target_of(name: &DistName) -> Option<Target> {
-    let (_, target) = name.normalized().rsplit_once("-gfx")?;
-    format!("gfx{target}").parse().ok()
+/// Whether two device wheels are of one host wheel: their names begin alike, as in `amd-torch-device`.
+fn is_of_split(one: &DistName, other: &DistName) -> bool {
+    let [one, other] = [one, other].map(|it| it.normalized().rsplit_once("-gfx"));
+    one.zip(other).is_some_and(|(one, other)| one.0 == other.0)
 }
 
 /// The plan for a device wheel. `host` is that of its host wheel.
 pub(super) fn plan(
     wheel: &FrameworkWheel,
     (host, tied): (&FrameworkWheel, &TiePlan),
+    group: &BTreeMap<DistName, Version>,
     providers: &Providers<'_>,
     rocm: &RocmLibraries,
 ) -> Result<(TiePlan, Vec<WheelRefusal>)> {
@@ -64,6 +74,18 @@ pub(super) fn plan(
             requires.push(PlannedRequirement {
                 line: format!("{name}=={version}"),
                 why: "its host wheel".to_owned(),
+            });
+        } else if is_of_split(&requirement.name, &wheel.name.name) {
+            if !group.contains_key(&requirement.name) {
+                refusals.push(WheelRefusal::new(
+                    RefusalKind::DeviceWheels,
+                    format!("it requires `{line}`, which is not in the group"),
+                    "name the wheels for families of targets, too",
+                ));
+            }
+            requires.push(PlannedRequirement {
+                line: format!("{name}=={version}"),
+                why: "device code for its family".to_owned(),
             });
         } else if let Some(target) = name.strip_prefix(ROCM) {
             let target: Target = target.parse()?;

@@ -41,7 +41,7 @@ pub use self::{
 pub(super) use self::{
     decide::result,
     texts::{version_files, version_of},
-    write::changed,
+    write::{changed, patched},
 };
 
 /// How a requirement names the version of ROCm.

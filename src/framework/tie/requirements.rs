@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use itertools::Itertools as _;
+
 use super::{
-    TieInput, TieOptions, VersionPin, binaries::PlannedBinaries, device, plan::PlannedRequirement,
+    TieInput, TieOptions, VersionPin, binaries::PlannedBinaries, plan::PlannedRequirement,
 };
 use crate::{
     console::many,
@@ -275,11 +277,16 @@ impl RequirementPlanner<'_> {
             }
             return Ok(());
         }
+        // The wheel for a family alone has too little: that for the target must be there, too.
+        let is_whole = |extra: &str| match extra.strip_prefix("device-") {
+            None | Some("all") => true,
+            Some(target) => there.iter().any(|it| is_for(it, target)),
+        };
         for (line, requirement, extra) in &lines {
             let name = &requirement.name;
             planned.removed.push((*line).to_owned());
             planned.removed_extras.insert((*extra).to_owned());
-            if there.contains(name) || *extra == "device" {
+            if *extra == "device" || there.contains(name) && is_whole(extra) {
                 planned.requires.push(PlannedRequirement {
                     line: format!("{name}=={version}; extra == \"{extra}\""),
                     why: "device wheels of the group".to_owned(),
@@ -290,8 +297,10 @@ impl RequirementPlanner<'_> {
         planned.extras.sort();
         planned.extras.dedup();
         if let Some((_, selector, _)) = lines.iter().find(|it| it.2 == "device") {
-            let targets = there.iter().filter_map(|name| device::target_of(name));
-            let targets: Vec<Target> = targets.collect();
+            let extras = lines.iter().filter_map(|it| it.2.strip_prefix("device-"));
+            let targets = extras.filter(|extra| there.iter().any(|it| is_for(it, extra)));
+            let targets = targets.filter_map(|it| it.parse().ok()).unique();
+            let targets: Vec<Target> = targets.sorted().collect();
             planned.selector = Some(SelectorPlan::of(&DeviceSelector {
                 name: &selector.name,
                 version,
@@ -341,4 +350,10 @@ impl RequirementPlanner<'_> {
             }
         }
     }
+}
+
+/// Whether a device wheel is that for one target, and not for its family.
+fn is_for(device: &DistName, target: &str) -> bool {
+    let prefix = device.normalized().strip_suffix(target);
+    prefix.is_some_and(|it| it.ends_with('-'))
 }

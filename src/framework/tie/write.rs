@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     console::{World, many},
-    elf::{self, ElfFacts, Patch, PatchedReader},
+    elf::{self, ElfFacts, Patch, PatchedReader, ReadAt as _},
     error::{Context as _, Result, ensure},
     framework::read::FrameworkWheel,
     package::assemble::{AssembleSettings, ChangedContent, ChangedFile, ChangedWheel},
@@ -28,18 +28,20 @@ pub fn write(
 
 /// Writes the wheels of all plans, with one bar.
 pub fn write_all(
-    (wheels, plans): (&[FrameworkWheel], &[TiePlan]),
+    wheels: &[(&FrameworkWheel, &TiePlan)],
     directory: &Path,
     settings: &AssembleSettings,
     world: &World,
 ) -> Result<Vec<ChangedFile>> {
     let (count, size) = (
         wheels.len(),
-        wheels.iter().map(FrameworkWheel::unpacked_size).sum(),
+        wheels.iter().map(|it| it.0.unpacked_size()).sum(),
     );
-    let _bar = (world.console).joined_progress("Tying", many(count, "wheel"), count, size);
-    let work = wheels.iter().zip(plans);
-    work.map(|(wheel, plan)| write(wheel, plan, directory, settings, world))
+    let join = || (world.console).joined_progress("Tying", many(count, "wheel"), count, size);
+    let _bar = (count > 0).then(join);
+    wheels
+        .iter()
+        .map(|(wheel, plan)| write(wheel, plan, directory, settings, world))
         .collect()
 }
 
@@ -56,7 +58,7 @@ pub(in crate::framework) fn changed(
         if is_record || plan.texts.contains_key(&path) {
             continue;
         }
-        let content = match patched(wheel, plan, &member.path)? {
+        let content = match patched(wheel, &plan.run_paths, &member.path, None)? {
             Some(content) => content,
             None => wheel.unchanged(member)?,
         };
@@ -68,28 +70,42 @@ pub(in crate::framework) fn changed(
     Ok(changed)
 }
 
-/// A binary with the run path of the plan. `None` if it stays as it is.
-fn patched(wheel: &FrameworkWheel, plan: &TiePlan, path: &str) -> Result<Option<ChangedContent>> {
-    let Some(change) = plan.run_paths.iter().find(|it| it.path == path) else {
+/// A binary with the run path of the plan, and before that with another change. `None` if it stays as it
+/// is.
+pub(in crate::framework) fn patched(
+    wheel: &FrameworkWheel,
+    run_paths: &[RunPathChange],
+    path: &str,
+    before: Option<&Patch>,
+) -> Result<Option<ChangedContent>> {
+    let change = run_paths.iter().find(|it| it.path == path);
+    if change.is_none() && before.is_none() {
         return Ok(None);
-    };
+    }
     let binary = wheel.binaries.get(path);
     let bytes = &binary.context("a binary that was not kept")?.bytes;
-    let edit = patch(bytes, change)
-        .with_context(|| format!("failed to change the run path of `{path}`"))?;
+    let nothing = || Patch::nothing(bytes.len());
+    let before = before.cloned().unwrap_or_else(nothing);
+    let edit = match change {
+        None => before,
+        Some(change) => patch(bytes, &before, change)
+            .with_context(|| format!("failed to change the run path of `{path}`"))?,
+    };
     Ok((!edit.is_nothing()).then(|| ChangedContent::Patched(Arc::clone(bytes), edit)))
 }
 
 /// Plans the change of one binary, and checks that the loader will read what was wanted.
-fn patch(bytes: &Arc<Spool>, change: &RunPathChange) -> Result<Patch> {
-    let patch: Patch = elf::plan_rpath(bytes, &change.to)?.into();
+fn patch(bytes: &Arc<Spool>, before: &Patch, change: &RunPathChange) -> Result<Patch> {
+    let reader = PatchedReader::new(Arc::clone(bytes), before.clone());
+    let edit: Patch = elf::plan_rpath(&reader, &change.to)?.into();
+    let patch = before.then(&edit);
     let patched = PatchedReader::new(Arc::clone(bytes), patch.clone());
     let facts = elf::read(&patched)?.unwrap_or_default();
     let ElfFacts { rpath, runpath, .. } = &facts;
     let is_wanted =
         runpath.is_none() && rpath.as_deref().unwrap_or_default() == change.to.to_string();
     ensure!(
-        is_wanted || patch.is_nothing(),
+        is_wanted || edit.is_nothing(),
         "its run path would be {rpath:?}, not `{}`",
         change.to
     );

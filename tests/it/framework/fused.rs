@@ -15,14 +15,28 @@ use crate::support::{
 };
 
 fn fuse(wheels: &[PathBuf], to: &Path, flags: &[&str]) -> Outcome {
+    fuse_with(&sample().dist(), wheels, to, flags)
+}
+
+fn fuse_with(set: &Path, wheels: &[PathBuf], to: &Path, flags: &[&str]) -> Outcome {
     let mut command = command();
     command.args(["framework", "fuse"]).args(wheels);
-    command
-        .arg("--set")
-        .arg(sample().dist())
-        .arg("--output-dir")
-        .arg(to);
+    command.arg("--set").arg(set).arg("--output-dir").arg(to);
     Outcome::of(command.args(flags).output().unwrap())
+}
+
+/// The packages that a wheel gets files of. Nothing of the development files is put into a wheel.
+fn without_development(place: &Place) -> PathBuf {
+    let set = place.0.path().join("set");
+    fs_err::create_dir(&set).unwrap();
+    for path in listed(&sample().dist()) {
+        let name = path.file_name().unwrap();
+        let name = name.to_str().unwrap();
+        if name.starts_with("rocm_sdk_") && !name.starts_with("rocm_sdk_devel") {
+            fs_err::copy(&path, set.join(name)).unwrap();
+        }
+    }
+    set
 }
 
 fn unpacked(wheels: &[PathBuf], site: &Path) {
@@ -98,6 +112,11 @@ fn the_loader_and_python_find_rocm_in_the_wheel() {
     let (fused, site) = (place.tied(), place.0.path().join("site"));
     fuse(&wheels(&place), &fused, &["--targets", "gfx942"]).ok();
     let made = listed(&fused);
+    let (set, again) = (without_development(&place), place.0.path().join("again"));
+    fuse_with(&set, &wheels(&place), &again, &["--targets", "gfx942"]).ok();
+    for (one, other) in made.iter().zip(listed(&again)) {
+        assert!(fs_err::read(one).unwrap() == fs_err::read(other).unwrap());
+    }
     let first = members(&made[0]);
     assert!(
         !text(&first, "/METADATA").contains("rocm"),

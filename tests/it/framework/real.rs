@@ -10,7 +10,11 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Place, members, text};
+use super::{
+    Place,
+    accepted::{Seen, is_mended},
+    members, text,
+};
 use crate::{
     judges::{tool, wheel_of_pypi},
     support::{
@@ -262,6 +266,10 @@ fn wheels_of_pypi_are_tied_and_judged() {
         is_found_by_the_loader(&[&site[..], &[&members(&torch)]].concat(), &files);
         let rules = [found(&set, &wheel, &torch), found(&set, &tied, &tied_torch)];
         let shown = [&wheel, &tied].map(|it| shown(&set, it));
+        let built = members(&wheel);
+        let seen = [(&built, &shown[0]), (&own, &shown[1])];
+        let [before, after] = seen.map(|(members, shown)| Seen { members, shown });
+        is_mended(text_of(&wheel), &before, &after);
         let row = row(&shown[0], &shown[1], [&rules[0], &rules[1]], files.len());
         if !page.contains(&row) {
             missing.push(row);
@@ -272,6 +280,11 @@ fn wheels_of_pypi_are_tied_and_judged() {
         "docs/framework.md has other rows than these:\n{}",
         missing.join("\n")
     );
+}
+
+/// The file name of a wheel.
+fn text_of(wheel: &Path) -> &str {
+    wheel.file_name().unwrap().to_str().unwrap()
 }
 
 /// The functions that a library takes from others than those of the host.
@@ -340,8 +353,12 @@ fn the_tags_of_further_wheels_are_those_of_auditwheel() {
     let stage = tempfile::tempdir().unwrap();
     let set = stage.path().join("set");
     stubs(&set, "7.14.0", None);
-    // Not cyllama_rocm: it needs libgomp, and auditwheel also counts the symbols of the one on this host.
-    for wheel in ["jax_rocm10_pjrt", "onnxruntime_migraphx", "mooncake"] {
+    for wheel in [
+        "jax_rocm10_pjrt",
+        "onnxruntime_migraphx",
+        "mooncake",
+        "cyllama",
+    ] {
         let wheel = wheel_of_pypi(wheel);
         let ours = shown(&set, &wheel);
         let ours = ours["proved-tag"]["policy"].as_str().unwrap();
@@ -353,14 +370,18 @@ fn the_tags_of_further_wheels_are_those_of_auditwheel() {
 
 /// What auditwheel says about a wheel, with single spaces.
 fn auditwheel(wheel: &Path) -> String {
-    let said = succeed(Command::new(tool("auditwheel")).arg("show").arg(wheel)).stdout;
+    let mut auditwheel = Command::new(tool("auditwheel"));
+    // For `repair` it also counts the symbols of libraries that it would copy from this host, such as
+    // libgomp. What the wheel itself proves is asked for.
+    auditwheel.args(["show", "--ldpaths", "/nowhere"]);
+    let said = succeed(auditwheel.arg(wheel)).stdout;
     let said = String::from_utf8(said).unwrap();
     let said: Vec<&str> = said.split_whitespace().collect();
     said.join(" ")
 }
 
 #[test]
-fn wheels_of_another_rocm_are_refused() {
+fn wheels_that_do_not_fit_the_set_are_refused() {
     if !are_large_wanted() {
         return;
     }
@@ -382,6 +403,21 @@ fn wheels_of_another_rocm_are_refused() {
             "jax_rocm10_pjrt",
             &set,
             "needs `libamd_smi.so.27`; the set has `libamd_smi.so.26` (11 of its 12 names of ROCm are there) (other-soname)",
+        ),
+        (
+            "onnxruntime_migraphx",
+            &set,
+            "needs `libmigraphx_c.so.3`, which nothing provides (unknown-library)",
+        ),
+        (
+            "cyllama",
+            &set,
+            "none of its 11 binaries needs a library of the set (nothing-to-tie)",
+        ),
+        (
+            "mooncake",
+            &set,
+            "`mooncake/engine.so` needs `libibverbs.so.1`, which nothing provides (unknown-library)",
         ),
     ] {
         let said = Place::new().tie(&[wheel_of_pypi(wheel)], set, &["--plan"]);

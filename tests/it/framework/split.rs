@@ -7,7 +7,7 @@ use std::{
 
 use rocwheel::kpack::contents;
 
-use super::{Place, damaged, member, members, real::wheels, text};
+use super::{Place, accepted::is_small, damaged, member, members, real::wheels, text};
 use crate::support::{
     bundles,
     demo::DemoWheel,
@@ -31,7 +31,7 @@ pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// A library with a wrapper for each bundle; each bundle has code for these targets.
-fn fat(soname: &str, seed: u64, all: &[&[&str]]) -> Vec<u8> {
+pub(super) fn fat(soname: &str, seed: u64, all: &[&[&str]]) -> Vec<u8> {
     let (mut bytes, mut starts) = (Vec::new(), Vec::new());
     for (number, targets) in all.iter().enumerate() {
         let code: Vec<(&str, Vec<u8>)> = targets
@@ -96,7 +96,7 @@ pub(super) fn names(directory: &Path) -> Vec<String> {
 }
 
 /// The code objects of a fat binary, by bundle and target.
-fn code(binary: &[u8]) -> BTreeMap<(usize, String), Vec<u8>> {
+pub(super) fn code(binary: &[u8]) -> BTreeMap<(usize, String), Vec<u8>> {
     let mut found = BTreeMap::new();
     contents::each(&binary.to_vec(), |code, read| {
         let key = (code.bundle, code.target.to_string());
@@ -381,7 +381,9 @@ fn wheels_of_pypi_are_split_and_put_together_again() {
             code.retain(|(_, it), _| !is_part || it.starts_with("gfx942") || it == "gfx1100");
             code
         };
-        split(std::slice::from_ref(&wheel), &parts, &flags).ok();
+        flags.extend(["--format", "json"]);
+        let plan = split(std::slice::from_ref(&wheel), &parts, &flags).ok();
+        is_small(name, &serde_json::from_str(&plan).unwrap(), &parts);
         let device = names(&parts)
             .into_iter()
             .find(|it| it.contains("_device_gfx942-"));
@@ -403,7 +405,7 @@ fn wheels_of_pypi_are_split_and_put_together_again() {
 }
 
 /// Whether a file is a binary with device code.
-fn has_code(bytes: &[u8]) -> bool {
+pub(super) fn has_code(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && contents::each(&bytes.to_vec(), |_, _| Ok(())).is_ok()
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use super::{Place, member, members, text};
+use super::{Place, member, members, runtime, text};
 use crate::support::{
     demo::DemoWheel,
     linker::SharedObject,
@@ -130,15 +130,10 @@ fn the_loader_of_this_host_finds_every_library() {
     let place = Place::new();
     let tied = place.tie_to_sample(&DemoWheel::new(), &[]);
     let site = place.0.path().join("site");
-    let mut wheels = vec![tied];
-    for entry in fs_err::read_dir(published::sample().dist()).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let is_run_time =
-            name.starts_with("rocm_sdk_core") || name.starts_with("rocm_sdk_libraries");
-        wheels.extend(is_run_time.then_some(path));
-    }
-    for wheel in wheels {
+    for wheel in [tied]
+        .into_iter()
+        .chain(runtime(&published::sample().dist()))
+    {
         for (name, _, bytes) in unzip(&fs_err::read(wheel).unwrap()) {
             let to = site.join(name);
             fs_err::create_dir_all(to.parent().unwrap()).unwrap();

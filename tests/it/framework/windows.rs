@@ -87,7 +87,14 @@ fn what_is_not_for_the_set_is_refused() {
         refused("older", &[("older/x.pyd", older)], HOOK, &[]),
         refused(
             "copied",
-            &[EXTENSION, ("copied/hipblas.dll", &[])],
+            &[
+                EXTENSION,
+                ("copied/hipblas.dll", &[]),
+                (
+                    "copied.libs/amdhip64_7-8f141b4454fa78db34bc1f28c571b9c4.dll",
+                    &[],
+                ),
+            ],
             HOOK,
             &[],
         ),
@@ -109,9 +116,10 @@ fn what_is_not_for_the_set_is_refused() {
     hint: pass `--extras` if it uses ROCm nevertheless, or check that it is the right wheel
 
     exit 1: error: 1 wheel cannot be tied
+      `copied-1.0-py3-none-win_amd64.whl`: it holds `copied.libs/amdhip64_7-8f141b4454fa78db34bc1f28c571b9c4.dll`, which is `amdhip64_7.dll` of the set (grafted)
       `copied-1.0-py3-none-win_amd64.whl`: it holds `copied/hipblas.dll`, which is `hipblas.dll` of the set (grafted)
 
-    hint: build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library
+    hint: build the wheel without copies of ROCm: `delvewheel repair` needs `--exclude` for each library
     ");
     // With a hook of our own it is tied.
     let said = refused(
@@ -128,9 +136,7 @@ fn such_a_wheel_is_not_fused() {
     let place = Place::new();
     let set = set(&place);
     let fw = place.write(&wheel("fw", &[EXTENSION]));
-    for package in ["rocm_sdk_device_gfx1100", "rocm_sdk_devel"] {
-        wheel(package, &[]).write(&set);
-    }
+    wheel("rocm_sdk_device_gfx1100", &[]).write(&set);
     let mut fuse = command();
     fuse.args(["framework", "fuse", "--plan", "--targets=gfx1100"]);
     let said = Outcome::of(fuse.arg(&fw).arg("--set").arg(&set).output().unwrap());

@@ -46,14 +46,19 @@ def fits(requirement: str) -> bool:
 
 
 def device_packages(package: _installed.Installed) -> dict[str, str]:
-    """The packages with the device code of a framework, by target. A whole framework has none."""
+    """The packages with the device code of a framework, by target. A whole framework has none.
+
+    An extra may also require a package for a family of targets, which has no archives.
+    """
     text = (package.directory / "METADATA").read_text("utf-8", errors="replace")
     lines = email.parser.HeaderParser().parsestr(text).get_all("Requires-Dist", [])
     found = [_DEVICE.fullmatch(str(line)) for line in lines]
     return {
         match[3]: _installed.normal(match[1])
         for match in found
-        if match is not None and not match[1].startswith("rocm")
+        if match is not None
+        and not match[1].startswith("rocm")
+        and _installed.normal(match[1]).endswith(f"-{match[3]}")
     }
 
 

@@ -1,0 +1,150 @@
+//! Figures of published wheels: what `tie` mends in each of them, and what `split` saves.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{split::names, text};
+use crate::support::members::Members;
+
+/// A wheel as it was published and after the tie: its members, and what `framework show` says of it.
+pub(super) struct Seen<'a> {
+    pub(super) members: &'a Members,
+    pub(super) shown: &'a Value,
+}
+
+impl Seen<'_> {
+    fn binaries(&self) -> &[Value] {
+        self.shown["binaries"].as_array().unwrap()
+    }
+
+    /// All entries of all run paths, with the paths of the binaries.
+    fn entries(&self) -> Vec<(&str, &str)> {
+        let entries = self.binaries().iter().flat_map(|binary| {
+            let path = binary["path"].as_str().unwrap();
+            let entries = binary["run-path"].as_array().unwrap().iter();
+            entries.map(move |it| (path, it["entry"].as_str().unwrap()))
+        });
+        entries.collect()
+    }
+
+    fn member(&self, path: &str) -> &[u8] {
+        &self.members.iter().find(|it| it.0 == path).unwrap().2
+    }
+}
+
+/// What holds for each tied wheel, and for this one.
+pub(super) fn is_mended(name: &str, before: &Seen<'_>, after: &Seen<'_>) {
+    let metadata = text(after.members, "/METADATA");
+    let record = text(after.members, "/RECORD");
+    let without_digest = record.lines().filter(|it| !it.contains(",sha256="));
+    assert_eq!(
+        without_digest.count(),
+        1,
+        "{name}: RECORD has one of all but itself"
+    );
+    for (path, mode, _) in after.members {
+        assert!(
+            matches!(mode & 0o777, 0o644 | 0o755),
+            "{name}: {path}: {mode:o}"
+        );
+    }
+    let is_untied = |path: &str| {
+        let record = text(after.members, "/rocm_tie.json");
+        let record: Value = serde_json::from_str(&record).unwrap();
+        let mut untied = record["untied"].as_array().unwrap().iter();
+        untied.any(|it| it[0] == path)
+    };
+    let entries = after.entries().into_iter();
+    let mut entries = entries.filter(|(path, _)| !is_untied(path));
+    assert!(entries.all(|it| it.1.starts_with("$ORIGIN")), "{name}");
+    if name.starts_with("jax_rocm7_pjrt") {
+        let path = "jax_plugins/xla_rocm7/xla_rocm_plugin.so";
+        let run_path: Vec<&str> = after.entries().into_iter().map(|it| it.1).collect();
+        assert_eq!(run_path.join(":").len(), 120);
+        let [had, has] = [before, after].map(|it| it.member(path).len());
+        assert!(has - had <= 60 << 10, "it has grown by {}", has - had);
+        assert!(metadata.contains("Requires-Dist: rocm[libraries]==7.14.*\n"));
+    } else if name.starts_with("jax_rocm7_plugin") {
+        assert!(
+            text(before.members, "/METADATA")
+                .matches("with-rocm")
+                .count()
+                == 13
+        );
+        assert!(!metadata.contains("with-rocm"), "{metadata}");
+        assert!(
+            metadata.contains("Requires-Dist: jax-rocm7-pjrt==0.12.0\n"),
+            "{metadata}"
+        );
+    } else if name.starts_with("cupy") {
+        let of_builder = |it: &Seen<'_>| {
+            let entries = it.entries().into_iter();
+            entries.filter(|it| it.1.contains("gcc-toolset")).count()
+        };
+        assert_eq!((before.binaries().len(), of_builder(after)), (61, 0));
+        assert!(of_builder(before) > 0);
+    } else if name.starts_with("bitsandbytes") {
+        let others = ["_cpu", "_cuda", "_xpu", "_rocm64"];
+        let others = before.binaries().iter().filter_map(|it| {
+            let path = it["path"].as_str().unwrap();
+            others.iter().any(|it| path.contains(it)).then_some(path)
+        });
+        let others: Vec<&str> = others.collect();
+        assert_eq!(others.len(), 11);
+        for path in others {
+            assert!(before.member(path) == after.member(path), "{path}");
+        }
+    } else if name.starts_with("onnxruntime") {
+        assert!(!text(before.members, "/RECORD").contains("sha256="));
+        assert!(before.entries().iter().any(|it| it.1.is_empty()));
+    } else {
+        // Extensions of PyTorch.
+        assert!(
+            before.members.iter().any(|it| it.1 & 0o777 == 0o600),
+            "{name}"
+        );
+        assert!(
+            metadata.contains("Requires-Dist: torch==2.12.0\n"),
+            "{metadata}"
+        );
+    }
+}
+
+/// What a split of a wheel makes, in bytes at most: the host wheel, and the wheel for gfx942.
+const SPLITS: [(&str, u64, u64, usize); 2] = [
+    ("jax_rocm7_pjrt", 105_000_000, 3_640_000, 27),
+    ("cupy_rocm_7_0", 39_500_000, 2_620_000, 9),
+];
+
+/// Compares the wheels of a split with the figures that are known.
+pub(super) fn is_small(name: &str, plan: &Value, parts: &Path) {
+    let Some((_, host, device, targets)) = SPLITS.iter().find(|it| name.starts_with(it.0)) else {
+        return;
+    };
+    let size = |start: &str| {
+        let names = names(parts).into_iter();
+        let mut names = names.filter(|it| it.starts_with(start) && it.ends_with(".whl"));
+        let name = names.next().unwrap();
+        assert!(names.next().is_none(), "{start}");
+        fs_err::metadata(parts.join(name)).unwrap().len()
+    };
+    let start = name.split('-').next().unwrap();
+    assert!(size(&format!("{start}-")) <= *host, "{name}");
+    assert!(
+        size(&format!("amd_{start}_device_gfx942-")) <= *device,
+        "{name}"
+    );
+    let plan = &plan["plans"][0];
+    let devices = plan["devices"].as_array().unwrap();
+    assert_eq!(devices.len(), *targets);
+    if name.starts_with("jax") {
+        assert_eq!(plan["binaries"][0]["bundles"], 45);
+        assert_eq!(plan["binaries"][0]["code-objects"], 45 * 27);
+    } else {
+        let mut archives = devices
+            .iter()
+            .flat_map(|it| it["archives"].as_array().unwrap());
+        assert!(archives.all(|it| it.as_str().unwrap().starts_with("cupy/.kpack/")));
+    }
+}
