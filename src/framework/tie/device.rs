@@ -47,7 +47,9 @@ pub(super) fn host_of<'a>(
         let pin = it.specifier.strip_prefix("==")?;
         wheels.iter().find(|host| {
             let is_it = host.name.name == it.name && pin.trim() == host.name.version.to_string();
-            is_it && (has_archives || is_offered(host))
+            // Device wheels also require those for their families.
+            let has_binaries = host.elf_files().next().is_some();
+            is_it && has_binaries && (has_archives || is_offered(host))
         })
     })
 }
