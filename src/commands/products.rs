@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::World;
 use crate::{
     error::Result,
-    set::{self, LocalSet, ProductDirectories, PublishedUpload, SetPlace},
+    set::{self, LocalSet, ProductDirectories, SetPlace},
 };
 
 /// Publishes the packages among those of other versions, and says where their pages are.
@@ -19,18 +19,8 @@ pub(super) fn publish(
     world: &World,
 ) -> Result<()> {
     let published = set::publish_products(packages, directories, place, world)?;
-    let products = directories.values().map(String::as_str).unique();
-    answer(&published, products, place, world)
-}
-
-/// Says where the pages of products are.
-pub(super) fn answer<'a>(
-    published: &PublishedUpload,
-    products: impl IntoIterator<Item = &'a str>,
-    place: &SetPlace,
-    world: &World,
-) -> Result<()> {
-    let (urls, products) = (place.urls()?, products.into_iter());
+    let urls = place.urls()?;
+    let products = directories.values().unique();
     world.console.answer(&ProductsAnswer {
         schema: "rocwheel-promoted-products-v1",
         pages: products.map(|it| urls.path(&format!("{it}/"))).collect(),

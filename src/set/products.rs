@@ -248,6 +248,7 @@ impl ProductPages<'_> {
                     sha256,
                     yanked: link.yanked,
                     remembered: None,
+                    device_extras: Vec::new(),
                     upload_time: None,
                     metadata: link.metadata,
                     requires_python: link.requires_python,

@@ -100,8 +100,8 @@ fn rules_link_to_their_sections_where_the_terminal_shows_links() {
     fs_err::remove_file(core.unwrap()).unwrap();
     let docs = ("ROCWHEEL_DOCS_URL", "https://example.com/docs/");
     let printed_with = |variables: &[(&str, &str)]| {
-        let (code, said) = printed((80, place.path()), "check out/packages", variables);
-        assert_eq!(code, 1, "{said}");
+        let (status, said) = printed((80, place.path()), "check out/packages", variables);
+        assert_eq!(status, 1, "{said}");
         said
     };
     let linked = printed_with(&[docs, ("VTE_VERSION", "7600")]);

@@ -16,7 +16,7 @@ const IMAGES: [&str; 4] = [
     "amd-gfx120x",
 ];
 
-/// A wheel of PyTorch with images of AOTriton.
+/// A wheel of PyTorch with images of `AOTriton`.
 fn wheel() -> DemoWheel {
     let mut wheel = DemoWheel::bare("torch");
     wheel.add("torch/__init__.py", "");

@@ -78,38 +78,6 @@ fn frameworks_are_packages_of_a_product() {
 }
 
 #[test]
-fn the_pages_of_a_product_are_written_again() {
-    let place = tempfile::tempdir().unwrap();
-    let to = place.path().join("released place");
-    upload(&published(), &to, &["--product", "fw"]).ok();
-    let product = to.join("rocm/fw/whl-next");
-    let pages = ["index.html", "fw/index.html", "amd-fw-device/index.html"];
-    let read = || pages.map(|it| fs_err::read_to_string(product.join(it)).unwrap_or_default());
-    let before = read();
-    let index = |flags: &[&str]| {
-        rocwheel(&[&["index", "product", text(&to), "--product", "fw"], flags].concat())
-    };
-    // A yank is kept: it is only on the page.
-    let yanked = before[1].replacen(" data-size=", " data-yanked=\"broken\" data-size=", 1);
-    fs_err::write(product.join(pages[1]), &yanked).unwrap();
-    fs_err::remove_file(product.join(pages[0])).unwrap();
-    fs_err::write(product.join(pages[2]), "").unwrap();
-    let plan = index(&["--dry-run"]).ok();
-    assert!(plan.contains("amd-fw-device/index.html"), "{plan}");
-    assert_eq!(read()[2], "");
-    index(&[]).ok();
-    let after = read();
-    assert_eq!([&after[0], &after[2]], [&before[0], &before[2]]);
-    assert!(after[1].contains("data-yanked=\"broken\""), "{}", after[1]);
-    let refused = rocwheel(&["index", "product", text(&to), "--product", "other"]);
-    assert!(
-        refused.code == 2 && refused.stderr.contains("no package in the directories of"),
-        "{}",
-        refused.stderr
-    );
-}
-
-#[test]
 fn a_wheel_and_its_split_form_do_not_meet() {
     let place = tempfile::tempdir().unwrap();
     let both = place.path().join("both");
