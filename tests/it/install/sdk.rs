@@ -242,7 +242,12 @@ fn a_stopped_install_leaves_the_old_tree_or_the_new_one() {
     for turn in 0..long::rounds(4, 50) {
         // What one that was killed has left, the next one removes, unless it is stopped before.
         for name in left_beside().iter().filter(|it| *it != "sdk") {
-            fs_err::remove_dir_all(sdk.with_file_name(name)).unwrap();
+            let left = sdk.with_file_name(name);
+            if left.is_dir() {
+                fs_err::remove_dir_all(left).unwrap();
+            } else {
+                fs_err::remove_file(left).unwrap();
+            }
         }
         fs_err::write(sdk.join("bin/old"), "old").unwrap();
         let old = without_marker(&sdk);
