@@ -3,6 +3,7 @@
 mod aggregate;
 mod elsewhere;
 mod ends;
+mod ends_of_sets;
 mod families;
 pub(crate) mod fault;
 mod index;
