@@ -27,7 +27,8 @@ pub use self::{
     parts::{Divide, in_parts},
 };
 use crate::error::{
-    Error, Exit, Interrupted, No, Result, Stop, advise, anyhow, hinted, hints, last_cause, one_line,
+    Error, Exit, Interrupted, No, Result, Stop, advise, anyhow, hinted, hints, last_cause, message,
+    one_line,
 };
 
 /// Each thread takes about this many portions of the items, so that the threads finish at about the
@@ -164,18 +165,8 @@ fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
     if failed.len() < 2 {
         return failed.pop().map_or(Ok(()), Err);
     }
-    let mut text = format!("{} of {tried} failed", failed.len());
     let failed: Vec<Error> = failed.into_iter().map(advise).collect();
-    let cause = |error: &Error| last_cause(error.as_ref());
-    // One full disk or one wrong key fails many items.
-    for alike in failed.chunk_by(|a, b| cause(a) == cause(b)) {
-        for error in alike.iter().take(MOST_ALIKE) {
-            let _ = write!(text, "\n  {}", one_line(error));
-        }
-        if let Some(more @ 1..) = alike.len().checked_sub(MOST_ALIKE) {
-            let _ = write!(text, "\n  and {more} more, which failed like the last one");
-        }
-    }
+    let text = format!("{} of {tried} failed{}", failed.len(), in_words(&failed));
     let advice: BTreeSet<String> = failed.iter().flat_map(hints).collect();
     let is_no = failed.iter().any(|error| Exit::of(error) == Exit::No);
     let error = if is_no {
@@ -184,6 +175,32 @@ fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
         anyhow!(text)
     };
     Err(advice.into_iter().fold(error, hinted))
+}
+
+/// What failed, and why. One full disk or one wrong key fails many items: then its words come once,
+/// before the items.
+fn in_words(failed: &[Error]) -> String {
+    let cause = |error: &Error| last_cause(error.as_ref());
+    let alike = |a: &Error, b: &Error| cause(a) == cause(b);
+    let mut text = String::new();
+    let is_one = failed.windows(2).all(|pair| alike(&pair[0], &pair[1]));
+    if is_one {
+        let _ = write!(text, ": {}", failed.first().map(cause).unwrap_or_default());
+    }
+    for alike in failed.chunk_by(alike) {
+        for error in alike.iter().take(MOST_ALIKE) {
+            let words = if is_one {
+                message(error)
+            } else {
+                one_line(error)
+            };
+            let _ = write!(text, "\n  {words}");
+        }
+        if let Some(more @ 1..) = alike.len().checked_sub(MOST_ALIKE) {
+            let _ = write!(text, "\n  and {more} more, which failed like the last one");
+        }
+    }
+    text
 }
 
 /// The threads of the only asynchronous runtime of the process. Requests mostly wait for the network,

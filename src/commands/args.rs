@@ -180,9 +180,7 @@ impl RunArgs {
             let settings = github.settings(run.server.as_deref())?;
             let announce = |text: &str| world.console.note(text);
             let github = GitHub::connect(settings, world.stop.clone(), announce)?;
-            let answer = github.run(repository, &run.id);
-            let answer = answer.hint("pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket")?;
-            Ok(answer.facts)
+            Ok(github.run(repository, &run.id)?.facts)
         })?;
         for assumption in &resolved.assumed {
             world.console.note(format!("assumed that {assumption}"));

@@ -28,7 +28,7 @@ use crate::{
     run::Platform,
     set::LocalSet,
     store::Depth,
-    target::{Scope, Target, TargetTable, UnknownFamilies, split_list},
+    target::{Scope, Target, TargetList, split_list},
     version::{ReleaseType, Version},
     wheel::WheelCompression,
 };
@@ -90,10 +90,10 @@ pub struct BuildInputs {
     version_suffix: Option<ImportSuffix>,
     /// Families or targets that `rocm` offers on Linux, comma-separated
     #[arg(long, value_name = "LIST")]
-    linux_amdgpu_families: Option<String>,
+    linux_amdgpu_families: Option<TargetList>,
     /// Families or targets that `rocm` offers on Windows, comma-separated
     #[arg(long, value_name = "LIST")]
-    windows_amdgpu_families: Option<String>,
+    windows_amdgpu_families: Option<TargetList>,
     /// Platform tag of the wheels, such as `manylinux_2_28_x86_64`
     #[arg(long, value_name = "TAG", env = "ROCM_SDK_WHEEL_PLATFORM_TAG")]
     wheel_platform_tag: Option<String>,
@@ -242,8 +242,8 @@ impl BuildInputs {
             release_type: release_type.unwrap_or(ReleaseType::Ci),
             suffix: self.version_suffix.clone().unwrap_or_default(),
             platform,
-            linux: targets(self.linux_amdgpu_families.as_deref())?,
-            windows: targets(self.windows_amdgpu_families.as_deref())?,
+            linux: targets(self.linux_amdgpu_families.as_ref()),
+            windows: targets(self.windows_amdgpu_families.as_ref()),
             tag: format!("py3-none-{tag}")
                 .parse()
                 .context("failed to read `--wheel-platform-tag`")?,
@@ -333,12 +333,10 @@ fn version(text: &str) -> Result<GivenVersion, <Version as std::str::FromStr>::E
     (!text.is_empty()).then(|| text.parse()).transpose()
 }
 
-/// Parses a list of families and targets into targets; `None` if the list is empty.
-fn targets(list: Option<&str>) -> Result<Option<Vec<Target>>> {
-    let names: Vec<&str> = list.into_iter().flat_map(split_list).collect();
-    let expand = || TargetTable::builtin().expand(&names);
-    let targets = (!names.is_empty()).then(expand).transpose();
-    targets.map_err(UnknownFamilies::hinted)
+/// The targets of a list; `None` if it is empty.
+fn targets(list: Option<&TargetList>) -> Option<Vec<Target>> {
+    let targets = list.map(TargetList::targets);
+    targets.filter(|it| !it.is_empty()).map(<[_]>::to_vec)
 }
 
 /// Reads the policy from a `--packages-file`.

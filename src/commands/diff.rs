@@ -24,8 +24,8 @@ use crate::{
 ///
 /// Prints what differs: packages, files that are gone, new, moved or of another size, the headers
 /// and symbols of libraries, device code, metadata, and the tables of `rocm_sdk`. Judges nothing:
-/// `check --baseline` does. Of sets that are not on this machine, only the ends of the wheels are
-/// read, unless `--depth` asks for more.
+/// `check --baseline` does. Reads only the ends of the wheels of a remote set, unless `--depth`
+/// asks for more.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("run_id", |it| it.hide(true)))]
 #[command(after_help = "Examples:

@@ -337,8 +337,8 @@ impl<'a> ArtifactsOrigin<'a> {
         let (mut artifacts, expected) = self.expected(&args.what, world)?;
         artifacts.sort();
         let reads = (reads, artifacts);
-        let place = (&self.place(), args.layout);
-        Forecast::new(fetch, reads, expected, &args.output_dir, place)
+        let place = (&self.place(), self.run.ensure_bucket().is_ok());
+        Forecast::new(fetch, reads, expected, &args.output_dir, place, args.layout)
     }
 
     /// The names of the artifacts, and the packages that would be built. If the artifacts are

@@ -115,6 +115,8 @@ struct PlaceReport {
     find_links_url: String,
     region: Option<String>,
     role: Option<String>,
+    /// Why there is no role.
+    no_role: Option<String>,
     credentials: UploadCredentials,
     assumed: Vec<String>,
 }
@@ -185,13 +187,19 @@ impl PlaceCommandArgs {
     }
 
     fn places(&self, world: &World) -> Result<RunPlaces> {
-        let run = self.run.resolve(self.run.run()?, &self.github, world)?;
+        let run = self.resolve(world)?;
         let wanted = (&Platform::ALL[..], &ArtifactGroup::all()[..]);
         self.run.places(&run, wanted, self.layout, &self.access)
     }
 
-    fn answer(&self, world: &World) -> Result<PlaceReport> {
+    fn resolve(&self, world: &World) -> Result<Run> {
         let run = self.run.resolve(self.run.run()?, &self.github, world)?;
+        run.ensure_bucket()?;
+        Ok(run)
+    }
+
+    fn answer(&self, world: &World) -> Result<PlaceReport> {
+        let run = self.resolve(world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
         let access = self.access.access(run.region.as_deref())?;
         let urls: Urls = access.url(&root.directory()).parse()?;
@@ -211,6 +219,7 @@ impl PlaceCommandArgs {
                 UploadCredentials::of(&run, &access, world)
             },
             assumed: run.assumed.iter().map(ToString::to_string).collect(),
+            no_role: run.no_role(),
             region: run.region,
             role: run.role,
         })
@@ -243,12 +252,14 @@ impl fmt::Display for PlaceReport {
             .as_deref()
             .unwrap_or("not known, as this is no bucket of TheRock");
         writeln!(f, "region: {region}")?;
-        let without = match self.credentials {
-            UploadCredentials::Runner => {
-                "none for this run: upload with the credentials of this machine"
-            }
-            _ => "none for this run, and no credentials: its packages stay with it",
+        if let Some(role) = &self.role {
+            return write!(f, "role:   {role}");
+        }
+        let why = self.no_role.as_deref().unwrap_or_default();
+        let then = match self.credentials {
+            UploadCredentials::Runner => ": upload with the credentials of this machine",
+            _ => ", and there are no other credentials: the packages stay with the run",
         };
-        write!(f, "role:   {}", self.role.as_deref().unwrap_or(without))
+        write!(f, "role:   none, because {why}{then}")
     }
 }

@@ -30,17 +30,17 @@ use crate::{
         SetPlace, UploadOptions,
     },
     store::CopySource,
-    target::{TargetTable, UnknownFamilies, split_list},
+    target::TargetList,
     version::PromotionGoal,
 };
 
 /// Promote a tested package set to another version or place
 ///
-/// What was tested is what is released: a file that does not name the version is copied as it is
-/// compressed, and the packages are those that a build under the other version would have made.
-/// Checks the set first, and the promoted set before it is published; with errors, publishes
-/// nothing. Packages that are there already with other contents are an error. Leaves `promotion.json`
-/// with every digest before and after.
+/// Copies each file that does not name the version without compressing it again, and changes the
+/// others. The packages are the same bytes as those of a build under the other version. Checks the
+/// set first, and the promoted set before it is published; with errors, publishes nothing. Packages
+/// that are there already with other contents are an error. Leaves `promotion.json` with every
+/// digest before and after.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel promote packages --to release --into released --dry-run
@@ -58,7 +58,7 @@ pub struct PromoteArgs {
     into: Option<NamedPlace>,
     /// Keep only the device packages of these families or targets, comma-separated
     #[arg(long, value_name = "LIST")]
-    targets: Option<String>,
+    targets: Option<TargetList>,
     /// Files that may name the old version, by globs of their paths in a package, comma-separated
     #[arg(long, value_name = "GLOBS", value_delimiter = ',')]
     leave: Vec<String>,
@@ -174,15 +174,14 @@ impl PromotionStaging {
 
 impl PromoteArgs {
     fn request(&self) -> Result<PromotionRequest> {
-        let names: Vec<&str> = self.targets.iter().flat_map(|it| split_list(it)).collect();
-        let targets = TargetTable::builtin().expand(&names);
-        if self.targets.is_some() && names.is_empty() {
+        let targets = self.targets.as_ref().map(TargetList::targets);
+        if targets.is_some_and(<[_]>::is_empty) {
             return Err(anyhow!("`--targets` names no target"))
                 .hint("name the targets to keep, or leave it out to keep all");
         }
         Ok(PromotionRequest {
             goal: self.to,
-            targets: targets.map_err(UnknownFamilies::hinted)?,
+            targets: targets.unwrap_or_default().to_vec(),
             leave: self.leave.iter().map(Glob::new).collect(),
         })
     }

@@ -13,10 +13,10 @@ use crate::{
 
 /// Remove old versions of a stream from release places
 ///
-/// Prints which versions the rule keeps and which it removes. With `--really`, takes those off the
-/// pages of their projects, and deletes their files after the time of grace, in a later run. Keeps
-/// what a kept package requires, what a release was made of, and every file that a page of another
-/// index names. Files without a version of ROCm are not touched, and releases are never removed.
+/// Prints which versions the rule keeps and which it removes. With `--really`, removes them from
+/// the pages of their projects; a run after the time of grace deletes their files. Keeps what a
+/// kept package requires, what a release was made of, and every file that a page of another index
+/// names. Files without a version of ROCm are not touched, and releases are never removed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel prune released --stream nightly --keep 30

@@ -55,7 +55,7 @@ pub struct SummaryArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "index_url")]
     workflow_artifact: Option<WorkflowArtifactName>,
     /// Write the summary to this file
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
+    #[arg(long, alias = "summary", value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
     output: Option<PathBuf>,
     /// Show the findings and the device code of libraries from this output of `check --format json`
     #[arg(long, value_name = "FILE")]

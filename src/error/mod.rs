@@ -42,7 +42,7 @@ impl Exit {
     pub fn of(error: &Error) -> Self {
         if error.chain().any(<dyn StdError>::is::<Interrupted>) {
             Self::Interrupted
-        } else if error.chain().any(<dyn StdError>::is::<No>) {
+        } else if error.chain().any(|it| it.is::<No>() || it.is::<Negative>()) {
             Self::No
         } else {
             Self::CouldNotTry
@@ -54,6 +54,23 @@ impl Exit {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct No(pub String);
+
+/// Makes an error a negative answer. Its message, causes and hints stay as they are.
+pub fn negative(error: Error) -> Error {
+    Error::new(Negative(error))
+}
+
+/// An error that is a negative answer, as a [`No`] is.
+#[derive(Debug, derive_more::Display)]
+#[display("{_0}")]
+struct Negative(Error);
+
+impl StdError for Negative {
+    /// Returns the wrapped error itself, as that of [`Hinted`] does.
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self.0.as_ref())
+    }
+}
 
 /// Why a text is not a value of some type: `an empty key: ""`. All types that validate a text share
 /// it, because callers only show it.
@@ -147,16 +164,14 @@ pub fn message(error: &Error) -> String {
 /// The messages below the outermost one, outermost first.
 pub fn causes(error: &Error) -> Vec<String> {
     let mut causes: Vec<String> = Vec::new();
-    let mut wrapped = error
-        .chain()
-        .next()
-        .is_some_and(<dyn StdError>::is::<Hinted>);
+    // These have the same message as the error inside them.
+    let wraps = |error: &(dyn StdError + 'static)| error.is::<Hinted>() || error.is::<Negative>();
+    let mut wrapped = error.chain().next().is_some_and(wraps);
     for cause in error.chain().skip(1) {
-        // A `Hinted` has the same message as the error inside it.
         if !wrapped {
             causes.push(redact(&cause.to_string()));
         }
-        wrapped = cause.is::<Hinted>();
+        wrapped = wraps(cause);
     }
     causes
 }
@@ -222,6 +237,21 @@ mod tests {
           caused by: access denied
 
         hint: or pass `--no-sign-request`
+
+        hint: unset `AWS_PROFILE`
+        ");
+    }
+
+    #[test]
+    fn a_negative_answer_shows_what_the_error_in_it_shows() {
+        let error = negative(failing().unwrap_err()).context("failed to upload");
+        assert_eq!(Exit::of(&error), Exit::No);
+        assert_eq!(Exit::of(&failing().unwrap_err()), Exit::CouldNotTry);
+        insta::assert_snapshot!(render(&error), @"
+        error: failed to upload
+          caused by: failed to fetch artifacts of run 1
+          caused by: failed to list `s3://bucket/1-linux/`
+          caused by: access denied
 
         hint: unset `AWS_PROFILE`
         ");

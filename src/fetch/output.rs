@@ -330,6 +330,10 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
 fn read(directory: &Path) -> Result<Option<Result<FetchState>>> {
     let text = match fs::read_to_string(directory.join(FILE_NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(anyhow!("not a directory: `{}`", directory.display()))
+                .hint("pass a directory");
+        }
         text => text?,
     };
     let parse = || -> Result<FetchState> {

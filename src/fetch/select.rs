@@ -88,11 +88,12 @@ pub(super) fn select(inventory: &[ArtifactArchive], wish: &Wish) -> Result<Archi
     nothing.extend(wish.unmet(&candidates));
     let mut archives = candidates;
     archives.retain(|archive| wish.lets_through(archive));
-    if nothing.is_empty() && archives.is_empty() {
-        nothing.push(wish.excludes());
-    }
-    if !nothing.is_empty() {
-        let message = format!("the run does not have {}", nothing.join(", nor "));
+    if !nothing.is_empty() || archives.is_empty() {
+        let message = if nothing.is_empty() {
+            wish.excludes()
+        } else {
+            format!("no artifact of the run matches {}", nothing.join(", nor "))
+        };
         let count = many(inventory.len(), "artifact");
         let hint = format!("it has {count}: {}", in_words(inventory));
         return Err(hinted(No(message), hint));
@@ -147,10 +148,11 @@ impl Wish {
     /// Text for the error when each thing asked for exists, but no archive satisfies all at once.
     fn excludes(&self) -> String {
         if self.exclude.is_empty() {
-            return "an archive that all of this is true of".to_owned();
+            return "no artifact of the run matches all of this at once".to_owned();
         }
         let patterns = self.exclude.iter().map(|it| format!("`{it}`"));
-        format!("an archive without {}", patterns.format(", "))
+        let patterns = patterns.format(", ");
+        format!("every artifact of the run that matches is excluded by {patterns}")
     }
 }
 

@@ -82,6 +82,9 @@ pub(super) enum ApiFailureKind {
     /// No usable response, even after retries.
     #[error("GitHub does not answer now")]
     Unavailable,
+    /// No connection, even after retries.
+    #[error("GitHub cannot be reached")]
+    Unreachable,
     /// The response is not what the API promises.
     #[error("not an answer of GitHub's API")]
     Strange,
@@ -193,7 +196,12 @@ impl<'a> GitHub<'a> {
                 Ok(answer) => (answer.judge(self.has_token()), answer.message()),
                 Err(error) => {
                     backoff = self.api_answered.patience(backoff, &error);
-                    (ApiFailureKind::Unavailable, last_cause(&error))
+                    let kind = if error.is_connect() {
+                        ApiFailureKind::Unreachable
+                    } else {
+                        ApiFailureKind::Unavailable
+                    };
+                    (kind, last_cause(&error))
                 }
             };
             let (wait, why) = match (kind, failures.pause(&backoff)) {
@@ -202,7 +210,9 @@ impl<'a> GitHub<'a> {
                 {
                     (wait, "its rate limit is spent")
                 }
-                (ApiFailureKind::Unavailable, Some(pause)) => (pause, "it does not answer"),
+                (ApiFailureKind::Unavailable | ApiFailureKind::Unreachable, Some(pause)) => {
+                    (pause, "it does not answer")
+                }
                 _ => return Err(self.refused(kind, route, &said)),
             };
             let seconds = wait.as_secs_f32().ceil();
@@ -369,6 +379,9 @@ impl ApiFailureKind {
             Self::Limited(_) => "try again when the limit is lifted, or use another token",
             Self::Unavailable => {
                 "look at https://www.githubstatus.com and at the proxy, and try again"
+            }
+            Self::Unreachable => {
+                "check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again"
             }
             Self::Strange => "look at `--github-api-url`",
             Self::Unreadable => "try again; if it is the same, its job has to upload it again",

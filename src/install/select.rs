@@ -187,7 +187,7 @@ fn targets(
         TargetWish::Named(names) => {
             for name in names {
                 let of_name = expand(name)?;
-                let is_family = of_name.len() != 1 || of_name[0].as_str() != name;
+                let is_family = of_name.len() != 1 || name.parse::<Target>().is_err();
                 let mut has = of_name
                     .into_iter()
                     .filter(|it| offered.contains(it))
@@ -214,8 +214,11 @@ fn targets(
     ))
 }
 
+/// The targets of a name, as device packages are called: that of `gfx942` has the code for
+/// `gfx942:xnack+` too.
 fn expand(name: &str) -> Result<Vec<Target>> {
     let known = TargetTable::builtin().resolve(&[name]);
+    let known = known.map(|known| known.iter().map(Target::packaged).unique().collect());
     known.or_else(|unknown| match name.parse() {
         // A newer ROCm may have targets that this program does not know.
         Ok(Scope::Target(target)) => Ok(vec![target.base()]),

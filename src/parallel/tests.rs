@@ -104,19 +104,19 @@ fn all_failures_are_reported_and_the_rest_is_done() {
     let failed = try_map(&items, TWO, &Stop::default(), work).unwrap_err();
     assert_eq!(*done.lock().unwrap(), 1_000);
     insta::assert_snapshot!(render(&failed), @"
-    error: 3 of 1000 failed
-      failed to put `1`: access denied
-      failed to put `401`: access denied
-      failed to put `801`: access denied
+    error: 3 of 1000 failed: access denied
+      failed to put `1`
+      failed to put `401`
+      failed to put `801`
 
     hint: try `--profile`
     ");
     let all = try_map(&items[..9], TWO, &Stop::default(), |item| fail(*item)).unwrap_err();
     insta::assert_snapshot!(render(&all), @"
-    error: 9 of 9 failed
-      failed to put `0`: access denied
-      failed to put `1`: access denied
-      failed to put `2`: access denied
+    error: 9 of 9 failed: access denied
+      failed to put `0`
+      failed to put `1`
+      failed to put `2`
       and 6 more, which failed like the last one
 
     hint: try `--profile`
@@ -166,9 +166,9 @@ fn several_failures_have_one_line_each() {
     done.sort_unstable();
     assert_eq!(done, [1, 3]);
     insta::assert_snapshot!(render(&failed.unwrap_err()), @"
-    error: 2 of 4 failed
-      failed to put `0`: access denied
-      failed to put `2`: access denied
+    error: 2 of 4 failed: access denied
+      failed to put `0`
+      failed to put `2`
 
     hint: try `--profile`
     ");

@@ -131,6 +131,9 @@ pub struct Forecast<'a, 'j> {
     published: String,
     /// The address of the set in the bucket of the run, as `place` prints it.
     set_url: String,
+    /// Whether there is such a bucket: a local run has none.
+    #[serde(skip)]
+    has_bucket: bool,
     /// The key of each object, in the directory `published` or in the bucket of `set-url`.
     writes: Vec<String>,
 }
@@ -142,7 +145,8 @@ impl<'a, 'j> Forecast<'a, 'j> {
         (reads, artifacts): (String, Vec<String>),
         expected: Vec<Expected>,
         output_dir: &Path,
-        (root, layout): (&Location, Layout),
+        (root, has_bucket): (&Location, bool),
+        layout: Layout,
     ) -> Result<Self> {
         // Only the names of the packages are known. The paths of index pages need no more.
         let file = |package: Expected| -> Result<SetFile> {
@@ -177,6 +181,7 @@ impl<'a, 'j> Forecast<'a, 'j> {
             packages: output_dir.join("packages").display().to_string(),
             published: output_dir.display().to_string(),
             set_url: root.to_string(),
+            has_bucket,
             writes: writes.collect::<Result<_>>()?,
         })
     }
@@ -199,6 +204,10 @@ impl fmt::Display for Forecast<'_, '_> {
             writeln!(f, "write {key}")?;
         }
         let count = many(self.writes.len(), "object");
-        write!(f, "{count} in {}, for {}", self.published, self.set_url)
+        write!(f, "{count} in {}", self.published)?;
+        if self.has_bucket {
+            write!(f, ", for {}", self.set_url)?;
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 mod group;
+mod place;
 mod resolve;
 mod streams;
 

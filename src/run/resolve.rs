@@ -9,13 +9,20 @@ use serde::Deserialize;
 
 use crate::{
     error::{Context as _, Error, Exit, Hint as _, Result, ensure, one_line},
-    location::{Bucket, Key, Location},
+    location::{Bucket, Key},
     run::{
-        ArtifactGroup, Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference,
-        StreamPlace, streams::StreamPlaces,
+        Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference, StreamPlace,
+        streams::StreamPlaces,
     },
     version::{ReleaseStream, ReleaseType, Version},
 };
+
+/// What a user can do who knows more about a run than GitHub tells.
+const UNASKED: &str =
+    "pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket";
+
+/// The bucket of a local run, which has none: only its directories are used.
+pub(super) const LOCAL: &str = "local";
 
 /// The environment of the run that this process is part of.
 #[derive(Clone, Debug, Default)]
@@ -105,33 +112,7 @@ fn parse_set<T: FromStr<Err: Into<Error>>>(
         .with_context(|| format!("failed to read `{name}`"))
 }
 
-impl Run {
-    /// The same run on another platform.
-    #[must_use]
-    pub fn on(&self, platform: Platform) -> Self {
-        let end = format!("-{}", self.platform);
-        let prefix = self.prefix.as_str();
-        let start = prefix.strip_suffix(&end).unwrap_or(prefix);
-        Self {
-            platform,
-            prefix: key(&format!("{start}-{platform}")),
-            ..self.clone()
-        }
-    }
-
-    /// The location of a set of Python packages: `{prefix}/python/{group}/`, or `{prefix}/python/`
-    /// for a group that is for all families.
-    pub fn python(&self, group: &ArtifactGroup) -> Location {
-        let path = if group.is_for_all() {
-            "python/".to_owned()
-        } else {
-            format!("python/{group}/")
-        };
-        Location::new(self.bucket.clone(), key(&format!("{}/{path}", self.prefix)))
-    }
-}
-
-fn key(text: &str) -> Key {
+pub(super) fn key(text: &str) -> Key {
     text.parse().expect("made of names that are segments")
 }
 
@@ -151,7 +132,7 @@ impl RunContext {
         let (bucket, known) = if let Some(bucket) = &self.bucket {
             (bucket.clone(), buckets.find(bucket))
         } else if run.id.is_local() {
-            ("local".parse()?, None)
+            (LOCAL.parse()?, None)
         } else {
             let kind = self.release_type(run);
             if self.is_type_assumed(run) {
@@ -237,7 +218,7 @@ impl RunContext {
                 Err(error) if !is_home && Exit::of(&error) != Exit::Interrupted => {
                     format!(": {}", one_line(&error))
                 }
-                told => return told,
+                told => return told.hint(UNASKED),
             }
         };
         if is_home {

@@ -144,17 +144,21 @@ impl SetPlace {
         Ok(Self::directory(parent.unwrap_or(place), stop))
     }
 
-    /// The hint for a place without packages. It names the directory that `pipeline` or `build`
-    /// puts them into, if this is the directory around it.
+    /// The hint for a place without packages.
     pub(super) fn where_packages_are(&self) -> String {
+        let otherwise = || "pass the directory that `rocwheel build` wrote to".to_owned();
+        self.packages_below().unwrap_or_else(otherwise)
+    }
+
+    /// The hint with the directory that `pipeline` or `build` puts packages into, if this is the
+    /// directory around it.
+    pub fn packages_below(&self) -> Option<String> {
         let below = |root: &Path| {
             let found = ["packages", "python"].map(|name| root.join(name));
             found.into_iter().find(|it| it.join("dist").is_dir())
         };
-        match self.local().and_then(below) {
-            Some(packages) => format!("pass `{}`, which has packages", packages.display()),
-            None => "pass the directory that `rocwheel build` wrote to".to_owned(),
-        }
+        let packages = self.local().and_then(below)?;
+        Some(format!("pass `{}`, which has packages", packages.display()))
     }
 
     /// A local directory. A package in it may be a symlink to a file.

@@ -21,7 +21,7 @@ use crate::{
     artifact::FileStamp,
     console::{Progress, World},
     digest::Sha256,
-    error::{Context as _, Error, No, Result, advise, bail, ensure, hinted, hints, one_line},
+    error::{Context as _, Error, No, Result, advise, bail, ensure, negative},
     location::Key,
     parallel,
     store::{Body, Condition, PutOptions, Span, StoreError, StoreFailureKind},
@@ -358,19 +358,15 @@ fn is_conflict(error: &StoreError, condition: &Condition) -> bool {
     }
 }
 
-/// Converts the error of a store. Missing access stays an error of usage; any other failure is a
-/// failed transfer, which has its own exit code ([`No`]).
+/// Converts the error of a store. Missing access and a full disk are errors of the environment; any
+/// other failure is a failed transfer, which has its own exit code ([`No`]).
 pub(super) fn failed(error: StoreError) -> Error {
     let is_tried = !matches!(
         error.kind(),
-        StoreFailureKind::Denied | StoreFailureKind::Unusable
+        StoreFailureKind::Denied | StoreFailureKind::Full | StoreFailureKind::Unusable
     );
     let error = advise(error.into());
-    if !is_tried {
-        return error;
-    }
-    let no = Error::new(No(one_line(&error)));
-    hints(&error).into_iter().rev().fold(no, hinted)
+    if is_tried { negative(error) } else { error }
 }
 
 /// A file on disk as the body of a request.

@@ -208,6 +208,9 @@ pub enum StoreFailureKind {
     /// Other credentials, or an unsigned request, may help.
     #[display("access denied")]
     Denied,
+    /// The disk is full: free space, or choose another one.
+    #[display("no space left")]
+    Full,
     /// This store cannot hold this key: choose another one.
     #[display("not a usable key")]
     Unusable,
@@ -268,6 +271,7 @@ impl StoreError {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 StoreFailureKind::Denied
             }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreFailureKind::Full,
             io::ErrorKind::InvalidFilename | io::ErrorKind::IsADirectory => {
                 StoreFailureKind::Unusable
             }
@@ -298,6 +302,7 @@ mod tests {
             StoreFailureKind::NotFound,
             StoreFailureKind::Exists,
             StoreFailureKind::Denied,
+            StoreFailureKind::Full,
             StoreFailureKind::Unusable,
             StoreFailureKind::Differs,
             StoreFailureKind::Unavailable,
@@ -308,6 +313,7 @@ mod tests {
         no such object: `a/b`
         an object is there already: `a/b`
         access denied: `a/b`
+        no space left: `a/b`
         not a usable key: `a/b`
         wrong contents: `a/b`
         the store does not answer: `a/b`

@@ -8,12 +8,14 @@ use crate::error::{Invalid, as_text};
 
 mod ci;
 mod isa;
+mod list;
 mod names;
 mod table;
 mod view;
 
 pub use ci::TestJob;
 pub use isa::generic;
+pub use list::TargetList;
 pub use table::{TargetTable, UnknownFamilies};
 pub use view::{PlatformView, missing};
 

@@ -164,10 +164,10 @@ mod tests {
         gfx9-4-generic: gfx942 gfx950
         gfx1250-strict: gfx1250-strict
         gfx90a:sramecc+:xnack-: gfx90a:sramecc+:xnack-
-        gfx941: unknown GPU family: `gfx941`
-        gfx1154: unknown GPU family: `gfx1154`
-        gfx13-0: unknown GPU family: `gfx13-0`
-        : unknown GPU family: ``
+        gfx941: unknown GPU target or family: `gfx941`
+        gfx1154: unknown GPU target or family: `gfx1154`
+        gfx13-0: unknown GPU target or family: `gfx13-0`
+        : unknown GPU target or family: ``
         ");
         assert_eq!(
             resolve(&["gfx1201", "gfx12-0", "gfx1201"]),

@@ -94,7 +94,7 @@ fn one() -> u64 {
 
 /// Names that are neither a known target nor a family.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown GPU {}: {}", if names.len() == 1 { "family" } else { "families" }, quoted(names, ", "))]
+#[error("unknown GPU {}: {}", if names.len() == 1 { "target or family" } else { "targets or families" }, quoted(names, ", "))]
 pub struct UnknownFamilies {
     /// The unknown names, as the user wrote them.
     pub names: Vec<String>,
@@ -354,7 +354,7 @@ mod tests {
         let error = TargetTable::builtin()
             .expand(&["gfx942", "gfx9999", "GFX94x-dcgpu", "gfx110X"])
             .unwrap_err();
-        insta::assert_snapshot!(error, @"unknown GPU families: `gfx9999`, `GFX94x-dcgpu`, `gfx110X`");
+        insta::assert_snapshot!(error, @"unknown GPU targets or families: `gfx9999`, `GFX94x-dcgpu`, `gfx110X`");
         insta::assert_snapshot!(error.hint, @"did you mean `gfx110X-all` or `gfx110X-dgpu` or `gfx110X-igpu` or `gfx94X-dcgpu`? `rocwheel targets all --emit table` lists targets and families");
         let error = TargetTable::builtin().expand(&["generic"]).unwrap_err();
         assert_eq!(error.names, ["generic"]);

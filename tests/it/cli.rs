@@ -215,6 +215,11 @@ fn a_bad_variable_is_named_but_not_for_a_bad_flag() {
 
     For more information, try '--help'.
     ");
+    let list = tip(
+        "ROCWHEEL_REQUIRE_TARGETS=gfx9999",
+        &["pipeline", "--sample", "--output-dir", "out"],
+    );
+    insta::assert_snapshot!(list.unwrap(), @"tip: the value comes from the environment variable `ROCWHEEL_REQUIRE_TARGETS`");
     let both = run("ROCWHEEL_FORMAT=yaml", &["man", "--format", "xml"]);
     assert!(both.stderr.contains("'xml'") && !both.stderr.contains("environment variable"));
 }

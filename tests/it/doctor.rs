@@ -228,8 +228,8 @@ fn without_a_network_it_ends_soon_and_says_so() {
     );
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     insta::assert_snapshot!(said, @"
-    problem token: `GH_TOKEN` for http://127.0.0.1:9: GitHub does not answer now: `/`: Connection refused (os error 111)
-      look at https://www.githubstatus.com and at the proxy, and try again
+    problem token: `GH_TOKEN` for http://127.0.0.1:9: GitHub cannot be reached: `/`: Connection refused (os error 111)
+      check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again
     ok credentials: profile `nightly`, key …
     problem bucket: the store does not answer: `s3://bucket/rocwheel-doctor-linux/`: Connection refused (os error 111)
       check the address, the network and the proxy (`HTTPS_PROXY`), and try again

@@ -308,7 +308,7 @@ fn what_is_not_there_is_an_answer() {
     assert_eq!(said.code, 1);
     insta::assert_snapshot!(said.stderr, @"
           Listed 37 artifacts in BUCKET/7-linux
-    error: the run does not have target `gfx950`
+    error: no artifact of the run matches target `gfx950`
 
     hint: it has 37 artifacts: amd-llvm, base, blas, core-amdsmi, core-hip, core-kpack, core-runtime, fft, hipdnn, hipfile, hipify, hipkernelprovider, host-blas, miopen, prim, rand, rccl, rocdecode, rocgdb, rocjpeg, rocprofiler-compute, rocprofiler-sdk, rocprofiler-systems, rpp, sysdeps (lib, run, dev, doc, test) for generic, gfx1100, gfx942, gfx942:xnack+
     ");

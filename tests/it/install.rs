@@ -157,6 +157,28 @@ fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
 }
 
 #[test]
+fn a_target_is_named_in_every_form() {
+    let set = sample().root().join("packages");
+    for (name, installed) in [
+        ("GFX942", "gfx942"),
+        ("gfx942:xnack+", "gfx942"),
+        ("gfx94x-DCGPU", "gfx942"),
+        ("gfx11", "gfx1100"),
+        ("gfx9-4-generic,gfx1100", "gfx942, gfx1100"),
+        ("all", "gfx942, gfx1100"),
+    ] {
+        let arguments = ["--set", text(&set), "--target", name, "--dry-run"];
+        let plan = ran(&arguments).ok();
+        let first = format!("ROCm {VERSION} for {installed}, from ");
+        assert!(plan.starts_with(&first), "{name}: {plan}");
+    }
+    // The directory around the packages.
+    let around = ran(&["--set", text(sample().root()), "--target", "gfx942"]);
+    let hint = format!("hint: pass `{}`, which has packages\n", set.display());
+    assert!(around.stderr.ends_with(&hint), "{}", around.stderr);
+}
+
+#[test]
 fn what_is_no_environment_is_not_touched() {
     let (place, environment) = place();
     let set = sample().place();

@@ -169,8 +169,8 @@ fn without_variables(command: Command, is_ignored: impl Fn(&Arg) -> bool) -> Com
 }
 
 /// The options that only `--help` lists, and not `-h`: few people need them, and they are the same
-/// in every command.
-const RARE: [&str; 2] = ["S3 options", "GitHub options"];
+/// in every command. Those of the check are in the `-h` of `check`.
+const RARE: [&str; 3] = ["S3 options", "GitHub options", "Check options"];
 
 /// The letter of a flag that many commands have.
 fn letter(flag: &str) -> Option<char> {

@@ -28,7 +28,7 @@ use crate::{
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
     set::{PackageDirectories, PlaceDepth},
-    target::{TargetTable, UnknownFamilies, split_list},
+    target::TargetList,
     wheel::DistName,
 };
 
@@ -120,7 +120,7 @@ pub struct Policy {
     fail_on: FailOn,
     /// Families or targets that the set must have, comma-separated
     #[arg(long, value_name = "LIST")]
-    require_targets: Option<String>,
+    require_targets: Option<TargetList>,
     /// Oldest glibc that the packages must run on
     #[arg(long, value_name = "VERSION", default_value_t)]
     glibc_max: Dotted,
@@ -304,11 +304,9 @@ impl Policy {
         differences: Vec<Finding>,
         world: &World,
     ) -> Result<Report> {
-        let names = self.require_targets.iter();
-        let names: Vec<&str> = names.flat_map(|it| split_list(it)).collect();
-        let targets = TargetTable::builtin().expand(&names);
+        let targets = self.require_targets.as_ref();
         let options = CheckOptions {
-            targets: targets.map_err(UnknownFamilies::hinted)?,
+            targets: targets.map_or_else(Vec::new, |it| it.targets().to_vec()),
             glibc: self.glibc_max.clone(),
             growth: since.growth_max,
             gone: since.gone_max,

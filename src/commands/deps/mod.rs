@@ -24,7 +24,7 @@ use crate::{
     run::Platform,
 };
 
-/// Keep the base index: the packages of others that ROCm packages need
+/// Maintain the base index: the third-party packages that ROCm packages need
 ///
 /// `deps.toml` names the projects, `deps.lock` has the files with their digests. Only `update` writes
 /// the lock; `mirror` copies its files to a place. No Python is needed.

@@ -25,7 +25,7 @@ use crate::{
     report::outputs,
     run::Platform,
     set::{self, PlaceDepth},
-    target::Target,
+    target::{Target, TargetList},
     version::Version,
 };
 
@@ -78,7 +78,7 @@ pub(super) struct EnvArgs {
     /// Families or targets to build for, comma-separated (default: those with device code there).
     /// Their device code is unpacked, too
     #[arg(long, value_name = "LIST")]
-    targets: Option<String>,
+    targets: Option<TargetList>,
     /// How to write the variables; for one JSON document, pass `--format json`
     #[arg(long, value_name = "STYLE", default_value = "shell")]
     style: VariableForm,

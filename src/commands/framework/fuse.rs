@@ -18,7 +18,7 @@ use crate::{
     },
     package::assemble::ChangedFile,
     set::{self, PlaceDepth},
-    target::Target,
+    target::{Target, TargetList},
 };
 
 /// Make a wheel with ROCm in it, for users who have no ROCm packages
@@ -41,7 +41,7 @@ pub(super) struct FuseArgs {
     set: PathBuf,
     /// Families or targets whose device code is put in, comma-separated
     #[arg(long, value_name = "LIST")]
-    targets: String,
+    targets: TargetList,
     /// The most bytes that a wheel may have
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 30)]
     max_size: u64,

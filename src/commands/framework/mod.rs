@@ -24,7 +24,7 @@ use crate::{
         assemble::{AssembleSettings, ChangedFile, pipeline},
     },
     set::PlaceDepth,
-    target::{Target, TargetTable, UnknownFamilies, split_list},
+    target::{Target, TargetList},
     wheel::WheelCompression,
 };
 
@@ -210,15 +210,8 @@ fn rocm(
 }
 
 /// The targets of a list, each of which must have device code.
-fn chosen_targets(list: &str, there: &[Target], whence: &str) -> Result<Vec<Target>> {
-    let names: Vec<&str> = split_list(list).collect();
-    let targets = TargetTable::builtin().expand(&names);
-    let targets: Vec<Target> = targets
-        .map_err(UnknownFamilies::hinted)?
-        .iter()
-        .map(Target::base)
-        .unique()
-        .collect();
+fn chosen_targets(list: &TargetList, there: &[Target], whence: &str) -> Result<Vec<Target>> {
+    let targets: Vec<Target> = list.bases().unique().collect();
     match targets.iter().find(|target| !there.contains(target)) {
         Some(target) => {
             let there = match there {

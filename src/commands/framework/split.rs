@@ -1,7 +1,6 @@
 //! `framework split`: takes the device code out of wheels, and puts it back.
 
 use std::{
-    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
 };
@@ -21,7 +20,7 @@ use crate::{
         tie::VersionSuffix,
     },
     package::assemble::{AssembleSettings, ChangedFile},
-    target::{Target, TargetTable, UnknownFamilies, split_list},
+    target::TargetList,
     wheel::DistName,
 };
 
@@ -61,7 +60,7 @@ pub(super) struct SplitOptionArgs {
     device_prefix: Option<DistName>,
     /// Families or targets that get a device wheel, comma-separated (default: all that have code)
     #[arg(long, value_name = "LIST")]
-    targets: Option<String>,
+    targets: Option<TargetList>,
     /// What to do with kernel databases for a family of targets, such as images of `AOTriton` for gfx11
     #[arg(long, value_name = "HOW", default_value = "keep")]
     families: FamilyFiles,
@@ -86,7 +85,7 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
     let inputs = device_code(&wheels, writing, world)?;
     let parts = wheels.iter().zip(&inputs);
     let parts: Vec<ToSplit<'_>> = parts.map(|(wheel, input)| (wheel, input, None)).collect();
-    let options = args.division.options(&writing.version_suffix)?;
+    let options = args.division.options(&writing.version_suffix);
     let plans = plans(&parts, rocm.as_ref(), &policy, &options, world)?;
     let mut answer = SplitAnswer {
         schema: "rocwheel-framework-split-v1",
@@ -129,21 +128,15 @@ pub(super) fn plans(
 }
 
 impl SplitOptionArgs {
-    pub(super) fn options(&self, suffix: &VersionSuffix) -> Result<WheelSplitOptions> {
-        let targets = self.targets.as_ref().map(|list| {
-            let names: Vec<&str> = split_list(list).collect();
-            let targets = TargetTable::builtin().expand(&names);
-            let targets = targets.map_err(UnknownFamilies::hinted)?;
-            let targets: BTreeSet<Target> = targets.iter().map(Target::base).collect();
-            Ok::<_, crate::error::Error>(targets)
-        });
-        Ok(WheelSplitOptions {
+    pub(super) fn options(&self, suffix: &VersionSuffix) -> WheelSplitOptions {
+        let targets = self.targets.as_ref();
+        WheelSplitOptions {
             prefix: self.device_prefix.clone(),
-            targets: targets.transpose()?,
+            targets: targets.map(|list| list.bases().collect()),
             families: self.families,
             selector: !self.no_selector,
             suffix: suffix.clone(),
-        })
+        }
     }
 
     /// Writes the wheels of plans into a directory.

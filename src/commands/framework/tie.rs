@@ -23,11 +23,11 @@ use crate::{
 
 /// Tie wheels to one set of ROCm packages
 ///
-/// A tied wheel requires the ROCm packages, its binaries find their libraries there, its init module
-/// loads what they open by name, and its platform tag is one that its symbols prove. To tie a tied
-/// wheel to another set is what promotion needs. Wheels that are named together may provide libraries
-/// for each other, and require each other exactly. `--split` does what `framework split` does in the
-/// same step: the device code leaves each binary before its run path changes.
+/// A tied wheel requires the ROCm packages, its binaries find their libraries there, its init
+/// module loads what they open by name, and its platform tag is one that its symbols prove. A tied
+/// wheel can be tied to another set, as promotion does. Wheels that are named together may provide
+/// libraries for each other, and require each other exactly. `--split` does what `framework split`
+/// does in the same step: the device code leaves each binary before its run path changes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework tie torch-*.whl torchvision-*.whl --set packages --output-dir tied --plan
@@ -114,7 +114,7 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
     let plans = plans(&wheels, &rocm, &policy, &options, world)?;
     let code = args.device_code(&wheels, world)?;
     let parts = parts(&wheels, &code, &plans);
-    let how = args.division.options(&VersionSuffix::Keep)?;
+    let how = args.division.options(&VersionSuffix::Keep);
     let splits = split::plans(&parts, Some(&rocm), &policy, &how, world)?;
     let mut written = Vec::new();
     if !writing.plan {

@@ -153,7 +153,8 @@ impl Source<'_> {
         if let Some(directory) = self.choice.input_dir() {
             return Ok(SetPlace::below(directory, &place.key, &world.stop));
         }
-        self.choice.ensure_online("reading the packages of a run")?;
+        let online = self.choice.ensure_online("reading the packages of a run");
+        online.hint("name a directory with `--set`, or one like the bucket with `--input-dir`")?;
         self.choice.access.bucket(&place, &world.stop)
     }
 
@@ -184,10 +185,14 @@ impl Source<'_> {
             pause = (pause * 2).min(SELDOM);
         }
         let offered = place.offered(self.choice.platform())?;
+        let otherwise =
+            "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole";
         offered
             .ok_or_else(|| anyhow!(No(format!("no packages at `{place}`"))))
             .hint(
-                "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole",
+                place
+                    .packages_below()
+                    .unwrap_or_else(|| otherwise.to_owned()),
             )
     }
 }

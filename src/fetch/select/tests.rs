@@ -111,22 +111,22 @@ fn a_name_that_only_the_run_knows_stands_for_itself() {
 #[test]
 fn an_error_names_what_is_missing_and_lists_what_exists() {
     insta::assert_snapshot!(chosen(SPLIT, "target=gfx950 family=gfx120X-all component=doc rocblaz _lib_"), @"
-    error: the run does not have family `gfx120X-all`, nor target `gfx950`, nor component `doc`, nor pattern `rocblaz`
+    error: no artifact of the run matches family `gfx120X-all`, nor target `gfx950`, nor component `doc`, nor pattern `rocblaz`
 
     hint: it has 7 artifacts: base, blas, rccl (lib, dev, test) for generic, gfx1100, gfx942, gfx942:xnack+
     ");
     insta::assert_snapshot!(chosen(FAMILIES, "target=gfx942"), @"
-    error: the run does not have target `gfx942`
+    error: no artifact of the run matches target `gfx942`
 
     hint: it has 3 artifacts: base, blas (lib) for generic, gfx110X-all, gfx94X-dcgpu
     ");
     insta::assert_snapshot!(chosen(SPLIT, "test exclude=gfx942"), @"
-    error: the run does not have an archive without `gfx942`
+    error: every artifact of the run that matches is excluded by `gfx942`
 
     hint: it has 7 artifacts: base, blas, rccl (lib, dev, test) for generic, gfx1100, gfx942, gfx942:xnack+
     ");
     insta::assert_snapshot!(chosen(SPLIT, "dev component=test"), @"
-    error: the run does not have an archive that all of this is true of
+    error: no artifact of the run matches all of this at once
 
     hint: it has 7 artifacts: base, blas, rccl (lib, dev, test) for generic, gfx1100, gfx942, gfx942:xnack+
     ");
@@ -138,7 +138,7 @@ fn an_unknown_family_is_refused_with_what_may_have_been_meant() {
     let error = chosen(SPLIT, "family=gfx94x-dcgpu");
     let first: Vec<&str> = error.split(" `rocwheel targets all").collect();
     insta::assert_snapshot!(first[0], @"
-    error: unknown GPU family: `gfx94x-dcgpu`
+    error: unknown GPU target or family: `gfx94x-dcgpu`
 
     hint: did you mean `gfx94X-dcgpu`?
     ");

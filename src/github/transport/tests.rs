@@ -45,6 +45,7 @@ fn every_failure_has_its_words_and_its_hint() {
         ApiFailureKind::Gone,
         ApiFailureKind::Limited(Duration::from_secs(61)),
         ApiFailureKind::Unavailable,
+        ApiFailureKind::Unreachable,
         ApiFailureKind::Strange,
         ApiFailureKind::Unreadable,
     ];
@@ -74,6 +75,8 @@ fn every_failure_has_its_words_and_its_hint() {
     hint: try again when the limit is lifted, or use another token
     error: GitHub does not answer now: `https://h/repos/a/b`
     hint: look at https://www.githubstatus.com and at the proxy, and try again
+    error: GitHub cannot be reached: `https://h/repos/a/b`
+    hint: check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again
     error: not an answer of GitHub's API: `https://h/repos/a/b`
     hint: look at `--github-api-url`
     error: GitHub has it, and it cannot be read: `https://h/repos/a/b`
@@ -90,6 +93,8 @@ fn every_failure_has_its_words_and_its_hint() {
     hint: pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked
     error: GitHub does not answer now: `https://h/repos/a/b`
     hint: look at https://www.githubstatus.com and at the proxy, and try again
+    error: GitHub cannot be reached: `https://h/repos/a/b`
+    hint: check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again
     error: not an answer of GitHub's API: `https://h/repos/a/b`
     hint: look at `--github-api-url`
     error: GitHub has it, and it cannot be read: `https://h/repos/a/b`

@@ -160,7 +160,7 @@ fn nothing_is_left_of_a_put_that_failed() {
     let shown = failures.map(|answer| render(&answer.unwrap_err().into()));
     insta::assert_snapshot!(shown.concat(), @r"
     error: wrong contents: `a.whl`
-    error: the store failed: `a.whl`
+    error: no space left: `a.whl`
       caused by: no storage space
     error: wrong contents: `a.whl`
     ");

@@ -60,7 +60,7 @@ fn offline_a_place_is_assumed() {
     s3://mine/8-linux/python/
     index:  http://127.0.0.1:1/mine/8-linux/python/simple/
     region: not known, as this is no bucket of TheRock
-    role:   none for this run, and no credentials: its packages stay with it
+    role:   none, because `mine` is no bucket of TheRock, and there are no other credentials: the packages stay with the run
 
     $ fetch --run-id 8 --dry-run
     note: assumed that run 8 has release type `ci`; pass `--release-type` if it has another

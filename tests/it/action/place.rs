@@ -8,7 +8,10 @@ use crate::github::{
     fake::{Fake, Reply},
     run,
 };
-use crate::support::{program::ROCWHEEL, published};
+use crate::support::{
+    program::{Outcome, ROCWHEEL},
+    published,
+};
 
 /// What it answers to a run of `ROCm/TheRock`, for an event.
 fn place(event: &Value, arguments: &str) -> (Value, String) {
@@ -61,6 +64,7 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
       "find-links-url": "https://therock-ci-artifacts.s3.amazonaws.com/7-windows/python/dist/index.html",
       "region": "us-east-2",
       "role": "arn:aws:iam::692859939525:role/therock-ci",
+      "no-role": null,
       "credentials": "role",
       "assumed": []
     }
@@ -87,6 +91,7 @@ fn on_behalf_of_a_fork_there_is_a_place_and_no_role() {
         "s3://therock-ci-artifacts-external/ROCm-TheRock/7-windows/python/"
     );
     assert_eq!(answer["role"], Value::Null);
+    assert_eq!(answer["no-role"], "the run builds the code of a fork");
     assert!(!outputs.contains("arn:aws"), "{outputs}");
     assert_eq!(
         place(&forks_pull(), "--release-type nightly").0["role"],
@@ -154,6 +159,25 @@ fn what_is_asked_for_decides_the_place() {
     "#);
 }
 
+#[test]
+fn a_local_run_has_no_place_in_a_bucket() {
+    let mut command = Command::new(ROCWHEEL);
+    command.env_clear().args(["place", "--run-id", "local"]);
+    let refused = Outcome::of(command.output().unwrap());
+    assert_eq!((refused.code, &*refused.stdout), (2, ""));
+    insta::assert_snapshot!(refused.stderr, @"
+    error: a local run has no bucket
+
+    hint: pass `--bucket`, or the id of a run as `--run-id`
+    ");
+    command.args(["--bucket", "mine"]);
+    let there = Outcome::of(command.output().unwrap()).ok();
+    assert!(
+        there.starts_with("s3://mine/local-linux/python/\n"),
+        "{there}"
+    );
+}
+
 /// What the binary says of run 8, with nothing but an API to ask.
 fn of_another_run(fake: &Fake, arguments: &[&str]) -> String {
     let output = Command::new(ROCWHEEL)
@@ -185,7 +209,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux/python/
     index:  https://therock-ci-artifacts-external.s3.amazonaws.com/ROCm-TheRock/8-linux/python/simple/
     region: us-east-2
-    role:   none for this run, and no credentials: its packages stay with it
+    role:   none, because the run builds the code of a fork, and there are no other credentials: the packages stay with the run
     note: assumed that run 8 has release type `ci`; pass `--release-type` if it has another
     ");
     // In a directory of the user's own it is the same path.

@@ -421,9 +421,9 @@ fn what_cannot_be_tried_is_said_in_words() {
     exit 2
     --- stdout
     --- stderr
-    error: unknown GPU family: `gfx9999`
+    error: invalid value 'gfx9999' for '--require-targets <LIST>': unknown GPU target or family: `gfx9999`; `rocwheel targets all --emit table` lists targets and families
 
-    hint: `rocwheel targets all --emit table` lists targets and families
+    For more information, try '--help'.
     exit 2
     --- stdout
     --- stderr

@@ -466,7 +466,7 @@ fn an_archive_of_an_unknown_name_is_named() {
     insta::assert_snapshot!(said.stderr, @"
           Listed 2 artifacts in BUCKET/7-linux
     note: ignored archives whose names are not those of artifacts: `blas_foo_generic.tar.zst`, `notes.tar.xz`
-    error: the run does not have artifact group `generic`
+    error: no artifact of the run matches artifact group `generic`
 
     hint: it has 2 artifacts: rccl (lib) for gfx1100, gfx942
     ");

@@ -91,7 +91,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     write local-linux/python/dist/rocm-0.0.1.dev0.tar.gz
     write local-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
     write local-linux/python/set.json
-    49 objects in OUT, for s3://local/local-linux/python/
+    49 objects in OUT
     ");
     let archives = bucket.join("7-linux");
     insta::assert_snapshot!(dry(&["--artifact-dir", text(&archives)]), @"
@@ -103,7 +103,7 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     write local-linux/python/dist/rocm-0.0.1.dev0.tar.gz
     write local-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
     write local-linux/python/set.json
-    49 objects in OUT, for s3://local/local-linux/python/
+    49 objects in OUT
     ");
 }
 

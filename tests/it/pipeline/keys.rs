@@ -145,13 +145,10 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
         let (artifacts, packages) = (set.artifacts(), set.root().join("packages"));
         let [artifacts, packages] = [text(&artifacts), text(&packages)];
         let out = scratch.join(kind.name);
-        let named = if kind.name == "no run" {
-            &["--run-id", "local"][..]
-        } else {
-            &[]
-        };
-        let place = kind.json(&[&["place"], named].concat());
-        assert_eq!(place["set-url"], kind.root, "{}", kind.name);
+        // A local run has no bucket.
+        if kind.name != "no run" {
+            assert_eq!(kind.json(&["place"])["set-url"], kind.root, "{}", kind.name);
+        }
         let (_, root) = kind.root[5..].split_once('/').unwrap();
         let upload = [
             "upload",

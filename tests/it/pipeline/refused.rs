@@ -95,6 +95,21 @@ fn a_dry_run_of_no_artifacts_is_refused_as_the_run_is() {
 }
 
 #[test]
+fn a_file_is_no_directory_of_artifacts() {
+    let (file, out) = (place("file").join("run.json"), place("file/out"));
+    fs_err::write(&file, "{}").unwrap();
+    let arguments = ["--artifact-dir", text(&file), "--output-dir", text(&out)];
+    let output = try_pipeline(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    insta::assert_snapshot!(said.replace(text(&file), "FILE"), @"
+    error: not a directory: `FILE`
+
+    hint: pass a directory
+    ");
+}
+
+#[test]
 fn an_archive_that_reaches_outside_is_named_and_writes_nothing_there() {
     let (archives, out) = (place("hostile/in"), place("hostile/out"));
     sample().write_archives(&archives);

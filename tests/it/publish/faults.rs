@@ -1,6 +1,9 @@
 //! Uploads to a store that fails, forgets or garbles.
 
-use std::{fmt, io::Read};
+use std::{
+    fmt,
+    io::{self, Read},
+};
 
 use rocwheel::{
     error::{Exit, render},
@@ -22,6 +25,8 @@ use super::{
 enum Fault {
     /// It refuses to write.
     Fails(&'static str),
+    /// Its disk is full.
+    Full,
     /// It says that it wrote, and did not.
     Forgets(&'static str),
     /// It keeps other bytes of the same length.
@@ -67,6 +72,10 @@ impl Store for Faulty {
         match self.1 {
             Fault::Fails(text) if at(text) => {
                 return Err(StoreError::new(StoreFailureKind::Denied, key));
+            }
+            Fault::Full => {
+                let full = io::Error::from(io::ErrorKind::StorageFull);
+                return Err(StoreError::from_io(key, full));
             }
             Fault::Forgets(text) if at(text) => return Ok(()),
             Fault::Garbles(text) if at(text) => {
@@ -128,6 +137,21 @@ fn nothing_points_at_what_could_not_be_written() {
         !keys.iter().any(|key| key.ends_with("set.json")),
         "{keys:?}"
     );
+}
+
+#[test]
+fn a_full_disk_is_one_cause_of_all_failures() {
+    let (said, code, keys) = upload(Fault::Full);
+    insta::assert_snapshot!(said, @"
+    error: failed to upload to `memory:/42-linux/python`
+      caused by: 3 of 3 failed: no storage space
+      failed to write `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      failed to write `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
+      failed to write `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
+
+    hint: free disk space, or choose another directory
+    ");
+    assert_eq!((code, keys.len()), (2, 0));
 }
 
 #[test]
