@@ -27,8 +27,8 @@ pub use self::{
     parts::{Divide, in_parts},
 };
 use crate::error::{
-    Error, Exit, Interrupted, No, Result, Stop, advise, anyhow, hinted, hints, last_cause, message,
-    one_line,
+    Error, Exit, Interrupted, No, Result, Stop, advise, anyhow, full_disk, hinted, hints,
+    last_cause, message, one_line,
 };
 
 /// Each thread takes about this many portions of the items, so that the threads finish at about the
@@ -180,7 +180,7 @@ fn all_failures(mut failed: Vec<Error>, tried: usize) -> Result<()> {
 /// What failed, and why. One full disk or one wrong key fails many items: then its words come once,
 /// before the items.
 fn in_words(failed: &[Error]) -> String {
-    let cause = |error: &Error| last_cause(error.as_ref());
+    let cause = |error: &Error| full_disk(error).unwrap_or_else(|| last_cause(error.as_ref()));
     let alike = |a: &Error, b: &Error| cause(a) == cause(b);
     let mut text = String::new();
     let is_one = failed.windows(2).all(|pair| alike(&pair[0], &pair[1]));

@@ -14,7 +14,7 @@ use itertools::Itertools as _;
 pub use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 pub use self::{
-    machine::advise,
+    machine::{advise, full_disk},
     secret::{Secret, redact},
     stop::{Interrupted, Stop, TimeOver},
 };

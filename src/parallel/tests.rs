@@ -1,6 +1,7 @@
 //! Results that must not depend on the order in which threads run.
 
 use std::{
+    io,
     num::NonZeroUsize,
     sync::{
         Barrier, Mutex,
@@ -171,6 +172,23 @@ fn several_failures_have_one_line_each() {
       failed to put `2`
 
     hint: try `--profile`
+    ");
+}
+
+#[test]
+fn a_full_disk_is_one_cause_of_different_messages() {
+    let full = |number: &u32| -> Result<()> {
+        let text = format!("failed to write to file `.{number}.part`: No space left on device");
+        let full = io::Error::new(io::ErrorKind::StorageFull, text);
+        Err(full).with_context(|| format!("failed to put `{number}`"))
+    };
+    let failed = try_map(&[0, 1], TWO, &Stop::default(), full).unwrap_err();
+    insta::assert_snapshot!(render(&failed), @"
+    error: 2 of 2 failed: no storage space
+      failed to put `0`
+      failed to put `1`
+
+    hint: free disk space, or choose another directory
     ");
 }
 
