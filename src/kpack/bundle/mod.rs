@@ -219,6 +219,20 @@ pub fn open_into<'a>(
     bundle: &Bundle,
     memory: Vec<u8>,
 ) -> Result<OpenedBundle<'a>> {
+    let opened = open_unhashed(section, bundle, memory)?;
+    if let (Some(compression), Some(decoded)) = (&bundle.compression, &opened.decoded) {
+        compression.verify_hash(decoded)?;
+    }
+    Ok(opened)
+}
+
+/// Like [`open_into`], but does not verify the hash, an MD5 that takes longer than the decompression. For
+/// files whose SHA-256 is verified already.
+pub fn open_unhashed<'a>(
+    section: &ByteRegion<'a>,
+    bundle: &Bundle,
+    memory: Vec<u8>,
+) -> Result<OpenedBundle<'a>> {
     let region = section.part("bundle", bundle.offset, bundle.len)?;
     let unpacked = bundle.compression.as_ref();
     let mut opened = OpenedBundle {
@@ -304,21 +318,25 @@ fn fields(region: &ByteRegion<'_>) -> Result<(Option<u64>, BundleCompression)> {
 }
 
 impl BundleCompression {
-    /// Decompresses the raw bundle, reusing `memory` if possible. It is an error if its size or its
-    /// hash is not the one in the header.
+    /// Decompresses the raw bundle, reusing `memory` if possible. It is an error if its size is not
+    /// the one in the header.
     fn unpack(&self, region: &ByteRegion<'_>, memory: Vec<u8>) -> Result<Vec<u8>> {
-        let bytes = match self.at_once(region, memory)? {
-            Some(bytes) => bytes,
-            None => self.stream(region)?.0,
-        };
-        let digest = Md5::digest(&bytes);
+        match self.at_once(region, memory)? {
+            Some(bytes) => Ok(bytes),
+            None => Ok(self.stream(region)?.0),
+        }
+    }
+
+    /// It is an error if the decompressed bytes do not have the hash in the header.
+    fn verify_hash(&self, bytes: &[u8]) -> Result<()> {
+        let digest = Md5::digest(bytes);
         let found = u64::from_le_bytes(digest.first_chunk().copied().unwrap_or_default());
         ensure!(
             found == self.hash,
             "the content of a compressed bundle does not have its hash: {found:016x} instead of {:016x}",
             self.hash
         );
-        Ok(bytes)
+        Ok(())
     }
 
     /// Decompresses into one buffer; `None` if the bundle is not zstd, is too large, or fails.
