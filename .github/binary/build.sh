@@ -18,7 +18,7 @@ case $target in
   # how to unwind its stack.
   *-linux-musl)
     command=(cargo zigbuild)
-    flags+=(-Cforce-unwind-tables=no)
+    flags+=(-Cforce-unwind-tables=no -Clink-self-contained=no)
     c_flags+=" -fno-asynchronous-unwind-tables -fno-unwind-tables"
     ;;
   *-apple-darwin)
@@ -55,14 +55,12 @@ for map in "${maps[@]}"; do
 done
 [[ $target == *-msvc ]] || export CFLAGS="${CFLAGS:-}$c_flags"
 
+# The standard library is built again, with sorts that are small (a program has a copy for each type) and
+# without what reads symbols of a stack, which a stripped program does not have. Cargo calls both unstable;
+# the exact version is known, so they are not going to change.
+export RUSTC_BOOTSTRAP=1
 options=(--locked --profile dist --bin rocwheel --target "$target")
-# Where no registry has the compiled standard library of a target, its source will do. What starts a program
-# is part of the compiled one, and otherwise of the linker.
-if [ "${ROCWHEEL_BUILD_STD:-}" = 1 ]; then
-  export RUSTC_BOOTSTRAP=1
-  options+=("-Zbuild-std=std,panic_abort")
-  flags+=(-Clink-self-contained=no)
-fi
+options+=("-Zbuild-std=std,panic_abort" "-Zbuild-std-features=optimize_for_size")
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && printf '%s' "${flags[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 "${command[@]}" "${options[@]}" >&2

@@ -1,16 +1,20 @@
 //! The built-in sample: the artifacts of a small run, with every kind of package, symlink and name
 //! that real runs have.
 //!
-//! `sample.tar` contains the archives. They are made from `tests/it/support/sample`.
+//! `sample.tar.zst` contains the archives. They are made from `tests/it/support/sample`. They are
+//! compressed already, but much of one is also in another.
 
+use std::io::Read;
+
+use crate::archive::{ArchiveFormat, Decompressor};
 use crate::error::{Context as _, Result};
 
-const EMBEDDED: &[u8] = include_bytes!("sample.tar");
+const EMBEDDED: &[u8] = include_bytes!("sample.tar.zst");
 
 /// One archive of the sample, such as `blas_lib_generic.tar.zst`.
 pub struct SampleArchive {
     pub file_name: String,
-    pub bytes: &'static [u8],
+    pub bytes: Vec<u8>,
 }
 
 /// All archives of the sample.
@@ -18,17 +22,15 @@ pub fn archives() -> Result<Vec<SampleArchive>> {
     read(EMBEDDED).context("failed to read the built-in sample")
 }
 
-fn read(tar: &'static [u8]) -> Result<Vec<SampleArchive>> {
+fn read(compressed: &[u8]) -> Result<Vec<SampleArchive>> {
+    let tar = Decompressor::new(ArchiveFormat::TarZst, compressed)?;
     let mut archives = Vec::new();
     for entry in tar::Archive::new(tar).entries()? {
-        let entry = entry?;
-        let start = usize::try_from(entry.raw_file_position())?;
-        let len = usize::try_from(entry.size())?;
-        let bytes = tar.get(start..).and_then(|rest| rest.get(..len));
-        archives.push(SampleArchive {
-            file_name: String::from_utf8(entry.path_bytes().into_owned())?,
-            bytes: bytes.context("the file ends early")?,
-        });
+        let mut entry = entry?;
+        let file_name = String::from_utf8(entry.path_bytes().into_owned())?;
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes)?;
+        archives.push(SampleArchive { file_name, bytes });
     }
     Ok(archives)
 }

@@ -412,7 +412,7 @@ fn unpack_sample(unpacked: &Path, world: &World) -> Result<Vec<ArchiveName>> {
     let mut names = Vec::new();
     for archive in sample::archives()? {
         let name: ArchiveName = archive.file_name.parse()?;
-        input::unpack_one(archive.bytes, &name, unpacked, world)?;
+        input::unpack_one(archive.bytes.as_slice(), &name, unpacked, world)?;
         names.push(name);
     }
     Ok(names)

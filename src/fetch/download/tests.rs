@@ -61,9 +61,8 @@ fn listed(source: &dyn ArchiveSource) -> Vec<Parcel> {
 }
 
 fn archive_bytes() -> Vec<u8> {
-    let archives = sample::archives().unwrap();
-    let archive = archives.iter().find(|it| it.file_name == NAME).unwrap();
-    archive.bytes.to_vec()
+    let mut archives = sample::archives().unwrap().into_iter();
+    archives.find(|it| it.file_name == NAME).unwrap().bytes
 }
 
 impl Stage {

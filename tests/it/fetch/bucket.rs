@@ -200,12 +200,12 @@ fn a_public_bucket_is_read_without_any_credentials() {
     }
     let remote = Remote::new(&bucket);
     assert_eq!(remote.said(remote.command().arg("blas_lib_gfx942")).code, 0);
-    let archives = sample::archives().unwrap();
-    let other = archives
-        .iter()
+    let other = sample::archives()
+        .unwrap()
+        .into_iter()
         .find(|it| it.file_name.starts_with("blas_lib_gfx942."))
         .unwrap();
-    let mut bytes = other.bytes.to_vec();
+    let mut bytes = other.bytes;
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     put(&bucket, "blas_lib_gfx942.tar.zst", &bytes);
@@ -379,7 +379,7 @@ fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
             .iter()
             .find(|it| it.file_name.split('.').next() == Some(stem))
             .unwrap();
-        archive.bytes
+        archive.bytes.as_slice()
     };
     let new = of("blas_lib_gfx1100");
     remote

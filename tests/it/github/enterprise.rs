@@ -36,7 +36,7 @@ fn hosted() -> Hosted {
         .iter()
         .find(|it| it.file_name.starts_with("base_lib_generic."));
     let archive = archive.unwrap();
-    let (name, bytes) = (&archive.file_name, archive.bytes);
+    let (name, bytes) = (&archive.file_name, archive.bytes.as_slice());
     let told = format!("attachment; filename=\"{name}\"");
     let kept = Reply::bytes("application/zstd", bytes).header("Content-Disposition", &told);
     hosted.repository = "amd/rocm";

@@ -52,7 +52,7 @@ pub(super) fn place(name: &str) -> PathBuf {
     }
     for archive in sample::archives().unwrap() {
         if !archive.file_name.starts_with("blas_lib") {
-            put(&place, &format!("in/{}", archive.file_name), archive.bytes);
+            put(&place, &format!("in/{}", archive.file_name), &archive.bytes);
         }
     }
     let artifact = place.join("fat").join(FAT);

@@ -20,7 +20,14 @@ pub(crate) fn write_run(place: &Path, families: &[(&str, &str)]) {
         let name = name.parse().unwrap();
         let limits = UnpackLimits::default();
         let stop = Stop::default();
-        let staged = stage(archive.bytes, &name, place, &limits, &stop, &|_| {});
+        let staged = stage(
+            archive.bytes.as_slice(),
+            &name,
+            place,
+            &limits,
+            &stop,
+            &|_| {},
+        );
         staged.unwrap().commit().unwrap();
     }
     let mut manifests = 0;

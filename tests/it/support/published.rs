@@ -70,9 +70,7 @@ impl TestSet {
         if self.name == SAMPLE.name {
             let archives = artifact::sample::archives().unwrap();
             let archives = archives.into_iter();
-            return archives
-                .map(|it| (it.file_name, it.bytes.to_vec()))
-                .collect();
+            return archives.map(|it| (it.file_name, it.bytes)).collect();
         }
         let place = once("odd-archives", odd::write_archives);
         let paths = fs_err::read_dir(place).unwrap();
