@@ -3,35 +3,27 @@
 //! [Clang Offload Bundler](https://clang.llvm.org/docs/ClangOffloadBundler.html), and
 //! [Target ID](https://llvm.org/docs/AMDGPUUsage.html#target-id) for the names of targets.
 //!
-//! Compressed bundles (`CCOB`) have three versions:
-//!
-//! | version | fields after the magic number |
-//! |---|---|
-//! | 1 | version, method (2 bytes each), uncompressed size (4), hash (8) |
-//! | 2 | version, method (2 each), total size, uncompressed size (4 each), hash (8) |
-//! | 3 | version, method (2 each), total size, uncompressed size (8 each), hash (8) |
-//!
 //! A section contains many bundles, raw or compressed, with zeros between them. The end of a bundle
 //! is computed from its header. Searching the magic number of the next bundle is wrong, because
 //! machine code may contain these bytes by chance.
 
+mod compressed;
 #[cfg(test)]
 #[path = "../../../tests/it/support/bundles.rs"]
 pub(crate) mod write;
 
-use std::{collections::BTreeSet, io::BufRead, ops::Range};
+use std::{collections::BTreeSet, ops::Range};
 
 use itertools::Itertools as _;
-use md5::{Digest as _, Md5};
 
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, anyhow, bail, ensure},
-    kpack::{
-        ByteRegion, CodeTarget,
-        region::{position, take, unzstd},
-    },
+    kpack::{ByteRegion, CodeTarget},
 };
+use compressed::{compression, fields};
+
+pub use compressed::BundleCompression;
 
 /// The magic number of a raw bundle.
 pub const RAW: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
@@ -41,22 +33,11 @@ pub const COMPRESSED: &[u8; 4] = b"CCOB";
 /// Limit for bundles in a section. A binary has at most one for each translation unit.
 pub const MOST: usize = 1 << 16;
 
-/// Limit for the decompressed size of a bundle. A damaged header cannot make us decompress more.
-pub const MAX_UNPACKED: u64 = 1 << 32;
-
 /// Limit for the header of a bundle: how much of a compressed bundle is decompressed to list its
 /// entries.
 const MAX_HEADER: u64 = 1 << 20;
 /// More than is read of a compressed bundle for its header, with all buffers.
 const PACKED_HEADER: u64 = 2 << 20;
-/// Limit for decompressing into one allocation of the size that the header claims. The largest
-/// known bundle has a tenth of it. Larger ones are decompressed as a stream, so that memory grows
-/// only with the real contents.
-const AT_ONCE: u64 = 1 << 30;
-
-/// Buffers are a multiple of this, so that they can be reused for bundles of similar size.
-const GRAIN: usize = 4 << 20;
-
 /// Limits for damaged bundles. Real bundles have some dozens of entries.
 const MAX_ENTRIES: u64 = 4096;
 const MAX_ID: u64 = 4096;
@@ -82,26 +63,6 @@ pub struct Bundle {
     pub len: u64,
     /// `None` for a raw bundle.
     pub compression: Option<BundleCompression>,
-}
-
-#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
-#[display("CCOB v{version} {method}")]
-pub struct BundleCompression {
-    version: u64,
-    method: BundleMethod,
-    /// The size of the raw bundle inside.
-    unpacked: u64,
-    /// The first half of the MD5 hash of the raw bundle, as a little-endian number.
-    hash: u64,
-    /// The size of the header, behind which the compressed stream begins.
-    start: u64,
-}
-
-#[derive(Clone, Copy, Debug, strum::Display, PartialEq, Eq)]
-#[strum(serialize_all = "lowercase")]
-enum BundleMethod {
-    Zlib,
-    Zstd,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +159,7 @@ pub fn parts(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<Vec<(CodeTarge
         None => header(&there, there.len())?,
         Some(compression) => {
             let len = MAX_HEADER.min(compression.unpacked);
-            let begin = decoded(there.from(compression.start), compression.method, len)?;
+            let begin = compression.begin(&there, len)?;
             header(&ByteRegion::whole(&begin), compression.unpacked)?
         }
     };
@@ -269,118 +230,6 @@ impl OpenedBundle<'_> {
             None => self.region,
         }
     }
-}
-
-/// Reads the header of the compressed bundle at the start of a region. Also returns the size of the
-/// compressed bundle.
-fn compression(region: &ByteRegion<'_>) -> Result<(u64, BundleCompression)> {
-    let (total, compression) = fields(region)?;
-    let len = match total {
-        Some(total) => total,
-        // Version 1 has no total size: decompress the bundle to find the end of its stream.
-        None => compression.stream(region)?.1,
-    };
-    ensure!(
-        len > compression.start,
-        "a compressed bundle shorter than its header: {len} bytes"
-    );
-    region.part("compressed bundle", 0, len)?;
-    Ok((len, compression))
-}
-
-/// The fields of the header of a compressed bundle, and its size if it has a field for it.
-fn fields(region: &ByteRegion<'_>) -> Result<(Option<u64>, BundleCompression)> {
-    let number = |at, size| region.number("header of a compressed bundle", at, size);
-    let version = number(4, 2)?;
-    let method = match number(6, 2)? {
-        0 => BundleMethod::Zlib,
-        1 => BundleMethod::Zstd,
-        other => bail!("a compressed bundle of an unknown method: {other}"),
-    };
-    let (total, unpacked, hash, start) = match version {
-        1 => (None, number(8, 4)?, number(12, 8)?, 20),
-        2 => (Some(number(8, 4)?), number(12, 4)?, number(16, 8)?, 24),
-        3 => (Some(number(8, 8)?), number(16, 8)?, number(24, 8)?, 32),
-        other => bail!("a compressed bundle of an unknown version: {other}"),
-    };
-    ensure!(
-        unpacked <= MAX_UNPACKED,
-        "a compressed bundle of more than {MAX_UNPACKED} bytes: {unpacked}"
-    );
-    let compression = BundleCompression {
-        version,
-        method,
-        unpacked,
-        hash,
-        start,
-    };
-    Ok((total, compression))
-}
-
-impl BundleCompression {
-    /// Decompresses the raw bundle, reusing `memory` if possible. It is an error if its size is not
-    /// the one in the header.
-    fn unpack(&self, region: &ByteRegion<'_>, memory: Vec<u8>) -> Result<Vec<u8>> {
-        match self.at_once(region, memory)? {
-            Some(bytes) => Ok(bytes),
-            None => Ok(self.stream(region)?.0),
-        }
-    }
-
-    /// It is an error if the decompressed bytes do not have the hash in the header.
-    fn verify_hash(&self, bytes: &[u8]) -> Result<()> {
-        let digest = Md5::digest(bytes);
-        let found = u64::from_le_bytes(digest.first_chunk().copied().unwrap_or_default());
-        ensure!(
-            found == self.hash,
-            "the content of a compressed bundle does not have its hash: {found:016x} instead of {:016x}",
-            self.hash
-        );
-        Ok(())
-    }
-
-    /// Decompresses into one buffer; `None` if the bundle is not zstd, is too large, or fails.
-    ///
-    /// A stream decoder keeps a window as large as the bundle beside the result. Decompression in
-    /// one call uses the result itself as the window. After a failure, the caller tries the stream
-    /// decoder, whose error is more precise.
-    fn at_once(&self, region: &ByteRegion<'_>, mut memory: Vec<u8>) -> Result<Option<Vec<u8>>> {
-        if self.method != BundleMethod::Zstd || self.unpacked > AT_ONCE {
-            return Ok(None);
-        }
-        let packed_len = region.len().saturating_sub(self.start);
-        let packed = region.bytes("compressed bundle", self.start, packed_len)?;
-        let len = usize::try_from(self.unpacked)?;
-        memory.clear();
-        if memory.capacity() < len {
-            memory
-                .try_reserve_exact(len.next_multiple_of(GRAIN))
-                .with_context(|| format!("failed to allocate {len} bytes for a bundle"))?;
-        }
-        let decoded = zstd::bulk::Decompressor::new()
-            .and_then(|mut zstd| zstd.decompress_to_buffer(&packed, &mut memory));
-        Ok(decoded.is_ok_and(|done| done == len).then_some(memory))
-    }
-
-    /// Decompresses the whole stream. Also returns its end, as an offset in the region.
-    fn stream(&self, region: &ByteRegion<'_>) -> Result<(Vec<u8>, u64)> {
-        let mut packed = region.from(self.start);
-        let bytes = decoded(&mut packed, self.method, self.unpacked)?;
-        ensure!(
-            bytes.len() as u64 == self.unpacked,
-            "a compressed bundle of another length than it says: not {} bytes",
-            self.unpacked
-        );
-        Ok((bytes, position(&packed)))
-    }
-}
-
-fn decoded(packed: impl BufRead, method: BundleMethod, len: u64) -> Result<Vec<u8>> {
-    let bytes = match method {
-        BundleMethod::Zlib => take(flate2::bufread::ZlibDecoder::new(packed), len),
-        BundleMethod::Zstd => unzstd(packed, len),
-    };
-    bytes.context("failed to decode a compressed bundle")
 }
 
 /// Reads the header of the raw bundle at the start of a region, and refuses entries that are
