@@ -121,8 +121,8 @@ pub struct ContentFacts {
     pub kept: Option<Vec<u8>>,
     pub elf: Option<Elf>,
     pub code: DeviceCodeFacts,
-    /// For a file for Windows: the file names of the libraries that it imports if it has device
-    /// code, or why they cannot be read.
+    /// For a file for Windows: the file names of the libraries that it imports, or why they cannot
+    /// be read.
     pub imports: Option<Result<BTreeSet<String>, String>>,
 }
 

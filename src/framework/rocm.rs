@@ -30,7 +30,7 @@ pub struct RocmLibraries {
     /// The short names of `rocm_sdk` in the order of its table, with the library of each.
     short_names: Vec<(String, Option<String>)>,
     /// The libraries of a set for Windows by their names in lower case: Windows ignores case.
-    dlls: BTreeMap<String, (String, RocmDirectoryKey)>,
+    dlls: BTreeMap<String, RocmDll>,
     /// The archives with the device code of split binaries, by the paths of the binaries.
     archives: BTreeMap<String, BTreeSet<NamedArchive>>,
     /// The targets that have a device wheel.
@@ -42,6 +42,14 @@ pub struct RocmLibraries {
 pub struct RocmLibrary {
     pub directory: RocmDirectoryKey,
     pub elf: ElfFacts,
+}
+
+/// A library of a set for Windows.
+#[derive(Clone, Debug)]
+struct RocmDll {
+    name: String,
+    directory: RocmDirectoryKey,
+    imports: BTreeSet<String>,
 }
 
 impl RocmLibraries {
@@ -71,7 +79,8 @@ impl RocmLibraries {
             if let Some(elf) = elf {
                 this.add(&member.path, elf, policy);
             }
-            this.add_dll(&member.path);
+            let imports = content.imports.as_ref().and_then(|it| it.as_ref().ok());
+            this.add_dll(&member.path, imports.cloned().unwrap_or_default());
             if let (DeviceCodeFacts::Split(references), Ok(path)) =
                 (&content.code, member.path.parse())
             {
@@ -104,12 +113,12 @@ impl RocmLibraries {
         }
     }
 
-    fn add_dll(&mut self, path: &str) {
+    fn add_dll(&mut self, path: &str, imports: BTreeSet<String>) {
         let (Some((top, _)), Some((_, name))) = (path.split_once('/'), path.rsplit_once('/'))
         else {
             return;
         };
-        let key = if top.starts_with("_rocm_sdk_libraries") {
+        let directory = if top.starts_with("_rocm_sdk_libraries") {
             RocmDirectoryKey::M
         } else {
             RocmDirectoryKey::C
@@ -117,15 +126,19 @@ impl RocmLibraries {
         let extension = Path::new(name).extension();
         let is_dll = extension.is_some_and(|it| it.eq_ignore_ascii_case("dll"));
         if top.starts_with("_rocm_sdk_") && is_dll {
-            let lower = name.to_ascii_lowercase();
-            self.dlls.insert(lower, (name.to_owned(), key));
+            let dll = RocmDll {
+                name: name.to_owned(),
+                directory,
+                imports,
+            };
+            self.dlls.insert(name.to_ascii_lowercase(), dll);
         }
     }
 
     /// The library of a set for Windows with this name.
     pub(super) fn dll(&self, name: &str) -> Option<(&str, RocmDirectoryKey)> {
-        let (name, key) = self.dlls.get(&name.to_ascii_lowercase())?;
-        Some((name, *key))
+        let dll = self.dlls.get(&name.to_ascii_lowercase())?;
+        Some((&dll.name, dll.directory))
     }
 
     /// The library of a set for Windows that differs from a name by its version only:
@@ -134,7 +147,7 @@ impl RocmLibraries {
         let name = name.to_ascii_lowercase();
         let found = self.dlls.iter();
         let mut found = found.filter(|(it, _)| **it != name && dll_stem(it) == dll_stem(&name));
-        found.next().map(|(_, (name, _))| name.as_str())
+        found.next().map(|(_, dll)| dll.name.as_str())
     }
 
     /// The short names of `packages.toml`, with the library of this set that each stands for.
@@ -145,8 +158,8 @@ impl RocmLibraries {
             let names = specs.map(|spec| {
                 let pattern = Glob::new(&*spec.windows);
                 let mut dlls = self.dlls.values();
-                let found = dlls.find(|(name, _)| pattern.matches(name));
-                (spec.name.clone(), found.map(|(name, _)| name.clone()))
+                let found = dlls.find(|it| pattern.matches(&it.name));
+                (spec.name.clone(), found.map(|it| it.name.clone()))
             });
             return names.collect();
         }
@@ -208,7 +221,9 @@ impl RocmLibraries {
 
     /// The short names that load these libraries, in the order of the table. A library without a
     /// short name comes with one that needs it, if there is any.
-    pub fn preload<'a>(&self, libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
+    pub fn preload<'a>(&'a self, libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let mut libraries: BTreeSet<_> = libraries.collect();
+        libraries.extend(self.elsewhere(&libraries));
         let (mut chosen, mut rest) = (BTreeSet::new(), Vec::new());
         for library in libraries {
             let mut names = self.short_names.iter();
@@ -246,15 +261,36 @@ impl RocmLibraries {
         all.filter(|it| names.contains(*it)).cloned().collect()
     }
 
+    /// The libraries that must be loaded before these: Windows looks for what a DLL imports in the
+    /// directory of that DLL, and in no other of the set.
+    fn elsewhere<'a>(&'a self, libraries: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+        let all = libraries.iter().flat_map(|it| self.closure(it));
+        let pairs = all.flat_map(|it| self.needed_by(it).map(move |needed| (it, needed)));
+        let place = |name: &str| self.dll(name).map(|(_, directory)| directory);
+        let apart = pairs.filter(|(one, other)| place(one) != place(other));
+        apart.map(|(_, needed)| needed).collect()
+    }
+
     /// A library and all libraries of the set that the loader loads with it.
     pub(super) fn closure<'a>(&'a self, library: &'a str) -> BTreeSet<&'a str> {
         let (mut found, mut left) = (BTreeSet::new(), vec![library]);
         while let Some(name) = left.pop() {
-            if let Some(library) = self.libraries.get(name).filter(|_| found.insert(name)) {
-                left.extend(library.elf.needed.iter().map(String::as_str));
+            let is_there = self.libraries.contains_key(name) || self.dll(name).is_some();
+            if is_there && found.insert(name) {
+                left.extend(self.needed_by(name));
             }
         }
         found
+    }
+
+    /// What a library of the set needs; on Windows only what the set has, by the names of its files.
+    fn needed_by<'a>(&'a self, library: &str) -> impl Iterator<Item = &'a str> {
+        let elf = self.libraries.get(library);
+        let dll = self.dlls.get(&library.to_ascii_lowercase());
+        let imports = dll.into_iter().flat_map(|it| &it.imports);
+        let dlls = imports.filter_map(|it| Some(self.dll(it)?.0));
+        let needed = elf.into_iter().flat_map(|it| &it.elf.needed);
+        needed.map(String::as_str).chain(dlls)
     }
 }
 

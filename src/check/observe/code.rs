@@ -97,11 +97,8 @@ pub(super) fn of_windows(file: &dyn ReadAt) -> (DeviceCodeFacts, Result<BTreeSet
         host::Windows::Split(references) => Ok(DeviceCodeFacts::Split(references)),
         host::Windows::Fat { code, wrapped } => wrapped_code(file, &code, &wrapped),
     }));
-    let imports = match code {
-        DeviceCodeFacts::Split(_) | DeviceCodeFacts::Fat(_) => host::imports(file),
-        _ => Ok(BTreeSet::new()),
-    };
-    (code, imports.map_err(|error| format!("{error:#}")))
+    let imports = host::imports(file).map_err(|error| format!("{error:#}"));
+    (code, imports)
 }
 
 fn known(code: Result<DeviceCodeFacts>) -> DeviceCodeFacts {

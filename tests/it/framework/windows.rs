@@ -31,8 +31,10 @@ fn set(place: &Place) -> PathBuf {
         ("_rocm_sdk_core/bin/hiprtc0702.dll", &[]),
     ];
     wheel("rocm_sdk_core", &core).write(&set);
-    let libraries: &[&str] = &["amdhip64_7.dll"];
-    let libraries = [("_rocm_sdk_libraries/bin/hipblas.dll", libraries)];
+    let libraries = [
+        ("_rocm_sdk_libraries/bin/hipblas.dll", &["rocBLAS.dll"][..]),
+        ("_rocm_sdk_libraries/bin/rocblas.dll", &["AMDHIP64_7.dll"]),
+    ];
     wheel("rocm_sdk_libraries", &libraries).write(&set);
     set
 }
@@ -67,6 +69,20 @@ fn the_init_module_loads_what_binaries_import() {
     let again = Place::new();
     again.tie(&[place.only()], &set, &[]).ok();
     assert!(fs_err::read(again.only()).unwrap() == fs_err::read(place.only()).unwrap());
+}
+
+/// `hipblas.dll` is beside `rocblas.dll`, and finds the runtime, which is in another package, only
+/// if it is loaded.
+#[test]
+fn what_imported_libraries_need_of_other_packages_is_loaded_first() {
+    let place = Place::new();
+    let set = set(&place);
+    let mut fw = wheel("fw", &[("fw/_C.pyd", &["HipBLAS.dll"])]);
+    fw.add("fw/__init__.py", "");
+    let said = place
+        .tie(&[place.write(&fw)], &set, &["--init", "add"])
+        .ok();
+    assert!(said.contains("preload   amdhip64 hipblas\n"), "{said}");
 }
 
 #[test]

@@ -73,12 +73,13 @@ class CoreTest(unittest.TestCase):
 
     def testPreloadLibraries(self) -> None:
         """Every library that has a short name can be loaded by it."""
+        before = utils.runtime() if utils.WINDOWS else []
         for name, entry in _dist_info.ALL_LIBRARIES.items():
             with self.subTest(name):
                 if not utils.is_installed(entry.package.logical_name):
                     self.skipTest(f"the package {entry.package.logical_name} is not installed")
-                code = "import sys, rocm_sdk; rocm_sdk.preload_libraries(sys.argv[1])"
-                ran = utils.run_python(code, name)
+                code = "import sys, rocm_sdk; rocm_sdk.preload_libraries(*sys.argv[1:])"
+                ran = utils.run_python(code, *before, name)
                 self.assertEqual(ran.code, 0, ran.said)
 
 

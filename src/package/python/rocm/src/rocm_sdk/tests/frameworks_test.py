@@ -62,6 +62,14 @@ def device_packages(package: _installed.Installed) -> dict[str, str]:
     }
 
 
+def dll_directories(package: _installed.Installed) -> list[Path]:
+    """Where a framework has DLLs of its own, which its `__init__.py` makes known to Windows."""
+    if not utils.WINDOWS:
+        return []
+    paths = [Path(utils.SITE, path) for path in Record(package.record).paths()]
+    return sorted({path.parent for path in paths if path.suffix.lower() == ".dll"})
+
+
 class FrameworksTest(unittest.TestCase):
     def testVersions(self) -> None:
         for package, facts in tied():
@@ -77,11 +85,16 @@ class FrameworksTest(unittest.TestCase):
         """Without anything that was loaded before: by their run paths."""
         for package, facts in tied():
             with self.subTest(package.name):
-                paths = [utils.SITE / path for path, _ in facts["run-paths"]]
-                missing = [str(path) for path in paths if not path.is_file()]
-                self.assertFalse(missing, f"{len(missing)} files are missing: {missing[:1]}")
-                failures = utils.load_all(paths, facts["preload"] if utils.WINDOWS else ())
-                self.assertFalse(failures, utils.shown(failures, utils.SITE))
+                self.load(package, facts)
+
+    def load(self, package: _installed.Installed, facts: dict[str, Any]) -> None:
+        paths = [utils.SITE / path for path, _ in facts["run-paths"]]
+        missing = [str(path) for path in paths if not path.is_file()]
+        self.assertFalse(missing, f"{len(missing)} files are missing: {missing[:1]}")
+        preload = facts["preload"] if utils.WINDOWS else ()
+        directories = dll_directories(package)
+        failures = utils.load_all(paths, preload, lambda _: directories)
+        self.assertFalse(failures, utils.shown(failures, utils.SITE))
 
     def testDeviceCodeIsThere(self) -> None:
         """A split framework has the device code for this GPU, and all files of it."""

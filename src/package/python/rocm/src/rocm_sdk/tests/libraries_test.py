@@ -7,7 +7,6 @@ from pathlib import Path
 
 from . import utils
 
-_PRELOAD = ("amd_comgr", "amdhip64", "hiprtc", "rocm_kpack")
 # Modules for certain versions of Python load in those only.
 _NOT_ALONE = (".abi3.so", ".cpython-")
 
@@ -27,7 +26,7 @@ class LibrariesTest(unittest.TestCase):
     def testSharedLibrariesLoad(self) -> None:
         load, _ = utils.shared_libraries(libraries(), _NOT_ALONE)
         self.assertTrue(load, f"no libraries in {libraries()}")
-        failures = utils.load_all(load, _PRELOAD, plugin_directories)
+        failures = utils.load_all(load, utils.runtime(), plugin_directories)
         self.assertFalse(failures, utils.shown(failures, libraries()))
 
 

@@ -17,6 +17,8 @@ from .._libraries import package_root
 
 WINDOWS = sys.platform == "win32"
 TIMEOUT_SECONDS = 300
+# The libraries of the runtime. Windows finds a DLL of another package only once it is loaded.
+_RUNTIME = ("amd_comgr", "amdhip64", "hiprtc", "rocm_kpack")
 SITE = Path(__file__).absolute().parents[2]
 
 
@@ -61,6 +63,11 @@ def dist_of(logical_name: str) -> _installed.Installed | None:
 def is_installed(logical_name: str) -> bool:
     """Not a matter of directories: uninstallers leave empty ones."""
     return dist_of(logical_name) is not None
+
+
+def runtime() -> list[str]:
+    """The short names of the runtime's libraries, as far as this build has them."""
+    return [name for name in _RUNTIME if name in _dist_info.ALL_LIBRARIES]
 
 
 def devices() -> list[_installed.Installed]:
