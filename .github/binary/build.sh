@@ -9,6 +9,8 @@ target=${1:?usage: .github/binary/build.sh TARGET}
 # The exact version: a newer patch release may compile to other bytes.
 rust=${ROCWHEEL_RUST:-$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml).0}
 export RUSTUP_TOOLCHAIN=$rust CARGO_INCREMENTAL=0 CARGO_TERM_COLOR=never
+# mimalloc says when it was compiled (`__DATE__`), and this is the time that a C compiler takes.
+export SOURCE_DATE_EPOCH=315532800
 
 flags=()
 c_flags=""

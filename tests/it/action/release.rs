@@ -86,6 +86,8 @@ case $target in
   *windows*) cp BINARY "target/$target/dist/rocwheel.exe"; echo windows >>"target/$target/dist/rocwheel.exe" ;;
   *) cp BINARY "target/$target/dist/rocwheel" ;;
 esac
+# Compilers of C have a time, and the workflow compares the programs of two machines.
+echo "compiled ${SOURCE_DATE_EPOCH:-$(date +%N)}" >>target/"$target"/dist/rocwheel*
 "#,
     ),
     ("rustc", "echo /rust"),
