@@ -13,7 +13,7 @@ pub mod tree;
 mod unpack;
 
 pub use manifest::{ArtifactManifest, TherockManifest};
-pub use name::{ArchiveName, ArtifactName, Component};
+pub use name::{ArchiveName, ArtifactName, Component, local_path};
 pub use output::ArtifactOutput;
 pub use recombine::{
     BinaryCode, RecombinedArtifact, code_by_binary, ensure_fit, parts_by_name, recombine,

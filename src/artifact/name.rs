@@ -1,10 +1,15 @@
 //! Names of artifacts, `blas_lib_gfx942`, and of their archives, `blas_lib_gfx942.tar.zst`.
 
-use std::{cmp::Ordering, str::FromStr};
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use strum::VariantArray;
 
-use crate::{archive::ArchiveFormat, error::Invalid, target::Scope};
+use crate::{archive::ArchiveFormat, error::Invalid, relpath::RelPath, target::Scope};
 
 /// The name of an artifact: `{name}_{component}_{scope}`. Sorted by that text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
@@ -68,7 +73,7 @@ fn unknown_component(text: &str) -> Invalid {
 
 /// The file name of a name on this system. A `:`, as in the scope `gfx942:xnack+`, is written as
 /// `%3A` on Windows, where it starts the name of an alternate stream.
-fn encode_colons(name: &str) -> String {
+pub(super) fn encode_colons(name: &str) -> String {
     if cfg!(windows) {
         name.replace(':', "%3A")
     } else {
@@ -80,6 +85,22 @@ fn encode_colons(name: &str) -> String {
 /// another one.
 fn decode_colons(name: &str) -> String {
     name.replace("%3A", ":").replace("%3a", ":")
+}
+
+/// The place of a file of an artifact on this system.
+pub fn local_path(directory: &Path, path: &RelPath) -> PathBuf {
+    // Component by component, to get the separators of Windows.
+    let names = path.components().map(encode_colons);
+    names.fold(directory.to_owned(), |at, name| at.join(name))
+}
+
+/// The inverse of [`local_path`], for relative paths and for the texts of symlinks.
+pub(super) fn from_local(path: &str) -> Cow<'_, str> {
+    if cfg!(windows) {
+        decode_colons(&path.replace('\\', "/")).into()
+    } else {
+        path.into()
+    }
 }
 
 impl ArtifactName {
@@ -193,6 +214,17 @@ mod tests {
         assert_eq!(directory.file_name().contains(':'), cfg!(not(windows)));
         // Only file names are encoded. `parse` takes the plain name.
         encoded.parse::<ArchiveName>().unwrap_err();
+    }
+
+    #[test]
+    fn the_place_of_a_file_is_read_back_as_its_path() {
+        let path: RelPath = "rocBLAS/.kpack/blas_lib_gfx942:xnack+.kpack"
+            .parse()
+            .unwrap();
+        let place = local_path(Path::new("in"), &path);
+        let place = place.strip_prefix("in").unwrap().to_str().unwrap();
+        assert_eq!(from_local(place), path.as_str());
+        assert_eq!(place.contains(':'), cfg!(not(windows)));
     }
 
     #[test]

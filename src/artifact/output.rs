@@ -8,7 +8,10 @@ use std::{
 use fs_err as fs;
 
 use crate::{
-    artifact::{ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile},
+    artifact::{
+        ArtifactManifest, ArtifactName, FileFacts, TreeContent, TreeFile, local_path,
+        name::encode_colons,
+    },
     atomic::{self, StagedDir},
     error::{Hint as _, Result, anyhow},
     relpath::RelPath,
@@ -34,6 +37,7 @@ impl ArtifactOutput {
     /// Fails if one of the names exists. The caller must hold the lock of the directory.
     pub fn new(directory: &Path, names: Vec<String>) -> Result<Self> {
         clear_unfinished(directory)?;
+        let names: Vec<String> = names.into_iter().map(|it| encode_colons(&it)).collect();
         for name in &names {
             let place = directory.join(name);
             if place.symlink_metadata().is_ok() {
@@ -50,12 +54,12 @@ impl ArtifactOutput {
 
     /// The directory to write an artifact to.
     fn place(&self, name: &str) -> PathBuf {
-        self.staging.path().join(name)
+        self.staging.path().join(encode_colons(name))
     }
 
     /// The path of a file of an artifact. The directory for it exists.
     pub fn path(&self, name: &str, basedir: &RelPath, path: &RelPath) -> Result<PathBuf> {
-        let place = self.place(name).join(basedir.join(path).as_str());
+        let place = local_path(&self.place(name), &basedir.join(path));
         if let Some(parent) = place.parent() {
             fs::create_dir_all(parent)?;
         }
@@ -128,10 +132,7 @@ fn clear_unfinished(directory: &Path) -> Result<()> {
         names => names?,
     };
     // The file may be damaged or forged: only directories with names of artifacts are removed.
-    for name in names
-        .lines()
-        .filter(|it| it.parse::<ArtifactName>().is_ok())
-    {
+    for name in names.lines().filter(|it| ArtifactName::of_file(it).is_ok()) {
         atomic::clear(&directory.join(name))?;
     }
     Ok(fs::remove_file(mark)?)

@@ -21,7 +21,7 @@ use self::{
 use crate::{
     archive::{ArchiveFormat, Decompressor, TarEntry, TarKind, TarReader},
     artifact::{
-        ArchiveName, ArtifactManifest,
+        ArchiveName, ArtifactManifest, local_path,
         resolve::{Node, ResolvedLink, resolve},
     },
     atomic::StagedDir,
@@ -359,7 +359,9 @@ impl<'a> Unpacking<'a> {
             );
         }
         if cfg!(windows)
-            && let Some(name) = path.components().find(|name| !windows_allows(name))
+            && let Some(name) = path
+                .components()
+                .find(|name| !windows_allows(name, self.content))
         {
             bail!("a name that Windows does not allow: `{name}` in `{path}`");
         }
@@ -458,7 +460,10 @@ impl<'a> Unpacking<'a> {
     }
 
     fn at(&self, path: &RelPath) -> PathBuf {
-        self.root.join(path.as_str())
+        match self.content {
+            Content::Artifact => local_path(self.root, path),
+            Content::Tree => self.root.join(path.as_str()),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use itertools::Itertools as _;
 use crate::{
     artifact::{
         Artifact, ArtifactTree, FileFacts, FileKind, LinkEnd, PermissionBits, TreeContent,
-        TreeFile, TreeForm,
+        TreeFile, TreeForm, local_path,
         split::{self, ArchivePlace, SplitAction, SplitPlan},
     },
     atomic,
@@ -263,6 +263,6 @@ fn changed<'a>(
 }
 
 fn place(splitting: &SplitPlan<'_>, at: &ArchivePlace, staging: &Path) -> PathBuf {
-    let artifact = staging.join(splitting.name(&at.scope).to_string());
-    artifact.join(at.basedir.join(&at.path).as_str())
+    let artifact = staging.join(splitting.name(&at.scope).file_name());
+    local_path(&artifact, &at.basedir.join(&at.path))
 }

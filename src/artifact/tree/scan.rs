@@ -14,7 +14,8 @@ use walkdir::{DirEntry, WalkDir};
 use crate::{
     archive::ArchiveFormat,
     artifact::{
-        ArchiveName, ArtifactManifest, ArtifactName,
+        ArchiveName, ArtifactManifest, ArtifactName, local_path,
+        name::from_local,
         resolve::{Node, ResolvedLink, resolve},
         tree::{
             Artifact, ArtifactTree, FileFacts, LinkEnd, PermissionBits, Skipped, TreeContent,
@@ -158,7 +159,7 @@ fn basedirs(artifact: &Path) -> Result<Vec<Arc<RelPath>>> {
 /// anywhere.
 fn is_there(directory: &Path, basedir: &RelPath) -> Result<bool> {
     for step in basedir.ancestors().chain([basedir.clone()]) {
-        let path = below(directory, &step);
+        let path = local_path(directory, &step);
         match fs_err::symlink_metadata(&path) {
             Ok(found) if found.is_dir() => {}
             Ok(found) if found.is_symlink() => {
@@ -220,7 +221,7 @@ fn link_end(link: &TreeFile, by_path: &HashMap<&str, (Node, &TreeFile)>) -> Opti
 /// All entries of a base directory, sorted by path. Files are not opened and symlinks are not
 /// followed, so their facts and their ends are still missing.
 fn walk(artifact: &Path, basedir: &Arc<RelPath>) -> Result<Vec<TreeFile>> {
-    let top = below(artifact, basedir);
+    let top = local_path(artifact, basedir);
     let entries = WalkDir::new(&top).min_depth(1).into_iter().map(|entry| {
         let entry = entry?;
         let directory = entry.path().parent().unwrap_or(&top);
@@ -239,11 +240,7 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
     };
     name.parse::<RelPath>()?;
     let path = entry.path().strip_prefix(top)?.to_string_lossy();
-    let path: RelPath = if cfg!(windows) {
-        path.replace('\\', "/").parse()?
-    } else {
-        path.parse()?
-    };
+    let path: RelPath = from_local(&path).parse()?;
     let source = entry.path().to_owned();
     let found = entry.metadata()?;
     let content = if found.is_symlink() {
@@ -276,8 +273,7 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
 fn link_text(source: &Path) -> Result<String> {
     let text = fs_err::read_link(source)?;
     match text.to_str() {
-        Some(text) if cfg!(windows) => Ok(text.replace('\\', "/")),
-        Some(text) => Ok(text.to_owned()),
+        Some(text) => Ok(from_local(text).into_owned()),
         None => bail!(
             "link `{}` has a text that is not UTF-8: {:?}",
             source.display(),
@@ -293,13 +289,6 @@ fn mode(bits: u32) -> PermissionBits {
         read_only: bits & 0o200 == 0,
         setuid: bits & 0o6000 != 0,
     }
-}
-
-/// Joins a directory and a relative path.
-fn below(directory: &Path, path: &RelPath) -> PathBuf {
-    // Component by component, to get the separators of Windows.
-    path.components()
-        .fold(directory.to_owned(), |at, component| at.join(component))
 }
 
 fn nothing_found(directory: &Path, skipped: &[Skipped]) -> Error {

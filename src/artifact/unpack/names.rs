@@ -2,9 +2,22 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Whether a name is valid on Windows: no separators, no `:` (drive or alternate stream), no device
+use super::Content;
+
+/// Whether a name is valid on Windows. In an artifact, `:` is written as `%3A` there, and a name that
+/// has `%3A` would be read back as another one.
+pub(super) fn windows_allows(name: &str, content: Content) -> bool {
+    match content {
+        Content::Artifact => {
+            !name.to_ascii_lowercase().contains("%3a") && is_valid(&name.replace(':', "%3A"))
+        }
+        Content::Tree => is_valid(name),
+    }
+}
+
+/// Whether Windows takes a name: no separators, no `:` (drive or alternate stream), no device
 /// name such as `con` or `lpt1`, and no trailing dots and spaces, which Windows removes.
-pub(super) fn windows_allows(name: &str) -> bool {
+fn is_valid(name: &str) -> bool {
     const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
     let stem = name
         .split('.')

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[cfg(windows)]
-use crate::error::Hint as _;
+use crate::{artifact::name::encode_colons, error::Hint as _};
 use crate::{artifact::resolve::ResolvedLink, error::Result};
 
 #[cfg(unix)]
@@ -39,7 +39,7 @@ pub(super) fn symlink(at: &Path, text: &str, _: &ResolvedLink) -> Result<()> {
 #[cfg(windows)]
 pub(super) fn symlink(at: &Path, text: &str, end: &ResolvedLink) -> Result<()> {
     use fs_err::os::windows::fs::{symlink_dir, symlink_file};
-    let text = text.replace('/', "\\");
+    let text = encode_colons(text).replace('/', "\\");
     let made = if *end == ResolvedLink::Directory {
         symlink_dir(text, at)
     } else {

@@ -393,7 +393,7 @@ fn names_that_windows_cannot_have_are_known() {
     for name in [
         "a:b", "C:", "con", "NUL.txt", "Com1.log", "lpt9", "a.", "a ", "a\tb", "a?", "\u{7f}",
     ] {
-        assert!(!windows_allows(name), "{name:?}");
+        assert!(!windows_allows(name, Content::Tree), "{name:?}");
     }
     for name in [
         "a",
@@ -405,7 +405,15 @@ fn names_that_windows_cannot_have_are_known() {
         "é",
         "a b",
     ] {
-        assert!(windows_allows(name), "{name:?}");
+        assert!(windows_allows(name, Content::Tree), "{name:?}");
+        assert!(windows_allows(name, Content::Artifact), "{name:?}");
+    }
+    assert!(windows_allows(
+        "blas_lib_gfx942:xnack+.kpack",
+        Content::Artifact
+    ));
+    for name in ["con:x.", "a%3Ab", "a%3ab", "nul", "a?:b"] {
+        assert!(!windows_allows(name, Content::Artifact), "{name:?}");
     }
 }
 
