@@ -234,7 +234,7 @@ def picture(results: dict, theme: str) -> str:
             f' fill="{color["text"]}">\n<title>Seconds that rocwheel and other programs take</title>\n{body}\n</svg>\n')
 
 
-MARK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+MARK = re.compile(r"(<!-- figures: ([\w-]+) -->\n)(.*?)\n(<!-- end of figures -->)", re.DOTALL)
 
 
 def draw(only_check: bool) -> int:
@@ -245,8 +245,9 @@ def draw(only_check: bool) -> int:
         if bench == "summary":
             text = summary(results)
         else:
-            text = details(results, bench) if bench in results else "Not measured."
-        return f"{found[1]}{text}\n{found[3]}"
+            # Figures that were taken by hand stay until a run replaces them.
+            text = details(results, bench) if bench in results else found[3]
+        return f"{found[1]}{text}\n{found[4]}"
 
     wanted = {PAGE: MARK.sub(table, PAGE.read_text("utf-8"))}
     wanted |= {path: picture(results, theme) for theme, path in PICTURES.items()}

@@ -60,6 +60,32 @@ impl Hasher {
     }
 }
 
+/// Hashes and counts the bytes that are read through it.
+pub struct HashedReader<R> {
+    inner: R,
+    hasher: Hasher,
+}
+
+impl<R: io::Read> HashedReader<R> {
+    pub fn new(inner: R) -> Self {
+        let hasher = Hasher::default();
+        Self { inner, hasher }
+    }
+
+    /// The digest and the number of the bytes that were read.
+    pub fn finish(self) -> (Sha256, u64) {
+        self.hasher.finish()
+    }
+}
+
+impl<R: io::Read> io::Read for HashedReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.hasher.update(buffer.get(..count).unwrap_or_default());
+        Ok(count)
+    }
+}
+
 impl io::Write for Hasher {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.update(bytes);

@@ -30,9 +30,15 @@ pub struct HashBehind {
 
 /// What a thread hashes.
 struct HashThread {
-    full: mpsc::Sender<Vec<u8>>,
+    full: mpsc::Sender<HashStep>,
     empty: mpsc::Receiver<Vec<u8>>,
     thread: JoinHandle<Hasher>,
+}
+
+enum HashStep {
+    Bytes(Vec<u8>),
+    /// Asks for a copy of the hash.
+    Fork(mpsc::Sender<Hasher>),
 }
 
 impl HashBehind {
@@ -43,6 +49,17 @@ impl HashBehind {
             left: if has_thread { SHORT } else { usize::MAX },
             rest: None,
         }
+    }
+
+    /// The hash of the bytes so far, for another end.
+    pub fn fork(&self) -> io::Result<Hasher> {
+        let Some(rest) = &self.rest else {
+            return Ok(self.hasher.clone());
+        };
+        let (reply, forked) = mpsc::channel();
+        let asked = rest.full.send(HashStep::Fork(reply));
+        asked.map_err(|_| died())?;
+        forked.recv().map_err(|_| died())
     }
 
     /// The digest and the number of bytes.
@@ -56,7 +73,7 @@ impl HashBehind {
 
     /// Starts the thread. Without one, this goes on as it began.
     fn start(&mut self) {
-        let (full, to_hash) = mpsc::channel::<Vec<u8>>();
+        let (full, to_hash) = mpsc::channel();
         let (give_back, empty) = mpsc::channel();
         for _ in 0..BUFFERS {
             // Cannot fail: the receiver is here.
@@ -65,10 +82,15 @@ impl HashBehind {
         let mut hasher = mem::take(&mut self.hasher);
         let begun = hasher.clone();
         let hash = move || {
-            for bytes in to_hash {
-                hasher.update(&bytes);
-                // The writer may have ended already.
-                let _ = give_back.send(bytes);
+            for step in to_hash {
+                // In both cases the writer may have ended already.
+                match step {
+                    HashStep::Bytes(bytes) => {
+                        hasher.update(&bytes);
+                        let _ = give_back.send(bytes);
+                    }
+                    HashStep::Fork(reply) => drop(reply.send(hasher.clone())),
+                }
             }
             hasher
         };
@@ -97,7 +119,9 @@ impl Write for HashBehind {
         let part = &bytes[..bytes.len().min(BUFFER)];
         buffer.clear();
         buffer.extend_from_slice(part);
-        rest.full.send(buffer).map_err(|_| died())?;
+        rest.full
+            .send(HashStep::Bytes(buffer))
+            .map_err(|_| died())?;
         Ok(part.len())
     }
 
@@ -122,9 +146,17 @@ mod tests {
             let bytes = &bytes[..len];
             for (has_thread, step) in [(true, 1 << 20), (true, 1000), (false, 1 << 20)] {
                 let mut hash = HashBehind::new(has_thread);
-                for part in bytes.chunks(step) {
+                let (head, tail) = bytes.split_at(len - len / 3);
+                for part in head.chunks(step) {
                     hash.write_all(part).unwrap();
                 }
+                let mut other = hash.fork().unwrap();
+                for part in tail.chunks(step) {
+                    hash.write_all(part).unwrap();
+                }
+                other.update(b"another end");
+                let both = [head, b"another end"].concat();
+                assert_eq!(other.finish(), (Sha256::of(&both), both.len() as u64));
                 assert_eq!(hash.rest.is_some(), has_thread && len > SHORT);
                 assert_eq!(hash.finish().unwrap(), (Sha256::of(bytes), len as u64));
             }

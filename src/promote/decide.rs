@@ -24,6 +24,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct PromotionRequest {
     pub goal: PromotionGoal,
+    /// Whether the packages are also built under the new version.
+    pub is_rebuilt: bool,
     /// The targets whose device packages stay. All if there are none.
     pub targets: Vec<Target>,
     /// Files that may name the version that is left.
@@ -32,7 +34,7 @@ pub struct PromotionRequest {
 
 /// A plan, or everything that is in the way.
 pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<PromotionPlan> {
-    let to = request.goal.version_of(&set.version)?;
+    let to = request.goal.version_of(&set.version, request.is_rebuilt)?;
     let targets = targets(set, request)?;
     let change = VersionChange {
         from: set.version.clone(),
@@ -46,6 +48,9 @@ pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<Promotio
         packages: Vec::new(),
         frameworks: Vec::new(),
         dropped: Vec::new(),
+        tarballs: Vec::new(),
+        yanked: Vec::new(),
+        compared: None,
         copied: Vec::new(),
         keys: Vec::new(),
         change: change.clone(),

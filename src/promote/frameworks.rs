@@ -43,6 +43,7 @@ impl<'a> FrameworkTies<'a> {
         set: &'a CandidateSet,
         plan: &mut PromotionPlan,
         facts: &SetFacts,
+        pin: VersionPin,
         jobs: NonZeroUsize,
         world: &World,
     ) -> Result<Self> {
@@ -63,7 +64,7 @@ impl<'a> FrameworkTies<'a> {
             files,
             selectors,
             options: TieOptions {
-                requires: Some(VersionPin::usual(&plan.to)),
+                requires: Some(pin),
                 device_extras: true,
                 suffix: VersionSuffix::Named,
                 ..TieOptions::default()

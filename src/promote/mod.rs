@@ -13,7 +13,9 @@ mod observe;
 mod places;
 mod plan;
 mod policy;
+mod rebuilt;
 mod record;
+mod tarballs;
 mod texts;
 mod write;
 
@@ -23,6 +25,8 @@ pub use self::{
     observe::CandidateSet,
     places::{ProductName, ProductPlace, ReleasePlaces},
     plan::PromotionPlan,
+    rebuilt::ensure_rebuilt,
     record::PromotionRecord,
+    tarballs::{CandidateTarballs, TarballMeans},
     write::write,
 };

@@ -50,6 +50,8 @@ pub struct CandidateSet {
 #[derive(Debug)]
 pub struct CandidatePackage {
     pub file: SetFile,
+    /// Whether its digest is only what `set.json` says.
+    pub is_claimed: bool,
     pub name: PackageFilename,
     pub form: CandidateForm,
     /// The texts that name the version, by their paths.
@@ -70,6 +72,14 @@ pub enum CandidateForm {
 }
 
 impl CandidateSet {
+    /// What is of no use once another version of the set is published: our packages, and what is tied
+    /// to them.
+    pub fn replaced(&self) -> Vec<String> {
+        let packages = self.packages.iter().map(|it| &it.file);
+        let files = packages.chain(&self.frameworks);
+        files.map(|it| it.name().to_owned()).collect()
+    }
+
     /// Reads the packages of a set on this disk. It is an error if they do not have one version.
     pub fn read(set: &LocalSet, jobs: NonZeroUsize, world: &World) -> Result<Self> {
         let files = set.document.files.iter().cloned();
@@ -81,7 +91,7 @@ impl CandidateSet {
             targets: super::texts::TargetChange::default(),
         };
         let read = |file: &SetFile| {
-            let package = CandidatePackage::read(&set.root, file, &change);
+            let package = CandidatePackage::read(set, file, &change);
             package.with_context(|| format!("failed to read `{}`", file.path))
         };
         let packages = parallel::map(&ours, jobs, &world.stop, read)?;
@@ -152,11 +162,12 @@ fn one_version(files: &[SetFile]) -> Result<Version> {
 }
 
 impl CandidatePackage {
-    fn read(root: &Path, file: &SetFile, change: &VersionChange) -> Result<Self> {
+    fn read(set: &LocalSet, file: &SetFile, change: &VersionChange) -> Result<Self> {
         let name: PackageFilename = file.name().parse()?;
-        let source = File::open(root.join(&file.path))?;
+        let source = File::open(set.root.join(&file.path))?;
         let mut package = Self {
             file: file.clone(),
+            is_claimed: set.is_claimed(&file.path),
             form: CandidateForm::Sdist(SdistFiles {
                 files: Vec::new(),
                 time: 0,

@@ -27,6 +27,8 @@ pub struct ReleasePlaces {
     role: String,
     index: String,
     older: String,
+    /// The directory of tarballs.
+    pub(super) tarballs: String,
     products: Vec<Product>,
     streams: Vec<StreamBuckets>,
 }

@@ -79,19 +79,39 @@ impl VersionChange {
         }
     }
 
-    /// Whether a text names the version that is left. A final release is part of many numbers that
-    /// are not its own, so it is not looked for.
+    /// Whether a text names the version that is left.
     pub(super) fn is_left_in(&self, text: &[u8]) -> bool {
+        !self.places_in(text).is_empty()
+    }
+
+    /// A text of any form that names the other version instead.
+    pub(super) fn renamed(&self, text: &str) -> String {
+        let (from, to) = (self.from.to_string(), self.to.to_string());
+        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+        for at in self.places_in(text.as_bytes()) {
+            out.push_str(&text[done..at]);
+            out.push_str(&to);
+            done = at + from.len();
+        }
+        out.push_str(&text[done..]);
+        out
+    }
+
+    /// Where a text names the version that is left. A final release is part of many numbers that are
+    /// not its own, so it is not looked for.
+    fn places_in(&self, text: &[u8]) -> Vec<usize> {
         if self.from.is_final() {
-            return false;
+            return Vec::new();
         }
         let from = self.from.to_string();
-        memchr::memmem::find_iter(text, from.as_bytes()).any(|at| {
+        let places = memchr::memmem::find_iter(text, from.as_bytes());
+        let is_whole = |at: &usize| {
             let before = at.checked_sub(1).and_then(|at| text.get(at));
             let after = text.get(at + from.len());
             !before.is_some_and(|it| it.is_ascii_digit() || *it == b'.')
                 && !after.is_some_and(u8::is_ascii_alphanumeric)
-        })
+        };
+        places.filter(is_whole).collect()
     }
 
     /// Replaces the version wherever it is required of one of our packages. They need not be in this

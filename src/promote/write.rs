@@ -25,7 +25,8 @@ use crate::{
     digest::Sha256,
     error::{Context as _, No, Result, ensure},
     package::assemble::{
-        AssembleSettings, ChangedContent, ChangedFile, ChangedWheel, TakenMember, pipeline,
+        AssembleSettings, ChangedContent, ChangedFile, ChangedWheel, SourceWheel, TakenMember,
+        pipeline,
     },
     parallel,
     relpath::RelPath,
@@ -101,6 +102,7 @@ impl PromotionWriter<'_> {
         let target = self.directory.join(&planned.becomes);
         let parent = target.parent().unwrap_or(self.directory);
         fs::create_dir_all(parent)?;
+        let mut from_sha256 = package.file.sha256;
         let written = match &package.form {
             CandidateForm::Sdist(sdist) => write_sdist(sdist, planned, &target)?,
             CandidateForm::Wheel {
@@ -115,12 +117,17 @@ impl PromotionWriter<'_> {
                     block: pipeline::BLOCK,
                 };
                 let wheel = self.wheel(package, planned, (stored, record))?;
-                wheel.write(parent, &settings, "Promoting", self.world)?
+                let source = self.set.root.join(&package.file.path);
+                let source = SourceWheel::new(&source, package.is_claimed)?;
+                let (written, digest) =
+                    wheel.write_from(Some(&source), parent, &settings, "Promoting", self.world)?;
+                from_sha256 = digest.unwrap_or(from_sha256);
+                written
             }
         };
         Ok(PromotedFile {
             from: planned.file.clone(),
-            from_sha256: package.file.sha256,
+            from_sha256,
             path: planned.becomes.clone(),
             size: written.size,
             sha256: written.sha256,

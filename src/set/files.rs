@@ -5,11 +5,12 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     io::{self, Read},
     ops::Range,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use fs_err as fs;
+use fs_err::{self as fs, File};
 use itertools::Itertools as _;
 
 use super::{
@@ -17,8 +18,9 @@ use super::{
     set_json::{Layout, PART, PackageDirectories, SetStamp, is_package, is_wheel},
 };
 use crate::{
-    error::{Context as _, Error, Hint as _, Result, anyhow},
+    error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
     location::Key,
+    package::assemble::CountedReader,
     run::ArtifactGroup,
     store::{CopySource, Depth, Object, Span, Store},
 };
@@ -156,6 +158,16 @@ impl SetPlace {
             stamp: self.stamp_of(object),
             uploaded: object.modified.filter(|_| self.local().is_none()),
         })
+    }
+
+    /// Lists all files directly in a directory or in a prefix of a bucket.
+    pub fn files_of_any_kind(&self) -> Result<Vec<PackageFile>> {
+        let listed = self.list("", Depth::Children)?.into_iter();
+        let files = listed.map(|(path, object)| {
+            let Object { key, size, .. } = object;
+            PackageFile::new(path, &self.store, key, size)
+        });
+        Ok(files.collect())
     }
 
     /// Lists the packages, with those in the directories of families, each name once. A web server
@@ -326,6 +338,21 @@ impl PackageFile {
             reader: reader.take(len),
             package: self,
         }))
+    }
+
+    /// Copies all bytes to a new file.
+    pub fn save(&self, to: &Path, stop: &Stop, progress: &dyn Fn(u64)) -> Result<()> {
+        let copied = self.stream(0..self.size).and_then(|source| {
+            let mut source = CountedReader {
+                source,
+                stop,
+                progress,
+            };
+            io::copy(&mut source, &mut File::create(to)?)
+        });
+        self.outcome()?;
+        copied?;
+        Ok(())
     }
 }
 

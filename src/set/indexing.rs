@@ -308,9 +308,7 @@ impl YankList {
                     what: what(text)?,
                     reason: reason.trim().to_owned(),
                 };
-                if line.reason.contains(char::is_control) {
-                    bail!("a control character in the reason: {:?}", line.reason);
-                }
+                Self::ensure_plain(&line.reason)?;
                 if lines.iter().any(|other| other.what == line.what) {
                     bail!("`{text}` is there twice");
                 }
@@ -320,6 +318,28 @@ impl YankList {
             lines.push(line);
         }
         Ok(Self(lines))
+    }
+
+    /// Fails if pages cannot show the reason for a yank.
+    pub fn ensure_plain(reason: &str) -> Result<()> {
+        let is_plain = !reason.contains(char::is_control);
+        ensure!(is_plain, "a control character in the reason: {reason:?}");
+        Ok(())
+    }
+
+    /// The yanks that files of an index have already, and those of some files for one reason.
+    pub fn adding(files: &[SetFile], names: &[String], reason: &str) -> Self {
+        let already = files
+            .iter()
+            .filter_map(|file| Some((file.name(), file.yanked.as_deref()?)));
+        let already = already.filter(|(name, _)| names.iter().all(|it| it != name));
+        let added = names.iter().map(|name| (&**name, reason));
+        let line = |(name, reason): (&str, &str)| YankLine {
+            text: name.to_owned(),
+            what: YankSubject::File(name.to_owned()),
+            reason: reason.to_owned(),
+        };
+        Self(already.chain(added).map(line).collect())
     }
 
     /// Yanks exactly the files in the list, and no others. A line that matches no file is an error,

@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    local::AttachedFile,
     pages::{IndexPage, Phase, pages},
     place::{SetPlace, found},
     set_json::{Layout, SetFile, SetJson, TOP},
@@ -64,6 +65,18 @@ impl Item {
             sha256: file.sha256,
             bytes: ItemBytes::OnDisk(on_disk, stamp.filter(FileStamp::has_inode)),
             copy: None,
+        }
+    }
+
+    /// A file that is no package. Its bytes are compared with their digest while they are copied.
+    pub(super) fn attached(file: &AttachedFile) -> Self {
+        Self {
+            path: file.path.clone(),
+            phase: Phase::File,
+            size: file.size,
+            sha256: file.sha256,
+            bytes: ItemBytes::OnDisk(file.on_disk.clone(), None),
+            copy: file.copy.clone(),
         }
     }
 

@@ -1,13 +1,16 @@
 //! [`KnownFacts`]: what earlier commands know of the files of a place, and when that still holds.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 
 use itertools::Itertools as _;
 
 use super::{
     files::ListedPackage,
     place::SetPlace,
-    set_json::{Identity, Layout, PART, SetFile, SetJson, SetStamp, is_wheel},
+    set_json::{Identity, Layout, PART, SetFile, SetJson, SetStamp, is_ours, is_wheel},
 };
 use crate::{
     artifact::FileIdentity,
@@ -28,6 +31,8 @@ pub(super) struct KnownFacts {
     pub(super) files: HashMap<String, SetFile>,
     /// The facts, by path, of packages that a build made and that are still the same files.
     pub(super) made: HashMap<String, MadeFacts>,
+    /// The digests that `set.json` says of wheels, by path, where the caller compares them.
+    pub(super) claimed: BTreeMap<String, Sha256>,
     /// The stamp of `set.json` itself, to compare with the times of the files.
     pub(super) stamp: Option<SetStamp>,
 }
@@ -76,6 +81,7 @@ impl KnownFacts {
         Self {
             files: document.files.into_iter().map(by_path).collect(),
             made: HashMap::new(),
+            claimed: BTreeMap::new(),
             identity: document.identity,
             stamp,
         }
@@ -99,6 +105,22 @@ impl KnownFacts {
     /// The digest of a file, if the file is unchanged.
     pub(super) fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
         self.same(listed).map(|file| file.sha256)
+    }
+
+    /// Takes the digest of each wheel of ours from `set.json`, if nothing better is known of it.
+    pub(super) fn claim(&mut self, listed: &[ListedPackage], root: &Path) -> Result<()> {
+        for package in listed {
+            let file = self.files.get(&package.path);
+            let file = file.filter(|it| it.size == package.stamp.size && is_ours(&it.project));
+            let Some(file) = file.filter(|_| is_wheel(&package.name)) else {
+                continue;
+            };
+            let found = FileIdentity::of(&root.join(&package.path))?;
+            if self.made(package, found).is_none() && self.sha256(package).is_none() {
+                self.claimed.insert(package.path.clone(), file.sha256);
+            }
+        }
+        Ok(())
     }
 
     /// What a build knows of a file, if `found` is the one that it wrote.

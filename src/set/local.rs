@@ -1,7 +1,7 @@
 //! [`LocalSet`]: the packages of a local directory and their metadata.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
 };
 
@@ -32,12 +32,28 @@ pub struct LocalSet {
     /// The stamp that each package had before its digest was taken, by path. Not of those of which
     /// only an earlier index says that they have their digest.
     pub(super) stamps: HashMap<String, FileStamp>,
+    /// The packages whose digest is only what `set.json` says.
+    claimed: BTreeSet<String>,
     /// The digests in `set.json`, by path. They may differ from those of the files.
     described: BTreeMap<String, Sha256>,
     /// Further documents that are published with the set, by path.
     pub(super) documents: BTreeMap<String, String>,
+    /// Files that are no packages and are published with them.
+    pub(super) attached: Vec<AttachedFile>,
     /// Objects with the bytes of packages, by the path of the package.
     pub(super) copies: BTreeMap<String, CopySource>,
+}
+
+/// A file that is no package: a tarball.
+#[derive(Clone, Debug)]
+pub struct AttachedFile {
+    /// Where it is published.
+    pub path: String,
+    pub on_disk: PathBuf,
+    pub size: u64,
+    pub sha256: Sha256,
+    /// An object with these bytes.
+    pub copy: Option<CopySource>,
 }
 
 impl LocalSet {
@@ -50,12 +66,38 @@ impl LocalSet {
         is_from_bytes: bool,
         world: &World,
     ) -> Result<Self> {
-        let place = SetPlace::existing(root, &world.stop)?;
-        let mut known = KnownFacts::read(&place)?;
-        if is_from_bytes {
-            known.forget_packages();
-        }
+        let (place, known) = known(root, is_from_bytes, world)?;
         Self::read_known(root, &place, known, directories, world)
+    }
+
+    /// Like [`LocalSet::read`], but believes `set.json` the digests of wheels that are not known. The
+    /// caller reads these wheels in any case, and has to [`confirm`](LocalSet::confirm) the digests.
+    pub fn described(
+        root: &Path,
+        directories: PackageDirectories,
+        is_from_bytes: bool,
+        world: &World,
+    ) -> Result<Self> {
+        let (place, mut known) = known(root, is_from_bytes, world)?;
+        let listed = place.files(&place.layouts(directories)?)?;
+        known.claim(&listed, root)?;
+        Self::read_known(root, &place, known, directories, world)
+    }
+
+    /// Whether the digest of a package is only what `set.json` says.
+    pub fn is_claimed(&self, path: &str) -> bool {
+        self.claimed.contains(path)
+    }
+
+    /// Sets the digests that packages really have.
+    pub fn confirm<'a>(&mut self, digests: impl IntoIterator<Item = (&'a str, Sha256)>) {
+        let digests: HashMap<&str, Sha256> = digests.into_iter().collect();
+        for file in &mut self.document.files {
+            if let Some(sha256) = digests.get(file.path.as_str()) {
+                file.sha256 = *sha256;
+                self.claimed.remove(&file.path);
+            }
+        }
     }
 
     /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
@@ -140,12 +182,14 @@ impl LocalSet {
             document: found.set,
             metadata: found.metadata,
             stamps: found.stamps,
+            claimed: known.claimed.into_keys().collect(),
             described: known
                 .files
                 .into_iter()
                 .map(|(path, it)| (path, it.sha256))
                 .collect(),
             documents: BTreeMap::new(),
+            attached: Vec::new(),
             copies: BTreeMap::new(),
         })
     }
@@ -182,6 +226,11 @@ impl LocalSet {
         self.copies.insert(path.to_owned(), source);
     }
 
+    /// Adds files that are published at a release place with the packages.
+    pub fn attach_files(&mut self, files: Vec<AttachedFile>) {
+        self.attached.extend(files);
+    }
+
     /// Adds a document that is published beside the packages.
     pub fn attach(&mut self, path: &str, text: String) {
         self.documents.insert(path.to_owned(), text);
@@ -216,6 +265,16 @@ impl LocalSet {
             "build again, remove what was added, or run `rocwheel index` on it to keep its files";
         because(headline, differences).map_or(Ok(()), |refusal| Err(refusal).hint(hint))
     }
+}
+
+/// A directory with packages, and what earlier commands know of them.
+fn known(root: &Path, is_from_bytes: bool, world: &World) -> Result<(SetPlace, KnownFacts)> {
+    let place = SetPlace::existing(root, &world.stop)?;
+    let mut known = KnownFacts::read(&place)?;
+    if is_from_bytes {
+        known.forget_packages();
+    }
+    Ok((place, known))
 }
 
 /// A negative answer with a cause for each line. `None` without any.

@@ -31,6 +31,7 @@ mod published;
 mod read;
 mod set_json;
 mod split_projects;
+mod tarballs;
 #[cfg(test)]
 pub(crate) mod tests;
 mod upload;
@@ -44,7 +45,7 @@ pub use self::{
     indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
     install::{Choice, Places},
     links::PageLink,
-    local::{LocalSet, because as refusal},
+    local::{AttachedFile, LocalSet, because as refusal},
     offered::{OfferedFile, OfferedSet, PackageSource},
     ownership::OwnershipManifest,
     pages::{IndexPage, Phase, pages, paths},
@@ -60,6 +61,7 @@ pub use self::{
         Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,
         SetJson, SetStamp, counted, identity, is_of_others, is_ours,
     },
+    tarballs::index_tarballs,
     upload::{PlannedUpload, PublishedUpload, UploadOptions, publish},
     urls::{Addresses, Urls},
 };

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use itertools::Itertools as _;
 use serde_json::{Value, json};
 
-pub(super) use self::html::{directory_page, directory_root};
+pub(super) use self::html::{directory_page, directory_root, escape};
 use self::html::{find_links_page, project_page, root_page};
 pub(super) use self::linked::linked_page;
 use super::set_json::{IndexView, SetFile, SetJson, TOP};

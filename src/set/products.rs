@@ -96,6 +96,10 @@ pub fn plan_products<'a>(
         &local.document.identity.platform,
         &local.document.identity.version,
     );
+    for file in &local.attached {
+        before.add(directory_of(&file.path))?;
+        items.push(Item::attached(file));
+    }
     for text in local.documents.values() {
         let of = version.iter().map(ToString::to_string);
         let of = of.chain(platform.iter().map(ToString::to_string)).join("-");

@@ -351,7 +351,7 @@ impl Reading<'_> {
         let known = match self.known.sha256(listed) {
             // A directory keeps no digests.
             None if self.place.local().is_none() => store.head(&key)?.sha256,
-            known => known,
+            known => known.or_else(|| self.known.claimed.get(&listed.path).copied()),
         };
         // Parse first: a file that is not a valid package fails without a full download.
         let mut far = FailureNote::of(Ranged::of(Arc::clone(store), key.clone(), size));

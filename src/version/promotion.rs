@@ -8,7 +8,7 @@ use pep440_rs::{LocalSegment, PrereleaseKind};
 use time::{Date, Month};
 
 use super::{ReleaseType, Version};
-use crate::error::{Error, Hint as _, Invalid, No, Result, anyhow};
+use crate::error::{Error, Invalid, No, Result, anyhow, hinted};
 
 /// Versions of one kind, which are kept together and for the same time.
 #[derive(
@@ -134,8 +134,9 @@ impl FromStr for PromotionGoal {
 }
 
 impl PromotionGoal {
-    /// The version that another one becomes. It is an error if that makes no sense.
-    pub fn version_of(self, from: &Version) -> Result<Version> {
+    /// The version that another one becomes. It is an error if that makes no sense. Only a set that is
+    /// also built under the new version (`is_rebuilt`) leaves a commit or a base of components behind.
+    pub fn version_of(self, from: &Version, is_rebuilt: bool) -> Result<Version> {
         let numbers = from.0.release().iter().map(u64::to_string);
         let numbers = numbers.collect::<Vec<_>>().join(".");
         let epoch = match from.0.epoch() {
@@ -146,6 +147,12 @@ impl PromotionGoal {
         let pre = from.0.pre().map(|it| it.kind);
         match self {
             Self::Same => return Ok(from.clone()),
+            Self::Candidate(number) if is_rebuilt && is_bound(from) => {
+                return with(format!("rc{number}"));
+            }
+            Self::Release if is_rebuilt && is_bound(from) => {
+                return Err(candidate_first(self, from));
+            }
             _ if from.0.is_dev() => return Err(bound(from, "a commit")),
             _ if !from.0.local().is_empty() => {
                 return Err(bound(from, "a base of components under test"));
@@ -157,10 +164,7 @@ impl PromotionGoal {
             _ if pre.is_none() => return Err(refused(self, from, "it is final already")),
             Self::Candidate(number) => return with(format!("rc{number}")),
             Self::Release if pre == Some(PrereleaseKind::Rc) => return with(String::new()),
-            Self::Release => {
-                let error = refused(self, from, "a nightly becomes a release candidate first");
-                return Err(error).hint("promote it with `--to rc1`, test that, and release it");
-            }
+            Self::Release => return Err(candidate_first(self, from)),
         }
         Err(refused(self, from, "only a final release gets a `.post`"))
     }
@@ -170,12 +174,25 @@ fn refused(goal: PromotionGoal, from: &Version, why: &str) -> Error {
     anyhow!(No(format!("{from} cannot become `{goal}`: {why}")))
 }
 
+fn candidate_first(goal: PromotionGoal, from: &Version) -> Error {
+    let error = refused(goal, from, "it becomes a release candidate first");
+    hinted(
+        error,
+        "promote it with `--to rc1`, test that, and release it",
+    )
+}
+
+/// Whether a version names a commit, or a base of components under test.
+fn is_bound(version: &Version) -> bool {
+    version.0.is_dev() || !version.0.local().is_empty()
+}
+
 fn bound(from: &Version, what: &str) -> Error {
     let error = anyhow!(No(format!(
         "{from} cannot be promoted: the version is bound to {what}"
     )));
-    let hint = "build the artifacts of its run under the other version: `rocwheel build --version`; `--to same` copies";
-    crate::error::hinted(error, hint)
+    let hint = "`--to rc1 --by build --artifact-dir DIR` also builds its artifacts under the other version; `--to same` copies";
+    hinted(error, hint)
 }
 
 #[cfg(test)]
@@ -216,7 +233,35 @@ mod tests {
     }
 
     fn promoted(from: &str, goal: &str) -> Result<Version> {
-        goal.parse::<PromotionGoal>()?.version_of(&from.parse()?)
+        let goal: PromotionGoal = goal.parse()?;
+        goal.version_of(&from.parse()?, false)
+    }
+
+    /// By a build, commits and bases of components are left behind too.
+    #[test]
+    fn a_build_gives_any_version_to_a_candidate() {
+        let rebuilt = |from: &str, goal: &str| {
+            let goal: PromotionGoal = goal.parse().unwrap();
+            let version = goal.version_of(&from.parse().unwrap(), true);
+            version.map_or_else(|it| it.to_string(), |it| it.to_string())
+        };
+        let dev = "7.13.0.dev0+8027b7a1047feb27";
+        let said = [
+            rebuilt(dev, "rc2"),
+            rebuilt("10.1.0a20260811+bkc.20260814", "rc1"),
+            rebuilt("7.14.0rc1", "release"),
+            rebuilt(dev, "release"),
+            rebuilt(dev, "post1"),
+            rebuilt("7.14.0", "rc1"),
+        ];
+        insta::assert_snapshot!(said.join("\n"), @"
+        7.13.0rc2
+        10.1.0rc1
+        7.14.0
+        7.13.0.dev0+8027b7a1047feb27 cannot become `release`: it becomes a release candidate first
+        7.13.0.dev0+8027b7a1047feb27 cannot be promoted: the version is bound to a commit
+        7.14.0 cannot become `rc1`: it is final already
+        ");
     }
 
     #[test]
@@ -256,7 +301,7 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r#"
         7.13.0.dev0+8027b7a1047feb27 cannot be promoted: the version is bound to a commit
         10.1.0a20260811+bkc.20260814 cannot be promoted: the version is bound to a base of components under test
-        7.14.0a20260811 cannot become `release`: a nightly becomes a release candidate first
+        7.14.0a20260811 cannot become `release`: it becomes a release candidate first
         7.14.0 cannot become `release`: it is final already
         7.14.0 cannot become `rc1`: it is final already
         7.14.0.post1 cannot become `post2`: only a final release gets a `.post`

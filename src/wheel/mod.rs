@@ -22,4 +22,4 @@ pub use reader::{read_metadata, stored_members, zipped_wheel};
 pub use record::{Record, RecordRow};
 pub use requirement::RequirementLine;
 pub use stored::{StoredMember, ZippedWheel};
-pub use writer::{StorageMethod, WheelMember, ZipWriter};
+pub use writer::{StorageMethod, WheelMember, ZipWriter, common_start};

@@ -3,10 +3,12 @@
 pub(crate) mod aggregate;
 mod frameworks;
 mod killed;
+mod means;
 mod orders;
 mod products;
 pub(crate) mod prune;
 mod refused;
+pub(crate) mod tarballs;
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +22,7 @@ use crate::support::{
 };
 
 /// A set under a version, built once for all tests.
-fn built(set: &TestSet, version: &str) -> PathBuf {
+pub(crate) fn built(set: &TestSet, version: &str) -> PathBuf {
     let artifacts = set.artifacts();
     built_of(&format!("{}-{version}", set.name), &artifacts, version, &[])
 }
@@ -166,7 +168,7 @@ fn the_plan_says_what_changes_in_each_package() {
       - requires rocm-sdk-device-gfx942==7.14.0rc1; extra == "device-all"
       + requires rocm-sdk-device-gfx942==7.14.0; extra == "device-all"
       + requires rocm-sdk-device-gfx942==7.14.0; extra == "device"
-      copies    36 files (89.09 KiB)
+      copies    36 files (89.98 KiB)
 
     dist/rocm_profiler-7.14.0rc1-py3-none-linux_x86_64.whl
       becomes   dist/rocm_profiler-7.14.0-py3-none-linux_x86_64.whl

@@ -8,7 +8,7 @@
 use std::{
     cell::Cell,
     collections::BTreeSet,
-    io::{self, BufReader, Read, Write as _},
+    io::{self, BufReader, Read},
     mem,
 };
 
@@ -19,7 +19,7 @@ use crate::{
         observe::{code, held::HeldBinary},
         sparse::{Forward as _, ForwardStream},
     },
-    digest::{Hasher, Sha256},
+    digest::{HashedReader, Sha256},
     elf::{self, ReadAt, ReadFrom},
     error::Context as _,
     kpack::ByteRegion,
@@ -133,7 +133,7 @@ fn read_into(
                 .into_memory();
         }
     }
-    let content = source.content(len)?;
+    let content = hashed(source, len)?;
     Ok((seen.into_facts(content, kept), held))
 }
 
@@ -237,37 +237,18 @@ impl ExaminedFile {
     }
 }
 
-/// Hashes and counts the bytes that are read through it.
-pub(super) struct HashedReader<R> {
-    inner: R,
-    hasher: Hasher,
-}
-
-impl<R> HashedReader<R> {
-    pub(super) fn new(inner: R) -> Self {
-        let hasher = Hasher::default();
-        Self { inner, hasher }
+/// Digest and length of what was read. Fails if the file does not have `len` bytes.
+pub(super) fn hashed<R: Read>(
+    source: HashedReader<R>,
+    len: u64,
+) -> io::Result<(Option<Sha256>, u64)> {
+    let (sha256, found) = source.finish();
+    if found != len {
+        return Err(io::Error::other(format!(
+            "it has {found} bytes, and {len} in the directory of the archive"
+        )));
     }
-
-    /// Digest and length. Fails if the file does not have `len` bytes.
-    pub(super) fn content(self, len: u64) -> io::Result<(Option<Sha256>, u64)> {
-        let (sha256, found) = self.hasher.finish();
-        if found != len {
-            return Err(io::Error::other(format!(
-                "it has {found} bytes, and {len} in the directory of the archive"
-            )));
-        }
-        Ok((Some(sha256), len))
-    }
-}
-
-impl<R: Read> Read for HashedReader<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        let passed = buffer.get(..count).unwrap_or_default();
-        self.hasher.write_all(passed)?;
-        Ok(count)
-    }
+    Ok((Some(sha256), len))
 }
 
 /// Random access to a file that refuses reads longer than [`LONGEST_TABLE`], and remembers that it

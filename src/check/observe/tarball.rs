@@ -15,11 +15,12 @@ use crate::{
         facts::{CheckedPackage, ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistFile},
         observe::{
             ObserveProgress, Walk,
-            content::{self, HashedReader, Keep},
+            content::{self, Keep},
             file_name,
         },
         path_facts::has_extension,
     },
+    digest::HashedReader,
     error::{Context as _, Interrupted, Result, ensure},
     wheel::Metadata,
 };
@@ -72,7 +73,7 @@ pub(super) fn read_devel(
     };
     tree.fault = walked.err().map(|error| format!("{error:#}"));
     io::copy(&mut source, &mut io::sink())?;
-    Ok((tree, content::plain(source.content(len)?, None)))
+    Ok((tree, content::plain(content::hashed(source, len)?, None)))
 }
 
 /// The facts that are kept of a file in the tree.
@@ -183,7 +184,7 @@ fn files(
             source.read_to_end(text.insert(Vec::new()))?;
         }
         io::copy(&mut source, &mut io::sink())?;
-        found.insert(path, content::plain(source.content(len)?, text));
+        found.insert(path, content::plain(content::hashed(source, len)?, text));
     }
     Ok(found)
 }

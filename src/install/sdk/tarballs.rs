@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{
     error::{Context as _, Error, No, Result, hinted},
-    run::Platform,
+    run::{Platform, TarballName},
     target::{Family, Target, TargetTable},
     version::{ReleaseStream, Version},
 };
@@ -20,11 +20,11 @@ const ALL: &str = "multiarch";
 const TESTS: &str = "-tests";
 const MOST_LISTED: usize = 8;
 
-/// A tarball, `therock-dist-linux-gfx94X-dcgpu-7.13.0.tar.gz`.
+/// A tarball of a release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tarball {
+    /// As it is listed.
     pub name: String,
-    /// A family, or `multiarch`; perhaps followed by `-tests`.
     pub group: String,
     pub version: Version,
     platform: Platform,
@@ -52,14 +52,15 @@ pub struct TarballWish<'a> {
 
 impl Tarball {
     fn of(file: ListedFile) -> Option<Self> {
-        let stem = file.name.strip_prefix("therock-dist-")?;
-        let (platform, rest) = stem.strip_suffix(".tar.gz")?.split_once('-')?;
-        // The version is last, and has no hyphen.
-        let (group, version) = rest.rsplit_once('-')?;
+        let TarballName {
+            platform,
+            group,
+            version,
+        } = file.name.parse().ok()?;
         Some(Self {
-            group: group.to_owned(),
-            version: version.parse().ok()?,
-            platform: platform.parse().ok()?,
+            group,
+            version,
+            platform,
             mtime: file.mtime,
             name: file.name,
         })

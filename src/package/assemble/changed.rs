@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use super::{
     AssembleSettings, TakenMember,
-    pipeline::{WheelWork, write_wheel},
+    pipeline::{CommonStart, WheelWork, write_wheel},
+    source::SourceWheel,
 };
 use crate::{
     atomic::AtomicFile,
@@ -118,17 +119,34 @@ impl ChangedWheel {
         verb: &str,
         world: &World,
     ) -> Result<ChangedFile> {
+        let written = self.write_from(None, directory, settings, verb, world);
+        written.map(|(file, _)| file)
+    }
+
+    /// Writes the wheel like [`ChangedWheel::write`]. All members that it takes are of `source`: what
+    /// both begin with is copied as a whole, and hashed once. Returns the digest of `source` if that is
+    /// wanted.
+    pub fn write_from(
+        self,
+        source: Option<&SourceWheel>,
+        directory: &Path,
+        settings: &AssembleSettings,
+        verb: &str,
+        world: &World,
+    ) -> Result<(ChangedFile, Option<Sha256>)> {
         let file = self.name.to_string();
-        self.written(&directory.join(&file), (verb, settings), world)
+        let target = directory.join(&file);
+        self.written(&target, source, (verb, settings), world)
             .with_context(|| format!("failed to write `{file}`"))
     }
 
     fn written(
         self,
         target: &Path,
+        source: Option<&SourceWheel>,
         (verb, settings): (&str, &AssembleSettings),
         world: &World,
-    ) -> Result<ChangedFile> {
+    ) -> Result<(ChangedFile, Option<Sha256>)> {
         let Self {
             name,
             dist_info,
@@ -142,24 +160,34 @@ impl ChangedWheel {
         let progress = world.console.progress(verb, &name, size);
         let taken: Vec<Option<TakenMember>> = contents.iter().map(ChangedContent::taken).collect();
         let mut file = AtomicFile::beside(target)?;
-        let written = write_wheel(
-            file.file(),
-            &WheelWork {
+        let record = dist_info.join(&"RECORD".parse()?);
+        let mut write = |start: Option<CommonStart<'_>>| {
+            let work = WheelWork {
                 members: &members,
                 open: &|index| contents.get(index).context("no such member")?.open(),
                 taken: &taken,
+                start,
                 texts: &[],
-                record: &dist_info.join(&"RECORD".parse()?),
+                record: &record,
                 settings,
                 stop: &world.stop,
                 progress: &|bytes| progress.inc(bytes),
-            },
-        )?;
+            };
+            write_wheel(file.file(), &work)
+        };
+        let (written, digest) = match source {
+            None => (write(None)?, None),
+            Some(source) => {
+                let start = source.common_start(&members, &taken, settings.time)?;
+                source.write(start, &world.stop, |start| write(Some(start)))?
+            }
+        };
         file.replace(target)?;
-        Ok(ChangedFile {
+        let file = ChangedFile {
             file: name.to_string(),
             size: written.len,
             sha256: written.sha256,
-        })
+        };
+        Ok((file, digest))
     }
 }

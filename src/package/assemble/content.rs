@@ -363,11 +363,11 @@ pub(super) fn pack_xz(source: impl Read, out: &mut impl Write, jobs: NonZeroUsiz
     Ok(())
 }
 
-/// A reader that reports progress, and fails when the user stops the build.
-pub(super) struct CountedReader<'a, R> {
-    pub(super) source: R,
-    pub(super) stop: &'a Stop,
-    pub(super) progress: &'a dyn Fn(u64),
+/// A reader that reports progress, and fails when the user interrupts.
+pub struct CountedReader<'a, R> {
+    pub source: R,
+    pub stop: &'a Stop,
+    pub progress: &'a dyn Fn(u64),
 }
 
 impl<R: Read> Read for CountedReader<'_, R> {

@@ -9,6 +9,7 @@ mod destination;
 mod earlier;
 mod memory;
 pub mod pipeline;
+mod source;
 
 use std::{
     io::{self, Seek as _},
@@ -35,11 +36,12 @@ use crate::{
 
 pub use built::{BuiltMember, MadePackage, MadeSet};
 pub use changed::{ChangedContent, ChangedFile, ChangedWheel};
-pub use content::{BuiltContent, SdkArchive, SourceBytes};
+pub use content::{BuiltContent, CountedReader, SdkArchive, SourceBytes};
 pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount, TakenMember};
 pub use memory::{RememberedPackage, UnchangedPackages, program_digest};
+pub use source::SourceWheel;
 
-use content::{CountedReader, MemberContent, pack_xz};
+use content::{MemberContent, pack_xz};
 use destination::{advise, bytes, check_existing, check_space};
 use earlier::EarlierSet;
 use memory::{BuildMemory, ContentKey, WheelRecipe};
@@ -319,6 +321,7 @@ impl Making<'_> {
                 members: &work.members,
                 open: &|index| work.contents[index].open(),
                 taken: &work.taken,
+                start: None,
                 texts: work.texts,
                 record: work.record,
                 settings: self.settings,

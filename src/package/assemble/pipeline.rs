@@ -44,6 +44,8 @@ pub struct WheelWork<'a> {
     /// By index, the members whose compressed bytes are copied from an earlier wheel; they are not
     /// opened. Empty if there are none.
     pub taken: &'a [Option<TakenMember>],
+    /// The first members, if they are copied as a whole. All of them are `taken`.
+    pub start: Option<CommonStart<'a>>,
     /// Paths and texts of the files in `.dist-info`, without RECORD.
     pub texts: &'a [(RelPath, String)],
     /// The path of RECORD. The pipeline computes its text and writes it as the last member.
@@ -54,8 +56,20 @@ pub struct WheelWork<'a> {
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
+/// The bytes that a wheel and another one begin with.
+pub struct CommonStart<'a> {
+    /// How many members they are.
+    pub members: usize,
+    /// Opens the other wheel. Its reader ends with them.
+    pub open: &'a (dyn Fn() -> Result<OpenedMember> + Sync),
+    /// Gets the hash of these bytes, to which the caller adds the rest of the other wheel.
+    pub hashed: &'a (dyn Fn(Hasher) + Sync),
+}
+
 /// Opens a member by its index.
-pub type Open<'a> = dyn Fn(usize) -> Result<Box<dyn Read + Send>> + Sync + 'a;
+pub type Open<'a> = dyn Fn(usize) -> Result<OpenedMember> + Sync + 'a;
+
+pub type OpenedMember = Box<dyn Read + Send>;
 
 /// The default block: 4.5 MiB. Larger blocks compress hardly better, see docs/performance.md.
 pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
@@ -198,9 +212,12 @@ impl<'a> Crew<'a> {
                     .spawn_scoped(scope, || self.work(&line))
                     .context("failed to start a thread")?;
             }
+            let copied = sink.copy_start()?;
             for task in tasks {
                 if let PackTask::Copy(index) = task {
-                    sink.copy(index)?;
+                    if index >= copied {
+                        sink.copy(index)?;
+                    }
                     continue;
                 }
                 let slot = slots.recv().map_err(|_| died())?;

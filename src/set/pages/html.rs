@@ -461,7 +461,7 @@ fn file_facts(file: &SetFile) -> String {
 }
 
 /// Escapes text for an element or a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::set) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -18,6 +18,7 @@ use crate::{
     digest::{Checksum, Sha256},
     error::{Context as _, Hint as _, Result, anyhow},
     parallel,
+    run::TarballName,
     set::{
         indexing::IndexChange,
         items::{Action, Before, Item, ItemBytes},
@@ -143,7 +144,9 @@ struct ListedDirectories<'a> {
 impl<'a> ListedDirectories<'a> {
     fn of(objects: &'a HashMap<String, Object>) -> Self {
         let below = objects.keys().filter(|path| path.starts_with("rocm/"));
-        let packages = below.filter(|path| is_package(name_of(path)));
+        // Release places have tarballs too, whose names look like those of sdists.
+        let is_tarball = |name: &str| name.parse::<TarballName>().is_ok();
+        let packages = below.filter(|path| is_package(name_of(path)) && !is_tarball(name_of(path)));
         let (placed, misplaced): (Vec<&str>, Vec<&str>) = packages
             .map(String::as_str)
             .sorted()

@@ -145,13 +145,13 @@ pub(super) fn put(
 
 /// An upload in several parts. It must be completed or aborted, because S3 charges for the stored
 /// parts.
-struct MultipartUpload<'a> {
-    store: &'a S3Store,
-    key: &'a Key,
+pub(super) struct MultipartUpload<'a> {
+    pub(super) store: &'a S3Store,
+    pub(super) key: &'a Key,
     options: &'a PutOptions,
-    place: String,
-    id: String,
-    client: Client,
+    pub(super) place: String,
+    pub(super) id: String,
+    pub(super) client: Client,
     size: u64,
 }
 
@@ -162,15 +162,7 @@ pub(super) fn put_in_parts(
     body: &dyn Body,
     options: &PutOptions,
 ) -> Result<(), StoreError> {
-    // If the object already exists, fail before sending all its bytes in vain. Credentials that may
-    // write need not be allowed to read.
-    if options.condition == Condition::IfAbsent {
-        match store.head(key).map_err(|error| (error.kind(), error)) {
-            Ok(_) => return Err(StoreError::new(StoreFailureKind::Exists, store.place(key))),
-            Err((StoreFailureKind::NotFound | StoreFailureKind::Denied, _)) => {}
-            Err((_, error)) => return Err(error),
-        }
-    }
+    ensure_absent(store, key, options)?;
     let upload = MultipartUpload::begin(store, key, body.size(), options)?;
     let mut parts = JoinSet::new();
     let sent = upload.send(body, &mut parts);
@@ -185,14 +177,31 @@ pub(super) fn put_in_parts(
     ended
 }
 
+/// If the object must not exist and does, fails before all bytes are sent in vain. Credentials that may
+/// write need not be allowed to read.
+pub(super) fn ensure_absent(
+    store: &S3Store,
+    key: &Key,
+    options: &PutOptions,
+) -> Result<(), StoreError> {
+    if options.condition != Condition::IfAbsent {
+        return Ok(());
+    }
+    match store.head(key).map_err(|error| (error.kind(), error)) {
+        Ok(_) => Err(StoreError::new(StoreFailureKind::Exists, store.place(key))),
+        Err((StoreFailureKind::NotFound | StoreFailureKind::Denied, _)) => Ok(()),
+        Err((_, error)) => Err(error),
+    }
+}
+
 /// The part size for an object: the usual one, or larger if the object has too many parts for it.
-fn part_size(size: u64, usual: u64) -> u64 {
+pub(super) fn part_size(size: u64, usual: u64) -> u64 {
     let least = size.div_ceil(PARTS).div_ceil(MIB).saturating_mul(MIB);
     usual.max(least)
 }
 
 impl<'a> MultipartUpload<'a> {
-    fn begin(
+    pub(super) fn begin(
         store: &'a S3Store,
         key: &'a Key,
         size: u64,
@@ -290,7 +299,7 @@ impl<'a> MultipartUpload<'a> {
         }
     }
 
-    fn complete(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
+    pub(super) fn complete(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
         parts.sort_by_key(CompletedPart::part_number);
         let parts = CompletedMultipartUpload::builder()
             .set_parts(Some(parts))
@@ -332,7 +341,7 @@ impl<'a> MultipartUpload<'a> {
 
     /// Aborts the upload, even if the user has interrupted. An error here is ignored: the caller
     /// reports the first failure, and a lifecycle rule of the bucket removes leftover parts.
-    fn abandon(&self) {
+    pub(super) fn abandon(&self) {
         let request = self
             .client
             .abort_multipart_upload()

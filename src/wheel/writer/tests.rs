@@ -318,3 +318,49 @@ proptest! {
         }
     }
 }
+
+/// A header that another program wrote, or a member at another place, ends the common start.
+#[test]
+fn the_members_that_a_wheel_begins_with_are_found() {
+    let mut zip = writer();
+    let (mut members, mut at) = (Vec::new(), 0);
+    for (name, content) in [("a", &b"one"[..]), ("b/c", b""), ("d", b"three")] {
+        add(&mut zip, name, content).unwrap();
+        let end = zip.position();
+        let packed = end - content.len() as u64..end;
+        let crc = crc32fast::hash(content);
+        members.push((member(name, content.len()), crc, packed));
+        at = end;
+    }
+    let whole = bytes(zip);
+    let common = |wheel: &[u8], members: &[(WheelMember, u32, Range<u64>)], time| {
+        let members = members.iter();
+        let members =
+            members.map(|(member, crc, packed)| (member, StorageMethod::Stored, *crc, packed));
+        common_start(Cursor::new(wheel), members, time).unwrap()
+    };
+    assert_eq!(common(&whole, &members, 0), (3, at));
+    assert_eq!(common(&whole, &[], 0), (0, 0));
+    assert_eq!(common(&whole, &members, 1_700_000_000), (0, 0));
+    let first = members[0].2.end;
+    assert_eq!(common(&whole, &members[1..], 0), (0, 0));
+    let mut other = members.clone();
+    other[1].0.executable = true;
+    // The mode is in the directory at the end only.
+    assert_eq!(common(&whole, &other, 0), (3, at));
+    other[1].0.path = path("b/d");
+    assert_eq!(common(&whole, &other, 0), (1, first));
+    let mut flagged = whole.clone();
+    flagged[usize::try_from(first).unwrap() + 6] = 8;
+    assert_eq!(common(&flagged, &members, 0), (1, first));
+
+    // And the directory of an archive that adopts them is the same.
+    let mut zip = writer();
+    for (member, crc, packed) in &members {
+        zip.adopt(member, StorageMethod::Stored, *crc, packed)
+            .unwrap();
+    }
+    let until = usize::try_from(at).unwrap();
+    zip.append(&whole[..until]).unwrap();
+    assert!(bytes(zip) == whole);
+}

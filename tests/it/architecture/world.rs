@@ -85,6 +85,8 @@ const MAY: [May; 7] = [
             "framework/unpack",
             "promote/frameworks",
             "promote/observe",
+            "promote/rebuilt",
+            "promote/tarballs",
             "promote/write",
             "commands",
         ],

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{built, digests, fresh};
+use rocwheel::digest::Sha256;
+
+use super::{assert_same, built, digests, fresh};
 use crate::support::{
     demo::DemoWheel,
     members::{record, unzip, zipped},
@@ -58,7 +60,7 @@ fn versions_that_make_no_sense_are_refused() {
     exit 1
     error: 0.0.1.dev0 cannot be promoted: the version is bound to a commit
 
-    hint: build the artifacts of its run under the other version: `rocwheel build --version`; `--to same` copies
+    hint: `--to rc1 --by build --artifact-dir DIR` also builds its artifacts under the other version; `--to same` copies
     exit 1
     error: no device package for gfx950 in the set
 
@@ -181,4 +183,37 @@ fn other_packages_that_are_there_are_not_replaced() {
             .contains("already, with other bytes; nothing was changed")
     );
     assert_eq!(digests(&to).len(), 1);
+}
+
+/// Its wheels are hashed while they are copied, and compared with what `set.json` says.
+#[test]
+fn a_set_from_elsewhere_is_promoted_only_as_it_is_described() {
+    for set in published::sets() {
+        let candidate = built(set, "7.14.0rc1");
+        let found = fresh(&format!("elsewhere-{}", set.name));
+        fs_err::create_dir_all(found.join("dist")).unwrap();
+        copy_files(&candidate.join("dist"), &found.join("dist"));
+        let described = fs_err::read_to_string(candidate.join("set.json")).unwrap();
+        fs_err::write(found.join("set.json"), &described).unwrap();
+        let to = fresh(&format!("elsewhere-{}-to", set.name));
+        let arguments = ["promote", text(&found), "--to", "release"];
+        let place = ["--into", text(&to), "--no-check"];
+        rocwheel(&[&arguments[..], &place].concat()).ok();
+        assert_same(&to, &built(set, "7.14.0"));
+        let record = fs_err::read_to_string(to.join("promotion.json")).unwrap();
+        for (name, sha256) in digests(&found.join("dist")) {
+            let line = format!("\"from-sha256\": \"{sha256}\"");
+            assert!(record.contains(&line), "{name}");
+        }
+        // `set.json` is that of another build.
+        let (name, sha256) = &digests(&found.join("dist"))[1];
+        let other = Sha256::of(b"another").to_string();
+        let described = described.replace(&sha256.to_string(), &other);
+        fs_err::write(found.join("set.json"), described).unwrap();
+        for flags in [&["--to", "release"][..], &["--to", "release", "--dry-run"]] {
+            let said = refusal(&found, flags);
+            let expected = format!("the sha256 {sha256}, and `set.json` says {other}");
+            assert!(said.contains(&expected) && said.contains(name), "{said}");
+        }
+    }
 }

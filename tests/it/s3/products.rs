@@ -8,25 +8,30 @@ use std::{
 };
 
 use rocwheel::{
+    digest::Sha256,
     error::Stop,
     location::Key,
     store::{Condition, Depth, Span, Store as _, StoreFailureKind, s3::S3Store},
 };
 
 use super::{
-    fault::Proxy,
+    fault::{Fault, Proxy},
     inprocess::InProcess,
     prune::{options, receive, send},
     server::{SECRET, Server, keys, store},
     upload::{Desk, KEYS},
 };
 use crate::{
-    promote::prune::{assert_whole, filled, wheels},
+    promote::{
+        built,
+        prune::{assert_whole, filled, wheels},
+        tarballs::tarball,
+    },
     publish::tree,
     support::{
         long,
-        place::empty,
-        published::{TestSet, sets, sets_in_turn},
+        place::{empty, text},
+        published::{TestSet, sample, sets, sets_in_turn},
     },
 };
 
@@ -89,6 +94,77 @@ fn the_server_copies_what_does_not_change() {
     }
 }
 
+/// Tarballs that keep their bytes are copied by the server too.
+#[test]
+fn the_server_copies_tarballs_under_their_new_names() {
+    let desk = Desk::new();
+    let store = Server::shared().store(&desk.bucket);
+    let set = built(sample(), "7.14.0rc1");
+    fs_err::create_dir_all(desk.bench.path("home")).unwrap();
+    let source = desk.bench.root.join("source");
+    let name = |version: &str| format!("therock-dist-linux-multiarch-{version}.tar.gz");
+    let path = tarball(&source.join("tarballs"), &name("7.14.0rc1"), "7.14.0");
+    send(&store, &source);
+    let place = |name: &str| format!("s3://{}/{name}", desk.bucket);
+    let promote = |more: &[&str]| {
+        let mut command = desk.command(&KEYS);
+        command.args(["promote", text(&set), "--to", "release", "--no-check"]);
+        command.args([
+            "--layout",
+            "product",
+            "--no-directory-pages",
+            "--format",
+            "json",
+        ]);
+        command.args([
+            "--into",
+            &place("to/v5"),
+            "--tarball-dir",
+            &place("v5/tarballs"),
+        ]);
+        desk.run(command.args(more))
+    };
+    let done = promote(&[]);
+    assert_eq!(
+        (done.code, done.stderr.matches("Copied").count()),
+        (0, 1),
+        "{}",
+        done.stderr
+    );
+    let key = |path: &str| -> Key { format!("to/v5/rocm/core/tarball/{path}").parse().unwrap() };
+    let bytes = fs_err::read(path).unwrap();
+    let object = store.head(&key(&name("7.14.0"))).unwrap();
+    assert_eq!(
+        (object.size, object.sha256),
+        (bytes.len() as u64, Some(Sha256::of(&bytes)))
+    );
+    let mut page = String::new();
+    let mut reader = store.get(&key("index.html"), Span::Whole).unwrap();
+    reader.read_to_string(&mut page).unwrap();
+    assert!(
+        page.contains(&format!(
+            "const files = [{{\"name\":\"{}\",\"mtime\":1",
+            name("7.14.0")
+        )),
+        "{page}"
+    );
+    let before = published(&store);
+    promote(&[]).ok();
+    assert_eq!(published(&store), before);
+    // Another tarball of the name is not replaced.
+    // The time in the header of gzip.
+    let mut other = bytes.clone();
+    other[4] ^= 1;
+    let old: Key = format!("v5/tarballs/{}", name("7.14.0rc1"))
+        .parse()
+        .unwrap();
+    store.delete(&old).unwrap();
+    store.put(&old, &other.as_slice(), &options()).unwrap();
+    let refused = promote(&[]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert_eq!(published(&store), before);
+}
+
 #[test]
 fn two_servers_copy_only_the_object_that_was_seen() {
     let (weed, other) = (Server::shared(), InProcess::start());
@@ -119,6 +195,84 @@ fn two_servers_copy_only_the_object_that_was_seen() {
             store.put(&one, &b"other".as_slice(), &options).unwrap();
             assert!(!store.copy(&key("to/c.whl"), &source, &options).unwrap());
         }
+    }
+}
+
+/// Objects that are too large for one request: the test allows 5 MiB.
+#[test]
+fn two_servers_copy_large_objects_in_parts() {
+    let (weed, other) = (Server::shared(), InProcess::start());
+    let bucket = weed.bucket();
+    let stores = [
+        weed.store(&bucket),
+        store(&other.bucket, other.port, keys(SECRET), &Stop::default()),
+    ];
+    let bytes: Vec<u8> = (0..)
+        .map(|at: u32| at.to_le_bytes()[2])
+        .take((11 << 20) + 3)
+        .collect();
+    let key = |text: &str| -> Key { text.parse().unwrap() };
+    let (one, two) = (key("from/a+b.whl"), key("to/a b.whl"));
+    let mut options = options();
+    options.condition = Condition::IfAbsent;
+    options.sha256 = Some(Sha256::of(&bytes));
+    for (number, store) in stores.iter().enumerate() {
+        store.put(&one, &bytes.as_slice(), &options).unwrap();
+        let source = store.copy_source(&one).unwrap().unwrap();
+        let is_copied = store.copy(&two, &source, &options).unwrap();
+        // The second server may refuse such requests. Then the object is sent.
+        if number > 0 && !is_copied {
+            assert!(store.head(&two).is_err());
+            continue;
+        }
+        assert!(is_copied);
+        let copied = store.head(&two).unwrap();
+        assert_eq!((copied.size, copied.sha256), (source.size, options.sha256));
+        let mut read = Vec::new();
+        let mut reader = store.get(&two, Span::Whole).unwrap();
+        reader.read_to_end(&mut read).unwrap();
+        assert!(read == bytes);
+        if number > 0 {
+            continue;
+        }
+        let again = store.copy(&two, &source, &options).unwrap_err();
+        assert_eq!(again.kind(), StoreFailureKind::Exists);
+        // Another object has the place of the one that was seen.
+        store.delete(&one).unwrap();
+        let mut others = options.clone();
+        others.sha256 = None;
+        store.put(&one, &bytes[1..].as_ref(), &others).unwrap();
+        assert!(!store.copy(&key("to/c.whl"), &source, &options).unwrap());
+        assert!(store.head(&key("to/c.whl")).is_err());
+    }
+    assert_eq!(weed.unfinished(&bucket), Vec::<String>::new());
+}
+
+/// A server that does not know such requests, and one that refuses the second part. Nothing is left of
+/// the parts before.
+#[test]
+fn a_large_object_that_the_server_does_not_copy_has_to_be_sent() {
+    let server = Server::shared();
+    let (bucket, bytes) = (server.bucket(), vec![7; (11 << 20) + 3]);
+    let key = |text: &str| -> Key { text.parse().unwrap() };
+    let (one, two) = (key("from/one.whl"), key("to/two.whl"));
+    let mut options = options();
+    options.condition = Condition::IfAbsent;
+    let direct = server.store(&bucket);
+    direct.put(&one, &bytes.as_slice(), &options).unwrap();
+    let source = direct.copy_source(&one).unwrap().unwrap();
+    for (method, request, answer) in [
+        ("PUT", "partNumber=1", Fault::Answer(501, "NotImplemented")),
+        ("PUT", "partNumber=2", Fault::Answer(403, "AccessDenied")),
+        ("POST", "uploadId=", Fault::Answer(400, "InvalidRequest")),
+    ] {
+        let proxy = Proxy::before(server.port);
+        proxy.breaks(method, request, 100, answer);
+        let store = store(&bucket, proxy.port, keys(SECRET), &Stop::default());
+        assert!(!store.copy(&two, &source, &options).unwrap(), "{request}");
+        assert_eq!(proxy.count("DELETE "), 1, "{request}");
+        assert_eq!(server.unfinished(&bucket), Vec::<String>::new());
+        assert!(direct.head(&two).is_err());
     }
 }
 

@@ -78,6 +78,37 @@ impl<'a, W: Output> Sink<'a, W> {
         Ok(())
     }
 
+    /// Copies the members that another wheel begins with, and returns how many they are. They are
+    /// copied with their headers, so that one hash is enough for the beginning of both wheels.
+    pub(super) fn copy_start(&mut self) -> Result<usize> {
+        let Some(start) = &self.work.start else {
+            return Ok(0);
+        };
+        let members = self.work.members.iter().zip(self.work.taken);
+        for (member, taken) in members.take(start.members) {
+            let packed = &taken.as_ref().context("no member to copy")?.packed;
+            let (method, crc, bytes) = (packed.method, packed.crc, &packed.bytes);
+            self.zip.adopt(member, method, crc, bytes)?;
+            let content = Some((packed.sha256, packed.len));
+            self.record.push(member.path.clone(), content);
+        }
+        let mut source = (start.open)()?;
+        let mut buffer = vec![0; COPIED];
+        loop {
+            self.work.stop.check()?;
+            let read = read_some(&mut source, &mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            self.zip.append(&buffer[..read])?;
+        }
+        let copied = self.work.members.iter().take(start.members);
+        (self.work.progress)(copied.map(|it| it.len).sum());
+        self.zip.get_mut().flush()?;
+        (start.hashed)(self.output().hash.fork()?);
+        Ok(start.members)
+    }
+
     /// Copies the compressed bytes of a member from an earlier wheel.
     pub(super) fn copy(&mut self, index: usize) -> Result<()> {
         let member = &self.work.members[index];

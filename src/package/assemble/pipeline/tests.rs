@@ -112,6 +112,7 @@ impl Fixture {
         progress: &'a (dyn Fn(u64) + Sync),
     ) -> WheelWork<'a> {
         WheelWork {
+            start: None,
             members: &self.members,
             open,
             taken: &[],

@@ -1,35 +1,36 @@
 //! `promote`: a tested set under another version, or at another place.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    path::{Path, PathBuf},
-};
+mod means;
+mod source;
+mod tarballs;
 
-use fs_err as fs;
+use std::path::{Path, PathBuf};
+
 use tempfile::TempDir;
 
+use self::{
+    means::{FloatPatch, PromotionMeans},
+    source::SourceSet,
+    tarballs::TarballArgs,
+};
 use super::{
-    World,
-    args::{AccessArgs, Jobs},
-    check, known, products,
-    summary::PublisherSummary,
+    World, args::AccessArgs, build::BuildInputs, check, known, products, summary::PublisherSummary,
 };
 use crate::{
     atomic::StagedDir,
     check::{Report, facts_of},
     diff::Baseline,
     error::{Context as _, Hint as _, Result, anyhow},
+    framework::tie::VersionPin,
     glob::Glob,
     promote::{
-        self, CandidateSet, FrameworkTies, PromotionPlan, PromotionRecord, PromotionRequest,
-        ReleasePlaces,
+        self, CandidateSet, CandidateTarballs, FrameworkTies, PromotionPlan, PromotionRecord,
+        PromotionRequest, ReleasePlaces,
     },
     set::{
-        self, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, ProductDirectories,
-        SetPlace, UploadOptions,
+        self, AttachedFile, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth,
+        ProductDirectories, SetPlace, UploadOptions,
     },
-    store::CopySource,
     target::TargetList,
     version::PromotionGoal,
 };
@@ -42,6 +43,7 @@ use crate::{
 /// that are there already with other contents are an error. Leaves `promotion.json` with every
 /// digest before and after.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("version", |it| it.hide(true)))]
 #[command(after_help = "Examples:
   rocwheel promote packages --to release --into released --dry-run
   rocwheel promote s3://bucket/candidates/7.14.0rc1 --to release --into released
@@ -77,8 +79,22 @@ pub struct PromoteArgs {
     dry_run: bool,
     #[command(flatten)]
     summary: PublisherSummary,
+    /// When frameworks accept later patch releases of ROCm
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    float_patch: FloatPatch,
+    /// At the end, yank the packages that were tested where they are, with this reason
+    #[arg(long, value_name = "REASON")]
+    yank_source: Option<String>,
+    /// How the packages get their version
+    #[arg(long, value_enum, value_name = "MEANS", default_value_t)]
+    by: PromotionMeans,
+    /// With `--by build`, the directory with the artifacts that the set was built from
+    #[arg(long, value_name = "DIR", required_if_eq("by", "build"))]
+    artifact_dir: Option<PathBuf>,
     #[command(flatten)]
-    jobs: Jobs,
+    tarballs: TarballArgs,
+    #[command(flatten, next_help_heading = "Build options, for --by build")]
+    what: BuildInputs,
     /// Check neither the set nor what it becomes
     #[arg(long, help_heading = "Check options")]
     no_check: bool,
@@ -104,56 +120,35 @@ enum PromotionLayout {
 
 pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let request = args.request()?;
+    args.ensure_yankable(world)?;
     let baseline = args.summary.baseline(&args.access, world)?;
-    let source = args.fetch(world)?;
+    let source = SourceSet::fetch(&args.source(world)?, world)?;
     args.check(source.path(), world)?;
     let set = args.read(source.path(), world)?;
-    let candidate = CandidateSet::read(&set, args.jobs.count(), world)?;
+    let candidate = CandidateSet::read(&set, args.what.jobs.count(), world)?;
     let directories = args.directories(&set)?;
-    let (plan, ties) = args.plan(&candidate, &request, world)?;
+    let (plan, parts) = args.plan(&candidate, &request, world)?;
     if args.dry_run {
         return world.console.answer(&plan.placed(directories.as_ref()));
     }
     let staged = args.staged()?;
-    let parts = (&candidate, ties.as_ref());
-    let record = promote::write(parts, &plan, staged.path(), args.jobs.count(), world)?;
+    let (record, tarballs) = args.write(set, &parts, &plan, staged.path(), world)?;
     let report = args.check(staged.path(), world)?;
     let mut promoted = promoted(&record, &plan, staged.path(), world)?;
+    promoted.attach_files(tarballs);
     source.name_copies(&record, &mut promoted);
     match directories {
-        Some(it) => products::publish(&promoted, &it, &args.place(world)?, world),
-        None => args.publish(&promoted, report.as_ref(), baseline.as_ref(), world),
+        Some(it) => args.publish_products(&promoted, &it, &plan, world)?,
+        None => args.publish(&promoted, report.as_ref(), baseline.as_ref(), world)?,
     }
+    args.yank(&candidate, world)
 }
 
-/// The set on this disk: where it is, or a copy of it.
-enum SourceSet {
-    Here(PathBuf),
-    /// With the objects that the files are copies of, by name.
-    Copied(TempDir, BTreeMap<String, CopySource>),
-}
-
-impl SourceSet {
-    fn path(&self) -> &Path {
-        match self {
-            Self::Here(path) => path,
-            Self::Copied(copy, _) => copy.path(),
-        }
-    }
-
-    /// Says which packages have the bytes of an object.
-    fn name_copies(&self, record: &PromotionRecord, promoted: &mut LocalSet) {
-        let Self::Copied(_, sources) = self else {
-            return;
-        };
-        let files = record.files.iter().filter(|it| it.sha256 == it.from_sha256);
-        for file in files {
-            let name = file.from.strip_prefix("dist/").unwrap_or(&file.from);
-            if let Some(source) = sources.get(name) {
-                promoted.copy_from(&file.path, source.clone());
-            }
-        }
-    }
+/// What is promoted.
+struct PromotedParts<'a> {
+    set: &'a CandidateSet,
+    ties: Option<FrameworkTies<'a>>,
+    tarballs: Option<CandidateTarballs>,
 }
 
 /// Where the promoted packages are made, before they are published.
@@ -174,6 +169,7 @@ impl PromotionStaging {
 
 impl PromoteArgs {
     fn request(&self) -> Result<PromotionRequest> {
+        self.ensure_buildable()?;
         let targets = self.targets.as_ref().map(TargetList::targets);
         if targets.is_some_and(<[_]>::is_empty) {
             return Err(anyhow!("`--targets` names no target"))
@@ -181,47 +177,27 @@ impl PromoteArgs {
         }
         Ok(PromotionRequest {
             goal: self.to,
+            is_rebuilt: self.by == PromotionMeans::Build,
             targets: targets.unwrap_or_default().to_vec(),
             leave: self.leave.iter().map(Glob::new).collect(),
         })
     }
 
-    /// Copies the set to a temporary directory, if it is not on this disk.
-    fn fetch(&self, world: &World) -> Result<SourceSet> {
-        let place = self.access.place(&self.source, &world.stop)?;
-        if let Some(root) = place.local() {
-            return Ok(SourceSet::Here(root.to_owned()));
-        }
-        let copy = tempfile::tempdir()?;
-        let dist = copy.path().join("dist");
-        let found = set::find(&place, PlaceDepth::Pages)?;
-        let bytes: u64 = found.packages.iter().map(|it| it.size).sum();
-        let progress = world.console.progress("Fetching", &place, bytes);
-        let mut sources = BTreeMap::new();
-        for package in &found.packages {
-            world.stop.check()?;
-            let target = dist.join(&package.name);
-            // Before its bytes are read: a later object is not copied.
-            let object = package.copy_source()?;
-            sources.extend(object.map(|it| (package.name.clone(), it)));
-            fs::create_dir_all(target.parent().unwrap_or(&dist))?;
-            let copied = package
-                .stream(0..package.size)
-                .and_then(|mut from| io::copy(&mut from, &mut fs::File::create(&target)?));
-            package.outcome()?;
-            progress.inc(copied?);
-        }
-        // Its paths may be those of another layout, and its digests have to be those of the copies.
-        if let Ok(document) = place.set_json() {
-            let document = document.in_layout(Layout::Dist)?;
-            fs::write(copy.path().join("set.json"), document.pretty())?;
-        }
-        Ok(SourceSet::Copied(copy, sources))
+    /// The place of the set that was tested.
+    fn source(&self, world: &World) -> Result<SetPlace> {
+        let mut place = self.access.place(&self.source, &world.stop)?;
+        place.directory_pages = !self.no_directory_pages;
+        Ok(place)
     }
 
     fn read(&self, root: &Path, world: &World) -> Result<LocalSet> {
-        let from_bytes = self.policy.is_from_bytes();
-        let set = LocalSet::read(root, PackageDirectories::Built, from_bytes, world)?;
+        let (of, from_bytes) = (PackageDirectories::Built, self.policy.is_from_bytes());
+        // Otherwise the wheels are hashed while they are copied.
+        let set = if self.dry_run {
+            LocalSet::read(root, of, from_bytes, world)?
+        } else {
+            LocalSet::described(root, of, from_bytes, world)?
+        };
         if !self.no_check {
             set.ensure_as_described(false)?;
         }
@@ -233,25 +209,35 @@ impl PromoteArgs {
             return Ok(None);
         }
         let mut policy = self.policy.clone();
-        policy.jobs = self.jobs.clone();
+        policy.jobs = self.what.jobs.clone();
         let report = check::look(root, &AccessArgs::default(), &policy, world)?;
         policy.verdict(&report)?;
         Ok(Some(report))
     }
 
-    /// What becomes of the set, and how its frameworks are tied to that.
+    /// What becomes of the set, of its frameworks and of its tarballs.
     fn plan<'a>(
         &self,
         set: &'a CandidateSet,
         request: &PromotionRequest,
         world: &World,
-    ) -> Result<(PromotionPlan, Option<FrameworkTies<'a>>)> {
+    ) -> Result<(PromotionPlan, PromotedParts<'a>)> {
         let mut plan = promote::decide(set, request)?;
+        self.ensure_version(&plan.to)?;
         if let Some(NamedPlace::Bucket(place)) = &self.into {
             ReleasePlaces::builtin().ensure_takes(place, &plan.to)?;
         }
-        let ties = self.ties(set, &mut plan, world)?;
-        Ok((plan, ties))
+        if self.yank_source.is_some() {
+            plan.yanked = set.replaced();
+        }
+        plan.compared = self.rebuilt_from().map(|it| it.display().to_string());
+        let pin = self.float_patch.pin(&plan.to)?;
+        let parts = PromotedParts {
+            set,
+            ties: self.ties(set, &mut plan, pin, world)?,
+            tarballs: self.plan_tarballs(set, &mut plan, world)?,
+        };
+        Ok((plan, parts))
     }
 
     /// How the frameworks of the set are tied to what it becomes, if there are any.
@@ -259,16 +245,40 @@ impl PromoteArgs {
         &self,
         set: &'a CandidateSet,
         plan: &mut PromotionPlan,
+        pin: VersionPin,
         world: &World,
     ) -> Result<Option<FrameworkTies<'a>>> {
         if set.frameworks.is_empty() || plan.packages.is_empty() {
             return Ok(None);
         }
-        let (jobs, known) = (self.jobs.count(), known::wheels(&set.root));
+        let (jobs, known) = (self.what.jobs.count(), known::wheels(&set.root));
         let place = SetPlace::directory(&set.root, &world.stop);
         let depth = PlaceDepth::Packages(PackageDirectories::Built);
         let facts = facts_of(&place, depth, &known, jobs, world)?;
-        FrameworkTies::decide(set, plan, &facts, jobs, world).map(Some)
+        FrameworkTies::decide(set, plan, &facts, pin, jobs, world).map(Some)
+    }
+
+    /// Writes the promoted packages, and fails if they are made of others than `set.json` describes, or
+    /// are not those of a build.
+    fn write(
+        &self,
+        mut set: LocalSet,
+        parts: &PromotedParts<'_>,
+        plan: &PromotionPlan,
+        staged: &Path,
+        world: &World,
+    ) -> Result<(PromotionRecord, Vec<AttachedFile>)> {
+        let (packages, jobs) = ((parts.set, parts.ties.as_ref()), self.what.jobs.count());
+        let mut record = promote::write(packages, plan, staged, jobs, world)?;
+        let sources = record.files.iter();
+        set.confirm(sources.map(|it| (it.from.as_str(), it.from_sha256)));
+        if !self.no_check {
+            set.ensure_as_described(false)?;
+        }
+        self.rebuild(parts.set, (plan, &record), staged, world)?;
+        let tarballs = parts.tarballs.as_ref();
+        let tarballs = self.write_tarballs(tarballs, plan, &mut record, world)?;
+        Ok((record, tarballs))
     }
 
     fn destination(&self) -> Result<&NamedPlace> {
@@ -301,6 +311,22 @@ impl PromoteArgs {
         let places = ReleasePlaces::builtin();
         let directories = places.directories(&set.document, &self.product, is_older);
         directories.map(Some)
+    }
+
+    /// Publishes the packages and the tarballs among those of other versions.
+    fn publish_products(
+        &self,
+        promoted: &LocalSet,
+        directories: &ProductDirectories,
+        plan: &PromotionPlan,
+        world: &World,
+    ) -> Result<()> {
+        let place = self.place(world)?;
+        products::publish(promoted, directories, &place, world)?;
+        match plan.tarball_directory() {
+            Some(directory) => set::index_tarballs(&place, directory, world),
+            None => Ok(()),
+        }
     }
 
     /// Publishes the set, and says where it is.
