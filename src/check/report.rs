@@ -34,6 +34,9 @@ pub struct Report {
     pub warnings: usize,
     pub notes: usize,
     pub findings: Vec<Finding>,
+    /// The number of findings of rules that the user skipped.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped: usize,
     pub accepted: Vec<AcceptedFinding>,
     pub coverage: Coverage,
 }
@@ -62,6 +65,7 @@ impl Report {
             warnings: count(Severity::Warning),
             notes: count(Severity::Note),
             findings,
+            skipped: 0,
             accepted: Vec::new(),
             coverage,
         }
@@ -101,7 +105,7 @@ impl Report {
     }
 }
 
-/// `1 error, 2 warnings, 3 accepted`
+/// `1 error, 2 warnings, 3 accepted, 4 of skipped rules`
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
@@ -116,6 +120,9 @@ impl fmt::Display for Report {
         }
         if !self.accepted.is_empty() {
             counts.push(format!("{} accepted", self.accepted.len()));
+        }
+        if self.skipped > 0 {
+            counts.push(format!("{} of skipped rules", self.skipped));
         }
         f.write_str(&counts.join(", "))
     }

@@ -261,9 +261,15 @@ impl FromStr for RulePattern {
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let pattern = Self(text.to_owned());
         // `R` and the empty text would match every id. They are mistakes.
-        let is_known = text.len() > 2 && RULES.iter().any(|rule| pattern.fits(rule));
-        let unknown = || Invalid::new("no rule is called that", text);
-        is_known.then_some(pattern).ok_or_else(unknown)
+        let fits = RULES.iter().filter(|rule| pattern.fits(rule)).count();
+        match fits {
+            0 => Err(Invalid::new("no rule is called that", text)),
+            all if all == RULES.len() => Err(Invalid::new(
+                "every rule begins like that; write `RW4` for a group of them",
+                text,
+            )),
+            _ => Ok(pattern),
+        }
     }
 }
 
@@ -484,6 +490,8 @@ mod tests {
         }
         let error = "RW999".parse::<RulePattern>().unwrap_err();
         insta::assert_snapshot!(error, @r#"no rule is called that: "RW999""#);
+        let error = "RW".parse::<RulePattern>().unwrap_err();
+        insta::assert_snapshot!(error, @r#"every rule begins like that; write `RW4` for a group of them: "RW""#);
     }
 
     #[test]

@@ -62,8 +62,8 @@ pub struct BuildArgs {
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub only: Vec<String>,
     /// All targets of the set, if the artifacts come from `fetch --only`
-    #[arg(long, value_name = "TARGETS", requires = "only")]
-    targets: Option<String>,
+    #[arg(long, value_name = "TARGETS", requires = "only", value_parser = scopes)]
+    targets: Option<BTreeSet<Scope>>,
     /// Print which files go into which package, and build nothing
     #[arg(long, alias = "no-build-packages")]
     pub plan: bool,
@@ -178,15 +178,7 @@ impl BuildArgs {
     /// The packages to build. Fails if the artifacts were fetched for other packages: the build
     /// would succeed, but its set would differ from the one of the run.
     fn selection(&self, options: &BuildOptions) -> Result<BuildSelection> {
-        let names = self.targets.as_deref().unwrap_or_default();
-        let targets: BTreeSet<Scope> = split_list(names)
-            .map(|name| Ok(name.parse::<Scope>()?.base()))
-            .collect::<Result<_>>()
-            .context("failed to read `--targets`")?;
-        ensure!(
-            !targets.contains(&Scope::Generic),
-            "`generic` is not a GPU target (in `--targets`)"
-        );
+        let targets = self.targets.clone().unwrap_or_default();
         if targets.is_empty() {
             ensure_all(&self.artifact_dir)?;
             return Ok(match &self.only[..] {
@@ -331,6 +323,15 @@ type GivenVersion = Option<Version>;
 
 fn version(text: &str) -> Result<GivenVersion, <Version as std::str::FromStr>::Err> {
     (!text.is_empty()).then(|| text.parse()).transpose()
+}
+
+/// The targets and families of a list, without features.
+fn scopes(text: &str) -> Result<BTreeSet<Scope>> {
+    let scopes = split_list(text).map(|name| Ok(name.parse::<Scope>()?.base()));
+    let scopes: BTreeSet<Scope> = scopes.collect::<Result<_>>()?;
+    let is_generic = scopes.contains(&Scope::Generic);
+    ensure!(!is_generic, "`generic` is not a GPU target");
+    Ok(scopes)
 }
 
 /// The targets of a list; `None` if it is empty.

@@ -104,6 +104,8 @@ impl InstallPlan {
                 _ => error,
             })?;
         }
+        // uv adds none of its own to a new environment, and pip adds itself.
+        let before = environment.packages()?;
         let pins = work.path().join("pins.txt");
         fs::write(&pins, self.pins.join("\n") + "\n")?;
         let pins = pins.to_string_lossy();
@@ -123,13 +125,18 @@ impl InstallPlan {
         installing.run(&line, "nothing was installed")?;
         let packages = installing.packages()?;
         change.finish()?;
-        let (count, root) = (
-            many(packages.len(), "package"),
-            environment.root().display(),
-        );
-        world
-            .console
-            .status("Installed", format!("`{root}`, with {count}"));
+        let new = packages.iter();
+        let new = new.filter(|it| !before.contains(&(it.project.clone(), it.version.clone())));
+        let (new, root) = (new.count(), environment.root().display());
+        match new {
+            0 => world.console.status("Unchanged", format!("`{root}`")),
+            _ => {
+                let count = many(new, "package");
+                world
+                    .console
+                    .status("Installed", format!("{count} in `{root}`"));
+            }
+        }
         Ok(InstallReport {
             schema: "rocwheel-install-v1",
             environment: environment.root().to_owned(),

@@ -74,13 +74,13 @@ fn block(rule: &Rule, found: &[&Finding]) -> String {
         let mut shown = places.iter().take(MOST_PLACES).join("<br>");
         let rest = places.len().saturating_sub(MOST_PLACES);
         if rest > 0 {
-            let _ = write!(shown, "<br>and {} more, in the log of `check`", count(rest));
+            let _ = write!(shown, "<br>and {} more, in the log", count(rest));
         }
         let _ = writeln!(body, "| {} | {shown} |", message(fact));
     }
     let rest = by_fact.len().saturating_sub(MOST_FACTS);
     if rest > 0 {
-        let _ = writeln!(body, "| … | {} more, in the log of `check` |", count(rest));
+        let _ = writeln!(body, "| … | {} more, in the log |", count(rest));
     }
     let (mark, id, name) = (mark(rule), plain(rule.id), plain(rule.name));
     folded(

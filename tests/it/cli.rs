@@ -220,6 +220,19 @@ fn a_bad_variable_is_named_but_not_for_a_bad_flag() {
         &["pipeline", "--sample", "--output-dir", "out"],
     );
     insta::assert_snapshot!(list.unwrap(), @"tip: the value comes from the environment variable `ROCWHEEL_REQUIRE_TARGETS`");
+    let targets = tip(
+        "ROCWHEEL_TARGETS=generic",
+        &[
+            "build",
+            "--artifact-dir",
+            ".",
+            "--dest-dir",
+            "out",
+            "--only",
+            "device",
+        ],
+    );
+    insta::assert_snapshot!(targets.unwrap(), @"tip: the value comes from the environment variable `ROCWHEEL_TARGETS`");
     let both = run("ROCWHEEL_FORMAT=yaml", &["man", "--format", "xml"]);
     assert!(both.stderr.contains("'xml'") && !both.stderr.contains("environment variable"));
 }

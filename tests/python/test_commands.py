@@ -48,6 +48,8 @@ def test_wrong_usage_is_said_on_stderr(site: Path, arguments: list[str]) -> None
     result = run(site, "-m", "rocm_sdk", *arguments)
     assert (result.returncode, result.stdout) == (2, "")
     assert "usage: rocm-sdk" in result.stderr
+    # A subcommand shows its own usage.
+    assert "{command} ... " not in result.stderr
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", "[]"])

@@ -352,10 +352,11 @@ def test_windows_gets_the_form_of_path_that_may_be_long(
 
 def test_the_commands_say_where_and_nothing_else(installed: Path) -> None:
     root = installed / ROOT
+    assert rocm_sdk(installed, "init") == f"Devel contents expanded to '{root}'\n"
     assert rocm_sdk(installed, "path", "--root") == f"{root}\n"
     assert rocm_sdk(installed, "path", "--bin") == f"{root / 'bin'}\n"
     assert rocm_sdk(installed, "path", "--cmake") == f"{root / 'lib' / 'cmake'}\n"
-    assert rocm_sdk(installed, "init") == f"Devel contents expanded to '{root}'\n"
+    assert rocm_sdk(installed, "init") == f"Devel contents already expanded to '{root}'\n"
     assert rocm_sdk(installed, "init", "--quiet") == ""
 
 

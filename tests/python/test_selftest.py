@@ -97,6 +97,7 @@ def test_what_is_whole_passes_without_a_gpu(site: Path) -> None:
     assert skipped["profiler"] == "rocm-profiler is not installed"
     assert skipped["device.DeviceTest.testDeviceCodeIsForThisGPU"] == "no GPU was found"
     assert "skipped profiler: rocm-profiler is not installed" in summary["talk"]
+    assert '"rocm[profiler]==10.1.0"' in summary["talk"]
     assert f"rocm-sdk test of ROCm 10.1.0: {len(passed)} passed, 0 failed," in summary["talk"]
 
 

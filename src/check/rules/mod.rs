@@ -190,9 +190,12 @@ pub fn judge(
     findings.extend(differences);
     findings.sort_by(|one, other| one.order().cmp(&other.order()));
     findings.dedup();
-    let is_asked =
-        |rule: &Rule| options.selection.has(rule) && !(options.is_part && rule.needs_whole_set);
+    let can_be_asked = |rule: &Rule| !(options.is_part && rule.needs_whole_set);
+    let is_asked = |rule: &Rule| can_be_asked(rule) && options.selection.has(rule);
+    findings.retain(|finding| can_be_asked(finding.rule));
+    let found = findings.len();
     findings.retain(|finding| is_asked(finding.rule));
+    let skipped = found - findings.len();
     let (accepted, unused) = options.accept.apply(&mut findings, &options.today, |rule| {
         let is_there = match rule.subject() {
             '7' => set.published.is_some(),
@@ -203,7 +206,12 @@ pub fn judge(
         is_there && is_asked(rule)
     });
     let report = Report::new(set.count(), findings, coverage);
-    (Report { accepted, ..report }, unused)
+    let report = Report {
+        skipped,
+        accepted,
+        ..report
+    };
+    (report, unused)
 }
 
 /// The findings about the parts of a set and about the whole of it, and the coverage.

@@ -204,10 +204,15 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
     ");
     insta::assert_snapshot!(refused("gfx942", "device-gfx1100"), @"error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
     insta::assert_snapshot!(refused("gfx942,gfx_1", "device-gfx942"), @r#"
-    error: failed to read `--targets`
-      caused by: a family with other characters than letters, digits and `-`: "gfx_1"
+    error: invalid value 'gfx942,gfx_1' for '--targets <TARGETS>': a family with other characters than letters, digits and `-`: "gfx_1"
+
+    For more information, try '--help'.
     "#);
-    insta::assert_snapshot!(refused("generic", "device-gfx942"), @"error: `generic` is not a GPU target (in `--targets`)");
+    insta::assert_snapshot!(refused("generic", "device-gfx942"), @"
+    error: invalid value 'generic' for '--targets <TARGETS>': `generic` is not a GPU target
+
+    For more information, try '--help'.
+    ");
     insta::assert_snapshot!(refused("gfx942,gfx1100", "core"), @"
     error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-core`
 

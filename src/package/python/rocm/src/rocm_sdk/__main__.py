@@ -25,7 +25,7 @@ def _parser() -> argparse.ArgumentParser:
         usage="rocm-sdk {command} ...",
         description="Finds, unpacks and tests the ROCm packages of this environment.",
     )
-    commands = parser.add_subparsers(required=True, metavar="{command}")
+    commands = parser.add_subparsers(prog="rocm-sdk", required=True, metavar="{command}")
 
     path = commands.add_parser("path", help="print where ROCm is, for builds")
     kind = path.add_mutually_exclusive_group(required=True)
@@ -74,11 +74,13 @@ def _init(arguments: argparse.Namespace) -> int:
     from . import _devel
 
     try:
+        was_expanded = _devel.has_expanded()
         root = _devel.get_devel_root()
     except ImportError as error:
         return _failed(f"running init: {error}")
     if not arguments.quiet:
-        print(f"Devel contents expanded to '{root}'")
+        already = "already " if was_expanded else ""
+        print(f"Devel contents {already}expanded to '{root}'")
     return 0
 
 

@@ -23,8 +23,7 @@ def get_devel_root() -> Path:
     Raises `ModuleNotFoundError` when they are not installed, and `DevelError`, an `ImportError`,
     when they cannot be unpacked. Any number of processes may call it at once.
     """
-    package = _package_directory()
-    root = package.parent / _dist_info.ALL_PACKAGES["devel"].get_py_package_name()
+    package, root = _places()
     # The package's own file is the lock: nothing has to be created, and nothing is left behind.
     lock = package / "__init__.py"
     with explained(f"unpack the development files into {root}", package.parent):
@@ -38,6 +37,11 @@ def get_devel_root() -> Path:
     return root
 
 
+def has_expanded() -> bool:
+    """Whether there is nothing to unpack. Raises `ModuleNotFoundError` like `get_devel_root`."""
+    return is_expanded(*_places())
+
+
 def is_expanded(package: Path, root: Path) -> bool:
     """Whether the development files are in place, all of them."""
     return not _tarballs(package) and (root / "__init__.py").is_file()
@@ -45,6 +49,11 @@ def is_expanded(package: Path, root: Path) -> bool:
 
 def _tarballs(package: Path) -> list[Path]:
     return [package / name for name in _TARBALLS if (package / name).exists()]
+
+
+def _places() -> tuple[Path, Path]:
+    package = _package_directory()
+    return package, package.parent / _dist_info.ALL_PACKAGES["devel"].get_py_package_name()
 
 
 def _package_directory() -> Path:
@@ -61,4 +70,4 @@ def _package_directory() -> Path:
     return Path(spec.origin).absolute().parent
 
 
-__all__ = ["DevelError", "get_devel_root", "is_expanded"]
+__all__ = ["DevelError", "get_devel_root", "has_expanded", "is_expanded"]

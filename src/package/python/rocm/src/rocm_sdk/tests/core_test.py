@@ -77,7 +77,7 @@ class CoreTest(unittest.TestCase):
         for name, entry in _dist_info.ALL_LIBRARIES.items():
             with self.subTest(name):
                 if not utils.is_installed(entry.package.logical_name):
-                    self.skipTest(f"the package {entry.package.logical_name} is not installed")
+                    self.skipTest(f"rocm-sdk-{entry.package.logical_name} is not installed")
                 code = "import sys, rocm_sdk; rocm_sdk.preload_libraries(*sys.argv[1:])"
                 ran = utils.run_python(code, *before, name)
                 self.assertEqual(ran.code, 0, ran.said)

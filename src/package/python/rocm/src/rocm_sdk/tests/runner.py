@@ -9,7 +9,7 @@ import unittest
 from collections.abc import Sequence
 from typing import Any
 
-from .. import __version__
+from .. import __version__, _dist_info
 from . import frameworks_test, utils
 
 
@@ -92,9 +92,22 @@ def _summary(result: _Result, left_out: dict[str, str]) -> dict[str, Any]:
 def _say(summary: dict[str, Any]) -> None:
     lines = [f"failed  {entry['test']}: {entry['message']}" for entry in summary["failed"]]
     lines += [f"skipped {entry['test']}: {entry['reason']}" for entry in summary["skipped"]]
+    left_out = {entry["test"] for entry in summary["skipped"]}
+    missing = [name for name in _extras() if name in left_out]
+    if missing:
+        lines.append(f"to install what is missing: {_dist_info.install_command(*missing)}")
     counts = [f"{len(summary[name])} {name}" for name in ("passed", "failed", "skipped")]
     lines.append(f"rocm-sdk test of ROCm {summary['version']}: {', '.join(counts)}")
     print("\n".join(lines), file=sys.stderr)
+
+
+def _extras() -> list[str]:
+    """The extras that every machine of this platform has, whichever GPU it has."""
+    return [
+        package.logical_name
+        for package in _dist_info.extra_packages()
+        if not package.is_target_specific and package.sys_platform in (None, sys.platform)
+    ]
 
 
 def _case(test: unittest.TestCase) -> unittest.TestCase:
