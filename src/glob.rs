@@ -3,6 +3,8 @@
 //! A pattern is translated to a regular expression, so that matching takes time in proportion to
 //! pattern times path. The `globset` crate does not fit: its `*`, `?` and `**` have other meanings.
 
+use std::sync::OnceLock;
+
 use derive_more::Display;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -18,14 +20,16 @@ use serde::Deserialize;
 #[serde(from = "String")]
 pub struct Glob {
     text: String,
-    regex: Regex,
+    // Compiled when it is first asked: many are never asked.
+    regex: OnceLock<Regex>,
 }
 
 impl Glob {
     pub fn new(text: impl Into<String>) -> Self {
-        let text = text.into();
-        let regex = compile(&text);
-        Self { text, regex }
+        Self {
+            text: text.into(),
+            regex: OnceLock::new(),
+        }
     }
 
     pub fn as_str(&self) -> &str {
@@ -34,7 +38,8 @@ impl Glob {
 
     /// Whether the pattern matches the whole path.
     pub fn matches(&self, path: &str) -> bool {
-        self.regex.is_match(path.as_bytes())
+        let regex = self.regex.get_or_init(|| compile(&self.text));
+        regex.is_match(path.as_bytes())
     }
 }
 

@@ -105,7 +105,7 @@ impl Report {
     }
 }
 
-/// `1 error, 2 warnings, 3 accepted, 4 of skipped rules`
+/// `1 error, 2 warnings, 3 accepted, 4 findings skipped`
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
@@ -122,7 +122,7 @@ impl fmt::Display for Report {
             counts.push(format!("{} accepted", self.accepted.len()));
         }
         if self.skipped > 0 {
-            counts.push(format!("{} of skipped rules", self.skipped));
+            counts.push(format!("{} skipped", many(self.skipped, "finding")));
         }
         f.write_str(&counts.join(", "))
     }

@@ -261,14 +261,11 @@ impl FromStr for RulePattern {
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let pattern = Self(text.to_owned());
         // `R` and the empty text would match every id. They are mistakes.
-        let fits = RULES.iter().filter(|rule| pattern.fits(rule)).count();
-        match fits {
-            0 => Err(Invalid::new("no rule is called that", text)),
-            all if all == RULES.len() => Err(Invalid::new(
-                "every rule begins like that; write `RW4` for a group of them",
-                text,
-            )),
-            _ => Ok(pattern),
+        let refuse = |problem| Err(Invalid::new(problem, text));
+        match RULES.iter().filter(|rule| pattern.fits(rule)).count() {
+            0 => refuse("no rule is called that"),
+            it if it < RULES.len() => Ok(pattern),
+            _ => refuse("every rule begins like that; write `RW4` for a group of them"),
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct DiffArgs {
     /// Lines to show of each list; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// Let the versions of the sets count as differences, too
+    /// Report differences that only come from the versions of the sets, too
     #[arg(long)]
     exact: bool,
     /// Exit with 1 if the sets differ

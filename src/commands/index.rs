@@ -36,7 +36,7 @@ use crate::{
   rocwheel index packages
   rocwheel index s3://bucket/directory --dry-run
   rocwheel index s3://bucket/v5 --layout product
-  rocwheel index aggregate --manifest ownership.yaml")]
+  rocwheel index aggregate --manifest owners.yaml")]
 pub struct IndexArgs {
     /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
     #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR", required = true)]

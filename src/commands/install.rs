@@ -3,7 +3,10 @@
 mod sdk;
 mod source;
 
-use std::path::PathBuf;
+use std::{
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 use fs_err as fs;
 use itertools::Itertools as _;
@@ -12,12 +15,18 @@ use self::{
     sdk::SdkArgs,
     source::{Source, SourceArgs},
 };
-use super::{World, args::MachineArgs, fetch::ChoiceArgs, summary};
+use super::{
+    World,
+    args::{MachineArgs, program_on_path},
+    fetch::ChoiceArgs,
+    summary,
+};
 use crate::{
     error::{Context as _, Hint as _, Result},
     install::{
-        self, AskedPrograms, EnvironmentAction, HashLock, InstallFacts, InstallPlan, InstallReport,
-        InstallRequest, InstallerWish, TargetWish, VirtualEnvironment,
+        self, AskedPrograms, ChosenPython, EnvironmentAction, EnvironmentState, HashLock,
+        InstallFacts, InstallPlan, InstallReport, InstallRequest, InstallerWish, Python,
+        TargetWish, VirtualEnvironment,
     },
     report::outputs,
     set::{OfferedSet, Urls},
@@ -33,6 +42,10 @@ use crate::{
 /// environment is as it was before. `--sdk` installs an SDK tree into a directory instead.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("artifact_group", |it| it.alias(None)))]
+#[command(mut_arg("wait", |it| it.help(
+    "How long to wait for the `set.json` of a set, which is written last: `90s`, `30m`; with a search, \
+     first for a run with packages (default: `3m` for a run whose packages are being uploaded, else `0`)"
+)))]
 #[command(after_help = "Examples:
   rocwheel install --run-id 21440027240
   rocwheel install --pr 1234 --target gfx942 --python 3.12 .venv
@@ -41,7 +54,7 @@ use crate::{
   rocwheel install --index-url https://host/simple/ --package torch --deps https://host/deps/simple/
   rocwheel install --sdk rocm --run-id 21440027240 --component blas,fft
 
-Exit codes: 0 installed, 1 the set does not have what was asked for, or the installer failed, 2 usage,
+Exit codes: 0 installed, 1 the set does not have what was asked for, or the installer failed, 2 usage, \
 environment or access error")]
 pub struct InstallArgs {
     /// Directory of the environment, which is created if it does not exist
@@ -100,7 +113,7 @@ pub struct InstallArgs {
     github_output: Option<PathBuf>,
     #[command(flatten)]
     machine: MachineArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Fetch options")]
     choice: ChoiceArgs,
 }
 
@@ -118,7 +131,7 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     }
     let environment = VirtualEnvironment::at(&args.environment)?;
     args.ensure_can_activate()?;
-    let mut programs = AskedPrograms::ask(args.installer, args.python.as_deref());
+    let mut programs = args.ask_programs(&environment);
     // A refusal must not wait for a lock, nor change anything.
     let observed = args.observe(world)?;
     if args.dry_run {
@@ -150,6 +163,24 @@ struct OfferedFacts {
 }
 
 impl InstallArgs {
+    /// Asks the programs what they are. The Python of a new environment is asked only if its answer is
+    /// printed, or if the file is a script: that of pyenv, for example, may start any Python, or none.
+    fn ask_programs(&self, environment: &VirtualEnvironment) -> AskedPrograms {
+        let is_new = environment
+            .state()
+            .is_ok_and(|it| it == EnvironmentState::Absent);
+        let locate = |name: &Path| {
+            let path = if name.components().count() > 1 {
+                std::path::absolute(name).ok()
+            } else {
+                program_on_path(name.to_str()?)
+            };
+            let is_usable = |it: &PathBuf| it.to_str().is_some() && is_binary(it);
+            path.filter(|it| is_new && !self.dry_run && is_usable(it))
+        };
+        AskedPrograms::ask(self.installer, self.python.as_deref(), locate)
+    }
+
     fn source(&self) -> Source<'_> {
         Source {
             args: &self.source,
@@ -191,7 +222,6 @@ impl InstallArgs {
             packages: self.package.clone(),
             dependencies: dependencies.map(|it| it.to_string()),
             platform: self.choice.platform(),
-            python: self.python.clone(),
             recreate: self.recreate,
         })
     }
@@ -252,19 +282,23 @@ impl InstallArgs {
         let python = if is_update {
             // What a killed install has left is put back before the install, and asked then.
             installer.ensure_in(environment, world)?;
-            let python = AskedPrograms::python_of(&environment.python(), world)?;
+            let python = Python::ask(&environment.python(), world)?;
             if let Some(wanted) = &self.python {
                 python.ensure_is(wanted, world)?;
             }
-            Some(python)
+            ChosenPython::Known(python)
         } else {
-            programs.python(installer, world)?
+            programs.python(installer, self.python.as_deref(), world)?
+        };
+        let (python, wanted_python) = match python {
+            ChosenPython::Known(python) => (Some(python), None),
+            ChosenPython::OfUv(wanted) => (None, wanted),
         };
         match facts {
             SourceFacts::Lock(path, lock) => {
                 let request = self.request(world)?;
                 let path = std::path::absolute(path)?;
-                let found = (state, python, installer);
+                let found = (state, python, wanted_python, installer);
                 Ok(install::plan_locked(&request, &lock, (path, root), found))
             }
             SourceFacts::Set(facts) => install::plan(
@@ -276,6 +310,7 @@ impl InstallArgs {
                     state,
                     environment: root,
                     python,
+                    wanted_python,
                     installer,
                 },
             ),
@@ -327,9 +362,19 @@ impl InstallArgs {
             ("python", report.python.display().to_string()),
             ("version", version.unwrap_or_default()),
             ("targets", report.targets.iter().join(",")),
-            ("cache-key", plan.cache_key(self.choice.platform())),
+            (
+                "cache-key",
+                plan.cache_key(self.choice.platform(), &report.base),
+            ),
         ];
         let outputs = outputs::render(&outputs)?;
         summary::append(file, &outputs).context("failed to write step outputs")
     }
+}
+
+/// Whether a file is a program and no script.
+fn is_binary(file: &Path) -> bool {
+    let mut start = [0; 2];
+    let read = fs::File::open(file).and_then(|mut it| it.read_exact(&mut start));
+    read.is_ok() && &start != b"#!"
 }

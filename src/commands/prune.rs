@@ -29,10 +29,10 @@ pub struct PruneArgs {
     /// The stream whose versions are removed
     #[arg(long, value_name = "STREAM")]
     stream: EndingStream,
-    /// Keep so many of the newest complete versions (default: 120 nightlies)
+    /// Keep this many of the newest complete versions (default: 120 nightlies)
     #[arg(long, value_name = "N")]
     keep: Option<NonZeroUsize>,
-    /// Keep versions that are younger than so many days (default: 30 for `dev`, 730 for `rc`)
+    /// Keep versions that are younger than this many days (default: 30 for `dev`, 730 for `rc`)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     days: Option<u16>,
     /// Keep these versions, comma-separated

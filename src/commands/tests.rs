@@ -161,6 +161,28 @@ fn every_example_of_the_help_is_a_command_line() {
     insta::assert_snapshot!(without.join("\n"), @"rocwheel help");
 }
 
+/// clap wraps at 100 columns, also a line that the source has already broken.
+#[test]
+fn the_end_of_a_help_is_not_wrapped_twice() {
+    for (name, command) in tree() {
+        let text = command.get_after_help().map(ToString::to_string);
+        let text = text.unwrap_or_default();
+        let mut examples = text.lines().filter(|it| it.starts_with("  rocwheel"));
+        let long = examples.find(|it| it.len() > 100);
+        assert!(
+            long.is_none(),
+            "an example of `{name}` is too long: {long:?}"
+        );
+        let is_text = |it: &&str| !it.is_empty() && !it.starts_with(' ') && !it.ends_with(':');
+        let mut pairs = text.lines().zip(text.lines().skip(1));
+        let broken = pairs.find(|(one, next)| is_text(one) && is_text(next));
+        assert!(
+            broken.is_none(),
+            "a paragraph of `{name}` is broken: {broken:?}"
+        );
+    }
+}
+
 #[test]
 fn a_flag_has_the_same_variable_in_every_command() {
     let mut seen: BTreeMap<String, (String, String)> = BTreeMap::new();

@@ -16,6 +16,7 @@ use super::{
     lockfile::HashLock,
     plan::{InstallPlan, PlannedFile, locked_arguments},
     process,
+    python::Python,
 };
 use crate::{
     atomic::{
@@ -37,6 +38,9 @@ pub struct InstallReport {
     #[serde(rename = "venv")]
     pub environment: PathBuf,
     pub python: PathBuf,
+    /// The Python that the environment was made with.
+    #[serde(skip)]
+    pub base: Python,
     pub version: Option<Version>,
     pub targets: Vec<Target>,
     packages: Vec<InstalledPackage>,
@@ -104,6 +108,8 @@ impl InstallPlan {
                 _ => error,
             })?;
         }
+        let base = installing.base()?;
+        base.ensure_suits(&self.needs)?;
         // uv adds none of its own to a new environment, and pip adds itself.
         let before = environment.packages()?;
         let pins = work.path().join("pins.txt");
@@ -128,19 +134,17 @@ impl InstallPlan {
         let new = packages.iter();
         let new = new.filter(|it| !before.contains(&(it.project.clone(), it.version.clone())));
         let (new, root) = (new.count(), environment.root().display());
-        match new {
-            0 => world.console.status("Unchanged", format!("`{root}`")),
-            _ => {
-                let count = many(new, "package");
-                world
-                    .console
-                    .status("Installed", format!("{count} in `{root}`"));
-            }
+        if new == 0 {
+            world.console.status("Unchanged", format!("`{root}`"));
+        } else {
+            let text = format!("{} in `{root}`", many(new, "package"));
+            world.console.status("Installed", text);
         }
         Ok(InstallReport {
             schema: "rocwheel-install-v1",
             environment: environment.root().to_owned(),
             python,
+            base,
             version: self.version.clone(),
             targets: self.targets.clone(),
             packages,
@@ -150,6 +154,18 @@ impl InstallPlan {
 }
 
 impl Installing<'_> {
+    /// The Python of the environment.
+    fn base(&self) -> Result<Python> {
+        if let Some(known) = &self.plan.python {
+            return Ok(known.clone());
+        }
+        let program = self.environment.python();
+        let wanted = self.plan.wanted_python.as_ref().map(Path::new);
+        let named = wanted.filter(|it| it.is_absolute()).unwrap_or(&program);
+        Python::of_environment(self.environment, named)
+            .or_else(|_| Python::ask(&program, self.world))
+    }
+
     fn run(&self, line: &CommandLine, what: &str) -> Result<()> {
         let (program, arguments) = line.split_first().context("an empty command")?;
         self.world.console.debug(line.join(" "));

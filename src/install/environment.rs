@@ -102,6 +102,11 @@ impl VirtualEnvironment {
         &self.root
     }
 
+    /// What its `pyvenv.cfg` says.
+    pub(super) fn settings(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.root.join("pyvenv.cfg"))?)
+    }
+
     /// The directory above it, which gets the copy.
     pub fn parent(&self) -> &Path {
         self.root.parent().unwrap_or(Path::new("/"))

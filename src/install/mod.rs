@@ -26,7 +26,7 @@ pub use self::{
     installer::{Installer, InstallerWish},
     lockfile::HashLock,
     plan::{InstallFacts, InstallPlan, action, complete, plan, plan_locked},
-    programs::AskedPrograms,
+    programs::{AskedPrograms, ChosenPython},
     python::Python,
     sdk::{RemoteTarball, SdkDirectory, SdkReport, SdkWish, TarballPlan, TarballWish},
     select::{RocmSelection, TargetWish, lacks, pins, select, versions, versions_of},
@@ -52,8 +52,6 @@ pub struct InstallRequest {
     /// The index with all other packages.
     pub dependencies: Option<String>,
     pub platform: Platform,
-    /// The Python that the user named, as a path or a version.
-    pub python: Option<String>,
     /// Whether an existing environment is replaced.
     pub recreate: bool,
 }

@@ -14,7 +14,7 @@ use super::{
     environment::{EnvironmentAction, EnvironmentState, python_of},
     installer::{CommandLine, Installer, source_arguments},
     lockfile::HashLock,
-    python::Python,
+    python::{OfferedWheels, Python, PythonNeeds},
     select::{self, RocmSelection, SELECTOR, no},
 };
 use crate::{
@@ -43,8 +43,10 @@ pub struct InstallFacts<'a> {
     pub packages: Vec<(String, Option<Metadata>)>,
     pub state: EnvironmentState,
     pub environment: PathBuf,
-    /// `None` if uv has to find one.
+    /// `None` if it is known only once uv has made the environment.
     pub python: Option<Python>,
+    /// The Python that uv then has to take: a path or a version.
+    pub wanted_python: Option<String>,
     pub installer: Installer,
 }
 
@@ -61,9 +63,11 @@ pub struct InstallPlan {
     pub environment: PathBuf,
     pub action: EnvironmentAction,
     pub python: Option<Python>,
-    /// The Python that uv has to find, if none was found.
+    /// The Python that uv has to take, if `python` is not known yet.
     #[serde(skip)]
     pub(super) wanted_python: Option<String>,
+    #[serde(skip)]
+    pub(super) needs: PythonNeeds,
     pub installer: Installer,
     pub requirements: Vec<String>,
     /// `rocm==7.13.0`, for every project that the source offers.
@@ -99,13 +103,17 @@ pub fn plan(request: &InstallRequest, observed: InstallFacts<'_>) -> Result<Inst
     let version = rocm.map(|it| it.version.clone());
     let known = version.as_ref().zip(rocm);
     let pins = select::pins(offered, selection.family.as_ref(), known, &request.packages);
+    let mut needs = PythonNeeds::default();
     if let Some((version, metadata)) = known {
         complete(offered, version, &selection)?;
-        if let Some(python) = &observed.python {
-            python.ensure_fits(metadata)?;
-        }
+        needs.rocm = Some(metadata.clone());
     }
-    let requirements = requirements(request, &observed, version.as_ref(), &selection, &pins)?;
+    let (requirements, wheels) =
+        requirements(request, &observed, version.as_ref(), &selection, &pins)?;
+    needs.wheels = wheels;
+    if let Some(python) = &observed.python {
+        python.ensure_suits(&needs)?;
+    }
     let files = files(offered, version.as_ref(), &selection);
     let digests = offered.files.iter();
     let digests =
@@ -118,7 +126,8 @@ pub fn plan(request: &InstallRequest, observed: InstallFacts<'_>) -> Result<Inst
         action: action(observed.state, request.recreate),
         environment: observed.environment,
         python: observed.python,
-        wanted_python: request.python.clone(),
+        wanted_python: observed.wanted_python,
+        needs,
         installer: observed.installer,
         requirements,
         pins: pins
@@ -141,7 +150,12 @@ pub fn plan_locked(
     request: &InstallRequest,
     lock: &HashLock,
     (path, environment): (PathBuf, PathBuf),
-    (state, python, installer): (EnvironmentState, Option<Python>, Installer),
+    (state, python, wanted_python, installer): (
+        EnvironmentState,
+        Option<Python>,
+        Option<String>,
+        Installer,
+    ),
 ) -> InstallPlan {
     let version = lock.version(SELECTOR).cloned();
     let targets = lock.targets();
@@ -153,7 +167,8 @@ pub fn plan_locked(
         action: action(state, request.recreate),
         environment,
         python,
-        wanted_python: request.python.clone(),
+        wanted_python,
+        needs: PythonNeeds::default(),
         installer,
         requirements: Vec::new(),
         pins: lock.pins(),
@@ -198,8 +213,8 @@ fn requirements(
     version: Option<&Version>,
     selection: &RocmSelection,
     pins: &[(DistName, Version)],
-) -> Result<Vec<String>> {
-    let mut requirements = Vec::new();
+) -> Result<(Vec<String>, Vec<OfferedWheels>)> {
+    let (mut requirements, mut wheels) = (Vec::new(), Vec::new());
     if let Some(version) = version {
         let extras = selection.extras.join(",");
         let extras = if extras.is_empty() {
@@ -214,9 +229,7 @@ fn requirements(
         let pin = line.and_then(|line| pins.iter().find(|it| it.0 == line.name));
         match (pin, metadata) {
             (Some(pin), Some(metadata)) => {
-                if let Some(python) = &observed.python {
-                    python.ensure_has_wheel(observed.offered, pin)?;
-                }
+                wheels.push(OfferedWheels::of(observed.offered, pin));
                 requirements.push(select::with_device_code(text, metadata, &selection.targets));
             }
             _ => requirements.push(elsewhere(request, observed.offered, text)?),
@@ -229,7 +242,7 @@ fn requirements(
             "name what to install from there with `--package`".to_owned(),
         ));
     }
-    Ok(requirements)
+    Ok((requirements, wheels))
 }
 
 /// A package that the source does not offer. It has to come from the base index.
@@ -272,7 +285,7 @@ fn files(
 
 impl InstallPlan {
     /// The key of a cache of what is downloaded: the same for the same files and the same Python.
-    pub fn cache_key(&self, platform: Platform) -> String {
+    pub fn cache_key(&self, platform: Platform, python: &Python) -> String {
         let files = self.files.iter().map(|file| {
             let sha256 = file.sha256.map(|it| it.to_string());
             format!("{}  {}\n", sha256.unwrap_or_default(), file.name)
@@ -283,9 +296,9 @@ impl InstallPlan {
         }
         facts.sort();
         let digest = Sha256::of(facts.concat().as_bytes()).to_string();
-        let python = self.python.as_ref().map(Python::tag).unwrap_or_default();
         format!(
-            "rocwheel-{platform}-{python}-{}",
+            "rocwheel-{platform}-{}-{}",
+            python.tag(),
             digest.get(..16).unwrap_or_default()
         )
     }

@@ -19,14 +19,31 @@ pub struct AskedPrograms {
     is_path: bool,
     /// `None` if uv is not wanted.
     uv: Option<Result<Question>>,
-    /// The programs that may be the Python, the first of which was asked.
+    /// The programs that may be the Python.
     names: Vec<PathBuf>,
+    /// The answer of the first of them, if it was asked.
     python: Option<Result<Question>>,
+    /// The file of a Python that uv takes without a question.
+    located: Option<PathBuf>,
+}
+
+/// A Python for a new environment.
+pub enum ChosenPython {
+    Known(Python),
+    /// uv finds it, by its path or its version if there is one, and writes into the environment what
+    /// it is.
+    OfUv(Option<String>),
 }
 
 impl AskedPrograms {
     /// Asks uv, and the Python that the user named, as a path or a version, or else the usual one.
-    pub fn ask(wish: InstallerWish, python: Option<&str>) -> Self {
+    /// If `locate` finds its file, the Python is not asked, as uv will say what
+    /// it is: to start Python takes long beside an install from uv's cache.
+    pub fn ask(
+        wish: InstallerWish,
+        python: Option<&str>,
+        locate: impl Fn(&Path) -> Option<PathBuf>,
+    ) -> Self {
         let uv = (wish != InstallerWish::Pip).then(|| {
             let mut uv = process::command(Path::new("uv"));
             Question::ask(uv.arg("--version"))
@@ -40,12 +57,16 @@ impl AskedPrograms {
             None => vec!["python3".into(), "python".into()],
         };
         let names: Vec<PathBuf> = names.into_iter().map(PathBuf::from).collect();
+        let located = names.first().filter(|_| uv.is_some());
+        let located = located.and_then(|name| locate(name));
+        let asked = names.first().filter(|_| located.is_none());
         Self {
             wish,
             is_path: python.is_some_and(|it| it.contains(['/', '\\'])),
             uv,
-            python: names.first().map(|it| Python::question(it)),
+            python: asked.map(|it| Python::question(it)),
             names,
+            located,
         }
     }
 
@@ -65,11 +86,21 @@ impl AskedPrograms {
         }
     }
 
-    /// The Python of a new environment. `None` if uv has to find it.
-    pub fn python(&mut self, installer: Installer, world: &World) -> Result<Option<Python>> {
+    /// The Python of a new environment. `wanted` is the one that the user named.
+    pub fn python(
+        &mut self,
+        installer: Installer,
+        wanted: Option<&str>,
+        world: &World,
+    ) -> Result<ChosenPython> {
+        let is_uv = installer == Installer::Uv;
+        if let Some(path) = self.located.take().filter(|_| is_uv) {
+            let path = path.into_os_string().into_string().ok();
+            return Ok(ChosenPython::OfUv(path));
+        }
         match self.found(world) {
-            Err(_) if installer == Installer::Uv && !self.is_path => Ok(None),
-            found => found.map(Some),
+            Err(_) if is_uv && !self.is_path => Ok(ChosenPython::OfUv(wanted.map(str::to_owned))),
+            found => found.map(ChosenPython::Known),
         }
     }
 
@@ -87,10 +118,5 @@ impl AskedPrograms {
         Err(failure.context("no program to ask")?)
             .context("no Python was found")
             .hint("name one with `--python`, by its path or its version: `--python 3.12`")
-    }
-
-    /// The Python of an existing environment.
-    pub fn python_of(program: &Path, world: &World) -> Result<Python> {
-        Python::of_answer(&Python::question(program)?.answer(world)?)
     }
 }

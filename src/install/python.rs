@@ -1,11 +1,15 @@
 //! [`Python`]: an interpreter, and whether the packages support it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
+    environment::VirtualEnvironment,
     process::{self, Question},
     select::no,
 };
@@ -30,6 +34,39 @@ pub struct Python {
     pub is_cpython: bool,
 }
 
+/// What the packages of an install need of a Python.
+#[derive(Debug, Default)]
+pub(super) struct PythonNeeds {
+    pub(super) rocm: Option<Metadata>,
+    pub(super) wheels: Vec<OfferedWheels>,
+}
+
+/// The tags of the wheels of one version of a project. None if it has an sdist, which fits any Python.
+#[derive(Debug)]
+pub(super) struct OfferedWheels {
+    project: DistName,
+    version: Version,
+    tags: Vec<String>,
+}
+
+impl OfferedWheels {
+    pub(super) fn of(offered: &OfferedSet, (project, version): &(DistName, Version)) -> Self {
+        let files = offered.files.iter();
+        let files = files.filter(|it| it.project == *project && it.version == *version);
+        let names = files.filter_map(|it| it.name.parse::<PackageFilename>().ok());
+        let tags: Option<Vec<_>> = names.map(|it| it.tag).collect();
+        let tags = tags.unwrap_or_default().into_iter();
+        Self {
+            project: project.clone(),
+            version: version.clone(),
+            tags: tags
+                .flat_map(|it| it.expand())
+                .map(|it| it.to_string())
+                .collect(),
+        }
+    }
+}
+
 impl Python {
     /// Asks an interpreter, by its path or by a name that the system looks up.
     pub(super) fn question(program: &Path) -> Result<Question> {
@@ -37,6 +74,11 @@ impl Python {
         // Neither the user's directory nor the current one may change what it says, and it needs no
         // packages for that.
         Question::ask(command.args(["-I", "-S", "-c", ASK]))
+    }
+
+    /// Asks an interpreter, and waits for its answer.
+    pub fn ask(program: &Path, world: &World) -> Result<Self> {
+        Self::of_answer(&Self::question(program)?.answer(world)?)
     }
 
     /// Reads the answer of an interpreter.
@@ -60,8 +102,7 @@ impl Python {
         let is_same = if is_number {
             own == wanted || own.starts_with(&format!("{wanted}."))
         } else {
-            let answer = Self::question(wanted.as_ref())?.answer(world)?;
-            Self::of_answer(&answer)?.tag() == self.tag()
+            Self::ask(wanted.as_ref(), world)?.tag() == self.tag()
         };
         if is_same {
             return Ok(());
@@ -78,8 +119,33 @@ impl Python {
         format!("{}{minor}", if self.is_cpython { "cp" } else { "py" })
     }
 
+    /// Reads what uv has written about a new environment. `named` is the Python that it was made with.
+    pub(super) fn of_environment(environment: &VirtualEnvironment, named: &Path) -> Result<Self> {
+        let text = environment.settings()?;
+        let lines = text.lines().filter_map(|it| it.split_once(" = "));
+        let values: BTreeMap<&str, &str> = lines.collect();
+        let value = |key: &str| {
+            let value = values.get(key).copied();
+            value.with_context(|| format!("no `{key}` in `pyvenv.cfg`"))
+        };
+        Ok(Self {
+            path: named.to_owned(),
+            version: value("version_info")?.parse()?,
+            is_cpython: value("implementation")? == "CPython",
+        })
+    }
+
+    /// Fails if a package does not support this Python.
+    pub(super) fn ensure_suits(&self, needs: &PythonNeeds) -> Result<()> {
+        needs.rocm.iter().try_for_each(|it| self.ensure_fits(it))?;
+        needs
+            .wheels
+            .iter()
+            .try_for_each(|it| self.ensure_has_wheel(it))
+    }
+
     /// Fails if a package says that it does not support this version.
-    pub fn ensure_fits(&self, metadata: &Metadata) -> Result<()> {
+    fn ensure_fits(&self, metadata: &Metadata) -> Result<()> {
         let wanted = metadata.requires_python.as_deref();
         let fits = |it| self.version.fulfils(it).unwrap_or(true);
         let Some(wanted) = wanted.filter(|it| !fits(it)) else {
@@ -94,21 +160,12 @@ impl Python {
     }
 
     /// Fails if a version of a project has wheels, and none for this Python.
-    pub fn ensure_has_wheel(
-        &self,
-        offered: &OfferedSet,
-        (project, version): &(DistName, Version),
-    ) -> Result<()> {
-        let files = offered.files.iter();
-        let files = files.filter(|it| it.project == *project && it.version == *version);
-        let names = files.filter_map(|it| it.name.parse::<PackageFilename>().ok());
-        let tags: Option<Vec<_>> = names.map(|it| it.tag).collect();
-        // An sdist fits any.
-        let tags = tags
-            .unwrap_or_default()
-            .into_iter()
-            .flat_map(|it| it.expand());
-        let tags: Vec<String> = tags.map(|it| it.to_string()).collect();
+    fn ensure_has_wheel(&self, wheels: &OfferedWheels) -> Result<()> {
+        let OfferedWheels {
+            project,
+            version,
+            tags,
+        } = wheels;
         if tags.is_empty() || tags.iter().any(|it| self.fits(it)) {
             return Ok(());
         }

@@ -20,6 +20,7 @@ use rocwheel::digest::Sha256;
 
 use crate::{
     judges::tool,
+    publish,
     support::{
         place::text,
         program::{Outcome, command},
@@ -103,6 +104,33 @@ fn every_set_installs_for_one_target_with_uv() {
             .unwrap()
             .collect();
         assert_eq!(names.len(), 1, "{names:?}");
+    }
+}
+
+/// uv is not asked for the version of Python before it has made the environment.
+#[test]
+fn a_python_that_no_wheel_supports_is_refused_and_leaves_nothing() {
+    let (place, environment) = place();
+    let set = place.path().join("packages");
+    let wheel = publish::packages::wheel(&set, "demo", "1.0", "");
+    fs_err::rename(wheel, set.join("demo-1.0-cp39-cp39-linux_x86_64.whl")).unwrap();
+    for installer in ["uv", "pip"] {
+        let what = [
+            "--target",
+            "none",
+            "--package",
+            "demo",
+            "--installer",
+            installer,
+        ];
+        let refused = ran(&[&["--set", text(&set)], &what[..], &[text(&environment)]].concat());
+        assert_eq!(refused.code, 1, "{}", refused.stderr);
+        let error = "error: `demo` 1.0 has no wheel for `/";
+        assert!(refused.stderr.starts_with(error), "{}", refused.stderr);
+        let hint = "it has wheels for cp39: name another Python with `--python`";
+        assert!(refused.stderr.contains(hint), "{}", refused.stderr);
+        let mut left = fs_err::read_dir(place.path()).unwrap();
+        assert!(left.all(|it| it.unwrap().path() == set));
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) fn line<C: CommandFactory>() -> Result<Vec<OsString>> {
     let arguments: Vec<OsString> = env::args_os().collect();
     let inputs = env::var(inputs::VARIABLE).unwrap_or_default();
     if inputs.is_empty() || arguments.get(1..) != Some(&["action".into()]) {
+        let is_empty = |it: &OsString| it.is_empty() || it.as_encoded_bytes().ends_with(b"=");
+        if !arguments.iter().any(is_empty) {
+            return Ok(arguments);
+        }
         let mut root = C::command();
         root.build();
         return Ok(without_empty(&root, arguments));
@@ -34,8 +38,13 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(
     // variable, so the loop ends.
     let mut silent = BTreeSet::new();
     loop {
-        let mut command = without_variables(tree::<C>(), |argument| {
-            is_idle(argument) || variable(argument).is_some_and(|it| silent.contains(it))
+        let mut command = each_argument_of(C::command(), Some(arguments), &|argument| {
+            let argument = with_variable(argument);
+            let is_silent = |it| silent.contains(it);
+            if is_idle(&argument) || variable(&argument).is_some_and(is_silent) {
+                return argument.env(None);
+            }
+            argument
         });
         let error = match command.try_get_matches_from_mut(arguments) {
             Ok(matches) => {
@@ -185,44 +194,61 @@ fn letter(flag: &str) -> Option<char> {
 /// `--output-dir` has `ROCWHEEL_OUTPUT_DIR`. Help shows only the names of variables and hides their
 /// values, because some are secrets.
 pub(crate) fn tree<C: CommandFactory>() -> Command {
-    each_argument(C::command(), &|mut argument| {
-        let has_own = argument.get_env().is_some() || argument.is_hide_set();
-        if let Some(flag) = argument.get_long().filter(|_| !has_own) {
-            let variable = format!("ROCWHEEL_{}", flag.to_uppercase());
-            argument = argument.env(variable.replace('-', "_"));
-        }
-        if matches!(argument.get_action(), ArgAction::SetTrue) {
-            argument = argument.value_parser(BoolishValueParser::new());
-        }
-        if let Some(letter) = argument.get_long().and_then(letter) {
-            argument = argument.short(letter);
-        }
-        if let Some(help) = argument.get_help().map(|it| with_default(&it.to_string())) {
-            argument = argument.help(help);
-        }
-        let heading = argument.get_help_heading().unwrap_or_default();
-        let is_rare = RARE.contains(&heading);
-        argument.hide_env_values(true).hide_short_help(is_rare)
-    })
+    each_argument(C::command(), &with_variable)
+}
+
+/// Gives an argument its variable, its letter and its default in help.
+fn with_variable(mut argument: Arg) -> Arg {
+    let has_own = argument.get_env().is_some() || argument.is_hide_set();
+    if let Some(flag) = argument.get_long().filter(|_| !has_own) {
+        let variable = format!("ROCWHEEL_{}", flag.to_uppercase());
+        argument = argument.env(variable.replace('-', "_"));
+    }
+    if matches!(argument.get_action(), ArgAction::SetTrue) {
+        argument = argument.value_parser(BoolishValueParser::new());
+    }
+    if let Some(letter) = argument.get_long().and_then(letter) {
+        argument = argument.short(letter);
+    }
+    // Not `to_string`, which looks for colors in every help text at each start.
+    let help = argument.get_help().map(|it| it.ansi().to_string());
+    if let Some(help) = help.as_deref().and_then(with_default) {
+        argument = argument.help(help);
+    }
+    let heading = argument.get_help_heading().unwrap_or_default();
+    let is_rare = RARE.contains(&heading);
+    argument.hide_env_values(true).hide_short_help(is_rare)
 }
 
 /// A default that the help says in words, in the form in which clap shows the others: `(default: `ci`)`
 /// becomes `[default: ci]`.
-fn with_default(help: &str) -> String {
-    const START: &str = "(default: ";
-    let parts = help
-        .split_once(START)
-        .and_then(|(before, rest)| Some((before, rest.split_once(')')?)));
-    match parts {
-        Some((before, (default, after))) if !default.contains('(') => {
-            format!("{before}[default: {}]{after}", default.replace('`', ""))
-        }
-        _ => help.to_owned(),
-    }
+fn with_default(help: &str) -> Option<String> {
+    let (before, rest) = help.split_once("(default: ")?;
+    let (default, after) = rest.split_once(')')?;
+    let shown = format!("{before}[default: {}]{after}", default.replace('`', ""));
+    (!default.contains('(')).then_some(shown)
 }
 
 fn each_argument(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
-    command
-        .mut_args(change)
-        .mut_subcommands(|command| each_argument(command, change))
+    each_argument_of(command, None, change)
+}
+
+/// With a command line, leaves the subcommands as they are that it does not name: there are many, and
+/// this is done at each start.
+fn each_argument_of(
+    command: Command,
+    line: Option<&[OsString]>,
+    change: &dyn Fn(Arg) -> Arg,
+) -> Command {
+    command.mut_args(change).mut_subcommands(|below| {
+        let is_named = line.is_none_or(|line| {
+            let mut names = below.get_all_aliases().chain([below.get_name()]);
+            names.any(|name| line.iter().any(|it| it == name))
+        });
+        if is_named {
+            each_argument_of(below, line, change)
+        } else {
+            below
+        }
+    })
 }

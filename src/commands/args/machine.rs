@@ -20,13 +20,13 @@ pub struct MachineArgs {
     /// Directory of devices
     #[arg(long, value_name = "DIR", default_value = "/dev")]
     dev: PathBuf,
-    /// Take these targets for those of this machine, comma-separated
+    /// Use these targets instead of those of this machine, comma-separated
     #[arg(long, value_name = "LIST", env = "ROCM_BOOTSTRAP_FORCE_GFX_ARCH")]
     force_targets: Option<String>,
-    /// Take this machine for one without a GPU
+    /// Act as if this machine had no GPU
     #[arg(long, env = "ROCM_BOOTSTRAP_DISABLE_DETECTION")]
     no_detection: bool,
-    /// Take the target that `HSA_OVERRIDE_GFX_VERSION` makes the runtime claim
+    /// Use the target that `HSA_OVERRIDE_GFX_VERSION` makes the runtime claim
     #[arg(long)]
     honour_override: bool,
     #[arg(long, hide = true, env = "HSA_OVERRIDE_GFX_VERSION")]

@@ -37,7 +37,7 @@ pub(super) struct DepsMirrorArgs {
     /// Days between the yank of a file that the lock does not have and its removal
     #[arg(long, value_name = "DAYS", default_value_t = 30)]
     grace: u16,
-    /// Keep so many of the newest versions of each project
+    /// Keep this many of the newest versions of each project
     #[arg(long, value_name = "N", default_value_t = 2)]
     keep: usize,
     /// Write no pages under keys that end in `/`, for servers that reject such keys; installers

@@ -30,7 +30,7 @@ pub(super) struct DepsUpdateArgs {
     /// Pick no file that is younger, unless `deps.toml` names its version: `12h`, `3d`
     #[arg(long, value_name = "AGE", default_value = "3d", value_parser = duration)]
     min_age: Duration,
-    /// Let this project come in because another one needs it
+    /// Accept this project, which another one needs and `deps.toml` does not name
     #[arg(long, value_name = "PROJECT")]
     allow: Vec<DistName>,
     /// Print what would change, and write nothing

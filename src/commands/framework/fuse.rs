@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework fuse torch-*.whl --set packages --targets gfx1100 --output-dir fused --plan
-  rocwheel framework fuse torch-*.whl torchvision-*.whl --set packages --targets gfx942,gfx950 --output-dir fused --version-suffix rocm7.14.0.full")]
+  rocwheel framework fuse torch-*.whl torchvision-*.whl --set packages --targets gfx942 -o fused")]
 pub(super) struct FuseArgs {
     /// The wheel that gets ROCm, and wheels that are built on it
     #[arg(value_name = "WHEEL", required = true)]
@@ -42,7 +42,7 @@ pub(super) struct FuseArgs {
     /// Families or targets whose device code is put in, comma-separated
     #[arg(long, value_name = "LIST")]
     targets: TargetList,
-    /// The most bytes that a wheel may have
+    /// Largest size of a wheel, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 30)]
     max_size: u64,
     /// Put in what is needed to compile code at run time (default: if hiprtc is used)

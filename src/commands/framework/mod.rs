@@ -35,7 +35,7 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel framework show torch-2.12.0-cp312-cp312-linux_x86_64.whl
   rocwheel framework tie torch-2.12.0-cp312-cp312-linux_x86_64.whl --set packages --output-dir tied
-  rocwheel framework split tied/torch-2.12.0-cp312-cp312-linux_x86_64.whl --set packages --output-dir dist")]
+  rocwheel framework split tied/torch-2.12.0-cp312-cp312-linux_x86_64.whl --output-dir dist")]
 pub struct FrameworkArgs {
     #[command(subcommand)]
     verb: FrameworkVerb,

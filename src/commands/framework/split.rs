@@ -33,7 +33,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework split tied/*.whl --set packages --output-dir dist --plan
-  rocwheel framework split tied/torch-*.whl --set packages --output-dir dist --targets gfx942,gfx1100
+  rocwheel framework split tied/*.whl --set packages --output-dir dist --targets gfx942,gfx1100
   rocwheel framework split --merge dist/torch-*.whl dist/amd_torch_device_*.whl --output-dir whole")]
 pub(super) struct FrameworkSplitArgs {
     /// Wheels to split; with `--merge`, a host wheel and then its device wheels
@@ -68,7 +68,7 @@ pub(super) struct SplitOptionArgs {
     /// no extra `device` that asks for it
     #[arg(long)]
     no_selector: bool,
-    /// Pass a wheel on as it is if a user of one target would save less than this, in percent
+    /// Copy a wheel unchanged if the split would save a user of one target less than this, in percent
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = clap::value_parser!(u8).range(0..=100))]
     min_saving: u8,
 }

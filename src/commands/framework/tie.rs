@@ -41,6 +41,9 @@ pub(super) struct TieArgs {
     /// ROCm packages to tie to: a directory, `s3://bucket/directory`, or the URL of an index
     #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
     set: PathBuf,
+    // Before those with headings, which it would be below otherwise.
+    #[command(flatten)]
+    writing: WritingArgs,
     #[command(flatten)]
     requirements: RequirementArgs,
     #[command(flatten)]
@@ -52,8 +55,6 @@ pub(super) struct TieArgs {
     split: bool,
     #[command(flatten, next_help_heading = "Split options")]
     division: SplitOptionArgs,
-    #[command(flatten)]
-    writing: WritingArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -81,10 +82,10 @@ struct ModuleArgs {
     /// open)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     preload: Option<Vec<String>>,
-    /// Which installed version is right (default: as `--requires`)
+    /// Which installed versions are accepted (default: as `--requires`)
     #[arg(long, value_name = "PIN")]
     check_version: Option<VersionPin>,
-    /// Let another version of ROCm be an error, and not a warning
+    /// Make another version of ROCm an error instead of a warning
     #[arg(long)]
     fail_on_version_mismatch: bool,
 }

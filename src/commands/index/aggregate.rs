@@ -22,9 +22,9 @@ use crate::{
 /// manifest says. Without PLACE, only reads the manifest, and counts the projects of each stream.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  rocwheel index aggregate --manifest ownership.yaml
-  rocwheel index aggregate --manifest ownership.yaml --stream nightly --content s3://core/v5 --content s3://pytorch/v5 s3://aggregate/v5
-  rocwheel index aggregate --manifest ownership.yaml --stream bkc --content released --static released")]
+  rocwheel index aggregate --manifest owners.yaml
+  rocwheel index aggregate --manifest owners.yaml --stream rc --content s3://core/v5 s3://all/v5
+  rocwheel index aggregate --manifest owners.yaml --stream bkc --content released --static released")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct AggregateArgs {
     /// Directory or `s3://bucket/directory` for the index

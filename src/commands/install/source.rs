@@ -22,6 +22,8 @@ use crate::{
 /// The shortest and the longest pause between two looks at a set that is not whole yet.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
+/// How long to wait for a set that is being uploaded, if the user does not say.
+const USUAL_WAIT: Duration = Duration::from_mins(3);
 /// How many versions of an index are tried before one is taken to be incomplete.
 const MOST_TRIED: usize = 5;
 
@@ -44,6 +46,13 @@ pub(super) struct SourceArgs {
     /// Version of ROCm (default: the newest of which all packages are there)
     #[arg(long, value_name = "VERSION")]
     pub(super) version: Option<Version>,
+}
+
+impl SourceArgs {
+    /// Whether the packages are at a place that the user named, and not at that of a run.
+    fn names_a_place(&self) -> bool {
+        self.set.is_some() || self.index_url.is_some()
+    }
 }
 
 /// The source, with the flags that say which run is meant, and how to reach a bucket.
@@ -166,25 +175,24 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// What the place offers. With `--wait`, once it is whole.
+    /// What the place offers. With `--wait`, once it is whole; the packages of a run, if `upload` is
+    /// writing them. TheRock's runs have no `set.json` that one could wait for.
     fn offered(&self, place: &SetPlace, world: &World) -> Result<OfferedSet> {
-        let (start, mut pause) = (Instant::now(), OFTEN);
-        while let Some(wait) = self.choice.wait() {
-            if place.is_whole()? {
-                break;
-            }
-            let left = wait.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                let text = format!("`{place}` has no `set.json` after {}", took(wait));
-                return Err(anyhow!(No(text))).hint("it is written once a set is whole");
-            }
-            world
-                .console
-                .debug(format!("`{place}` has no `set.json` yet"));
-            parallel::sleep(&world.stop, pause.min(left))?;
-            pause = (pause * 2).min(SELDOM);
+        let platform = self.choice.platform();
+        if let Some(wait) = self.choice.wait() {
+            wait_until_whole(place, wait, world)?;
         }
-        let offered = place.offered(self.choice.platform())?;
+        let mut offered = place.offered(platform)?;
+        let is_described = offered.as_ref().is_some_and(|it| it.is_described);
+        let is_usual = self.choice.wait().is_none() && !self.args.names_a_place();
+        if is_usual && !is_described && place.is_begun() {
+            let minutes = USUAL_WAIT.as_secs() / 60;
+            world.console.note(format!(
+                "`{place}` is being uploaded: waiting for its `set.json`, at most {minutes} min"
+            ));
+            wait_until_whole(place, USUAL_WAIT, world)?;
+            offered = place.offered(platform)?;
+        }
         let otherwise =
             "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole";
         offered
@@ -195,6 +203,24 @@ impl Source<'_> {
                     .unwrap_or_else(|| otherwise.to_owned()),
             )
     }
+}
+
+/// Waits for `set.json`, which is written last. A wait of 0 waits for nothing.
+fn wait_until_whole(place: &SetPlace, wait: Duration, world: &World) -> Result<()> {
+    let (start, mut pause) = (Instant::now(), OFTEN);
+    while !wait.is_zero() && !place.is_whole()? {
+        let left = wait.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            let text = format!("`{place}` has no `set.json` after {}", took(wait));
+            return Err(anyhow!(No(text))).hint("it is written once a set is whole");
+        }
+        world
+            .console
+            .debug(format!("`{place}` has no `set.json` yet"));
+        parallel::sleep(&world.stop, pause.min(left))?;
+        pause = (pause * 2).min(SELDOM);
+    }
+    Ok(())
 }
 
 /// Chooses the version of `rocm`, and what to ask for of it. An index is filled while it is read, so

@@ -40,7 +40,7 @@ use crate::{
   rocwheel targets all --except hipBLASLt
   rocwheel targets --of packages --common --explain
 
-Exit codes: 0 targets were found, and with `--check` can be used, 1 there are none, or a GPU cannot be
+Exit codes: 0 targets were found, and with `--check` can be used, 1 there are none, or a GPU cannot be \
 used, 2 usage, environment or access error")]
 pub struct TargetsArgs {
     /// Targets, families (`gfx94X-dcgpu`), sub-families (`gfx12-0`), generic targets

@@ -89,7 +89,7 @@ fn libraries_that_cover_their_family_have_no_gap() {
     librt.so.1           4 KiB       4 KiB       4 KiB       4 KiB
     libsolver.so.1       4 KiB       4 KiB       4 KiB       4 KiB
 
-    nothing found in 5 packages
+    nothing found, 5 findings skipped in 5 packages
     ");
 }
 
@@ -144,7 +144,7 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
     libsolver.so.1       4 KiB       4 KiB           -           -
     rocblas                4 B           -         4 B           -
 
-    2 errors, 4 warnings in 5 packages
+    2 errors, 4 warnings, 5 findings skipped in 5 packages
     ");
 }
 
@@ -239,6 +239,6 @@ fn each_family_of_an_older_set_has_its_own_gaps() {
     library          gfx1100     gfx1101     gfx1102     gfx1103
     libblas.so.1       4 KiB           -           -           -
 
-    3 warnings in 6 packages
+    3 warnings, 8 findings skipped in 6 packages
     ");
 }

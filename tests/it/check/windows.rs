@@ -165,7 +165,7 @@ fn the_packages_of_two_platforms_have_nothing_to_do_with_each_other() {
     rocblas                    32 KiB      64 KiB
     rocblas.dll (Windows)       1 KiB           -
 
-    nothing found in 11 packages
+    nothing found, 27 findings skipped in 11 packages
     ");
 }
 

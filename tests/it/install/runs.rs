@@ -183,3 +183,25 @@ fn a_set_that_is_not_whole_yet_is_waited_for() {
     uploading.join().unwrap();
     assert_eq!(packages(&environment), expected(&["gfx942"]));
 }
+
+/// Without `--wait`, and only if `upload` has begun: other runs have no `set.json` to wait for.
+#[test]
+fn packages_that_are_being_uploaded_are_waited_for() {
+    let (place, environment) = place();
+    let bucket = place.path().join("bucket");
+    write_run(sample(), &bucket.join("9-linux"));
+    let python = bucket.join("9-linux/python");
+    let (whole, hidden) = (python.join("set.json"), place.path().join("set.json"));
+    fs_err::rename(&whole, &hidden).unwrap();
+    let uploading = thread::spawn(move || {
+        sleep(Duration::from_millis(2500));
+        fs_err::rename(hidden, whole).unwrap();
+    });
+    let run = ["--run-id", "9", "--offline", "--input-dir", text(&bucket)];
+    let outcome = ran(&[&run[..], &["--target", "gfx942", text(&environment)]].concat());
+    uploading.join().unwrap();
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let note = "is being uploaded: waiting for its `set.json`, at most 3 min";
+    assert!(outcome.stderr.contains(note), "{}", outcome.stderr);
+    assert_eq!(packages(&environment), expected(&["gfx942"]));
+}
