@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework fuse torch-*.whl --set packages --targets gfx1100 --output-dir fused --plan
-  rocwheel framework fuse torch-*.whl torchvision-*.whl --set packages --targets gfx942 -o fused")]
+  rocwheel framework fuse torch*.whl --set packages --targets gfx942,gfx950 --output-dir fused")]
 pub(super) struct FuseArgs {
     /// The wheel that gets ROCm, and wheels that are built on it
     #[arg(value_name = "WHEEL", required = true)]
