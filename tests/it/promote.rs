@@ -168,7 +168,7 @@ fn the_plan_says_what_changes_in_each_package() {
       - requires rocm-sdk-device-gfx942==7.14.0rc1; extra == "device-all"
       + requires rocm-sdk-device-gfx942==7.14.0; extra == "device-all"
       + requires rocm-sdk-device-gfx942==7.14.0; extra == "device"
-      copies    36 files (89.98 KiB)
+      copies    36 files (90.89 KiB)
 
     dist/rocm_profiler-7.14.0rc1-py3-none-linux_x86_64.whl
       becomes   dist/rocm_profiler-7.14.0-py3-none-linux_x86_64.whl
