@@ -187,8 +187,9 @@ impl StagedDir {
         let (staging, target) = (self.staging, &self.target);
         if exists(target) {
             match exchange(staging.path(), target) {
-                // The old directory has the temporary name now, and is deleted with it.
-                Ok(()) => return staging.close(),
+                // The old directory has the temporary name now, and no lock: a concurrent `sweep` may
+                // be removing it too.
+                Ok(()) => return clear(&staging.keep()),
                 Err(error) if is_unknown(&error) => return swap(staging, target),
                 Err(error) => return Err(rename_failed(&error, target)),
             }
@@ -324,14 +325,16 @@ fn directory_of(target: &Path) -> &Path {
 
 /// Removes a file, a symlink or a whole directory, if it exists.
 pub fn clear(path: &Path) -> io::Result<()> {
-    let found = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found?,
-    };
-    if found.is_dir() {
-        fs::remove_dir_all(path)
-    } else {
-        fs::remove_file(path)
+    let removed = fs::symlink_metadata(path).and_then(|found| {
+        if found.is_dir() {
+            fs::remove_dir_all(path)
+        } else {
+            fs::remove_file(path)
+        }
+    });
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

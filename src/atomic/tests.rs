@@ -1,5 +1,7 @@
 //! Names that are claimed, directories that are replaced, and what killed writers leave.
 
+use std::thread;
+
 use super::*;
 
 fn file(target: &Path, text: &str) -> AtomicFile {
@@ -52,6 +54,29 @@ fn a_directory_replaces_another_whole_and_goes_if_it_is_not_finished() {
         assert_eq!(names(&target), [number.to_string()]);
         assert_eq!(names(target.parent().unwrap()), ["dist"]);
     }
+}
+
+/// A directory that was replaced has the name of an unfinished one until it is removed, and every
+/// writer sweeps those first.
+#[test]
+fn directories_are_replaced_beside_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let replace = |target: &Path| {
+        for _ in 0..40 {
+            let staged = StagedDir::beside(target).unwrap();
+            for name in ["a", "b", "c", "d"] {
+                fs::write(staged.path().join(name), name).unwrap();
+            }
+            staged.replace().unwrap();
+        }
+    };
+    thread::scope(|scope| {
+        for name in ["one", "two", "three", "four"] {
+            let target = directory.path().join(name);
+            scope.spawn(move || replace(&target));
+        }
+    });
+    assert_eq!(names(directory.path()), ["four", "one", "three", "two"]);
 }
 
 #[test]
