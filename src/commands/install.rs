@@ -149,6 +149,9 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
     world.console.answer(&report)
 }
 
+/// How a program begins: ELF, Windows, and macOS for one processor or for several.
+const PROGRAMS: [&[u8; 2]; 4] = [b"\x7fE", b"MZ", b"\xcf\xfa", b"\xca\xfe"];
+
 /// What the source says.
 enum SourceFacts {
     Set(Box<OfferedFacts>),
@@ -163,8 +166,8 @@ struct OfferedFacts {
 }
 
 impl InstallArgs {
-    /// Asks the programs what they are. The Python of a new environment is asked only if its answer is
-    /// printed, or if the file is a script: that of pyenv, for example, may start any Python, or none.
+    /// Asks the programs what they are, if their files are scripts: those of pyenv, for example, may
+    /// start any version, or none. Also asks a Python whose answer is printed.
     fn ask_programs(&self, environment: &VirtualEnvironment) -> AskedPrograms {
         let is_new = environment
             .state()
@@ -175,10 +178,15 @@ impl InstallArgs {
             } else {
                 program_on_path(name.to_str()?)
             };
-            let is_usable = |it: &PathBuf| it.to_str().is_some() && is_binary(it);
-            path.filter(|it| is_new && !self.dry_run && is_usable(it))
+            path.filter(|it| it.to_str().is_some() && is_binary(it))
         };
-        AskedPrograms::ask(self.installer, self.python.as_deref(), locate)
+        let trusts_python = is_new && !self.dry_run;
+        AskedPrograms::ask(
+            self.installer,
+            self.python.as_deref(),
+            trusts_python,
+            locate,
+        )
     }
 
     fn source(&self) -> Source<'_> {
@@ -376,5 +384,5 @@ impl InstallArgs {
 fn is_binary(file: &Path) -> bool {
     let mut start = [0; 2];
     let read = fs::File::open(file).and_then(|mut it| it.read_exact(&mut start));
-    read.is_ok() && &start != b"#!"
+    read.is_ok() && PROGRAMS.contains(&&start)
 }

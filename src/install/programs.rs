@@ -1,6 +1,9 @@
 //! The programs of an install, which say what they are while the source is read.
 
-use std::path::{Path, PathBuf};
+use std::{
+    mem,
+    path::{Path, PathBuf},
+};
 
 use super::{
     installer::{Installer, InstallerWish},
@@ -17,14 +20,20 @@ pub struct AskedPrograms {
     wish: InstallerWish,
     /// Whether the Python was named by its path.
     is_path: bool,
-    /// `None` if uv is not wanted.
-    uv: Option<Result<Question>>,
+    uv: AskedUv,
     /// The programs that may be the Python.
     names: Vec<PathBuf>,
     /// The answer of the first of them, if it was asked.
     python: Option<Result<Question>>,
     /// The file of a Python that uv takes without a question.
     located: Option<PathBuf>,
+}
+
+enum AskedUv {
+    Unwanted,
+    /// A program that needs no question: the first command that it gets shows whether it runs.
+    Located,
+    Asked(Result<Question>),
 }
 
 /// A Python for a new environment.
@@ -37,17 +46,22 @@ pub enum ChosenPython {
 
 impl AskedPrograms {
     /// Asks uv, and the Python that the user named, as a path or a version, or else the usual one.
-    /// If `locate` finds its file, the Python is not asked, as uv will say what
-    /// it is: to start Python takes long beside an install from uv's cache.
+    /// If `locate` finds the file of a program, uv is not asked, and with `trusts_python` neither is
+    /// the Python, as uv will say what it is: to start a program takes long beside an install from
+    /// uv's cache.
     pub fn ask(
         wish: InstallerWish,
         python: Option<&str>,
+        trusts_python: bool,
         locate: impl Fn(&Path) -> Option<PathBuf>,
     ) -> Self {
-        let uv = (wish != InstallerWish::Pip).then(|| {
-            let mut uv = process::command(Path::new("uv"));
-            Question::ask(uv.arg("--version"))
-        });
+        let program = Path::new("uv");
+        let uv = match wish {
+            InstallerWish::Pip => AskedUv::Unwanted,
+            _ if locate(program).is_some() => AskedUv::Located,
+            _ => AskedUv::Asked(Question::ask(process::command(program).arg("--version"))),
+        };
+        let is_unwanted = matches!(uv, AskedUv::Unwanted);
         let names = match python {
             Some(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
                 vec![format!("python{name}")]
@@ -57,7 +71,7 @@ impl AskedPrograms {
             None => vec!["python3".into(), "python".into()],
         };
         let names: Vec<PathBuf> = names.into_iter().map(PathBuf::from).collect();
-        let located = names.first().filter(|_| uv.is_some());
+        let located = names.first().filter(|_| trusts_python && !is_unwanted);
         let located = located.and_then(|name| locate(name));
         let asked = names.first().filter(|_| located.is_none());
         Self {
@@ -72,9 +86,10 @@ impl AskedPrograms {
 
     /// The installer that the user wants, if it is here.
     pub fn installer(&mut self, world: &World) -> Result<Installer> {
-        let has_uv = match self.uv.take() {
-            None => return Ok(Installer::Pip),
-            Some(asked) => asked.and_then(|it| it.answer(world)),
+        let has_uv = match mem::replace(&mut self.uv, AskedUv::Located) {
+            AskedUv::Unwanted => return Ok(Installer::Pip),
+            AskedUv::Located => return Ok(Installer::Uv),
+            AskedUv::Asked(asked) => asked.and_then(|it| it.answer(world)),
         };
         world.stop.check()?;
         match has_uv.context("uv was not found") {
