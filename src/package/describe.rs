@@ -13,7 +13,10 @@ use crate::{
         catalog::{PackageKind, PackageSpec},
         devel_manifest,
         dist_info::DistInfo,
-        plan::{Label, MemberSource, Members, PackageForm, PackagePlan, SdkTree, SdkTreePacking},
+        plan::{
+            DEVEL_LINKS, Label, MemberSource, Members, PackageForm, PackagePlan, SdkTree,
+            SdkTreePacking,
+        },
         request::Request,
         runtime::Claim,
         selector, templates,
@@ -207,7 +210,7 @@ fn device_links(claim: &Claim<'_>, version: &Version) -> Result<(RelPath, Member
     let document = json!({ "version": version.to_string(), "links": links });
     let text = serde_json::to_string_pretty(&document)?;
     let target = claim.scope.iter().map(Scope::base).join("");
-    let path = format!("{}/.devel_links/{target}.json", claim.directory).parse()?;
+    let path = format!("{}/{DEVEL_LINKS}/{target}.json", claim.directory).parse()?;
     Ok((path, MemberSource::Text(escaped(&text))))
 }
 

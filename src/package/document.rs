@@ -121,7 +121,7 @@ impl BuildPlan {
 }
 
 fn planned(package: &PackagePlan) -> PlannedPackage {
-    let members = package.members.iter();
+    let members = package.members.ordered().into_iter();
     let members = members.map(|(path, it)| member(path, it.is_executable(), source(it)));
     let texts = package.texts.iter();
     let texts = texts.map(|(path, it)| member(path, false, text(it)));

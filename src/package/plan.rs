@@ -113,7 +113,26 @@ impl MemberSource {
     }
 }
 
+/// The directory for the lists of symlinks of a device wheel.
+pub const DEVEL_LINKS: &str = ".devel_links";
+
+/// Sorts the members of a wheel, before its metadata: by path, but texts that name the version come last.
+/// So a promoted wheel differs from its source near the end.
+pub fn turn(path: &RelPath) -> (bool, RelPath) {
+    let directory = path.parent();
+    let is_last = directory.is_some_and(|it| it.file_name() == DEVEL_LINKS);
+    (is_last, path.clone())
+}
+
 impl Members {
+    /// The members in the order of the wheel.
+    pub fn ordered(&self) -> Vec<(&RelPath, &MemberSource)> {
+        let members = self.0.iter();
+        members
+            .sorted_by_cached_key(|(path, _)| turn(path))
+            .collect()
+    }
+
     pub fn insert(&mut self, path: RelPath, member: MemberSource) -> Result<()> {
         match self.0.entry(path) {
             Entry::Vacant(place) => drop(place.insert(member)),

@@ -51,6 +51,11 @@ impl HashBehind {
         }
     }
 
+    /// Goes on with a hash of bytes that come before all others.
+    pub fn go_on(&mut self, hasher: Hasher) {
+        self.hasher = hasher;
+    }
+
     /// The hash of the bytes so far, for another end.
     pub fn fork(&self) -> io::Result<Hasher> {
         let Some(rest) = &self.rest else {

@@ -14,6 +14,7 @@ use super::{policy::VersionTexts, texts::VersionChange};
 use crate::{
     archive::{SdistFiles, read_sdist},
     console::World,
+    digest::BegunHash,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure},
     framework::version,
     parallel,
@@ -52,6 +53,8 @@ pub struct CandidatePackage {
     pub file: SetFile,
     /// Whether its digest is only what `set.json` says.
     pub is_claimed: bool,
+    /// The hash of its first bytes, if its build remembers it.
+    pub begun: Option<BegunHash>,
     pub name: PackageFilename,
     pub form: CandidateForm,
     /// The texts that name the version, by their paths.
@@ -168,6 +171,7 @@ impl CandidatePackage {
         let mut package = Self {
             file: file.clone(),
             is_claimed: set.is_claimed(&file.path),
+            begun: set.begun(&file.path).cloned(),
             form: CandidateForm::Sdist(SdistFiles {
                 files: Vec::new(),
                 time: 0,

@@ -118,7 +118,7 @@ impl PromotionWriter<'_> {
                 };
                 let wheel = self.wheel(package, planned, (stored, record))?;
                 let source = self.set.root.join(&package.file.path);
-                let source = SourceWheel::new(&source, package.is_claimed)?;
+                let source = SourceWheel::new(&source, package.is_claimed, package.begun.as_ref())?;
                 let (written, digest) =
                     wheel.write_from(Some(&source), parent, &settings, "Promoting", self.world)?;
                 from_sha256 = digest.unwrap_or(from_sha256);

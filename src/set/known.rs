@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     artifact::FileIdentity,
-    digest::Sha256,
+    digest::{BegunHash, Sha256},
     error::{Context as _, Hint as _, Result},
     package::assemble::UnchangedPackages,
     run::ArtifactGroup,
@@ -46,6 +46,8 @@ pub(super) struct MadeFacts {
     pub(super) metadata: Vec<u8>,
     /// The file that it wrote. `None` on systems without inodes.
     pub(super) identity: Option<FileIdentity>,
+    /// The hash of what a promoted wheel begins with.
+    pub(super) begun: Option<BegunHash>,
 }
 
 impl KnownFacts {
@@ -199,6 +201,7 @@ fn made_by_build(root: &Path) -> HashMap<String, MadeFacts> {
                 sha256: package.sha256,
                 metadata: package.metadata.clone().into_bytes(),
                 identity: Some(identity),
+                begun: package.begun.clone(),
             };
             (format!("{directory}{}", package.path), facts)
         }));

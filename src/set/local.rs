@@ -15,7 +15,7 @@ use crate::{
     artifact::{FileIdentity, FileStamp, TherockManifest},
     atomic,
     console::World,
-    digest::Sha256,
+    digest::{BegunHash, Sha256},
     error::{Context as _, Error, Hint as _, No, Result, anyhow},
     package::{BuildPlan, assemble::MadePackage},
     store::CopySource,
@@ -34,6 +34,8 @@ pub struct LocalSet {
     pub(super) stamps: HashMap<String, FileStamp>,
     /// The packages whose digest is only what `set.json` says.
     claimed: BTreeSet<String>,
+    /// The hash of what a wheel begins with, by path, of those that were built here.
+    begun: BTreeMap<String, BegunHash>,
     /// The digests in `set.json`, by path. They may differ from those of the files.
     described: BTreeMap<String, Sha256>,
     /// Further documents that are published with the set, by path.
@@ -89,6 +91,11 @@ impl LocalSet {
         self.claimed.contains(path)
     }
 
+    /// The hash of what a wheel begins with, if its build remembers it.
+    pub fn begun(&self, path: &str) -> Option<&BegunHash> {
+        self.begun.get(path)
+    }
+
     /// Sets the digests that packages really have.
     pub fn confirm<'a>(&mut self, digests: impl IntoIterator<Item = (&'a str, Sha256)>) {
         let digests: HashMap<&str, Sha256> = digests.into_iter().collect();
@@ -123,6 +130,7 @@ impl LocalSet {
                 sha256: made.sha256,
                 metadata: made.metadata()?.to_vec(),
                 identity: made.identity,
+                begun: None,
             };
             Some((path(made), facts))
         });
@@ -183,6 +191,11 @@ impl LocalSet {
             metadata: found.metadata,
             stamps: found.stamps,
             claimed: known.claimed.into_keys().collect(),
+            begun: known
+                .made
+                .into_iter()
+                .filter_map(|(path, it)| Some((path, it.begun?)))
+                .collect(),
             described: known
                 .files
                 .into_iter()
@@ -214,6 +227,7 @@ impl LocalSet {
                 sha256: *sha256,
                 metadata,
                 identity: FileIdentity::of(&file)?,
+                begun: None,
             };
             known.made.insert(path.clone(), facts);
         }

@@ -145,6 +145,11 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(())
     }
 
+    /// Goes on behind bytes that the caller has written at the start of the underlying writer.
+    pub fn skip(&mut self, len: u64) {
+        self.at += len;
+    }
+
     /// Begins a member whose compressed bytes follow by [`ZipWriter::append`]. They must not be
     /// longer than `member.len`.
     pub fn begin(&mut self, member: &WheelMember) -> io::Result<Begun> {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::{archive::ROOT, wheel::InstalledWheel};
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
+    package::DEVEL_LINKS,
     relpath::RelPath,
 };
 
@@ -56,7 +57,7 @@ fn is_devel(path: &RelPath) -> bool {
 fn device_links(root: &Path, members: &[RelPath]) -> Result<Vec<(RelPath, String)>> {
     let lists = members.iter().filter(|path| {
         let directory = path.parent();
-        directory.is_some_and(|it| it.file_name() == ".devel_links")
+        directory.is_some_and(|it| it.file_name() == DEVEL_LINKS)
     });
     let mut links = Vec::new();
     for list in lists {

@@ -11,7 +11,10 @@ use super::{
     memory::{RememberedPackage, WheelRecipe},
 };
 use crate::{
-    artifact::FileIdentity, digest::Sha256, package::split_tree::BuildArchives, relpath::RelPath,
+    artifact::FileIdentity,
+    digest::{BegunHash, Sha256},
+    package::split_tree::BuildArchives,
+    relpath::RelPath,
 };
 
 /// The packages of a finished set. The sources of their members stay readable as long as it lives.
@@ -43,6 +46,9 @@ pub struct MadePackage {
     /// Of a wheel.
     #[serde(skip)]
     pub(super) recipe: Option<WheelRecipe>,
+    /// The hash of what a promoted wheel begins with.
+    #[serde(skip)]
+    pub(super) begun: Option<BegunHash>,
     /// Whether the file also belongs to the earlier set, which is deleted once this one is finished.
     #[serde(skip)]
     pub(super) is_shared: bool,
@@ -78,6 +84,7 @@ impl MadePackage {
             sha256: self.sha256,
             metadata: String::from_utf8_lossy(metadata).into_owned(),
             recipe: self.recipe,
+            begun: self.begun.clone(),
             identity: self.identity,
         }
     }
@@ -134,6 +141,7 @@ mod tests {
             members: Vec::new(),
             identity: FileIdentity::of(&file).unwrap(),
             recipe: None,
+            begun: None,
             is_shared,
         };
         // Let the clock of the file system go on.

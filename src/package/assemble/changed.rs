@@ -25,6 +25,7 @@ use crate::{
     digest::Sha256,
     elf::{Patch, PatchedReader},
     error::{Context as _, Result},
+    package::plan::turn,
     relpath::RelPath,
     spool::Spool,
     wheel::{PackageFilename, WheelMember},
@@ -128,7 +129,7 @@ impl ChangedWheel {
     /// wanted.
     pub fn write_from(
         self,
-        source: Option<&SourceWheel>,
+        source: Option<&SourceWheel<'_>>,
         directory: &Path,
         settings: &AssembleSettings,
         verb: &str,
@@ -143,7 +144,7 @@ impl ChangedWheel {
     fn written(
         self,
         target: &Path,
-        source: Option<&SourceWheel>,
+        source: Option<&SourceWheel<'_>>,
         (verb, settings): (&str, &AssembleSettings),
         world: &World,
     ) -> Result<(ChangedFile, Option<Sha256>)> {
@@ -153,7 +154,7 @@ impl ChangedWheel {
             mut members,
         } = self;
         let is_metadata = |path: &RelPath| path.strip_prefix(&dist_info).is_some();
-        members.sort_by_cached_key(|(it, _)| (is_metadata(&it.path), it.path.clone()));
+        members.sort_by_cached_key(|(it, _)| (is_metadata(&it.path), turn(&it.path)));
         let (members, contents): (Vec<WheelMember>, Vec<ChangedContent>) =
             members.into_iter().unzip();
         let size: u64 = members.iter().map(|it| it.len).sum();

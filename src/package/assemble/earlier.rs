@@ -301,13 +301,16 @@ impl EarlierSet {
     }
 
     /// A wheel with exactly the bytes that the recipe gives, and its digest.
-    pub(super) fn whole(&self, recipe: WheelRecipe) -> Option<(&Path, FileStamp, Sha256)> {
+    pub(super) fn whole(
+        &self,
+        recipe: WheelRecipe,
+    ) -> Option<(&Path, FileStamp, &RememberedPackage)> {
         let mut wheels = self.wheels.iter();
         wheels.find_map(|wheel| {
             let known = wheel.known.as_ref()?;
             match &wheel.file {
                 EarlierFile::Here(path, stamp) if known.recipe == Some(recipe) => {
-                    Some((&**path, *stamp, known.sha256))
+                    Some((&**path, *stamp, known))
                 }
                 _ => None,
             }

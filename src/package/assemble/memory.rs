@@ -24,7 +24,7 @@ use super::AssembleSettings;
 use crate::{
     artifact::FileIdentity,
     atomic,
-    digest::Sha256,
+    digest::{BegunHash, Sha256},
     elf::Rpath,
     error::Result,
     wheel::{Record, WheelMember},
@@ -111,6 +111,9 @@ pub struct RememberedPackage {
     /// Only of a wheel. `None` if another program wrote it, because its wheels may differ from
     /// ours.
     pub(super) recipe: Option<WheelRecipe>,
+    /// The hash of what a promoted wheel begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<BegunHash>,
     pub(super) identity: Option<FileIdentity>,
 }
 
@@ -298,6 +301,7 @@ mod tests {
             sha256: Sha256::of(b"a wheel"),
             metadata: "Name: x\n".to_owned(),
             recipe: Some(recipe()),
+            begun: None,
             identity: FileIdentity::of(&wheel).unwrap(),
         };
         (directory, dist, made)

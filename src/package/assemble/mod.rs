@@ -197,6 +197,7 @@ impl Making<'_> {
                     members: members.collect(),
                     identity: FileIdentity::from_metadata(&out.metadata()?),
                     recipe: None,
+                    begun: None,
                     is_shared: false,
                 };
                 self.tell_packed(path, &made.members, size);
@@ -204,7 +205,7 @@ impl Making<'_> {
             }
         };
         let (mut members, mut contents) = (Vec::new(), Vec::new());
-        for (path, source) in package.members.iter() {
+        for (path, source) in package.members.ordered() {
             let content = self
                 .content(source, path)
                 .with_context(|| format!("failed to prepare `{path}`"))?;
@@ -284,7 +285,7 @@ impl Making<'_> {
         };
         let recipe = WheelRecipe::new(&record, &work.members, self.settings);
         let whole = self.earlier.and_then(|earlier| earlier.whole(recipe));
-        let Some((whole, stamp, sha256)) = whole else {
+        let Some((whole, stamp, known)) = whole else {
             return Ok(None);
         };
         // The old `dist` is deleted at the end, so its wheel can get a second name until then. A
@@ -305,10 +306,11 @@ impl Making<'_> {
         Ok(Some(MadePackage {
             path: path.to_owned(),
             size: stamp.len,
-            sha256,
+            sha256: known.sha256,
             members: work.built(&record),
             identity,
             recipe: Some(recipe),
+            begun: known.begun.clone(),
             is_shared,
         }))
     }
@@ -343,6 +345,7 @@ impl Making<'_> {
                 &work.members,
                 self.settings,
             )),
+            begun: written.begun,
             is_shared: false,
         })
     }

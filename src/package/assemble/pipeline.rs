@@ -6,7 +6,8 @@
 //! per worker, and does not depend on the size of the members.
 
 use std::{
-    io::{self, Read, Seek, Write},
+    fs::File,
+    io::{self, Read, Write as _},
     mem,
     num::NonZeroUsize,
     ops::Range,
@@ -22,15 +23,17 @@ use itertools::Itertools as _;
 use super::{AssembleSettings, earlier::TakenMember};
 use crate::{
     archive::read_full,
-    digest::{Hasher, Sha256},
+    digest::{BegunHash, Hasher, Sha256},
     error::{Context as _, Error, Result, Stop, anyhow, bail, ensure},
     relpath::RelPath,
     wheel::{Deflater, Record, StorageMethod, WheelMember, deflate::BlockPosition},
 };
 
+pub use output::Output;
 use sink::Sink;
 use tasks::{Block, PackTask, Tasks};
 
+mod output;
 mod sink;
 mod tasks;
 #[cfg(test)]
@@ -60,8 +63,11 @@ pub struct WheelWork<'a> {
 pub struct CommonStart<'a> {
     /// How many members they are.
     pub members: usize,
-    /// Opens the other wheel. Its reader ends with them.
-    pub open: &'a (dyn Fn() -> Result<OpenedMember> + Sync),
+    /// The other wheel, and the hash of some of its first bytes, if that is known.
+    pub file: &'a File,
+    pub begun: Option<&'a BegunHash>,
+    /// Opens it at an offset. The reader ends with the members.
+    pub open: &'a (dyn Fn(u64) -> Result<OpenedMember> + Sync),
     /// Gets the hash of these bytes, to which the caller adds the rest of the other wheel.
     pub hashed: &'a (dyn Fn(Hasher) + Sync),
 }
@@ -79,26 +85,10 @@ pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 pub struct WrittenWheel {
     pub len: u64,
     pub sha256: Sha256,
+    /// The hash up to the end of the last large member. Behind it are the texts that name the version.
+    pub begun: Option<BegunHash>,
     /// The members, the texts, and RECORD itself, as written.
     pub record: Record,
-}
-
-/// The file of a wheel. It is written from its start, read back to hash what was written twice, and
-/// truncated if compression made a member longer.
-pub trait Output: Read + Write + Seek {
-    fn truncate(&mut self, len: u64) -> io::Result<()>;
-}
-
-impl Output for fs_err::File {
-    fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.set_len(len)
-    }
-}
-
-impl<W: Output> Output for &mut W {
-    fn truncate(&mut self, len: u64) -> io::Result<()> {
-        W::truncate(self, len)
-    }
 }
 
 /// Writes a wheel. Each member is opened and read once. A large member is opened a second time only

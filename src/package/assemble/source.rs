@@ -2,7 +2,8 @@
 //!
 //! A promoted wheel differs from its source near the end, where the metadata is. Up to there one copy
 //! and one hash serve both, which takes a third of the time off a promotion: hashing takes longer
-//! than copying.
+//! than copying. A wheel that was built here need not be hashed up to its last large member, because
+//! the build remembers the hash until there.
 
 use std::{
     io::{self, BufReader, Read as _, Seek as _, SeekFrom},
@@ -21,7 +22,7 @@ use super::{
 };
 use crate::{
     artifact::FileStamp,
-    digest::{Hasher, Sha256},
+    digest::{BegunHash, Hasher, Sha256},
     error::{Context as _, Result, Stop, anyhow, ensure},
     wheel::{WheelMember, common_start},
 };
@@ -30,19 +31,21 @@ use crate::{
 const READ: usize = 256 << 10;
 
 /// A wheel on this disk.
-pub struct SourceWheel {
+pub struct SourceWheel<'a> {
     path: PathBuf,
     stamp: FileStamp,
     is_hashed: bool,
+    begun: Option<&'a BegunHash>,
 }
 
-impl SourceWheel {
-    /// With `is_hashed`, its digest is wanted.
-    pub fn new(path: &Path, is_hashed: bool) -> Result<Self> {
+impl<'a> SourceWheel<'a> {
+    /// With `is_hashed`, its digest is wanted. `begun` is the hash of its first bytes, if that is known.
+    pub fn new(path: &Path, is_hashed: bool, begun: Option<&'a BegunHash>) -> Result<Self> {
         Ok(Self {
             path: path.to_owned(),
             stamp: FileStamp::of(path)?,
             is_hashed,
+            begun: begun.filter(|it| it.hasher().is_some()),
         })
     }
 
@@ -78,9 +81,12 @@ impl SourceWheel {
                 thread.context("failed to start a thread")
             });
             let thread = thread.transpose()?;
+            let file = File::open(&self.path)?;
             let written = write(CommonStart {
                 members,
-                open: &|| self.open(0..len),
+                file: file.file(),
+                begun: self.begun.filter(|it| it.len <= len),
+                open: &|start| self.open(start..len),
                 // Fails if no thread wants it.
                 hashed: &|hash| drop(hashed.send(hash)),
             });
@@ -131,5 +137,119 @@ impl SourceWheel {
             stamp: self.stamp,
             left,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+    use crate::{
+        console::{Console, Options, World},
+        package::{
+            FIRST_DAY,
+            assemble::{
+                AssembleSettings, ChangedContent, ChangedFile, ChangedWheel,
+                pipeline::{self, WheelWork},
+            },
+        },
+        wheel::{PackedMember, WheelCompression, specimen::noise, zipped_wheel},
+    };
+
+    fn settings() -> AssembleSettings {
+        AssembleSettings {
+            compression: WheelCompression::default(),
+            time: FIRST_DAY,
+            jobs: NonZeroUsize::MIN,
+            block: pipeline::BLOCK,
+        }
+    }
+
+    /// Writes a wheel with a large member, and returns the hash that is kept of it.
+    fn source(path: &Path) -> BegunHash {
+        let contents = [noise(200_000, 1), b"1".to_vec()];
+        let member = |(name, content): (&str, &Vec<u8>)| WheelMember {
+            path: name.parse().unwrap(),
+            executable: false,
+            len: content.len() as u64,
+        };
+        let members: Vec<_> = ["a", "b"].into_iter().zip(&contents).map(member).collect();
+        let work = WheelWork {
+            members: &members,
+            open: &|index| Ok(Box::new(io::Cursor::new(contents[index].clone()))),
+            taken: &[],
+            start: None,
+            texts: &[("x-1.dist-info/WHEEL".parse().unwrap(), "1".to_owned())],
+            record: &"x-1.dist-info/RECORD".parse().unwrap(),
+            settings: &settings(),
+            stop: &Stop::default(),
+            progress: &|_| {},
+        };
+        let mut out = fs_err::File::options();
+        let mut out = out.read(true).write(true).create(true).open(path).unwrap();
+        pipeline::write_wheel(&mut out, &work)
+            .unwrap()
+            .begun
+            .unwrap()
+    }
+
+    /// Makes a wheel that differs from a source in `b`.
+    fn changed(
+        source: &Path,
+        is_hashed: bool,
+        begun: Option<&BegunHash>,
+    ) -> (ChangedFile, Option<Sha256>, Vec<u8>) {
+        let wheel = zipped_wheel(BufReader::new(File::open(source).unwrap())).unwrap();
+        let member = &wheel.members["a"];
+        let packed = PackedMember::of(member, Sha256::of(&noise(200_000, 1)));
+        let taken = TakenMember::of_file(source, packed).unwrap();
+        let name = "x-2-py3-none-any.whl".parse().unwrap();
+        let mut made = ChangedWheel::new(name, "x-2.dist-info".parse().unwrap());
+        made.add("a".parse().unwrap(), false, ChangedContent::Taken(taken));
+        made.add("b".parse().unwrap(), false, ChangedContent::text("2"));
+        let directory = tempfile::tempdir().unwrap();
+        let wheel = SourceWheel::new(source, is_hashed, begun).unwrap();
+        let quiet = Options {
+            quiet: 2,
+            ..Options::default()
+        };
+        let world = World {
+            console: Console::of_this_process(&quiet),
+            stop: Stop::default(),
+        };
+        let (file, digest) = made
+            .write_from(
+                Some(&wheel),
+                directory.path(),
+                &settings(),
+                "Making",
+                &world,
+            )
+            .unwrap();
+        let bytes = fs_err::read(directory.path().join(&file.file)).unwrap();
+        (file, digest, bytes)
+    }
+
+    #[test]
+    fn a_hash_that_is_kept_stands_for_the_bytes_that_are_copied() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x-1-py3-none-any.whl");
+        let begun = source(&path);
+        let old = Sha256::of(&fs_err::read(&path).unwrap());
+        for is_hashed in [false, true] {
+            let (file, digest, bytes) = changed(&path, is_hashed, None);
+            assert_eq!(file.sha256, Sha256::of(&bytes));
+            assert_eq!(digest, is_hashed.then_some(old));
+            let (again, digest, copied) = changed(&path, is_hashed, Some(&begun));
+            assert_eq!((again.sha256, again.size), (file.sha256, file.size));
+            assert_eq!(digest, is_hashed.then_some(old));
+            assert!(bytes == copied);
+        }
+        // The bytes themselves are not hashed then: a wrong hash would show.
+        let mut wrong = Hasher::default();
+        wrong.update(&vec![0; usize::try_from(begun.len).unwrap()]);
+        let (file, _, bytes) = changed(&path, false, Some(&wrong.begun()));
+        assert_ne!(file.sha256, Sha256::of(&bytes));
     }
 }

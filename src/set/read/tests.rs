@@ -201,6 +201,7 @@ fn what_a_build_knows_holds_for_the_file_that_it_wrote() {
     };
     let (ours, other) = (written("ours"), written("other"));
     let facts = MadeFacts {
+        begun: None,
         size: 1,
         sha256: Sha256::of(b"a"),
         metadata: Vec::new(),

@@ -5,11 +5,11 @@
 //! their local header is completed at the end. For stored and deflated members see APPNOTE 6.3, for
 //! stored blocks in a deflate stream [RFC 1951](https://www.rfc-editor.org/rfc/rfc1951).
 
-use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, IntoInnerError, Read as _, Write as _};
 
 use flate2::{Decompress, FlushDecompress};
 
-use super::{Block, Output, PackTask, PackedPiece, WheelWork, WrittenWheel};
+use super::{Block, Output, PackTask, PackedPiece, WheelWork, WrittenWheel, output::HashedOutput};
 use crate::{
     archive::read_some,
     digest::Sha256,
@@ -26,6 +26,8 @@ use crate::{
 pub(super) struct Sink<'a, W: Output> {
     zip: ZipWriter<BufWriter<HashedOutput<W>>>,
     work: &'a WheelWork<'a>,
+    /// The hash of all bytes up to the end of this member is kept.
+    last_large: Option<usize>,
     streamed: Option<Streamed>,
     record: Record,
 }
@@ -41,18 +43,13 @@ struct Streamed {
 
 impl<'a, W: Output> Sink<'a, W> {
     pub(super) fn new(out: W, work: &'a WheelWork<'a>) -> Self {
-        let out = HashedOutput {
-            out,
-            at: 0,
-            hash: HashBehind::new(work.taken.iter().any(Option::is_some)),
-            done: 0,
-            open: None,
-            again: Vec::new(),
-        };
-        let out = BufWriter::with_capacity(BUFFER, out);
+        let hash = HashBehind::new(work.taken.iter().any(Option::is_some));
+        let out = BufWriter::with_capacity(BUFFER, HashedOutput::new(out, hash));
+        let is_large = |member: &WheelMember| member.len >= LARGE;
         Self {
             zip: ZipWriter::new(out, work.settings.time),
             work,
+            last_large: work.members.iter().rposition(is_large),
             streamed: None,
             record: Record::default(),
         }
@@ -69,7 +66,9 @@ impl<'a, W: Output> Sink<'a, W> {
             let bytes = &bytes[piece.packed.clone()];
             match task {
                 PackTask::Batch(members) => {
-                    self.add(&self.work.members[members.start + at], piece, bytes)?;
+                    let index = members.start + at;
+                    self.add(&self.work.members[index], piece, bytes)?;
+                    self.ended(index);
                 }
                 PackTask::Block(block) => self.block(block, piece, bytes)?,
                 PackTask::Copy(_) => {}
@@ -92,7 +91,13 @@ impl<'a, W: Output> Sink<'a, W> {
             let content = Some((packed.sha256, packed.len));
             self.record.push(member.path.clone(), content);
         }
-        let mut source = (start.open)()?;
+        let known = start.begun.map_or(0, |begun| begun.len);
+        if let Some(begun) = start.begun {
+            let stop = self.work.stop;
+            self.output().begin_with(start.file, begun, stop)?;
+            self.zip.skip(begun.len);
+        }
+        let mut source = (start.open)(known)?;
         let mut buffer = vec![0; COPIED];
         loop {
             self.work.stop.check()?;
@@ -105,7 +110,7 @@ impl<'a, W: Output> Sink<'a, W> {
         let copied = self.work.members.iter().take(start.members);
         (self.work.progress)(copied.map(|it| it.len).sum());
         self.zip.get_mut().flush()?;
-        (start.hashed)(self.output().hash.fork()?);
+        (start.hashed)(self.output().fork()?);
         Ok(start.members)
     }
 
@@ -133,6 +138,7 @@ impl<'a, W: Output> Sink<'a, W> {
             self.zip.append(&buffer[..read])?;
             copied += read as u64;
         }
+        self.ended(index);
         (self.work.progress)(member.len);
         self.record
             .push(path.clone(), Some((packed.sha256, packed.len)));
@@ -151,10 +157,11 @@ impl<'a, W: Output> Sink<'a, W> {
         let text = self.record.to_string();
         self.text(path, &text, None, deflater.as_mut())?;
         let out = self.zip.finish()?.into_inner();
-        let (len, sha256) = out.map_err(IntoInnerError::into_error)?.finish()?;
+        let (len, sha256, begun) = out.map_err(IntoInnerError::into_error)?.finish()?;
         Ok(WrittenWheel {
             len,
             sha256,
+            begun,
             record: self.record,
         })
     }
@@ -178,6 +185,14 @@ impl<'a, W: Output> Sink<'a, W> {
             len: text.len() as u64,
         };
         self.add(&member, &piece, bytes)
+    }
+
+    /// A member is whole.
+    fn ended(&mut self, index: usize) {
+        if self.last_large == Some(index) {
+            let at = self.zip.position();
+            self.output().mark(at);
+        }
     }
 
     fn add(&mut self, member: &WheelMember, piece: &PackedPiece, packed: &[u8]) -> Result<()> {
@@ -212,7 +227,8 @@ impl<'a, W: Output> Sink<'a, W> {
     /// Begins a large member with the method of its first block; `append` and `end` may change it.
     fn begin(&mut self, block: &Block, method: StorageMethod) -> Result<Streamed> {
         // The local header is written again in `end`, so nothing from here on may be hashed yet.
-        self.output().open = Some(self.zip.position());
+        let at = self.zip.position();
+        self.output().open(at);
         let member = &self.work.members[block.member];
         Ok(Streamed {
             begun: self.zip.begin(member)?,
@@ -299,17 +315,20 @@ impl<'a, W: Output> Sink<'a, W> {
             streamed.method = StorageMethod::Stored;
             self.rewrite(block, &streamed)?;
             self.zip.get_mut().flush()?;
-            let output = self.output();
-            output.out.truncate(output.at)?;
+            self.output().cut()?;
         }
         let crc = streamed.crc.finalize();
         self.zip.end(streamed.begun, streamed.method, crc)?;
-        self.output().open = None;
+        self.output().close();
+        self.ended(block.member);
         let content = Some((sha256, member.len));
         self.record.push(member.path.clone(), content);
         Ok(())
     }
 }
+
+/// To hash shorter members again takes no time.
+const LARGE: u64 = 64 << 10;
 
 /// The size of the write buffer, which collects headers and small members.
 const BUFFER: usize = 256 << 10;
@@ -340,82 +359,4 @@ fn inflate(packed: &[u8], len: usize) -> Result<Vec<u8>> {
     let found = bytes.len();
     ensure!(found == len, "a block of {len} bytes inflates to {found}");
     Ok(bytes)
-}
-
-/// Hashes the bytes while they are written, although some are written twice.
-///
-/// Bytes that may still change are not hashed yet: the local header of a large member is completed
-/// after its data. Once they are final they are read back, mostly from the page cache.
-pub(super) struct HashedOutput<W> {
-    out: W,
-    at: u64,
-    /// On a thread of its own if members are copied. If all are packed, this thread hashes while it
-    /// waits for them.
-    hash: HashBehind,
-    /// How many bytes, from the start of the file, are hashed.
-    done: u64,
-    /// The start of the bytes that may still change, if there are any.
-    open: Option<u64>,
-    /// The buffer for what is read back.
-    again: Vec<u8>,
-}
-
-/// How much is read back at a time. It is small, so that the writer soon looks for the next result.
-const STEP: u64 = 1 << 18;
-
-impl<W: Output> HashedOutput<W> {
-    /// Hashes the next final bytes, at most [`STEP`]; false if there are none. Called while the next
-    /// result is not there yet.
-    pub(super) fn catch_up(&mut self) -> io::Result<bool> {
-        let end = self.open.unwrap_or(self.at).min(self.at);
-        let behind = end.saturating_sub(self.done).min(STEP);
-        if behind == 0 {
-            return Ok(false);
-        }
-        self.again.resize(usize::try_from(behind).unwrap_or(0), 0);
-        self.out.seek(SeekFrom::Start(self.done))?;
-        let read = self.out.read(&mut self.again)?;
-        // The writers above this one do not know of the read, so the position is restored.
-        self.out.seek(SeekFrom::Start(self.at))?;
-        self.hash.write_all(&self.again[..read])?;
-        self.done += read as u64;
-        Ok(read > 0)
-    }
-
-    /// Returns the length and the hash of the whole file.
-    fn finish(mut self) -> Result<(u64, Sha256)> {
-        while self.catch_up()? {}
-        let ((sha256, len), at) = (self.hash.finish()?, self.at);
-        ensure!(
-            len == at,
-            "the wheel lost bytes while it was written: {len} of {at}"
-        );
-        Ok((len, sha256))
-    }
-}
-
-impl<W: Output> Write for HashedOutput<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        // The hash has all bytes before the position only if none of them are still to be read
-        // back. Otherwise these bytes wait for `catch_up` as well, because a hash needs its input
-        // in order.
-        if self.done == self.at && self.open.is_none() {
-            self.hash.write_all(&bytes[..written])?;
-            self.done += written as u64;
-        }
-        self.at += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-impl<W: Output> Seek for HashedOutput<W> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.at = self.out.seek(to)?;
-        Ok(self.at)
-    }
 }

@@ -132,7 +132,23 @@ impl Fixture {
         assert_eq!(written.len, bytes.len() as u64);
         assert_eq!(written.sha256, Sha256::of(&bytes));
         self.check(&bytes, &written.record);
+        self.check_begun(&bytes, &written);
         bytes
+    }
+
+    /// Verifies that the hash that is kept ends with the last large member, and goes on to the digest.
+    fn check_begun(&self, bytes: &[u8], written: &WrittenWheel) {
+        let large = self.members.iter().rposition(|it| it.len >= 64 << 10);
+        assert_eq!(written.begun.is_some(), large.is_some());
+        let Some((begun, large)) = written.begun.as_ref().zip(large) else {
+            return;
+        };
+        let mut archive = ZipArchive::new(Cursor::new(bytes)).unwrap();
+        let next = archive.by_index(large + 1).unwrap().header_start();
+        assert_eq!(begun.len, next);
+        let mut hasher = begun.hasher().unwrap();
+        hasher.update(&bytes[usize::try_from(next).unwrap()..]);
+        assert_eq!(hasher.finish(), (written.sha256, written.len));
     }
 
     fn check(&self, bytes: &[u8], record: &Record) {

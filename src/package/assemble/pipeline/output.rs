@@ -1,0 +1,201 @@
+//! [`HashedOutput`]: the file of a wheel, hashed while it is written.
+
+use std::{
+    fs,
+    io::{self, Read, Seek, SeekFrom, Write},
+    mem,
+};
+
+use crate::{
+    digest::{BegunHash, Hasher, Sha256},
+    error::{Context as _, Result, Stop, ensure},
+    parallel::HashBehind,
+};
+
+/// The file of a wheel. It is written from its start, read back to hash what was written twice, and
+/// truncated if compression made a member longer.
+pub trait Output: Read + Write + Seek {
+    fn truncate(&mut self, len: u64) -> io::Result<()>;
+
+    /// Copies the next bytes of a file here. The system does it, if it can, without a buffer of ours.
+    fn copy(&mut self, source: &fs::File, len: u64) -> io::Result<u64> {
+        io::copy(&mut source.take(len), self)
+    }
+}
+
+impl Output for fs_err::File {
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+
+    fn copy(&mut self, source: &fs::File, len: u64) -> io::Result<u64> {
+        // `io::copy` asks the system if it is called with two files, and not for other types.
+        io::copy(&mut source.take(len), &mut self.file())
+    }
+}
+
+impl<W: Output> Output for &mut W {
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        W::truncate(self, len)
+    }
+
+    fn copy(&mut self, source: &fs::File, len: u64) -> io::Result<u64> {
+        W::copy(self, source, len)
+    }
+}
+
+/// Hashes the bytes while they are written, although some are written twice.
+///
+/// Bytes that may still change are not hashed yet: the local header of a large member is completed
+/// after its data. Once they are final they are read back, mostly from the page cache.
+pub(super) struct HashedOutput<W> {
+    out: W,
+    at: u64,
+    /// On a thread of its own if members are copied. If all are packed, this thread hashes while it
+    /// waits for them.
+    hash: HashBehind,
+    /// How many bytes, from the start of the file, are hashed.
+    done: u64,
+    /// The start of the bytes that may still change, if there are any.
+    open: Option<u64>,
+    /// The buffer for what is read back.
+    again: Vec<u8>,
+    /// Where the hash so far is to be kept, and what was kept.
+    mark: Option<u64>,
+    begun: Option<BegunHash>,
+}
+
+/// How much is read back at a time. It is small, so that the writer soon looks for the next result.
+const STEP: u64 = 1 << 18;
+
+/// How much the system copies at a time. It cannot be interrupted meanwhile.
+const COPIED: u64 = 64 << 20;
+
+impl<W: Output> HashedOutput<W> {
+    /// An empty file.
+    pub(super) fn new(out: W, hash: HashBehind) -> Self {
+        Self {
+            out,
+            at: 0,
+            hash,
+            done: 0,
+            open: None,
+            again: Vec::new(),
+            mark: None,
+            begun: None,
+        }
+    }
+
+    /// Copies the first bytes of another file, whose hash is known.
+    pub(super) fn begin_with(
+        &mut self,
+        source: &fs::File,
+        begun: &BegunHash,
+        stop: &Stop,
+    ) -> Result<()> {
+        let hasher = begun.hasher().context("a hash that cannot go on")?;
+        while self.at < begun.len {
+            stop.check()?;
+            let copied = self.out.copy(source, COPIED.min(begun.len - self.at))?;
+            ensure!(copied > 0, "the wheel that it is made of became shorter");
+            self.at += copied;
+        }
+        self.hash.go_on(hasher);
+        (self.done, self.begun) = (self.at, Some(begun.clone()));
+        Ok(())
+    }
+
+    /// From here on, bytes may still change until [`HashedOutput::close`].
+    pub(super) fn open(&mut self, at: u64) {
+        self.open = Some(at);
+    }
+
+    /// All bytes are final.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// Keeps the hash of the bytes before this place, which is not written yet or just ended.
+    pub(super) fn mark(&mut self, at: u64) {
+        self.mark = Some(at);
+    }
+
+    /// The hash of all bytes so far, which are final.
+    pub(super) fn fork(&self) -> io::Result<Hasher> {
+        self.hash.fork()
+    }
+
+    /// Cuts off what is behind the last byte.
+    pub(super) fn cut(&mut self) -> io::Result<()> {
+        self.out.truncate(self.at)
+    }
+
+    fn hash(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let left = self.mark.map(|mark| mark.saturating_sub(self.done));
+        let left = left.and_then(|left| usize::try_from(left).ok());
+        let before = left.and_then(|left| bytes.split_at_checked(left));
+        let (before, rest) = before.unwrap_or((bytes, &[]));
+        self.hash.write_all(before)?;
+        if left == Some(before.len()) {
+            (self.begun, self.mark) = (Some(self.hash.fork()?.begun()), None);
+            self.hash.write_all(rest)?;
+        }
+        self.done += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Hashes the next final bytes, at most [`STEP`]; false if there are none. Called while the next
+    /// result is not there yet.
+    pub(super) fn catch_up(&mut self) -> io::Result<bool> {
+        let end = self.open.unwrap_or(self.at).min(self.at);
+        let behind = end.saturating_sub(self.done).min(STEP);
+        if behind == 0 {
+            return Ok(false);
+        }
+        self.again.resize(usize::try_from(behind).unwrap_or(0), 0);
+        self.out.seek(SeekFrom::Start(self.done))?;
+        let read = self.out.read(&mut self.again)?;
+        // The writers above this one do not know of the read, so the position is restored.
+        self.out.seek(SeekFrom::Start(self.at))?;
+        let again = mem::take(&mut self.again);
+        self.hash(&again[..read])?;
+        self.again = again;
+        Ok(read > 0)
+    }
+
+    /// Returns the length and the hash of the whole file, and the hash that was to be kept.
+    pub(super) fn finish(mut self) -> Result<(u64, Sha256, Option<BegunHash>)> {
+        while self.catch_up()? {}
+        let ((sha256, len), at) = (self.hash.finish()?, self.at);
+        ensure!(
+            len == at,
+            "the wheel lost bytes while it was written: {len} of {at}"
+        );
+        Ok((len, sha256, self.begun))
+    }
+}
+
+impl<W: Output> Write for HashedOutput<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        // The hash has all bytes before the position only if none of them are still to be read
+        // back. Otherwise these bytes wait for `catch_up` as well, because a hash needs its input
+        // in order.
+        if self.done == self.at && self.open.is_none() {
+            self.hash(&bytes[..written])?;
+        }
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Output> Seek for HashedOutput<W> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.at = self.out.seek(to)?;
+        Ok(self.at)
+    }
+}
