@@ -6,7 +6,6 @@
 //! per worker, and does not depend on the size of the members.
 
 use std::{
-    fs::File,
     io::{self, Read, Write as _},
     mem,
     num::NonZeroUsize,
@@ -18,6 +17,7 @@ use std::{
     thread,
 };
 
+use fs_err::File;
 use itertools::Itertools as _;
 
 use super::{AssembleSettings, earlier::TakenMember};

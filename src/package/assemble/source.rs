@@ -84,7 +84,7 @@ impl<'a> SourceWheel<'a> {
             let file = File::open(&self.path)?;
             let written = write(CommonStart {
                 members,
-                file: file.file(),
+                file: &file,
                 begun: self.begun.filter(|it| it.len <= len),
                 open: &|start| self.open(start..len),
                 // Fails if no thread wants it.

@@ -105,15 +105,15 @@ fn a_split_set_has_one_flat_file_for_each_package_and_target() {
       text   rocm_profiler-1.0.dist-info/top_level.txt
 
     rocm_sdk_device_gfx1100-1.0-py3-none-linux_x86_64.whl
-      text   _rocm_sdk_libraries/.devel_links/gfx1100.json
       copy   _rocm_sdk_libraries/.kpack/blas_gfx1100.kpack < blas_lib_gfx1100
+      text   _rocm_sdk_libraries/.devel_links/gfx1100.json
       text   rocm_sdk_device_gfx1100-1.0.dist-info/METADATA
       text   rocm_sdk_device_gfx1100-1.0.dist-info/WHEEL
       text   rocm_sdk_device_gfx1100-1.0.dist-info/top_level.txt
 
     rocm_sdk_device_gfx942-1.0-py3-none-linux_x86_64.whl
-      text   _rocm_sdk_libraries/.devel_links/gfx942.json
       copy   _rocm_sdk_libraries/.kpack/blas_gfx942.kpack < blas_lib_gfx942:xnack+
+      text   _rocm_sdk_libraries/.devel_links/gfx942.json
       text   rocm_sdk_device_gfx942-1.0.dist-info/METADATA
       text   rocm_sdk_device_gfx942-1.0.dist-info/WHEEL
       text   rocm_sdk_device_gfx942-1.0.dist-info/top_level.txt

@@ -1,10 +1,11 @@
 //! [`HashedOutput`]: the file of a wheel, hashed while it is written.
 
 use std::{
-    fs,
     io::{self, Read, Seek, SeekFrom, Write},
     mem,
 };
+
+use fs_err::File;
 
 use crate::{
     digest::{BegunHash, Hasher, Sha256},
@@ -18,19 +19,19 @@ pub trait Output: Read + Write + Seek {
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 
     /// Copies the next bytes of a file here. The system does it, if it can, without a buffer of ours.
-    fn copy(&mut self, source: &fs::File, len: u64) -> io::Result<u64> {
+    fn copy(&mut self, source: &File, len: u64) -> io::Result<u64> {
         io::copy(&mut source.take(len), self)
     }
 }
 
-impl Output for fs_err::File {
+impl Output for File {
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         self.set_len(len)
     }
 
-    fn copy(&mut self, source: &fs::File, len: u64) -> io::Result<u64> {
+    fn copy(&mut self, source: &File, len: u64) -> io::Result<u64> {
         // `io::copy` asks the system if it is called with two files, and not for other types.
-        io::copy(&mut source.take(len), &mut self.file())
+        io::copy(&mut source.file().take(len), &mut self.file())
     }
 }
 
@@ -39,7 +40,7 @@ impl<W: Output> Output for &mut W {
         W::truncate(self, len)
     }
 
-    fn copy(&mut self, source: &fs::File, len: u64) -> io::Result<u64> {
+    fn copy(&mut self, source: &File, len: u64) -> io::Result<u64> {
         W::copy(self, source, len)
     }
 }
@@ -89,15 +90,17 @@ impl<W: Output> HashedOutput<W> {
     /// Copies the first bytes of another file, whose hash is known.
     pub(super) fn begin_with(
         &mut self,
-        source: &fs::File,
+        source: &File,
         begun: &BegunHash,
         stop: &Stop,
     ) -> Result<()> {
         let hasher = begun.hasher().context("a hash that cannot go on")?;
+        let shown = source.path().display();
         while self.at < begun.len {
             stop.check()?;
-            let copied = self.out.copy(source, COPIED.min(begun.len - self.at))?;
-            ensure!(copied > 0, "the wheel that it is made of became shorter");
+            let copied = self.out.copy(source, COPIED.min(begun.len - self.at));
+            let copied = copied.with_context(|| format!("failed to copy `{shown}`"))?;
+            ensure!(copied > 0, "`{shown}` became shorter");
             self.at += copied;
         }
         self.hash.go_on(hasher);
