@@ -153,6 +153,7 @@ impl StagedDir {
         fs::create_dir_all(directory)?;
         restore(target)?;
         sweep(directory);
+        #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
         let mut name = named();
         #[cfg(unix)]
         {

@@ -54,6 +54,11 @@ maps=(
   "$(native "${CARGO_TARGET_DIR:-$PWD/target}")=/rocwheel/target"
 )
 for map in "${maps[@]}"; do
+  if [[ $map == *" "* && $target != *-msvc ]]; then
+    # C compilers get their flags as one text, in which a space ends a flag.
+    echo "error: a space in a path: ${map%=*}; build in another directory" >&2
+    exit 2
+  fi
   flags+=("--remap-path-prefix=$map")
   c_flags+=" -ffile-prefix-map=$map"
 done

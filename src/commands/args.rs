@@ -19,6 +19,7 @@ use std::{
 };
 
 use clap::{ArgMatches, FromArgMatches, parser::ValueSource};
+use derive_more::Deref;
 
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
@@ -69,15 +70,16 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Arguments, and the ids of those that are on the command line.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deref)]
 pub struct Sourced<T> {
+    #[deref]
     args: T,
     flags: Vec<String>,
 }
 
 impl<T> Sourced<T> {
     /// Whether a flag gave the argument of this id.
-    fn is_flag(&self, id: &str) -> bool {
+    pub(super) fn is_flag(&self, id: &str) -> bool {
         self.flags.iter().any(|flag| flag == id)
     }
 }

@@ -5,7 +5,6 @@
 
 use std::{collections::BTreeMap, io, iter, path::Path};
 
-use fs_err as fs;
 use itertools::Itertools as _;
 
 use super::detect::{Gpu, GpuState};
@@ -83,7 +82,7 @@ fn open(path: &Path) -> Opened {
 fn denied(path: &Path) -> Opened {
     use std::os::unix::fs::MetadataExt as _;
 
-    match fs::metadata(path) {
+    match fs_err::metadata(path) {
         Ok(metadata) => Opened::Denied {
             group: metadata.gid(),
             name: group_name(metadata.gid()),
@@ -100,7 +99,7 @@ fn denied(_: &Path) -> Opened {
 /// The name of a group on this system: `render` for `render:x:992:user`.
 #[cfg(unix)]
 fn group_name(id: u32) -> Option<String> {
-    let text = fs::read_to_string("/etc/group").ok()?;
+    let text = fs_err::read_to_string("/etc/group").ok()?;
     text.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, number, ..] = fields[..] else {

@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use clap::Args as _;
+
 use super::PromoteArgs;
 use crate::{
+    commands::build::BuildInputs,
     console::{World, many},
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     framework::tie::VersionPin,
@@ -59,14 +62,27 @@ impl PromoteArgs {
         self.artifact_dir.as_deref().filter(|_| is_built)
     }
 
-    /// Fails if a build cannot make what is asked for.
+    /// Fails if a build cannot make what is asked for, or if none is asked for and has flags.
     pub(super) fn ensure_buildable(&self) -> Result<()> {
-        let is_part = self.by == PromotionMeans::Build && self.targets.is_some();
-        ensure!(
-            !is_part,
-            "`--by build` and `--targets`: a build has all targets of its artifacts"
-        );
-        Ok(())
+        if self.by == PromotionMeans::Build {
+            ensure!(
+                self.targets.is_none(),
+                "`--by build` and `--targets`: a build has all targets of its artifacts"
+            );
+            ensure!(
+                !self.what.is_flag("reuse"),
+                "`--by build` and `--reuse`: the build is a proof, so it packs everything"
+            );
+            return Ok(());
+        }
+        let of_build = BuildInputs::augment_args(clap::Command::default());
+        let ids = of_build.get_arguments().map(|it| it.get_id().as_str());
+        // A promotion has jobs too, and compares the version with its own.
+        let mut ids = ids.filter(|id| !["jobs", "version"].contains(id));
+        let flag = ids.find(|id| self.what.is_flag(id));
+        let flag = flag.map(|id| anyhow!("`--{}` without `--by build`", id.replace('_', "-")));
+        flag.map_or(Ok(()), Err)
+            .hint("no package is built; leave the flag out, or add `--by build`")
     }
 
     /// Fails if `--version` says another version than the one that the set gets.

@@ -14,7 +14,11 @@ use self::{
     tarballs::TarballArgs,
 };
 use super::{
-    World, args::AccessArgs, build::BuildInputs, check, known, products, summary::PublisherSummary,
+    World,
+    args::{AccessArgs, Sourced},
+    build::BuildInputs,
+    check, known, products,
+    summary::PublisherSummary,
 };
 use crate::{
     atomic::StagedDir,
@@ -94,7 +98,7 @@ pub struct PromoteArgs {
     #[command(flatten)]
     tarballs: TarballArgs,
     #[command(flatten, next_help_heading = "Build options, for --by build")]
-    what: BuildInputs,
+    what: Sourced<BuildInputs>,
     /// Check neither the set nor what it becomes
     #[arg(long, help_heading = "Check options")]
     no_check: bool,

@@ -238,15 +238,14 @@ fn the_sample_comes_to_this() {
       copy   _rocm_profiler/share/doc/rocprofiler-systems/LICENSE
 
     rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
-      text   _rocm_sdk_libraries/.devel_links/gfx1100.json
       copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack
       copy   _rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack
       copy   _rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx1100.hsaco
       copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.co
       copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.dat
+      text   _rocm_sdk_libraries/.devel_links/gfx1100.json
 
     rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl
-      text   _rocm_sdk_libraries/.devel_links/gfx942.json
       copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack
       copy   _rocm_sdk_libraries/.kpack/blas_lib_gfx942:xnack+.kpack
       copy   _rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack
@@ -256,6 +255,7 @@ fn the_sample_comes_to_this() {
       copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942-xnack+.dat
       copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.co
       copy   _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.dat
+      text   _rocm_sdk_libraries/.devel_links/gfx942.json
 
     rocm_sdk_devel-0.0.1.dev0-py3-none-linux_x86_64.whl
       pack   rocm_sdk_devel/_devel.tar

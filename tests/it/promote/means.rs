@@ -89,6 +89,43 @@ fn a_build_proves_what_was_promoted() {
     assert!(!fresh("by-build-other").exists());
 }
 
+/// What a flag of a build would change is refused, not ignored.
+#[test]
+fn flags_of_a_build_are_for_a_build() {
+    let tested = built(sample(), "7.14.0rc1");
+    let to = fresh("flags-of-a-build");
+    let artifacts = sample().artifacts();
+    let by_build = ["--by", "build", "--artifact-dir", text(&artifacts)];
+    let refused = [
+        vec!["--without", "profiler"],
+        vec!["--on-collision", "refuse"],
+        [&by_build[..], &["--reuse", text(&tested)]].concat(),
+    ];
+    let said = refused.map(|flags| {
+        let promote = [
+            "promote",
+            text(&tested),
+            "--to",
+            "release",
+            "--into",
+            text(&to),
+        ];
+        let outcome = rocwheel(&[&promote[..], &flags].concat());
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        outcome.stderr
+    });
+    insta::assert_snapshot!(said.concat(), @"
+    error: `--without` without `--by build`
+
+    hint: no package is built; leave the flag out, or add `--by build`
+    error: `--on-collision` without `--by build`
+
+    hint: no package is built; leave the flag out, or add `--by build`
+    error: `--by build` and `--reuse`: the build is a proof, so it packs everything
+    ");
+    assert!(!to.exists());
+}
+
 #[test]
 fn what_was_tested_is_yanked_once_it_is_released() {
     let source = fresh("yank-source");
