@@ -22,8 +22,6 @@ case $target in
     command=(cargo zigbuild)
     flags+=(-Cforce-unwind-tables=no -Clink-self-contained=no)
     c_flags+=" -fno-asynchronous-unwind-tables -fno-unwind-tables"
-    # mimalloc would take pages of its first GiB before they are used: 14 to 25 MB for any command.
-    c_flags+=" -DMI_DEFAULT_ARENA_EAGER_COMMIT=0"
     ;;
   *-apple-darwin)
     # The oldest systems that this Rust supports.

@@ -15,7 +15,7 @@ const SHORT: usize = 4 << 20;
 /// The buffers that go round between the two threads. They are small, so that what one thread has
 /// copied is still in the cache of the processor when the other one reads it.
 const BUFFERS: usize = 4;
-const BUFFER: usize = 256 << 10;
+const BUFFER: usize = 128 << 10;
 
 /// Hashes the bytes that are written to it.
 ///

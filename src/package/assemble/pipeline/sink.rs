@@ -334,7 +334,7 @@ const LARGE: u64 = 64 << 10;
 const BUFFER: usize = 256 << 10;
 
 /// How much `copy` reads at a time.
-const COPIED: usize = 256 << 10;
+const COPIED: usize = 128 << 10;
 
 /// How much `rewrite` reads at a time. A stored deflate block has at most 65,535 bytes, and a
 /// multiple of that leaves no short block before the last one.
