@@ -131,6 +131,8 @@ fn one_workflow_makes_publishes_and_tests_the_packages() {
     assert!(names_the_index(&printed), "{printed}");
     let passed = "rocm-sdk test of ROCm 0.0.1.dev0:";
     assert_eq!(printed.matches(passed).count(), 2, "{printed}");
+    let installed = "venv with spaces/rocwheel`";
+    assert!(printed.contains(installed), "{printed}");
 }
 
 #[test]
