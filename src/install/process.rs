@@ -13,7 +13,7 @@ use tempfile::{NamedTempFile, tempfile};
 
 use crate::{
     console::World,
-    error::{Context as _, Error, No, Result, anyhow},
+    error::{Context as _, Error, Hint as _, No, Result, anyhow},
     parallel,
     retry::{Backoff, Failures},
 };
@@ -144,7 +144,11 @@ pub(super) fn run(command: &mut Command, what: &str, world: &World) -> Result<()
 pub(super) fn run_installer(command: &mut Command, what: &str, world: &World) -> Result<()> {
     let (name, mut failures) = (name(command), Failures::default());
     loop {
-        let ended = watch(command, world)?;
+        let ended = watch(command, world);
+        let ended = match world.stop.check() {
+            Ok(()) => ended.hint("`--installer` and `--python` name another program")?,
+            Err(_) => ended?,
+        };
         if ended.status.success() || !lost_connection(&ended.lines) {
             return ended.judge(&name, what);
         }

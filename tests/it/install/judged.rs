@@ -127,6 +127,48 @@ fn without_uv_pip_installs() {
     assert!(with_uv.contains("uv pip install"), "{with_uv}");
 }
 
+/// A script is asked for its version, and a program only gets its work.
+#[test]
+fn a_uv_that_does_not_run_is_named_or_not_used() {
+    let set = sample().place();
+    let programs = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(tool("python"), programs.path().join("python3")).unwrap();
+    let uv = programs.path().join("uv");
+    let installed = |bytes: &[u8], installer: &str| {
+        let (_place, environment) = place();
+        fs_err::write(&uv, bytes).unwrap();
+        fs_err::set_permissions(&uv, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let set = ["--set", text(&set), "--target", "none"];
+        let mut command = install(&[&set[..], &["--installer", installer, "--dry-run"]].concat());
+        let dry = command
+            .env("PATH", programs.path())
+            .arg(&environment)
+            .output();
+        let mut command = install(&[&set[..], &["--installer", installer]].concat());
+        let done = command
+            .env("PATH", programs.path())
+            .arg(&environment)
+            .output();
+        let is_there = environment.exists();
+        (
+            Outcome::of(dry.unwrap()),
+            Outcome::of(done.unwrap()),
+            is_there,
+        )
+    };
+    // Of another machine.
+    let (dry, done, is_there) = installed(b"\x7fELF\x02\x01\x01", "uv");
+    assert!(dry.ok().contains("uv pip install"));
+    assert_eq!((done.code, is_there), (2, false));
+    let hint = "`--installer` and `--python` name another program";
+    assert!(done.stderr.contains("failed to run `uv`") && done.stderr.contains(hint));
+    // As a version manager leaves it that has no uv.
+    let (dry, done, is_there) = installed(b"#!/bin/sh\nexit 127\n", "auto");
+    assert!(dry.ok().contains(" -m pip install "));
+    assert!(is_there, "{}", done.stderr);
+    done.ok();
+}
+
 /// In CI, the packages are tested; elsewhere only if that is asked for.
 #[test]
 fn packages_are_tested_in_ci() {
