@@ -64,12 +64,8 @@ impl World {
     /// A copy for a step that only looks something up. It prints errors only.
     #[must_use]
     pub fn quiet(&self) -> Self {
-        let options = Options {
-            quiet: 2,
-            ..Options::default()
-        };
         Self {
-            console: Console::of_this_process(&options),
+            console: Console::of_this_process(&Options::silent()),
             stop: self.stop.clone(),
         }
     }

@@ -37,6 +37,16 @@ pub struct Options {
     pub no_progress: bool,
 }
 
+impl Options {
+    /// To print errors only.
+    pub(crate) fn silent() -> Self {
+        Self {
+            quiet: 2,
+            ..Self::default()
+        }
+    }
+}
+
 /// Parses a number, or a word for yes or no: environment variables often have the value `true`.
 fn count(text: &str) -> Result<u8, String> {
     match text {

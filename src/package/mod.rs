@@ -24,6 +24,6 @@ pub mod templates;
 
 pub use catalog::Catalog;
 pub use naming::{DistributionMode, ImportSuffix};
-pub use plan::{BuildPlan, DEVEL_LINKS, SdkTreePacking};
+pub use plan::{BuildPlan, SdkTreePacking};
 pub use request::{BuildOptions, Expected, FIRST_DAY, OnCollision, Request, Subset};
 pub use split_tree::Kpack;

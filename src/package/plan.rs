@@ -114,14 +114,18 @@ impl MemberSource {
 }
 
 /// The directory for the lists of symlinks of a device wheel.
-pub const DEVEL_LINKS: &str = ".devel_links";
+pub(super) const DEVEL_LINKS: &str = ".devel_links";
 
-/// Sorts the members of a wheel, before its metadata: by path, but texts that name the version come last.
-/// So a promoted wheel differs from its source near the end.
+/// Sorts the members of a wheel, before its metadata: by path, but lists of symlinks come last, because
+/// they name the version. So a promoted wheel differs from its source near the end.
 pub fn turn(path: &RelPath) -> (bool, RelPath) {
+    (is_links(path), path.clone())
+}
+
+/// Whether a member is a list of symlinks: `.devel_links/gfx942.json`.
+pub fn is_links(path: &RelPath) -> bool {
     let directory = path.parent();
-    let is_last = directory.is_some_and(|it| it.file_name() == DEVEL_LINKS);
-    (is_last, path.clone())
+    directory.is_some_and(|it| it.file_name() == DEVEL_LINKS)
 }
 
 impl Members {

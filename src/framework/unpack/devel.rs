@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{archive::ROOT, wheel::InstalledWheel};
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
-    package::DEVEL_LINKS,
+    package::plan::is_links,
     relpath::RelPath,
 };
 
@@ -55,10 +55,7 @@ fn is_devel(path: &RelPath) -> bool {
 }
 
 fn device_links(root: &Path, members: &[RelPath]) -> Result<Vec<(RelPath, String)>> {
-    let lists = members.iter().filter(|path| {
-        let directory = path.parent();
-        directory.is_some_and(|it| it.file_name() == DEVEL_LINKS)
-    });
+    let lists = members.iter().filter(|path| is_links(path));
     let mut links = Vec::new();
     for list in lists {
         let text = fs::read(root.join(list.as_str()))?;

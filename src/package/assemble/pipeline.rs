@@ -85,7 +85,8 @@ pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 pub struct WrittenWheel {
     pub len: u64,
     pub sha256: Sha256,
-    /// The hash up to the end of the last large member. Behind it are the texts that name the version.
+    /// The hash up to the end of the last large member that is no list of symlinks. The texts that name
+    /// the version come after it.
     pub begun: Option<BegunHash>,
     /// The members, the texts, and RECORD itself, as written.
     pub record: Record,

@@ -210,12 +210,8 @@ mod tests {
         made.add("b".parse().unwrap(), false, ChangedContent::text("2"));
         let directory = tempfile::tempdir().unwrap();
         let wheel = SourceWheel::new(source, is_hashed, begun).unwrap();
-        let quiet = Options {
-            quiet: 2,
-            ..Options::default()
-        };
         let world = World {
-            console: Console::of_this_process(&quiet),
+            console: Console::of_this_process(&Options::silent()),
             stop: Stop::default(),
         };
         let (file, digest) = made

@@ -10,16 +10,14 @@ use std::{
 };
 
 use super::*;
+#[cfg(unix)]
+use crate::set::PackageDirectories;
 use crate::{
     artifact::FileStamp,
+    console::{Console, Options},
     digest::Sha256,
     error::{Exit, Stop, render},
     set::{SetFile, items::ExistingObject, pages, tests as samples},
-};
-#[cfg(unix)]
-use crate::{
-    console::{Console, Options},
-    set::PackageDirectories,
 };
 
 const METADATA: &[u8] = b"Metadata-Version: 2.4\n";
@@ -216,12 +214,8 @@ fn set_of_one_wheel() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn a_package_that_cannot_be_linked_is_copied_unless_the_same_bytes_are_there() {
     let (directory, wheel) = set_of_one_wheel();
-    let quiet = Options {
-        quiet: 2,
-        ..Options::default()
-    };
     let world = World {
-        console: Console::of_this_process(&quiet),
+        console: Console::of_this_process(&Options::silent()),
         stop: Stop::default(),
     };
     let [here, public] = ["packages", "public"].map(|name| directory.path().join(name));

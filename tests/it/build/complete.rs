@@ -92,9 +92,7 @@ fn not_needed(set: &TestSet) -> BTreeSet<String> {
             let said = String::from_utf8(output.stderr).unwrap();
             if output.status.success() {
                 unnamed.insert(artifact.clone());
-                // Without a GPU the tests of a set do not see which device code it has.
-                let is_seen = set.name == sample().name && artifact.ends_with("_generic");
-                if long::is_on() && is_seen {
+                if long::is_on() && set.name == sample().name {
                     let out = format!("without-{artifact}");
                     succeed(&mut build(&place, &out));
                     let dist = place.join(out).join("dist");

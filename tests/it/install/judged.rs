@@ -127,7 +127,7 @@ fn without_uv_pip_installs() {
     assert!(with_uv.contains("uv pip install"), "{with_uv}");
 }
 
-/// A script is asked for its version, and a program only gets its work.
+/// uv is asked for its version only if it is a script.
 #[test]
 fn a_uv_that_does_not_run_is_named_or_not_used() {
     let set = sample().place();

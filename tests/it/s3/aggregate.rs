@@ -80,11 +80,11 @@ fn of_several_jobs_none_loses_the_projects_of_another() {
     }
 }
 
-/// Of 1,500 wheels, what did not change costs a listing; `index aggregate` also reads the page of each
+/// Of 5,000 wheels, what did not change costs a listing; `index aggregate` also reads the page of each
 /// project.
 #[test]
 fn many_wheels_cost_few_requests() {
-    let (projects, versions) = long::rounds((4, 5), (25, 60));
+    let (projects, versions) = long::rounds((4, 5), (25, 200));
     let desk = Desk::new();
     let store = Server::shared().store(&desk.bucket);
     let source = desk.bench.root.join("source");

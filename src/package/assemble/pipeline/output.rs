@@ -118,7 +118,8 @@ impl<W: Output> HashedOutput<W> {
         self.open = None;
     }
 
-    /// Keeps the hash of the bytes before this place, which is not written yet or just ended.
+    /// Keeps the hash of all bytes before this place, once they are written. It is not before the end of
+    /// the file.
     pub(super) fn mark(&mut self, at: u64) {
         self.mark = Some(at);
     }

@@ -14,6 +14,7 @@ use crate::{
     archive::read_some,
     digest::Sha256,
     error::{Context as _, Result, ensure},
+    package::plan::is_links,
     parallel::HashBehind,
     relpath::RelPath,
     wheel::{
@@ -45,11 +46,12 @@ impl<'a, W: Output> Sink<'a, W> {
     pub(super) fn new(out: W, work: &'a WheelWork<'a>) -> Self {
         let hash = HashBehind::new(work.taken.iter().any(Option::is_some));
         let out = BufWriter::with_capacity(BUFFER, HashedOutput::new(out, hash));
-        let is_large = |member: &WheelMember| member.len >= LARGE;
+        // A list of symlinks may be large too, and a promotion changes it.
+        let is_kept = |member: &WheelMember| member.len >= LARGE && !is_links(&member.path);
         Self {
             zip: ZipWriter::new(out, work.settings.time),
             work,
-            last_large: work.members.iter().rposition(is_large),
+            last_large: work.members.iter().rposition(is_kept),
             streamed: None,
             record: Record::default(),
         }
