@@ -1,19 +1,13 @@
 //! The rules of the house hold in its sources, and each is seen to fail where it is broken.
 
-mod cycles;
-mod files;
 mod house;
 mod layers;
-mod names;
 mod source;
 mod world;
 
 use std::{fmt::Write as _, path::Path};
 
-use self::{
-    files::MAX_LINES,
-    house::{House, Violation},
-};
+use self::house::{House, Violation};
 
 #[test]
 fn the_house_keeps_its_rules() {
@@ -26,21 +20,11 @@ fn the_house_keeps_its_rules() {
     );
 }
 
-#[test]
-fn types_have_names_of_their_own() {
-    let shared = names::shared(&this_house().read());
-    assert!(shared.is_empty(), "types share their names: {shared:#?}");
-}
-
 /// What all rules find, in the order of the files.
 fn violations(house: &House) -> Vec<Violation> {
     let files = house.read();
     let mut found = layers::layers(house, &files);
-    found.extend(cycles::cycles(&files));
     found.extend(world::world(&files));
-    found.extend(files::short_and_purposeful(house));
-    found.extend(files::no_roles(house));
-    found.extend(files::thin_verbs(house));
     found.sort();
     found.dedup();
     found
@@ -195,103 +179,6 @@ fn the_root_is_named_and_its_modules_are_declared() {
         write the path from `crate::`, so that its layer can be seen
     src/orphan.rs:1: `orphan` is not declared in src/lib.rs
         declare it in the paragraph of its layer
-    ");
-}
-
-#[test]
-fn modules_do_not_stand_in_a_circle() {
-    insta::assert_snapshot!(planted(&[
-        ("src/error.rs", "use crate::glob::Glob;"),
-        ("src/glob.rs", "use crate::target::Target;"),
-        ("src/target.rs", "use crate::error::Error;"),
-    ]), @r"
-    src/error.rs:1: modules in a circle: error -> glob -> target -> error
-        move what both need to a file of its own
-    src/error.rs:2: `error` uses `glob`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    src/glob.rs:2: `glob` uses its sibling `target`
-        hand the value in, or move what both need to a paragraph above them
-    ");
-}
-
-#[test]
-fn files_of_a_room_do_not_stand_in_a_circle() {
-    insta::assert_snapshot!(planted(&[
-        ("src/elf/mod.rs", "mod plan; mod read; mod view; pub use read::Facts;"),
-        ("src/elf/read.rs", "use super::plan::{self, Plan};"),
-        ("src/elf/plan.rs", "use crate::elf::view::View;"),
-        ("src/elf/view.rs", "use crate::elf::Facts;"),
-    ]), @r"
-    src/elf/plan.rs:1: modules in a circle: elf::plan -> elf::view -> elf::read -> elf::plan
-        move what both need to a file of its own
-    ");
-}
-
-#[test]
-fn a_long_file_is_split() {
-    let text = "\n".repeat(MAX_LINES);
-    insta::assert_snapshot!(planted(&[("src/elf/a.rs", &text)]), @r"
-    src/elf/a.rs:501: 501 lines are more than 500
-        split it by subject
-    ");
-    assert_eq!(planted(&[("src/elf/a.rs", &text[1..])]), "");
-}
-
-#[test]
-fn a_file_says_what_it_is_for() {
-    let mut house = House::default();
-    house
-        .0
-        .insert("src/lib.rs".into(), "//! The map.\nmod a;\nmod b;\n".into());
-    house
-        .0
-        .insert("src/a.rs".into(), "// Not a purpose.\n".into());
-    house.0.insert("src/b.rs".into(), "//!\n".into());
-    house.0.insert("tests/it/d.rs".into(), "use x;\n".into());
-    insta::assert_snapshot!(render(&violations(&house)), @r"
-    src/a.rs:1: does not say what it is for
-        open with one `//!` line that says what the file is
-    src/b.rs:1: does not say what it is for
-        open with one `//!` line that says what the file is
-    tests/it/d.rs:1: does not say what it is for
-        open with one `//!` line that says what the file is
-    ");
-}
-
-#[test]
-fn a_verb_has_at_most_25_lines() {
-    let verb = |lines: usize| {
-        let body = "    step()?;\n".repeat(lines);
-        format!("pub fn run(args: &Args) -> Result<()> {{\n{body}}}\n")
-    };
-    let long_noun = verb(30);
-    let (thin, thick) = (verb(25), verb(26));
-    insta::assert_snapshot!(planted(&[
-        ("src/commands/thin.rs", &thin),
-        ("src/commands/thick.rs", &thick),
-        ("src/wheel/write.rs", &long_noun),
-    ]), @r"
-    src/commands/thick.rs:2: `run` has 26 lines, more than 25
-        move what it decides or does to the noun, and its steps to methods
-    ");
-}
-
-#[test]
-fn a_file_is_not_named_for_a_role() {
-    insta::assert_snapshot!(planted(&[
-        ("src/elf/utils.rs", ""),
-        ("src/wheel/helpers/mod.rs", ""),
-        ("src/package/types.rs", ""),
-        ("tests/it/common.rs", ""),
-    ]), @r"
-    src/elf/utils.rs:1: `utils` is a role, not a subject
-        name it for what it knows
-    src/package/types.rs:1: `types` is a role, not a subject
-        name it for what it knows
-    src/wheel/helpers/mod.rs:1: `helpers` is a role, not a subject
-        name it for what it knows
-    tests/it/common.rs:1: `common` is a role, not a subject
-        name it for what it knows
     ");
 }
 
