@@ -255,7 +255,6 @@ impl Bench<'_> {
         let mut out = tempfile::tempfile().map(|file| fs_err::File::from_parts(file, "wheel"))?;
         self.measure(what, || {
             let work = WheelWork {
-                start: None,
                 members: std::slice::from_ref(&member),
                 open: &open,
                 taken: &[],

@@ -43,8 +43,7 @@ LINES = [
          said="a fifth of the first build"),
     Line("archives", "Build from `.tar.zst`", "`rocwheel build` from archives", "the artifacts are",
          said="from directories"),
-    Line("check", "Check them, every byte", "`rocwheel check --from-bytes`", "inflate and hash alone", 1.15),
-    Line("check", "… from what `build` knows", "`rocwheel check` of what"),
+    Line("check", "Check them, every byte", "`rocwheel check`", "inflate and hash alone", 1.15),
     *(Line("fetch", f"Fetch {what}, {delay} ms away", f"{what}, {delay} ms: rocwheel", "best", 1.0,
            among=f"{what}, {delay} ms: ")
       for what in ("one artifact of 6 GB", "300 small artifacts") for delay in (0, 40)),
@@ -61,11 +60,7 @@ LINES = [
          1.20),
     Line("promote", "… one from elsewhere", "`rocwheel promote` of the set from", "`cp` of the set", 1.20),
     Line("promote", "… one wheel of 105 MB", "`rocwheel promote` of one wheel", 0.5, 1.0, said="0.5 s"),
-    Line("aggregate", "Aggregate index of 100,000 wheels", "100,000 wheels: `index aggregate`, the first",
-         "100,000 wheels: `find", 1.50, said="listing them"),
-    Line("aggregate", "… nothing changed", "100,000 wheels: `index aggregate`, nothing", "100,000 wheels: `find", 1.50,
-         said="listing them"),
-    Line("aggregate", "Pages of 5,000 wheels in a bucket, nothing changed",
+    Line("products", "Pages of 5,000 wheels in a bucket, nothing changed",
          "5,000 wheels in a bucket: `index --layout", 5.0, 1.0, said="5 s"),
     Line("install", "Install with uv, warm cache", "warm cache: `rocwheel install`", "warm cache: `uv` alone", 1.30,
          said="uv alone"),
@@ -73,12 +68,12 @@ LINES = [
     Line("install", "… with pip", "`rocwheel install --installer pip`", "`pip` alone", 1.10, said="pip alone"),
     *(Line("large", f"{verb} of 20 GB, of 2.4 GB", f"8 times: {verb}", f"1 times: {verb}", 1.10, times=8,
            said="8 times that of 2.4 GB")
-      for verb in ("`build`", "`check --from-bytes`", "`check`", "`index`", "`pipeline`")),
+      for verb in ("`build`", "`check`", "`index`", "`pipeline`")),
     *(Line("large", f"… memory of {verb}", f"8 times: {verb}", f"1 times: {verb}", 1.10, "mib", said="that of 2.4 GB")
-      for verb in ("`build`", "`check --from-bytes`")),
+      for verb in ("`build`", "`check`")),
     *(Line("members", f"{verb} of 100,000 members", f"100,000 members: {verb}", f"10,000 members: {verb}", 1.10,
            times=10, said="10 times that of 10,000")
-      for verb in ("`build`", "`check --from-bytes`")),
+      for verb in ("`build`", "`check`")),
 ]
 
 COLUMNS = {"seconds": ("s", "{:.2f}"), "mib": ("MiB", "{:.0f}"), "size": ("MB", "{:.1f}"), "disk": ("MB", "{:.1f}")}

@@ -171,10 +171,9 @@ def check(work: Work) -> list[Row]:
     # It exits with 1 if there are findings, which do not matter here.
     own = [work.rocwheel, "-q", "check", made]
     return alternate([
-        Way("`rocwheel check --from-bytes`", [*own, "--from-bytes"], "own", statuses=(0, 1)),
+        Way("`rocwheel check`", own, "own", statuses=(0, 1)),
         Way("inflate and hash alone: libdeflate, SHA-256, all cores", [limit("check"), made / "dist"],
             "limit", row="libdeflate"),
-        Way("`rocwheel check` of what `build` knows", own, "own", statuses=(0, 1)),
         Way("`unzip -tqq`: CRC-32 only", each("unzip -tqq"), "peer", rounds=2),
         Way("`python3 -m zipfile -t`: CRC-32 only", each("python3 -m zipfile -t"), "peer", rounds=2),
     ], work.rounds(5))
@@ -324,7 +323,6 @@ def large(work: Work) -> list[Row]:
             work.warm(artifacts)
         ways = [
             Way(f"{said}`build`", work.build(made, artifacts=artifacts), "own", made),
-            Way(f"{said}`check --from-bytes`", [*check, "--from-bytes"], "own", statuses=(0, 1)),
             Way(f"{said}`check`", check, "own", statuses=(0, 1)),
             Way(f"{said}`index`", [work.rocwheel, "-q", "index", "--no-check", made], "own"),
         ]
@@ -348,7 +346,7 @@ def members(work: Work) -> list[Row]:
             "`build --plan`": work.build(made, "--plan", artifacts=artifacts),
             "`build`": work.build(made, artifacts=artifacts),
             "`build --reuse`, nothing changed": work.build(made, "--reuse", made, artifacts=artifacts),
-            "`check --from-bytes`": [work.rocwheel, "-q", "check", made, "--from-bytes"],
+            "`check`": [work.rocwheel, "-q", "check", made],
             "`index`": [work.rocwheel, "-q", "index", "--no-check", made],
             "`upload --dry-run`": [work.rocwheel, "-q", "upload", "--dry-run", *to],
             "`summary`": [work.rocwheel, "-q", "summary", made],
@@ -380,22 +378,17 @@ def promote(work: Work) -> list[Row]:
     ], work.rounds(7))
 
 
-def aggregate(work: Work) -> list[Row]:
-    """The index of all products, against listing their wheels: in a directory, and in a bucket."""
+def products(work: Work) -> list[Row]:
+    """The pages of a release place, against listing its wheels: in a directory, and in a bucket."""
     place, few = work.memory / "place", work.memory / "few"
     (projects, versions), (some, each) = work.size(((500, 200), (25, 200)), ((20, 10), (5, 10)))
     pages = lambda at: [work.rocwheel, "-q", "index", "--layout", "product", "--no-directory-pages", at]
-    static = lambda at, of: [work.rocwheel, "-q", "index", "aggregate", "--static", "--stream", "rc", "--manifest",
-                             of / "ownership.yaml", "--no-directory-pages", "--content", at, at]
     for at, counts in ((place, (projects, versions)), (few, (some, each))):
         inputs.release_place(at, *counts)
         subprocess.run(pages(at), check=True, stdout=subprocess.DEVNULL)
     many, less = f"{projects * versions:,} wheels", f"{some * each:,} wheels in a bucket"
     rows = alternate([
         Way(f"{many}: `find -printf`", ["find", place, "-type", "f", "-printf", "%s %T@ %p\\n"], "limit"),
-        Way(f"{many}: `index aggregate`, the first time", static(place, place), "own",
-            before=lambda: shutil.rmtree(place / "rocm/whl-next", ignore_errors=True)),
-        Way(f"{many}: `index aggregate`, nothing changed", static(place, place), "own"),
         Way(f"{many}: `index --layout product`, nothing changed", pages(place), "own"),
     ], work.rounds(3))
     with measure.seaweedfs(work.scratch / "server") as endpoint:
@@ -403,16 +396,14 @@ def aggregate(work: Work) -> list[Row]:
         s5cmd = ["s5cmd", "--endpoint-url", endpoint, "--log", "error"]
         run = lambda *command: subprocess.run([*s5cmd, *command], env={**os.environ, **keys},
                                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
-        while run("mb", "s3://place") or run("cp", place / "ownership.yaml", "s3://place/warm"):
+        while run("mb", "s3://place") or run("cp", few / "rocm/core/whl-next/index.html", "s3://place/warm"):
             time.sleep(1)
         assert run("cp", f"{few}/rocm/", "s3://place/v5/rocm/") == 0
         bucket = "s3://place/v5"
-        for command in (pages(bucket), static(bucket, few)):
-            subprocess.run(command, env={**os.environ, **keys}, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(pages(bucket), env={**os.environ, **keys}, check=True, stdout=subprocess.DEVNULL)
         return rows + alternate([
             Way(f"{less}: `s5cmd ls`", [*s5cmd, "ls", f"{bucket}/*"], "limit", environment=keys),
             Way(f"{less}: `index --layout product`, nothing changed", pages(bucket), "own", environment=keys),
-            Way(f"{less}: `index aggregate`, nothing changed", static(bucket, few), "own", environment=keys),
         ], work.rounds(3))
 
 
@@ -449,5 +440,5 @@ def install(work: Work) -> list[Row]:
 BENCHES: dict[str, Callable[[Work], list[Row]]] = {
     it.__name__.replace("_", "-"): it
     for it in (build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, framework, run_paths,
-               members, large, promote, aggregate, install)
+               members, large, promote, products, install)
 }

@@ -129,17 +129,13 @@ def small_wheels(directory: Path, projects: int, versions: int) -> None:
 
 @apart
 def release_place(place: Path, projects: int, versions: int) -> None:
-    """Wheels in the directories of their projects, and the manifest that says whose the projects are."""
+    """Wheels in the directories of their projects."""
     names = [f"pkg-{number}" for number in range(projects)]
     for name in names:
         directory = place / "rocm/core/whl-next" / name
         directory.mkdir(parents=True)
         for version in range(versions):
             wheel(directory, name, f"1.{version}.0", b"x = 1\n")
-    owned = "".join(f"      {name}: {{owner_path: core/whl-next}}\n" for name in names)
-    (place / "ownership.yaml").write_text(
-        "schema_version: 3\nstreams: {known: [rc], groups: {all: [rc]}, default: all}\n"
-        f"python_indexes:\n  - public_base: /rocm/whl-next\n    packages:\n{owned}")
 
 
 @apart

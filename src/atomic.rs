@@ -17,8 +17,6 @@ use std::{
 use fs_err::{self as fs, File, OpenOptions};
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::digest::Sha256;
-
 /// Prefix of the names of unfinished files and directories.
 pub const PREFIX: &str = ".rocwheel-";
 const SUFFIX: &str = ".part";
@@ -289,12 +287,6 @@ fn try_lock(file: &File) -> io::Result<()> {
 /// The boot id, which only Linux has.
 static BOOT: LazyLock<Option<String>> =
     LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
-
-/// Stands for the time since this machine was started. What is written without a sync is the same
-/// for all programs until the power fails; then a file may have its length and its times, and zeros.
-pub fn boot() -> Option<Sha256> {
-    BOOT.as_deref().map(|boot| Sha256::of(boot.as_bytes()))
-}
 
 /// The prefix of names that writers under this kernel use, so that `sweep` knows whose locks it can
 /// see.

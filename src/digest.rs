@@ -4,11 +4,7 @@ use std::{io, str::FromStr};
 
 use crc_fast::CrcAlgorithm;
 use md5::Md5;
-use serde::{Deserialize, Serialize};
-use sha2::{
-    Digest as _,
-    digest::common::hazmat::{SerializableState as _, SerializedState},
-};
+use sha2::Digest as _;
 
 use crate::error::{Invalid, as_text};
 
@@ -53,34 +49,7 @@ pub struct Hasher {
     len: u64,
 }
 
-/// A hash that has not come to the end of a file. Another file that begins with the same bytes goes on
-/// with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BegunHash {
-    /// How many bytes are hashed.
-    pub len: u64,
-    /// What `sha2` keeps, in hexadecimal digits.
-    state: String,
-}
-
-impl BegunHash {
-    /// `None` if another version of `sha2` has written it.
-    pub fn hasher(&self) -> Option<Hasher> {
-        let mut state = SerializedState::<sha2::Sha256>::default();
-        hex::decode_to_slice(&self.state, &mut state).ok()?;
-        let (hash, len) = (sha2::Sha256::deserialize(&state).ok()?, self.len);
-        Some(Hasher { hash, len })
-    }
-}
-
 impl Hasher {
-    pub fn begun(&self) -> BegunHash {
-        BegunHash {
-            len: self.len,
-            state: hex::encode(self.hash.serialize()),
-        }
-    }
-
     pub fn update(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
         self.len += bytes.len() as u64;
@@ -223,26 +192,6 @@ mod tests {
             (Sha256::of(b"abc"), 3)
         );
         assert_eq!(ABC.parse(), Ok(Sha256::of(b"abc")));
-    }
-
-    #[test]
-    fn a_hash_goes_on_where_it_was_left() {
-        let mut whole = Hasher::default();
-        for len in [0, 1, 63, 64, 65, 1000] {
-            whole.update(&vec![7; len]);
-            let json = serde_json::to_string(&whole.begun()).unwrap();
-            let begun: BegunHash = serde_json::from_str(&json).unwrap();
-            let mut again = begun.hasher().unwrap();
-            again.update(b"abc");
-            let mut expected = whole.clone();
-            expected.update(b"abc");
-            assert_eq!(again.finish(), expected.finish());
-        }
-        for state in ["", "00", "zz"] {
-            let json = format!(r#"{{"len":1,"state":"{state}"}}"#);
-            let begun: BegunHash = serde_json::from_str(&json).unwrap();
-            assert!(begun.hasher().is_none());
-        }
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub mod parallel;
 pub mod retry;
 pub mod spool;
 
+// Whether a file on disk is still the one that was read, and what is remembered of it (uses atomic).
+pub mod io;
+
 // File formats: bytes in, bytes out. These modules know nothing about runs or packages.
 pub mod archive;
 pub mod elf;

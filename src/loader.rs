@@ -21,10 +21,8 @@ use serde::Deserialize;
 use crate::{
     elf::{ElfFacts, ElfKind, Machine},
     error::{Invalid, as_text},
+    relpath::links,
 };
-
-/// The number of symlinks after which a path is taken for a cycle, as in Linux (`ELOOP`).
-const MOST_LINKS: usize = 40;
 
 /// The files below one directory, such as `site-packages`. Paths are relative to it.
 #[derive(Debug, Default)]
@@ -137,28 +135,7 @@ impl<'a> InstalledTree<'a> {
 
     /// Resolves all symlinks of a path. `None` if it leaves the tree or is a cycle.
     fn real(&self, path: &str) -> Option<String> {
-        let mut left: Vec<&str> = path.split('/').rev().collect();
-        let mut done: Vec<&str> = Vec::new();
-        let mut links = 0;
-        while let Some(part) = left.pop() {
-            match part {
-                "" | "." => continue,
-                ".." => {
-                    done.pop()?;
-                    continue;
-                }
-                name => done.push(name),
-            }
-            if let Some((_, text)) = self.links.get(&done.join("/")) {
-                links += 1;
-                if links > MOST_LINKS || text.starts_with('/') {
-                    return None;
-                }
-                done.pop();
-                left.extend(text.split('/').rev());
-            }
-        }
-        Some(done.join("/"))
+        links::real(path, |path| self.links.get(path).map(|(_, text)| *text))
     }
 
     fn insert(&mut self, path: &str, file: InstalledFile<'a>) {

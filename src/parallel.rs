@@ -2,7 +2,6 @@
 //! Results come in the order of the items.
 
 mod ahead;
-mod behind;
 mod parts;
 
 use std::{
@@ -23,7 +22,6 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use self::{
     ahead::ahead,
-    behind::HashBehind,
     parts::{Divide, in_parts},
 };
 use crate::error::{
@@ -48,7 +46,7 @@ pub fn map<I: Sync, T: Send>(
     stop: &Stop,
     work: impl Fn(&I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let (done, failed) = collect(items, (jobs, stop), true, work)?;
+    let (done, failed) = collect(items, jobs, stop, true, work)?;
     failed.into_iter().next().map_or(Ok(done), Err)
 }
 
@@ -62,7 +60,7 @@ pub fn try_map<I: Sync, T: Send>(
     stop: &Stop,
     work: impl Fn(&I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let (done, failed) = collect(items, (jobs, stop), false, work)?;
+    let (done, failed) = collect(items, jobs, stop, false, work)?;
     all_failures(failed, items.len())?;
     Ok(done)
 }
@@ -77,7 +75,7 @@ pub fn try_each<I: Sync, T: Send>(
     mut done: impl FnMut(&I, T),
 ) -> Result<()> {
     let done = |at: usize, result| done(&items[at], result);
-    let failed = run(items, 1, (jobs, stop), false, work, done)?;
+    let failed = run(items, 1, jobs, stop, false, work, done)?;
     all_failures(failed, items.len())
 }
 
@@ -94,14 +92,15 @@ pub fn with_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
 /// Runs the work, and returns the results and the failures, both in the order of the items.
 fn collect<I: Sync, T: Send>(
     items: &[I],
-    (jobs, stop): (NonZeroUsize, &Stop),
+    jobs: NonZeroUsize,
+    stop: &Stop,
     ends_early: bool,
     work: impl Fn(&I) -> Result<T> + Sync,
 ) -> Result<(Vec<T>, Vec<Error>)> {
     let portion = (items.len() / jobs.get() / PORTIONS).clamp(1, LONGEST_PORTION);
     let mut done = Vec::with_capacity(items.len());
     let take = |at, result| done.push((at, result));
-    let failed = run(items, portion, (jobs, stop), ends_early, work, take)?;
+    let failed = run(items, portion, jobs, stop, ends_early, work, take)?;
     done.sort_unstable_by_key(|(at, _)| *at);
     Ok((done.into_iter().map(|(_, result)| result).collect(), failed))
 }
@@ -115,7 +114,8 @@ fn collect<I: Sync, T: Send>(
 fn run<I: Sync, T: Send>(
     items: &[I],
     portion: usize,
-    (jobs, stop): (NonZeroUsize, &Stop),
+    jobs: NonZeroUsize,
+    stop: &Stop,
     ends_early: bool,
     work: impl Fn(&I) -> Result<T> + Sync,
     mut done: impl FnMut(usize, T),

@@ -3,6 +3,8 @@
 //! It is relative, UTF-8 and `/`-separated. It is never empty, and has no `.`, `..` or empty
 //! component, no NUL and no backslash (which Windows takes for a separator).
 
+pub mod links;
+
 use std::{borrow::Borrow, str::FromStr};
 
 use crate::error::{Invalid, as_text};

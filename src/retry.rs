@@ -24,24 +24,7 @@ pub struct Backoff {
     pub pause: Duration,
 }
 
-/// Counts the consecutive failures of one request.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use rocwheel::{error::{Result, anyhow}, parallel::runtime, retry::{Backoff, Failures}};
-/// # let backoff = Backoff { attempts: 3, pause: Duration::ZERO };
-/// # let request = async || Err::<(), _>(anyhow!("no answer"));
-/// # let answer: Result<()> = runtime().block_on(async {
-/// let mut failures = Failures::default();
-/// loop {
-///     match request().await {
-///         Ok(answer) => return Ok(answer),
-///         Err(error) => failures.sleep(&backoff, error).await?,
-///     }
-/// }
-/// # });
-/// # assert!(answer.is_err());
-/// ```
+/// Counts the consecutive failures of one request. [`retry`] does it for attempts that are alike.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Failures(u32);
 
@@ -66,6 +49,66 @@ impl Failures {
     /// Resets the count. Call it after a success, because only consecutive failures count.
     pub fn forget(&mut self) {
         self.0 = 0;
+    }
+}
+
+/// A failed attempt.
+#[derive(Debug)]
+pub struct Failed<E> {
+    error: E,
+    /// How many attempts such a failure is worth.
+    attempts: u32,
+}
+
+impl<E> Failed<E> {
+    /// Another attempt would fail in the same way.
+    pub fn lasting(error: E) -> Self {
+        Self { error, attempts: 0 }
+    }
+
+    /// Another attempt may succeed.
+    pub fn passing(error: E) -> Self {
+        Self {
+            error,
+            attempts: u32::MAX,
+        }
+    }
+
+    /// Such a failure is not worth more attempts than this.
+    #[must_use]
+    pub fn after(self, attempts: u32) -> Self {
+        Self { attempts, ..self }
+    }
+}
+
+/// Makes attempts until one succeeds, with pauses between them.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use rocwheel::{error::{Result, anyhow}, parallel::runtime, retry::{Backoff, Failed, retry}};
+/// # let backoff = Backoff { attempts: 3, pause: Duration::ZERO };
+/// # let request = async || Err::<(), _>(anyhow!("no answer"));
+/// let answer = runtime().block_on(retry(backoff, async || {
+///     request().await.map_err(Failed::passing)
+/// }));
+/// # assert!(answer.is_err());
+/// ```
+pub async fn retry<T, E>(
+    backoff: Backoff,
+    mut attempt: impl AsyncFnMut() -> Result<T, Failed<E>>,
+) -> Result<T, E> {
+    let mut failures = Failures::default();
+    loop {
+        let failed = match attempt().await {
+            Ok(it) => return Ok(it),
+            Err(failed) => failed,
+        };
+        let attempts = backoff.attempts.min(failed.attempts);
+        let backoff = Backoff {
+            attempts,
+            ..backoff
+        };
+        failures.sleep(&backoff, failed.error).await?;
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
-    Marker, SplittableBinary,
+    Marker,
     archive::{ArchiveWriter, Packed},
     contents,
     host::{self, FatFileKind},
@@ -75,31 +75,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(after.len() as u64, total);
     let references = host::references(&after).expect("markers");
     assert!(references.iter().all(|found| *found.marker == markers[0]));
-    restored(&fat, &after);
 });
-
-/// Code that comes back is led to as it was, or it is refused.
-fn restored(fat: &SplittableBinary, split: &Vec<u8>) {
-    let empty = bundles::raw::<&str, &[u8]>(&[]);
-    let lens = vec![empty.len() as u64; fat.bundles.len()];
-    let Ok((plan, starts)) = host::restore(split, &lens) else {
-        return;
-    };
-    let mut after = Vec::new();
-    PatchedReader::new(split, plan)
-        .read_to_end(&mut after)
-        .expect("a stream of bytes in memory");
-    for start in starts {
-        let start = usize::try_from(start).expect("a place in memory");
-        after[start..start + empty.len()].copy_from_slice(&empty);
-    }
-    // Who writes it reads it again, and refuses what is not found.
-    let Ok(FatFileKind::Fat(again)) = host::look(&after) else {
-        return;
-    };
-    let leads = |fat: &SplittableBinary| fat.wrappers.iter().map(|w| w.bundle).collect::<Vec<_>>();
-    assert_eq!(leads(fat), leads(&again));
-}
 
 const KEYS: [&str; 2] = ["lib/x#0", "lib/x#1"];
 const TARGET: &str = "gfx942:xnack+";

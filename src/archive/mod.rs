@@ -2,7 +2,6 @@
 //! damaged or malicious, and the same input always gives the same bytes when they are written.
 
 mod decompress;
-mod edit;
 mod read;
 mod sdist;
 #[cfg(test)]
@@ -12,7 +11,6 @@ mod write;
 use std::io::{self, Read};
 
 pub use decompress::Decompressor;
-pub use edit::replace_texts;
 pub use read::TarReader;
 pub use sdist::{SdistFiles, read_sdist, write_sdist};
 pub use write::{TarEntry, TarKind, TarPlan};

@@ -8,7 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
 use tar::{EntryType, Header};
 
 use crate::{
@@ -25,14 +24,14 @@ const NAME_MAX: usize = 100;
 const END: usize = 1024;
 
 /// One member of an archive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TarEntry {
     pub path: RelPath,
     pub kind: TarKind,
 }
 
 /// The type of a member, with what only this type has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TarKind {
     Directory,
     File {

@@ -13,15 +13,16 @@ use std::{
 
 use crate::{
     artifact::{
-        ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, FileIdentity, UnpackLimits,
-        stage,
+        ArchiveName, ArtifactManifest, ArtifactName, ArtifactTree, UnpackLimits,
+        name::ensure_readable, stage,
     },
     console::{World, count, many, size},
     error::{Hint as _, Result, one_line},
+    io::FileIdentity,
     parallel,
 };
 
-use memory::{SeenFiles, UnpackMemory};
+use memory::{UnpackMemory, UnpackedArtifact, look};
 
 /// Scans all artifacts of a directory. Archives are unpacked to `unpacked` first, unless they are
 /// there already.
@@ -83,16 +84,19 @@ fn unpack(archives: &Archives, to: &Path, jobs: NonZeroUsize, world: &World) -> 
     let bar = (world.console).joined_progress("Unpacking", what, waiting.len(), total);
     let result = parallel::map(&waiting, jobs, stop, |(_, path, name, identity)| {
         let file = fs_err::File::open(path)?;
-        let seen = unpack_seen(file, name, to, world, SeenFiles::of)?;
-        let settled = identity.filter(|identity| identity.settles() <= began);
+        let artifact = UnpackedArtifact {
+            name: &name.artifact,
+            archive: identity.filter(|identity| identity.is_settled(began)),
+            files: unpack_seen(file, name, to, world, look)?,
+        };
         let mut unpacked = unpacked.lock().unwrap_or_else(PoisonError::into_inner);
-        unpacked.push((&name.artifact, settled, seen));
+        unpacked.push(artifact);
         Ok(())
     });
     drop(bar);
     // Also after a failure or an interruption: what was unpacked need not be unpacked again.
     let unpacked = unpacked.into_inner();
-    let remembered = memory.remember(unpacked.unwrap_or_else(PoisonError::into_inner), to);
+    let remembered = memory.remember(unpacked.unwrap_or_else(PoisonError::into_inner));
     result?;
     if let Err(error) = remembered {
         let why = one_line(&error);
@@ -182,6 +186,9 @@ pub type Archives = Vec<(PathBuf, ArchiveName)>;
 /// the archive.
 pub fn archives(directory: &Path) -> Result<(Archives, Vec<String>)> {
     let names = file_names(directory).hint("pass a directory of artifacts as `--artifact-dir`")?;
+    for name in &names {
+        ensure_readable(name, directory.join(name).is_dir())?;
+    }
     let found = names.iter().filter_map(|file_name| {
         let name = ArchiveName::of_file(file_name).ok()?;
         Some((directory.join(file_name), name))
@@ -218,9 +225,12 @@ pub fn scan(directory: &Path, jobs: NonZeroUsize, world: &World) -> Result<Artif
         .console
         .status("Scanned", format!("{artifacts}, {}", many(files, "entry")));
     for skipped in &tree.skipped {
-        world
-            .console
-            .debug(format!("skipped `{}`: {}", skipped.name, skipped.reason));
+        let text = format!("`{}` is not used: {}", skipped.name, skipped.reason);
+        if skipped.is_directory && !skipped.name.starts_with('.') {
+            world.console.note(text);
+        } else {
+            world.console.debug(text);
+        }
     }
     Ok(tree)
 }

@@ -9,7 +9,12 @@ use std::{
 
 use strum::VariantArray;
 
-use crate::{archive::ArchiveFormat, error::Invalid, relpath::RelPath, target::Scope};
+use crate::{
+    archive::ArchiveFormat,
+    error::{Context as _, Hint as _, Invalid, Result},
+    relpath::RelPath,
+    target::Scope,
+};
 
 /// The name of an artifact: `{name}_{component}_{scope}`. Sorted by that text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
@@ -127,6 +132,31 @@ impl ArchiveName {
     }
 }
 
+/// Fails for a name of ours that cannot be read, such as `blas_lib_gfx942-xnack+`. To ignore it would
+/// leave its code out of the packages. Any other name is not that of an artifact, nor is a file that is no
+/// archive, such as the records of a fetch.
+pub(super) fn ensure_readable(file_name: &str, is_directory: bool) -> Result<()> {
+    let name = decode_colons(file_name);
+    let stem = match ArchiveFormat::from_file_name(&name) {
+        Some(format) => name.strip_suffix(format.extension()).unwrap_or(&name),
+        None if is_directory => &name,
+        None => return Ok(()),
+    };
+    let is_ours = stem
+        .split('_')
+        .nth(1)
+        .is_some_and(|it| it.parse::<Component>().is_ok());
+    if !is_ours || stem.strip_suffix(".part").is_some() {
+        return Ok(());
+    }
+    stem.parse::<ArtifactName>()
+        .map(drop)
+        .with_context(|| format!("failed to read the name of the artifact `{file_name}`"))
+        .hint(
+            "rename it: `blas_lib_generic`, `blas_lib_gfx942` or `blas_lib_gfx942:xnack+`; or move it elsewhere",
+        )
+}
+
 impl FromStr for ArtifactName {
     type Err = Invalid;
 
@@ -225,6 +255,29 @@ mod tests {
         let place = place.strip_prefix("in").unwrap().to_str().unwrap();
         assert_eq!(from_local(place), path.as_str());
         assert_eq!(place.contains(':'), cfg!(not(windows)));
+    }
+
+    #[test]
+    fn a_name_of_ours_that_cannot_be_read_is_an_error() {
+        for name in [
+            "blas_lib_gfx942.old+",
+            "blas_lib_gfx942.old+.tar.zst",
+            "blas_lib_gfx942_old+",
+            "blas_lib_",
+        ] {
+            let said = ensure_readable(name, true).unwrap_err().to_string();
+            assert!(said.contains(name), "{said}");
+        }
+        for name in [
+            "blas_lib_gfx942",
+            "blas_lib_gfx942%3Axnack+.tar.xz",
+            "blas_lib_gfx942.part",
+            "blas_src_generic",
+            "notes.tar.xz",
+            "lib_old",
+        ] {
+            ensure_readable(name, false).unwrap();
+        }
     }
 
     #[test]

@@ -20,14 +20,15 @@ use self::{
 };
 use crate::{
     archive::{ArchiveFormat, Decompressor, TarEntry, TarKind, TarReader},
-    artifact::{
-        ArchiveName, ArtifactManifest, local_path,
-        resolve::{Node, ResolvedLink, resolve},
-    },
+    artifact::{ArchiveName, ArtifactManifest, local_path},
     atomic::StagedDir,
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
+    io::Tap,
     parallel::ahead,
-    relpath::RelPath,
+    relpath::{
+        RelPath,
+        links::{Node, ResolvedLink, resolve},
+    },
 };
 
 /// How many bytes of a file are written at once.
@@ -163,12 +164,8 @@ impl Unpacker<'_> {
             let mut decompressor = Decompressor::new(format, archive)?;
             let mut unpacking = Unpacking::new(staging.path(), self.limits, content)?;
             ahead(&mut decompressor, |source| {
-                let tar = UnpackReader {
-                    source,
-                    stop: self.stop,
-                    progress: self.progress,
-                };
-                let mut tar = TarReader::new(tar, self.limits.bytes);
+                let source = Tap::new(source, self.stop, self.progress);
+                let mut tar = TarReader::new(source, self.limits.bytes);
                 while let Some(entry) = tar.next_entry()? {
                     unpacking.take(entry, &mut tar)?;
                 }
@@ -182,7 +179,7 @@ impl Unpacker<'_> {
             Ok(Staged { staging, unpacked })
         };
         attempt().or_else(|error| {
-            // `UnpackReader` reports a stop as an I/O error. Report the stop itself, not a damaged
+            // `Tap` reports a stop as an I/O error. Report the stop itself, not a damaged
             // archive.
             self.stop.check()?;
             let damaged = error.chain().any(is_damage);
@@ -204,22 +201,6 @@ fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
         kind,
         Some(io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
     )
-}
-
-/// A reader that fails once the user stops the program, and reports progress.
-struct UnpackReader<'a, R> {
-    source: R,
-    stop: &'a Stop,
-    progress: &'a dyn Fn(u64),
-}
-
-impl<R: Read> Read for UnpackReader<'_, R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.stop.check().map_err(io::Error::other)?;
-        let read = self.source.read(buf)?;
-        (self.progress)(read as u64);
-        Ok(read)
-    }
 }
 
 /// An artifact that is being unpacked.

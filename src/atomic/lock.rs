@@ -23,7 +23,6 @@ pub enum LockPurpose {
     BuildBelow,
     Pipeline,
     Split,
-    Recombine,
     Install,
 }
 
@@ -57,7 +56,6 @@ impl LockPurpose {
 
     fn way_out(self) -> &'static str {
         match self {
-            Self::Build => "choose another `--dest-dir`",
             Self::Install => "choose another directory",
             _ => "choose another `--output-dir`",
         }

@@ -125,15 +125,17 @@ impl Coverage {
             .collect()
     }
 
-    /// The libraries without code for this target, each with the targets for which it has code.
+    /// The libraries without code for this target, each with the targets for which it has code. Not
+    /// those that ROCm does not build for it (`not-built` in `target.toml`).
     pub fn gaps(&self, target: &Target) -> Vec<(&str, Vec<&str>)> {
         let has_some = |library: &str| {
             let key = (library.to_owned(), target.to_string());
             self.only_with_xnack.contains_key(&key)
         };
         let rows = self.libraries.iter();
+        let table = TargetTable::builtin();
         rows.filter(|(_, row)| !row.contains_key(target.as_str()))
-            .filter(|(library, _)| !has_some(library))
+            .filter(|(library, _)| !has_some(library) && table.has_library(library, target))
             .map(|(library, row)| (library.as_str(), row.keys().map(String::as_str).collect()))
             .collect()
     }
@@ -158,20 +160,6 @@ fn in_member(path: &str, content: Option<&ContentFacts>, target: &Target) -> Vec
     } else {
         vec![as_file(path, content)]
     }
-}
-
-/// The device code in a file of a device wheel, by library. An archive whose contents were not read
-/// counts as one file.
-pub fn code_in(path: &str, content: &ContentFacts, target: &Target) -> Vec<(String, Cell)> {
-    if !is_device_file(path) {
-        return Vec::new();
-    }
-    let mut found = in_member(path, Some(content), target);
-    if content.archive().is_none() && has_extension(path, "kpack") {
-        found.push(as_file(path, Some(content)));
-    }
-    let found = found.into_iter();
-    found.map(|code| (code.library, code.cell)).collect()
 }
 
 /// Code for a target inside a file: of the library at a path, or with a key in an archive.
@@ -224,7 +212,7 @@ fn beside<'a>(
 
 /// The targets that the path of a file names. The top-level directory does not count: it may have the
 /// name of the family.
-pub fn named(path: &str) -> BTreeSet<Target> {
+fn named(path: &str) -> BTreeSet<Target> {
     path_facts::covered(path.split_once('/').map_or("", |(_, inside)| inside))
 }
 

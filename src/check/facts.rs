@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     archive::TarEntry,
-    check::{code_serde, sparse::SparseFile},
+    check::sparse::SparseFile,
     digest::Sha256,
     elf,
     error::Result,
@@ -91,7 +91,7 @@ pub enum ArchiveFault {
     Inconsistent(String),
 }
 
-#[derive(Debug, AsRef, Serialize, Deserialize)]
+#[derive(Debug, AsRef)]
 pub struct MemberFacts {
     #[as_ref(str)]
     pub path: String,
@@ -101,7 +101,7 @@ pub struct MemberFacts {
     pub content: Result<ContentFacts, String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
     File,
     Directory,
@@ -111,7 +111,7 @@ pub enum MemberKind {
 }
 
 /// A file of a package.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct ContentFacts {
     pub len: u64,
     /// `None` for a file of the development files of a set that was just built: no rule needs it,
@@ -145,17 +145,17 @@ impl ContentFacts {
 }
 
 /// The device code of a file, from its headers.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub enum DeviceCodeFacts {
     #[default]
     None,
     /// A code object or a bundle: the targets of its code objects, as far as they are known.
     Objects(BTreeSet<CodeTarget>),
-    Archive(#[serde(with = "code_serde::archive")] Box<DeviceArchive>),
+    Archive(Box<DeviceArchive>),
     /// It begins like one of these, but cannot be parsed.
     Unreadable(String),
     /// A host binary, whose code moved to archives. The references of its wrappers lead there.
-    Split(#[serde(with = "code_serde::references")] Vec<WrapperReference>),
+    Split(Vec<WrapperReference>),
     /// A host binary with code inside: the amount for each target.
     Fat(BTreeMap<CodeTarget, Cell>),
     /// A host binary whose wrappers or markers are damaged, so that the code cannot be found.
@@ -193,7 +193,7 @@ impl Cell {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Elf {
     Read(Box<ElfFile>),
     /// It begins like an ELF file, but cannot be parsed.
@@ -202,7 +202,7 @@ pub enum Elf {
     TooLarge,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ElfFile {
     pub facts: elf::ElfFacts,
     /// Defects for which a loader refuses the file.
@@ -212,7 +212,7 @@ pub struct ElfFile {
 }
 
 /// The contents of `_devel.tar`, which `rocm-sdk init` unpacks to a directory beside the packages.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct DevelTree {
     /// The path of the archive in its wheel.
     pub member: String,
@@ -221,7 +221,7 @@ pub struct DevelTree {
     pub fault: Option<String>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct DevelEntry {
     pub entry: TarEntry,
     /// `None` for everything but files.
@@ -245,9 +245,12 @@ const TABLES: &str = "\nclass FileEntry";
 impl SdistFile {
     /// Whether its `_dist_info.py` has the tables that our builds write.
     pub fn is_built_by_us(&self) -> bool {
-        let file = self.files.get("src/rocm_sdk/_dist_info.py");
-        let text = file.and_then(|it| str::from_utf8(it.kept.as_deref()?).ok());
-        text.is_some_and(|text| text.contains(TABLES))
+        self.dist_info().is_some_and(|text| text.contains(TABLES))
+    }
+
+    pub fn dist_info(&self) -> Option<&str> {
+        let file = self.files.get("src/rocm_sdk/_dist_info.py")?;
+        str::from_utf8(file.kept.as_deref()?).ok()
     }
 }
 
@@ -294,6 +297,13 @@ impl WheelFile {
         let (_, bytes) = self.kept(|path| path.ends_with("/_dist_info.py"))?;
         let text = str::from_utf8(bytes).ok()?;
         text.contains(TABLES).then_some(text)
+    }
+
+    /// The text of its `_dist_info.py`, if rocwheel made the wheel. Device wheels have none.
+    pub fn own_dist_info(&self) -> Option<&str> {
+        let (_, bytes) = self.kept(|path| path.ends_with("/_dist_info.py"))?;
+        let text = str::from_utf8(bytes).ok()?;
+        (text.contains(TABLES) || !self.is_made_by_others()).then_some(text)
     }
 
     /// Whether another program than rocwheel made it, according to its WHEEL. TheRock's builder does
@@ -426,6 +436,15 @@ impl SetFacts {
     pub fn dist_info(&self) -> Option<&str> {
         let mut wheels = self.wheels.iter();
         wheels.find_map(|wheel| wheel.tables())
+    }
+
+    /// The `_dist_info.py` of each package that rocwheel built.
+    pub fn dist_infos(&self) -> impl Iterator<Item = (&CheckedPackage, &str)> {
+        let wheels = self.wheels.iter();
+        let wheels = wheels.filter_map(|it| Some((&it.package, it.own_dist_info()?)));
+        let sdists = self.sdists.iter().filter(|it| it.is_built_by_us());
+        let sdists = sdists.filter_map(|it| Some((&it.package, it.dist_info()?)));
+        wheels.chain(sdists)
     }
 
     /// The metadata of each package for which it can be parsed.

@@ -3,7 +3,6 @@
 //! explains every rule.
 
 mod accept;
-mod code_serde;
 pub mod coverage;
 pub mod facts;
 pub mod observe;
@@ -14,16 +13,14 @@ mod report;
 pub mod rule;
 mod rules;
 mod sparse;
-mod stored;
 
 pub use accept::{AcceptList, AcceptedFinding};
 pub use coverage::Coverage;
 pub use facts::SetFacts;
 pub use observe::facts_of_built;
 pub use read::{facts_of, inventory, sdists};
-pub use report::{Report, annotations, level, sarif};
-pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity, section};
+pub use report::{Report, annotations, level};
+pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
 pub use rules::{
     CheckOptions, Digests, PackageInventory, differences, installed, judge, originals,
 };
-pub use stored::{FACTS_FILE, KnownWheels, LONGEST_FACTS, StoredFacts};

@@ -10,17 +10,13 @@ use std::{
     sync::Arc,
 };
 
-use itertools::{Either, Itertools as _};
-
 use crate::{
     check::{
-        KnownWheels, PackageInventory, SetFacts,
-        facts::{CheckedPackage, SdistFile, WheelFile},
-        observe::{
-            ObserveProgress, Outline, PackageReader, Portion, PortionFacts, file_name, read_sdist,
-        },
+        PackageInventory, SetFacts,
+        facts::SdistFile,
+        observe::{ObserveProgress, Outline, PackageReader, Portion, PortionFacts, read_sdist},
     },
-    console::{World, many},
+    console::World,
     digest::Sha256,
     error::{Context as _, Result},
     parallel,
@@ -40,12 +36,10 @@ impl PackageReader for PackageFile {
     }
 }
 
-/// The facts of every package of a place, and of its pages. Wheels whose facts are known are not
-/// read.
+/// The facts of every package of a place, and of its pages.
 pub fn facts_of(
     place: &SetPlace,
     look: PlaceDepth,
-    known: &KnownWheels,
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<SetFacts> {
@@ -59,42 +53,10 @@ pub fn facts_of(
     // is needed too if pages tell of it. A wheel in a store is then read in one stream.
     let is_hashed = found.published.is_some();
     let is_split = !is_hashed || place.local().is_some();
-    let (known, packages) = known_wheels(found.packages, known);
-    if !known.is_empty() {
-        let wheels = packages.iter().filter(|it| it.is_wheel()).count() + known.len();
-        let facts = format!(
-            "what `build` knows of {} of {}; `--from-bytes` reads every byte",
-            known.len(),
-            many(wheels, "wheel")
-        );
-        world.console.status("Trusted", facts);
-    }
     let title = place.to_string();
-    let mut set = read(&packages, (is_hashed, is_split), jobs, &title, world)?;
-    set.wheels.extend(known);
-    set.wheels.sort_by(|one, other| one.file.cmp(&other.file));
+    let mut set = read(&found.packages, (is_hashed, is_split), jobs, &title, world)?;
     set.published = found.published.map(Arc::new);
     Ok(set)
-}
-
-/// The wheels that need not be read, and the packages that remain.
-fn known_wheels(
-    packages: Vec<PackageFile>,
-    known: &KnownWheels,
-) -> (Vec<Arc<WheelFile>>, Vec<PackageFile>) {
-    packages.into_iter().partition_map(|package| {
-        let Some((sha256, wheel)) = known.find(package.path()) else {
-            return Either::Right(package);
-        };
-        let (file, size) = (package.name, package.size);
-        let wheel = wheel.named(CheckedPackage {
-            name: file_name(&file),
-            digest: Some((sha256, size)),
-            file,
-            size,
-        });
-        Either::Left(Arc::new(wheel))
-    })
 }
 
 /// A piece of work for one thread: a part of the wheel with this index, or an sdist.
@@ -130,8 +92,8 @@ fn read(
     let mut work: Vec<ReadJob<'_>> = sdists.collect();
     for (index, outline) in outlines.iter().enumerate() {
         let portions = if is_of_others(&wheels[index].name) {
-            // No rule is about what is in them, and one of them may have gigabytes.
-            Vec::new()
+            // No rule is about the code in them, and one of them may have gigabytes.
+            outline.descriptions()
         } else if is_split {
             outline.portions(is_hashed)
         } else {
@@ -165,7 +127,12 @@ fn read(
         package.outcome()?;
     }
     for (index, outline) in outlines.into_iter().enumerate() {
-        let wheel = outline.finish(portions.remove(&index).unwrap_or_default());
+        let portions = portions.remove(&index).unwrap_or_default();
+        let wheel = if is_of_others(&wheels[index].name) {
+            outline.finish_partly(portions)
+        } else {
+            outline.finish(portions)
+        };
         set.wheels.push(Arc::new(wheel));
     }
     set.sdists.sort_by(|one, other| one.file.cmp(&other.file));

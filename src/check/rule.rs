@@ -7,7 +7,10 @@ use std::{collections::BTreeMap, fmt, str::FromStr, sync::LazyLock};
 use derive_more::Display;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct as _};
 
-use crate::error::{Invalid, as_text};
+use crate::{
+    error::{Invalid, as_text},
+    wheel::DistName,
+};
 
 /// The page with a section about each rule.
 const PAGE: &str = include_str!("../../docs/checks.md");
@@ -21,17 +24,6 @@ static SECTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
     });
     sections.collect()
 });
-
-/// The fragment of the section about a rule, as GitHub makes it of the heading:
-/// `rw405-host-run-path-error`.
-pub fn section(id: &str) -> Option<String> {
-    let rule = RULES.iter().find(|rule| rule.id == id)?;
-    Some(
-        format!("{rule}-{}", rule.severity)
-            .to_lowercase()
-            .replace(' ', "-"),
-    )
-}
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
@@ -102,7 +94,8 @@ rules! {
     NOT_EXECUTABLE = Error "RW121" "not-executable";
     REQUIRES_PYTHON = Error "RW122" "requires-python";
     DEAD_SCRIPT = Warning "RW123" "dead-script";
-    DAMAGED_FOREIGN_PACKAGE = Warning "RW124" "damaged-foreign-package";
+    DAMAGED_FOREIGN_PACKAGE = Error "RW124" "damaged-foreign-package";
+    TAG_AND_PYTHON_DISAGREE = Error "RW125" "tag-and-python-disagree";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement" of_whole_set;
     MISSING_DEVICE_WHEEL = Error "RW202" "missing-device-wheel" of_whole_set;
@@ -117,10 +110,11 @@ rules! {
     LEGACY_PROMISE = Note "RW211" "legacy-promise";
     LOOSE_REQUIREMENT = Error "RW212" "loose-requirement";
     UNKEPT_PROMISE = Error "RW213" "unkept-promise";
+    OTHER_BUILD = Error "RW214" "other-build";
 
     FOREIGN_DEVICE_FILE = Error "RW301" "foreign-device-file";
     DEVEL_LINKS_DISAGREE = Error "RW302" "devel-links-disagree" of_whole_set;
-    UNCOVERED_LIBRARY = Warning "RW303" "uncovered-library" of_whole_set;
+    UNCOVERED_LIBRARY = Error "RW303" "uncovered-library" of_whole_set;
     REQUIRED_TARGET = Error "RW304" "required-target" of_whole_set;
     EMPTY_DEVICE_WHEEL = Error "RW305" "empty-device-wheel";
     EMPTY_VARIANT = Warning "RW306" "empty-variant";
@@ -133,6 +127,7 @@ rules! {
     BEYOND_PROVIDER = Warning "RW313" "beyond-provider" of_whole_set;
     ONLY_WITH_XNACK = Error "RW314" "only-with-xnack";
     LOST_DEVICE_CODE = Error "RW315" "lost-device-code";
+    UNCOVERED_IN_FAMILY = Warning "RW316" "uncovered-in-family" of_whole_set;
 
     MISSING_LIBRARY = Error "RW401" "missing-library" of_whole_set;
     LUCKY_LIBRARY = Warning "RW402" "lucky-library" of_whole_set;
@@ -150,6 +145,7 @@ rules! {
     DANGLING_DEVEL_LINK = Error "RW504" "dangling-devel-link" of_whole_set;
     DANGLING_TREE_LINK = Warning "RW505" "dangling-tree-link";
     NO_DEVEL_MANIFEST = Note "RW506" "no-devel-manifest";
+    MISSING_CMAKE_PACKAGE = Error "RW507" "missing-cmake-package" of_whole_set;
 
     ABSOLUTE_RUN_PATH = Warning "RW601" "absolute-run-path";
     OPEN_RUN_PATH = Error "RW602" "open-run-path";
@@ -191,12 +187,36 @@ rules! {
     SORTS_BELOW = Warning "RWF14" "sorts-below";
     UNPUBLISHABLE = Error "RWF15" "unpublishable";
     TWO_SITES = Warning "RWF16" "two-sites";
+    NOT_FOR_SET = Error "RWF17" "not-for-set";
 }
 
 impl Rule {
     /// The digit of the subject: `7` is for published pages.
     pub fn subject(&self) -> char {
         self.id.chars().nth(2).unwrap_or_default()
+    }
+
+    /// Whether it says that a file is damaged, replaced or hostile. Nothing is to be accepted or
+    /// tried again then: the file must be replaced.
+    pub fn is_about_damage(&self) -> bool {
+        matches!(
+            self.id,
+            "RW101"
+                | "RW102"
+                | "RW103"
+                | "RW104"
+                | "RW105"
+                | "RW106"
+                | "RW107"
+                | "RW108"
+                | "RW109"
+                | "RW110"
+                | "RW120"
+                | "RW124"
+                | "RW603"
+                | "RW702"
+                | "RW703"
+        )
     }
 
     /// Whether the rule is about published pages.
@@ -283,9 +303,9 @@ pub struct Finding {
     pub member: Option<String>,
     /// What was seen, as a fragment of a sentence.
     pub fact: String,
-    /// Whether it says that a package is missing or unreadable. Findings that only follow from that
-    /// are left out.
-    pub(super) is_cause: bool,
+    /// The project of a package that is missing or unreadable, if it says that. Findings that only
+    /// follow from that are left out. Empty if the name of the package is invalid.
+    pub(super) lacks: Option<String>,
 }
 
 /// Collects findings in the order in which the rules report them.
@@ -303,10 +323,18 @@ impl Findings {
         self.0.push(Finding::new(rule, fact).in_file(file));
     }
 
-    /// Adds a finding about a package that may be the cause of others.
-    pub(super) fn cause(&mut self, rule: &'static Rule, file: &str, fact: impl Into<String>) {
+    /// Adds a finding about a package that may be the cause of others, because `project` cannot be
+    /// read or is not there.
+    pub(super) fn cause(
+        &mut self,
+        rule: &'static Rule,
+        file: &str,
+        project: Option<&DistName>,
+        fact: impl Into<String>,
+    ) {
+        let lacks = project.map_or(String::new(), |it| it.normalized().to_owned());
         self.0.push(Finding {
-            is_cause: true,
+            lacks: Some(lacks),
             ..Finding::new(rule, fact).in_file(file)
         });
     }
@@ -347,7 +375,7 @@ impl Finding {
             file: None,
             member: None,
             fact: one_line(&fact.into()),
-            is_cause: false,
+            lacks: None,
         }
     }
 

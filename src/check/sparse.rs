@@ -6,8 +6,6 @@ use std::{
     ops::Range,
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::elf::{ReadAt, ReadFrom};
 
 /// The longest table of contents that is kept. No archive of device code has a longer one.
@@ -18,7 +16,7 @@ const HEADER: u64 = 64;
 const MOST_FRAMES: u32 = 1 << 20;
 
 /// A file of which some parts are kept. Reading any other part is an error.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct SparseFile {
     len: u64,
     /// All kept parts, one after the other. An archive has many, most of them of four bytes.

@@ -1,9 +1,9 @@
-//! Arguments that several commands have. Those of a run and of an S3 server keep apart what the user
-//! asked for and what only the environment says.
+//! Arguments that several commands have. What a user asked for is a flag; what only the environment says
+//! about this job is read where it is needed, and a flag replaces it.
 
 mod empty;
 mod environment;
-pub(crate) mod inputs;
+pub(super) mod inputs;
 mod machine;
 mod programs;
 mod selection;
@@ -18,20 +18,17 @@ use std::{
     time::Duration,
 };
 
-use clap::{ArgMatches, FromArgMatches, parser::ValueSource};
-use derive_more::Deref;
-
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
-pub(crate) use self::environment::{globals, line, parse, tree};
-pub(super) use self::programs::{program, program_on_path, temporary_directory};
+pub(crate) use self::environment::{globals, line, parse, tree, unlisted, unusual};
+pub(super) use self::programs::{checked_out_commit, program};
 pub use self::{machine::MachineArgs, selection::SelectionArgs};
 use crate::{
-    commands::World,
+    commands::{World, summary},
     error::{Context as _, Hint as _, Result, Secret, Stop},
     github::{ApiSettings, ApiUrl, GitHub, WaitPolicy},
     location::{Bucket, Location},
-    report::RunPlaces,
+    report::{RunPlaces, outputs},
     run::{ArtifactGroup, Environment, Event, Platform, Repository, Run, RunContext, RunReference},
     set::{Layout, NamedPlace, SetPlace},
     store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
@@ -42,7 +39,7 @@ use crate::{
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Jobs {
     /// Number of threads (default: one per processor)
-    #[arg(long, short, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, short, value_name = "N", value_parser = at_least_one, env = "ROCWHEEL_JOBS")]
     pub jobs: Option<NonZeroUsize>,
 }
 
@@ -57,6 +54,33 @@ pub(super) fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
     text.parse().map_err(|_| "expected a number from 1 on")
 }
 
+/// How pages are written to a place.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct PageArgs {
+    /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
+    /// then need `--find-links`
+    #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
+    pub no_directory_pages: bool,
+}
+
+/// The file of the outputs of a step, which the runner of GitHub Actions names.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct StepOutputs {
+    #[arg(long, hide = true, env = "GITHUB_OUTPUT")]
+    github_output: Option<PathBuf>,
+}
+
+impl StepOutputs {
+    /// Appends outputs, if there is a file for them.
+    pub fn append<N: AsRef<str>>(&self, outputs: &[(N, String)]) -> Result<()> {
+        let Some(file) = &self.github_output else {
+            return Ok(());
+        };
+        let outputs = outputs::render(outputs);
+        summary::append(file, &outputs?).context("failed to write step outputs")
+    }
+}
+
 /// Parses a duration, a number with a unit: `90s`, `30m`, `2h`, `3d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let unit = |number: &str, seconds: u64| {
@@ -69,86 +93,45 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("not a duration such as `90s`, `30m`, `2h` or `3d`: {text:?}"))
 }
 
-/// Arguments, and the ids of those that are on the command line.
-#[derive(Clone, Debug, Default, Deref)]
-pub struct Sourced<T> {
-    #[deref]
-    args: T,
-    flags: Vec<String>,
-}
-
-impl<T> Sourced<T> {
-    /// Whether a flag gave the argument of this id.
-    pub(super) fn is_flag(&self, id: &str) -> bool {
-        self.flags.iter().any(|flag| flag == id)
-    }
-}
-
-impl<T: clap::Args> clap::Args for Sourced<T> {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        T::augment_args(command)
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        T::augment_args_for_update(command)
-    }
-}
-
-impl<T: FromArgMatches> FromArgMatches for Sourced<T> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let ids = matches.ids().map(clap::Id::as_str);
-        let flags = ids.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
-        Ok(Self {
-            flags: flags.map(str::to_owned).collect(),
-            args: T::from_arg_matches(matches)?,
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
 /// The run, its repository, and the place of its outputs.
-pub type RunArgs = Sourced<RunFlags>;
-
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Run options")]
-pub struct RunFlags {
-    /// Workflow run: its id, or the URL of its page
-    #[arg(long, value_name = "RUN", env = "GITHUB_RUN_ID")]
+pub struct RunArgs {
+    /// Workflow run: its id, or the URL of its page (default: `GITHUB_RUN_ID`)
+    #[arg(long, value_name = "RUN")]
     run_id: Option<RunReference>,
-    /// Repository of the run (default: `ROCm/TheRock`)
+    // The run of GitHub Actions that this process is part of.
+    #[arg(long, hide = true, env = "GITHUB_RUN_ID")]
+    own_run: Option<RunReference>,
+    /// Repository of the run (default: `GITHUB_REPOSITORY`, else `ROCm/TheRock`)
     #[arg(
         long,
         aliases = ["run-github-repo", "repo"],
-        value_name = "OWNER/NAME",
-        env = "GITHUB_REPOSITORY"
+        value_name = "OWNER/NAME"
     )]
     repository: Option<Repository>,
     /// Platform that the run built for (default: the platform of this machine)
     #[arg(long)]
     platform: Option<Platform>,
-    /// Release type of the run, which decides its bucket (default: `ci`)
-    #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE")]
+    /// Release type of the run (default: `RELEASE_TYPE`, else `ci`)
+    #[arg(long, value_name = "TYPE")]
     release_type: Option<ReleaseType>,
+    // The release type of the run of GitHub Actions that this process is part of.
+    #[arg(long, hide = true, env = "RELEASE_TYPE")]
+    own_release_type: Option<ReleaseType>,
     /// Bucket of the run (default: decided by repository and release type)
-    #[arg(long)]
+    #[arg(long, env = "ROCWHEEL_BUCKET")]
     bucket: Option<Bucket>,
     /// Use no network: `place` and dry runs say where a run is read and written, and what they
     /// assume; with local directories, all other work is done too
-    #[arg(long)]
+    #[arg(long, env = "ROCWHEEL_OFFLINE")]
     offline: bool,
-    /// JSON file that describes the GitHub event of this run
-    #[arg(long, value_name = "FILE", env = "GITHUB_EVENT_PATH")]
-    event_path: Option<PathBuf>,
 }
 
 impl RunArgs {
     /// The run that the user named, or the run of GitHub Actions that this process is part of.
     pub fn run(&self) -> Result<&RunReference> {
-        let run = self.args.run_id.as_ref();
+        let run = self.run_id.as_ref().or(self.own_run.as_ref());
         run.context("no run was named")
             .hint("pass `--run-id` with an id or the address of a run")
     }
@@ -156,31 +139,38 @@ impl RunArgs {
     /// Whether the user named a run. If not, [`run`](Self::run) is the one that this process is
     /// part of.
     pub fn names_a_run(&self) -> bool {
-        self.is_flag("run_id")
+        self.run_id.is_some()
     }
 
     /// The platform that the packages are for.
     pub fn platform(&self) -> Platform {
-        self.args.platform.unwrap_or(if cfg!(windows) {
+        self.platform.unwrap_or(if cfg!(windows) {
             Platform::Windows
         } else {
             Platform::Linux
         })
     }
 
-    /// The release type of the run, if it was given.
+    /// The release type of the run, if a flag or the environment says it.
     pub fn release_type(&self) -> Option<ReleaseType> {
-        self.args.release_type
+        self.release_type.or(self.own_release_type)
+    }
+
+    /// The same arguments for outputs in a local directory. GitHub is not asked about the run: what is
+    /// not known is assumed, in the same way by all commands, so that they find the same key.
+    #[must_use]
+    pub fn of_directory(mut self) -> Self {
+        self.offline = true;
+        self
     }
 
     /// Resolves a run and the place of its outputs. Asks GitHub whose code the run built, if the
-    /// place depends on it. It does so also for outputs in a local directory, so that all commands
-    /// find them under the same key.
+    /// place depends on it.
     pub fn resolve(&self, run: &RunReference, github: &GitHubArgs, world: &World) -> Result<Run> {
         let context = self.context()?;
         let resolved = context.resolve(run, self.platform(), |repository| {
             let settings = github.settings(run.server.as_deref())?;
-            let announce = |text: &str| world.console.note(text);
+            let announce = world.console.notes();
             let github = GitHub::connect(settings, world.stop.clone(), announce)?;
             Ok(github.run(repository, &run.id)?.facts)
         })?;
@@ -204,12 +194,12 @@ impl RunArgs {
     }
 
     pub fn is_offline(&self) -> bool {
-        self.args.offline
+        self.offline
     }
 
     /// Fails with `--offline`. Call it before work that needs the network.
     pub fn ensure_online(&self, what: impl fmt::Display) -> Result<()> {
-        (!self.args.offline)
+        (!self.offline)
             .then_some(())
             .with_context(|| format!("{what} is not possible with `--offline`"))
     }
@@ -222,64 +212,67 @@ impl RunArgs {
     /// The same arguments, but with this bucket.
     #[must_use]
     pub fn in_bucket(mut self, bucket: &Bucket) -> Self {
-        self.args.bucket = Some(bucket.clone());
+        self.bucket = Some(bucket.clone());
         self
     }
 
     fn context_in(&self, variable: impl Fn(&str) -> Option<String>) -> Result<RunContext> {
-        let payload = self.payload(&variable("GITHUB_EVENT_NAME").unwrap_or_default())?;
-        let repository = self.args.repository.clone();
-        let release_type = self.args.release_type;
+        let payload = payload(&variable)?;
         Ok(RunContext {
             // A bucket counts as chosen even if it comes from its environment variable, because
             // only users set that variable.
-            bucket: self.args.bucket.clone(),
-            is_offline: self.args.offline,
-            repository: repository.filter(|_| self.is_flag("repository")),
-            release_type: release_type.filter(|_| self.is_flag("release_type")),
+            bucket: self.bucket.clone(),
+            is_offline: self.offline,
+            repository: self.repository.clone(),
+            release_type: self.release_type,
             environment: Environment::parse(variable, payload.as_deref())?,
         })
     }
 }
 
-impl RunArgs {
-    /// The description of the event that started this run. A file that only a variable names has to
-    /// be readable if the event may be of a fork. For other events a runner need not have the file.
-    fn payload(&self, event: &str) -> Result<Option<String>> {
-        let Some(path) = &self.args.event_path else {
-            return Ok(None);
-        };
-        let payload = fs_err::read_to_string(path);
-        if self.is_flag("event_path") || Event::may_be_of_a_fork(event) {
-            let hint = "`--event-path` and `GITHUB_EVENT_PATH` name a file of JSON";
-            return payload.map(Some).hint(hint);
-        }
-        let is_event = |payload: &String| Event::parse(payload).is_ok();
-        Ok(payload.ok().filter(is_event))
+/// The description of the event that started this run. The file has to be readable if the event may be
+/// of a fork. For other events a runner need not have the file.
+fn payload(variable: impl Fn(&str) -> Option<String>) -> Result<Option<String>> {
+    let path = variable("GITHUB_EVENT_PATH").filter(|path| !path.is_empty());
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let payload = fs_err::read_to_string(path);
+    if Event::may_be_of_a_fork(&variable("GITHUB_EVENT_NAME").unwrap_or_default()) {
+        return payload
+            .map(Some)
+            .hint("`GITHUB_EVENT_PATH` names a file of JSON");
     }
+    let is_event = |payload: &String| Event::parse(payload).is_ok();
+    Ok(payload.ok().filter(is_event))
 }
 
 /// How to reach the bucket. Credentials come from where AWS tools look for them.
-pub type AccessArgs = Sourced<AccessFlags>;
-
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "S3 options")]
-pub struct AccessFlags {
-    /// URL of the S3 server, if it is not Amazon's (default: `AWS_ENDPOINT_URL`)
-    #[arg(long, value_name = "URL", env = "AWS_ENDPOINT_URL_S3")]
+pub struct AccessArgs {
+    /// URL of the S3 server, if it is not Amazon's (default: `AWS_ENDPOINT_URL_S3`, else `AWS_ENDPOINT_URL`)
+    #[arg(long, value_name = "URL")]
     endpoint_url: Option<Endpoint>,
-    /// Bucket region (default: known for TheRock's buckets, detected for other Amazon buckets)
-    #[arg(long, value_name = "NAME", env = "AWS_REGION")]
+    /// Bucket region (default: `AWS_REGION`, else known for TheRock's buckets, detected for other Amazon
+    /// buckets)
+    #[arg(long, value_name = "NAME")]
     region: Option<S3Region>,
-    /// The section of the AWS configuration files to use; the flag beats keys in variables
-    #[arg(long, value_name = "NAME", env = "AWS_PROFILE")]
+    /// The section of the AWS configuration files to use; the flag beats keys in variables (default:
+    /// `AWS_PROFILE`)
+    #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// Send unsigned requests (the default if no credentials are found)
-    #[arg(long)]
+    #[arg(long, env = "ROCWHEEL_NO_SIGN_REQUEST")]
     no_sign_request: bool,
     /// Put the bucket name into the host name (`virtual`) or into the path of URLs; `auto` is
     /// `virtual` for Amazon, `path` for other servers
-    #[arg(long, value_name = "STYLE", default_value = "auto")]
+    #[arg(
+        long,
+        value_name = "STYLE",
+        default_value = "auto",
+        env = "ROCWHEEL_ADDRESSING_STYLE"
+    )]
     addressing_style: Addressing,
 }
 
@@ -313,26 +306,34 @@ impl AccessArgs {
         known: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Access> {
-        let args = self.args.clone();
-        let general = || variable("AWS_ENDPOINT_URL").filter(|text| !text.is_empty());
-        let endpoint = match args.endpoint_url {
-            Some(endpoint) => Some(endpoint),
+        let set = |name: &'static str| variable(name).filter(|text| !text.is_empty());
+        let general = || set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL"));
+        let endpoint = match &self.endpoint_url {
+            Some(endpoint) => Some(endpoint.clone()),
             None => general()
                 .map(|text| text.parse())
                 .transpose()
                 .hint("`AWS_ENDPOINT_URL` is the address of an S3 server, or unset")?,
         };
-        let beats_keys = self.is_flag("profile");
+        let region = match &self.region {
+            Some(region) => Some(region.clone()),
+            None => set("AWS_REGION")
+                .map(|text| text.parse())
+                .transpose()
+                .hint("`AWS_REGION` is a region such as `us-east-2`, or unset")?,
+        };
+        let beats_keys = self.profile.is_some();
+        let profile = self.profile.clone().or_else(|| set("AWS_PROFILE"));
         let access = Access {
             endpoint,
-            region: args.region,
-            profile: args.profile.map(|name| Profile { name, beats_keys }),
-            signing: if args.no_sign_request {
+            region,
+            profile: profile.map(|name| Profile { name, beats_keys }),
+            signing: if self.no_sign_request {
                 Signing::Never
             } else {
                 Signing::Auto
             },
-            addressing: args.addressing_style,
+            addressing: self.addressing_style,
         };
         Ok(access.in_known_region(known)?)
     }
@@ -396,7 +397,7 @@ impl GitHubArgs {
         Ok(ApiSettings {
             token: token.filter(|token| is_set(token) && api == own),
             api,
-            patience: WaitPolicy::default(),
+            waits: WaitPolicy::default(),
         })
     }
 }

@@ -1,17 +1,13 @@
 //! `build`: makes the packages of a set from artifacts.
 
 use std::{
-    borrow::Cow,
     collections::BTreeSet,
-    io::BufReader,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use super::{
     World,
-    args::{AccessArgs, Jobs, program},
-    known,
+    args::{Jobs, program},
 };
 use crate::{
     artifact::input,
@@ -21,13 +17,12 @@ use crate::{
     fetch,
     package::{
         BuildOptions, Catalog, FIRST_DAY, ImportSuffix, Kpack, OnCollision, SdkTreePacking, Subset,
-        assemble::{AssembleSettings, EarlierPlace, MadeSet, RemoteWheel, Reuse, pipeline::BLOCK},
+        assemble::{AssembleSettings, MadeSet, Reuse, pipeline::BLOCK},
         build::{Build, BuildSelection},
         document::BuildAnswer,
     },
     run::Platform,
     set::LocalSet,
-    store::Depth,
     target::{Scope, Target, TargetList, split_list},
     version::{ReleaseType, Version},
     wheel::WheelCompression,
@@ -36,20 +31,19 @@ use crate::{
 /// Build Python packages from the artifacts of a run
 ///
 /// Artifacts are directories as `fetch` leaves them, archives (`.tar.zst`, `.tar.xz`), or both. The
-/// packages go to DEST/dist. If the build fails, DEST/dist stays as it was.
+/// packages go to DIR/dist. If the build fails, DIR/dist stays as it was.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
-  rocwheel build --artifact-dir artifacts --dest-dir packages --plan
-  rocwheel build --artifact-dir artifacts --dest-dir packages
-  rocwheel build --artifact-dir artifacts --dest-dir packages --only device-gfx942")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+  rocwheel build --artifact-dir artifacts --output-dir packages --dry-run
+  rocwheel build --artifact-dir artifacts --output-dir packages
+  rocwheel build --artifact-dir artifacts --output-dir packages --only device-gfx942")]
 pub struct BuildArgs {
     /// Directory with the artifacts
     #[arg(long, value_name = "DIR")]
     pub artifact_dir: PathBuf,
     /// Directory in which `dist` is created
-    #[arg(long, alias = "output-dir", value_name = "DIR")]
-    pub dest_dir: PathBuf,
+    #[arg(long, alias = "dest-dir", value_name = "DIR")]
+    pub output_dir: PathBuf,
     /// Platform of the packages
     #[arg(long, value_name = "PLATFORM", default_value = "linux")]
     platform: Platform,
@@ -62,19 +56,16 @@ pub struct BuildArgs {
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub only: Vec<String>,
     /// All targets of the set, if the artifacts come from `fetch --only`
-    #[arg(long, value_name = "TARGETS", requires = "only", value_parser = scopes)]
+    #[arg(long = "target", alias = "targets", value_name = "LIST", requires = "only", value_parser = scopes)]
     targets: Option<BTreeSet<Scope>>,
     /// Print which files go into which package, and build nothing
-    #[arg(long, alias = "no-build-packages")]
-    pub plan: bool,
-    // The name that other commands have for it, and their variable.
-    #[arg(long, hide = true, env = "ROCWHEEL_DRY_RUN")]
-    dry_run: bool,
-    /// Replace the packages of another set in DEST/dist
+    #[arg(long, aliases = ["plan", "no-build-packages"])]
+    pub dry_run: bool,
+    /// Replace the packages of another set in DIR/dist
     #[arg(long)]
     pub clean: bool,
     // A flag of `build_python_packages.py` that asks for what is done anyway.
-    #[arg(long, hide = true, conflicts_with = "plan")]
+    #[arg(long, hide = true, conflicts_with = "dry_run")]
     build_packages: bool,
 }
 
@@ -128,29 +119,28 @@ pub struct BuildInputs {
     /// Timestamp of the files in wheels, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: u64,
-    /// Take over what did not change from this earlier set, a directory or `s3://BUCKET/PREFIX`, and
-    /// pack only the rest. The packages have the same bytes as without
-    #[arg(long, value_name = "SET")]
+    /// Take over what did not change from the earlier set in this directory, and pack only the rest.
+    /// The packages have the same bytes as without
+    #[arg(long, value_name = "DIR")]
     reuse: Option<PathBuf>,
     #[command(flatten)]
     pub jobs: Jobs,
 }
 
 pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
+    args.ensure_apart()?;
     let options = args.what.options(args.platform, args.release_type)?;
     let selection = args.selection(&options)?;
     let _lock = args.lock()?;
-    let (jobs, dest) = (options.settings.jobs, &args.dest_dir);
+    let (jobs, dest) = (options.settings.jobs, &args.output_dir);
     let tree = input::read(&args.artifact_dir, &dest.join("artifacts"), jobs, world)?;
     let build = Build::plan(&tree, &options, &selection, dest, world)?;
     build.ensure_complete()?;
-    if args.is_dry_run() {
+    if args.dry_run {
         return world.console.answer(&build.plan);
     }
-    let reuse = args.what.reuse(args.clean, &AccessArgs::default(), world)?;
-    let made = build.make(dest, &reuse, world)?;
+    let made = build.make(dest, &args.what.reuse(args.clean), world)?;
     LocalSet::built(dest, &build.plan, &build.manifest()?, &made.packages, world)?;
-    known::learn(&made, dest, jobs, world)?;
     args.answer(&made, world)
 }
 
@@ -165,14 +155,24 @@ impl BuildArgs {
         }
         world
             .console
-            .data(answer.sized(&self.dest_dir.join("dist")))?;
-        let shown = shell_word(&self.dest_dir.to_string_lossy());
+            .data(answer.sized(&self.output_dir.join("dist")))?;
+        let shown = shell_word(&self.output_dir.to_string_lossy());
         world.console.next(format!("rocwheel index {shown}"));
         Ok(())
     }
 
-    fn is_dry_run(&self) -> bool {
-        self.plan || self.dry_run
+    /// Fails if the packages would be written among the artifacts or around them: what one of both has
+    /// left would be taken for a part of the other.
+    fn ensure_apart(&self) -> Result<()> {
+        let (artifacts, dest) = (real(&self.artifact_dir)?, real(&self.output_dir)?);
+        if !dest.starts_with(&artifacts) && !artifacts.starts_with(&dest) {
+            return Ok(());
+        }
+        let (artifacts, dest) = (self.artifact_dir.display(), self.output_dir.display());
+        Err(anyhow!(
+            "`--output-dir {dest}` is in or above `--artifact-dir {artifacts}`"
+        ))
+        .hint("name another directory for the packages, beside that of the artifacts")
     }
 
     /// The packages to build. Fails if the artifacts were fetched for other packages: the build
@@ -200,7 +200,7 @@ impl BuildArgs {
         let targets = subset.targets.clone();
         let enough = Subset::new(&names, &options.catalog, options.platform, targets)
             .with_context(|| fetched.clone())
-            .hint("pass all targets of the run as `--targets`")?;
+            .hint("pass all targets of the run as `--target`")?;
         let lacking = enough.lacks(subset);
         if lacking.is_empty() {
             return Ok(());
@@ -210,13 +210,13 @@ impl BuildArgs {
             .hint("fetch with the `--only` of this build")
     }
 
-    /// Locks the directory for this build. With `--plan` there is no lock, unless archives must be
+    /// Locks the directory for this build. With `--dry-run` there is no lock, unless archives must be
     /// unpacked there.
     fn lock(&self) -> Result<Option<Lock>> {
-        if self.is_dry_run() && input::archives(&self.artifact_dir)?.0.is_empty() {
+        if self.dry_run && input::archives(&self.artifact_dir)?.0.is_empty() {
             return Ok(None);
         }
-        Lock::to_write(&self.dest_dir, LockPurpose::Build).map(Some)
+        Lock::to_write(&self.output_dir, LockPurpose::Build).map(Some)
     }
 }
 
@@ -259,22 +259,13 @@ impl BuildInputs {
         })
     }
 
-    /// The earlier set to take members from, if it is not in a directory.
-    pub fn remote_reuse(&self) -> Option<Cow<'_, str>> {
-        let place = self.reuse.as_ref()?.to_string_lossy();
-        place.contains("://").then_some(place)
-    }
-
     /// What an existing set is used for. With `clean` all files of `dist` may be replaced.
-    pub fn reuse(&self, clean: bool, access: &AccessArgs, world: &World) -> Result<Reuse> {
-        let place = self.reuse.as_deref();
-        let place =
-            place.map(|place| earlier(place, access, world).context("failed to read `--reuse`"));
-        Ok(Reuse {
+    pub fn reuse(&self, clean: bool) -> Reuse {
+        Reuse {
             clean,
-            from: place.transpose()?,
+            from: self.reuse.clone(),
             program: program(),
-        })
+        }
     }
 
     fn catalog(&self) -> Result<Catalog> {
@@ -288,34 +279,15 @@ impl BuildInputs {
     }
 }
 
-/// An earlier set in a directory or a bucket.
-fn earlier(place: &Path, access: &AccessArgs, world: &World) -> Result<EarlierPlace> {
-    let text = place.to_string_lossy();
-    if !text.contains("://") {
-        return Ok(EarlierPlace::Directory(place.to_owned()));
-    }
-    if !text.starts_with("s3://") {
-        return Err(anyhow!(
-            "neither a directory nor a place in a bucket: `{text}`"
-        ))
-        .hint("pass a directory, or `s3://bucket/1-linux/python`");
-    }
-    let set = Arc::new(access.place(place, &world.stop)?);
-    let mut found = set.list("dist/", Depth::All)?;
-    found.extend(set.list("", Depth::Children)?);
-    let is_wheel = |path: &str| Path::new(path).extension().is_some_and(|it| it == "whl");
-    let wheels = found.into_iter().filter(|(path, _)| is_wheel(path));
-    let wheels = wheels.map(|(path, object)| {
-        let set = Arc::clone(&set);
-        RemoteWheel {
-            address: format!("{text}/{path}"),
-            open: Arc::new(move || {
-                let file = set.ranged(&path, object.size)?;
-                Ok(Box::new(BufReader::new(file)))
-            }),
+/// The real path of a directory that need not exist yet.
+fn real(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    for existing in path.ancestors() {
+        if let Ok(real) = fs_err::canonicalize(existing) {
+            return Ok(real.join(path.strip_prefix(existing)?));
         }
-    });
-    Ok(EarlierPlace::Remote(text.to_string(), wheels.collect()))
+    }
+    Ok(path)
 }
 
 /// A version, or `None` for an empty text, which workflows pass if they have no version.
@@ -355,7 +327,7 @@ pub fn ensure_all(directory: &Path) -> Result<()> {
     }
     let artifacts = in_words(directory, &names);
     Err(anyhow!("{artifacts}, which do not show all targets"))
-        .hint("build with `--only`, and all targets of the run as `--targets`; or fetch all of it")
+        .hint("build with `--only`, and all targets of the run as `--target`; or fetch all of it")
 }
 
 /// Describes artifacts that were fetched for some packages only.

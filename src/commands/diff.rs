@@ -8,13 +8,10 @@ use std::{
 use super::{
     World,
     args::{AccessArgs, GitHubArgs, Jobs, RunArgs},
-    summary,
 };
 use crate::{
-    console::OutputFormat,
-    diff::{self, DiffDepth, Difference, DifferenceText},
+    diff::{self, DifferenceText},
     error::{Error, No, Result},
-    report::DifferencePage,
     run::{ArtifactGroup, RunReference},
     set::SetPlace,
     version::Version,
@@ -22,17 +19,15 @@ use crate::{
 
 /// Compare two package sets
 ///
-/// Prints what differs: packages, files that are gone, new, moved or of another size, the headers
-/// and symbols of libraries, device code, metadata, and the tables of `rocm_sdk`. Judges nothing:
-/// `check --baseline` does. Reads only the ends of the wheels of a remote set, unless `--depth`
-/// asks for more.
+/// Prints what differs: packages and their sizes, files that are gone, new, moved or changed, and
+/// metadata. Judges nothing: `check --baseline` does. Reads only the ends of wheels.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("run_id", |it| it.hide(true)))]
 #[command(after_help = "Examples:
   rocwheel diff earlier packages
   rocwheel diff 21440027240 21440027999 --artifact-group gfx94X-dcgpu
   rocwheel diff https://example.com/simple/@7.13.0 https://example.com/simple/@7.14.0
-  rocwheel diff s3://bucket/earlier s3://bucket/later --depth elf --exit-code")]
+  rocwheel diff s3://bucket/earlier s3://bucket/later --exit-code")]
 pub struct DiffArgs {
     /// A directory, `set.json`, `s3://bucket/directory`, the URL of an index, or a run: its id or
     /// the URL of its page. `@VERSION` at the end selects a version of an index
@@ -41,9 +36,6 @@ pub struct DiffArgs {
     /// The set to compare with it
     #[arg(value_name = "AFTER")]
     after: NamedSet,
-    /// How far files are compared (default: `elf` for two directories, else `files`)
-    #[arg(long)]
-    depth: Option<DiffDepth>,
     /// Lines to show of each list; 0 shows all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -56,17 +48,6 @@ pub struct DiffArgs {
     /// Family of the sets among the sets of the runs
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
-    /// Append the difference to this file, as Markdown
-    #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
-    step_summary: Option<PathBuf>,
-    /// GitHub server URL, for links to runs and commits
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "GITHUB_SERVER_URL",
-        default_value = "https://github.com"
-    )]
-    server: String,
     #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
@@ -107,17 +88,17 @@ impl FromStr for NamedSet {
 }
 
 pub fn run(args: &DiffArgs, world: &World) -> Result<()> {
-    let (before, after) = (
-        args.open(&args.before, world)?,
-        args.open(&args.after, world)?,
-    );
-    let jobs = args.jobs.count();
-    let difference = diff::compare((&before, &after), args.depth, args.exact, jobs, world)?;
-    args.tell(&difference, world)?;
-    let is_refused = args.exit_code && !difference.is_empty();
-    (!is_refused)
-        .then_some(())
-        .ok_or_else(|| No("the sets differ".to_owned()).into())
+    let before = args.open(&args.before, world)?;
+    let after = args.open(&args.after, world)?;
+    let difference = diff::compare(&before, &after, args.exact, args.jobs.count(), world)?;
+    world.console.answer(&DifferenceText {
+        difference: &difference,
+        top: args.top,
+    })?;
+    if args.exit_code && !difference.is_empty() {
+        return Err(No("the sets differ".to_owned()).into());
+    }
+    Ok(())
 }
 
 impl DiffArgs {
@@ -135,35 +116,6 @@ impl DiffArgs {
                 self.access.bucket(&root, &world.stop)
             }
         }
-    }
-
-    /// Prints the difference. In a workflow the summary of the step gets it as Markdown, and the
-    /// log as text; without such a summary, `--format github` prints Markdown.
-    fn tell(&self, difference: &Difference, world: &World) -> Result<()> {
-        let page = DifferencePage {
-            difference,
-            top: self.top,
-            server: &self.server,
-        };
-        if let Some(file) = &self.step_summary {
-            summary::append(file, &page.render(summary::room(file)))?;
-        }
-        let top = self.top;
-        match (world.console.format(), &self.step_summary) {
-            (OutputFormat::Github, None) => world.console.data(page)?,
-            _ => world.console.answer(&DifferenceText { difference, top })?,
-        }
-        if difference.unread_files > 0 {
-            let (count, depth) = (difference.unread_files, difference.depth);
-            let deeper = match depth {
-                DiffDepth::Packages | DiffDepth::Files => "`--depth elf` or `--depth code` looks",
-                DiffDepth::Elf | DiffDepth::Code => "`--depth code` looks",
-            };
-            world.console.note(format!(
-                "{count} of the files that differ were compared by size and digest: {deeper} into them"
-            ));
-        }
-        Ok(())
     }
 }
 

@@ -1,33 +1,71 @@
-//! `doctor`: says whether this machine has what the other commands need, on one screen.
+//! `doctor`: says what is wrong with an installed environment, or with this machine, on one screen.
 
-mod judge;
-mod observe;
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
-use std::path::PathBuf;
+use fs_err as fs;
+use serde::Serialize;
 
-use self::{judge::DoctorReport, observe::MachineFacts};
 use super::{
     World,
+    advice::advise,
     args::{AccessArgs, GitHubArgs},
 };
 use crate::{
-    console::many,
-    error::{No, Result},
+    atomic,
+    console::{many, size, took},
+    error::{Context as _, Error, No, Result, hints, last_cause, one_line},
+    github::GitHub,
+    gpu::{self, DeviceAccess, Gpu, SysDirectory},
+    install::{self, SitePackages},
     location::Bucket,
+    retry::Backoff,
+    run::Buckets,
+    store::{
+        Depth, Store as _,
+        s3::{S3Limits, S3Store, Signing, SigningIdentity},
+    },
+    target::Target,
 };
 
-/// Check what this machine has: tokens, credentials, buckets, disk, programs, GPU
+/// The longest wait for a server.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A run that no bucket has: the answer of a bucket that may be read is an empty list.
+const NO_RUN: &str = "rocwheel-doctor-linux";
+/// Below this, a disk is a problem: not even the packages of one target fit.
+const FULL: u64 = 2 << 30;
+
+/// Say what is wrong with an installed environment, or with this machine
 ///
-/// Says which token and which credentials other commands would use and where they come from, without
-/// printing a secret. Reads from GitHub's API and from one bucket, and writes nothing.
+/// With ENVIRONMENT: whether its ROCm packages and frameworks fit together, and have code for the GPUs.
+/// Its Python is not run. Without: whether the token, the credentials, a bucket, the disk and the GPUs can
+/// be used, without printing a secret. Writes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel doctor
+  rocwheel doctor .venv
+  rocwheel doctor .venv --target gfx942
   rocwheel doctor --offline
   rocwheel doctor --bucket therock-nightly-artifacts --profile nightly
 
 Exit codes: 0 nothing is in the way, 1 there is a problem")]
 pub struct DoctorArgs {
+    /// Virtual environment, conda prefix or `site-packages` directory to examine, instead of this
+    /// machine's access to GitHub and buckets
+    #[arg(value_name = "ENVIRONMENT")]
+    environment: Option<PathBuf>,
+    /// Targets that the environment is for, comma-separated (default: those of the GPUs here)
+    #[arg(
+        long = "target",
+        value_name = "LIST",
+        value_delimiter = ',',
+        requires = "environment"
+    )]
+    targets: Vec<Target>,
     /// Bucket to read (default: that of TheRock's CI runs)
     #[arg(long, value_name = "BUCKET")]
     bucket: Option<Bucket>,
@@ -43,13 +81,318 @@ pub struct DoctorArgs {
     github: GitHubArgs,
 }
 
+/// The answer of `doctor`.
+#[derive(Debug, Serialize)]
+struct DoctorReport {
+    schema: &'static str,
+    checks: Vec<Check>,
+}
+
+/// One line of the report.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Check {
+    name: &'static str,
+    status: Status,
+    found: String,
+    way_out: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+enum Status {
+    Ok,
+    /// Some command has less than it could have.
+    Note,
+    /// Some command will fail.
+    Problem,
+}
+
 pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
-    let machine = MachineFacts::observe(args, world)?;
+    let gpus = gpu::detect(&SysDirectory::new("/sys"));
+    let mut checks = Vec::new();
+    if let Some(environment) = &args.environment {
+        checks.extend(args.environment(environment, &gpus, world)?);
+    } else {
+        checks.push(args.token(world)?);
+        checks.extend(args.bucket(world)?);
+        checks.push(disk(&args.output_dir));
+    }
+    if args.targets.is_empty() {
+        checks.extend(gpu_checks(&gpus));
+    }
     world.stop.check()?;
-    let report = DoctorReport::of(&machine);
-    world.console.answer(&report)?;
-    match report.problems() {
+    let problems = checks.iter().filter(|it| it.status == Status::Problem);
+    let problems = problems.count();
+    world.console.answer(&DoctorReport {
+        schema: "rocwheel-doctor-v1",
+        checks,
+    })?;
+    match problems {
         0 => Ok(()),
         problems => Err(No(many(problems, "problem")).into()),
+    }
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            name,
+            status: Status::Ok,
+            found: found.into(),
+            way_out: None,
+        }
+    }
+
+    fn note(name: &'static str, found: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self {
+            status: Status::Note,
+            way_out: Some(way_out.into()).filter(|text| !text.is_empty()),
+            ..Self::ok(name, found)
+        }
+    }
+
+    fn problem(name: &'static str, found: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self {
+            status: Status::Problem,
+            ..Self::note(name, found, way_out)
+        }
+    }
+
+    /// What the error says, with its hints.
+    fn failed(name: &'static str, of: &str, error: Error) -> Self {
+        let error = advise(error);
+        let why = one_line(&error);
+        Self::problem(name, format!("{of}{why}"), hints(&error).join("; "))
+    }
+}
+
+/// A line for each GPU that cannot be used. That there is none is no problem.
+fn gpu_checks(gpus: &[Gpu]) -> Vec<Check> {
+    let access = DeviceAccess::observe(Path::new("/dev"), gpus);
+    let checks = gpus.iter().map(|gpu| {
+        let target = gpu.target.as_ref().map(ToString::to_string);
+        let target = target.unwrap_or_else(|| "unknown target".to_owned());
+        match gpu::obstacle(gpu, &access) {
+            None => Check::ok("GPU", format!("{target} can be used")),
+            Some(it) => Check::problem("GPU", format!("{target}: {}", it.reason), it.fix),
+        }
+    });
+    checks.collect()
+}
+
+impl DoctorArgs {
+    /// What is wrong with an installed environment.
+    fn environment(&self, root: &Path, gpus: &[Gpu], world: &World) -> Result<Vec<Check>> {
+        const NAME: &str = "environment";
+        let site = SitePackages::read(root, World::jobs(), &world.stop)?;
+        let detected = gpus.iter().filter_map(|gpu| gpu.target.clone());
+        let targets: BTreeSet<Target> = match self.targets.as_slice() {
+            [] => detected.collect(),
+            targets => targets.iter().cloned().collect(),
+        };
+        let targets: Vec<Target> = targets.into_iter().collect();
+        let found = install::diagnose(&site, &targets);
+        if found.is_empty() {
+            let (count, root) = (many(site.packages.len(), "package"), site.root.display());
+            return Ok(vec![Check::ok(
+                NAME,
+                format!("nothing is wrong with {count} in {root}"),
+            )]);
+        }
+        let found = found.into_iter();
+        Ok(found
+            .map(|it| Check::problem(NAME, it.found, it.fix))
+            .collect())
+    }
+
+    fn token(&self, world: &World) -> Result<Check> {
+        const NAME: &str = "token";
+        let settings = self.github.settings(None)?;
+        let origin = settings.token.as_ref().map(|it| self.github.origin(it));
+        let token = origin.map_or_else(|| "none".to_owned(), |it| format!("`{it}`"));
+        let found = format!("{token} for {}", settings.api);
+        let left = if self.offline {
+            ", not tried (`--offline`)".to_owned()
+        } else {
+            let ask = || {
+                let github = GitHub::connect(settings, world.stop.clone(), |_| {})?;
+                let ask = || github.single_attempt()?.remaining_requests();
+                world.stop.within(PATIENCE, ask)
+            };
+            match ask() {
+                Err(error) => return Ok(Check::failed(NAME, &format!("{found}: "), error)),
+                Ok(Some(0)) => {
+                    let found = format!("{found}, which answers no more requests in this hour");
+                    let way_out = "wait for an hour, or use another token";
+                    return Ok(Check::problem(NAME, found, way_out));
+                }
+                Ok(Some(left)) => format!(", {left} requests left in this hour"),
+                Ok(None) => String::new(),
+            }
+        };
+        Ok(match origin {
+            Some(_) => Check::ok(NAME, found + &left),
+            None => Check::note(
+                NAME,
+                format!("{found}{left}; public repositories need none"),
+                "set `GITHUB_TOKEN` or `GH_TOKEN`, or run `gh auth login`, to ask more often, and for private repositories",
+            ),
+        })
+    }
+
+    /// The credentials, and the bucket that is read with them.
+    fn bucket(&self, world: &World) -> Result<[Check; 2]> {
+        const NAME: &str = "bucket";
+        let buckets = Buckets::builtin();
+        let bucket = self.bucket.as_ref().or(buckets.of_ci());
+        let bucket = bucket.context("no bucket was named")?.clone();
+        let shown = format!("s3://{bucket}");
+        let region = buckets.find(&bucket).map(|it| it.region.as_str());
+        let access = self.access.access(region)?;
+        if self.offline {
+            return Ok([
+                Check::note("credentials", "not tried (`--offline`)", ""),
+                Check::note(NAME, format!("{shown}: not tried (`--offline`)"), ""),
+            ]);
+        }
+        let limits = S3Limits {
+            backoff: Backoff {
+                attempts: 1,
+                pause: Duration::ZERO,
+            },
+            ..S3Limits::default()
+        };
+        // Opening sends nothing to the bucket: what can fail is the search for credentials.
+        let open = || {
+            let stop = world.stop.clone();
+            Ok(S3Store::with_limits(bucket, &access, stop, limits)?)
+        };
+        let store = match world.stop.within(PATIENCE, open) {
+            Ok(store) => store,
+            Err(error) => {
+                let why = last_cause(error.as_ref());
+                let refused = Check::failed("credentials", "", error);
+                return Ok([
+                    Check {
+                        found: why,
+                        ..refused
+                    },
+                    Check::note(
+                        NAME,
+                        format!("{shown}: not tried without usable credentials"),
+                        "",
+                    ),
+                ]);
+            }
+        };
+        let list = || Ok(store.list(Some(&NO_RUN.parse()?), Depth::Children)?);
+        let read = match world.stop.within(PATIENCE, list) {
+            Err(error) => Check::failed(NAME, "", error),
+            Ok(_) if store.reads_unsigned() => Check::note(
+                NAME,
+                format!("{shown} can be read, but denies it to these credentials"),
+                "to write there, choose other credentials with `--profile`, or sign in again",
+            ),
+            Ok(_) => Check::ok(NAME, format!("{shown} can be read")),
+        };
+        let credentials = match store.identity() {
+            Some(identity) => credentials(identity),
+            None if access.signing == Signing::Never => {
+                Check::ok("credentials", "not used, as `--no-sign-request` asks for")
+            }
+            None => Check::note(
+                "credentials",
+                "none found: public buckets can be read, and no bucket can be written",
+                "set `AWS_PROFILE`, or `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`",
+            ),
+        };
+        Ok([credentials, read])
+    }
+}
+
+fn credentials(identity: &SigningIdentity) -> Check {
+    const NAME: &str = "credentials";
+    let found = format!("key {}", masked(&identity.key_id));
+    let Some(expires) = identity.expires else {
+        return Check::ok(NAME, found);
+    };
+    match expires.duration_since(SystemTime::now()) {
+        Ok(left) => Check::ok(NAME, format!("{found}, valid for {}", took(left))),
+        Err(_) => Check::problem(NAME, format!("{found}, expired"), "sign in again"),
+    }
+}
+
+/// `AKIA…WXYZ`: enough to tell two keys apart.
+fn masked(key_id: &str) -> String {
+    let characters: Vec<char> = key_id.chars().collect();
+    match characters[..] {
+        [ref first @ .., _, _, _, _] if first.len() >= 8 => {
+            let last = &characters[first.len()..];
+            format!(
+                "{}…{}",
+                String::from_iter(&first[..4]),
+                String::from_iter(last)
+            )
+        }
+        _ => "…".to_owned(),
+    }
+}
+
+/// A directory that does not exist yet is made by the commands, so its parent is tried.
+fn disk(directory: &Path) -> Check {
+    const NAME: &str = "disk";
+    let way_out = "pass `--output-dir` with a directory on another disk";
+    let there = directory.ancestors().find(|path| path.is_dir());
+    let there = there.filter(|it| !it.as_os_str().is_empty());
+    let path = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let path = path.display();
+    if let Err(why) = tempfile::tempfile_in(there.unwrap_or(Path::new("."))) {
+        let found = format!("{path} cannot be written: {why}");
+        return Check::problem(NAME, found, way_out);
+    }
+    match atomic::free_space(directory) {
+        Some(free @ ..FULL) => {
+            Check::problem(NAME, format!("{} free at {path}", size(free)), way_out)
+        }
+        Some(free) => Check::ok(NAME, format!("{} free at {path}", size(free))),
+        None => Check::ok(NAME, path.to_string()),
+    }
+}
+
+impl fmt::Display for DoctorReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for check in &self.checks {
+            let (status, name) = (check.status.to_string(), check.name);
+            writeln!(f, "{status:<8} {name:<12} {}", check.found)?;
+            if let Some(way_out) = &check.way_out {
+                writeln!(f, "{:<21} {way_out}", "")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_masked() {
+        assert_eq!(masked("AKIAIOSFODNN7EXAMPLE"), "AKIA…MPLE");
+        assert_eq!(masked("AKIAIOSFODN"), "…");
+    }
+
+    #[test]
+    fn keys_that_have_expired_are_a_problem() {
+        let at = |expires| {
+            let key_id = "AKIAIOSFODNN7EXAMPLE".to_owned();
+            credentials(&SigningIdentity { key_id, expires })
+        };
+        assert_eq!(at(Some(SystemTime::UNIX_EPOCH)).status, Status::Problem);
+        let later = SystemTime::now() + Duration::from_mins(10);
+        assert_eq!(at(Some(later)).status, Status::Ok);
+        assert_eq!(at(None).status, Status::Ok);
     }
 }

@@ -11,18 +11,15 @@ use regex::Regex;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs, SelectionArgs, at_least_one, duration},
-    summary,
+    args::{AccessArgs, GitHubArgs, RunArgs, SelectionArgs, StepOutputs, at_least_one, duration},
 };
 use crate::{
     artifact::Component,
     console::shell_word,
-    error::{Context as _, Hint as _, Result, anyhow, ensure},
-    fetch::{
-        FetchJob, FetchRequest, FoundRun, Keeper, LazyGitHub, OutputForm, RunFilter, Search, Wish,
-    },
+    error::{Hint as _, Result, anyhow, ensure},
+    fetch::{FetchJob, FetchRequest, LazyGitHub, OutputForm, RunFilter, Search, SourceKind, Wish},
     github::Workflow,
-    report::{RunPlaces, outputs},
+    report::RunPlaces,
     run::{ArtifactGroup, Platform, Run, RunId},
     set::Layout,
     version::ReleaseType,
@@ -80,9 +77,8 @@ pub struct FetchArgs {
     /// Print which run it is, its commit, its state, its place and what it has, and fetch nothing
     #[arg(long, conflicts_with_all = ["no_extract", "flatten"])]
     find: bool,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: StepOutputs,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
@@ -121,9 +117,8 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     if args.find {
         return args.find(&request, world);
     }
-    let to = (args.output_dir.as_path(), args.form());
-    let job = request.decide(to, args.dry_run, world)?;
-    args.write_outputs(&job.found)?;
+    let job = request.decide(&args.output_dir, args.form(), args.dry_run, world)?;
+    args.outputs.append(&job.found.outputs())?;
     if !args.dry_run {
         job.carry_out(world)?;
     }
@@ -155,7 +150,7 @@ impl FetchArgs {
         if let Some(silence) = found.silence() {
             world.console.note(silence);
         }
-        self.write_outputs(&found)?;
+        self.outputs.append(&found.outputs())?;
         world.console.answer(&found)
     }
 
@@ -164,18 +159,10 @@ impl FetchArgs {
         if self.form() != OutputForm::Merged {
             let artifacts = shell_word(&self.output_dir.to_string_lossy());
             world.console.next(format!(
-                "rocwheel build --artifact-dir {artifacts} --dest-dir packages"
+                "rocwheel build --artifact-dir {artifacts} --output-dir packages"
             ));
         }
         Ok(())
-    }
-
-    fn write_outputs(&self, found: &FoundRun) -> Result<()> {
-        let Some(file) = &self.github_output else {
-            return Ok(());
-        };
-        let outputs = outputs::render(&found.outputs());
-        summary::append(file, &outputs?).context("failed to write step outputs")
     }
 
     fn wish(&self) -> Wish {
@@ -252,7 +239,7 @@ pub struct ChoiceArgs {
         default_value = "auto",
         help_heading = "Run options"
     )]
-    keeper: Keeper,
+    source_kind: SourceKind,
 }
 
 /// How to find a run that is not named.
@@ -261,16 +248,16 @@ pub struct ChoiceArgs {
 #[group(multiple = false)]
 struct SearchArgs {
     /// Use the newest run for this commit, tag or branch tip
-    #[arg(long, alias = "ref", value_name = "REF", env = "ROCWHEEL_RUN_COMMIT")]
+    #[arg(long, alias = "ref", value_name = "REF")]
     commit: Option<String>,
     /// Use the newest run on this branch that has the wanted artifacts
-    #[arg(long, value_name = "NAME", env = "ROCWHEEL_RUN_BRANCH")]
+    #[arg(long, value_name = "NAME")]
     branch: Option<String>,
     /// Use the newest run for this pull request
-    #[arg(long, value_name = "NUMBER", env = "ROCWHEEL_RUN_PR")]
+    #[arg(long, value_name = "NUMBER")]
     pr: Option<u64>,
     /// Use the newest run on the default branch that has the wanted artifacts
-    #[arg(long, env = "ROCWHEEL_RUN_LATEST")]
+    #[arg(long)]
     latest: bool,
 }
 
@@ -297,14 +284,14 @@ impl ChoiceArgs {
     /// The request for `fetch`. `wish` may limit it to some of the artifacts of the run. Tells
     /// what environment variables decide.
     pub fn request(&self, wish: Wish, world: &World) -> Result<FetchRequest<'_>> {
-        let (selection, notes) = self.selection.decide();
+        let (selection, notes) = self.selection.decide()?;
         for note in notes {
             world.console.note(note);
         }
         let search = self.search.get();
         let run = self.run.run().ok().cloned();
         ensure!(
-            self.input_dir.is_none() || self.keeper != Keeper::GitHub,
+            self.input_dir.is_none() || self.source_kind != SourceKind::GitHub,
             "`--source github` cannot be used with `--input-dir`"
         );
         if let Some(search) = &search {
@@ -334,7 +321,7 @@ impl ChoiceArgs {
             platform: self.run.platform(),
             wait: self.wait,
             input_dir: self.input_dir.clone(),
-            keeper: self.keeper,
+            source_kind: self.source_kind,
             access: self.access.access(None)?,
             github: LazyGitHub::new(settings),
             wish: Wish {

@@ -1,26 +1,22 @@
 //! `index`: writes the pages with which pip and uv install from a directory of packages, on disk or
 //! in a bucket.
 
-mod aggregate;
-mod products;
-
-use std::{collections::BTreeSet, fmt, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use fs_err as fs;
 use serde::Serialize;
 
-use self::aggregate::AggregateArgs;
 use super::{
     World,
-    args::{AccessArgs, Jobs},
+    args::{AccessArgs, Jobs, PageArgs},
     check,
 };
 use crate::{
     console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
-        Addresses, IndexChange, IndexOptions, Indexed, Layout, NamedPlace, PackageDirectories,
-        REMOVE, SetJson, SetPlace, YankList, index,
+        self, Addresses, IndexOptions, Indexed, IndexedProducts, Layout, NamedPlace,
+        PackageDirectories, PlaceDepth, SetJson, SetPlace, YankList,
     },
 };
 
@@ -29,17 +25,15 @@ use crate::{
 /// Checks the packages first; with errors, writes nothing. Writes `simple/` for `--index-url`,
 /// `index.html` beside the packages for `--find-links`, a `.metadata` file beside each wheel,
 /// SHA256SUMS and set.json, into DIR. Removes the pages of projects that no longer have packages. Reads only files that
-/// changed since the last set.json. `index aggregate` writes the index of several products.
+/// changed since the last set.json.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   rocwheel index packages
   rocwheel index s3://bucket/directory --dry-run
-  rocwheel index s3://bucket/v5 --layout product
-  rocwheel index aggregate --manifest owners.yaml")]
+  rocwheel index s3://bucket/v5 --layout product")]
 pub struct IndexArgs {
     /// Directory or `s3://bucket/prefix`, with packages in it or in its `dist`
-    #[arg(value_name = "DIR", env = "ROCWHEEL_PACKAGES_DIR", required = true)]
+    #[arg(value_name = "DIR", required = true)]
     place: Option<NamedPlace>,
     // The flag of `upload` and `summary`, and TheRock's name for it.
     #[arg(
@@ -49,44 +43,25 @@ pub struct IndexArgs {
         conflicts_with = "place"
     )]
     packages_dir: Option<NamedPlace>,
-    #[command(subcommand)]
-    verb: Option<IndexVerb>,
     /// Where the packages are; `auto` finds them in DIR and in its `dist`. `product` writes the pages of
     /// a release place, without checks
-    // Not the variable of `upload`, which says where packages go. A job that sets it may still index
-    // what `build` wrote.
-    #[arg(
-        long,
-        value_name = "LAYOUT",
-        default_value = "auto",
-        env = "ROCWHEEL_INDEX_LAYOUT"
-    )]
+    #[arg(long, value_name = "LAYOUT", default_value = "auto")]
     layout: LayoutChoice,
     /// Yank the packages in FILE: one file name or `project==version` per line, then a reason
     /// (default: keep earlier yanks)
     #[arg(long, value_name = "FILE")]
     yank: Option<PathBuf>,
-    /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
-    /// then need `--find-links`
-    #[arg(long)]
-    no_directory_pages: bool,
+    #[command(flatten)]
+    pages: PageArgs,
     /// Print what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     jobs: Jobs,
-    /// Write the index without checking the packages
-    #[arg(long, help_heading = "Check options")]
-    no_check: bool,
-    #[command(flatten, next_help_heading = "Check options")]
-    policy: check::Policy,
+    #[command(flatten)]
+    gate: check::GateArgs,
     #[command(flatten)]
     access: AccessArgs,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum IndexVerb {
-    Aggregate(Box<AggregateArgs>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -102,23 +77,18 @@ enum LayoutChoice {
 }
 
 pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
-    if let Some(IndexVerb::Aggregate(args)) = &args.verb {
-        return aggregate::run(args, world);
-    }
     let site = args.site(world)?;
     if args.layout == LayoutChoice::Product {
         return args.index_products(&site, world);
     }
     args.check(world)?;
-    let indexed = index(&site, &args.options()?, world)?;
+    let options = args.options()?;
     if args.dry_run {
         return world
             .console
-            .answer(&IndexPlan::of(&site, &indexed.changes));
+            .answer(&set::plan_index(&site, &options, world)?);
     }
-    for change in indexed.changes.iter().filter(|it| it.action == REMOVE) {
-        world.console.status("Removed", &change.path);
-    }
+    let indexed = set::index(&site, &options, world)?;
     world.console.status("Indexed", facts(&indexed.set));
     world.console.answer(&IndexReport::new(&indexed, &site)?)?;
     let shown = shell_word(&args.place()?.to_path().to_string_lossy());
@@ -148,12 +118,14 @@ fn facts(set: &SetJson) -> String {
 
 impl IndexArgs {
     fn check(&self, world: &World) -> Result<()> {
-        if self.no_check {
+        if self.gate.no_check {
             return Ok(());
         }
-        let mut policy = self.policy.clone();
-        (policy.jobs, policy.directories) = (self.jobs.clone(), self.directories());
-        check::gate(&self.place()?.to_path(), &self.access, &policy, world)
+        let mut policy = self.gate.policy.clone();
+        policy.jobs = self.jobs.clone();
+        policy.depth = PlaceDepth::Packages(self.directories());
+        let report = check::look(&self.place()?.to_path(), &self.access, &policy, world)?;
+        policy.verdict(&report)
     }
 
     fn place(&self) -> Result<&NamedPlace> {
@@ -176,16 +148,38 @@ impl IndexArgs {
             }
             place => self.access.named(place, &world.stop)?,
         };
-        place.directory_pages = !self.no_directory_pages;
+        place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)
     }
 
+    /// Writes the pages of a release place.
     fn index_products(&self, site: &SetPlace, world: &World) -> Result<()> {
         if self.yank.is_some() {
             return Err(anyhow!("`--yank` does not go with `--layout product`"))
-                .hint("`rocwheel prune --yank` yanks versions of a stream");
+                .hint("leave `--yank` out; the pages keep the yanks that they have");
         }
-        products::run(site, self.dry_run, world)
+        if self.dry_run {
+            return world
+                .console
+                .answer(&set::plan_index_products(site, world)?);
+        }
+        let IndexedProducts {
+            products,
+            files,
+            changed,
+        } = set::index_products(site, world)?;
+        let facts = format!("{}, {}", many(files, "file"), many(changed, "change"));
+        world.console.status("Indexed", facts);
+        let urls = site.urls()?;
+        world.console.answer(&ProductsReport {
+            schema: "rocwheel-indexed-products-v1",
+            pages: products
+                .iter()
+                .map(|it| urls.path(&format!("{it}/")))
+                .collect(),
+            files,
+            changed,
+        })
     }
 
     fn directories(&self) -> PackageDirectories {
@@ -205,15 +199,14 @@ impl IndexArgs {
             directories: self.directories(),
             without: BTreeSet::new(),
             yank: yank.transpose()?,
-            is_dry_run: self.dry_run,
-            is_from_bytes: self.policy.is_from_bytes(),
             jobs: self.jobs.count(),
         })
     }
 }
 
 /// The answer after the index was written.
-#[derive(Debug, Serialize)]
+#[derive(Debug, derive_more::Display, Serialize)]
+#[display("{addresses}")]
 #[serde(rename_all = "kebab-case")]
 struct IndexReport {
     schema: &'static str,
@@ -231,49 +224,19 @@ impl IndexReport {
             schema: "rocwheel-index-v1",
             addresses: Addresses::new(&urls.in_layout(set.layout()), &set.families()),
             files: set.files.len(),
-            changed: indexed.changes.len(),
+            changed: indexed.changed,
         })
     }
 }
 
-impl fmt::Display for IndexReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.addresses.fmt(f)
-    }
-}
-
-/// A line of a dry run.
-fn change_line(change: &IndexChange, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let IndexChange { action, path, .. } = change;
-    let size = match *action {
-        REMOVE => String::new(),
-        _ => size(change.size).to_string(),
-    };
-    writeln!(f, "{action:<7} {size:>10}  {path}")
-}
-
-/// The answer of `--dry-run`: what would be written and removed.
-#[derive(Debug, Serialize)]
-struct IndexPlan<'a> {
+/// The answer after the pages of a release place were written.
+#[derive(Debug, derive_more::Display, Serialize)]
+#[display("{}", pages.join("\n"))]
+struct ProductsReport {
     schema: &'static str,
-    place: String,
-    actions: &'a [IndexChange],
-}
-
-impl<'a> IndexPlan<'a> {
-    fn of(place: &SetPlace, actions: &'a [IndexChange]) -> Self {
-        Self {
-            schema: "rocwheel-index-plan-v1",
-            place: place.to_string(),
-            actions,
-        }
-    }
-}
-
-impl fmt::Display for IndexPlan<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "in {}", self.place)?;
-        self.actions.iter().try_for_each(|it| change_line(it, f))?;
-        writeln!(f, "{}", many(self.actions.len(), "change"))
-    }
+    /// The pages of the products.
+    pages: Vec<String>,
+    files: usize,
+    /// The number of objects that were written.
+    changed: usize,
 }

@@ -1,35 +1,39 @@
-//! `kpack`: lists and extracts device code, and recombines split artifacts.
+//! `kpack`: lists and extracts device code.
 
 use std::{
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
 use serde::Serialize;
+use zip::ZipArchive;
 
-use super::{World, args::Jobs, split::ArtifactsAnswer};
+use super::World;
 use crate::{
-    artifact::{ArtifactOutput, ArtifactTree, FileAt, parts_by_name, recombine},
-    atomic::lock::{Lock, LockPurpose},
+    artifact::FileAt,
     console::{many, size},
     error::{Context as _, Hint as _, Result, anyhow},
     kpack::{
         CodeTarget,
         contents::{self, CodeFile, FoundCode},
+        host::{self, FatFileKind, WrapperReference},
     },
     relpath::RelPath,
-    target::Family,
+    spool::Spool,
 };
 
-/// Inspect device code, and recombine split artifacts
+/// Larger members of a wheel go to a temporary file.
+const IN_MEMORY: usize = 64 << 20;
+
+/// Inspect device code
 ///
-/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive.
+/// FILE is a binary, an offload bundle as compilers write it, a `.kpack` archive, or a wheel with such
+/// files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel kpack ls lib/librocblas.so.5
-  rocwheel kpack extract blas_lib_gfx942.kpack --output-dir code --target gfx942
-  rocwheel kpack recombine --artifact-dir artifacts --output-dir fat --family gfx94X-dcgpu")]
+  rocwheel kpack extract blas_lib_gfx942.kpack --output-dir code --target gfx942")]
 pub struct KpackArgs {
     #[command(subcommand)]
     verb: Verb,
@@ -37,20 +41,22 @@ pub struct KpackArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
+    #[command(alias = "list")]
     Ls(ListArgs),
     Extract(ExtractArgs),
-    Recombine(RecombineArgs),
 }
 
 /// List the code objects of a file: target, size, compression, kernels
 ///
-/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive.
+/// FILE is a binary, an offload bundle as compilers write it, a `.kpack` archive, or a wheel with such
+/// files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel kpack ls lib/librocblas.so.5
+  rocwheel kpack ls packages/dist/rocm_sdk_device_gfx942-7.14.0-py3-none-linux_x86_64.whl
   rocwheel kpack ls .kpack/blas_lib_gfx942.kpack --target gfx942:xnack+")]
 struct ListArgs {
-    /// Binary, bundle or archive
+    /// Binary, bundle, archive or wheel
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -59,15 +65,15 @@ struct ListArgs {
 
 /// Write the code objects of a file to a directory
 ///
-/// FILE is a binary, an offload bundle as compilers write it, or a `.kpack` archive. Each code object
-/// becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for every colon. Code objects of an archive keep
-/// the directories of their keys.
+/// FILE is a binary, an offload bundle as compilers write it, a `.kpack` archive, or a wheel with such
+/// files. Each code object becomes `NAME.BUNDLE.TARGET.hsaco`, with `-` for every colon. Code objects
+/// of an archive keep the directories of their keys, and those of a wheel the paths of their files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel kpack extract lib/librocblas.so.5 --output-dir code
   rocwheel kpack extract .kpack/blas_lib_gfx942.kpack --output-dir code --target gfx942")]
 struct ExtractArgs {
-    /// Binary, bundle or archive
+    /// Binary, bundle, archive or wheel
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Directory to write to
@@ -77,38 +83,11 @@ struct ExtractArgs {
     selection: TargetSelection,
 }
 
-/// Merge split artifacts into fat ones: the inverse of `split`
-///
-/// Merges the generic part of an artifact and the parts for its targets into one fat artifact for a
-/// family. Every code object comes back byte for byte, uncompressed. It goes to the end of its
-/// binary; nothing else in the binary moves.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  rocwheel kpack recombine --artifact-dir artifacts --output-dir fat --family gfx94X-dcgpu")]
-struct RecombineArgs {
-    /// Directory with the artifacts that `split` wrote
-    #[arg(long, value_name = "DIR")]
-    artifact_dir: PathBuf,
-    /// Directory for the fat artifacts, none of which may exist yet
-    #[arg(long, value_name = "DIR")]
-    output_dir: PathBuf,
-    /// Family in the names of the fat artifacts: `gfx94X-dcgpu`
-    #[arg(long, value_name = "FAMILY", env = "ROCWHEEL_KPACK_FAMILY")]
-    family: Family,
-    #[command(flatten)]
-    jobs: Jobs,
-}
-
 /// Which code objects are meant.
 #[derive(Debug, clap::Args)]
 struct TargetSelection {
     /// Only code for this target, and for its variants if it names no features; can be repeated
-    #[arg(
-        long = "target",
-        value_name = "TARGET",
-        value_delimiter = ',',
-        env = "ROCWHEEL_KPACK_TARGET"
-    )]
+    #[arg(long = "target", value_name = "TARGET", value_delimiter = ',')]
     targets: Vec<CodeTarget>,
 }
 
@@ -154,14 +133,12 @@ pub fn run(args: &KpackArgs, world: &World) -> Result<()> {
     match &args.verb {
         Verb::Ls(args) => list(args, world),
         Verb::Extract(args) => extract(args, world),
-        Verb::Recombine(args) => recombine_all(args, world),
     }
 }
 
 fn list(args: &ListArgs, world: &World) -> Result<()> {
-    let source = open(&args.file)?;
     let mut rows = Vec::new();
-    let kind = contents::each(&source, |found, read| {
+    let (kind, references) = each_code(&args.file, &mut |found, read| {
         world.stop.check()?;
         if args.selection.has(&found.target) {
             let kernels = contents::kernels(&read()?);
@@ -169,12 +146,7 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
             rows.push(CodeRow { code, kernels });
         }
         Ok(())
-    })
-    .with_context(|| reading(&args.file))?;
-    let references = match &kind {
-        CodeFile::Split(references) => references.as_slice(),
-        _ => &[],
-    };
+    })?;
     let references = references.iter().map(|it| Lead {
         kernel_name: it.marker.kernel_name.clone(),
         index: it.index,
@@ -183,26 +155,24 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
     world.console.answer(&ListAnswer {
         schema: "rocwheel-kpack-v1",
         file: args.file.display().to_string(),
-        kind: kind.to_string(),
+        kind,
         code_objects: rows,
         references: references.collect(),
     })
 }
 
 fn extract(args: &ExtractArgs, world: &World) -> Result<()> {
-    let source = open(&args.file)?;
     let mut files = Vec::new();
     let mut seen = 0_usize;
-    let kind = contents::each(&source, |found, read| {
+    let (_, references) = each_code(&args.file, &mut |found, read| {
         world.stop.check()?;
         seen += 1;
         if args.selection.has(&found.target) {
             files.push(write(args, found, &read()?)?);
         }
         Ok(())
-    })
-    .with_context(|| reading(&args.file))?;
-    if let (true, CodeFile::Split(_)) = (files.is_empty(), kind) {
+    })?;
+    if files.is_empty() && !references.is_empty() {
         return Err(anyhow!("no code left in `{}`", args.file.display()))
             .hint("extract the archives that `rocwheel kpack ls` names");
     }
@@ -220,6 +190,58 @@ fn extract(args: &ExtractArgs, world: &World) -> Result<()> {
         schema: "rocwheel-kpack-extract-v1",
         files,
     })
+}
+
+/// What is done with a code object, which the function reads.
+type EachCode<'a> = dyn FnMut(&FoundCode, &dyn Fn() -> Result<Vec<u8>>) -> Result<()> + 'a;
+
+/// Calls `each` with every code object of a file. Returns what the file is, and the references of a
+/// split binary.
+fn each_code(file: &Path, each: &mut EachCode<'_>) -> Result<(String, Vec<WrapperReference>)> {
+    if file.extension().is_some_and(|it| it == "whl") {
+        each_of_wheel(file, each).with_context(|| reading(file))?;
+        return Ok(("wheel".to_owned(), Vec::new()));
+    }
+    let source = open(file)?;
+    let kind = contents::each(&source, each).with_context(|| reading(file))?;
+    Ok(match kind {
+        CodeFile::Split(references) => ("split binary".to_owned(), references),
+        other => (other.to_string(), Vec::new()),
+    })
+}
+
+/// The code objects of the archives and binaries in a wheel, with the paths of these files.
+fn each_of_wheel(wheel: &Path, each: &mut EachCode<'_>) -> Result<()> {
+    let mut zip = ZipArchive::new(fs::File::open(wheel)?)?;
+    for index in 0..zip.len() {
+        let mut member = zip.by_index(index)?;
+        let path = member.name()?.into_owned();
+        let is_archive = Path::new(&path).extension().is_some_and(|it| it == "kpack");
+        if !is_archive && !path.contains(".so") {
+            continue;
+        }
+        let mut bytes = Spool::new(IN_MEMORY);
+        io::copy(&mut member, &mut bytes)?;
+        let has_code = is_archive
+            || matches!(
+                host::look(&bytes).with_context(|| format!("failed to read `{path}`"))?,
+                FatFileKind::Fat(_) | FatFileKind::Stuck { .. }
+            );
+        if !has_code {
+            continue;
+        }
+        let each = |found: &FoundCode, read: &dyn Fn() -> Result<Vec<u8>>| {
+            let inside = Some(found.name.as_str()).filter(|name| !name.is_empty());
+            let inside = inside.map_or(String::new(), |name| format!("/{name}"));
+            let found = FoundCode {
+                name: format!("{path}{inside}"),
+                ..found.clone()
+            };
+            each(&found, read)
+        };
+        contents::each(&bytes, each).with_context(|| format!("failed to read `{path}`"))?;
+    }
+    Ok(())
 }
 
 fn write(args: &ExtractArgs, found: &FoundCode, code: &[u8]) -> Result<ExtractedCode> {
@@ -247,29 +269,6 @@ fn write(args: &ExtractArgs, found: &FoundCode, code: &[u8]) -> Result<Extracted
     })
 }
 
-fn recombine_all(args: &RecombineArgs, world: &World) -> Result<()> {
-    let jobs = args.jobs.count();
-    let tree = ArtifactTree::scan(&args.artifact_dir, jobs, &world.stop)?;
-    let parts = parts_by_name(&tree.artifacts, &args.family);
-    let _lock = Lock::to_write(&args.output_dir, LockPurpose::Recombine)?;
-    let names = parts.iter().map(|(name, _)| name.to_string());
-    let output = ArtifactOutput::new(&args.output_dir, names.collect())?;
-    let mut artifacts = Vec::new();
-    for (name, parts) in &parts {
-        let made = recombine(name, parts, &output, jobs, &world.stop);
-        let made = made.with_context(|| format!("failed to recombine `{name}`"))?;
-        let count = many(made.code_objects, "code object");
-        let facts = format!("{name}: {count}, {}", size(made.size));
-        world.console.status("Recombined", facts);
-        artifacts.push(made);
-    }
-    output.finish()?;
-    world.console.answer(&ArtifactsAnswer {
-        schema: "rocwheel-kpack-recombine-v1",
-        artifacts,
-    })
-}
-
 impl TargetSelection {
     fn has(&self, target: &CodeTarget) -> bool {
         let mut wanted = self.targets.iter();
@@ -280,7 +279,7 @@ impl TargetSelection {
 fn open(file: &Path) -> Result<FileAt> {
     if file.is_dir() {
         return Err(anyhow!("a directory: `{}`", file.display()))
-            .hint("pass a file: a binary, a bundle or a `.kpack` archive");
+            .hint("pass a file: a binary, a bundle, a `.kpack` archive or a wheel");
     }
     Ok(FileAt::open(file)?)
 }

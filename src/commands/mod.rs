@@ -16,13 +16,11 @@ pub mod fetch;
 pub mod framework;
 pub mod index;
 pub mod install;
-mod known;
 pub mod kpack;
 pub mod pipeline;
 pub mod place;
 mod products;
 pub mod promote;
-pub mod prune;
 pub mod split;
 pub mod summary;
 pub mod targets;
@@ -31,7 +29,7 @@ mod tests;
 pub mod upload;
 pub mod version;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, fmt::Write as _, process::ExitCode};
 
 use anstyle::AnsiColor;
 use clap::{Parser, Subcommand, builder::Styles, error::ErrorKind};
@@ -42,7 +40,7 @@ use signal_hook::{
 
 pub use crate::console::World;
 use crate::{
-    console::{Console, Options, OutputFormat},
+    console::{Console, Options},
     error::{Context, Error, Exit, Hint, Result, Stop, anyhow, bail},
 };
 
@@ -56,6 +54,74 @@ const STYLES: Styles = Styles::styled()
 /// Where the documentation is if its address is not known.
 const DOCUMENTATION: &str = "README.md and docs/ in the source repository";
 
+/// The commands in help, by what they are for.
+const COMMANDS: [(&str, &[(&str, &str)]); 5] = [
+    (
+        "Run",
+        &[
+            (
+                "pipeline",
+                "Every step, from artifacts to packages that pip and uv can install",
+            ),
+            ("install", "Install packages into a virtual environment"),
+        ],
+    ),
+    (
+        "Steps",
+        &[
+            ("fetch", "Find a run, download and unpack its artifacts"),
+            ("split", "Take the device code out of artifacts"),
+            ("build", "Build Python packages from artifacts"),
+            (
+                "check",
+                "Find errors in a package set before anyone installs it",
+            ),
+            ("index", "Write the pages that pip and uv read"),
+            ("upload", "Publish a package set to the place of its run"),
+            ("summary", "Say what a set has and how to install it"),
+        ],
+    ),
+    (
+        "Publish",
+        &[
+            ("promote", "Make a release of a tested set"),
+            ("framework", "Tie PyTorch, JAX and others to ROCm packages"),
+            ("deps", "Keep the index of third-party dependencies"),
+        ],
+    ),
+    (
+        "Inspect",
+        &[
+            ("diff", "Compare two sets, runs or versions"),
+            ("kpack", "Look into device code"),
+            ("place", "Say where a run keeps its packages"),
+            ("targets", "GPU targets of families, sets and this machine"),
+            ("version", "Compute the version of a build"),
+        ],
+    ),
+    (
+        "Setup",
+        &[
+            ("doctor", "Find what is wrong with this machine"),
+            ("completions", "Print a completion script for a shell"),
+            ("man", "Print a manual page"),
+        ],
+    ),
+];
+
+/// The help of the program itself, with its commands in groups, which clap does not have.
+fn help_template() -> String {
+    let (header, literal) = (STYLES.get_header(), STYLES.get_literal());
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (title, commands) in COMMANDS {
+        let _ = write!(text, "\n{header}{title}:{header:#}\n");
+        for (name, about) in commands {
+            let _ = writeln!(text, "  {literal}{name:<13}{literal:#}{about}");
+        }
+    }
+    text + &format!("\n{header}Options:{header:#}\n{{options}}{{after-help}}")
+}
+
 /// Build, check and publish the Python packages of a ROCm CI run
 #[derive(Debug, Parser)]
 #[command(
@@ -64,6 +130,7 @@ const DOCUMENTATION: &str = "README.md and docs/ in the source repository";
     arg_required_else_help = true,
     styles = STYLES,
     max_term_width = 100,
+    help_template = help_template(),
     after_help = "Examples:\n  rocwheel pipeline --sample --output-dir out\n  \
                   rocwheel completions bash\n  rocwheel man build\n\n\
                   Exit codes: 0 success, 1 a check or a transfer failed, 2 usage, environment or \
@@ -94,24 +161,11 @@ enum Command {
     Kpack(kpack::KpackArgs),
     Framework(framework::FrameworkArgs),
     Promote(Box<promote::PromoteArgs>),
-    Prune(prune::PruneArgs),
     Deps(deps::DepsArgs),
     Install(Box<install::InstallArgs>),
     Doctor(doctor::DoctorArgs),
-    #[command(hide = true)]
-    Action(describe::ActionArgs),
     Completions(describe::CompletionsArgs),
     Man(describe::ManArgs),
-}
-
-impl Cli {
-    /// Fails if the command does not have the output format that was asked for.
-    fn has_form(&self, format: OutputFormat) -> Result<()> {
-        let fits = format != OutputFormat::Sarif || matches!(self.command, Command::Check(_));
-        fits.then_some(())
-            .context("only `check` answers in SARIF")
-            .hint("pass `--format json`")
-    }
 }
 
 impl Command {
@@ -133,10 +187,8 @@ impl Command {
             Self::Kpack(args) => kpack::run(args, world),
             Self::Framework(args) => framework::run(args, world),
             Self::Promote(args) => promote::run(args, world),
-            Self::Prune(args) => prune::run(args, world),
             Self::Deps(args) => deps::run(args, world),
             Self::Doctor(args) => doctor::run(args, world),
-            Self::Action(_) => describe::action(world),
             Self::Completions(args) => describe::completions(args, world),
             Self::Man(args) => describe::man(args, world),
         }
@@ -157,12 +209,9 @@ pub fn main() -> ExitCode {
 
 fn obey(cli: &Cli) -> Exit {
     let console = Console::of_this_process(&cli.global);
-    console.link_docs(crate::check::section);
     let stop = Stop::default();
     let world = World { console, stop };
-    let result = cli
-        .has_form(world.console.format())
-        .and_then(|()| listen(&world.stop))
+    let result = listen(&world.stop)
         .and_then(|()| cli.command.run(&world))
         .map_err(advice::advise);
     end(result, |error| world.console.error(error))
@@ -184,9 +233,9 @@ fn refuse(refusal: &clap::Error, line: &[OsString]) -> Exit {
             .ansi()
             .to_string()
             .replace("\nExamples:\n", &examples);
-        let text = match Console::docs() {
-            Some(docs) => text.replace(DOCUMENTATION, &docs),
-            None => text,
+        let text = match env!("ROCWHEEL_REPOSITORY") {
+            "" => text,
+            repository => text.replace(DOCUMENTATION, repository),
         };
         let result = console.styled(&text);
         end(result, |error| console.error(error))

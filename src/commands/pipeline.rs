@@ -7,17 +7,16 @@ use clap::ArgGroup;
 
 use super::{
     World,
-    args::AccessArgs,
+    args::{AccessArgs, PageArgs, unlisted, unusual},
     build::{self, BuildInputs},
     check,
     fetch::ChoiceArgs,
-    known,
     summary::PublisherSummary,
 };
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
     atomic::lock::{Lock, LockPurpose},
-    check::{Report, SetFacts},
+    check::{Report, SetFacts, facts_of_built},
     console::many,
     diff::Difference,
     error::{Hint as _, Result, anyhow},
@@ -27,21 +26,87 @@ use crate::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
-    report::{Forecast, PipelineAnswer, RunPlaces},
+    report::{Forecast, PipelineAnswer, PublishedPlace, RunPlaces},
     run::{Buckets, Run},
-    set::{self, Layout, LocalSet, PackageDirectories, PublishedUpload, SetPlace, UploadOptions},
+    set::{
+        self, Existing, Layout, LocalSet, PackageDirectories, PlaceDepth, PublishedUpload,
+        SetPlace, UploadOptions,
+    },
 };
+
+/// Flags of `fetch`, `build` and `check` that few people need for all steps at once.
+const UNLISTED: [&str; 29] = [
+    // fetch
+    "require_artifact",
+    "require_successful_run",
+    "require_completed_run",
+    "max_commits",
+    "workflow",
+    "downloads",
+    "download_timeout",
+    "source_kind",
+    "github_token",
+    "github_api_url",
+    "no_sign_request",
+    "addressing_style",
+    "region",
+    "profile",
+    // upload
+    "overwrite",
+    "no_directory_pages",
+    "base_index",
+    // build
+    "version_suffix",
+    "wheel_platform_tag",
+    "on_collision",
+    "kpack",
+    "packages_file",
+    "devel_compression",
+    "source_date_epoch",
+    // check
+    "select",
+    "glibc_max",
+    "allow_requirements",
+    "windows_prefix",
+    "all",
+];
+
+/// Those that only `--help` lists.
+const UNUSUAL: [&str; 17] = [
+    "resume",
+    "to",
+    "baseline",
+    "summary",
+    "all_artifacts",
+    "allow_incomplete",
+    "release_type",
+    "bucket",
+    "offline",
+    "layout",
+    "commit",
+    "branch",
+    "pr",
+    "wait",
+    "input_dir",
+    "compression",
+    "reuse",
+];
 
 /// Run every step from artifacts to packages that pip and uv can install
 ///
 /// Fetches or unpacks the artifacts, builds, checks, indexes, and publishes to a directory laid out
-/// like the run's bucket. Ends with the commands that install the packages. Uploads nothing.
+/// like the run's bucket, or with `--upload` to the bucket. Ends with the commands that install the packages.
+///
+/// The other flags of `fetch`, `build` and `check` work here, too.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(mut_arg("platform", |it| it.default_value("linux").help("Platform of the packages")))]
+#[command(mut_args(|it| unusual(unlisted(it, &UNLISTED), &UNUSUAL)))]
 #[command(after_help = "Examples:
   rocwheel pipeline --sample --output-dir out
   rocwheel pipeline --artifact-dir artifacts --output-dir out --dry-run
-  rocwheel pipeline --run-id 21440027240 --output-dir out")]
+  rocwheel pipeline --run-id 21440027240 --output-dir out
+  rocwheel pipeline --run-id 21440027240 --output-dir out --upload --dry-run")]
 pub struct PipelineArgs {
     /// Directory for the artifacts, the packages and the published set
     #[arg(long, value_name = "DIR")]
@@ -55,6 +120,17 @@ pub struct PipelineArgs {
     /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
     layout: Layout,
+    /// Upload the set to the place of its run, as `upload` does, and publish nothing in the output directory
+    #[arg(long)]
+    upload: bool,
+    /// Upload the set to this address, `s3://bucket/directory`
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<Location>,
+    /// Replace existing packages there that have other contents
+    #[arg(long)]
+    overwrite: bool,
+    #[command(flatten)]
+    pages: PageArgs,
     #[command(flatten)]
     summary: PublisherSummary,
     #[command(flatten)]
@@ -75,17 +151,21 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     if args.dry_run {
         return world.console.answer(&origin.forecast(args, world)?);
     }
+    // A place that cannot be written must not cost a build.
+    let destination = args.destination(&origin, world)?;
+    destination.ensure_writable()?;
     let baseline = args.summary.baseline(&args.origin.choice.access, world)?;
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let (set, facts) = if args.resume {
         (args.resumed(world)?, None)
     } else {
-        args.build(&origin, &unpacked, world)?
+        let (set, facts) = args.build(&origin, &unpacked, world)?;
+        (set, Some(facts))
     };
     let changes = PublisherSummary::changes(baseline.as_ref(), &set, world)?;
     let report = args.check(&set, facts.as_ref(), changes.as_ref(), world);
     let report = report.hint(args.how_to_go_on())?;
-    let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, world)?;
+    let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, &destination, world)?;
     let summary = &args.summary;
     let page = summary.page(&set, Some(&urls), Some(&report), changes.as_ref());
     summary.tell(&page, world)?;
@@ -104,14 +184,10 @@ impl PipelineArgs {
     /// With `--offline`, the answer of a dry run if the artifacts are those of a run.
     fn offline(&self, world: &World) -> Result<Option<RunPlaces>> {
         let (origin, choice) = (&self.origin, &self.origin.choice);
-        if let Some(place) = self.what.remote_reuse() {
-            let online = choice.ensure_online(format!("`--reuse {place}`"));
-            online.hint("name a directory, or leave out `--reuse`")?;
-        }
         if origin.sample || origin.artifact_dir.is_some() {
             return Ok(None);
         }
-        let group = choice.selection.directory();
+        let group = choice.selection.directory()?;
         choice.offline(self.dry_run, (&[group], self.layout), world)
     }
 
@@ -124,8 +200,8 @@ impl PipelineArgs {
         origin: &ArtifactsOrigin<'_>,
         unpacked: &Path,
         world: &World,
-    ) -> Result<(LocalSet, Option<SetFacts>)> {
-        // `build --dest-dir` with the same directory unpacks to the same place.
+    ) -> Result<(LocalSet, SetFacts)> {
+        // `build --output-dir` with the same directory unpacks to the same place.
         let _unpacking = Lock::to_write(&self.output_dir, LockPurpose::BuildBelow)?;
         let tree = origin.read(unpacked, &self.what, world)?;
         let _group = world.console.group("Packages");
@@ -134,26 +210,11 @@ impl PipelineArgs {
         let build = Build::plan(&tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
-        let made = build.make(
-            &packages,
-            &self.what.reuse(true, &origin.choice.access, world)?,
-            world,
-        )?;
+        let made = build.make(&packages, &self.what.reuse(true), world)?;
         let (plan, manifest) = (&build.plan, build.manifest()?);
         let set = LocalSet::built(&packages, plan, &manifest, &made.packages, world)?;
-        let facts = known::learn(&made, &packages, options.settings.jobs, world)?;
-        if self.policy.is_from_bytes() {
-            return Ok((self.as_described(world)?, None));
-        }
+        let facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
         Ok((set, facts))
-    }
-
-    /// The packages, which must be those that `set.json` describes.
-    fn as_described(&self, world: &World) -> Result<LocalSet> {
-        let (packages, from_bytes) = (self.packages(), self.policy.is_from_bytes());
-        let set = LocalSet::read(&packages, PackageDirectories::Built, from_bytes, world)?;
-        set.ensure_as_described(true)?;
-        Ok(set)
     }
 
     /// The packages of an earlier call, for `--resume`. Fails if they have changed since.
@@ -164,7 +225,8 @@ impl PipelineArgs {
             return Err(anyhow!("no finished packages in `{}`", packages.display()))
                 .hint("run the same command without `--resume`");
         }
-        let set = self.as_described(world)?;
+        let set = LocalSet::read(&packages, PackageDirectories::Built, world)?;
+        set.ensure_as_described(true)?;
         let (count, packages) = (
             many(set.document.files.len(), "package"),
             packages.display(),
@@ -174,24 +236,53 @@ impl PipelineArgs {
         Ok(set)
     }
 
-    /// Publishes the set below the output directory, under the key that `place` prints for the run.
+    /// The address that the set is uploaded to. `None` if it is published in the output directory.
+    fn address(&self, origin: &ArtifactsOrigin<'_>) -> Result<Option<Location>> {
+        if self.to.is_some() || !self.upload {
+            return Ok(self.to.clone());
+        }
+        origin.run.ensure_bucket().hint(
+            "name the run with `--run-id`, or the address with `--to s3://bucket/directory`",
+        )?;
+        Ok(Some(origin.place()?))
+    }
+
+    /// Where the set is published: in the bucket, or below the output directory under the key that `place`
+    /// prints for the run.
+    fn destination(&self, origin: &ArtifactsOrigin<'_>, world: &World) -> Result<SetPlace> {
+        let Some(to) = self.address(origin)? else {
+            let key = origin.place()?.key;
+            return Ok(SetPlace::below(&self.output_dir, &key, &world.stop));
+        };
+        let choice = &self.origin.choice;
+        let online = choice.ensure_online(format!("an upload to `{to}`"));
+        online.hint("add `--dry-run`, or publish in the output directory")?;
+        let mut place = choice.access.bucket(&to, &world.stop)?;
+        place.directory_pages = !self.pages.no_directory_pages;
+        Ok(place)
+    }
+
     fn publish(
         &self,
         set: &LocalSet,
         origin: &ArtifactsOrigin<'_>,
+        destination: &SetPlace,
         world: &World,
     ) -> Result<PublishedUpload> {
         let _group = world.console.group("Index");
         let identity = set.document.identity.clone().or_of(&origin.run);
-        let destination = SetPlace::below(&self.output_dir, &origin.place().key, &world.stop);
+        // Files of an earlier call in the output directory belong to the same user.
+        let replaces = self.overwrite || destination.local().is_some();
         let options = UploadOptions {
             is_part: false,
             layout: self.layout,
-            // Files of an earlier call in this directory belong to the same user.
-            overwrite: true,
-            is_dry_run: false,
+            existing: if replaces {
+                Existing::Replace
+            } else {
+                Existing::Refuse
+            },
         };
-        set::publish(set, &identity, &destination, options, world)
+        set::publish(set, &identity, destination, options, world)
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
@@ -204,6 +295,7 @@ impl PipelineArgs {
     ) -> Result<Report> {
         let mut policy = self.policy.clone();
         policy.jobs = self.what.jobs.clone();
+        policy.depth = PlaceDepth::Packages(PackageDirectories::Built);
         let report = match facts {
             Some(facts) => check::look_at(facts, &policy, world)?,
             None => check::look(&self.packages(), &AccessArgs::default(), &policy, world)?,
@@ -267,7 +359,7 @@ impl OriginArgs {
                     );
                 }
                 let request = choice.request(Wish::default(), world)?;
-                let job = request.decide((unpacked, OutputForm::Unpacked), is_dry_run, world)?;
+                let job = request.decide(unpacked, OutputForm::Unpacked, is_dry_run, world)?;
                 return Ok(ArtifactsOrigin {
                     run: job.run.clone(),
                     artifacts: Artifacts::Run(Box::new(job)),
@@ -281,10 +373,12 @@ impl OriginArgs {
                 "name the run that the packages are for with `--run-id`, or leave out `{flag}`"
             ));
         }
-        if choice.selection.names_targets() {
-            world.console.warn(format!(
-                "`--amdgpu-families` and `--amdgpu-targets` are for fetched artifacts: all \
-                 artifacts of `{flag}` are used"
+        if let Some(selection) = choice.selection.flag() {
+            return Err(anyhow!(
+                "`{selection}` selects artifacts to fetch, and `{flag}` has its own"
+            ))
+            .hint(format!(
+                "leave out `{selection}`; `--linux-amdgpu-families` says which families `rocm` offers"
             ));
         }
         Ok(ArtifactsOrigin {
@@ -297,14 +391,16 @@ impl OriginArgs {
 
 impl<'a> ArtifactsOrigin<'a> {
     /// The place where that run keeps its packages.
-    fn place(&self) -> Location {
-        self.run.python(&self.choice.selection.directory())
+    fn place(&self) -> Result<Location> {
+        Ok(self.run.python(&self.choice.selection.directory()?))
     }
 
     fn options(&self, what: &BuildInputs) -> Result<BuildOptions> {
         // The bucket says more about the run than `RELEASE_TYPE`, which is that of this workflow.
-        let kind = Buckets::builtin().release_type(&self.run.bucket);
-        let kind = kind.or_else(|| self.choice.release_type());
+        let kind = match Buckets::builtin().release_types(&self.run.bucket)[..] {
+            [kind] => Some(kind),
+            _ => self.choice.release_type(),
+        };
         what.options(self.choice.platform(), kind)
     }
 
@@ -337,8 +433,18 @@ impl<'a> ArtifactsOrigin<'a> {
         let (mut artifacts, expected) = self.expected(&args.what, world)?;
         artifacts.sort();
         let reads = (reads, artifacts);
-        let place = (&self.place(), self.run.ensure_bucket().is_ok());
-        Forecast::new(fetch, reads, expected, &args.output_dir, place, args.layout)
+        let to = args.address(self)?;
+        let published = PublishedPlace {
+            root: match &to {
+                Some(to) => to.clone(),
+                None => self.place()?,
+            },
+            is_uploaded: to.is_some(),
+            has_bucket: self.run.ensure_bucket().is_ok(),
+            layout: args.layout,
+            has_directory_keys: !args.pages.no_directory_pages,
+        };
+        Forecast::new(fetch, reads, expected, &args.output_dir, &published)
     }
 
     /// The names of the artifacts, and the packages that would be built. If the artifacts are
@@ -380,7 +486,7 @@ impl<'a> ArtifactsOrigin<'a> {
                 };
                 let quiet = world.quiet();
                 let request = self.choice.request(wish, &quiet)?;
-                let base = request.decide((place, OutputForm::Unpacked), false, &quiet)?;
+                let base = request.decide(place, OutputForm::Unpacked, false, &quiet)?;
                 base.carry_out(&quiet)?;
                 let names: Vec<ArtifactName> = job.artifacts().into_iter().cloned().collect();
                 (names.iter().map(ToString::to_string).collect(), names)

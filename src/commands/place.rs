@@ -1,21 +1,20 @@
 //! `place`: prints where a run keeps its packages, and which AWS role may write there.
 
-use std::{fmt, path::PathBuf};
+use std::fmt;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs},
-    summary,
+    args::{AccessArgs, GitHubArgs, RunArgs, StepOutputs},
 };
 use crate::{
     error::{Context as _, Hint as _, Result, one_line},
     promote::{ProductName, ReleasePlaces},
-    report::{RunPlaces, outputs},
-    run::{ArtifactGroup, Platform, Run},
+    run::{ArtifactGroup, Buckets, Run},
     set::{Layout, Urls},
-    store::s3::{Access, S3Store},
+    store::{self, Origin, s3::Access},
 };
 
 /// Print where a run keeps its packages, and which role may write there
@@ -27,25 +26,21 @@ use crate::{
 #[command(after_help = "Examples:
   rocwheel place --run-id 21440027240
   rocwheel place --run-id 21440027240 --release-type nightly --artifact-group gfx94X-dcgpu
-  rocwheel place --run-id 21440027240 --all --offline
+  rocwheel place --run-id 21440027240 --offline
   rocwheel place --product pytorch --release-type nightly
   rocwheel place --run-id 21440027240 --format json")]
 pub struct PlaceCommandArgs {
     /// Family of the set (default: all targets)
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
-    /// Print every place that is read and written for the run, on both platforms and for all groups
-    #[arg(long, env = "ROCWHEEL_ALL_PLACES", conflicts_with = "artifact_group")]
-    all: bool,
     /// Print where `--release-type` publishes this product: `core`, `pytorch`, `jax`
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["artifact_group", "all", "layout"])]
+    #[arg(long, value_name = "NAME", conflicts_with = "layout")]
     product: Option<ProductName>,
     /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
     #[arg(long, value_enum, value_name = "LAYOUT", default_value_t)]
     layout: Layout,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: StepOutputs,
     #[command(flatten)]
     run: RunArgs,
     #[command(flatten)]
@@ -55,53 +50,12 @@ pub struct PlaceCommandArgs {
 }
 
 pub fn run(args: &PlaceCommandArgs, world: &World) -> Result<()> {
-    if args.all {
-        return world.console.answer(&args.places(world)?);
-    }
     if let Some(product) = &args.product {
-        let answer = args.product(product)?;
-        args.append(&answer.outputs())?;
-        return world.console.answer(&answer);
+        return args.product(product, world);
     }
     let answer = args.answer(world)?;
-    args.append(&answer.outputs())?;
+    args.outputs.append(&answer.outputs())?;
     world.console.answer(&answer)
-}
-
-/// The answer of `place --product`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct ProductReport {
-    schema: &'static str,
-    product: String,
-    bucket: String,
-    /// What `upload --to` and `promote --into` take.
-    set_url: String,
-    /// Where each project has its directory.
-    projects_url: String,
-    index_url: String,
-    role: String,
-}
-
-impl ProductReport {
-    fn outputs(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("bucket", self.bucket.clone()),
-            ("set-url", self.set_url.clone()),
-            ("package-index-url", self.index_url.clone()),
-            ("iam-role", self.role.clone()),
-            ("iam_role", self.role.clone()),
-        ]
-    }
-}
-
-impl fmt::Display for ProductReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}{{project}}/", self.projects_url)?;
-        writeln!(f, "below:  {}", self.set_url)?;
-        writeln!(f, "index:  {}", self.index_url)?;
-        write!(f, "role:   {}", self.role)
-    }
 }
 
 /// The answer of `place`: an address, and what a workflow needs to write there.
@@ -137,7 +91,8 @@ enum UploadCredentials {
 impl UploadCredentials {
     fn of(run: &Run, access: &Access, world: &World) -> Self {
         let has_some = || {
-            let store = S3Store::connect(run.bucket.clone(), access, world.stop.clone());
+            let origin = Origin::Bucket(run.bucket.clone());
+            let store = store::open(&origin, access, &world.stop);
             store.map_or_else(
                 |error| {
                     // The packages then stay with the run, and this line says why.
@@ -160,36 +115,39 @@ impl UploadCredentials {
 }
 
 impl PlaceCommandArgs {
-    /// Appends step outputs, if there is a file for them.
-    fn append(&self, outputs: &[(&'static str, String)]) -> Result<()> {
-        let Some(file) = &self.github_output else {
-            return Ok(());
-        };
-        let outputs = outputs::render(outputs);
-        summary::append(file, &outputs?).context("failed to write step outputs")
-    }
-
-    fn product(&self, product: &ProductName) -> Result<ProductReport> {
+    /// Where a product is published, with what `upload --to` and `promote --into` take.
+    fn product(&self, product: &ProductName, world: &World) -> Result<()> {
         let release = self.run.release_type();
         let release = release.context("no release type, which decides the bucket");
         let release =
             release.hint("pass `--release-type nightly`, `prerelease`, `dev` or `dev-bkc`")?;
         let place = ReleasePlaces::builtin().place(product, release)?;
-        Ok(ProductReport {
-            schema: "rocwheel-product-place-v1",
-            product: product.to_string(),
-            bucket: place.address.bucket.to_string(),
-            projects_url: format!("{}/{}/", place.address, place.directory),
-            set_url: place.address.to_string(),
-            index_url: place.index,
-            role: place.role,
-        })
-    }
-
-    fn places(&self, world: &World) -> Result<RunPlaces> {
-        let run = self.resolve(world)?;
-        let wanted = (&Platform::ALL[..], &ArtifactGroup::all()[..]);
-        self.run.places(&run, wanted, self.layout, &self.access)
+        let region = Buckets::builtin().region().to_owned();
+        let set_url = place.address.to_string();
+        let projects_url = format!("{set_url}/{}/", place.directory);
+        self.outputs.append(&[
+            ("bucket", place.address.bucket.to_string()),
+            ("set-url", set_url.clone()),
+            ("package-index-url", place.index.clone()),
+            ("package_index_url", place.index.clone()),
+            ("aws-region", region.clone()),
+            ("aws_region", region.clone()),
+            ("iam-role", place.role.clone()),
+            ("iam_role", place.role.clone()),
+        ])?;
+        let facts = json!({
+            "product": product.to_string(),
+            "bucket": place.address.bucket.to_string(),
+            "set-url": set_url,
+            "projects-url": projects_url,
+            "index-url": place.index,
+            "role": place.role,
+        });
+        let text = format!(
+            "{projects_url}{{project}}/\nbelow:  {set_url}\nindex:  {}\nrole:   {}",
+            place.index, place.role
+        );
+        world.console.report("place", &facts, text)
     }
 
     fn resolve(&self, world: &World) -> Result<Run> {

@@ -22,7 +22,7 @@ pub(super) fn publish(
     let urls = place.urls()?;
     let products = directories.values().unique();
     world.console.answer(&ProductsAnswer {
-        schema: "rocwheel-promoted-products-v1",
+        schema: "rocwheel-published-products-v1",
         pages: products.map(|it| urls.path(&format!("{it}/"))).collect(),
         uploaded: published.uploaded,
         unchanged: published.unchanged,

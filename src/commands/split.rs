@@ -35,11 +35,10 @@ pub struct SplitArgs {
     jobs: Jobs,
 }
 
-/// The answer of a command that writes artifacts.
 #[derive(Debug, Serialize)]
-pub struct ArtifactsAnswer<T> {
-    pub schema: &'static str,
-    pub artifacts: Vec<T>,
+struct SplitAnswer {
+    schema: &'static str,
+    artifacts: Vec<WrittenArtifact>,
 }
 
 pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
@@ -56,13 +55,13 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     let output = ArtifactOutput::new(&args.output_dir, names)?;
     let artifacts = split_all(&splittings, &output, args, world)?;
     output.finish()?;
-    world.console.answer(&ArtifactsAnswer {
+    world.console.answer(&SplitAnswer {
         schema: "rocwheel-split-v1",
         artifacts,
     })?;
     let shown = shell_word(&args.output_dir.to_string_lossy());
     world.console.next(format!(
-        "rocwheel build --artifact-dir {shown} --dest-dir packages"
+        "rocwheel build --artifact-dir {shown} --output-dir packages"
     ));
     Ok(())
 }
@@ -115,7 +114,7 @@ fn split_one(
     Ok(written)
 }
 
-impl<T: fmt::Display> fmt::Display for ArtifactsAnswer<T> {
+impl fmt::Display for SplitAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut artifacts = self.artifacts.iter();
         artifacts.try_for_each(|artifact| writeln!(f, "{artifact}"))

@@ -36,15 +36,15 @@ pub struct SummaryArgs {
     /// Directory with packages in it or in its `dist`, or `s3://bucket/prefix`
     #[arg(value_name = "SET", conflicts_with = "packages_dir")]
     set: Option<NamedPlace>,
-    /// Directory with packages in it or in its `dist`
-    #[arg(long, alias = "input-packages-dir", value_name = "DIR")]
+    // The names that other commands have for it.
+    #[arg(long, hide = true, alias = "input-packages-dir")]
     packages_dir: Option<PathBuf>,
     /// Family of the set among the sets of a run
     #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP")]
     artifact_group: Option<ArtifactGroup>,
-    /// Read the published set from this directory, laid out like the bucket
-    #[arg(long, value_name = "DIR")]
-    output_dir: Option<PathBuf>,
+    /// Read the published set of a run from this directory, laid out like the bucket
+    #[arg(long, alias = "output-dir", value_name = "DIR")]
+    input_dir: Option<PathBuf>,
     /// Address of the published set, as `upload` prints it (default: the address of SET)
     #[arg(long, value_name = "URL")]
     index_url: Option<String>,
@@ -55,7 +55,7 @@ pub struct SummaryArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "index_url")]
     workflow_artifact: Option<WorkflowArtifactName>,
     /// Write the summary to this file
-    #[arg(long, alias = "summary", value_name = "FILE", env = "ROCWHEEL_SUMMARY")]
+    #[arg(long, alias = "summary", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Show the findings and the device code of libraries from this output of `check --format json`
     #[arg(long, value_name = "FILE")]
@@ -65,8 +65,6 @@ pub struct SummaryArgs {
     check: bool,
     #[command(flatten)]
     accept: check::AcceptArgs,
-    #[command(flatten)]
-    bytes: check::BytesArgs,
     /// Show what changed since this set: a directory, a `set.json`, or `s3://bucket/prefix`
     #[arg(long, value_name = "SET")]
     baseline: Option<NamedPlace>,
@@ -83,23 +81,23 @@ pub struct SummaryArgs {
     github: GitHubArgs,
 }
 
-/// Where a step of a workflow says what it did.
+/// Where a step of a workflow says what it did: files and addresses that the runner names in variables.
 #[derive(Debug, clap::Args)]
 pub struct Steps {
-    /// Append the summary to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_STEP_SUMMARY")]
+    // For the summary.
+    #[arg(long, hide = true, env = "GITHUB_STEP_SUMMARY")]
     step_summary: Option<PathBuf>,
-    /// With a step summary, append the same to `job_summary.md` in this directory, where a later
-    /// step of TheRock's workflows reads it
-    #[arg(long, value_name = "DIR", env = "RUNNER_TEMP")]
+    // With a step summary, `job_summary.md` in this directory gets the same: a later step of TheRock's
+    // workflows reads it.
+    #[arg(long, hide = true, env = "RUNNER_TEMP")]
     runner_temp: Option<PathBuf>,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
+    // For the outputs of the step.
+    #[arg(long, hide = true, env = "GITHUB_OUTPUT")]
     github_output: Option<PathBuf>,
-    /// GitHub server URL, for links to runs and commits
+    // For links to runs and commits.
     #[arg(
         long,
-        value_name = "URL",
+        hide = true,
         env = "GITHUB_SERVER_URL",
         default_value = "https://github.com"
     )]
@@ -118,8 +116,8 @@ pub struct PublisherSummary {
     /// Write the summary to this file
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
-    /// Write no job summary, because a later step runs `summary`
-    #[arg(long)]
+    // For a job in which a later step runs `summary`.
+    #[arg(long, hide = true)]
     no_summary: bool,
     #[command(flatten)]
     steps: Steps,
@@ -132,13 +130,20 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
             args.run.ensure_online(format!("reading `{location}`"))?;
         }
     }
-    let artifact = args.artifact()?;
-    let (set, urls) = args.read(&place, artifact.is_none(), world)?;
     let report = args.report(&place, world)?;
+    // Nobody should install a set with errors, so its page has no commands for it.
+    let has_errors = report.as_ref().is_some_and(|it| it.errors > 0);
+    let artifact = args.artifact(&place)?;
+    let needs_urls = artifact.is_none() && !has_errors;
+    let (set, urls) = args.read(&place, needs_urls, world)?;
     let changes = args.changes((&place, &set), world)?;
     let page = SummaryPage {
         set: &set,
-        whereabouts: args.whereabouts(artifact.as_ref(), urls.as_ref()),
+        whereabouts: if has_errors {
+            Whereabouts::Nowhere
+        } else {
+            args.whereabouts(artifact.as_ref(), urls.as_ref())
+        },
         server: &args.steps.server,
         report: report.as_ref(),
         changes: changes.as_ref(),
@@ -162,23 +167,27 @@ impl SummaryArgs {
             return Err(anyhow!("no package set was named"))
                 .hint("pass a directory, `s3://bucket/prefix`, or `--run-id`");
         };
-        let run = self.run.resolve(run, &self.github, world)?;
+        let args = match &self.input_dir {
+            Some(_) => self.run.clone().of_directory(),
+            None => self.run.clone(),
+        };
+        let run = args.resolve(run, &self.github, world)?;
         let root = run.python(&self.artifact_group.clone().unwrap_or_default());
-        Ok(match &self.output_dir {
+        Ok(match &self.input_dir {
             Some(directory) => NamedPlace::Directory(directory.join(root.key.to_path().as_str())),
             None => NamedPlace::Bucket(root),
         })
     }
 
-    /// Reads the set, and its addresses if it is published. A set in a workflow artifact need not
-    /// have an index.
+    /// Reads the set, and its addresses if it is published. A set in a workflow artifact, or one with
+    /// errors, need not have an index.
     fn read(
         &self,
         place: &NamedPlace,
-        is_published: bool,
+        needs_urls: bool,
         world: &World,
     ) -> Result<(SetJson, Option<Urls>)> {
-        let (set, urls) = self.found(place, is_published, world)?;
+        let (set, urls) = self.found(place, needs_urls, world)?;
         let mut layout = set.layout();
         match self.layout {
             Some(wanted) if self.index_url.is_some() => layout = wanted,
@@ -193,15 +202,11 @@ impl SummaryArgs {
     fn found(
         &self,
         place: &NamedPlace,
-        is_published: bool,
+        needs_urls: bool,
         world: &World,
     ) -> Result<(SetJson, Option<Urls>)> {
         let given = self.index_url.as_deref().map(Urls::of_index).transpose()?;
         match place {
-            NamedPlace::Bucket(location) if !is_published => {
-                Err(anyhow!("the set is published: `{location}`"))
-                    .hint("`--workflow-artifact` is for packages in a directory")
-            }
             NamedPlace::Bucket(location) => {
                 let place = self.access.bucket(location, &world.stop)?;
                 let urls = given.map_or_else(|| place.urls(), Ok)?;
@@ -214,9 +219,9 @@ impl SummaryArgs {
                 } else {
                     PackageDirectories::Built
                 };
-                let local = LocalSet::read(directory, directories, self.bytes.from_bytes, world)?;
+                let local = LocalSet::read(directory, directories, world)?;
                 let urls = match given {
-                    None if is_published => Some(urls_of_indexed(&local)?),
+                    None if needs_urls => Some(urls_of_indexed(&local)?),
                     given => given,
                 };
                 Ok((local.document, urls))
@@ -251,10 +256,14 @@ impl SummaryArgs {
     }
 
     /// The workflow artifact with the packages, if they are not published.
-    fn artifact(&self) -> Result<Option<WorkflowArtifact>> {
+    fn artifact(&self, place: &NamedPlace) -> Result<Option<WorkflowArtifact>> {
         let Some(name) = self.workflow_artifact.clone() else {
             return Ok(None);
         };
+        if let NamedPlace::Bucket(location) = place {
+            return Err(anyhow!("the set is published: `{location}`"))
+                .hint("`--workflow-artifact` is for packages in a directory");
+        }
         let run = self.run.run().ok().filter(|run| !run.id.is_local());
         let of = |run: &RunReference| -> Result<_> {
             Ok((self.run.context()?.repository(run)?, run.id.clone()))
@@ -270,7 +279,7 @@ impl SummaryArgs {
         match place {
             _ if !self.check => Ok(None),
             NamedPlace::Directory(directory) => {
-                check::report(directory, &self.accept, self.bytes, world).map(Some)
+                check::report(directory, &self.accept, world).map(Some)
             }
             NamedPlace::Bucket(..) => Err(anyhow!("`--check` is for packages in a directory"))
                 .hint("pass `--findings` with what `rocwheel check --format json` wrote"),
@@ -287,7 +296,7 @@ impl SummaryArgs {
         };
         let baseline = open_baseline(baseline, &self.access, world)?;
         let place = self.access.named(place, &world.stop)?;
-        baseline.changes((&place, set), world).map(Some)
+        baseline.changes(&place, set, world).map(Some)
     }
 }
 
@@ -307,7 +316,7 @@ impl PublisherSummary {
         world: &World,
     ) -> Result<Option<Difference>> {
         let place = SetPlace::directory(&set.root, &world.stop);
-        let changes = |it: &Baseline| it.changes((&place, &set.document), world);
+        let changes = |it: &Baseline| it.changes(&place, &set.document, world);
         since.map(changes).transpose()
     }
 

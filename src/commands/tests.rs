@@ -1,6 +1,6 @@
 //! Tests of rules that hold for all commands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Arg, ArgAction, Args, CommandFactory as _, Parser};
 
@@ -55,32 +55,34 @@ fn clap_finds_the_tree_in_order() {
     Probe::command().debug_assert();
 }
 
+/// Each is read only where a flag has it, and docs/action.md lists those of our own.
 #[test]
-fn every_flag_has_a_variable_that_its_help_names() {
-    for (name, mut command) in tree() {
-        let help = command.render_long_help().to_string();
-        for flag in flags(&command) {
-            let Some(variable) = flag.get_env() else {
-                panic!("`{name} {flag}` has no `env`");
-            };
-            let shown = format!("[env: {}]", variable.to_str().unwrap());
-            assert!(
-                help.contains(&shown),
-                "`{name} --help` lacks {shown}:\n{help}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_variable_stands_for_one_flag() {
+fn the_variables_are_few_and_documented() {
+    let page = include_str!("../../docs/action.md");
+    let mut own = BTreeSet::new();
     for (name, command) in tree() {
         let mut variables: Vec<_> = flags(&command).filter_map(Arg::get_env).collect();
         let all = variables.len();
         variables.sort();
         variables.dedup();
         assert_eq!(variables.len(), all, "`{name}` reads a variable twice");
+        for flag in flags(&command) {
+            let Some(variable) = flag.get_env().and_then(|it| it.to_str()) else {
+                continue;
+            };
+            let shown = format!("[env: {variable}]");
+            let (mut short, mut long) = (command.clone(), command.clone());
+            let long = long.render_long_help().to_string();
+            assert!(long.contains(&shown), "`{name} --help` lacks {shown}");
+            let short = short.render_help().to_string();
+            assert!(!short.contains("[env:"), "`{name} -h` has variables");
+            if variable.starts_with("ROCWHEEL_") {
+                assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
+                own.insert(variable.to_owned());
+            }
+        }
     }
+    assert!(own.len() < 14, "{own:?}");
 }
 
 #[test]
@@ -184,24 +186,16 @@ fn the_end_of_a_help_is_not_wrapped_twice() {
 }
 
 #[test]
-fn a_flag_has_the_same_variable_in_every_command() {
-    let mut seen: BTreeMap<String, (String, String)> = BTreeMap::new();
+fn a_variable_of_our_own_is_for_one_flag() {
+    let mut seen: BTreeMap<OsString, String> = BTreeMap::new();
     for (name, command) in tree() {
         for flag in flags(&command) {
-            let long = flag.get_long().unwrap_or_default().to_owned();
-            // These differ by command: all findings or all places, only `index` finds the layout out,
-            // a commit is of a run or of a framework, a set is installed or what a framework is built
-            // against, and a target is that of code to extract or of this machine. A variable for one
-            // must not change the other.
-            if ["all", "layout", "commit", "set", "target"].contains(&long.as_str()) {
-                continue;
+            let variable = flag.get_env().map(ToOwned::to_owned);
+            let own = variable.filter(|it| it.to_string_lossy().starts_with("ROCWHEEL_"));
+            if let Some(own) = own {
+                let first = seen.entry(own).or_insert(flag.to_string());
+                assert_eq!(*first, flag.to_string(), "{name}");
             }
-            let variable = flag.get_env().unwrap().to_str().unwrap().to_owned();
-            let (first, other) = seen.entry(long).or_insert((variable.clone(), name.clone()));
-            assert_eq!(
-                *first, variable,
-                "`{name} {flag}` and `{other} {flag}` differ"
-            );
         }
     }
 }
@@ -249,4 +243,112 @@ fn an_empty_value_counts_as_absent_for_every_flag() {
         }
     }
     assert!(count > 200, "{count}");
+}
+
+/// Whether a command line names a command, and only flags that the command has. Values may be anything.
+fn is_known(line: &[OsString]) -> Result<(), clap::Error> {
+    fn lenient(command: clap::Command) -> clap::Command {
+        let any = clap::builder::OsStringValueParser::new();
+        command
+            .mut_args(|it| {
+                if it.get_action().takes_values() {
+                    it.env(None).value_parser(any)
+                } else {
+                    it.env(None)
+                }
+            })
+            .mut_subcommands(lenient)
+    }
+    lenient(args::tree::<Cli>())
+        .try_get_matches_from(line)
+        .map(drop)
+}
+
+#[test]
+fn every_input_of_the_action_is_a_flag_of_some_command() {
+    let action = include_str!("../../action.yml");
+    let (_, flags) = action.split_once("# Flags of the commands").unwrap();
+    let (flags, _) = flags.split_once("\n\n").unwrap();
+    let names = flags
+        .lines()
+        .skip(1)
+        .map(|line| line.split_once(':').unwrap().0);
+    for name in names {
+        let name = name.trim();
+        let is_named = |it: &Arg| {
+            let aliases = it.get_all_aliases().unwrap_or_default();
+            it.get_long() == Some(name) || aliases.contains(&name)
+        };
+        let has = |command: &clap::Command| command.get_arguments().any(is_named);
+        assert!(tree().values().any(has), "{name}");
+    }
+}
+
+/// Of the workflows for users: every step of our action. What an expression becomes is not known.
+#[test]
+fn every_step_of_the_workflows_is_a_command_line() {
+    let mut count = 0;
+    for file in fs_err::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/workflows")).unwrap() {
+        let text = fs_err::read_to_string(file.unwrap().path()).unwrap();
+        for step in text.split("uses: OWNER/rocwheel@").skip(1) {
+            let mut with = step.lines().skip(1);
+            if with.next() != Some("        with:") {
+                continue;
+            }
+            let with = with.take_while(|line| line.starts_with("          "));
+            let mut inputs = serde_json::Map::new();
+            let mut last = String::new();
+            for line in with {
+                match line.trim().split_once(": ") {
+                    Some((name, value)) if !line.starts_with("           ") => {
+                        last = name.to_owned();
+                        let value = value.trim_matches('|').replace("${{", "");
+                        inputs.insert(last.clone(), value.into());
+                    }
+                    _ => {
+                        let text = inputs[&last].as_str().unwrap().to_owned();
+                        inputs[&last] = format!("{text}\n{}", line.trim()).into();
+                    }
+                }
+            }
+            let line = args::inputs::line(&serde_json::to_string(&inputs).unwrap()).unwrap();
+            let known = is_known(&line);
+            assert!(known.is_ok(), "{line:?}: {}", known.unwrap_err());
+            count += 1;
+        }
+    }
+    assert!(count > 12, "{count}");
+}
+
+#[test]
+fn the_help_of_the_program_has_every_command_once() {
+    let mut listed: Vec<&str> = COMMANDS
+        .iter()
+        .flat_map(|(_, commands)| commands.iter().map(|(name, _)| *name))
+        .collect();
+    listed.sort_unstable();
+    let root = Cli::command();
+    let shown = root.get_subcommands().filter(|it| !it.is_hide_set());
+    let mut shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    shown.sort_unstable();
+    assert_eq!(listed, shown);
+}
+
+/// A screen of help, and so few flags that someone reads them.
+#[test]
+fn the_help_of_large_commands_is_short() {
+    let limits = [("pipeline", 45), ("install", 30), ("promote", 30)];
+    for (name, most) in limits {
+        let mut root = args::tree::<Cli>();
+        root.build();
+        let command = root.find_subcommand_mut(name).unwrap();
+        let count = command
+            .get_arguments()
+            .filter(|it| !it.is_hide_set() && !it.is_positional())
+            .count();
+        assert!(count <= most, "`{name}` has {count} flags");
+        let help = command.render_help().to_string();
+        let lines = help.lines().count();
+        assert!(lines <= 60, "`{name} -h` has {lines} lines:\n{help}");
+    }
 }

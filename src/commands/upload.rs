@@ -1,12 +1,13 @@
 //! `upload`: publishes a package set with its index to the place of its run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
+use serde::Serialize;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs},
+    args::{AccessArgs, GitHubArgs, PageArgs, RunArgs},
     check, products,
     summary::PublisherSummary,
 };
@@ -19,8 +20,8 @@ use crate::{
     report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
     set::{
-        self, Identity, Layout, LocalSet, PackageDirectories, PlannedUpload, PublishedUpload,
-        SetPlace, UploadOptions,
+        self, Existing, Identity, Layout, LocalSet, PackageDirectories, PublishedUpload, SetPlace,
+        UploadOptions,
     },
 };
 
@@ -32,29 +33,42 @@ use crate::{
 /// file that exists with other contents is an error, and nothing is changed. Writes the job summary
 /// and the step outputs of the published set, as `summary` does.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("set").required(true).multiple(true))]
+#[command(group = ArgGroup::new("destination").required(true).multiple(true))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(after_help = "Examples:
-  rocwheel upload --packages-dir packages --multi-target --output-dir published --dry-run
-  rocwheel upload --packages-dir packages --multi-target --run-id 21440027240
-  rocwheel upload --packages-dir packages --to s3://bucket/directory
-  rocwheel upload --packages-dir published --product pytorch --release-type nightly")]
+  rocwheel upload packages --multi-target --output-dir published --dry-run
+  rocwheel upload packages --multi-target --run-id 21440027240
+  rocwheel upload packages --to s3://bucket/directory
+  rocwheel upload published --product pytorch --release-type nightly")]
 pub struct UploadArgs {
     /// Directory with packages in it or in its `dist`
-    #[arg(long, alias = "input-packages-dir", value_name = "DIR")]
-    packages_dir: PathBuf,
+    #[arg(value_name = "SET", required_unless_present = "packages_dir")]
+    set: Option<PathBuf>,
+    // The names that this argument has in TheRock's script.
+    #[arg(
+        long,
+        hide = true,
+        alias = "input-packages-dir",
+        conflicts_with = "set"
+    )]
+    packages_dir: Option<PathBuf>,
     /// Family of the set, which names its directory; with `--multi-target` only a name
-    #[arg(long, value_name = "GROUP", env = "ARTIFACT_GROUP", group = "set")]
+    #[arg(
+        long,
+        value_name = "GROUP",
+        env = "ARTIFACT_GROUP",
+        group = "destination"
+    )]
     artifact_group: Option<ArtifactGroup>,
     /// The set is for all targets and goes directly into `python/`
-    #[arg(long, alias = "multiarch", group = "set")]
+    #[arg(long, alias = "multiarch", group = "destination")]
     multi_target: bool,
     /// Write to this address, `s3://bucket/directory`, instead of the place of the run
     #[arg(
         long,
         value_name = "ADDRESS",
-        group = "set",
-        conflicts_with_all = ["output_dir", "artifact_group", "multi_target"]
+        group = "destination",
+        conflicts_with_all = ["output_dir", "multi_target"]
     )]
     to: Option<Location>,
     /// Publish frameworks to a directory for each project of this product, as release places have
@@ -62,8 +76,8 @@ pub struct UploadArgs {
     #[arg(
         long,
         value_name = "NAME",
-        group = "set",
-        conflicts_with_all = ["artifact_group", "multi_target", "part", "layout", "overwrite"]
+        group = "destination",
+        conflicts_with_all = ["multi_target", "part", "layout", "overwrite"]
     )]
     product: Option<ProductName>,
     /// Where the packages are: in `dist` beside `simple`, or beside it as TheRock's uploader puts them
@@ -75,10 +89,8 @@ pub struct UploadArgs {
     /// Write to this directory, laid out like the bucket, instead of to S3
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
-    /// then need `--find-links`
-    #[arg(long)]
-    no_directory_pages: bool,
+    #[command(flatten)]
+    pages: PageArgs,
     /// Replace existing packages that have other contents
     #[arg(long)]
     overwrite: bool,
@@ -87,17 +99,25 @@ pub struct UploadArgs {
     dry_run: bool,
     #[command(flatten)]
     summary: PublisherSummary,
-    /// Publish without checking the set
-    #[arg(long, help_heading = "Check options")]
-    no_check: bool,
-    #[command(flatten, next_help_heading = "Check options")]
-    policy: check::Policy,
+    #[command(flatten)]
+    gate: check::GateArgs,
     #[command(flatten)]
     run: RunArgs,
     #[command(flatten)]
     access: AccessArgs,
     #[command(flatten)]
     github: GitHubArgs,
+}
+
+/// The answer of `--part`, which writes no pages.
+#[derive(Debug, derive_more::Display, Serialize)]
+#[display("{place}")]
+struct PublishedPart {
+    schema: &'static str,
+    place: String,
+    /// The number of objects that were written.
+    uploaded: usize,
+    unchanged: usize,
 }
 
 pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
@@ -109,19 +129,24 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     let baseline = args.summary.baseline(&args.access, world)?;
     let report = args.check(baseline.as_ref(), world)?;
     let set = args.read(world)?;
-    if !args.no_check {
+    if !args.gate.no_check {
         set.ensure_as_described(false)?;
     }
     let identity = args.identity(&set.document.identity, &run)?;
     let options = args.options();
     if args.dry_run {
-        let plan = PlannedUpload::plan(&set, identity, &destination, options, world)?;
+        let plan = set::plan_upload(&set, &identity, &destination, options, world)?;
         return world.console.answer(&plan);
     }
     let changes = PublisherSummary::changes(baseline.as_ref(), &set, world)?;
     let published = set::publish(&set, &identity, &destination, options, world)?;
     if args.part {
-        return Ok(());
+        return world.console.answer(&PublishedPart {
+            schema: "rocwheel-upload-part-v1",
+            place: destination.to_string(),
+            uploaded: published.uploaded,
+            unchanged: published.unchanged,
+        });
     }
     let page = args.page(&published, report.as_ref(), changes.as_ref());
     args.summary.tell(&page, world)?;
@@ -129,6 +154,11 @@ pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
 }
 
 impl UploadArgs {
+    fn set(&self) -> &Path {
+        let set = self.set.as_ref().or(self.packages_dir.as_ref());
+        set.expect("clap requires one of them")
+    }
+
     fn page<'a>(
         &'a self,
         published: &'a PublishedUpload,
@@ -143,8 +173,11 @@ impl UploadArgs {
         UploadOptions {
             is_part: self.part,
             layout: self.layout,
-            overwrite: self.overwrite,
-            is_dry_run: self.dry_run,
+            existing: if self.overwrite {
+                Existing::Replace
+            } else {
+                Existing::Refuse
+            },
         }
     }
 
@@ -155,26 +188,26 @@ impl UploadArgs {
             Err(_) if self.output_dir.is_some() || self.to.is_some() => &RunId::local().into(),
             run => run?,
         };
-        let args = match &self.to {
-            Some(to) => &self.run.clone().in_bucket(&to.bucket),
-            None => &self.run,
+        let args = match (&self.to, &self.output_dir) {
+            (Some(to), _) => self.run.clone().in_bucket(&to.bucket),
+            (None, Some(_)) => self.run.clone().of_directory(),
+            (None, None) => self.run.clone(),
         };
         args.resolve(reference, &self.github, world)
     }
 
     fn read(&self, world: &World) -> Result<LocalSet> {
-        let (directory, from_bytes) = (&self.packages_dir, self.policy.is_from_bytes());
-        LocalSet::read(directory, PackageDirectories::Built, from_bytes, world)
+        LocalSet::read(self.set(), PackageDirectories::Built, world)
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
     fn check(&self, since: Option<&Baseline>, world: &World) -> Result<Option<Report>> {
-        if self.no_check {
+        if self.gate.no_check {
             return Ok(None);
         }
-        let mut policy = self.policy.clone();
+        let mut policy = self.gate.policy.clone();
         policy.is_part = self.part;
-        let report = check::look(&self.packages_dir, &AccessArgs::default(), &policy, world)?;
+        let report = check::look(self.set(), &AccessArgs::default(), &policy, world)?;
         let verdict = policy.verdict(&report);
         if verdict.is_err() && !self.part && !self.dry_run {
             // A set can be so broken that nothing more is known of it than its findings.
@@ -207,7 +240,7 @@ impl UploadArgs {
     fn publish_product(&self, product: &ProductName, world: &World) -> Result<()> {
         self.check(None, world)?;
         let set = self.read(world)?;
-        if !self.no_check {
+        if !self.gate.no_check {
             set.ensure_as_described(false)?;
         }
         let directories = ReleasePlaces::builtin().directories_of(&set.document, product)?;
@@ -219,39 +252,44 @@ impl UploadArgs {
         products::publish(&set, &directories, &destination, world)
     }
 
+    /// The place of a product: a directory, the address of the user, or the bucket of a stream.
     fn product_place(&self, product: &ProductName, stop: &Stop) -> Result<SetPlace> {
-        let mut place = if let Some(directory) = &self.output_dir {
-            SetPlace::directory(directory, stop)
-        } else {
-            let to = if let Some(to) = &self.to {
-                to.clone()
-            } else {
-                let release = self.run.release_type();
-                let release = release.context("no place was named");
-                let release = release.hint("pass `--release-type` or `--to`")?;
-                let place = ReleasePlaces::builtin().place(product, release);
-                place.hint("pass `--to` for a product of your own")?.address
-            };
-            let online = self.run.ensure_online(format!("an upload to `{to}`"));
-            online.hint("pass `--output-dir`, or ask `place --offline` where it would go")?;
-            self.access.bucket(&to, stop)?
+        let bucket = || {
+            let release = self.run.release_type().context("no place was named");
+            let release = release.hint("pass `--release-type` or `--to`")?;
+            let place = ReleasePlaces::builtin().place(product, release);
+            Ok(place.hint("pass `--to` for a product of your own")?.address)
         };
-        place.directory_pages = !self.no_directory_pages;
-        Ok(place)
+        self.open(
+            bucket,
+            |directory| SetPlace::directory(directory, stop),
+            stop,
+        )
     }
 
     fn destination(&self, run: &Run, stop: &Stop) -> Result<SetPlace> {
         let group = self.artifact_group.clone().filter(|_| !self.multi_target);
         let root = run.python(&group.unwrap_or_default());
-        let mut place = if let Some(directory) = &self.output_dir {
-            SetPlace::below(directory, &root.key, stop)
+        let below = |directory: &Path| SetPlace::below(directory, &root.key, stop);
+        self.open(|| Ok(root.clone()), below, stop)
+    }
+
+    /// Opens `--output-dir` if it is given, else `--to` or the usual place in a bucket.
+    fn open(
+        &self,
+        usual: impl FnOnce() -> Result<Location>,
+        directory: impl FnOnce(&Path) -> SetPlace,
+        stop: &Stop,
+    ) -> Result<SetPlace> {
+        let mut place = if let Some(output) = &self.output_dir {
+            directory(output)
         } else {
-            let to = self.to.as_ref().unwrap_or(&root);
+            let to = self.to.clone().map_or_else(usual, Ok)?;
             let online = self.run.ensure_online(format!("an upload to `{to}`"));
             online.hint("pass `--output-dir`, or ask `place --offline` where it would go")?;
-            self.access.bucket(to, stop)?
+            self.access.bucket(&to, stop)?
         };
-        place.directory_pages = !self.no_directory_pages;
+        place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)
     }
 }

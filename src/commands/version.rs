@@ -1,22 +1,20 @@
 //! `version`: computes the version of a build, for each kind of package.
 
-mod head;
-
 use std::{
-    fmt,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use serde::Serialize;
+use serde_json::json;
 
-use super::{World, summary};
+use super::{
+    World,
+    args::{StepOutputs, checked_out_commit},
+};
 use crate::{
     error::{Context as _, Hint as _, Result, anyhow},
-    report::outputs,
     version::{
-        BaseVersion, Date, GitSha, PackageVersions, ReleaseType, VersionFile, VersionInputs,
-        VersionScheme, compute,
+        BaseVersion, Date, GitSha, ReleaseType, VersionFile, VersionInputs, VersionScheme, compute,
     },
 };
 
@@ -30,14 +28,12 @@ use crate::{
   rocwheel version --release-type prerelease --rc 2 --format json
   rocwheel version --suffix .dev0 --base-version 7.13.0")]
 pub struct VersionArgs {
-    /// Release type of the build, which decides the suffix
-    #[arg(
-        long,
-        value_name = "TYPE",
-        env = "RELEASE_TYPE",
-        conflicts_with = "suffix"
-    )]
+    /// Release type of the build, which decides the suffix (default: `RELEASE_TYPE`)
+    #[arg(long, value_name = "TYPE", conflicts_with = "suffix")]
     release_type: Option<ReleaseType>,
+    // That of the job, which any flag replaces.
+    #[arg(long, hide = true, env = "RELEASE_TYPE")]
+    own_release_type: Option<ReleaseType>,
     /// Use this suffix for all kinds of packages: `.dev0`
     #[arg(
         long,
@@ -63,36 +59,55 @@ pub struct VersionArgs {
         env = "GITHUB_SHA"
     )]
     git_sha: Option<GitSha>,
-    /// Day of the build in UTC (default: today)
-    #[arg(long, value_name = "YYYYMMDD", conflicts_with = "source_date_epoch")]
+    /// Day of the build in UTC (default: that of `SOURCE_DATE_EPOCH`, else today)
+    #[arg(long, value_name = "YYYYMMDD")]
     date: Option<Date>,
-    /// Time of the build, in seconds since 1970, instead of `--date`
-    #[arg(long, value_name = "SECONDS", env = "SOURCE_DATE_EPOCH")]
+    #[arg(long, hide = true, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: Option<u64>,
     /// Day on which a `bkc` release is based (default: `release-metadata.base-date` in
     /// `version.json`)
     #[arg(long, value_name = "YYYYMMDD")]
     base_date: Option<Date>,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: StepOutputs,
 }
 
 pub fn run(args: &VersionArgs, world: &World) -> Result<()> {
     let scheme = args.scheme()?;
     let inputs = args.inputs(&scheme, world)?;
     let versions = compute(&scheme, &inputs)?;
-    let answer = VersionAnswer::new(&scheme, inputs, &versions);
-    if let Some(file) = &args.github_output {
-        let outputs = outputs::render(&answer.outputs());
-        summary::append(file, &outputs?).context("failed to write step outputs")?;
-    }
-    world.console.answer(&answer)
+    let (wheel, deb, rpm) = (versions.wheel.to_string(), versions.deb, versions.rpm);
+    // Ours, then those of TheRock's script.
+    args.outputs.append(&[
+        ("version", wheel.clone()),
+        ("deb-version", deb.clone()),
+        ("rpm-version", rpm.clone()),
+        ("rocm_package_version", wheel.clone()),
+        ("rocm_deb_package_version", deb.clone()),
+        ("rocm_rpm_package_version", rpm.clone()),
+    ])?;
+    let (release_type, suffix) = match &scheme {
+        VersionScheme::Type(kind) => (Some(kind.to_string()), None),
+        VersionScheme::Suffix(suffix) => (None, Some(suffix)),
+    };
+    let facts = json!({
+        "wheel": wheel,
+        "deb": deb,
+        "rpm": rpm,
+        "release-type": release_type,
+        "suffix": suffix,
+        "base-version": inputs.base.to_string(),
+        "date": inputs.today.to_string(),
+        "base-date": inputs.base_date.map(|date| date.to_string()),
+        "commit": inputs.git_sha.map(|commit| commit.to_string()),
+    });
+    let text = format!("wheel: {wheel}\ndeb:   {deb}\nrpm:   {rpm}");
+    world.console.report("version", &facts, text)
 }
 
 impl VersionArgs {
     fn scheme(&self) -> Result<VersionScheme> {
-        match (&self.suffix, self.release_type) {
+        match (&self.suffix, self.release_type.or(self.own_release_type)) {
             (Some(suffix), _) => Ok(VersionScheme::Suffix(suffix.clone())),
             (None, Some(kind)) => Ok(VersionScheme::Type(kind)),
             (None, None) => Err(anyhow!(
@@ -150,15 +165,16 @@ impl VersionArgs {
         if let Some(commit) = &self.git_sha {
             return Ok(Some(commit.clone()));
         }
-        let found = match version_file {
-            Some(file) => head::commit(file)?,
-            None => head::commit(&here()?)?,
+        let directory = match version_file.and_then(Path::parent) {
+            Some(directory) => directory.to_owned(),
+            None => here()?,
         };
-        Ok(found.map(|(commit, git)| {
-            let facts = format!("commit {commit} from `{}`", git.display());
+        let head = checked_out_commit(&directory);
+        if let Some(commit) = &head {
+            let facts = format!("commit {commit} from git in `{}`", directory.display());
             world.console.status("Read", facts);
-            commit
-        }))
+        }
+        Ok(head)
     }
 
     /// Reads the `version.json` that was given, or else the nearest one.
@@ -199,61 +215,4 @@ fn here() -> Result<PathBuf> {
 
 fn reading(path: &Path) -> String {
     format!("failed to read `{}`", path.display())
-}
-
-/// The answer of `version`: a version for each kind of package, and what it was made of.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct VersionAnswer {
-    schema: &'static str,
-    wheel: String,
-    deb: String,
-    rpm: String,
-    release_type: Option<String>,
-    suffix: Option<String>,
-    base_version: String,
-    date: String,
-    base_date: Option<String>,
-    commit: Option<String>,
-}
-
-impl VersionAnswer {
-    fn new(scheme: &VersionScheme, inputs: VersionInputs, versions: &PackageVersions) -> Self {
-        let (release_type, suffix) = match scheme {
-            VersionScheme::Type(kind) => (Some(kind.to_string()), None),
-            VersionScheme::Suffix(suffix) => (None, Some(suffix.clone())),
-        };
-        Self {
-            schema: "rocwheel-version-v1",
-            wheel: versions.wheel.to_string(),
-            deb: versions.deb.clone(),
-            rpm: versions.rpm.clone(),
-            release_type,
-            suffix,
-            base_version: inputs.base.to_string(),
-            date: inputs.today.to_string(),
-            base_date: inputs.base_date.map(|date| date.to_string()),
-            commit: inputs.git_sha.map(|commit| commit.to_string()),
-        }
-    }
-
-    /// Ours, then those of TheRock's script.
-    fn outputs(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("version", self.wheel.clone()),
-            ("deb-version", self.deb.clone()),
-            ("rpm-version", self.rpm.clone()),
-            ("rocm_package_version", self.wheel.clone()),
-            ("rocm_deb_package_version", self.deb.clone()),
-            ("rocm_rpm_package_version", self.rpm.clone()),
-        ]
-    }
-}
-
-impl fmt::Display for VersionAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "wheel: {}", self.wheel)?;
-        writeln!(f, "deb:   {}", self.deb)?;
-        write!(f, "rpm:   {}", self.rpm)
-    }
 }

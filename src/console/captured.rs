@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The width of the terminal.
-const COLUMNS: usize = 72;
+const COLUMNS: usize = 50;
 
 /// Plain text without colors and progress, as for a file.
 pub(crate) const PLAIN: ConsoleSettings = ConsoleSettings {

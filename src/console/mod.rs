@@ -3,10 +3,8 @@
 //! Untrusted text can be passed as it is: it can neither start a workflow command nor move the
 //! cursor. The modules that do the work report through closures, and do not depend on the console.
 
-mod bar;
 #[cfg(test)]
 pub(crate) mod captured;
-mod links;
 mod progress;
 mod quantity;
 mod settings;
@@ -21,7 +19,7 @@ use std::{
     io::{self, ErrorKind, IsTerminal as _, Write},
     num::NonZeroUsize,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::available_parallelism,
@@ -32,10 +30,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use serde::Serialize;
 
-use self::{
-    links::DocsLinks,
-    settings::{LogReader, Show, Verbosity},
-};
+use self::settings::{LogReader, Show, Verbosity};
 pub use self::{
     progress::{JoinedProgress, Progress},
     quantity::{count, few, growth, many, percent, rate, shell_word, size, took},
@@ -131,7 +126,6 @@ impl Console {
                 columns,
                 settings,
                 joined: Mutex::default(),
-                links: OnceLock::new(),
             }),
         }
     }
@@ -143,8 +137,28 @@ impl Console {
     /// Prints the result of a command, as JSON or as text.
     pub fn answer<T: Serialize + Display>(&self, value: &T) -> Result<()> {
         match self.talk.settings.format {
-            OutputFormat::Json | OutputFormat::Sarif => self.json(value),
+            OutputFormat::Json => self.json(value),
             OutputFormat::Text | OutputFormat::Github => self.data(value),
+        }
+    }
+
+    /// Prints the result of a command that has no document of its own, with a fixed schema: the fields
+    /// of `facts` as JSON, or the text.
+    pub fn report(&self, command: &str, facts: &impl Serialize, text: impl Display) -> Result<()> {
+        #[derive(Serialize)]
+        struct PlainReport<'a, T> {
+            schema: &'static str,
+            command: &'a str,
+            #[serde(flatten)]
+            facts: &'a T,
+        }
+        match self.talk.settings.format {
+            OutputFormat::Json => self.json(&PlainReport {
+                schema: "rocwheel-report-v1",
+                command,
+                facts,
+            }),
+            OutputFormat::Text | OutputFormat::Github => self.data(text),
         }
     }
 
@@ -159,7 +173,7 @@ impl Console {
         }
         let text = match self.talk.settings.reader {
             LogReader::Workflow => workflow::defang(&text),
-            LogReader::Terminal => self.talk.linked(workflow::visible(&text), |it| it.stdout),
+            LogReader::Terminal => workflow::visible(&text),
             LogReader::Program => Cow::Borrowed(text.as_str()),
         };
         self.verbatim(text.as_bytes())
@@ -201,15 +215,28 @@ impl Console {
         self.outcome(verb, facts, None);
     }
 
-    /// Like `status`, with a color that shows the worst finding.
+    /// Like `status`, with a color that shows the worst finding. `-q` does not hide an error or a warning.
     pub fn outcome(&self, verb: &str, facts: impl Display, worst: Option<AnnotationLevel>) {
         let style = match worst {
             Some(AnnotationLevel::Error) => ERROR,
             Some(AnnotationLevel::Warning) => WARNING,
             Some(AnnotationLevel::Notice) | None => DONE,
         };
-        if self.talk.settings.verbosity >= Verbosity::Normal {
+        let least = match worst {
+            Some(AnnotationLevel::Error | AnnotationLevel::Warning) => Verbosity::Warnings,
+            Some(AnnotationLevel::Notice) | None => Verbosity::Normal,
+        };
+        if self.talk.settings.verbosity >= least {
             self.talk.status(style, verb, &facts.to_string());
+        }
+    }
+
+    /// Prints findings, which `-q` does not hide.
+    pub fn findings(&self, text: impl Display) {
+        if self.talk.settings.verbosity >= Verbosity::Warnings {
+            for line in workflow::visible(&text.to_string()).lines() {
+                self.talk.line(line);
+            }
         }
     }
 
@@ -228,6 +255,17 @@ impl Console {
         }
     }
 
+    /// Lets a program write to the terminal or the log, so that the user sees what it does. stdout is
+    /// for answers, so that all of it goes to stderr.
+    pub fn lend(&self, command: &mut std::process::Command) {
+        command.stdout(io::stderr()).stderr(io::stderr());
+    }
+
+    /// Whether only warnings and errors are printed.
+    pub fn is_quiet(&self) -> bool {
+        self.talk.settings.verbosity < Verbosity::Normal
+    }
+
     /// Whether a person reads both streams on one terminal.
     pub fn is_watched(&self) -> bool {
         let settings = &self.talk.settings;
@@ -243,6 +281,16 @@ impl Console {
 
     pub fn note(&self, text: impl Display) {
         self.remark(Verbosity::Normal, NOTE, "note", text);
+    }
+
+    /// What prints notes where the console cannot be borrowed.
+    pub fn notes(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        let talk = Arc::clone(&self.talk);
+        move |text| {
+            if talk.settings.verbosity >= Verbosity::Normal {
+                talk.remark(NOTE, "note", text);
+            }
+        }
     }
 
     pub fn warn(&self, text: impl Display) {
@@ -403,12 +451,11 @@ fn annotation(error: &Error) -> Annotation {
 struct Talk {
     sink: Mutex<Box<dyn Write + Send>>,
     bars: Option<MultiProgress>,
-    /// The width of the terminal. It is asked for each time, because windows change their size.
+    /// The width of the terminal, which decides the fields of a bar.
     columns: fn() -> usize,
     settings: ConsoleSettings,
     /// The bar that shows all work which begins.
     joined: Mutex<Option<Progress>>,
-    links: OnceLock<DocsLinks>,
 }
 
 impl Talk {
@@ -467,7 +514,7 @@ impl Talk {
         if self.settings.reader == LogReader::Workflow {
             self.write(&workflow::defang(&line));
         } else {
-            self.write(&self.linked(line.into(), |it| it.stderr));
+            self.write(&line);
         }
     }
 

@@ -12,18 +12,18 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::{
-    Talk, UNDER_WAY,
-    bar::{WorkState, percent},
-    one_line,
+    Talk, UNDER_WAY, one_line,
+    quantity::{rate, size, took},
     settings::Show,
 };
 
 /// A handle that many threads can advance. Its bar disappears when it is dropped.
 #[derive(Debug)]
 pub struct Progress {
-    /// Also counts where it is not drawn. It clears itself on drop.
+    /// Also counts where it is not drawn. It clears itself on drop. Its message is the part that was
+    /// begun last.
     bar: ProgressBar,
-    names: Arc<WorkNames>,
+    parts: Arc<Parts>,
     lines: Option<Arc<Lines>>,
     /// Whether this is a part of the work that the bar shows.
     is_part: bool,
@@ -55,15 +55,22 @@ impl Drop for JoinedProgress {
     }
 }
 
-/// What is worked on, and how many parts of it are done.
+/// How many parts of the work are done.
 #[derive(Debug)]
-struct WorkNames {
-    whole: String,
-    /// The part that was begun last.
-    part: Mutex<String>,
-    /// The number of parts; 0 if the work has no parts.
-    parts: usize,
+struct Parts {
+    /// 0 if the work has no parts.
+    all: usize,
     finished: AtomicUsize,
+}
+
+impl Parts {
+    /// `[3/10] `
+    fn shown(&self) -> String {
+        match self.all {
+            0 => String::new(),
+            all => format!("[{}/{all}] ", self.finished.load(Ordering::Relaxed)),
+        }
+    }
 }
 
 /// Lines in place of a bar.
@@ -71,6 +78,7 @@ struct WorkNames {
 struct Lines {
     talk: Arc<Talk>,
     verb: String,
+    what: String,
     pace: Mutex<LinePace>,
 }
 
@@ -101,9 +109,6 @@ impl LinePace {
     }
 }
 
-/// The columns of the verb and the space after it.
-const MARGIN: usize = 13;
-
 impl Progress {
     pub(super) fn new(
         talk: &Arc<Talk>,
@@ -111,39 +116,34 @@ impl Progress {
         what: &str,
         (parts, total): (usize, Option<u64>),
     ) -> Self {
-        let names = Arc::new(WorkNames {
-            whole: one_line(what),
-            part: Mutex::default(),
-            parts,
+        let what = one_line(what);
+        let parts = Arc::new(Parts {
+            all: parts,
             finished: AtomicUsize::new(0),
         });
         let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
-        let lines = match (talk.settings.progress, &talk.bars) {
+        let (bar, lines) = match (talk.settings.progress, &talk.bars) {
             (Show::Bars, Some(bars)) => {
-                let bar = bar.with_style(style(&names, talk.columns));
-                let bar = bars.add(bar.with_prefix(talk.paint(UNDER_WAY, verb)));
-                let (lines, is_part) = (None, false);
-                return Self {
-                    bar,
-                    names,
-                    lines,
-                    is_part,
-                };
+                let bar = bar.with_style(style(&parts, (talk.columns)(), total.is_some()));
+                let bar = bar.with_prefix(talk.paint(UNDER_WAY, verb));
+                (bars.add(bar.with_message(what)), None)
             }
-            (Show::Nothing, _) => None,
-            _ => Some(Arc::new(Lines {
-                talk: Arc::clone(talk),
-                verb: verb.to_owned(),
-                pace: Mutex::default(),
-            })),
+            (show, _) => {
+                bar.set_draw_target(ProgressDrawTarget::hidden());
+                let lines = Lines {
+                    talk: Arc::clone(talk),
+                    verb: verb.to_owned(),
+                    what,
+                    pace: Mutex::default(),
+                };
+                (bar, (show != Show::Nothing).then(|| Arc::new(lines)))
+            }
         };
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-        let is_part = false;
         Self {
             bar,
-            names,
+            parts,
             lines,
-            is_part,
+            is_part: false,
         }
     }
 
@@ -152,7 +152,7 @@ impl Progress {
         self.begin(what);
         Self {
             bar: self.bar.clone(),
-            names: Arc::clone(&self.names),
+            parts: Arc::clone(&self.parts),
             lines: self.lines.clone(),
             is_part: true,
         }
@@ -160,18 +160,12 @@ impl Progress {
 
     /// Says which part of the work begins.
     pub fn begin(&self, part: impl Display) {
-        let part = one_line(&part.to_string());
-        *self
-            .names
-            .part
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = part;
-        self.bar.tick();
+        self.bar.set_message(one_line(&part.to_string()));
     }
 
     /// Counts a part as done.
     pub fn finish_part(&self) {
-        self.names.finished.fetch_add(1, Ordering::Relaxed);
+        self.parts.finished.fetch_add(1, Ordering::Relaxed);
         self.bar.tick();
     }
 
@@ -194,9 +188,9 @@ impl Progress {
         };
         let (done, total, elapsed) = (self.bar.position(), self.bar.length(), self.bar.elapsed());
         if pace.is_due(elapsed, done, total) {
-            let facts = self.names.state("", done, total, elapsed).in_full();
-            let facts = format!("{}: {facts}", self.names.whole);
-            lines.talk.status(UNDER_WAY, &lines.verb, &facts);
+            let (parts, facts) = (self.parts.shown(), facts(done, total, elapsed));
+            let line = format!("{}: {parts}{facts}", lines.what);
+            lines.talk.status(UNDER_WAY, &lines.verb, &line);
         }
     }
 
@@ -206,42 +200,53 @@ impl Progress {
     }
 }
 
-impl WorkNames {
-    fn state<'a>(
-        &self,
-        what: &'a str,
-        done: u64,
-        total: Option<u64>,
-        elapsed: Duration,
-    ) -> WorkState<'a> {
-        let finished = self.finished.load(Ordering::Relaxed);
-        WorkState {
-            what,
-            parts: (self.parts > 0).then_some((finished, self.parts)),
-            done,
-            total,
-            elapsed,
+/// The fields of a bar on a terminal of this width. What has no room left is cut from the message.
+fn style(parts: &Arc<Parts>, columns: usize, has_total: bool) -> ProgressStyle {
+    let template = match columns {
+        _ if !has_total => "{prefix:>12} {parts}{binary_bytes}, {binary_bytes_per_sec}  {wide_msg}",
+        100.. => {
+            "{prefix:>12} {parts}[{bar:24}] {percent} % of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left  {wide_msg}"
         }
+        60.. => "{prefix:>12} {parts}{percent} % of {binary_total_bytes}, {eta} left  {wide_msg}",
+        _ => "{prefix:>12} {parts}{percent} % {wide_msg}",
+    };
+    let parts = Arc::clone(parts);
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ")
+        .with_key("parts", move |_: &ProgressState, out: &mut dyn Write| {
+            // A bar that cannot be drawn must not stop the work.
+            let _ = out.write_str(&parts.shown());
+        })
+}
+
+/// Estimates of the remaining time beyond four days are not shown.
+const LONGEST_LEFT: u64 = 4 * 24 * 3600;
+
+/// `41 % of 2.30 GiB, 31.20 MiB/s, 20 s left`; without the rate in the first second.
+fn facts(done: u64, total: Option<u64>, elapsed: Duration) -> String {
+    let facts = match total {
+        Some(total) => format!("{} % of {}", percent(done, total), size(total)),
+        None => size(done).to_string(),
+    };
+    let Some(rate) = rate(done, elapsed) else {
+        return facts;
+    };
+    let facts = format!("{facts}, {}/s", size(rate));
+    let left = total.and_then(|total| total.saturating_sub(done).checked_div(rate));
+    match left {
+        // An estimate has no tenths of a second.
+        Some(left @ 1..10) => format!("{facts}, {left} s left"),
+        Some(left @ 10..LONGEST_LEFT) => {
+            facts + &format!(", {} left", took(Duration::from_secs(left)))
+        }
+        _ => facts,
     }
 }
 
-fn style(names: &Arc<WorkNames>, columns: fn() -> usize) -> ProgressStyle {
-    let names = Arc::clone(names);
-    ProgressStyle::with_template("{prefix:>12} {work}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .with_key("work", move |bar: &ProgressState, out: &mut dyn Write| {
-            let part = names.part.lock().unwrap_or_else(PoisonError::into_inner);
-            let what = if part.is_empty() {
-                &names.whole
-            } else {
-                &*part
-            };
-            let state = names.state(what, bar.pos(), bar.len(), bar.elapsed());
-            // Some terminals wrap a line that fills the last column.
-            let room = columns().saturating_sub(MARGIN + 1);
-            // A bar that cannot be drawn must not stop the work.
-            let _ = out.write_str(&state.fitted(room));
-        })
+fn percent(done: u64, total: u64) -> u64 {
+    let done = u128::from(done.min(total)) * 100;
+    u64::try_from(done.checked_div(total.into()).unwrap_or(100)).unwrap_or(100)
 }
 
 #[cfg(test)]
@@ -275,5 +280,33 @@ mod tests {
     fn slow_work_and_work_of_unknown_size_show_a_line_every_half_minute() {
         assert_eq!(lines(1000, Some(1000))[..6], [30, 60, 90, 100, 130, 160]);
         assert_eq!(lines(100, None), [30, 60, 90]);
+    }
+
+    #[test]
+    fn more_than_the_total_and_nothing_at_all_are_all() {
+        assert_eq!(percent(7, 0), 100);
+        assert_eq!(percent(u64::MAX, 10), 100);
+        assert_eq!(percent(u64::MAX / 2, u64::MAX), 49);
+    }
+
+    #[test]
+    fn a_line_of_a_log_says_how_much_and_how_fast() {
+        let shown = [
+            (511, Some(1024), 7 * SECOND),
+            (1024, Some(1024), SECOND),
+            (0, Some(1024), SECOND),
+            (2048, None, SECOND / 2),
+            (9, Some(1 << 40), SECOND),
+            (1 << 30, Some((1 << 30) * 23 / 10), 16 * SECOND),
+        ]
+        .map(|(done, total, elapsed)| facts(done, total, elapsed));
+        insta::assert_snapshot!(shown.join("\n"), @"
+        49 % of 1.00 KiB, 73 B/s, 7 s left
+        100 % of 1.00 KiB, 1.00 KiB/s
+        0 % of 1.00 KiB, 0 B/s
+        2.00 KiB
+        0 % of 1.00 TiB, 9 B/s
+        43 % of 2.30 GiB, 64.00 MiB/s, 20 s left
+        ");
     }
 }

@@ -11,8 +11,6 @@ pub enum OutputFormat {
     Json,
     /// Text with groups and annotations for the log of GitHub Actions.
     Github,
-    /// SARIF 2.1.0 for code scanning; only for `check`.
-    Sarif,
 }
 
 /// The flags that every command has.
@@ -20,20 +18,19 @@ pub enum OutputFormat {
 #[command(next_help_heading = "Global options")]
 pub struct Options {
     /// Print less: -q only warnings and errors, -qq only errors
-    #[arg(short, long, global = true, action = ArgAction::Count, value_parser = count)]
+    #[arg(short, long, global = true, action = ArgAction::Count)]
     pub quiet: u8,
     /// Print more details
-    #[arg(short, long, global = true, action = ArgAction::Count, value_parser = count)]
+    #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
     /// Output format on stdout (default: `github` in GitHub Actions, else `text`)
-    #[arg(long, global = true, value_name = "FORMAT")]
+    #[arg(long, global = true, value_name = "FORMAT", env = "ROCWHEEL_FORMAT")]
     pub format: Option<OutputFormat>,
-    /// When to use colors (default: on a terminal and in GitHub Actions); `NO_COLOR` and
-    /// `CLICOLOR_FORCE` are read too
-    #[arg(long, global = true, value_name = "WHEN")]
+    /// When to use colors (default: on a terminal and in GitHub Actions)
+    #[arg(long, global = true, value_name = "WHEN", env = "ROCWHEEL_COLOR")]
     pub color: Option<ColorChoice>,
     /// Print no progress
-    #[arg(long, global = true)]
+    #[arg(long, global = true, env = "ROCWHEEL_NO_PROGRESS")]
     pub no_progress: bool,
 }
 
@@ -44,17 +41,6 @@ impl Options {
             quiet: 2,
             ..Self::default()
         }
-    }
-}
-
-/// Parses a number, or a word for yes or no: environment variables often have the value `true`.
-fn count(text: &str) -> Result<u8, String> {
-    match text {
-        "true" | "yes" | "on" => Ok(1),
-        "false" | "no" | "off" => Ok(0),
-        _ => text
-            .parse()
-            .map_err(|_| "expected a number, `true` or `false`".into()),
     }
 }
 
@@ -145,7 +131,7 @@ impl ConsoleSettings {
             progress,
             commands: match format {
                 OutputFormat::Text => false,
-                OutputFormat::Json | OutputFormat::Sarif => actions,
+                OutputFormat::Json => actions,
                 OutputFormat::Github => true,
             },
             ci,

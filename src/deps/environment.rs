@@ -8,7 +8,6 @@ use derive_more::Display;
 use crate::{
     error::{Context as _, Error, Result, as_text, bail},
     run::Platform,
-    version::Version,
     wheel::{MarkerVariables, PackageFilename, Tag},
 };
 
@@ -39,7 +38,7 @@ impl FromStr for PythonMinor {
 /// A Python on a platform: `3.12-linux`.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[display("{python}-{platform}")]
-pub struct PythonPlatform {
+pub(super) struct PythonPlatform {
     pub python: PythonMinor,
     pub platform: Platform,
 }
@@ -59,61 +58,45 @@ impl FromStr for PythonPlatform {
 }
 
 impl PythonPlatform {
-    /// How well a file fits: a greater number is a better fit, as installers see it. `None` if it
-    /// does not fit. An sdist fits everywhere, and worst.
-    pub fn fit(self, file: &PackageFilename) -> Option<(u32, u32)> {
-        let Some(tag) = &file.tag else {
-            return Some((0, 0));
-        };
-        let tags = tag.expand();
-        tags.iter().filter_map(|tag| self.fit_of_tag(tag)).max()
+    /// Whether an installer takes a file here. An sdist fits everywhere.
+    pub(super) fn fits(self, file: &PackageFilename) -> bool {
+        let tags = file.tag.as_ref().map(Tag::expand);
+        tags.is_none_or(|tags| tags.iter().any(|tag| self.fits_tag(tag)))
     }
 
-    fn fit_of_tag(self, tag: &Tag) -> Option<(u32, u32)> {
+    fn fits_tag(self, tag: &Tag) -> bool {
         let text = tag.to_string();
         let mut parts = text.split('-');
-        let (python, abi) = (parts.next()?, parts.next()?);
-        Some((
-            self.fit_of_python(python, abi)?,
-            self.fit_of_platform(tag.platform())?,
-        ))
+        let (python, abi) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        self.fits_python(python, abi) && self.fits_platform(tag.platform())
     }
 
-    fn fit_of_python(self, python: &str, abi: &str) -> Option<u32> {
+    fn fits_python(self, python: &str, abi: &str) -> bool {
         let own = self.python.0;
         let minor = |start: &str| python.strip_prefix(start)?.parse::<u32>().ok();
-        let older = |start: &str| minor(start).filter(|it| *it <= own);
+        let is_older = |start: &str| minor(start).is_some_and(|it| it <= own);
+        let is_own = minor("cp3") == Some(own);
         match abi {
-            _ if abi == python && minor("cp3") == Some(own) => Some(400),
-            "abi3" => older("cp3").map(|it| 300 + it),
-            "none" if minor("cp3") == Some(own) => Some(250),
-            "none" if python == "py3" => Some(100),
-            "none" => older("py3").map(|it| 100 + it),
-            _ => None,
+            "abi3" => is_older("cp3"),
+            "none" => is_own || python == "py3" || is_older("py3"),
+            _ => is_own && abi == python,
         }
     }
 
-    fn fit_of_platform(self, tag: &str) -> Option<u32> {
+    fn fits_platform(self, tag: &str) -> bool {
         // Named by their year before PEP 600.
         let glibc = match tag {
-            "any" => return Some(0),
-            _ if tag == self.platform.wheel_tag() => return Some(1),
-            "manylinux1_x86_64" => 5,
-            "manylinux2010_x86_64" => 12,
-            "manylinux2014_x86_64" => 17,
+            "any" => return true,
+            _ if tag == self.platform.wheel_tag() => return true,
+            "manylinux1_x86_64" => Some(5),
+            "manylinux2010_x86_64" => Some(12),
+            "manylinux2014_x86_64" => Some(17),
             _ => {
-                let minor = tag.strip_prefix("manylinux_2_")?.strip_suffix("_x86_64")?;
-                minor.parse().ok()?
+                let minor = tag.strip_prefix("manylinux_2_");
+                minor.and_then(|it| it.strip_suffix("_x86_64")?.parse().ok())
             }
         };
-        (self.platform == Platform::Linux && glibc <= GLIBC).then_some(2 + glibc)
-    }
-
-    /// Whether `Requires-Python` includes it. One that cannot be read excludes nothing, as for pip.
-    pub fn is_supported(self, requires_python: Option<&str>) -> bool {
-        let version = self.full_version().parse::<Version>();
-        let supported = version.ok().and_then(|it| it.fulfils(requires_python?));
-        supported.unwrap_or(true)
+        self.platform == Platform::Linux && glibc.is_some_and(|it: u32| it <= GLIBC)
     }
 
     fn full_version(self) -> String {
@@ -148,14 +131,14 @@ impl MarkerVariables for PythonPlatform {
 mod tests {
     use super::*;
 
-    fn fit(environment: &str, tag: &str) -> Option<(u32, u32)> {
+    fn fits(environment: &str, tag: &str) -> bool {
         let environment: PythonPlatform = environment.parse().unwrap();
-        environment.fit(&format!("a-1.0-{tag}.whl").parse().unwrap())
+        environment.fits(&format!("a-1.0-{tag}.whl").parse().unwrap())
     }
 
     #[test]
     fn a_wheel_fits_as_installers_see_it() {
-        let best_first = [
+        for tag in [
             "cp312-cp312-manylinux_2_27_x86_64.manylinux_2_28_x86_64",
             "cp312-cp312-manylinux2014_x86_64.manylinux_2_17_x86_64",
             "cp312-cp312-linux_x86_64",
@@ -164,9 +147,9 @@ mod tests {
             "cp312-none-any",
             "py39-none-any",
             "py2.py3-none-any",
-        ];
-        let fits: Vec<_> = best_first.map(|tag| fit("3.12-linux", tag).unwrap()).into();
-        assert!(fits.is_sorted_by(|a, b| a > b), "{fits:?}");
+        ] {
+            assert!(fits("3.12-linux", tag), "{tag}");
+        }
         for tag in [
             "cp313-cp313-manylinux_2_28_x86_64",
             "cp312-cp312-manylinux_2_29_x86_64",
@@ -179,11 +162,12 @@ mod tests {
             "pp310-pypy310_pp73-linux_x86_64",
             "py2-none-any",
         ] {
-            assert_eq!(fit("3.12-linux", tag), None, "{tag}");
+            assert!(!fits("3.12-linux", tag), "{tag}");
         }
-        assert!(fit("3.12-windows", "cp312-cp312-win_amd64").is_some());
-        assert!(fit("3.12-windows", "cp312-cp312-manylinux1_x86_64").is_none());
-        assert!(fit("3.12-windows", "cp312-cp312-win32").is_none());
+        assert!(fits("3.12-windows", "cp312-cp312-win_amd64"));
+        assert!(fits("3.15-linux", "cp315-cp315-manylinux_2_28_x86_64"));
+        assert!(!fits("3.12-windows", "cp312-cp312-manylinux1_x86_64"));
+        assert!(!fits("3.12-windows", "cp312-cp312-win32"));
     }
 
     #[test]
@@ -193,8 +177,5 @@ mod tests {
         for text in ["3.9", "3.09-linux", "2.7-linux", "3.9-mac", "3.9.1-linux"] {
             assert!(parsed(text).is_err(), "{text}");
         }
-        let python: PythonPlatform = "3.10-linux".parse().unwrap();
-        assert!(python.is_supported(Some(">=3.10.2,<4")) && python.is_supported(None));
-        assert!(!python.is_supported(Some(">=3.11")) && python.is_supported(Some("nonsense")));
     }
 }

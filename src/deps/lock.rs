@@ -1,177 +1,227 @@
-//! [`DepsLock`]: the files of a base index with their digests, as `deps.lock` has them; and how two
-//! locks differ.
+//! [`Lock`]: the files of a base index with their digests, as uv writes them into a `pylock.toml`
+//! ([PEP 751](https://peps.python.org/pep-0751/)).
 
 use std::{collections::BTreeSet, fmt};
 
-use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
-use super::{environment::PythonPlatform, publisher::Publisher, wishes::ensure_of_others};
+use super::{environment::PythonPlatform, wishes::ensure_of_others};
 use crate::{
-    console::{many, size},
     digest::Sha256,
     error::{Context as _, Result, ensure},
+    location::percent_decode,
     version::Version,
-    wheel::{DistName, PackageFilename},
+    wheel::{DistName, PackageFilename, RequirementLine},
 };
 
 /// The version of the format.
-const SCHEMA: u32 = 1;
-const HEAD: &str = "# The files of a base index. `rocwheel deps update` writes this file.\n\n";
+const FORMAT: &str = "1.0";
 
 /// The files of a base index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DepsLock {
-    schema: u32,
-    /// Sorted by project, version and name.
-    #[serde(default, rename = "file")]
-    pub files: Vec<LockedFile>,
+#[derive(Clone, Debug)]
+pub struct Lock {
+    pub(super) packages: Vec<LockedPackage>,
 }
 
-/// A wheel of a base index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct LockedFile {
-    pub project: DistName,
-    pub version: Version,
-    pub name: String,
-    pub size: u64,
-    pub sha256: Sha256,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub requires_python: Option<String>,
-    /// When the registry got it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub upload_time: Option<String>,
-    /// Who published it, if the registry attests it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub(super) publisher: Option<Publisher>,
-    /// What it needs, without the requirements of extras that nobody asks for.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub requires: Vec<String>,
-    /// The environments that it was picked for.
-    #[serde(rename = "for")]
-    pub environments: BTreeSet<PythonPlatform>,
-    /// Who asks for it: `deps.toml`, or a project and its version.
-    pub why: BTreeSet<String>,
+/// One version of a project.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct LockedPackage {
+    pub(super) name: DistName,
+    pub(super) version: Version,
+    /// The environments that it is for.
+    #[serde(default)]
+    marker: String,
+    #[serde(default)]
+    pub(super) wheels: Vec<LockedWheel>,
 }
 
-impl DepsLock {
-    pub fn new(mut files: Vec<LockedFile>) -> Self {
-        files.sort_by_cached_key(|it| (it.project.clone(), it.version.clone(), it.name.clone()));
-        Self {
-            schema: SCHEMA,
-            files,
-        }
-    }
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct LockedWheel {
+    pub(super) url: String,
+    /// Not every registry says it.
+    pub(super) size: Option<u64>,
+    hashes: Hashes,
+}
 
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct Hashes {
+    sha256: Sha256,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Document {
+    lock_version: String,
+    #[serde(default)]
+    packages: Vec<LockedPackage>,
+}
+
+impl Lock {
     pub fn parse(text: &str) -> Result<Self> {
-        let lock: Self = toml::from_str(text)?;
+        let Document {
+            lock_version,
+            packages,
+        } = toml::from_str(text)?;
         ensure!(
-            lock.schema == SCHEMA,
-            "it has the schema {}, and this version reads {SCHEMA}",
-            lock.schema
+            lock_version == FORMAT,
+            "it has the format {lock_version:?}, and this version reads {FORMAT}"
         );
+        ensure!(!packages.is_empty(), "the lock has no packages");
         let mut names = BTreeSet::new();
-        for file in &lock.files {
-            let name = &file.name;
-            let parsed: PackageFilename = name.parse()?;
-            let fits = parsed.name == file.project && parsed.version == file.version;
+        for package in &packages {
+            let (name, version) = (&package.name, &package.version);
+            ensure_of_others(name)?;
             ensure!(
-                fits,
-                "`{name}` is not a file of `{}` {}",
-                file.project,
-                file.version
+                !package.wheels.is_empty(),
+                "`{name}` {version} has no wheel"
             );
-            ensure!(parsed.tag.is_some(), "`{name}` is an sdist");
-            ensure!(names.insert(name), "`{name}` is named twice");
-            ensure_of_others(&file.project)?;
+            for wheel in &package.wheels {
+                let file = wheel.name()?;
+                ensure!(
+                    file.name == *name && file.version == *version,
+                    "`{file}` is not a file of `{name}` {version}"
+                );
+                ensure!(file.tag.is_some(), "`{file}` is an sdist");
+                ensure!(names.insert(file.to_string()), "`{file}` is named twice");
+            }
         }
-        Ok(Self::new(lock.files))
+        Ok(Self { packages })
     }
 
-    pub fn render(&self) -> Result<String> {
-        let text = toml::to_string(self).context("failed to write the lock")?;
-        Ok(format!("{HEAD}{text}"))
-    }
-
-    pub fn size(&self) -> u64 {
-        self.files.iter().map(|it| it.size).sum()
-    }
-
-    pub(super) fn environments(&self) -> BTreeSet<PythonPlatform> {
-        let all = self.files.iter().flat_map(|it| &it.environments);
-        all.copied().collect()
-    }
-
-    pub(super) fn ensure_some(&self) -> Result<()> {
-        ensure!(!self.files.is_empty(), "the lock has no files");
-        Ok(())
-    }
-
-    /// `52 files, 220.31 MiB`
-    pub fn totals(&self) -> String {
-        format!("{}, {}", many(self.files.len(), "file"), size(self.size()))
+    /// The versions that an earlier lock did not have, and those that only it has.
+    pub fn changes_since(&self, earlier: Option<&Self>) -> LockChanges {
+        let versions = |lock: &Self| -> BTreeSet<(DistName, Version)> {
+            let packages = lock.packages.iter();
+            packages
+                .map(|it| (it.name.clone(), it.version.clone()))
+                .collect()
+        };
+        let (old, new) = (earlier.map(versions).unwrap_or_default(), versions(self));
+        let shown = |(name, version): &(DistName, Version)| format!("{name} {version}");
+        LockChanges {
+            schema: "rocwheel-deps-update-v2",
+            removed: old.difference(&new).map(shown).collect(),
+            added: new.difference(&old).map(shown).collect(),
+        }
     }
 }
 
-/// What an update changes in a lock.
+/// How two locks differ.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LockChanges {
-    pub added: Vec<LockedFile>,
-    pub removed: Vec<LockedFile>,
-    /// Files that stay, and serve other environments or have other askers.
-    pub changed: Vec<LockedFile>,
-    unchanged: usize,
-    totals: String,
-}
-
-impl LockChanges {
-    pub fn between(before: &DepsLock, after: &DepsLock) -> Self {
-        let is_in = |lock: &DepsLock, file: &LockedFile| {
-            let mut files = lock.files.iter();
-            files.any(|it| (&it.name, it.sha256) == (&file.name, file.sha256))
-        };
-        let missing = |from: &DepsLock, of: &DepsLock| {
-            let files = of.files.iter().filter(|it| !is_in(from, it));
-            files.cloned().collect()
-        };
-        let kept = after.files.iter().filter(|it| is_in(before, it));
-        let (same, changed): (Vec<_>, Vec<_>) = kept.partition(|it| before.files.contains(it));
-        Self {
-            added: missing(before, after),
-            removed: missing(after, before),
-            changed: changed.into_iter().cloned().collect(),
-            unchanged: same.len(),
-            totals: after.totals(),
-        }
-    }
+    schema: &'static str,
+    removed: Vec<String>,
+    added: Vec<String>,
 }
 
 impl fmt::Display for LockChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = [
-            ("-", &self.removed),
-            ("+", &self.added),
-            ("~", &self.changed),
-        ];
-        for (sign, files) in kinds {
-            for ((project, version), files) in
-                &files.iter().chunk_by(|it| (&it.project, &it.version))
-            {
-                let files: Vec<&LockedFile> = files.collect();
-                let bytes = size(files.iter().map(|it| it.size).sum());
-                let why = files.iter().flat_map(|it| &it.why).unique().join(", ");
-                let count = many(files.len(), "file");
-                writeln!(f, "{sign} {project} {version}  ({count}, {bytes}; {why})")?;
-            }
+        let removed = self.removed.iter().map(|it| ("-", it));
+        for (sign, version) in removed.chain(self.added.iter().map(|it| ("+", it))) {
+            writeln!(f, "{sign} {version}")?;
         }
-        writeln!(
-            f,
-            "{} unchanged; {} in all",
-            many(self.unchanged, "file"),
-            self.totals
+        Ok(())
+    }
+}
+
+impl LockedPackage {
+    /// Whether it is for an environment. A marker that cannot be read excludes nothing.
+    pub(super) fn is_for(&self, environment: PythonPlatform) -> bool {
+        let line = format!("{}; {}", self.name, self.marker);
+        let line = RequirementLine::parse(&line).filter(|_| !self.marker.is_empty());
+        line.is_none_or(|it| it.applies(&environment, &BTreeSet::new()).unwrap_or(true))
+    }
+
+    /// The wheels that an environment may install.
+    pub(super) fn wheels_for(
+        &self,
+        environment: PythonPlatform,
+    ) -> impl Iterator<Item = &LockedWheel> {
+        let wheels = self.wheels.iter().filter(move |_| self.is_for(environment));
+        wheels.filter(move |it| it.name().is_ok_and(|name| environment.fits(&name)))
+    }
+}
+
+impl LockedWheel {
+    /// The name of the file, which is the end of its address.
+    pub(super) fn name(&self) -> Result<PackageFilename> {
+        let path = self.url.split(['?', '#']).next().unwrap_or_default();
+        let name = path.rsplit('/').next().and_then(percent_decode);
+        let name = name.with_context(|| format!("not the address of a file: {:?}", self.url))?;
+        name.parse()
+    }
+
+    pub(super) fn sha256(&self) -> Sha256 {
+        self.hashes.sha256
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::error::render;
+
+    /// A lock with one wheel for each package, as uv writes it.
+    pub(in crate::deps) fn lock(packages: &[(&str, &str, &str)]) -> String {
+        let package = |(project, marker, file): &(&str, &str, &str)| {
+            let version = file.split('-').nth(1).unwrap();
+            format!(
+                "[[packages]]\nname = '{project}'\nversion = '{version}'\nmarker = \"{marker}\"\nwheels = [{{ url = \
+                 'https://h/{file}', upload-time = 2026-01-02T03:04:05Z, size = 3, hashes = {{ sha256 = '{}' }} }}]\n",
+                "0".repeat(64)
+            )
+        };
+        let packages: String = packages.iter().map(package).collect();
+        format!(
+            "lock-version = \"1.0\"\ncreated-by = \"uv\"\nrequires-python = \">=3.10\"\n{packages}"
         )
+    }
+
+    #[test]
+    fn a_wheel_is_for_the_environments_that_may_install_it() {
+        let text = lock(&[
+            (
+                "numpy",
+                "python_full_version == '3.10.*' and (sys_platform == 'linux' or sys_platform == 'win32')",
+                "numpy-2.2.6-cp310-cp310-win_amd64.whl",
+            ),
+            ("a", "python_full_version >= '3.11'", "a-1-py3-none-any.whl"),
+            ("b", "", "b-1-py3-none-any.whl"),
+        ]);
+        let lock = Lock::parse(&text).unwrap();
+        let lines = ["3.10-linux", "3.10-windows", "3.12-linux"].map(|environment| {
+            let parsed: PythonPlatform = environment.parse().unwrap();
+            let wheels = lock.packages.iter().flat_map(|it| it.wheels_for(parsed));
+            let names: Vec<String> = wheels.map(|it| it.name().unwrap().to_string()).collect();
+            format!("{environment} {}", names.join(" "))
+        });
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        3.10-linux b-1-py3-none-any.whl
+        3.10-windows numpy-2.2.6-cp310-cp310-win_amd64.whl b-1-py3-none-any.whl
+        3.12-linux a-1-py3-none-any.whl b-1-py3-none-any.whl
+        ");
+    }
+
+    #[test]
+    fn what_is_not_a_lock_is_refused() {
+        let refused = |text: &str| render(&Lock::parse(text).unwrap_err());
+        let one = |project: &str, file: &str| refused(&lock(&[(project, "", file)]));
+        let twice = [("a", "", "a-1-py3-none-any.whl"); 2];
+        let said = [
+            refused("lock-version = '2.0'"),
+            refused("lock-version = '1.0'"),
+            one("torch", "torch-1-py3-none-any.whl"),
+            one("a", "b-1-py3-none-any.whl"),
+            one("a", "a-1-.tar.gz"),
+            refused(&lock(&twice)),
+            refused(&lock(&[("a", "", "a-1-py3-none-any.whl")]).replace("sha256", "md5"))
+                .lines()
+                .next()
+                .unwrap()
+                .to_owned(),
+        ];
+        insta::assert_snapshot!(said.concat());
     }
 }

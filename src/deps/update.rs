@@ -1,213 +1,105 @@
-//! Proposes a lock: reads the pages of a registry until every pick is known.
+//! Proposes a lock: `uv pip compile` picks the newest files that fulfil `deps.toml`, what sets need, and
+//! each other, once for all Pythons and platforms.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    num::NonZeroUsize,
-    time::Duration,
-};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
-use itertools::Itertools as _;
-use time::OffsetDateTime;
+use fs_err as fs;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    closure::SetPackage,
-    concern::{Concern, ConcernKind},
-    lock::{DepsLock, LockedFile},
-    page::RegistryFile,
-    publisher::Publisher,
-    registry::Registry,
-    resolve::{AgeLimit, KnownProjects, Resolution},
-    wishes::Wishes,
+    check::SetPackage,
+    lock::Lock,
+    wishes::{Wishes, is_of_runs},
 };
 use crate::{
-    console::{World, many},
-    error::{Hint as _, No, Result, anyhow},
-    parallel,
-    set::refusal,
-    wheel::DistName,
+    console::World,
+    error::{Context as _, Hint as _, Result},
+    install,
+    wheel::RequirementLine,
 };
 
 /// Options of `rocwheel deps update`.
 #[derive(Debug)]
-pub struct UpdateOptions {
-    /// Files that are younger are not picked, unless `deps.toml` names their version.
+pub struct UpdateOptions<'a> {
+    pub registry: &'a str,
+    /// Files that are younger are not picked.
     pub min_age: Duration,
-    /// Projects that may be picked although neither `deps.toml` nor the earlier lock names them.
-    pub allow: Vec<DistName>,
-    pub deny: Vec<ConcernKind>,
-    pub jobs: NonZeroUsize,
 }
 
-/// The newest files that fulfil the wishes, the sets, and each other.
+/// Writes the lock, and returns it.
 pub fn update(
     wishes: &Wishes,
-    earlier: &DepsLock,
-    sets: Vec<SetPackage>,
-    registry: &Registry,
-    options: &UpdateOptions,
+    sets: &[SetPackage],
+    to: &Path,
+    options: &UpdateOptions<'_>,
     world: &World,
-) -> Result<DepsLock> {
-    let age = AgeLimit {
-        now: OffsetDateTime::now_utc(),
-        youngest: options.min_age.try_into()?,
-    };
-    let mut known = KnownProjects {
-        sets,
-        ..KnownProjects::default()
-    };
-    let resolution = loop {
-        let resolution = Resolution::of(wishes, &known, age);
-        if resolution.is_complete() {
-            break resolution;
-        }
-        look_up(&resolution, &mut known, registry, options.jobs, world)?;
-    };
-    ensure_same(earlier, &known)?;
-    let hours = options.min_age.as_secs() / 3600;
-    let held_back = resolution.held_back.iter().map(|version| Concern {
-        kind: ConcernKind::Age,
-        text: format!("held back: {version} is younger than {hours} h"),
-    });
-    Concern::tell(held_back.collect(), &options.deny, world)?;
-    let mut problems = resolution.problems();
-    let unknown = unknown_names(&resolution, wishes, earlier, &options.allow);
-    problems.extend(unknown.iter().map(|(name, by)| {
-        format!("`{name}` is new, and `deps.toml` does not name it: {by} needs it")
-    }));
-    let count = many(problems.len(), "requirement");
-    if let Some(refusal) = refusal(
-        format!("{count} of the base index cannot be fulfilled"),
-        problems,
-    ) {
-        let names = unknown
-            .iter()
-            .map(|(name, _)| format!("`--allow {name}`"))
-            .join(" ");
-        return Err(refusal).hint(if unknown.is_empty() {
-            "change `deps.toml`".to_owned()
-        } else {
-            format!("name it in `deps.toml`, or pass {names}")
-        });
-    }
-    let facts = |file: &&RegistryFile| {
-        let publisher = registry.provenance(file)?.map(|(_, publisher)| publisher);
-        Ok((registry.size(file)?, publisher))
-    };
-    let facts = parallel::try_map(&resolution.files(), options.jobs, &world.stop, facts)?;
-    let lock = resolution.lock(&known, facts);
-    let mut concerns = publisher_changes(earlier, &lock);
+) -> Result<Lock> {
+    let work = tempfile::tempdir()?;
+    let asked = work.path().join("deps.in");
+    fs::write(&asked, requirements(wishes, sets))?;
+    // uv demands a name that begins and ends like this.
+    let answer = work.path().join("pylock.toml");
+    let mut uv = install::command("uv".as_ref());
+    uv.args(["pip", "compile", "--no-config", "--quiet", "--universal"])
+        .args([
+            "--only-binary",
+            ":all:",
+            "--no-header",
+            "--format",
+            "pylock.toml",
+        ])
+        .args(["--python-version", &wishes.oldest_python()?.to_string()])
+        .args(["--default-index", options.registry]);
     if !options.min_age.is_zero() {
-        concerns.extend(without_age(&lock, wishes));
+        let youngest = OffsetDateTime::now_utc() - options.min_age;
+        uv.args(["--exclude-newer", &youngest.format(&Rfc3339)?]);
     }
-    Concern::tell(concerns, &options.deny, world)?;
+    uv.arg("--output-file").arg(&answer).arg(&asked);
+    install::run(&mut uv, "no lock was written", world)
+        .hint("change `deps.toml`; for a registry that does not say how old its files are, pass `--min-age 0s`")?;
+    let text = fs::read_to_string(&answer)?;
+    let lock = Lock::parse(&text).context("failed to read what uv has written")?;
+    crate::atomic::write(to, text)?;
     Ok(lock)
 }
 
-/// Fails if the registry has other bytes under a locked name: an attack, or a fault of the registry.
-fn ensure_same(earlier: &DepsLock, known: &KnownProjects) -> Result<()> {
-    for locked in &earlier.files {
-        let page = known.pages.get(&locked.project).and_then(Option::as_ref);
-        let mut files = page.iter().flat_map(|it| &it.files);
-        let file = files.find(|it| it.name.to_string() == locked.name);
-        if let Some(file) = file {
-            ensure_locked(locked, file)?;
-        }
-    }
-    Ok(())
-}
-
-/// Projects whose files have other publishers than before.
-fn publisher_changes(earlier: &DepsLock, lock: &DepsLock) -> Vec<Concern> {
-    let locked = |file: &LockedFile| -> Vec<&Publisher> {
-        let files = earlier.files.iter().filter(|it| it.project == file.project);
-        files.filter_map(|it| it.publisher.as_ref()).collect()
-    };
-    let changes = lock.files.iter().filter_map(|file| {
-        let (locked, now) = (locked(file), file.publisher.as_ref());
-        let is_same = locked.is_empty() || now.is_some_and(|it| locked.contains(&it));
-        let what = format!("{} {}", file.project, file.version);
-        (!is_same).then(|| Concern::of_publisher(&what, now, locked.into_iter()))
+/// What uv is asked for.
+fn requirements(wishes: &Wishes, sets: &[SetPackage]) -> String {
+    let lines = sets.iter().flat_map(|it| &it.requires);
+    let of_others = lines.filter(|text| {
+        let line = RequirementLine::parse(text);
+        line.is_some_and(|it| it.extra.is_none() && !is_of_runs(&it.name))
     });
-    changes.unique_by(ToString::to_string).collect()
+    let all: BTreeSet<String> = wishes.lines().chain(of_others.cloned()).collect();
+    let lines = all.into_iter().map(|it| it + "\n");
+    lines.collect()
 }
 
-/// Says that nothing is known of the age of some files.
-fn without_age(lock: &DepsLock, wishes: &Wishes) -> Option<Concern> {
-    let files = lock.files.iter().filter(|it| it.upload_time.is_none());
-    let projects = files.map(|it| &it.project).filter(|it| !wishes.pins(it));
-    let projects = projects.unique().join(", ");
-    (!projects.is_empty()).then(|| Concern {
-        kind: ConcernKind::Age,
-        text: format!("the registry does not say when these were uploaded: {projects}"),
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Picked projects that nothing allows, and who asks for each. A dependency of a dependency must not
-/// come in unseen.
-fn unknown_names(
-    resolution: &Resolution,
-    wishes: &Wishes,
-    earlier: &DepsLock,
-    allow: &[DistName],
-) -> Vec<(DistName, String)> {
-    let locked = earlier.files.iter().map(|it| &it.project);
-    let named: BTreeSet<&DistName> = wishes.names().chain(locked).chain(allow).collect();
-    let projects = resolution.projects().into_iter();
-    let unknown = projects.filter(|(name, _)| !named.contains(name));
-    unknown
-        .map(|(name, by)| (name.clone(), by.to_owned()))
-        .collect()
-}
-
-/// Reads the pages and the metadata that a resolution lacks.
-fn look_up(
-    resolution: &Resolution,
-    known: &mut KnownProjects,
-    registry: &Registry,
-    jobs: NonZeroUsize,
-    world: &World,
-) -> Result<()> {
-    let names: Vec<DistName> = resolution.unknown_projects.iter().cloned().collect();
-    let pages = parallel::try_map(&names, jobs, &world.stop, |name| registry.project(name))?;
-    for (name, page) in names.into_iter().zip(pages) {
-        let status = page.as_ref().and_then(|it| it.status.as_deref());
-        if let Some(status) = status {
-            let text = format!("the registry says that `{name}` is {status}");
-            world.console.warn(text);
-        }
-        world.console.debug(format!("read the page of {name}"));
-        known.pages.insert(name, page);
+    #[test]
+    fn uv_is_asked_for_what_others_have() {
+        let wishes = "pythons = ['3.10', '3.12']\nplatforms = ['linux', 'windows']\n\
+            [[dependency]]\nname = 'setuptools'\nversion = '<82'\nreason = 'x'\n\
+            [[dependency]]\nname = 'tomli'\npythons = ['3.10']\nplatforms = ['linux']\nreason = 'x'\n";
+        let torch = SetPackage {
+            name: "torch-2.12-cp312-cp312-linux_x86_64.whl".parse().unwrap(),
+            requires: [
+                "sympy>=1.13.3",
+                "rocm[libraries]==7.13",
+                "triton==3",
+                "optree; extra == 'optree'",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        };
+        let asked = requirements(&Wishes::parse(wishes).unwrap(), &[torch]);
+        insta::assert_snapshot!(asked, @r"
+        setuptools<82 ; sys_platform == 'linux' or sys_platform == 'win32'
+        sympy>=1.13.3
+        tomli ; (python_version == '3.10') and (sys_platform == 'linux')
+        ");
     }
-    let files: Vec<&RegistryFile> = resolution.unknown_files.values().collect();
-    let read = |file: &&RegistryFile| Ok(registry.metadata(file)?.requires_dist);
-    let requires = parallel::try_map(&files, jobs, &world.stop, read)?;
-    let names = files.iter().map(|file| file.name.to_string());
-    known
-        .requires
-        .extend(names.zip(requires).collect::<BTreeMap<_, _>>());
-    Ok(())
-}
-
-/// A negative answer about a lock that does not fulfil everything.
-pub fn ensure_closed(open: Vec<String>) -> Result<()> {
-    let count = many(open.len(), "requirement");
-    match refusal(format!("{count} without a version in the lock"), open) {
-        Some(refusal) => Err(refusal).hint("run `rocwheel deps update`"),
-        None => Ok(()),
-    }
-}
-
-/// Fails if a file of the registry does not have the locked digest.
-pub(super) fn ensure_locked(locked: &LockedFile, file: &RegistryFile) -> Result<()> {
-    if file.sha256 == locked.sha256 {
-        return Ok(());
-    }
-    let (was, now) = (locked.sha256, file.sha256);
-    let why = format!("its sha256 was {was}, and is {now} now");
-    Err(changed(&locked.name, why))
-}
-
-/// An error for a file that the registry no longer has as it is locked.
-pub(super) fn changed(name: &str, why: impl std::fmt::Display) -> crate::error::Error {
-    anyhow!(No(format!("`{name}` is not what was locked: {why}")))
 }

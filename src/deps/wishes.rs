@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::environment::{PythonMinor, PythonPlatform};
 use crate::{
-    error::{Hint as _, Result, anyhow, ensure},
+    error::{Context as _, Hint as _, Result, anyhow, ensure},
     framework::Frameworks,
     run::Platform,
     set::is_ours,
@@ -21,9 +21,6 @@ pub struct Wishes {
     pythons: Vec<PythonMinor>,
     platforms: Vec<Platform>,
     dependency: Vec<WishedProject>,
-    /// Whether only some environments count.
-    #[serde(skip)]
-    pub(super) is_limited: bool,
 }
 
 /// One project of a base index.
@@ -102,25 +99,36 @@ impl Wishes {
         Self {
             pythons: or(self.pythons, pythons),
             platforms: or(self.platforms, platforms),
-            is_limited: !pythons.is_empty() || !platforms.is_empty(),
             ..self
         }
     }
 
-    /// Whether the list names one version of a project.
-    pub(super) fn pins(&self, name: &DistName) -> bool {
-        let mut all = self.dependency.iter();
-        all.any(|it| it.name == *name && is_pin(&it.version))
+    /// The oldest Python, for which uv resolves first.
+    pub(super) fn oldest_python(&self) -> Result<PythonMinor> {
+        let oldest = self.pythons.iter().min();
+        oldest.copied().context("no Python is named")
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &DistName> {
-        self.dependency.iter().map(|wish| &wish.name)
+    /// The projects as requirements, each with the environments that it is for.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        let any = |clauses: Vec<String>| clauses.join(" or ");
+        self.dependency.iter().map(move |wish| {
+            let pythons = wish.pythons.iter().flatten();
+            let pythons = pythons
+                .map(|it| format!("python_version == '{it}'"))
+                .collect();
+            let platforms = wish.platforms.as_ref().unwrap_or(&self.platforms);
+            let platforms = platforms.iter().map(|it| it.sys_platform());
+            let platforms = any(platforms
+                .map(|it| format!("sys_platform == '{it}'"))
+                .collect());
+            let marker = match any(pythons) {
+                none if none.is_empty() => platforms,
+                pythons => format!("({pythons}) and ({platforms})"),
+            };
+            format!("{}{} ; {marker}", wish.name, wish.version)
+        })
     }
-}
-
-/// Whether a specifier admits one version.
-pub(super) fn is_pin(specifier: &str) -> bool {
-    specifier.starts_with("==") && !specifier.contains(['*', ','])
 }
 
 /// Whether the packages of a run have this project: then no base index may have it, because an
@@ -148,8 +156,8 @@ mod tests {
     #[test]
     fn our_own_list_is_read() {
         let wishes = Wishes::parse(Wishes::BUILTIN).unwrap();
-        assert_eq!(wishes.environments().len(), 10);
-        assert!(wishes.names().any(|it| it.normalized() == "rocm-bootstrap"));
+        assert_eq!(wishes.environments().len(), 12);
+        assert!(wishes.lines().any(|it| it.starts_with("rocm-bootstrap ")));
     }
 
     #[test]

@@ -8,16 +8,8 @@ use std::{
 use itertools::Itertools as _;
 use serde::Serialize;
 
-use super::{
-    DiffDepth,
-    contents::{
-        CodeChange, LibraryChange, LineChange, TextKind, code, libraries, line_change, line_counts,
-        lines,
-    },
-    matching::{ComparedSets, FileFate, FilePlace, MatchedFile, differ, unread},
-    observe::{ObservedPackage, ObservedSet},
-};
-use crate::set::Identity;
+use super::observe::{ObservedFile, ObservedPackage, ObservedSet};
+use crate::{digest::Sha256, set::Identity, wheel::dist_info::fields};
 
 /// What differs between two sets. Every list begins with what matters most.
 #[derive(Clone, Debug, Serialize)]
@@ -26,17 +18,10 @@ pub struct Difference {
     schema: &'static str,
     pub before: ComparedSet,
     pub after: ComparedSet,
-    pub depth: DiffDepth,
     pub packages: Vec<PackageChange>,
-    /// The directories of packages whose files have another size in total.
-    pub directories: Vec<SizeChange>,
+    /// Of packages that both sets have. Without the files in `metadata`.
     pub files: Vec<FileChange>,
-    pub libraries: Vec<LibraryChange>,
-    pub device_code: Vec<CodeChange>,
     pub metadata: Vec<LineChange>,
-    pub tables: Vec<LineChange>,
-    /// How many files differ that a greater depth would look into.
-    pub unread_files: usize,
 }
 
 /// One of the sets.
@@ -76,12 +61,16 @@ pub struct PackageChange {
     pub after: Option<PackageWeight>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SizeChange {
-    pub package: String,
-    pub path: String,
-    pub before: u64,
-    pub after: u64,
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum FileFate {
+    Gone,
+    New,
+    /// The same bytes at another path.
+    Moved,
+    Changed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -90,7 +79,7 @@ pub struct FileChange {
     pub fate: FileFate,
     #[serde(flatten)]
     pub file: FilePlace,
-    /// Where a file was that is at another place now.
+    /// Where a file was that has moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<FilePlace>,
     pub before: Option<u64>,
@@ -98,31 +87,35 @@ pub struct FileChange {
     /// The permissions before and after, if they differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<(u32, u32)>,
-    /// Where a symlink leads, before and after.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub links: Option<(String, String)>,
-    /// How many lines a text lost and got.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lines: Option<(usize, usize)>,
+}
+
+/// A file, with the versions in its path replaced by `{version}`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct FilePlace {
+    pub package: String,
+    pub path: String,
+}
+
+/// The lines that METADATA, PKG-INFO, WHEEL or `entry_points.txt` lost and got.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LineChange {
+    /// Several packages may have the same change.
+    pub packages: Vec<String>,
+    pub file: String,
+    pub gone: Vec<String>,
+    pub new: Vec<String>,
 }
 
 impl Difference {
-    pub(super) fn of(sets: &ComparedSets<'_>, depth: DiffDepth) -> Self {
+    pub(super) fn of(sets: &ComparedSets<'_>) -> Self {
         let files = sets.files();
-        let is_table = |kind| kind == TextKind::Tables;
         Self {
             schema: "rocwheel-diff-v1",
             before: ComparedSet::of(sets.before),
             after: ComparedSet::of(sets.after),
-            depth,
-            packages: packages(sets, &files),
-            directories: directories(sets),
-            files: file_changes(sets, &files),
-            libraries: libraries(sets, &files),
-            device_code: code(sets),
-            metadata: lines(sets, &files, |kind| !is_table(kind)),
-            tables: lines(sets, &files, is_table),
-            unread_files: unread(&files, depth),
+            packages: sets.package_changes(&files),
+            files: sets.file_changes(&files),
+            metadata: sets.metadata(&files),
         }
     }
 
@@ -161,10 +154,9 @@ impl ComparedSet {
 
 impl PackageWeight {
     fn of(package: &ObservedPackage) -> Self {
-        let files = package.files.values();
         Self {
             size: package.size,
-            installed_size: files.map(|it| it.content.len).sum(),
+            installed_size: package.files.values().map(|it| it.len).sum(),
             file_count: package.files.len(),
         }
     }
@@ -178,144 +170,324 @@ impl PackageChange {
     }
 }
 
-/// The packages of both sets with the same name, either of which may be missing.
-fn paired<'a>(
-    sets: &ComparedSets<'a>,
-) -> impl Iterator<
-    Item = (
-        &'a str,
-        Option<&'a ObservedPackage>,
-        Option<&'a ObservedPackage>,
-    ),
-> {
-    let (before, after) = (&sets.before.packages, &sets.after.packages);
-    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let names = names.into_iter();
-    names.map(|name| (name.as_str(), before.get(name), after.get(name)))
+/// Two sets, and how their files are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ComparedSets<'a> {
+    pub(super) before: &'a ObservedSet,
+    pub(super) after: &'a ObservedSet,
+    /// Whether versions count as differences.
+    pub(super) is_exact: bool,
 }
 
-/// The packages that differ: gone and new ones first, then by size.
-fn packages(sets: &ComparedSets<'_>, files: &[MatchedFile<'_>]) -> Vec<PackageChange> {
-    let touched: BTreeSet<&str> = files
-        .iter()
-        .flat_map(|it| it.before.into_iter().chain(it.after))
-        .map(|it| it.package)
-        .collect();
-    let packed = |package: &ObservedPackage| {
-        let files = package.files.values();
-        let plain = files.filter(|it| it.content.kept.is_none());
-        plain.map(|it| it.packed).sum::<u64>()
-    };
-    let is_changed = |name: &str, before: &ObservedPackage, after: &ObservedPackage| {
-        let is_resized = if sets.is_exact {
-            before.size != after.size
+/// A file with its path, and with the key of its package.
+#[derive(Clone, Copy, Debug)]
+struct PlacedFile<'a> {
+    package: &'a str,
+    path: &'a str,
+    file: &'a ObservedFile,
+}
+
+/// A file that is not the same in both sets.
+#[derive(Clone, Copy, Debug)]
+struct MatchedFile<'a> {
+    fate: FileFate,
+    before: Option<PlacedFile<'a>>,
+    after: Option<PlacedFile<'a>>,
+}
+
+impl<'a> ComparedSets<'a> {
+    fn folded(&self, set: &ObservedSet, text: &str) -> String {
+        if self.is_exact {
+            text.to_owned()
         } else {
-            // The version has another length in texts, and is compressed with them.
-            packed(before) != packed(after)
-        };
-        touched.contains(name) || is_resized || differ(before.sha256, after.sha256)
-    };
-    let changes = paired(sets).filter(|(name, before, after)| match (before, after) {
-        (Some(before), Some(after)) => is_changed(name, before, after),
-        _ => true,
-    });
-    let changes = changes.map(|(name, before, after)| PackageChange {
-        package: name.to_owned(),
-        file: after.map(|it| it.name.clone()),
-        before: before.map(PackageWeight::of),
-        after: after.map(PackageWeight::of),
-    });
-    let weight = |it: &PackageChange| {
-        let (before, after) = it.sizes();
-        let is_in_both = it.before.is_some() && it.after.is_some();
-        (is_in_both, Reverse(before.abs_diff(after)))
-    };
-    changes.sorted_by_key(weight).collect()
-}
-
-/// The directories whose sizes differ, of packages that both sets have.
-fn directories(sets: &ComparedSets<'_>) -> Vec<SizeChange> {
-    let mut sums: BTreeMap<(&str, String), (u64, u64)> = BTreeMap::new();
-    let both = paired(sets).filter_map(|(name, before, after)| Some((name, before?, after?)));
-    for (name, before, after) in both {
-        for (package, set, is_after) in [(before, sets.before, false), (after, sets.after, true)] {
-            for (path, file) in &package.files {
-                let text = file.text().filter(|_| !sets.is_exact);
-                let len = text.map_or(file.content.len, |it| set.fold.text(it).len() as u64);
-                let sum = sums
-                    .entry((name, directory(&set.fold.text(path))))
-                    .or_default();
-                let sum = if is_after { &mut sum.1 } else { &mut sum.0 };
-                *sum = sum.saturating_add(len);
-            }
+            set.fold.text(text)
         }
     }
-    let changes = sums
-        .into_iter()
-        .filter(|(_, (before, after))| before != after);
-    let changes = changes.filter(|((_, path), _)| sets.is_exact || !path.ends_with(".dist-info"));
-    let changes = changes.map(|((package, path), (before, after))| SizeChange {
-        package: package.to_owned(),
-        path,
-        before,
-        after,
+
+    /// The files that differ. Those of a package that only one set has are not among them, except
+    /// for those that moved.
+    fn files(&self) -> Vec<MatchedFile<'a>> {
+        let (before, after) = (placed(self.before), placed(self.after));
+        let mut found = Vec::new();
+        let (mut gone, mut new, mut kept) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for (key, one) in &before {
+            let Some(other) = after.get(key) else {
+                gone.push(*one);
+                continue;
+            };
+            kept.extend(other.file.sha256);
+            // RECORD has the digests of the other files. It differs if one of them does.
+            let is_record = !self.is_exact && one.path.ends_with(".dist-info/RECORD");
+            if !is_record && !self.is_same(one.file, other.file) {
+                found.push(MatchedFile {
+                    fate: FileFate::Changed,
+                    before: Some(*one),
+                    after: Some(*other),
+                });
+            }
+        }
+        let added = after.iter().filter(|(key, _)| !before.contains_key(*key));
+        new.extend(added.map(|(_, file)| *file));
+        found.extend(moved(&mut gone, &mut new, &kept));
+        let is_in_both = |file: &PlacedFile<'_>| {
+            [self.before, self.after].map(|it| it.packages.contains_key(file.package)) == [true; 2]
+        };
+        let gone = gone.into_iter().filter(is_in_both);
+        found.extend(gone.map(|file| MatchedFile {
+            fate: FileFate::Gone,
+            before: Some(file),
+            after: None,
+        }));
+        let new = new.into_iter().filter(is_in_both);
+        found.extend(new.map(|file| MatchedFile {
+            fate: FileFate::New,
+            before: None,
+            after: Some(file),
+        }));
+        found
+    }
+
+    fn is_same(&self, one: &ObservedFile, other: &ObservedFile) -> bool {
+        if one.mode != other.mode {
+            return false;
+        }
+        if let (false, Some(one), Some(other)) = (self.is_exact, &one.text, &other.text) {
+            return self.are_same_lines(one, other);
+        }
+        one.len == other.len && !differ(one.sha256, other.sha256) && !differ(one.crc, other.crc)
+    }
+
+    /// Whether each line is the same, or is the same without versions. A text may name the version
+    /// of the other set for another reason, such as an example in a comment.
+    fn are_same_lines(&self, before: &str, after: &str) -> bool {
+        let (mut before, mut after) = (before.lines(), after.lines());
+        let is_same = |one: &str, other: &str| {
+            one == other || self.folded(self.before, one) == self.folded(self.after, other)
+        };
+        let mut pairs = before.by_ref().zip(after.by_ref());
+        pairs.all(|(one, other)| is_same(one, other)) && before.eq(after)
+    }
+
+    /// The packages that differ: gone and new ones first, then by size.
+    fn package_changes(&self, files: &[MatchedFile<'_>]) -> Vec<PackageChange> {
+        let touched = files
+            .iter()
+            .flat_map(|it| it.before.into_iter().chain(it.after));
+        let touched: BTreeSet<&str> = touched.map(|it| it.package).collect();
+        // The version has another length in texts, and is compressed with them.
+        let packed = |package: &ObservedPackage| -> u64 {
+            let files = package.files.values();
+            files
+                .filter(|it| it.text.is_none())
+                .map(|it| it.packed)
+                .sum()
+        };
+        let is_changed = |name: &str, before: &ObservedPackage, after: &ObservedPackage| {
+            touched.contains(name)
+                || differ(before.sha256, after.sha256)
+                || if self.is_exact {
+                    before.size != after.size
+                } else {
+                    packed(before) != packed(after)
+                }
+        };
+        let (before, after) = (&self.before.packages, &self.after.packages);
+        let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let mut changes = Vec::new();
+        for name in names {
+            let (before, after) = (before.get(name), after.get(name));
+            if let (Some(before), Some(after)) = (before, after)
+                && !is_changed(name, before, after)
+            {
+                continue;
+            }
+            changes.push(PackageChange {
+                package: name.clone(),
+                file: after.map(|it| it.name.clone()),
+                before: before.map(PackageWeight::of),
+                after: after.map(PackageWeight::of),
+            });
+        }
+        changes.sort_by_key(|it| {
+            let (before, after) = it.sizes();
+            let is_in_both = it.before.is_some() && it.after.is_some();
+            (is_in_both, Reverse(before.abs_diff(after)))
+        });
+        changes
+    }
+
+    /// The files that differ, without those whose lines are shown as metadata.
+    fn file_changes(&self, files: &[MatchedFile<'_>]) -> Vec<FileChange> {
+        let is_shown = |file: &MatchedFile<'_>| self.line_change(file).is_some();
+        let shown = files.iter().filter(|it| is_shown(it));
+        let shown: BTreeSet<&str> = shown.map(MatchedFile::package).collect();
+        // What setuptools derives from PKG-INFO.
+        let is_copy = |file: &MatchedFile<'_>| {
+            let is_derived = file.after.is_some_and(|it| it.path.contains(".egg-info/"));
+            is_derived && file.fate == FileFate::Changed && shown.contains(file.package())
+        };
+        let files = files.iter();
+        let files = files.filter(|it| self.is_exact || !(is_shown(it) || is_copy(it)));
+        let changes = files.map(|file| {
+            let modes = file.before.zip(file.after);
+            let modes = modes.map(|(before, after)| (before.file.mode, after.file.mode));
+            let before = file.before.map(|it| it.place(self.before));
+            let after = file.after.map(|it| it.place(self.after));
+            let is_moved = file.fate == FileFate::Moved;
+            Some(FileChange {
+                fate: file.fate,
+                from: before.clone().filter(|_| is_moved),
+                file: after.or(before)?,
+                before: file.before.map(|it| it.file.len),
+                after: file.after.map(|it| it.file.len),
+                modes: modes.filter(|(before, after)| before != after),
+            })
+        });
+        let weight = |it: &FileChange| {
+            let by = it.before.unwrap_or(0).abs_diff(it.after.unwrap_or(0));
+            (it.fate, Reverse(by), it.file.clone())
+        };
+        changes.flatten().sorted_by_cached_key(weight).collect()
+    }
+
+    /// What differs in the lines of metadata, each change once for all packages with it.
+    fn metadata(&self, files: &[MatchedFile<'_>]) -> Vec<LineChange> {
+        let mut found: Vec<LineChange> = Vec::new();
+        for change in files.iter().filter_map(|file| self.line_change(file)) {
+            let known = found.iter_mut().find(|it| {
+                (&it.file, &it.gone, &it.new) == (&change.file, &change.gone, &change.new)
+            });
+            match known {
+                Some(same) => same.packages.extend(change.packages),
+                None => found.push(change),
+            }
+        }
+        found
+    }
+
+    /// What differs in the lines of a file with metadata. `None` if they are the same lines, or if it
+    /// is another file.
+    fn line_change(&self, file: &MatchedFile<'_>) -> Option<LineChange> {
+        let is_changed = file.fate == FileFate::Changed;
+        let (before, after) = file.before.zip(file.after).filter(|_| is_changed)?;
+        let lines = |it: PlacedFile<'_>| metadata_lines(after.path, it.file.text.as_ref()?);
+        let (old, new) = (lines(before)?, lines(after)?);
+        // A line that is in both may name the version of one of them.
+        let gone = old.difference(&new);
+        let gone: BTreeSet<_> = gone.map(|it| self.folded(self.before, it)).collect();
+        let added = new.difference(&old);
+        let added: BTreeSet<_> = added.map(|it| self.folded(self.after, it)).collect();
+        let name = after.path.rsplit('/').next().unwrap_or_default();
+        let change = LineChange {
+            packages: vec![after.package.to_owned()],
+            file: name.to_owned(),
+            gone: gone.difference(&added).cloned().collect(),
+            new: added.difference(&gone).cloned().collect(),
+        };
+        let is_same = change.gone.is_empty() && change.new.is_empty();
+        (!is_same).then_some(change)
+    }
+}
+
+impl PlacedFile<'_> {
+    fn place(&self, set: &ObservedSet) -> FilePlace {
+        FilePlace {
+            package: self.package.to_owned(),
+            path: set.fold.text(self.path),
+        }
+    }
+}
+
+impl MatchedFile<'_> {
+    /// The package that has it now, or had it.
+    fn package(&self) -> &str {
+        let file = self.after.or(self.before);
+        file.map_or("", |it| it.package)
+    }
+}
+
+/// Whether both are known, and differ.
+fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one != other)
+}
+
+/// The files of a set by package and path, both without versions.
+fn placed(set: &ObservedSet) -> BTreeMap<(&str, String), PlacedFile<'_>> {
+    let mut placed = BTreeMap::new();
+    for (package, of) in &set.packages {
+        for (path, file) in &of.files {
+            let key = (package.as_str(), set.fold.text(path));
+            let file = PlacedFile {
+                package,
+                path,
+                file,
+            };
+            placed.insert(key, file);
+        }
+    }
+    placed
+}
+
+/// Takes the files out of both lists that have the same bytes at another path. Bytes that the set
+/// has several times, such as empty files, prove nothing.
+fn moved<'a>(
+    gone: &mut Vec<PlacedFile<'a>>,
+    new: &mut Vec<PlacedFile<'a>>,
+    kept: &BTreeSet<Sha256>,
+) -> Vec<MatchedFile<'a>> {
+    let of = |files: &[PlacedFile<'a>]| {
+        let keyed = files
+            .iter()
+            .filter_map(|file| Some((file.file.sha256?, *file)));
+        let mut groups = keyed.into_group_map();
+        groups.retain(|sha256, group| group.len() == 1 && !kept.contains(sha256));
+        groups
+    };
+    let (before, after) = (of(gone), of(new));
+    let has_moved = |file: &PlacedFile<'a>| {
+        let sha256 = file.file.sha256;
+        sha256.is_some_and(|it| before.contains_key(&it) && after.contains_key(&it))
+    };
+    gone.retain(|file| !has_moved(file));
+    new.retain(|file| !has_moved(file));
+    let found = before.iter().filter_map(|(sha256, one)| {
+        Some(MatchedFile {
+            fate: FileFate::Moved,
+            before: one.first().copied(),
+            after: Some(*after.get(sha256)?.first()?),
+        })
     });
-    changes
-        .sorted_by_key(|it| Reverse(it.before.abs_diff(it.after)))
+    found.collect()
+}
+
+/// The lines of a file with metadata, such as `Requires-Dist: numpy`. `None` for other files.
+fn metadata_lines(path: &str, text: &str) -> Option<BTreeSet<String>> {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let is_info = directory.ends_with(".dist-info");
+    match name {
+        "entry_points.txt" if is_info => Some(entry_points(text)),
+        "METADATA" | "WHEEL" if is_info => Some(field_lines(text)),
+        "PKG-INFO" if directory.is_empty() => Some(field_lines(text)),
+        _ => None,
+    }
+}
+
+fn field_lines(text: &str) -> BTreeSet<String> {
+    let fields = fields(text).unwrap_or_default().into_iter();
+    let fields = fields.filter(|(name, _)| name != "Dynamic");
+    fields
+        .map(|(name, value)| format!("{name}: {value}"))
         .collect()
 }
 
-/// The first two directories below the top one, which has the name of the package:
-/// `_rocm_sdk_core/lib/llvm`.
-fn directory(path: &str) -> String {
-    let (directory, _) = path.rsplit_once('/').unwrap_or(("", path));
-    let parts: Vec<&str> = directory.split('/').take(3).collect();
-    if directory.is_empty() {
-        ".".to_owned()
-    } else {
-        parts.join("/")
-    }
-}
-
-/// The files that differ, without those whose lines are shown as metadata or tables.
-fn file_changes(sets: &ComparedSets<'_>, files: &[MatchedFile<'_>]) -> Vec<FileChange> {
-    let is_told = |file: &MatchedFile<'_>| line_change(sets, file).is_some();
-    let told: BTreeSet<&str> = files
-        .iter()
-        .filter(|it| is_told(it))
-        .map(MatchedFile::package)
-        .collect();
-    // What setuptools derives from PKG-INFO.
-    let is_copy = |file: &MatchedFile<'_>| {
-        let is_inside = file.after.is_some_and(|it| it.path.contains(".egg-info/"));
-        is_inside && file.versions().is_some() && told.contains(file.package())
-    };
-    let shown = files
-        .iter()
-        .filter(|it| sets.is_exact || !(is_told(it) || is_copy(it)));
-    let changes = shown.map(|file| {
-        let (before, after) = (file.before.map(|it| it.file), file.after.map(|it| it.file));
-        let earlier = FilePlace::earlier(sets, file);
-        let is_elsewhere = matches!(file.fate, FileFate::Moved | FileFate::Renamed);
-        let modes = before
-            .zip(after)
-            .map(|(before, after)| (before.mode, after.mode));
-        let links = before.zip(after);
-        let links = links.and_then(|(before, after)| before.link.clone().zip(after.link.clone()));
-        FileChange {
-            fate: file.fate,
-            file: FilePlace::of(sets, file),
-            from: earlier.filter(|_| is_elsewhere),
-            before: before.map(|it| it.content.len),
-            after: after.map(|it| it.content.len),
-            modes: modes.filter(|(before, after)| before != after),
-            links: links.filter(|(before, after)| before != after),
-            lines: line_counts(sets, file),
+/// `console_scripts: hipcc = rocm_sdk_core._cli:hipcc`
+fn entry_points(text: &str) -> BTreeSet<String> {
+    let (mut found, mut group) = (BTreeSet::new(), "");
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match line.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+            Some(name) => group = name,
+            None => _ = found.insert(format!("{group}: {line}")),
         }
-    });
-    let weight = |it: &FileChange| {
-        let by = it.before.unwrap_or(0).abs_diff(it.after.unwrap_or(0));
-        (it.fate, Reverse(by), it.file.clone())
-    };
-    changes.sorted_by_cached_key(weight).collect()
+    }
+    found
 }

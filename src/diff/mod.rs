@@ -1,98 +1,88 @@
-//! Compares two package sets: sizes, files, libraries, device code and metadata. It reports, and
-//! judges nothing; `check --baseline` does. `docs/diff.md` shows an example.
+//! Compares two package sets: packages, files, sizes and metadata. It reports, and judges nothing;
+//! `check --baseline` does. `docs/diff.md` shows an example.
 //!
-//! `choose` picks the packages, `observe` reads both sets in the same way, `matching` finds the files
-//! that differ, `contents` says what differs in them, and `difference` puts it together. Only `choose`
-//! and `observe` read anything.
+//! `choose` picks the packages, and `observe` reads the ends of both sets in the same way; only these
+//! two read anything. `difference` says what differs, and `text` shows it.
 
-mod baseline;
 mod choose;
-mod contents;
 mod difference;
 mod fold;
-mod matching;
 mod observe;
 mod text;
 
 use std::num::NonZeroUsize;
 
-use serde::Serialize;
-
+use self::{difference::ComparedSets, observe::ObservedSet};
 pub use self::{
-    baseline::Baseline,
-    contents::{CodeChange, LibraryChange, LineChange, ListChange},
-    difference::{ComparedSet, Difference, FileChange, PackageChange, PackageWeight, SizeChange},
-    matching::{FileFate, FilePlace},
-    text::{DifferenceText, changed_size, file_notes, library_facts},
+    difference::{
+        ComparedSet, Difference, FileChange, FileFate, FilePlace, LineChange, PackageChange,
+        PackageWeight,
+    },
+    text::{DifferenceText, changed_size, file_notes},
 };
-use self::{matching::ComparedSets, observe::ObservedSet};
 use crate::{
     console::World,
-    error::Result,
+    error::{Result, one_line},
     set::{SetJson, SetPlace},
 };
 
-/// How far files are compared.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum, strum::Display,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum DiffDepth {
-    /// Size and digest of each package, of sets that are known by their `set.json` alone.
-    #[value(skip)]
-    Packages,
-    /// Size and digest of each file, and the texts about a package
-    Files,
-    /// Also the symbols and the headers of libraries that differ, and the development files
-    Elf,
-    /// Also the code objects in archives and libraries that differ
-    Code,
-}
-
-/// Compares two sets. Without a depth, only files if one of the sets is not on this machine.
+/// Compares two sets. Unless it is exact, the versions of the sets do not count as differences.
 pub fn compare(
-    (before, after): (&SetPlace, &SetPlace),
-    depth: Option<DiffDepth>,
+    before: &SetPlace,
+    after: &SetPlace,
     is_exact: bool,
     jobs: NonZeroUsize,
     world: &World,
 ) -> Result<Difference> {
-    let is_near = before.local().is_some() && after.local().is_some();
-    let default = if is_near {
-        DiffDepth::Elf
-    } else {
-        DiffDepth::Files
-    };
-    let depth = depth.unwrap_or(default);
-    let mut before = ObservedSet::read(before, jobs, world)?;
-    let mut after = ObservedSet::read(after, jobs, world)?;
-    let sets = ComparedSets {
+    let before = ObservedSet::read(before, jobs, world)?;
+    let after = ObservedSet::read(after, jobs, world)?;
+    Ok(Difference::of(&ComparedSets {
         before: &before,
         after: &after,
         is_exact,
-    };
-    let (of_before, of_after) = matching::wanted(&sets.files(), depth);
-    before.read_members(&of_before, jobs, world)?;
-    after.read_members(&of_after, jobs, world)?;
-    let sets = ComparedSets {
-        before: &before,
-        after: &after,
-        is_exact,
-    };
-    Ok(Difference::of(&sets, depth))
+    }))
 }
 
 /// Compares the packages of two sets by their `set.json`. Each has the place that it was read from.
 pub(crate) fn compare_documents(before: (&str, &SetJson), after: (&str, &SetJson)) -> Difference {
-    let (before, after) = (
-        ObservedSet::described(before.0, before.1),
-        ObservedSet::described(after.0, after.1),
-    );
-    let sets = ComparedSets {
-        before: &before,
-        after: &after,
+    Difference::of(&ComparedSets {
+        before: &ObservedSet::described(before.0, before.1),
+        after: &ObservedSet::described(after.0, after.1),
         is_exact: false,
-    };
-    Difference::of(&sets, DiffDepth::Packages)
+    })
+}
+
+/// An earlier set, which a summary compares another one with.
+#[derive(Debug)]
+pub enum Baseline {
+    /// Only its `set.json`, and the file that this was read from.
+    Document(String, SetJson),
+    /// Its packages, and its `set.json` if it has one.
+    Place(SetPlace, Option<SetJson>),
+}
+
+impl Baseline {
+    /// What changed in a set since then. Without the packages of both sets, this is what their
+    /// `set.json` say about packages: a summary is written of damaged sets, too.
+    pub fn changes(&self, set: &SetPlace, document: &SetJson, world: &World) -> Result<Difference> {
+        let (before, earlier) = match self {
+            Self::Document(file, earlier) => (file.clone(), earlier),
+            Self::Place(before, earlier) => {
+                let compared = compare(before, set, false, World::jobs(), world);
+                let (Err(error), Some(earlier)) = (&compared, earlier) else {
+                    return compared;
+                };
+                world.stop.check()?;
+                let why = one_line(error);
+                world
+                    .console
+                    .note(format!("only packages are compared, by `set.json`: {why}"));
+                (before.to_string(), earlier)
+            }
+        };
+        Ok(compare_documents(
+            (&before, earlier),
+            (&set.to_string(), document),
+        ))
+    }
 }

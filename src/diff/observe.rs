@@ -1,13 +1,11 @@
-//! Reads a set as far as a comparison needs it. First the ends of its wheels: the directory, RECORD
-//! with the digest of each file, and small texts. Then the members that the comparison asks for.
+//! Reads the ends of the wheels of a set: the directory, RECORD with the digest of each file, and small
+//! texts.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     io::{self, Read},
     num::NonZeroUsize,
     ops::Range,
-    sync::{Mutex, PoisonError},
 };
 
 use super::{
@@ -15,24 +13,15 @@ use super::{
     fold::VersionFold,
 };
 use crate::{
-    archive::TarKind,
     check::{
-        facts::{
-            ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, MemberFacts, MemberKind, NAMES,
-        },
-        observe::{
-            DirectoryEntry, ObserveProgress, Outline, PackageReader, Portion, is_devel, is_kept,
-            read_sdist,
-        },
+        facts::{MemberFacts, MemberKind},
+        observe::{ObserveProgress, Outline, PackageReader, is_kept, read_sdist},
     },
     console::World,
     digest::Sha256,
-    elf::{ExportedSymbols, exported},
     error::{Context as _, Result, anyhow, bail},
     parallel,
     set::{Identity, PackageFile, SetFile, SetJson, SetPlace, identity},
-    spool::Spool,
-    target::Target,
     version::Version,
     wheel::Record,
 };
@@ -51,14 +40,6 @@ pub(super) struct ObservedSet {
     pub(super) fold: VersionFold,
     /// By project, platform and directory: what does not change from version to version.
     pub(super) packages: BTreeMap<String, ObservedPackage>,
-    sources: BTreeMap<String, WheelSource>,
-}
-
-/// A wheel whose directory was read, and which can be read further.
-#[derive(Debug)]
-struct WheelSource {
-    package: PackageFile,
-    outline: Outline,
 }
 
 #[derive(Debug, Default)]
@@ -69,28 +50,20 @@ pub(super) struct ObservedPackage {
     /// The digest of the whole package, of a set that is known by its `set.json` alone.
     pub(super) sha256: Option<Sha256>,
     pub(super) files: BTreeMap<String, ObservedFile>,
-    /// The target of a device wheel.
-    pub(super) target: Option<Target>,
 }
 
-/// A file of a package, or of the development files in it.
+/// A file of a package.
 #[derive(Debug)]
 pub(super) struct ObservedFile {
-    pub(super) content: ContentFacts,
-    /// Its size in the wheel; 0 for files of an archive in it.
-    pub(super) packed: u64,
+    pub(super) len: u64,
+    pub(super) sha256: Option<Sha256>,
     /// The checksum in the directory of the wheel.
     pub(super) crc: Option<u64>,
+    /// Its size in the wheel.
+    pub(super) packed: u64,
     pub(super) mode: u32,
-    /// The target of a symlink.
-    pub(super) link: Option<String>,
-    pub(super) exports: Option<ExportedSymbols>,
-}
-
-impl ObservedFile {
-    pub(super) fn text(&self) -> Option<&str> {
-        str::from_utf8(self.content.kept.as_deref()?).ok()
-    }
+    /// What is in it, of a small text about the package.
+    pub(super) text: Option<String>,
 }
 
 /// A package whose end is in memory.
@@ -137,9 +110,6 @@ impl PackageReader for PackageEnd<'_> {
     }
 }
 
-/// The paths of the files that are wanted of each package, by its key.
-pub(super) type WantedMembers = BTreeMap<String, BTreeSet<String>>;
-
 impl ObservedSet {
     /// Reads the ends of the packages of a place.
     pub(super) fn read(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<Self> {
@@ -157,16 +127,6 @@ impl ObservedSet {
             .version
             .as_ref()
             .is_none_or(|it| versions.contains(it));
-        let keys = keys(&names);
-        let all = names.iter().filter_map(|name| Some(identity(name)?.1));
-        let mut this = Self {
-            place: place.to_string(),
-            identity: Some(document).filter(|_| is_of_set).unwrap_or_default(),
-            fold: VersionFold::of(all),
-            versions,
-            packages: BTreeMap::new(),
-            sources: BTreeMap::new(),
-        };
         let total = packages.iter().map(first_read).sum();
         let console = &world.console;
         let progress = console.progress_in_parts("Reading", place, packages.len(), total);
@@ -175,20 +135,21 @@ impl ObservedSet {
             progress: &|_| (),
             binaries: None,
         };
-        let read = |package: &PackageFile| {
+        let read = parallel::map(&packages, jobs, &world.stop, |package| {
             progress.begin(&package.name);
             let read = observed(package, &watch);
             progress.inc(first_read(package));
             progress.finish_part();
             read.with_context(|| format!("failed to read `{}`", package.name))
-        };
-        let read = parallel::map(&packages, jobs, &world.stop, read)?;
-        for ((package, file), (observed, outline)) in packages.into_iter().zip(keys).zip(read) {
-            let source = outline.map(|outline| WheelSource { package, outline });
-            this.sources.extend(source.map(|it| (file.clone(), it)));
-            this.packages.insert(file, observed);
-        }
-        Ok(this)
+        })?;
+        let all = names.iter().filter_map(|name| Some(identity(name)?.1));
+        Ok(Self {
+            place: place.to_string(),
+            identity: Some(document).filter(|_| is_of_set).unwrap_or_default(),
+            fold: VersionFold::of(all),
+            packages: keys(&names).into_iter().zip(read).collect(),
+            versions,
+        })
     }
 
     /// A set as its `set.json` describes it: its packages, and no files.
@@ -201,7 +162,7 @@ impl ObservedSet {
                 name: file.below().to_owned(),
                 size: file.size,
                 sha256: Some(file.sha256),
-                ..ObservedPackage::default()
+                files: BTreeMap::new(),
             };
             (key, package)
         });
@@ -211,141 +172,11 @@ impl ObservedSet {
             fold: VersionFold::default(),
             packages: packages.collect(),
             versions: names.iter().filter_map(|name| our_version(name)).collect(),
-            sources: BTreeMap::new(),
         }
-    }
-
-    /// Reads some members to their end, for what is in them.
-    pub(super) fn read_members(
-        &mut self,
-        wanted: &WantedMembers,
-        jobs: NonZeroUsize,
-        world: &World,
-    ) -> Result<()> {
-        let mut work = Vec::new();
-        for (key, paths) in wanted {
-            let source = self.sources.get(key);
-            let portions = source.map(|it| it.outline.some(|it| paths.contains(&it.path)));
-            let portions = portions.unwrap_or_default().into_iter();
-            work.extend(portions.filter_map(|it| Some((key, source?, it))));
-        }
-        work.sort_by_key(|(.., portion)| Reverse(portion.weight()));
-        let total = work
-            .iter()
-            .map(|(.., portion)| portion.weight())
-            .sum::<u64>();
-        if total == 0 {
-            return Ok(());
-        }
-        let progress = world.console.progress("Comparing", &self.place, total);
-        let read = |(key, source, portion): &(&String, &WheelSource, Portion)| {
-            let watch = ObserveProgress {
-                stop: &world.stop,
-                progress: &|bytes| progress.inc(bytes),
-                binaries: None,
-            };
-            let name = &source.package.name;
-            let read = source.read(portion, &wanted[*key], &watch);
-            Ok((
-                (*key).clone(),
-                read.with_context(|| format!("failed to read `{name}`"))?,
-            ))
-        };
-        for (key, (members, tree, exports)) in parallel::map(&work, jobs, &world.stop, read)? {
-            let package = self.packages.entry(key).or_default();
-            package.take(members, exports)?;
-            tree.map(|tree| package.unpack(tree)).transpose()?;
-        }
-        Ok(())
     }
 }
 
-/// What is read of a portion: its members, the development files in it, and the symbols of its
-/// libraries.
-type ReadMembers = (
-    Vec<MemberFacts>,
-    Option<DevelTree>,
-    BTreeMap<String, ExportedSymbols>,
-);
-
-impl WheelSource {
-    fn read(
-        &self,
-        portion: &Portion,
-        paths: &BTreeSet<String>,
-        watch: &ObserveProgress<'_>,
-    ) -> Result<ReadMembers> {
-        let exports = Mutex::new(BTreeMap::new());
-        let sink = |path: &str, bytes: Spool| {
-            // What is wrong with a file is for `check` to say.
-            if let Ok(Some(found)) = exported(&bytes) {
-                let mut exports = exports.lock().unwrap_or_else(PoisonError::into_inner);
-                exports.insert(path.to_owned(), found);
-            }
-        };
-        // Those who take the binaries do not get the development files.
-        let is_archive = paths.iter().any(|it| is_devel(it));
-        let watch = ObserveProgress {
-            binaries: (!is_archive).then_some(&sink),
-            ..*watch
-        };
-        let facts = self.outline.read_portion(&self.package, portion, &watch)?;
-        self.package.outcome()?;
-        let (members, tree) = facts.into_members()?;
-        let exports = exports.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((members, tree, exports))
-    }
-}
-
-impl ObservedPackage {
-    /// Takes the facts of members that were read.
-    fn take(
-        &mut self,
-        members: Vec<MemberFacts>,
-        mut exports: BTreeMap<String, ExportedSymbols>,
-    ) -> Result<()> {
-        for member in members {
-            let (path, content) = (member.path, member.content);
-            let content = content.map_err(|why| anyhow!("failed to read `{path}`: {why}"))?;
-            let exports = exports.remove(&path);
-            if let Some(file) = self.files.get_mut(&path) {
-                (file.content, file.exports) = (content, exports);
-            }
-        }
-        Ok(())
-    }
-
-    /// Replaces the archive of the development files by what is in it.
-    fn unpack(&mut self, tree: DevelTree) -> Result<()> {
-        let member = &tree.member;
-        if let Some(why) = tree.fault {
-            bail!("failed to read `{member}`: {why}");
-        }
-        self.files.remove(member);
-        let directory = member.trim_end_matches(".xz");
-        for DevelEntry { entry, content } in tree.entries {
-            let (link, mode) = match entry.kind {
-                TarKind::Directory => continue,
-                TarKind::File { executable, .. } => (None, if executable { 0o755 } else { 0o644 }),
-                TarKind::Symlink(to) => (Some(to), 0),
-                TarKind::Hardlink(to) => (Some(to.as_str().to_owned()), 0),
-            };
-            let file = ObservedFile {
-                content: content.unwrap_or_else(|| unread(0, None)),
-                packed: 0,
-                crc: None,
-                mode,
-                link,
-                exports: None,
-            };
-            self.files
-                .insert(format!("{directory}/{}", entry.path), file);
-        }
-        Ok(())
-    }
-}
-
-/// How much of a package is read at first.
+/// How many bytes of a package are read: all of an sdist, which is small.
 fn first_read(package: &PackageFile) -> u64 {
     if package.is_wheel() {
         package.size.min(END)
@@ -354,34 +185,44 @@ fn first_read(package: &PackageFile) -> u64 {
     }
 }
 
-/// Reads the end of a wheel, or an sdist.
-fn observed(
-    package: &PackageFile,
-    watch: &ObserveProgress<'_>,
-) -> Result<(ObservedPackage, Option<Outline>)> {
-    let mut this = ObservedPackage {
+fn observed(package: &PackageFile, watch: &ObserveProgress<'_>) -> Result<ObservedPackage> {
+    Ok(ObservedPackage {
         name: package.name.clone(),
         size: package.size,
-        ..ObservedPackage::default()
-    };
-    if !package.is_wheel() {
-        let sdist = read_sdist(&package.name, package.stream(0..package.size)?, watch)?;
-        package.outcome()?;
-        sdist.metadata.map_err(|why| anyhow!("{why}"))?;
-        let files = sdist.files.into_iter().map(|(path, content)| {
-            let file = ObservedFile {
-                content,
-                packed: 0,
-                crc: None,
-                mode: 0,
-                link: None,
-                exports: None,
-            };
-            (path, file)
-        });
-        this.files = files.collect();
-        return Ok((this, None));
-    }
+        sha256: None,
+        files: if package.is_wheel() {
+            files_of_wheel(package, watch)?
+        } else {
+            files_of_sdist(package, watch)?
+        },
+    })
+}
+
+fn files_of_sdist(
+    package: &PackageFile,
+    watch: &ObserveProgress<'_>,
+) -> Result<BTreeMap<String, ObservedFile>> {
+    let sdist = read_sdist(&package.name, package.stream(0..package.size)?, watch)?;
+    package.outcome()?;
+    sdist.metadata.map_err(|why| anyhow!("{why}"))?;
+    let files = sdist.files.into_iter().map(|(path, content)| {
+        let file = ObservedFile {
+            len: content.len,
+            sha256: content.sha256,
+            crc: None,
+            packed: 0,
+            mode: 0,
+            text: content.kept.and_then(|it| String::from_utf8(it).ok()),
+        };
+        (path, file)
+    });
+    Ok(files.collect())
+}
+
+fn files_of_wheel(
+    package: &PackageFile,
+    watch: &ObserveProgress<'_>,
+) -> Result<BTreeMap<String, ObservedFile>> {
     let end = PackageEnd::read(package)?;
     let outline = Outline::read(&package.name, &end);
     package.outcome()?;
@@ -394,19 +235,32 @@ fn observed(
         package.outcome()?;
         texts.extend(facts.into_members()?.0);
     }
-    this.target = identity(&package.name).and_then(|(name, _)| {
-        let target = name.normalized().strip_prefix(&NAMES.device)?;
-        target.parse().ok()
-    });
     let digests = digests(&texts);
-    for entry in outline.entries() {
-        if entry.kind == MemberKind::File {
-            let file = listed(entry, digests.get(&entry.path));
-            this.files.insert(entry.path.clone(), file);
+    let files = outline.entries().iter();
+    let files = files.filter(|entry| entry.kind == MemberKind::File);
+    let files = files.map(|entry| {
+        // A row for another size describes another file.
+        let row = digests.get(&entry.path);
+        let row = row.filter(|(_, len)| *len == entry.len);
+        let file = ObservedFile {
+            len: entry.len,
+            sha256: row.map(|(sha256, _)| *sha256),
+            crc: Some(entry.crc),
+            packed: entry.packed,
+            mode: entry.mode,
+            text: None,
+        };
+        (entry.path.clone(), file)
+    });
+    let mut files: BTreeMap<String, ObservedFile> = files.collect();
+    for MemberFacts { path, content, .. } in texts {
+        let content = content.map_err(|why| anyhow!("failed to read `{path}`: {why}"))?;
+        if let Some(file) = files.get_mut(&path) {
+            (file.len, file.sha256) = (content.len, content.sha256);
+            file.text = content.kept.and_then(|it| String::from_utf8(it).ok());
         }
     }
-    this.take(texts, BTreeMap::new())?;
-    Ok((this, Some(outline)))
+    Ok(files)
 }
 
 /// The digests and sizes of files according to RECORD. Without RECORD, the checksums have to do.
@@ -420,29 +274,4 @@ fn digests(texts: &[MemberFacts]) -> BTreeMap<String, (Sha256, u64)> {
     let rows = record.rows().iter();
     let rows = rows.filter_map(|row| Some((row.path.to_string(), (row.digest?, row.len?))));
     rows.collect()
-}
-
-/// A file as the directory and RECORD describe it. A row for another size describes another file.
-fn listed(entry: &DirectoryEntry, row: Option<&(Sha256, u64)>) -> ObservedFile {
-    let row = row.filter(|(_, len)| *len == entry.len);
-    ObservedFile {
-        content: unread(entry.len, row.map(|(sha256, _)| *sha256)),
-        packed: entry.packed,
-        crc: Some(entry.crc),
-        mode: entry.mode,
-        link: None,
-        exports: None,
-    }
-}
-
-/// A file that was not read.
-fn unread(len: u64, sha256: Option<Sha256>) -> ContentFacts {
-    ContentFacts {
-        len,
-        sha256,
-        kept: None,
-        elf: None,
-        code: DeviceCodeFacts::None,
-        imports: None,
-    }
 }

@@ -5,10 +5,8 @@ use std::fmt::{self, Display};
 use itertools::Itertools as _;
 use serde::Serialize;
 
-use super::{
-    contents::{LibraryChange, LineChange, ListChange},
-    difference::{ComparedSet, Difference, FileChange, PackageChange, PackageWeight},
-    matching::FileFate,
+use super::difference::{
+    ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange, PackageWeight,
 };
 use crate::console::{few, growth, many, percent, size};
 
@@ -37,27 +35,9 @@ impl Display for DifferenceText<'_> {
             writeln!(f, "source: https://github.com/{path}")?;
         }
         self.packages(f)?;
-        let directories = self.difference.directories.iter().map(|it| {
-            let by = growth(it.before, it.after);
-            format!("{by:>12}  {}: {}", it.package, it.path)
-        });
-        self.section(f, "Directories, as installed", directories)?;
         self.files(f)?;
-        let libraries = self.difference.libraries.iter();
-        let facts = libraries.flat_map(|it| {
-            let facts = library_facts(it, self.top == 0).into_iter();
-            facts.map(move |fact| format!("{}: {}: {fact}", it.file.package, it.file.path))
-        });
-        self.section(f, "Libraries and programs", facts)?;
-        self.code(f)?;
         let metadata = &self.difference.metadata;
-        self.section(f, "Metadata", metadata.iter().flat_map(line_facts))?;
-        let tables = &self.difference.tables;
-        self.section(
-            f,
-            "Tables of `rocm_sdk`",
-            tables.iter().flat_map(line_facts),
-        )
+        self.section(f, "Metadata", metadata.iter().flat_map(line_facts))
     }
 }
 
@@ -122,27 +102,6 @@ impl DifferenceText<'_> {
             self.some(f, files.map(file))?;
         }
         Ok(())
-    }
-
-    fn code(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = self.difference.device_code.iter().map(|it| {
-            let (before, after) = (it.before.unwrap_or_default(), it.after.unwrap_or_default());
-            let fate = fate(it.before.is_some(), it.after.is_some());
-            let by = growth(before.bytes, after.bytes);
-            let counts = [
-                ("file", before.files, after.files),
-                ("code object", before.code_objects, after.code_objects),
-            ];
-            let counts = counts.into_iter().filter(|(_, old, new)| old != new);
-            let counts = counts.map(|(noun, old, new)| format!(", {old} → {new} {noun}s"));
-            format!(
-                "{fate:<8}{by:>12}  {}: {}{}",
-                it.target,
-                it.library,
-                counts.format("")
-            )
-        });
-        self.section(f, "Device code, by target and library", rows)
     }
 }
 
@@ -229,49 +188,12 @@ pub fn changed_size(change: &FileChange) -> String {
     }
 }
 
-/// What else is known of a changed file: its permissions, its lines, or where the link leads.
+/// What else is known of a changed file: its permissions.
 pub fn file_notes(change: &FileChange) -> String {
-    let modes = change
-        .modes
-        .map(|(old, new)| format!("mode {old:o} → {new:o}"));
-    let lines = change.lines.filter(|(gone, new)| gone + new > 0);
-    let lines = lines.map(|(gone, new)| format!("−{gone} +{new} lines"));
-    let target = change.links.as_ref();
-    let target = target.map(|(old, new)| format!("link to {old} → {new}"));
-    [modes, lines, target].into_iter().flatten().join(", ")
-}
-
-/// What differs in a library, a line for each fact: `SONAME liba.so.1 → liba.so.2`,
-/// `symbols gone (2): f, g`.
-pub fn library_facts(change: &LibraryChange, is_whole: bool) -> Vec<String> {
-    let mut facts = Vec::new();
-    for (noun, list) in change.facts() {
-        if let (false, [old], [new]) = (is_list(noun), &list.gone[..], &list.new[..]) {
-            facts.push(format!("{noun} {old} → {new}"));
-            continue;
-        }
-        for (names, what) in [(&list.gone, "gone"), (&list.new, "new")] {
-            let shown = if is_whole {
-                names.join(", ")
-            } else {
-                few(names.iter().cloned())
-            };
-            match names.len() {
-                0 => {}
-                1 => facts.push(format!("{noun} {what}: {shown}")),
-                count if noun == "NEEDED" => {
-                    facts.push(format!("{noun} {what} ({count}): {shown}"));
-                }
-                count => facts.push(format!("{noun}s {what} ({count}): {shown}")),
-            }
-        }
-    }
-    facts
-}
-
-/// Whether a file may have several of these.
-fn is_list(noun: &str) -> bool {
-    !matches!(noun, "SONAME" | "run path" | "loader")
+    let modes = change.modes;
+    modes.map_or(String::new(), |(old, new)| {
+        format!("mode {old:o} → {new:o}")
+    })
 }
 
 /// `gone    rocm: Provides-Extra: libraries`
@@ -280,8 +202,7 @@ fn line_facts(change: &LineChange) -> impl Iterator<Item = String> + '_ {
         [one] => one.clone(),
         several => format!("{} of {}", change.file, many(several.len(), "package")),
     };
-    let ListChange { gone, new } = &change.lines;
-    let gone = gone.iter().map(|line| ("gone", line));
-    let lines = gone.chain(new.iter().map(|line| ("new", line)));
+    let gone = change.gone.iter().map(|line| ("gone", line));
+    let lines = gone.chain(change.new.iter().map(|line| ("new", line)));
     lines.map(move |(what, line)| format!("{what:<8}{packages}: {line}"))
 }

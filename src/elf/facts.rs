@@ -4,6 +4,8 @@
 //! goblin parses the single structures. Its `Elf::parse` is not used, because it needs the whole
 //! file and reads all symbols and relocations.
 
+use std::fmt;
+
 use derive_more::Deref;
 use goblin::{
     container::{Container, Ctx, Endian},
@@ -21,7 +23,6 @@ use goblin::{
         section_header::{SHF_TLS, SHT_NOBITS},
     },
 };
-use serde::{Deserialize, Serialize};
 
 use crate::{
     elf::{
@@ -43,7 +44,7 @@ const MAX_STRINGS: usize = 1 << 20;
 /// Limit for damaged files: a dynamic table of 4,096 entries.
 const MAX_DYNAMIC: u64 = 1 << 16;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
     pub kind: ElfKind,
     pub machine: Machine,
@@ -63,7 +64,7 @@ pub struct ElfFacts {
 
 /// The kind of a file, as `file` of libmagic 5.36 and later reports it. Mode bits and `PT_INTERP`
 /// are ignored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ElfKind {
     /// `ET_EXEC`, or `ET_DYN` with the flag `DF_1_PIE`.
     Executable,
@@ -73,13 +74,27 @@ pub enum ElfKind {
     Other,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// 64-bit and little-endian, as every host of ROCm is.
     X86_64,
     AmdGpu,
     /// `e_machine` of another machine, or of x86-64 with another class or byte order, such as x32.
     Other(u16),
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::X86_64 => f.write_str("x86-64"),
+            Self::AmdGpu => f.write_str("AMD GPUs"),
+            Self::Other(3) => f.write_str("32-bit x86"),
+            Self::Other(21) => f.write_str("PowerPC"),
+            Self::Other(183) => f.write_str("AArch64"),
+            Self::Other(243) => f.write_str("RISC-V"),
+            Self::Other(number) => write!(f, "machine {number}"),
+        }
+    }
 }
 
 impl Default for Machine {
@@ -103,7 +118,7 @@ impl ElfFacts {
 }
 
 /// The GNU symbol versions that a file needs of a library, such as `GLIBC_2.28` of `libc.so.6`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeededVersions {
     pub library: String,
     pub versions: Vec<String>,
@@ -296,7 +311,7 @@ impl<'a> ElfImage<'a> {
             "more than 65,534 program headers, which is not supported"
         );
         let (start, stated) = (self.header.e_phoff, self.header.e_phentsize);
-        let bytes = self.headers("program", start, (count, stated), size)?;
+        let bytes = self.headers("program", start, count, stated, size)?;
         let headers = ProgramHeader::parse(&bytes, 0, count.into(), self.ctx)
             .context("a damaged program header table")?;
         Ok(headers.iter().map(Segment::from).collect())
@@ -309,7 +324,7 @@ impl<'a> ElfImage<'a> {
             "more than 65,279 sections, which is not supported"
         );
         let (start, stated) = (self.header.e_shoff, self.header.e_shentsize);
-        let bytes = self.headers("section", start, (count, stated), size)?;
+        let bytes = self.headers("section", start, count, stated, size)?;
         // The gABI stores the real number of sections in the size of the first header if the number
         // does not fit into `e_shnum`, and goblin follows that size. A damaged file could have any
         // size there, so a null header replaces the first one, which has no other use.
@@ -324,7 +339,8 @@ impl<'a> ElfImage<'a> {
         &self,
         what: &str,
         offset: u64,
-        (count, stated): (u16, u16),
+        count: u16,
+        stated: u16,
         size: usize,
     ) -> Result<Vec<u8>> {
         ensure!(

@@ -12,7 +12,6 @@ pub(crate) mod patch;
 mod plan;
 mod rpath;
 mod source;
-mod symbols;
 pub(crate) mod tables;
 /// Writes ELF files for tests, without a compiler.
 #[cfg(test)]
@@ -28,5 +27,4 @@ pub use plan::{EditPlan, plan_rpath};
 pub use rpath::Rpath;
 pub use source::ReadAt;
 pub(crate) use source::{ReadFrom, read_exact_at};
-pub use symbols::{ExportedSymbols, exported};
 pub(crate) use tables::code_segments;

@@ -41,6 +41,18 @@ pub(super) const MOVABLE: [(u32, u64); 7] = [
     // A changed file has a copy of the strings, which may be longer.
     (section_header::SHT_STRTAB, dynamic::DT_STRTAB),
 ];
+/// The tags whose value is an offset in the dynamic strings, but for the run paths.
+pub(super) const STRING_TAGS: [u64; 7] = [
+    dynamic::DT_NEEDED,
+    dynamic::DT_SONAME,
+    dynamic::DT_CONFIG,
+    dynamic::DT_DEPAUDIT,
+    dynamic::DT_AUDIT,
+    DT_AUXILIARY,
+    DT_FILTER,
+];
+const DT_AUXILIARY: u64 = 0x7fff_fffd;
+const DT_FILTER: u64 = 0x7fff_ffff;
 const DT_RELR: u64 = 36;
 /// All other tags that hold an address.
 pub(super) const FIXED_ADDRESSES: [u64; 11] = [
@@ -115,11 +127,11 @@ impl<'a> ElfTables<'a> {
         };
         let count = half(&header, 56);
         ensure!(count != u16::MAX, "too many program headers");
-        let bytes = entries(source, tables.table(), (count, half(&header, 54)), SEGMENT)?;
+        let bytes = entries(source, tables.table(), count, half(&header, 54), SEGMENT)?;
         tables.segments = bytes.chunks_exact(56).map(Segment::parse).collect();
         if tables.section_table() != 0 {
-            let count = (half(&header, 60), half(&header, 58));
-            let bytes = entries(source, tables.section_table(), count, SECTION)?;
+            let (count, stated) = (half(&header, 60), half(&header, 58));
+            let bytes = entries(source, tables.section_table(), count, stated, SECTION)?;
             tables.sections = bytes.chunks_exact(64).map(Section::parse).collect();
         }
         Ok(tables)
@@ -210,6 +222,65 @@ impl<'a> ElfTables<'a> {
         number(&bytes, 0, size)
     }
 
+    /// Whether anything but a run path has its name in a part of the dynamic strings: an entry of the
+    /// dynamic table, a version, or a symbol. It counts as one if that cannot be known: without section
+    /// headers nothing says how many symbols there are.
+    pub(super) fn is_named(&self, dynamic: &[DynamicEntry], part: &Range<u64>) -> Result<bool> {
+        let is_inside = |offset: &u64| part.contains(offset);
+        let strings = last_value(dynamic, dynamic::DT_STRTAB);
+        let index = self.sections.iter().position(|it| {
+            it.kind == section_header::SHT_STRTAB && it.is_loaded() && Some(it.address) == strings
+        });
+        let symbols = last_value(dynamic, dynamic::DT_SYMTAB);
+        let Some(index) = index.filter(|_| {
+            let mut tables = self.sections.iter();
+            tables.any(|it| it.kind == section_header::SHT_DYNSYM && Some(it.address) == symbols)
+        }) else {
+            return Ok(true);
+        };
+        let mut entries = dynamic.iter().filter(|it| STRING_TAGS.contains(&it.tag));
+        if entries.any(|it| is_inside(&it.value)) {
+            return Ok(true);
+        }
+        for table in [dynamic::DT_VERNEED, dynamic::DT_VERDEF] {
+            let names = self.version_names(dynamic, table)?;
+            if names.iter().flatten().any(is_inside) {
+                return Ok(true);
+            }
+        }
+        for section in self.sections.iter().filter(|it| it.link as usize == index) {
+            match section.kind {
+                section_header::SHT_DYNSYM if self.is_symbol_named(section, part)? => {
+                    return Ok(true);
+                }
+                section_header::SHT_DYNSYM
+                | section_header::SHT_DYNAMIC
+                | section_header::SHT_GNU_VERNEED
+                | section_header::SHT_GNU_VERDEF => {}
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a symbol of a table has its name in a part of its strings. Tables have megabytes.
+    fn is_symbol_named(&self, table: &Section, part: &Range<u64>) -> Result<bool> {
+        const SYMBOL: usize = 24;
+        let mut chunk = vec![0; SYMBOL << 12];
+        let (mut at, end) = (table.file().start, table.file().end);
+        while at < end {
+            let len = usize::try_from(end - at)?.min(chunk.len());
+            let symbols = &mut chunk[..len];
+            read_exact_at(self.source, at, symbols)?;
+            let mut names = symbols.chunks(SYMBOL).map(|it| u64::from(word(it, 0)));
+            if names.any(|name| part.contains(&name)) {
+                return Ok(true);
+            }
+            at += len as u64;
+        }
+        Ok(false)
+    }
+
     /// The records of the needed (`DT_VERNEED`) or defined (`DT_VERDEF`) GNU symbol versions: for
     /// each, the offsets of its names in the dynamic strings. The first name of a needed one is the
     /// library. See [Symbol Versioning] in the Linux Standard Base.
@@ -270,8 +341,8 @@ pub(crate) fn code_segments(begin: &[u8]) -> Vec<Range<u64>> {
     if !begin.starts_with(b"\x7fELF\x02\x01") {
         return Vec::new();
     }
-    let count = (half(begin, 56), half(begin, 54));
-    let table = entries(&begin, long(begin, 32), count, SEGMENT).unwrap_or_default();
+    let (count, stated) = (half(begin, 56), half(begin, 54));
+    let table = entries(&begin, long(begin, 32), count, stated, SEGMENT).unwrap_or_default();
     let segments = table.chunks_exact(56).map(Segment::parse);
     segments
         .filter(|it| it.kind == PT_LOAD && it.flags & PF_X != 0 && it.offset > 0)
@@ -280,12 +351,7 @@ pub(crate) fn code_segments(begin: &[u8]) -> Vec<Range<u64>> {
 }
 
 /// Reads a table of `count` entries. The entry size in the file header must be the usual one.
-fn entries(
-    source: &dyn ReadAt,
-    start: u64,
-    (count, stated): (u16, u16),
-    size: u64,
-) -> Result<Vec<u8>> {
+fn entries(source: &dyn ReadAt, start: u64, count: u16, stated: u16, size: u64) -> Result<Vec<u8>> {
     ensure!(
         count == 0 || u64::from(stated) == size,
         "headers of {stated} bytes instead of {size}"

@@ -61,8 +61,8 @@ mod tests {
     fn errors_with_hints_and_errors_of_the_input_stay_as_they_are() {
         assert!(!advised(io::ErrorKind::InvalidData).contains("hint"));
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        let full = advise(hinted(full, "pass `--dest-dir`"));
-        assert_eq!(hints(&full), ["pass `--dest-dir`"]);
+        let full = advise(hinted(full, "pass `--output-dir`"));
+        assert_eq!(hints(&full), ["pass `--output-dir`"]);
         assert!(hints(&advise(anyhow!("no wheel"))).is_empty());
     }
 }

@@ -7,7 +7,12 @@ mod machine;
 mod secret;
 mod stop;
 
-use std::{borrow::Cow, error::Error as StdError, fmt::Write as _, iter};
+use std::{
+    borrow::Cow,
+    error::Error as StdError,
+    fmt::{self, Write as _},
+    iter,
+};
 
 use itertools::Itertools as _;
 
@@ -54,6 +59,26 @@ impl Exit {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct No(pub String);
+
+impl No {
+    /// A title with a line for each reason. Of more than `most` it says how many are left out.
+    pub fn list<T: fmt::Display>(
+        title: impl fmt::Display,
+        reasons: impl IntoIterator<Item = T>,
+        most: usize,
+    ) -> Self {
+        let mut text = title.to_string();
+        let mut reasons = reasons.into_iter();
+        for reason in reasons.by_ref().take(most) {
+            let _ = write!(text, "\n  {reason}");
+        }
+        match reasons.count() {
+            0 => {}
+            more => _ = write!(text, "\n  and {more} more"),
+        }
+        Self(text)
+    }
+}
 
 /// Makes an error a negative answer. Its message, causes and hints stay as they are.
 pub fn negative(error: Error) -> Error {

@@ -44,12 +44,14 @@ impl Stop {
     }
 
     /// Runs work with a time limit. If the work checks this `Stop` after the limit, it ends with
-    /// [`TimeOver`].
+    /// [`TimeOver`]. Within the work of another limit, the earlier one counts.
     pub fn within<T>(&self, time: Duration, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.set_end(Instant::now().checked_add(time));
+        let outer = *self.until.read().unwrap_or_else(PoisonError::into_inner);
+        let own = Instant::now().checked_add(time);
+        self.set_end(outer.into_iter().chain(own).min());
         let done = work();
         let late = self.is_late();
-        self.set_end(None);
+        self.set_end(outer);
         match done {
             Err(error) if late && self.check().is_ok() && Exit::of(&error) == Exit::Interrupted => {
                 Err(TimeOver.into())
@@ -98,5 +100,19 @@ mod tests {
         stop.flag().store(true, Ordering::Relaxed);
         let error = stop.within(Duration::ZERO, work).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::Interrupted);
+    }
+
+    #[test]
+    fn a_limit_in_the_work_of_another_ends_with_it() {
+        let stop = Stop::default();
+        let inner = || {
+            stop.within(Duration::from_hours(1), || Ok(()))?;
+            // The outer limit still counts after the inner one.
+            stop.check()?;
+            Ok(())
+        };
+        let error = stop.within(Duration::ZERO, inner).unwrap_err();
+        assert!(error.is::<TimeOver>(), "{error:#}");
+        assert!(stop.check().is_ok());
     }
 }

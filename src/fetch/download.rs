@@ -25,7 +25,7 @@ use crate::{
 const BUFFER: usize = 1 << 20;
 
 /// The directory that parcels are fetched to, with the stop flag and the progress bar.
-pub(super) struct Ground<'a> {
+pub(super) struct DownloadContext<'a> {
     pub directory: &'a Path,
     pub kept: OutputForm,
     pub stop: &'a Stop,
@@ -50,7 +50,7 @@ struct ParcelStream<'a> {
     /// Bytes read so far.
     at: u64,
     size: u64,
-    ground: &'a Ground<'a>,
+    context: &'a DownloadContext<'a>,
 }
 
 /// The result of one parcel.
@@ -67,12 +67,12 @@ pub(super) struct Received {
 pub(super) fn receive(
     source: &dyn ArchiveSource,
     parcel: &Parcel,
-    ground: &Ground,
+    context: &DownloadContext,
 ) -> Result<Received> {
-    ground.receive(source, parcel).or_else(|error| {
+    context.receive(source, parcel).or_else(|error| {
         // `ParcelStream` reports a stop as an I/O error, because `Read` has no other way. Report
         // the stop itself, not a failed download.
-        ground.stop.check()?;
+        context.stop.check()?;
         let mut kinds = error
             .chain()
             .filter_map(|it| Some(it.downcast_ref::<io::Error>()?.kind()));
@@ -89,7 +89,7 @@ pub(super) fn receive(
     })
 }
 
-impl Ground<'_> {
+impl DownloadContext<'_> {
     fn receive(&self, source: &dyn ArchiveSource, parcel: &Parcel) -> Result<Received> {
         let mut stream = ParcelStream {
             source: source.open(parcel)?,
@@ -97,7 +97,7 @@ impl Ground<'_> {
             checking: parcel.checksum.map(Checking::new),
             at: 0,
             size: parcel.size,
-            ground: self,
+            context: self,
         };
         let mut parts = Vec::new();
         for member in &parcel.members {
@@ -211,7 +211,7 @@ impl ParcelStream<'_> {
 
 impl Read for ParcelStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.ground.stop.check().map_err(io::Error::other)?;
+        self.context.stop.check().map_err(io::Error::other)?;
         if buffer.is_empty() {
             return Ok(0);
         }
@@ -224,7 +224,7 @@ impl Read for ParcelStream<'_> {
             checking.update(bytes);
         }
         self.at = self.at.saturating_add(count as u64);
-        (self.ground.progress)(count as u64);
+        (self.context.progress)(count as u64);
         let (at, size) = (self.at, self.size);
         if count == 0 && at < size {
             let text = format!("the download ended after {at} of {size} bytes");

@@ -21,15 +21,16 @@ use crate::{
 /// GitHub did not tell.
 #[derive(Debug)]
 pub struct FoundRun {
-    run: Run,
-    told: Option<WorkflowRun>,
+    pub(super) run: Run,
+    /// What GitHub says about the run, if it was asked and answered.
+    pub(super) from_github: Option<WorkflowRun>,
     /// The commit that a run of a pull request checks out.
-    merge_commit: Option<String>,
+    pub(super) merge_commit: Option<String>,
     /// Why GitHub did not tell about the run.
-    silence: Option<String>,
+    pub(super) silence: Option<String>,
     /// The place that has its artifacts.
-    source: String,
-    contents: RunContents,
+    pub(super) source: String,
+    pub(super) contents: RunContents,
 }
 
 /// What the artifacts of a run are for, and whether packages can be built from them.
@@ -46,11 +47,11 @@ pub(super) struct RunContents {
 }
 
 impl RunContents {
-    /// `judgement` is what packages lack, and what is remarkable about them; the first is `None` if
-    /// only a part of the run is wanted.
+    /// `lacks` is what packages lack; `None` if only a part of the run is wanted.
     pub(super) fn of(
         archives: &[ArtifactArchive],
-        (lacks, remarks): (Option<Vec<String>>, Vec<String>),
+        lacks: Option<Vec<String>>,
+        remarks: Vec<String>,
     ) -> Self {
         let scopes = archives.iter().map(|it| it.name.artifact.scope.base());
         let scopes: BTreeSet<Scope> = scopes.collect();
@@ -80,22 +81,6 @@ fn whole_families(scopes: &BTreeSet<Scope>) -> impl Iterator<Item = String> {
 }
 
 impl FoundRun {
-    pub(super) fn new(
-        run: Run,
-        (told, merge_commit, silence): (Option<WorkflowRun>, Option<String>, Option<String>),
-        source: String,
-        contents: RunContents,
-    ) -> Self {
-        Self {
-            run,
-            told,
-            merge_commit,
-            silence,
-            source,
-            contents,
-        }
-    }
-
     pub fn run(&self) -> &Run {
         &self.run
     }
@@ -121,9 +106,9 @@ impl FoundRun {
     /// `None` if GitHub did not tell about the run.
     pub(super) fn line(&self) -> Option<String> {
         let Run { id, repository, .. } = &self.run;
-        let told = self.told.as_ref()?;
-        let (state, commit, page) = (&told.state, &told.commit, &told.page);
-        let branch = told.details.branch.as_ref();
+        let from_github = self.from_github.as_ref()?;
+        let (state, commit, page) = (&from_github.state, &from_github.commit, &from_github.page);
+        let branch = from_github.details.branch.as_ref();
         let of = branch.map(|branch| format!(" of {branch}"));
         let of = of.unwrap_or_default();
         Some(format!(
@@ -134,7 +119,8 @@ impl FoundRun {
     fn fields(&self) -> Vec<(&'static str, Value)> {
         let mut fields = self.told_fields();
         let (run, contents) = (&self.run, &self.contents);
-        let kind = Buckets::builtin().release_type(&run.bucket);
+        let kinds = Buckets::builtin().release_types(&run.bucket);
+        let kind = kinds.first().filter(|_| kinds.len() == 1);
         let groups: BTreeSet<&String> = contents.families.union(&contents.targets).collect();
         fields.extend([
             ("platform", json!(run.platform)),
@@ -142,7 +128,7 @@ impl FoundRun {
             ("region", json!(run.region)),
             ("prefix", json!(run.prefix.to_path().to_string())),
             ("role", json!(run.role)),
-            ("release-type", json!(kind.map(|kind| kind.to_string()))),
+            ("release-type", json!(kind.map(ToString::to_string))),
             ("source", json!(self.source)),
             ("artifact-groups", json!(groups)),
             ("families", json!(contents.families)),
@@ -159,10 +145,10 @@ impl FoundRun {
 
     /// What GitHub tells about a run; without that, only what the run was named by.
     fn told_fields(&self) -> Vec<(&'static str, Value)> {
-        let told = self.told.as_ref();
-        let details = told.map(|told| &told.details);
+        let from_github = self.from_github.as_ref();
+        let details = from_github.map(|from_github| &from_github.details);
         let set = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
-        let (status, conclusion) = match told.map(|told| &told.state) {
+        let (status, conclusion) = match from_github.map(|from_github| &from_github.state) {
             Some(RunState::Running(status)) => (set(status), None),
             Some(RunState::Ended(how)) => (Some("completed".to_owned()), set(how)),
             None => (None, None),
@@ -170,12 +156,12 @@ impl FoundRun {
         vec![
             ("id", json!(self.run.id.as_str())),
             ("attempt", json!(details.and_then(|it| it.attempt))),
-            ("url", json!(told.and_then(|it| set(&it.page)))),
+            ("url", json!(from_github.and_then(|it| set(&it.page)))),
             ("status", json!(status)),
             ("conclusion", json!(conclusion)),
             ("event", json!(details.and_then(|it| it.event.as_ref()))),
             ("branch", json!(details.and_then(|it| it.branch.as_ref()))),
-            ("commit", json!(told.map(|it| &it.commit))),
+            ("commit", json!(from_github.map(|it| &it.commit))),
             ("merge-commit", json!(self.merge_commit)),
             ("repository", json!(self.run.repository.to_string())),
             (
@@ -184,20 +170,23 @@ impl FoundRun {
             ),
             (
                 "fork",
-                json!(told.map(|it| it.facts.origin == RunOrigin::Fork)),
+                json!(from_github.map(|it| it.facts.origin == RunOrigin::Fork)),
             ),
             (
                 "workflow",
                 json!(details.and_then(|it| it.workflow.as_ref())),
             ),
-            ("created", json!(told.and_then(|it| set(&it.created_at)))),
+            (
+                "created",
+                json!(from_github.and_then(|it| set(&it.created_at))),
+            ),
             (
                 "started",
                 json!(details.and_then(|it| it.started_at.as_ref())),
             ),
             (
                 "updated",
-                json!(told.and_then(|it| it.facts.updated_at.as_ref())),
+                json!(from_github.and_then(|it| it.facts.updated_at.as_ref())),
             ),
         ]
     }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::{
-    download::{Ground, Received, receive},
+    download::{DownloadContext, Received, receive},
     found::{FoundRun, RunContents},
     output::{FetchState, Fetched, OutputDir, OutputForm, Records},
     query::{ChosenRun, FetchRequest},
@@ -39,6 +39,9 @@ use crate::{
 /// Unpacked artifacts of ROCm are three to five times as large as their archives.
 const USUALLY: u64 = 4;
 
+/// The hint after a failed download.
+const AGAIN: &str = "run it again: what is whole is kept";
+
 /// Why a parcel is downloaded, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -52,7 +55,7 @@ enum FetchReason {
 
 /// How many times [`FetchRequest::downloads`] archives below [`LARGE`] are downloaded in parallel.
 /// Each is mostly waited for: a request takes a round trip, and the bytes come with its answer.
-const SMALL_FOR_ONE: NonZeroU16 = NonZeroU16::new(4).unwrap();
+const SMALL_FILE_SLOTS: NonZeroU16 = NonZeroU16::new(4).unwrap();
 /// How many archives are asked for their digests at once. An answer is a few bytes.
 const QUESTIONS: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 /// What a run is looked for.
@@ -88,7 +91,8 @@ impl<'a> FetchRequest<'a> {
     /// A dry run takes no lock and changes nothing.
     pub fn decide(
         self,
-        (to, form): (&Path, OutputForm),
+        to: &Path,
+        form: OutputForm,
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<FetchJob<'a>> {
@@ -149,16 +153,22 @@ impl<'a> FetchRequest<'a> {
             mut candidate,
             source,
             choice,
-        } = self.settle(world, &choose)?;
+        } = self.choose_run(world, &choose)?;
         let (selection, contents) = choice;
-        let silence = self.learn(&run, &mut candidate, world);
+        let silence = self.ask_about(&run, &mut candidate, world);
         // Where the place does not depend on it, only GitHub's answer tells that it is a fork's.
-        let told = candidate.told.as_ref();
-        if told.is_some_and(|it| it.facts.origin == RunOrigin::Fork) {
+        let from_github = candidate.from_github.as_ref();
+        if from_github.is_some_and(|it| it.facts.origin == RunOrigin::Fork) {
             run.role = None;
         }
-        let told = (candidate.told, candidate.merge_commit, silence);
-        let found = FoundRun::new(run, told, source.to_string(), contents);
+        let found = FoundRun {
+            run,
+            from_github: candidate.from_github,
+            merge_commit: candidate.merge_commit,
+            silence,
+            source: source.to_string(),
+            contents,
+        };
         Ok((found, source, selection))
     }
 
@@ -180,7 +190,7 @@ impl<'a> FetchRequest<'a> {
         }
         let found = Completeness::of(&selection, inventory, &catalog, platform, of.as_ref())?;
         if aim == Aim::Fetch {
-            for remark in found.remarks.iter().filter(|_| !wish.is_for_a_tree) {
+            for remark in &found.remarks {
                 world.console.note(remark);
             }
         }
@@ -192,7 +202,7 @@ impl<'a> FetchRequest<'a> {
             found.require()?;
         }
         let lacks = (!selection.is_part).then_some(found.lacks);
-        let contents = RunContents::of(inventory, (lacks, found.remarks));
+        let contents = RunContents::of(inventory, lacks, found.remarks);
         Ok((selection, contents))
     }
 }
@@ -214,10 +224,9 @@ impl FetchJob<'_> {
                 return error;
             }
             let text = format!("not everything was fetched in {}", took(time));
-            let again = self.again();
             hinted(
                 No(text),
-                format!("{again}; or allow more with `--download-timeout`"),
+                format!("{AGAIN}; or allow more with `--download-timeout`"),
             )
         })
     }
@@ -275,7 +284,10 @@ impl FetchJob<'_> {
         let (console, bytes) = (&world.console, self.size());
         let (mut failures, mut unverified) = (Vec::new(), BTreeSet::new());
         let mut records = Records::new(state);
-        let jobs = self.request.downloads.saturating_mul(SMALL_FOR_ONE.into());
+        let jobs = self
+            .request
+            .downloads
+            .saturating_mul(SMALL_FILE_SLOTS.into());
         let places = Semaphore::new(jobs.get().min(Semaphore::MAX_PERMITS));
         let fetched = {
             let progress = console.progress_in_parts("Fetching", &self.source, due.len(), bytes);
@@ -284,18 +296,18 @@ impl FetchJob<'_> {
                 let taken = places.acquire_many(if is_small {
                     1
                 } else {
-                    SMALL_FOR_ONE.get().into()
+                    SMALL_FILE_SLOTS.get().into()
                 });
                 let _taken = parallel::wait(&world.stop, taken)?;
                 let start = Instant::now();
                 progress.begin(&parcel.id);
-                let ground = Ground {
+                let context = DownloadContext {
                     directory: &self.output.work,
                     kept: self.output.form,
                     stop: &world.stop,
                     progress: &|bytes| progress.inc(bytes),
                 };
-                let received = receive(&*self.source, parcel, &ground);
+                let received = receive(&*self.source, parcel, &context);
                 progress.finish_part();
                 Ok((received, start.elapsed()))
             };
@@ -331,28 +343,12 @@ impl FetchJob<'_> {
             ));
         }
         if !failures.is_empty() {
-            return Err(together(&failures, due.len(), self.again()));
+            return Err(together(&failures, due.len(), AGAIN));
         }
         let (count, all) = (many(due.len(), "archive"), size(bytes));
         let speed = speed(bytes, start.elapsed());
         console.status("Finished", format!("{count}, {all} {speed}"));
         Ok(())
-    }
-
-    /// The job with another directory in its messages: the one that its result will replace.
-    #[must_use]
-    pub fn shown_as(mut self, directory: &Path) -> Self {
-        directory.clone_into(&mut self.output.shown);
-        self
-    }
-
-    /// The hint after a failure. Of a tree that is made beside its directory, nothing is kept.
-    fn again(&self) -> &'static str {
-        if self.request.wish.is_for_a_tree {
-            "run it again: until it succeeds, the directory is as it was"
-        } else {
-            "run it again: what is whole is kept"
-        }
     }
 
     /// A warning about artifacts in the output directory that are not in the plan and come from
@@ -382,14 +378,6 @@ impl FetchJob<'_> {
     pub fn artifacts(&self) -> Vec<&ArtifactName> {
         let archives = self.archives();
         archives.map(|archive| &archive.name.artifact).collect()
-    }
-
-    /// Ends a job whose directory is one install tree, and removes from it what a later fetch would
-    /// need to know.
-    pub fn forget(self) -> Result<()> {
-        let work = self.output.work.clone();
-        drop(self);
-        Ok(atomic::clear(&work)?)
     }
 
     /// The parcels to download.
@@ -457,9 +445,9 @@ fn together(failures: &[Error], tried: usize, again: &str) -> Error {
     let mut advice: BTreeSet<String> = failures.iter().flat_map(hints).collect();
     advice.insert(again.to_owned());
     let (failed, tried) = (failures.len(), many(tried, "archive"));
-    let lines = lines.iter().join("\n  ");
-    let text = format!("{failed} of {tried} not fetched\n  {lines}");
-    advice.into_iter().fold(Error::new(No(text)), hinted)
+    let title = format!("{failed} of {tried} not fetched");
+    let error = Error::new(No::list(title, lines, usize::MAX));
+    advice.into_iter().fold(error, hinted)
 }
 
 #[cfg(test)]

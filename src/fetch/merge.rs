@@ -279,12 +279,7 @@ impl OutputDir {
 
 fn refusal(problems: &[String]) -> Error {
     let count = many(problems.len(), "collision");
-    let listed = problems.iter().take(MOST_LISTED).join("\n  ");
-    let more = match problems.len().saturating_sub(MOST_LISTED) {
-        0 => String::new(),
-        more => format!("\n  and {more} more"),
-    };
-    let text = format!("{count}, so nothing was merged\n  {listed}{more}");
+    let title = format!("{count}, so nothing was merged");
     let hint = "leave one of them out with `--exclude`, or fetch without `--flatten`";
-    hinted(Error::new(No(text)), hint)
+    hinted(Error::new(No::list(title, problems, MOST_LISTED)), hint)
 }

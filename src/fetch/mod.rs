@@ -6,11 +6,11 @@
 //! are enough. `job` compares these with the directory of `output`, and downloads what is due.
 
 mod download;
-mod elsewhere;
 mod found;
 mod job;
 mod merge;
 mod newest;
+mod other_buckets;
 mod output;
 mod query;
 mod run_artifacts;
@@ -22,8 +22,8 @@ pub use self::{
     found::FoundRun,
     job::FetchJob,
     output::{OutputForm, fetched_for},
-    query::{FetchRequest, Keeper},
-    run_artifacts::LazyGitHub,
+    query::{FetchRequest, SourceKind},
+    run_artifacts::{ArtifactForm, LazyGitHub, open_artifact, storage_client},
     search::{RunFilter, Search},
     select::Wish,
 };

@@ -23,11 +23,7 @@ use crate::{
     github::{GitHub, RunState, Workflow},
     location::Key,
     run::{Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunReference},
-    store::{
-        Depth, Store, StoreError, StoreFailureKind,
-        local::LocalStore,
-        s3::{Access, S3Store},
-    },
+    store::{self, Depth, Origin, Store, StoreError, StoreFailureKind, s3::Access},
 };
 
 /// How long GitHub may take to answer a question that may stay unanswered.
@@ -53,7 +49,7 @@ pub struct FetchRequest<'a> {
     pub wait: Option<Duration>,
     /// A local directory to search instead of a bucket.
     pub input_dir: Option<PathBuf>,
-    pub keeper: Keeper,
+    pub source_kind: SourceKind,
     pub access: Access,
     pub github: Arc<LazyGitHub<'a>>,
     pub wish: Wish,
@@ -66,7 +62,7 @@ pub struct FetchRequest<'a> {
 
 /// Who keeps the artifacts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Keeper {
+pub enum SourceKind {
     #[default]
     Auto,
     Bucket,
@@ -92,7 +88,7 @@ type Choose<'f, T> = &'f dyn Fn(&dyn ArchiveSource, &Inventory) -> Result<T>;
 impl<'a> FetchRequest<'a> {
     /// Takes the first candidate for which `choose` succeeds. If none has what is wanted, waits for
     /// the first candidate.
-    pub(super) fn settle<T>(
+    pub(super) fn choose_run<T>(
         &self,
         world: &'a World,
         choose: Choose<T>,
@@ -105,7 +101,7 @@ impl<'a> FetchRequest<'a> {
             return Err(anyhow!("not a directory: `{}`", directory.display()))
                 .hint("check `--input-dir`");
         }
-        let (mut newest, mut passed) = (None, Vec::new());
+        let (mut newest, mut skipped) = (None, Vec::new());
         let (candidates, what) = self.candidates(world)?;
         let are_several = candidates.len() > 1;
         for mut candidate in candidates {
@@ -114,11 +110,11 @@ impl<'a> FetchRequest<'a> {
             // it. Any other error, such as a failed connection, ends the search.
             match self.attempt(&candidate, &mut sources, choose) {
                 Err(error) if Exit::of(&error) == Exit::No => {
-                    passed.push(candidate.passed(&error));
+                    skipped.push(candidate.skip_reason(&error));
                     newest = newest.or(Some((run, candidate, (sources, is_found), error)));
                 }
                 chosen => {
-                    announce(&passed, world);
+                    announce(&skipped, world);
                     let (source, choice) = chosen?;
                     return Ok(ChosenRun {
                         run,
@@ -132,9 +128,9 @@ impl<'a> FetchRequest<'a> {
         let (mut run, mut candidate, (mut sources, mut is_found), error) =
             newest.context("no run may be meant")?;
         if are_several && self.wait.is_none() {
-            return Err(none_of(self.search.as_ref(), &passed, &what, &candidate));
+            return Err(none_of(self.search.as_ref(), &skipped, &what, &candidate));
         } else if are_several {
-            announce(&passed, world);
+            announce(&skipped, world);
         }
         let waited = run.clone();
         let attempt = |candidate: &Candidate| {
@@ -172,7 +168,7 @@ impl<'a> FetchRequest<'a> {
                 .context("no run was named")
                 .hint("pass `--run-id` with an id or the address of a run")?,
         };
-        let told = if self.filter.is_set() {
+        let from_github = if self.filter.is_set() {
             let repository = self.context.repository(&run)?;
             Some(self.github.get(world)?.run(&repository, &run.id)?)
         } else {
@@ -180,7 +176,7 @@ impl<'a> FetchRequest<'a> {
         };
         Ok(Candidate {
             run,
-            told,
+            from_github,
             merge_commit: None,
         })
     }
@@ -195,7 +191,7 @@ impl<'a> FetchRequest<'a> {
     ) -> Result<(Run, Sources<'a>, bool)> {
         let run = self.resolve(candidate, world)?;
         // No bucket is asked about a run that is not taken anyway.
-        let is_taken = self.filter.check(candidate.told.as_ref()).is_ok();
+        let is_taken = self.filter.check(candidate.from_github.as_ref()).is_ok();
         let (run, searched) = if is_taken {
             self.locate(&candidate.run, run, false, world)?
         } else {
@@ -220,7 +216,7 @@ impl<'a> FetchRequest<'a> {
         sources: &mut Sources<'a>,
         world: &'a World,
     ) -> Result<bool> {
-        if self.filter.check(candidate.told.as_ref()).is_err() {
+        if self.filter.check(candidate.from_github.as_ref()).is_err() {
             return Ok(false);
         }
         let located = match self.locate(&candidate.run, run.clone(), true, world) {
@@ -241,16 +237,18 @@ impl<'a> FetchRequest<'a> {
     /// depends on whose code it built (a fork has another bucket), except where no bucket is
     /// searched.
     fn resolve(&self, candidate: &mut Candidate, world: &'a World) -> Result<Run> {
-        let Candidate { run, told, .. } = candidate;
+        let Candidate {
+            run, from_github, ..
+        } = candidate;
         let resolved = self.context.resolve(run, self.platform, |repository| {
-            let told = match told {
-                Some(told) => told,
-                None if self.input_dir.is_some() || self.keeper == Keeper::GitHub => {
+            let from_github = match from_github {
+                Some(from_github) => from_github,
+                None if self.input_dir.is_some() || self.source_kind == SourceKind::GitHub => {
                     return Ok(RunFacts::default());
                 }
-                None => told.insert(self.github.get(world)?.run(repository, &run.id)?),
+                None => from_github.insert(self.github.get(world)?.run(repository, &run.id)?),
             };
-            Ok(told.facts.clone())
+            Ok(from_github.facts.clone())
         })?;
         for assumption in &resolved.assumed {
             // Which bucket has the run tells its release type, and no bucket is read for a directory.
@@ -264,13 +262,13 @@ impl<'a> FetchRequest<'a> {
 
     /// Completes what is known about a run that was chosen. Nothing depends on it, so GitHub is
     /// asked once and need not answer. Returns why it did not tell, in that case.
-    pub(super) fn learn(
+    pub(super) fn ask_about(
         &self,
         run: &Run,
         candidate: &mut Candidate,
         world: &'a World,
     ) -> Option<String> {
-        if candidate.told.is_none() {
+        if candidate.from_github.is_none() {
             if run.id.is_local() {
                 return Some("GitHub knows nothing about a local run".to_owned());
             }
@@ -284,19 +282,19 @@ impl<'a> FetchRequest<'a> {
                 }
             }
             match self.ask(world, |github| github.run(&run.repository, &run.id)) {
-                Ok(told) => candidate.told = Some(told),
+                Ok(from_github) => candidate.from_github = Some(from_github),
                 Err(error) => {
                     let why = one_line(&error);
                     return Some(format!("GitHub did not tell about the run: {why}"));
                 }
             }
         }
-        let told = candidate.told.as_ref()?;
-        let is_of_pull = told.details.event.as_deref() == Some("pull_request");
+        let from_github = candidate.from_github.as_ref()?;
+        let is_of_pull = from_github.details.event.as_deref() == Some("pull_request");
         if candidate.merge_commit.is_none()
-            && let Some(number) = told.details.pull().filter(|_| is_of_pull)
+            && let Some(number) = from_github.details.pull().filter(|_| is_of_pull)
             && let Ok(pull) = self.ask(world, |github| github.pull(&run.repository, number))
-            && pull.head == told.commit
+            && pull.head == from_github.commit
         {
             candidate.merge_commit = pull.merge;
         }
@@ -305,7 +303,7 @@ impl<'a> FetchRequest<'a> {
 
     /// Asks a question that may stay unanswered.
     fn ask<T>(&self, world: &'a World, ask: impl FnOnce(&GitHub) -> Result<T>) -> Result<T> {
-        let github = self.github.get(world)?.impatient();
+        let github = self.github.get(world)?.single_attempt()?;
         world.stop.within(BRIEF, || ask(&github))
     }
 
@@ -316,7 +314,7 @@ impl<'a> FetchRequest<'a> {
         sources: &mut Sources<'a>,
         choose: Choose<T>,
     ) -> Result<(Box<dyn ArchiveSource + 'a>, T)> {
-        self.filter.check(candidate.told.as_ref())?;
+        self.filter.check(candidate.from_github.as_ref())?;
         self.choose(sources, choose)
     }
 
@@ -343,9 +341,9 @@ impl<'a> FetchRequest<'a> {
             format!(", only archives whose names are not those of artifacts: {names}")
         };
         let message = format!("no artifacts for {} in {places}{only}", self.platform);
-        let hint = match self.keeper {
+        let hint = match self.source_kind {
             _ if self.input_dir.is_some() => "check `--input-dir`, `--run-id` and `--platform`",
-            Keeper::GitHub => "look at `--run-id` and `--platform`",
+            SourceKind::GitHub => "look at `--run-id` and `--platform`",
             _ => "look at `--run-id`, `--platform`, `--release-type` and `--bucket`",
         };
         Err(hinted(No(message), hint))
@@ -372,7 +370,7 @@ impl<'a> FetchRequest<'a> {
                 // Without `--wait`, GitHub is only asked for a better hint. If that fails, the
                 // missing artifacts are still the error to report.
                 Err(_) if wait.is_zero() => return Err(error),
-                now => candidate.told.insert(now?),
+                now => candidate.from_github.insert(now?),
             };
             let status = match &now.state {
                 RunState::Running(status) => status.clone(),
@@ -402,24 +400,27 @@ impl<'a> FetchRequest<'a> {
 
     fn sources(&self, run: &Run, world: &'a World) -> Result<Sources<'a>> {
         if let Some(directory) = &self.input_dir {
-            let store = LocalStore::new(directory);
+            let origin = Origin::Directory(directory.clone());
+            let store = store::open(&origin, &self.access, &world.stop)?;
             return Ok(vec![Box::new(StoreSource {
-                directory: self.directory_of(run, &store)?,
-                store: Box::new(store),
+                directory: self.directory_of(run, &*store)?,
+                store,
             })]);
         }
         let mut sources: Sources = Vec::new();
-        if self.keeper != Keeper::GitHub {
+        if self.source_kind != SourceKind::GitHub {
             let access = self.access.clone().in_known_region(run.region.as_deref())?;
-            let store = S3Store::connect(run.bucket.clone(), &access, world.stop.clone())?;
+            let origin = Origin::Bucket(run.bucket.clone());
             sources.push(Box::new(StoreSource {
-                store: Box::new(store),
+                store: store::open(&origin, &access, &world.stop)?,
                 directory: Some(run.prefix.clone()),
             }));
         }
         // A bucket that the user named is the only source: do not fall back to GitHub.
         let only_bucket = self.context.bucket.is_some() || run.id.is_local();
-        if self.keeper == Keeper::GitHub || self.keeper == Keeper::Auto && !only_bucket {
+        if self.source_kind == SourceKind::GitHub
+            || self.source_kind == SourceKind::Auto && !only_bucket
+        {
             sources.push(Box::new(RunArtifacts {
                 github: Arc::clone(&self.github),
                 world,
@@ -434,7 +435,7 @@ impl<'a> FetchRequest<'a> {
 
     /// The directory of the run in `--input-dir` (`{run}-{platform}`, perhaps below its
     /// repository), or `None` if the archives are directly in it.
-    fn directory_of(&self, run: &Run, store: &LocalStore) -> Result<Option<Key>> {
+    fn directory_of(&self, run: &Run, store: &dyn Store) -> Result<Option<Key>> {
         if self.run.is_none() && self.search.is_none() {
             return Ok(None);
         }

@@ -24,22 +24,33 @@ use super::source::{
 use crate::{
     artifact::ArchiveName,
     console::World,
-    error::{Context as _, Exit, No, Result, bail, ensure, hinted, hints, one_line},
-    github::{ApiSettings, ArtifactBlob, GitHub, RunArtifact},
+    error::{Context as _, Error, Exit, No, Result, Stop, bail, ensure, hinted, hints, one_line},
+    github::{ApiSettings, GitHub, RunArtifact},
+    location::percent_decode,
     parallel,
     relpath::RelPath,
-    run::{Platform, Run},
-    store::{FIRST_PIECE, Ranged},
+    run::{Platform, Repository, Run},
+    store::{
+        FIRST_PIECE, Ranged, StoreError,
+        http::{HttpClient, ResponseHead},
+    },
 };
 
 /// How many artifacts are inspected at once.
 const LOOKS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+const ZIP_TYPES: [&str; 3] = [
+    "application/zip",
+    "application/x-zip-compressed",
+    "application/zip-compressed",
+];
 
 /// A connection to the GitHub server of a run, made when the first request is due: the token may
 /// come from another program.
 pub struct LazyGitHub<'a> {
     settings: Box<dyn Fn() -> Result<ApiSettings> + Send + Sync + 'a>,
-    connected: OnceLock<GitHub<'a>>,
+    connected: OnceLock<GitHub>,
+    /// For the servers that keep the bytes of artifacts. They never get the token.
+    storage: OnceLock<HttpClient>,
 }
 
 impl<'a> LazyGitHub<'a> {
@@ -47,17 +58,125 @@ impl<'a> LazyGitHub<'a> {
         Arc::new(Self {
             settings: Box::new(settings),
             connected: OnceLock::new(),
+            storage: OnceLock::new(),
         })
     }
 
-    pub(super) fn get(&self, world: &'a World) -> Result<&GitHub<'a>> {
+    pub(super) fn get(&self, world: &World) -> Result<&GitHub> {
         if let Some(github) = self.connected.get() {
             return Ok(github);
         }
-        let announce = |text: &str| world.console.note(text);
+        let announce = world.console.notes();
         let github = GitHub::connect((self.settings)()?, world.stop.clone(), announce)?;
         Ok(self.connected.get_or_init(|| github))
     }
+
+    fn open(
+        &self,
+        run: &Run,
+        artifact: &RunArtifact,
+        range: Range<u64>,
+        world: &World,
+    ) -> Result<(ArtifactForm, Box<dyn Read + Send + '_>)> {
+        let github = self.get(world)?;
+        let storage = if let Some(storage) = self.storage.get() {
+            storage
+        } else {
+            let storage = storage_client(github, &world.stop)?;
+            self.storage.get_or_init(|| storage)
+        };
+        open_artifact(github, storage, &run.repository, artifact, range)
+    }
+}
+
+/// A client for the servers that keep the bytes of artifacts.
+pub fn storage_client(github: &GitHub, stop: &Stop) -> Result<HttpClient> {
+    let waits = github.waits();
+    HttpClient::new(waits.backoff, waits.silence, stop.clone())
+        .context("failed to prepare to ask for artifacts")
+}
+
+/// Opens a range of an artifact. The range must not be empty. If a response breaks off, reading resumes
+/// where it ended, as long as the artifact has not changed.
+pub fn open_artifact<'a>(
+    github: &'a GitHub,
+    storage: &HttpClient,
+    repository: &Repository,
+    artifact: &RunArtifact,
+    range: Range<u64>,
+) -> Result<(ArtifactForm, Box<dyn Read + Send + 'a>)> {
+    let name = format!("artifact {} of {repository}", artifact.name);
+    let (repository, of) = (repository.clone(), artifact.clone());
+    let place = name.clone();
+    let locate = move || {
+        let (repository, of, place) = (repository.clone(), of.clone(), place.clone());
+        let locate = async move {
+            let located = github.locate_artifact(&repository, &of).await;
+            let boxed = |error: Error| error.reallocate_into_boxed_dyn_error_without_backtrace();
+            located.map_err(|error| StoreError::failed(place, boxed(error)))
+        };
+        Box::pin(locate) as _
+    };
+    let (head, stream) = storage.open_expiring(&name, artifact.size, locate, range)?;
+    Ok((ArtifactForm::of(&head, &artifact.name), stream))
+}
+
+/// The form of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArtifactForm {
+    Zip,
+    /// A single file that was uploaded without a zip, with its name.
+    File(String),
+}
+
+impl ArtifactForm {
+    fn of(head: &ResponseHead, name: &str) -> Self {
+        let (kind, disposition) = (
+            head.header("content-type"),
+            head.header("content-disposition"),
+        );
+        Self::decide(kind, &head.path, disposition, name)
+    }
+
+    fn decide(kind: &str, path: &str, disposition: &str, name: &str) -> Self {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let named = file_name(disposition);
+        let is_zip_type = ZIP_TYPES.iter().any(|zip| kind.eq_ignore_ascii_case(zip));
+        let is_zip = |name: &str| name.to_ascii_lowercase().ends_with(".zip");
+        if is_zip_type || is_zip(path) || named.as_deref().is_some_and(is_zip) {
+            Self::Zip
+        } else {
+            Self::File(named.unwrap_or_else(|| name.to_owned()))
+        }
+    }
+}
+
+/// The file name in a `Content-Disposition` header, without directories. The encoded form
+/// ([RFC 8187](https://www.rfc-editor.org/rfc/rfc8187)) takes precedence: `a+b` for
+/// `attachment; filename*=UTF-8''a%2Bb; filename="a b"`.
+fn file_name(disposition: &str) -> Option<String> {
+    let parameter = |wanted: &str| {
+        let mut parameters = disposition
+            .split(';')
+            .filter_map(|it| it.trim().split_once('='));
+        parameters.find_map(|(name, value)| {
+            name.trim()
+                .eq_ignore_ascii_case(wanted)
+                .then_some(value.trim())
+        })
+    };
+    let encoded = parameter("filename*").and_then(|value| {
+        let (charset, rest) = value.split_once('\'')?;
+        let (_, text) = rest.split_once('\'')?;
+        charset
+            .eq_ignore_ascii_case("utf-8")
+            .then(|| percent_decode(text))
+            .flatten()
+    });
+    let plain = || Some(parameter("filename")?.trim_matches('"').to_owned());
+    let name = encoded.or_else(plain)?;
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    (!last.is_empty()).then(|| last.to_owned())
 }
 
 /// The artifacts of a run on GitHub that may contain archives for its platform.
@@ -110,7 +229,7 @@ impl RunArtifacts<'_> {
             &new,
             LOOKS,
             &self.world.stop,
-            |artifact| self.inside(github, artifact),
+            |artifact| self.inside(artifact),
             |artifact, found| drop(inside.insert(artifact.id, found)),
         )?;
         // If several artifacts have the same archive, the one uploaded last is used.
@@ -134,12 +253,13 @@ impl RunArtifacts<'_> {
     }
 
     /// The archives in an artifact.
-    fn inside(&self, github: &GitHub, artifact: &RunArtifact) -> Result<Inventory> {
+    fn inside(&self, artifact: &RunArtifact) -> Result<Inventory> {
         let read = |range: Range<u64>| -> Result<_> {
-            let (content, mut blob) = github.open(&self.run.repository, artifact, range)?;
+            let opened = self.github.open(&self.run, artifact, range, self.world);
+            let (form, mut stream) = opened?;
             let mut bytes = Vec::new();
-            blob.read_to_end(&mut bytes)?;
-            Ok((content, bytes))
+            stream.read_to_end(&mut bytes)?;
+            Ok((form, bytes))
         };
         let archive = |name: ArchiveName, span: Option<ZipSpan>| ArtifactArchive {
             name,
@@ -157,8 +277,8 @@ impl RunArtifacts<'_> {
             if size == 0 {
                 return Ok(Inventory::default());
             }
-            let (content, end) = read(size.saturating_sub(FIRST_PIECE)..size)?;
-            if let ArtifactBlob::File(name) = content {
+            let (form, end) = read(size.saturating_sub(FIRST_PIECE)..size)?;
+            if let ArtifactForm::File(name) = form {
                 let name = archive_name(&name, &mut unknown);
                 let archives = name.map(|name| archive(name, None)).into_iter().collect();
                 return Ok(Inventory { archives, unknown });
@@ -199,9 +319,9 @@ impl ArchiveSource for RunArtifacts<'_> {
     fn open(&self, parcel: &Parcel) -> Result<Box<dyn io::Read + Send + '_>> {
         let upload = parcel.members.first().and_then(|it| it.upload.as_ref());
         let artifact = upload.with_context(|| format!("`{}` is not on GitHub", parcel.id))?;
-        let github = self.github.get(self.world)?;
-        let (_, blob) = github.open(&self.run.repository, artifact, 0..artifact.size)?;
-        Ok(blob)
+        let whole = 0..artifact.size;
+        let (_, stream) = self.github.open(&self.run, artifact, whole, self.world)?;
+        Ok(stream)
     }
 }
 

@@ -1,7 +1,5 @@
 //! Which runs the user may mean: those that a search lists, and those of them that were asked for.
 
-use itertools::Itertools as _;
-
 use crate::{
     console::World,
     error::{Error, Hint as _, No, Result, hinted, message},
@@ -47,8 +45,8 @@ pub struct RunFilter {
 
 impl RunFilter {
     /// Fails if the run is not what was asked for. A run that GitHub was not asked about is.
-    pub(super) fn check(self, told: Option<&WorkflowRun>) -> Result<()> {
-        let (why, hint) = match told.map(|told| &told.state) {
+    pub(super) fn check(self, from_github: Option<&WorkflowRun>) -> Result<()> {
+        let (why, hint) = match from_github.map(|from_github| &from_github.state) {
             Some(RunState::Running(status)) if self.is_set() => (
                 format!("the run is `{status}`"),
                 "leave out `--require-completed-run` and `--require-successful-run` to take it as it is",
@@ -71,16 +69,17 @@ impl RunFilter {
 pub(super) struct Candidate {
     pub run: RunReference,
     /// What GitHub reported about it, if it was asked.
-    pub told: Option<WorkflowRun>,
+    pub from_github: Option<WorkflowRun>,
     /// The merge commit of the pull request that was searched for.
     pub merge_commit: Option<String>,
 }
 
 impl Candidate {
     /// A line about why it was skipped: `7 (0123456789ab, success): no artifacts for linux`.
-    pub(super) fn passed(&self, error: &Error) -> String {
-        let facts = self.told.as_ref();
-        let facts = facts.map(|told| format!(" ({:.12}, {})", told.commit, told.state));
+    pub(super) fn skip_reason(&self, error: &Error) -> String {
+        let facts = self.from_github.as_ref();
+        let facts = facts
+            .map(|from_github| format!(" ({:.12}, {})", from_github.commit, from_github.state));
         format!(
             "{}{}: {}",
             self.run.id,
@@ -91,14 +90,21 @@ impl Candidate {
 
     /// Whether GitHub has reported that it has not ended.
     pub(super) fn is_running(&self) -> bool {
-        let state = self.told.as_ref().map(|told| &told.state);
+        let state = self
+            .from_github
+            .as_ref()
+            .map(|from_github| &from_github.state);
         matches!(state, Some(RunState::Running(_)))
     }
 
     /// The error about what the run lacks, with whether that may still come.
     pub(super) fn advise(&self, error: Error) -> Error {
         let id = &self.run.id;
-        match self.told.as_ref().map(|told| &told.state) {
+        match self
+            .from_github
+            .as_ref()
+            .map(|from_github| &from_github.state)
+        {
             Some(RunState::Running(status)) => {
                 let hint = format!("run {id} is `{status}`: pass `--wait 2h` to wait for it");
                 hinted(error, hint)
@@ -141,12 +147,12 @@ impl Search {
             let message = format!("no run of `{workflow}` {what} in `{repository}`");
             return Err(No(message)).hint("look at `--workflow` and `--repository`");
         }
-        let candidate = |told: WorkflowRun| {
-            let mut run: RunReference = told.id.clone().into();
+        let candidate = |from_github: WorkflowRun| {
+            let mut run: RunReference = from_github.id.clone().into();
             run.repository = Some(repository.clone());
             Candidate {
                 run,
-                told: Some(told),
+                from_github: Some(from_github),
                 merge_commit: merge_commit.clone(),
             }
         };
@@ -165,23 +171,17 @@ impl Search {
     }
 }
 
-/// The error for a search in which no run has what is wanted. `passed` is a line for each, and `what`
+/// The error for a search in which no run has what is wanted. `skipped` is a line for each, and `what`
 /// says what they are the runs of.
 pub(super) fn none_of(
     search: Option<&Search>,
-    passed: &[String],
+    skipped: &[String],
     what: &str,
     newest: &Candidate,
 ) -> Error {
-    let lines = passed.iter().take(MOST_LINES).join("\n  ");
-    let count = passed.len();
-    let more = match count.saturating_sub(MOST_LINES) {
-        0 => String::new(),
-        more => format!("\n  and {more} more"),
-    };
-    let text =
-        format!("none of the {count} newest runs {what} has what is wanted\n  {lines}{more}");
-    let error = Error::new(No(text));
+    let count = skipped.len();
+    let title = format!("none of the {count} newest runs {what} has what is wanted");
+    let error = Error::new(No::list(title, skipped, MOST_LINES));
     let error = match search {
         Some(search) => hinted(error, search.hint()),
         None => error,
@@ -190,8 +190,8 @@ pub(super) fn none_of(
 }
 
 /// Tells which runs were skipped, and why.
-pub(super) fn announce(passed: &[String], world: &World) {
-    for line in passed {
+pub(super) fn announce(skipped: &[String], world: &World) {
+    for line in skipped {
         world.console.note(format!("skipped run {line}"));
     }
 }

@@ -37,8 +37,6 @@ pub struct Wish {
     pub components: BTreeSet<Component>,
     /// `--only`: the packages to fetch artifacts for.
     pub only: Vec<String>,
-    /// Whether packages are not what the artifacts are for, so that it says nothing of them.
-    pub is_for_a_tree: bool,
 }
 
 /// The selected archives, and how they were selected.
@@ -293,7 +291,7 @@ impl<'a> Completeness<'a> {
         for artifact in artifacts {
             if let Scope::Target(_) = &artifact.scope {
                 let own = targets.entry(artifact.scope.base()).or_default();
-                if self.device.takes_kind(artifact, self.mode) {
+                if self.device.takes_component(artifact, self.mode) {
                     own.insert(&artifact.name);
                 }
             }
@@ -338,15 +336,15 @@ impl<'a> Completeness<'a> {
                 ..artifact.clone()
             };
             let mut packages = self.packages.iter();
-            packages.any(|package| package.takes_kind(&sibling, self.mode))
+            packages.any(|package| package.takes_component(&sibling, self.mode))
         };
         self.packages.iter().any(|package| match package.kind {
             PackageKind::Selector => false,
             PackageKind::Runtime | PackageKind::Device => self.takes(package, artifact),
             PackageKind::Devel => {
-                package.reaches(artifact, self.mode, Some(&artifact.scope))
-                    && !package.leaves_out(artifact, self.mode)
-                    && (package.takes_besides(&artifact.name, self.mode)
+                package.scope_fits(artifact, self.mode, Some(&artifact.scope))
+                    && !package.excludes(artifact, self.mode)
+                    && (package.names_artifact(&artifact.name, self.mode)
                         || Component::ALL.iter().copied().any(some_package_takes))
             }
         })
@@ -369,8 +367,9 @@ pub(super) fn subset(
             "fetch all of it, without `--only`",
         ));
     }
-    let with_code = names_of(&selection.archives)
-        .filter(|it| it.scope != Scope::Generic && device.takes_kind(it, DistributionMode::Split));
+    let with_code = names_of(&selection.archives).filter(|it| {
+        it.scope != Scope::Generic && device.takes_component(it, DistributionMode::Split)
+    });
     let targets = with_code.map(|it| it.scope.base()).collect();
     // An unknown package or a missing artifact is the answer "no" rather than a wrong call: with
     // `--wait`, the artifact may still be uploaded.
@@ -381,7 +380,7 @@ pub(super) fn subset(
 fn mode(inventory: &[ArtifactArchive], device: &PackageSpec) -> DistributionMode {
     let is_split = |artifact: &ArtifactName| {
         matches!(artifact.scope, Scope::Target(_))
-            && device.takes_kind(artifact, DistributionMode::Split)
+            && device.takes_component(artifact, DistributionMode::Split)
     };
     if names_of(inventory).any(is_split) {
         DistributionMode::Split

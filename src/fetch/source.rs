@@ -6,6 +6,7 @@ use std::{
     fmt,
     io::Read,
     num::NonZeroUsize,
+    sync::Arc,
 };
 
 use crate::{
@@ -136,7 +137,7 @@ pub(super) fn parcels(
 
 /// A directory of a store, or all of the store.
 pub(super) struct StoreSource {
-    pub store: Box<dyn Store>,
+    pub store: Arc<dyn Store>,
     pub directory: Option<Key>,
 }
 
@@ -176,8 +177,8 @@ impl ArchiveSource for StoreSource {
     }
 
     fn digests(&self, archive: &ArtifactArchive) -> Result<Digests> {
-        let told = archive.sha256.into_iter().chain(self.sidecar(archive)?);
-        let sha256: Vec<Sha256> = told.collect();
+        let stated = archive.sha256.into_iter().chain(self.sidecar(archive)?);
+        let sha256: Vec<Sha256> = stated.collect();
         // A listing has no checksums, but S3 may return one with `HEAD`. It is optional, so a
         // failed request is not an error: the archive is only fetched without that check.
         if sha256.is_empty()

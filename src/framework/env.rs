@@ -6,7 +6,12 @@ use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use super::version::{suffix, with_suffix};
-use crate::{error::Result, run::Platform, target::Target, version::Version};
+use crate::{
+    error::{Result, ensure},
+    run::Platform,
+    target::Target,
+    version::Version,
+};
 
 static ROWS: LazyLock<EnvironmentTable> = LazyLock::new(|| {
     toml::from_str(include_str!("env.toml")).expect("a test reads the built-in table")
@@ -49,11 +54,11 @@ pub enum BuiltFramework {
     Cmake,
 }
 
-/// A set to build against, as far as builds need to know it.
+/// An installed set, as far as builds need to know it.
 #[derive(Clone, Debug)]
 pub struct InstalledRocm {
-    /// The development tree, as an absolute path. `None` if the set is not installed.
-    pub root: Option<String>,
+    /// The development tree, as an absolute path.
+    pub root: String,
     pub version: Version,
     pub targets: Vec<Target>,
     /// The version of the framework itself.
@@ -103,12 +108,18 @@ pub fn variables(
         for (name, text, otherwise) in &places {
             match text {
                 Some(text) => value = value.replace(name, text),
-                None if value.contains(name) || (*name == "{root}" && row.if_exists.is_some()) => {
+                None if value.contains(name) => {
                     missing = Some((*otherwise).to_owned());
                 }
                 None => {}
             }
         }
+        // No form of a file of variables has a way to write it that all its readers understand.
+        ensure!(
+            !value.contains(char::is_control),
+            "the value of `{}` has a control character: {value:?}",
+            row.name
+        );
         let path = row.if_exists.as_ref().filter(|path| !exists(path));
         let missing = missing.or(path.map(|path| format!("the packages have no `{path}`")));
         if let Some(missing) = missing {
@@ -153,11 +164,7 @@ impl InstalledRocm {
         // Unlike those of PyTorch, builds of JAX do not mark development versions.
         let jax = format!("+rocm{}", self.version.to_string().replace('+', "."));
         Ok(vec![
-            (
-                "{root}",
-                self.root.clone(),
-                "no directory was named with `--unpack` or `--site`",
-            ),
+            ("{root}", Some(self.root.clone()), ""),
             ("{version}", Some(self.version.to_string()), ""),
             ("{targets}", Some(targets), ""),
             ("{suffix}", Some(plus), ""),
@@ -177,10 +184,8 @@ pub enum VariableForm {
     /// `export NAME='value'`
     #[default]
     Shell,
-    /// `set(ENV{NAME} [==[value]==])`
+    /// `set(ENV{NAME} "value")`
     Cmake,
-    /// `--repo_env=NAME=value`
-    Bazel,
     /// `NAME=value`, for the file in `GITHUB_ENV`
     Github,
 }
@@ -199,12 +204,16 @@ impl BuildVariable {
             (VariableForm::Shell, Some(between)) => {
                 format!("export {name}='{quoted}'\"${{{name}:+{between}${name}}}\"")
             }
-            (VariableForm::Cmake, None) => format!("set(ENV{{{name}}} [==[{value}]==])"),
-            (VariableForm::Cmake, Some(between)) => {
-                format!("set(ENV{{{name}}} \"{value}{between}$ENV{{{name}}}\")")
+            (VariableForm::Cmake, before) => {
+                let mut value = value.clone();
+                for special in ['\\', '"', '$'] {
+                    value = value.replace(special, &format!("\\{special}"));
+                }
+                let rest = before.map(|between| format!("{between}$ENV{{{name}}}"));
+                let rest = rest.unwrap_or_default();
+                format!("set(ENV{{{name}}} \"{value}{rest}\")")
             }
-            (VariableForm::Bazel | VariableForm::Github, Some(":" | ";")) => return None,
-            (VariableForm::Bazel, _) => format!("--repo_env={name}={value}"),
+            (VariableForm::Github, Some(":" | ";")) => return None,
             (VariableForm::Github, _) => format!("{name}={value}"),
         })
     }
@@ -216,7 +225,7 @@ mod tests {
 
     fn rocm(targets: &[&str]) -> InstalledRocm {
         InstalledRocm {
-            root: Some("/site/_rocm_sdk_devel".to_owned()),
+            root: "/site/_rocm_sdk_devel".to_owned(),
             version: "7.14.0".parse().unwrap(),
             targets: targets.iter().map(|it| it.parse().unwrap()).collect(),
             base: Some("2.12.0".parse().unwrap()),
@@ -347,18 +356,22 @@ mod tests {
     #[test]
     fn nothing_is_set_to_an_empty_value() {
         let nowhere = InstalledRocm {
-            root: None,
             base: None,
             ..rocm(&[])
         };
         insta::assert_snapshot!(shown(&nowhere, BuiltFramework::Triton, "?"), @r#"
         export PYTHONUTF8='1'
+        export ROCM_PATH='/site/_rocm_sdk_devel'
+        export ROCM_HOME='/site/_rocm_sdk_devel'
+        export TRITON_APPEND_CMAKE_ARGS='-DCMAKE_PREFIX_PATH=/site/_rocm_sdk_devel/lib/cmake'
+        export PATH='/site/_rocm_sdk_devel/bin'"${PATH:+:$PATH}"
         export USE_KINETO='ON'
         export USE_GLOO='ON'
         export CXXFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CXXFLAGS:+ $CXXFLAGS}"
         export CPPFLAGS='-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict'"${CPPFLAGS:+ $CPPFLAGS}"
         export TRITON_WHEEL_VERSION_SUFFIX='+rocm7.14.0'
-        # no directory was named with `--unpack` or `--site`: ROCM_PATH ROCM_HOME TRITON_APPEND_CMAKE_ARGS PATH HIP_DEVICE_LIB_PATH BLAS OpenBLAS_HOME OpenBLAS_LIB_NAME
+        # the packages have no `lib/host-math`: BLAS OpenBLAS_HOME OpenBLAS_LIB_NAME
+        # the packages have no `lib/llvm/amdgcn/bitcode`: HIP_DEVICE_LIB_PATH
         "#);
     }
 
@@ -366,7 +379,7 @@ mod tests {
     fn each_form_quotes_for_its_reader() {
         let plain = BuildVariable {
             name: "A".to_owned(),
-            value: "it's".to_owned(),
+            value: r#"it's "a" \$b"#.to_owned(),
             before: None,
         };
         let before = BuildVariable {
@@ -377,7 +390,6 @@ mod tests {
         let forms = [
             VariableForm::Shell,
             VariableForm::Cmake,
-            VariableForm::Bazel,
             VariableForm::Github,
         ];
         let lines = forms.map(|form| {
@@ -387,14 +399,22 @@ mod tests {
                 .join("\n")
         });
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        export A='it'\''s'
+        export A='it'\''s "a" \$b'
         export PATH='/x/bin'"${PATH:+:$PATH}"
-        set(ENV{A} [==[it's]==])
+        set(ENV{A} "it's \"a\" \\\$b")
         set(ENV{PATH} "/x/bin:$ENV{PATH}")
-        --repo_env=A=it's
-        nothing
-        A=it's
+        A=it's "a" \$b
         nothing
         "#);
+    }
+
+    #[test]
+    fn no_value_has_a_control_character() {
+        let odd = InstalledRocm {
+            root: "/a\nexport EVIL=1".to_owned(),
+            ..rocm(&[])
+        };
+        let refused = variables(&odd, BuiltFramework::Cmake, |_| true).unwrap_err();
+        insta::assert_snapshot!(refused, @r#"the value of `ROCM_PATH` has a control character: "/a\nexport EVIL=1""#);
     }
 }

@@ -10,14 +10,15 @@ use super::{
     policy::{FrameworkSpec, Frameworks},
     providers::{LibraryProvider, Providers},
     read::FrameworkWheel,
-    rocm::stem,
+    rocm::{RocmLibraries, stem},
     tags::{Manylinux, ProvenTag},
 };
 use crate::{
     check::facts::{ElfFile, MemberFacts, MemberKind},
-    elf::ElfFacts,
+    elf::{ElfFacts, Machine},
     error::Result,
     loader::is_loadable,
+    run::Platform,
     wheel::RequirementLine,
 };
 
@@ -31,11 +32,8 @@ pub(super) fn has_odd_mode(member: &MemberFacts) -> bool {
 /// The tag that all binaries of a wheel prove together.
 pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> ProvenTag {
     let own = wheel.elf_files().map(|(path, _, elf)| (path, &elf.facts));
-    let embedded = providers.embedded.iter();
-    let embedded = embedded.map(|(path, elf)| (path.as_str(), *elf));
     let files: Vec<(&str, &ElfFacts, Vec<&str>)> = own
         .filter(|(_, elf)| is_loadable(elf))
-        .chain(embedded)
         .map(|(path, elf)| {
             let needed = elf.needed.iter().map(String::as_str);
             // Libraries of other vendors, and unknown ones, are left to the system that installs the wheel.
@@ -49,6 +47,66 @@ pub(super) fn proved_tag(wheel: &FrameworkWheel, providers: &Providers<'_>) -> P
         })
         .collect();
     Manylinux::builtin().oldest(&files)
+}
+
+/// Why no binary of a wheel can use a set, if it has binaries: they are for another platform, for another
+/// ROCm or for another vendor.
+pub(super) fn not_for_set(
+    wheel: &FrameworkWheel,
+    providers: &Providers<'_>,
+    rocm: &RocmLibraries,
+) -> Option<String> {
+    if let Some(why) = other_platform(wheel, rocm) {
+        return Some(why);
+    }
+    let mut first = None;
+    for (path, _, elf) in wheel.elf_files().filter(|it| is_loadable(&it.2.facts)) {
+        for name in &elf.facts.needed {
+            let why = match providers.of(&wheel.name.name, path, &elf.facts, name) {
+                LibraryProvider::Rocm(_) => return None,
+                LibraryProvider::OtherRocm(Some(has)) => format!("the set has `{has}`"),
+                LibraryProvider::OtherRocm(None) => "the set lacks it".to_owned(),
+                LibraryProvider::Vendor(vendor) => format!("that is a library of {vendor}"),
+                _ => continue,
+            };
+            first.get_or_insert_with(|| format!("`{path}` needs `{name}`, and {why}"));
+        }
+    }
+    for (path, imports) in wheel.imports() {
+        for name in imports.into_iter().flatten() {
+            if rocm.dll(name).is_some() {
+                return None;
+            }
+            if let Some(has) = rocm.dll_of_other_version(name) {
+                first.get_or_insert_with(|| {
+                    format!("`{path}` needs `{name}`, and the set has `{has}`")
+                });
+            }
+        }
+    }
+    first
+}
+
+/// Why the binaries of a wheel cannot be loaded beside a set, if they are for another platform.
+fn other_platform(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Option<String> {
+    let is_linux = rocm.platform() == Platform::Linux;
+    let mut binaries = wheel.elf_files();
+    let linux = binaries.find(|(.., elf)| is_loadable(&elf.facts));
+    let windows = wheel.windows_files().next();
+    let (path, is_for) = match (linux, windows) {
+        (Some(_), _) if is_linux => return None,
+        (_, Some(_)) if !is_linux => return None,
+        (Some((path, ..)), _) => (path, "Linux".to_owned()),
+        (_, Some((path, _))) => (path, "Windows".to_owned()),
+        (None, None) => wheel.elf_files().find_map(|(path, _, elf)| {
+            let machine = elf.facts.machine;
+            matches!(machine, Machine::Other(_)).then(|| (path, machine.to_string()))
+        })?,
+    };
+    let set = if is_linux { "Linux" } else { "Windows" };
+    Some(format!(
+        "`{path}` is for {is_for}, and the set is for {set} on x86-64"
+    ))
 }
 
 /// The files that policy says have the version. `None` for one that is not there.
@@ -133,27 +191,15 @@ pub(super) fn init(wheel: &FrameworkWheel, policy: &Frameworks) -> Result<Option
 pub(super) fn opened<'a>(
     wheel: &'a FrameworkWheel,
     member: &str,
-    elf: &ElfFile,
-    policy: &Frameworks,
-) -> impl Iterator<Item = &'a str> {
-    let names: Vec<&str> = wheel.opened(member, elf).collect();
-    let own: BTreeSet<Option<&str>> = elf.facts.needed.iter().map(|it| stem(it)).collect();
-    let is_rocm = |name: &str| {
+    elf: &'a ElfFile,
+    policy: &'a Frameworks,
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    let needed: BTreeSet<&str> = elf.facts.needed.iter().filter_map(|it| stem(it)).collect();
+    wheel.opened(member, elf).filter(move |name| {
         let file = name.rsplit('/').next().unwrap_or(name);
-        let is_needed = !name.starts_with('/') && own.contains(&stem(file));
+        let is_needed = !name.starts_with('/') && stem(file).is_some_and(|it| needed.contains(it));
         !is_needed && policy.directory_of(file).is_some()
-    };
-    let names: Vec<&str> = names.into_iter().filter(|name| is_rocm(name)).collect();
-    let all: Vec<&'a str> = wheel
-        .binaries
-        .get(member)
-        .into_iter()
-        .flat_map(|it| it.names.iter().map(String::as_str))
-        .collect();
-    all.into_iter()
-        .filter(move |it| names.contains(it))
-        .collect_vec()
-        .into_iter()
+    })
 }
 
 /// The requirements of a wheel that name a project.

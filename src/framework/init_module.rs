@@ -95,24 +95,6 @@ impl InitCall {
     }
 }
 
-/// The text of a module that loads libraries which the wheel itself has. `directory` leads to ROCm from
-/// that of the module.
-pub(super) fn render_fused(directory: &str, libraries: &[String]) -> String {
-    let libraries = libraries
-        .iter()
-        .map(|path| format!("        \"{path}\",\n"))
-        .join("");
-    format!(
-        "{MARK}def initialize():\n    import ctypes\n    import os\n    \
-         here = os.path.dirname(os.path.abspath(__file__))\n    \
-         rocm = os.path.normpath(os.path.join(here, \"{directory}\"))\n    for path in (\n{libraries}    ):\n        \
-         library = os.path.join(rocm, path)\n        \
-         if hasattr(os, \"add_dll_directory\"):\n            \
-         os.add_dll_directory(os.path.dirname(library))\n        \
-         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)\n"
-    )
-}
-
 /// The call in a module of a known form: a function `initialize` without parameters that imports
 /// `rocm_sdk` and calls it, and nothing else.
 fn call(module: &ModModule) -> Option<InitCall> {

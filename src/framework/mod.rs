@@ -5,14 +5,14 @@
 //! each binary leads to the directories of the ROCm packages, and an init module loads what is opened
 //! by name or is in another site directory.
 //!
-//! Three beats, as everywhere. *Observe*: [`FrameworkWheel::read`] reads a wheel once, with the reader
+//! *Observe*: [`FrameworkWheel::read`] reads a wheel once, with the reader
 //! of `check`; [`RocmLibraries`] takes from the facts of a set what frameworks find in it. *Decide*:
 //! [`Providers`] says who provides each library, `run_path` which directories a file needs, `tags`
 //! which hosts its symbols allow, `init_module` and `metadata` how the texts change; [`tie`] puts the
 //! decisions into a plan that prints itself. *Act*: the plan is written by the writer of `build`:
 //! members that do not change are copied as they are compressed, a binary is patched while it is
 //! packed. [`split`] does the same for the device code of a wheel: one plan, then a host wheel, archives
-//! and device wheels. [`fuse`] puts the files of a set into a wheel, and [`unpack`] into a directory.
+//! and device wheels.
 //!
 //! Policy is data: `frameworks.toml` says what no wheel says of itself, `manylinux.toml` what hosts
 //! have. Python is never run.
@@ -20,10 +20,8 @@
 mod device_selector;
 pub mod env;
 mod facts;
-pub mod fuse;
 mod init_module;
 mod metadata;
-mod packages;
 mod policy;
 mod providers;
 mod read;
@@ -36,11 +34,11 @@ pub mod split;
 mod strings;
 mod tags;
 pub mod tie;
-pub mod unpack;
 pub mod version;
 
+use std::fmt;
+
 pub use device_selector::SelectorPlan;
-pub use packages::{SetPackages, SetUse};
 pub use policy::Frameworks;
 pub use providers::Providers;
 pub use read::FrameworkWheel;
@@ -48,3 +46,8 @@ pub use refusal::WheelRefusal;
 pub use rocm::RocmLibraries;
 pub use rules::FrameworkCheck;
 pub use show::FrameworkFacts;
+
+/// Serialises a value as the text that shows it.
+fn as_text<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}

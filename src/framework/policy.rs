@@ -25,20 +25,6 @@ pub struct Frameworks {
     vendor: Vec<OtherVendor>,
     #[serde(default, rename = "directory")]
     pub directories: Vec<RocmDirectory>,
-    #[serde(default)]
-    data: Vec<LibraryData>,
-}
-
-/// Files of the ROCm packages that libraries open at run time.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LibraryData {
-    libraries: Vec<Glob>,
-    /// Their installed paths.
-    files: Vec<Glob>,
-    /// Whether only who compiles code at run time needs them.
-    #[serde(default)]
-    compiler: bool,
 }
 
 /// What is known about a framework besides what its wheels say.
@@ -88,6 +74,7 @@ struct OtherVendor {
 #[serde(deny_unknown_fields)]
 pub struct RocmDirectory {
     pub key: RocmDirectoryKey,
+    /// A glob.
     pub path: String,
     libraries: Vec<Glob>,
 }
@@ -105,17 +92,40 @@ pub struct RocmDirectory {
     serde::Serialize,
     strum::Display,
 )]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum RocmDirectoryKey {
     /// Runtime, compiler libraries, profiler, system management.
-    C,
+    Core,
     /// Copies of libraries of the system.
-    S,
+    SystemCopies,
     /// Math for the host.
-    H,
-    /// LLVM and OpenMP.
-    L,
+    HostMath,
+    /// LLVM and, before ROCm 10.1, OpenMP.
+    Llvm,
+    /// OpenMP and other runtimes of LLVM, in a directory for the host.
+    LlvmRuntimes,
     /// Math and communication libraries, which are in another package.
-    M,
+    Math,
+}
+
+impl RocmDirectoryKey {
+    /// Whether it has runtimes of compilers, of which frameworks may bring their own.
+    pub fn is_llvm(self) -> bool {
+        matches!(self, Self::Llvm | Self::LlvmRuntimes)
+    }
+}
+
+impl RocmDirectory {
+    /// Whether a directory is this one. A legacy set has `_rocm_sdk_libraries_gfx94X_dcgpu` instead of
+    /// `_rocm_sdk_libraries`.
+    pub fn is(&self, directory: &str) -> bool {
+        let (known_top, known_rest) = self.path.split_once('/').unwrap_or((&self.path, ""));
+        let (top, rest) = directory.split_once('/').unwrap_or((directory, ""));
+        let suffix = top.strip_prefix(known_top);
+        suffix.is_some_and(|it| it.is_empty() || it.starts_with('_'))
+            && Glob::new(known_rest).matches(rest)
+    }
 }
 
 impl Frameworks {
@@ -154,7 +164,6 @@ impl Frameworks {
     pub fn with(&self, mut more: Self) -> Self {
         more.framework.extend(self.framework.iter().cloned());
         more.vendor.extend(self.vendor.iter().cloned());
-        more.data.extend(self.data.iter().cloned());
         if more.directories.is_empty() {
             more.directories.clone_from(&self.directories);
         }
@@ -174,24 +183,6 @@ impl Frameworks {
             let found = provided.find(|it| it.libraries.iter().any(|one| one.matches(library)))?;
             Some((row.names.first()?.as_str(), found.directory.as_str()))
         })
-    }
-
-    /// The files that a library opens at run time, by their installed paths.
-    pub(super) fn data_of(&self, library: &str, compiles: bool) -> impl Iterator<Item = &Glob> {
-        let rows = self.data.iter().filter(move |row| {
-            let fits = row.libraries.iter().any(|it| it.matches(library));
-            fits && (compiles || !row.compiler)
-        });
-        rows.flat_map(|row| &row.files)
-    }
-
-    /// The files that none of some libraries opens, but others do.
-    pub(super) fn data_of_others(&self, libraries: &[&str]) -> Vec<&Glob> {
-        let rows = self.data.iter().filter(|row| {
-            let mut opens = libraries.iter();
-            !opens.any(|library| row.libraries.iter().any(|it| it.matches(library)))
-        });
-        rows.flat_map(|row| &row.files).collect()
     }
 
     /// Whether a framework has libraries for others in a directory.
@@ -271,10 +262,10 @@ mod tests {
     #[test]
     fn the_built_in_policy_is_read() {
         let policy = Frameworks::builtin();
-        assert_eq!(policy.directories.len(), 5);
+        assert_eq!(policy.directories.len(), 6);
         assert_eq!(
             policy.directory_of("librocblas.so.5"),
-            Some(RocmDirectoryKey::M)
+            Some(RocmDirectoryKey::Math)
         );
         assert_eq!(policy.directory_of("libc.so.6"), None);
         assert_eq!(policy.vendor("libcudart.so.12"), Some("NVIDIA"));
@@ -282,6 +273,23 @@ mod tests {
             policy.provider("libtorch_hip.so"),
             Some(("torch", "torch/lib"))
         );
+    }
+
+    #[test]
+    fn a_directory_may_be_for_a_host_or_for_a_family() {
+        let of = |directory: &str| {
+            let mut known = Frameworks::builtin().directories.iter();
+            known.find(|it| it.is(directory)).map(|it| it.key)
+        };
+        let llvm = "_rocm_sdk_core/lib/llvm/lib";
+        assert_eq!(of(llvm), Some(RocmDirectoryKey::Llvm));
+        assert_eq!(
+            of(&format!("{llvm}/x86_64-unknown-linux-gnu")),
+            Some(RocmDirectoryKey::LlvmRuntimes)
+        );
+        assert_eq!(of(&format!("{llvm}/clang")), None);
+        let legacy = "_rocm_sdk_libraries_gfx94X_dcgpu/lib";
+        assert_eq!(of(legacy), Some(RocmDirectoryKey::Math));
     }
 
     #[test]
@@ -299,7 +307,7 @@ mod tests {
             "[[framework]]\nnames = [\"a\"]",
             "[[framework]]\nnames = [\"A_b\"]\nwhy = \"x\"",
             "[[framework]]\nnames = [\"a b\"]\nwhy = \"x\"",
-            "[[directory]]\nkey = \"M\"\npath = \"a\"\nlibraries = []\n[[directory]]\nkey = \"C\"\npath = \"b\"\nlibraries = []",
+            "[[directory]]\nkey = \"math\"\npath = \"a\"\nlibraries = []\n[[directory]]\nkey = \"core\"\npath = \"b\"\nlibraries = []",
         ];
         let messages = refused.map(|text| format!("{:#}", Frameworks::parse(text).unwrap_err()));
         insta::assert_snapshot!(messages.join("\n"), @r#"

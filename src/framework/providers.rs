@@ -50,8 +50,6 @@ pub struct Providers<'a> {
     libraries: BTreeMap<&'a str, Vec<(&'a DistName, &'a str)>>,
     /// Further libraries that hosts are said to have.
     host: &'a [String],
-    /// The libraries of ROCm that a wheel will have in it, by their paths there.
-    pub(super) embedded: Vec<(String, &'a ElfFacts)>,
 }
 
 impl<'a> Providers<'a> {
@@ -76,7 +74,6 @@ impl<'a> Providers<'a> {
             rocm,
             libraries,
             host,
-            embedded: Vec::new(),
         }
     }
 
@@ -134,7 +131,10 @@ impl<'a> Providers<'a> {
     /// Whether a directory below `site-packages` is one of the ROCm packages.
     pub fn is_rocm(&self, directory: &str) -> bool {
         let mut known = self.policy.directories.iter();
-        known.any(|it| directory == self.rocm_directory(it.key))
+        known.any(|it| match self.rocm {
+            Some(rocm) => directory == rocm.directory(it.key),
+            None => it.is(directory),
+        })
     }
 
     /// Whether a directory below `site-packages` is one of another framework.

@@ -21,14 +21,11 @@ use crate::{
     console::{World, many},
     digest::Sha256,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
-    package::assemble::{ChangedContent, TakenMember},
+    package::assemble::{EditedContent, WheelEdit},
     parallel,
     relpath::RelPath,
     spool::Spool,
-    wheel::{
-        Metadata, PackageFilename, PackedMember, Record, StoredMember, Tag, dist_info::WheelFacts,
-        stored_members,
-    },
+    wheel::{Archive, Metadata, PackageFilename, Record, Tag, dist_info::WheelFacts},
 };
 
 /// The longest file of Python that is read as text.
@@ -44,12 +41,9 @@ pub struct FrameworkWheel {
     pub metadata_text: String,
     pub wheel: WheelFacts,
     pub wheel_text: String,
-    /// The directory of its metadata: `torch-2.12.0.dist-info`.
-    pub dist_info: RelPath,
     /// Its binaries by the paths of the members.
     pub binaries: BTreeMap<String, Binary>,
-    /// Where each member is in the archive.
-    pub stored: BTreeMap<RelPath, StoredMember>,
+    pub archive: Archive,
     /// What is wrong with the archive, or differs from RECORD.
     pub damage: Vec<String>,
     /// How many members RECORD lists without a digest, of those that should have one.
@@ -104,7 +98,7 @@ impl FrameworkWheel {
 
     /// The size of the members.
     pub fn unpacked_size(&self) -> u64 {
-        self.stored.values().map(|it| it.len).sum()
+        self.archive.members.values().map(|it| it.len).sum()
     }
 
     /// The members that are installed into `site-packages`, with the paths that they get there.
@@ -146,11 +140,15 @@ impl FrameworkWheel {
     }
 
     /// The names of libraries among the strings of a binary, without those in its own tables.
-    pub fn opened(&self, member: &str, elf: &ElfFile) -> impl Iterator<Item = &str> {
+    pub fn opened<'a>(
+        &'a self,
+        member: &str,
+        elf: &'a ElfFile,
+    ) -> impl Iterator<Item = &'a str> + use<'a> {
         let own = &elf.facts;
         let names = self.binaries.get(member).into_iter();
         let names = names.flat_map(|binary| binary.names.iter().map(String::as_str));
-        names.filter(|name| {
+        names.filter(move |name| {
             own.soname.as_deref() != Some(name) && !own.needed.iter().any(|it| it == name)
         })
     }
@@ -165,88 +163,46 @@ impl FrameworkWheel {
 
     /// The bytes of a member, which must not be long.
     pub fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>> {
-        let Some(member) = path
-            .parse()
-            .ok()
-            .and_then(|path: RelPath| self.stored.get(&path))
-        else {
-            return Ok(None);
-        };
-        ensure!(
-            member.len <= LONGEST_TEXT,
-            "`{path}` has more than {LONGEST_TEXT} bytes"
-        );
-        let mut bytes = Vec::new();
-        member
-            .content(File::open(&self.path)?)?
-            .read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
-    }
-
-    /// The files of the wheel. RECORD, which is always written again, is not among them, and neither are
-    /// signatures of it.
-    pub fn files(&self) -> impl Iterator<Item = &MemberFacts> {
-        let members = self.facts.members.iter();
-        let files = members.filter(|it| it.kind == MemberKind::File);
-        files.filter(|it| !is_record(&it.path, &self.dist_info))
+        match path.parse() {
+            Ok(path) => self
+                .archive
+                .bytes(File::open(&self.path)?, &path, LONGEST_TEXT),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The directory of the metadata under another name. That of the same version stays as it is.
     pub fn dist_info_of(&self, name: &PackageFilename) -> String {
         if name.version == self.name.version {
-            self.dist_info.to_string()
+            self.archive.dist_info.to_string()
         } else {
             name.dist_info()
         }
     }
 
-    /// The path of a member in a wheel whose metadata are in another directory: the directories of
-    /// metadata and data have the version in their names.
-    pub fn renamed(&self, path: &str, dist_info: &str) -> String {
-        let Some((top, rest)) = path.split_once('/') else {
-            return path.to_owned();
-        };
-        let data = |dist_info: &str| dist_info.replace(".dist-info", ".data");
-        if top == self.dist_info.as_str() {
-            format!("{dist_info}/{rest}")
-        } else if top == data(self.dist_info.as_str()) {
-            format!("{}/{rest}", data(dist_info))
-        } else {
-            path.to_owned()
-        }
+    /// A change of the wheel. `dist_info` is the directory of its metadata then.
+    pub(super) fn edit(&self, name: PackageFilename, dist_info: &str) -> Result<WheelEdit> {
+        let members = self.facts.members.iter();
+        let digests = members.filter_map(|it| {
+            let path: RelPath = it.path.parse().ok()?;
+            Some((path, it.content.as_ref().ok()?.sha256?))
+        });
+        let digests: BTreeMap<RelPath, Sha256> = digests.collect();
+        let digest = |path: &RelPath| digests.get(path).copied();
+        WheelEdit::of(&self.path, &self.archive, name, dist_info.parse()?, digest)
     }
 
-    /// A member for another wheel. Its compressed bytes are taken over, unless they are longer than
-    /// the content.
-    pub fn unchanged(&self, member: &MemberFacts) -> Result<ChangedContent> {
-        let path = &member.path;
-        let content = member.content.as_ref().ok().context("a damaged member")?;
-        let sha256 = content.sha256.context("a member that was not hashed")?;
-        let stored = self.stored.get(&path.parse::<RelPath>()?);
-        let stored = stored.with_context(|| format!("no `{path}` in the archive"))?;
-        if stored.is_short() {
-            let packed = PackedMember::of(stored, sha256);
-            let taken = TakenMember::of_file(&self.path, packed)?;
-            return Ok(ChangedContent::Taken(taken));
-        }
-        let bytes = self.bytes(path)?.unwrap_or_default();
-        ensure!(
-            Sha256::of(&bytes) == sha256,
-            "`{path}` has changed while it was read"
-        );
-        Ok(ChangedContent::Bytes(bytes.into()))
-    }
-
-    /// Copies the bytes of a member.
-    pub fn copy_to(&self, path: &str, to: &mut impl io::Write) -> Result<()> {
-        let stored = self.stored.get(&path.parse::<RelPath>()?);
-        let stored = stored.with_context(|| format!("no `{path}` in the archive"))?;
-        let copied = io::copy(&mut stored.content(File::open(&self.path)?)?, to)?;
-        ensure!(
-            copied == stored.len,
-            "`{path}` has changed while it was read"
-        );
-        Ok(())
+    /// A member for another wheel.
+    pub(super) fn edited_content(&self, path: &str) -> Result<EditedContent> {
+        let missing = || format!("no `{path}` in the wheel");
+        let member = self.archive.members.get(path);
+        let facts = self.facts.members.iter().find(|it| it.path == path);
+        let content = facts.with_context(missing)?.content.as_ref().ok();
+        Ok(EditedContent::Kept {
+            wheel: self.path.as_path().into(),
+            member: member.with_context(missing)?.clone(),
+            sha256: content.and_then(|it| it.sha256),
+        })
     }
 
     /// A text of the wheel, such as Python. `None` if there is no such member.
@@ -262,8 +218,25 @@ impl FrameworkWheel {
         self.name.tag.as_ref().map_or("", Tag::platform)
     }
 
+    /// Whether its binaries are for Windows. Some builders give a wheel with DLLs the tag of pure Python.
     pub fn is_for_windows(&self) -> bool {
         self.platform().starts_with("win")
+            || self.platform() == "any"
+                && self.windows_files().next().is_some()
+                && self.elf_files().next().is_none()
+    }
+
+    /// The libraries that the files for Windows import, or why they cannot be read, by path.
+    pub fn imports(&self) -> BTreeMap<&str, Result<&BTreeSet<String>, &str>> {
+        let files = self.windows_files().map(|(path, member)| {
+            let content = member.content.as_ref().map_err(String::as_str);
+            let imports = content.and_then(|it| match &it.imports {
+                Some(imports) => imports.as_ref().map_err(String::as_str),
+                None => Err("it is no file for Windows"),
+            });
+            (path, imports)
+        });
+        files.collect()
     }
 }
 
@@ -295,11 +268,8 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
     };
     let binaries = Mutex::new(BTreeMap::new());
     let facts = observe(&file, &source, &binaries, jobs, world)?;
-    let stored = stored_members(File::open(path)?)?;
-    let dist_info = stored.keys().filter_map(RelPath::parent);
-    let mut dist_info =
-        dist_info.filter(|it| it.depth() == 1 && it.as_str().ends_with(".dist-info"));
-    let dist_info = dist_info.next().context("no `.dist-info` directory")?;
+    let archive = Archive::read(File::open(path)?)?;
+    let dist_info = &archive.dist_info;
     let text = |name: &str| {
         let path = format!("{dist_info}/{name}");
         let bytes = facts.text(&path);
@@ -317,7 +287,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
         metadata.version
     );
     let record = Record::parse(text("RECORD")?.as_bytes())?;
-    let (damage, without_digest) = damage(&facts, &record, &dist_info);
+    let (damage, without_digest) = damage(&facts, &record, &archive);
     let binaries = binaries
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
@@ -328,9 +298,8 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
         metadata_text,
         wheel: wheel_text.parse()?,
         wheel_text,
-        dist_info,
         binaries,
-        stored,
+        archive,
         damage,
         without_digest,
         facts: Arc::new(facts),
@@ -374,7 +343,7 @@ fn observe(
 }
 
 /// What is wrong with an archive and its RECORD, and the number of members without a digest.
-fn damage(facts: &WheelFile, record: &Record, dist_info: &RelPath) -> (Vec<String>, usize) {
+fn damage(facts: &WheelFile, record: &Record, archive: &Archive) -> (Vec<String>, usize) {
     let mut damage: Vec<String> = Vec::new();
     for fault in &facts.faults {
         damage.push(match fault {
@@ -408,7 +377,7 @@ fn damage(facts: &WheelFile, record: &Record, dist_info: &RelPath) -> (Vec<Strin
         };
         match rows.get(path.as_str()) {
             // RECORD has no digest of itself, and signatures of it cannot be in it.
-            _ if is_record(path, dist_info) => {}
+            _ if path.parse().is_ok_and(|path| archive.is_record(&path)) => {}
             None => damage.push(format!("`{path}` is not in RECORD")),
             Some(row) if row.digest.is_none() && row.len.is_none_or(|len| len == content.len) => {
                 without_digest += 1;
@@ -424,10 +393,4 @@ fn damage(facts: &WheelFile, record: &Record, dist_info: &RelPath) -> (Vec<Strin
     let gone = rows.keys().filter(|path| !members.contains(*path));
     damage.extend(gone.map(|path| format!("`{path}` is in RECORD and not in the wheel")));
     (damage, without_digest)
-}
-
-/// Whether a member is RECORD, or a signature of it.
-fn is_record(path: &str, dist_info: &RelPath) -> bool {
-    let name = path.strip_prefix(dist_info.as_str());
-    matches!(name, Some("/RECORD" | "/RECORD.jws" | "/RECORD.p7s"))
 }

@@ -5,7 +5,7 @@ use itertools::Itertools as _;
 use super::read::FrameworkWheel;
 use crate::{
     console::many,
-    error::{Error, No, anyhow, hinted},
+    error::{Error, No, hinted},
 };
 
 /// Why a wheel is not tied or split.
@@ -22,21 +22,16 @@ pub struct WheelRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum RefusalKind {
-    AlreadySplit,
     Damaged,
     DeviceWheels,
-    ForWindows,
     Grafted,
     NameClash,
     NameTaken,
-    NoDeviceCode,
     NoHook,
-    NotOfGroup,
     NothingToTie,
     OpaqueInit,
     OtherSoname,
     TiedOtherwise,
-    TooLarge,
     UnknownLibrary,
     UnknownPreload,
     UnknownTarget,
@@ -54,6 +49,12 @@ impl WheelRefusal {
         }
     }
 
+    /// The same, of a wheel.
+    pub(super) fn in_wheel(mut self, wheel: &FrameworkWheel) -> Self {
+        self.file = wheel.name.to_string();
+        self
+    }
+
     /// One error for all refusals, with the hints of all. `what` is what was not done: `tied`.
     pub fn all(what: &str, refusals: &[Self]) -> Error {
         let lines = refusals
@@ -61,8 +62,7 @@ impl WheelRefusal {
             .map(|it| format!("`{}`: {} ({})", it.file, it.message, it.kind));
         let wheels = refusals.iter().map(|it| &it.file).unique().count();
         let title = format!("{} cannot be {what}", many(wheels, "wheel"));
-        let message = [title].into_iter().chain(lines).join("\n  ");
-        let error = anyhow!(No(message));
+        let error = Error::new(No::list(title, lines, usize::MAX));
         let hints = refusals.iter().map(|it| it.hint).unique();
         hints.fold(error, hinted)
     }
@@ -70,14 +70,9 @@ impl WheelRefusal {
     /// One for each damage of a wheel.
     pub(super) fn of_damage(wheel: &FrameworkWheel) -> Vec<Self> {
         let damage = wheel.damage.iter();
-        let refusals = damage.map(|what| Self {
-            file: wheel.name.to_string(),
-            ..Self::new(
-                RefusalKind::Damaged,
-                what.clone(),
-                "build or download the wheel again",
-            )
-        });
-        refusals.collect()
+        let hint = "build or download the wheel again";
+        damage
+            .map(|what| Self::new(RefusalKind::Damaged, what.clone(), hint).in_wheel(wheel))
+            .collect()
     }
 }

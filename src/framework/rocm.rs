@@ -8,13 +8,13 @@ use std::{
 
 use super::policy::{Frameworks, RocmDirectoryKey};
 use crate::{
-    check::{SetFacts, facts::DeviceCodeFacts},
+    check::SetFacts,
     elf::{ElfFacts, ElfKind},
     error::{Context as _, Hint as _, Result},
     glob::Glob,
-    kpack::loader::NamedArchive,
     loader::is_loadable,
     package::{DistributionMode, catalog::CATALOG},
+    run::Platform,
     target::Target,
     version::Version,
 };
@@ -31,8 +31,6 @@ pub struct RocmLibraries {
     short_names: Vec<(String, Option<String>)>,
     /// The libraries of a set for Windows by their names in lower case: Windows ignores case.
     dlls: BTreeMap<String, RocmDll>,
-    /// The archives with the device code of split binaries, by the paths of the binaries.
-    archives: BTreeMap<String, BTreeSet<NamedArchive>>,
     /// The targets that have a device wheel.
     pub targets: Vec<Target>,
 }
@@ -70,7 +68,6 @@ impl RocmLibraries {
             directories: BTreeMap::new(),
             short_names: Vec::new(),
             dlls: BTreeMap::new(),
-            archives: BTreeMap::new(),
             targets: set.device_wheels().into_keys().collect(),
         };
         for (_, member, content) in set.contents() {
@@ -81,13 +78,6 @@ impl RocmLibraries {
             }
             let imports = content.imports.as_ref().and_then(|it| it.as_ref().ok());
             this.add_dll(&member.path, imports.cloned().unwrap_or_default());
-            if let (DeviceCodeFacts::Split(references), Ok(path)) =
-                (&content.code, member.path.parse())
-            {
-                let named = references.iter();
-                let named = named.flat_map(|it| NamedArchive::of(&path, &it.marker));
-                this.archives.insert(member.path.clone(), named.collect());
-            }
         }
         this.short_names = this.short_names();
         Ok(this)
@@ -98,7 +88,7 @@ impl RocmLibraries {
             return;
         };
         let mut known = policy.directories.iter();
-        let Some(known) = known.find(|it| is_directory(&it.path, directory)) else {
+        let Some(known) = known.find(|it| it.is(directory)) else {
             return;
         };
         self.directories.insert(known.key, directory.to_owned());
@@ -119,9 +109,9 @@ impl RocmLibraries {
             return;
         };
         let directory = if top.starts_with("_rocm_sdk_libraries") {
-            RocmDirectoryKey::M
+            RocmDirectoryKey::Math
         } else {
-            RocmDirectoryKey::C
+            RocmDirectoryKey::Core
         };
         let extension = Path::new(name).extension();
         let is_dll = extension.is_some_and(|it| it.eq_ignore_ascii_case("dll"));
@@ -132,6 +122,15 @@ impl RocmLibraries {
                 imports,
             };
             self.dlls.insert(name.to_ascii_lowercase(), dll);
+        }
+    }
+
+    /// What the set is for.
+    pub(super) fn platform(&self) -> Platform {
+        if self.libraries.is_empty() && !self.dlls.is_empty() {
+            Platform::Windows
+        } else {
+            Platform::Linux
         }
     }
 
@@ -153,7 +152,7 @@ impl RocmLibraries {
     /// The short names of `packages.toml`, with the library of this set that each stands for.
     fn short_names(&self) -> Vec<(String, Option<String>)> {
         let specs = CATALOG.packages().iter().flat_map(|it| &it.libraries);
-        if self.libraries.is_empty() && !self.dlls.is_empty() {
+        if self.platform() == Platform::Windows {
             let specs = specs.filter(|it| !it.windows.is_empty());
             let names = specs.map(|spec| {
                 let pattern = Glob::new(&*spec.windows);
@@ -178,16 +177,6 @@ impl RocmLibraries {
         names.collect()
     }
 
-    /// The same libraries in a directory below `site-packages`.
-    #[must_use]
-    pub(super) fn below(&self, directory: &str) -> Self {
-        let mut this = self.clone();
-        for place in this.directories.values_mut() {
-            *place = format!("{directory}/{place}");
-        }
-        this
-    }
-
     pub fn libraries(&self) -> impl Iterator<Item = (&str, &RocmLibrary)> {
         self.libraries
             .iter()
@@ -196,12 +185,6 @@ impl RocmLibraries {
 
     pub fn library(&self, name: &str) -> Option<&RocmLibrary> {
         self.libraries.get(name)
-    }
-
-    /// Whether a file is an archive with device code of one of these files.
-    pub(super) fn is_archive_of(&self, path: &str, files: &BTreeSet<String>) -> bool {
-        let archives = files.iter().filter_map(|it| self.archives.get(it));
-        archives.flatten().any(|it| it.is_at(path))
     }
 
     /// Where a directory is below `site-packages`.
@@ -298,15 +281,6 @@ impl RocmLibraries {
 fn dll_stem(name: &str) -> &str {
     let stem = name.strip_suffix(".dll").unwrap_or(name);
     stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_')
-}
-
-/// Whether a directory is a known one. A legacy set has `_rocm_sdk_libraries_gfx94X_dcgpu` instead
-/// of `_rocm_sdk_libraries`.
-fn is_directory(known: &str, directory: &str) -> bool {
-    let (known_top, known_rest) = known.split_once('/').unwrap_or((known, ""));
-    let (top, rest) = directory.split_once('/').unwrap_or((directory, ""));
-    let suffix = top.strip_prefix(known_top);
-    rest == known_rest && suffix.is_some_and(|it| it.is_empty() || it.starts_with('_'))
 }
 
 /// The name of a library without its version: `libamd_smi` of `libamd_smi.so.26`. Copies that

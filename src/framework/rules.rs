@@ -76,10 +76,13 @@ impl OneWheel<'_> {
         for damage in &self.wheel.damage {
             self.add(rule::DAMAGED_FOREIGN_PACKAGE, None, damage.clone());
         }
+        let wheel = self.wheel;
+        if let Some(why) = facts::not_for_set(wheel, self.check.providers, self.check.rocm) {
+            self.add(rule::NOT_FOR_SET, None, why);
+        }
         self.libraries(missing);
         self.requirements();
         self.init();
-        let wheel = self.wheel;
         for (path, member, elf) in wheel.elf_files().filter(|it| is_loadable(&it.2.facts)) {
             self.binary(path, member, elf);
         }
@@ -287,12 +290,8 @@ impl OneWheel<'_> {
     fn binary(&mut self, path: &str, member: &MemberFacts, elf: &ElfFile) {
         let (wheel, check) = (self.wheel, self.check);
         let entries = run_path::entries(wheel, path, &elf.facts, check.providers);
-        let dead = entries.iter().filter(|(_, leads)| {
-            matches!(
-                leads,
-                RunPathEntry::Dead | RunPathEntry::Absolute | RunPathEntry::Empty
-            )
-        });
+        let leads_nowhere = |it: RunPathEntry| it == RunPathEntry::Dead || it.leads_out();
+        let dead = entries.iter().filter(|(_, leads)| leads_nowhere(*leads));
         let dead: Vec<&str> = dead.map(|(entry, _)| *entry).collect();
         if let Some(first) = dead.first() {
             let fact = format!(
@@ -310,7 +309,9 @@ impl OneWheel<'_> {
         let directory = original
             .and_then(|it| check.rocm.library(it))
             .map(|it| it.directory);
-        if let Some(original) = original.filter(|_| directory != Some(RocmDirectoryKey::L)) {
+        if let Some(original) =
+            original.filter(|_| !directory.is_some_and(RocmDirectoryKey::is_llvm))
+        {
             self.add(
                 rule::GRAFTED_LIBRARY,
                 Some(path),

@@ -7,12 +7,12 @@ use itertools::Itertools as _;
 use super::{
     providers::{LibraryProvider, Providers},
     read::FrameworkWheel,
+    strings,
 };
 use crate::{
-    elf::{ElfFacts, Rpath},
+    elf::{ElfFacts, ElfKind, Rpath},
     error::Result,
     loader::origin,
-    wheel::DistName,
 };
 
 /// Where an entry of a run path leads, if all packages are in one directory.
@@ -29,8 +29,17 @@ pub(super) enum RunPathEntry {
     Absolute,
     /// To the current directory.
     Empty,
-    /// Nowhere.
+    /// To a directory that does not exist.
     Dead,
+    /// Out of the environment, or to a place that depends on the process.
+    Outside,
+}
+
+impl RunPathEntry {
+    /// Whether it leads to files that no package has, and that others may put there.
+    pub(super) fn leads_out(self) -> bool {
+        matches!(self, Self::Absolute | Self::Empty | Self::Outside)
+    }
 }
 
 /// Says where each entry of a run path leads.
@@ -48,11 +57,10 @@ pub(super) fn entries<'a>(
             return RunPathEntry::Empty;
         }
         let Some(place) = origin(path, entry) else {
-            let is_relative = entry.starts_with('$') || !entry.starts_with('/');
-            return if is_relative {
-                RunPathEntry::Dead
-            } else {
+            return if entry.starts_with('/') {
                 RunPathEntry::Absolute
+            } else {
+                RunPathEntry::Outside
             };
         };
         let is_in = |member: &str| {
@@ -84,11 +92,13 @@ pub(super) fn entries<'a>(
 /// The run path for a file: directories of its own wheel, in the order that they have on its run
 /// path now; those of other frameworks; those of the ROCm packages, in their order.
 pub(super) fn wanted(
-    project: &DistName,
+    wheel: &FrameworkWheel,
     path: &str,
+    member: &str,
     elf: &ElfFacts,
     providers: &Providers<'_>,
 ) -> Result<Rpath> {
+    let project = &wheel.name.name;
     let (mut own, mut others, mut rocm) = (Vec::new(), Vec::new(), Vec::new());
     for library in &elf.needed {
         match providers.of(project, path, elf, library) {
@@ -104,6 +114,11 @@ pub(super) fn wanted(
     }
     let now = elf.run_path().unwrap_or_default().split(':');
     let now: Vec<String> = now.filter_map(|entry| origin(path, entry)).collect();
+    for directory in &now {
+        if !own.contains(directory) && opens_in(wheel, path, member, directory)? {
+            own.push(directory.clone());
+        }
+    }
     own.sort_by_key(|it| {
         (
             now.iter().position(|now| now == it).unwrap_or(usize::MAX),
@@ -116,12 +131,29 @@ pub(super) fn wanted(
         .into_iter()
         .map(|key| providers.rocm_directory(key).to_owned());
     let directories = own.into_iter().chain(others).chain(rocm).unique();
-    let entries = directories.map(|directory| from(path, &directory));
+    let entries = directories.map(|directory| entry(path, &directory));
     Ok(entries.collect_vec().join(":").parse()?)
 }
 
-/// The way from a file to a directory, both below `site-packages`: `$ORIGIN/../lib`.
-fn from(file: &str, directory: &str) -> String {
+/// Whether a file has the name of a library in a directory of its wheel, which it may open at run time.
+fn opens_in(wheel: &FrameworkWheel, path: &str, member: &str, directory: &str) -> Result<bool> {
+    let Some(binary) = wheel.binaries.get(member) else {
+        return Ok(false);
+    };
+    // A file has its own name as its SONAME.
+    let others = wheel.elf_files().filter(|(it, ..)| *it != path);
+    let names: Vec<&str> = others
+        .filter(|(.., elf)| elf.facts.kind == ElfKind::SharedObject)
+        .filter_map(|(it, ..)| {
+            let (place, name) = it.rsplit_once('/').unwrap_or(("", it));
+            (place == directory).then_some(name)
+        })
+        .collect();
+    Ok(strings::mentions(&binary.bytes, &names)?)
+}
+
+/// The run path entry of a file that leads to a directory, both below `site-packages`: `$ORIGIN/../lib`.
+fn entry(file: &str, directory: &str) -> String {
     let here: Vec<&str> = file.split('/').collect();
     let here = &here[..here.len().saturating_sub(1)];
     let there: Vec<&str> = directory.split('/').filter(|it| !it.is_empty()).collect();
@@ -140,15 +172,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_goes_up_as_far_as_needed() {
-        assert_eq!(from("torch/lib/x.so", "torch/lib"), "$ORIGIN");
-        assert_eq!(from("torch/_C.so", "torch/lib"), "$ORIGIN/lib");
+    fn an_entry_goes_up_as_far_as_needed() {
+        assert_eq!(entry("torch/lib/x.so", "torch/lib"), "$ORIGIN");
+        assert_eq!(entry("torch/_C.so", "torch/lib"), "$ORIGIN/lib");
         assert_eq!(
-            from("a/b/x.so", "_rocm_sdk_core/lib"),
+            entry("a/b/x.so", "_rocm_sdk_core/lib"),
             "$ORIGIN/../../_rocm_sdk_core/lib"
         );
         assert_eq!(
-            from("x.so", "_rocm_sdk_core/lib"),
+            entry("x.so", "_rocm_sdk_core/lib"),
             "$ORIGIN/_rocm_sdk_core/lib"
         );
     }

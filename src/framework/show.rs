@@ -18,7 +18,7 @@ use super::{
 use crate::{
     check::facts::{DeviceCodeFacts, ElfFile, MemberFacts},
     console::{many, size},
-    elf::ElfFacts,
+    elf::{ElfFacts, ElfKind, Machine},
     error::Result,
     loader::{Dotted, is_loadable},
 };
@@ -58,6 +58,20 @@ struct WheelSummary {
     /// The members that not everybody may read, or that everybody may write.
     members_with_odd_modes: usize,
     binaries: Vec<BinaryRow>,
+    /// What the files for Windows import.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    windows_binaries: Vec<WindowsRow>,
+    /// The number of code objects in files of their own, by target.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    code_objects: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct WindowsRow {
+    path: String,
+    imports: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,6 +96,9 @@ struct InitRow {
 #[serde(rename_all = "kebab-case")]
 struct BinaryRow {
     path: String,
+    /// The machine that it is for, if that is another one than x86-64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
     depth: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     soname: Option<String>,
@@ -138,10 +155,10 @@ fn summary(
     let metadata = HeaderText::parse(&wheel.metadata_text);
     let files = wheel
         .elf_files()
-        .filter(|(_, _, elf)| is_loadable(&elf.facts));
+        .filter(|(_, _, elf)| is_loadable(&elf.facts) || is_foreign(&elf.facts));
     let binaries =
-        files.map(|(path, member, elf)| binary(wheel, (path, member, elf), providers, policy));
-    let entry_points = wheel.text(&format!("{}/entry_points.txt", wheel.dist_info))?;
+        files.map(|(path, member, elf)| binary(wheel, path, member, elf, providers, policy));
+    let entry_points = wheel.text(&format!("{}/entry_points.txt", wheel.archive.dist_info))?;
     let proved = (!wheel.is_for_windows()).then(|| facts::proved_tag(wheel, providers));
     Ok(WheelSummary {
         file: wheel.name.to_string(),
@@ -184,12 +201,42 @@ fn summary(
             .filter(|it| facts::has_odd_mode(it))
             .count(),
         binaries: binaries.collect(),
+        windows_binaries: windows(wheel),
+        code_objects: code_objects(wheel),
     })
+}
+
+/// Whether it is a program or library for another machine.
+fn is_foreign(elf: &ElfFacts) -> bool {
+    matches!(elf.machine, Machine::Other(_)) && elf.kind != ElfKind::Other
+}
+
+fn windows(wheel: &FrameworkWheel) -> Vec<WindowsRow> {
+    let rows = wheel.imports().into_iter();
+    let rows = rows.map(|(path, imports)| WindowsRow {
+        path: path.to_owned(),
+        unreadable: imports.err().map(str::to_owned),
+        imports: imports.into_iter().flatten().cloned().collect(),
+    });
+    rows.collect()
+}
+
+fn code_objects(wheel: &FrameworkWheel) -> BTreeMap<String, usize> {
+    let contents = wheel
+        .installed()
+        .filter_map(|it| it.1.content.as_ref().ok());
+    let targets = contents.flat_map(|it| match &it.code {
+        DeviceCodeFacts::Objects(targets) => targets.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    });
+    targets.counts().into_iter().collect()
 }
 
 fn binary(
     wheel: &FrameworkWheel,
-    (path, member, elf): (&str, &MemberFacts, &ElfFile),
+    path: &str,
+    member: &MemberFacts,
+    elf: &ElfFile,
     providers: &Providers<'_>,
     policy: &Frameworks,
 ) -> BinaryRow {
@@ -208,6 +255,7 @@ fn binary(
     let kind = facts.runpath.as_ref().map(|_| "RUNPATH");
     BinaryRow {
         path: path.to_owned(),
+        machine: is_foreign(facts).then(|| facts.machine.to_string()),
         depth: path.matches('/').count(),
         soname: facts.soname.clone(),
         needed: needed.collect(),
@@ -314,8 +362,22 @@ impl fmt::Display for WheelSummary {
         for damage in &self.damage {
             writeln!(f, "  damaged   {damage}")?;
         }
+        for (target, count) in &self.code_objects {
+            writeln!(
+                f,
+                "  objects   {} for {target}",
+                many(*count, "code object")
+            )?;
+        }
         for binary in &self.binaries {
             binary.fmt(f)?;
+        }
+        for binary in &self.windows_binaries {
+            writeln!(f, "  {}", binary.path)?;
+            match &binary.unreadable {
+                None => writeln!(f, "    imports   {}", binary.imports.join(" "))?,
+                Some(why) => writeln!(f, "    damaged   {why}")?,
+            }
         }
         Ok(())
     }
@@ -349,6 +411,9 @@ impl fmt::Display for InitRow {
 impl fmt::Display for BinaryRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {}", self.path)?;
+        if let Some(machine) = &self.machine {
+            writeln!(f, "    machine   {machine}")?;
+        }
         let by = self
             .needed
             .iter()

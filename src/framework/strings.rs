@@ -31,6 +31,21 @@ pub(super) fn library_names(binary: &Spool) -> io::Result<BTreeSet<String>> {
     Ok(names)
 }
 
+/// Whether a binary has one of these names anywhere, also as a part of another text.
+pub(super) fn mentions(binary: &Spool, names: &[&str]) -> io::Result<bool> {
+    let finders: Vec<Finder<'_>> = names.iter().map(Finder::new).collect();
+    let (mut at, mut buffer) = (0, vec![0; CHUNK + LONGEST]);
+    while at < binary.len() && !finders.is_empty() {
+        let len = fill(binary, at, &mut buffer)?;
+        let bytes = buffer.get(..len).unwrap_or_default();
+        if finders.iter().any(|it| it.find(bytes).is_some()) {
+            return Ok(true);
+        }
+        at = at.saturating_add(CHUNK as u64);
+    }
+    Ok(false)
+}
+
 fn fill(binary: &Spool, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut len = 0;
     while let Some(room) = buffer.get_mut(len..).filter(|room| !room.is_empty()) {

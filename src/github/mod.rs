@@ -1,14 +1,17 @@
-//! A client of GitHub's API for runs and their artifacts.
+//! A client of GitHub's API for runs and their artifacts: an [`octocrab::Octocrab`] with our waits.
 //!
-//! Retries, pagination and error classification are our own, because the user reads about each
-//! wait, and waits are bounded.
+//! octocrab knows the base URL, sends the token to that host only, and reads pages and errors. Its own
+//! retries wait as long as a server asks, say nothing, and repeat no broken connection, so `waits` is
+//! a service of ours below it. Its models of runs and artifacts demand fields that GitHub may omit, so
+//! `runs` has its own.
 
-mod blob;
+mod client;
+mod failure;
 mod route;
 mod runs;
-mod transport;
+mod waits;
 
-pub use blob::ArtifactBlob;
+pub use client::{ApiSettings, GitHub};
 pub use route::{ApiUrl, Workflow};
 pub use runs::{RunArtifact, RunDetails, RunState, WorkflowRun};
-pub use transport::{ApiSettings, GitHub, WaitPolicy};
+pub use waits::WaitPolicy;

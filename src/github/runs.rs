@@ -7,16 +7,14 @@ use std::{
     fmt,
 };
 
+use octocrab::Page;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
-use super::{
-    route::Workflow,
-    transport::{ApiFailureKind, GitHub},
-};
+use super::{client::GitHub, route::Workflow};
 use crate::{
     digest::Sha256,
-    error::{Context as _, Result},
+    error::{Context as _, Result, Secret},
     location::percent_encode,
     run::{Repository, RunFacts, RunId, RunOrigin},
 };
@@ -136,6 +134,8 @@ struct RawRun {
     conclusion: Option<String>,
     created_at: Option<String>,
     html_url: Option<String>,
+    #[serde(flatten)]
+    details: RunDetails,
 }
 
 impl fmt::Display for RunState {
@@ -160,17 +160,17 @@ impl WorkflowRun {
             created_at: raw.created_at.unwrap_or_default(),
             page: raw.html_url.unwrap_or_default(),
             facts: RunFacts::read(value, repository),
-            details: RunDetails::deserialize(value).context("failed to read a run")?,
+            details: raw.details,
         })
     }
 }
 
-impl GitHub<'_> {
+impl GitHub {
     /// The details of one run.
     pub fn run(&self, repository: &Repository, id: &RunId) -> Result<WorkflowRun> {
-        let route = self.route(repository, &["actions", "runs", id.as_str()], "");
-        let run = self
-            .document(&route)
+        let route = Self::route(repository, &["actions", "runs", id.as_str()], "");
+        let run: Value = self
+            .get(&route)
             .with_context(|| format!("failed to look up run `{id}` of `{repository}`"))?;
         WorkflowRun::read(&run, repository)
     }
@@ -208,12 +208,12 @@ impl GitHub<'_> {
         pointer: &str,
         what: &str,
     ) -> Result<(String, Value)> {
-        let route = self.route(repository, segments, "");
+        let route = Self::route(repository, segments, "");
         let look_up = || -> Result<(String, Value)> {
-            let answer = self.document(&route)?;
+            let answer: Value = self.get(&route)?;
             let text = answer.pointer(pointer).and_then(Value::as_str);
-            let strange = || self.strange(&route, &format!("it has no `{pointer}`"));
-            let text = text.map(str::to_owned).ok_or_else(strange)?;
+            let unexpected = || self.unexpected(&route, &format!("it has no `{pointer}`"));
+            let text = text.map(str::to_owned).ok_or_else(unexpected)?;
             Ok((text, answer))
         };
         look_up().with_context(|| format!("failed to look up {what}"))
@@ -227,11 +227,10 @@ impl GitHub<'_> {
         commit: &str,
     ) -> Result<Vec<WorkflowRun>> {
         let query = format!("head_sha={}&per_page=100", percent_encode(commit));
-        let all = (usize::MAX, usize::MAX);
-        self.runs(repository, workflow, &query, all, |_| true)
-            .with_context(|| {
-                format!("failed to list the runs of `{workflow}` for commit `{commit}`")
-            })
+        let first = Self::runs_route(repository, workflow, &query);
+        self.runs(repository, &first, None).with_context(|| {
+            format!("failed to list the runs of `{workflow}` for commit `{commit}`")
+        })
     }
 
     /// The newest runs of a workflow on a branch, newest first. Runs of a branch with the same name
@@ -245,27 +244,33 @@ impl GitHub<'_> {
     ) -> Result<Vec<WorkflowRun>> {
         let page = most.min(LONGEST_PAGE);
         let query = format!("branch={}&per_page={page}", percent_encode(branch));
-        let is_own = |run: &WorkflowRun| run.facts.origin == RunOrigin::Own;
-        self.runs(repository, workflow, &query, (most, MOST_PAGES), is_own)
-            .with_context(|| {
-                format!("failed to list the runs of `{workflow}` on branch `{branch}`")
-            })
+        let first = Self::runs_route(repository, workflow, &query);
+        self.runs(repository, &first, Some(most)).with_context(|| {
+            format!("failed to list the runs of `{workflow}` on branch `{branch}`")
+        })
     }
 
-    /// The runs of a workflow that `keep` returns true for, newest first.
+    fn runs_route(repository: &Repository, workflow: &Workflow, query: &str) -> String {
+        let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
+        Self::route(repository, &segments, query)
+    }
+
+    /// The runs of a list, newest first. With a number, only so many of the newest that are of the
+    /// repository itself.
     fn runs(
         &self,
         repository: &Repository,
-        workflow: &Workflow,
-        query: &str,
-        (most, most_pages): (usize, usize),
-        keep: impl Fn(&WorkflowRun) -> bool,
+        first: &str,
+        most_own: Option<usize>,
     ) -> Result<Vec<WorkflowRun>> {
-        let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
-        let first = self.route(repository, &segments, query);
+        let most = most_own.unwrap_or(usize::MAX);
+        let most_pages = most_own.map_or(usize::MAX, |_| MOST_PAGES);
         let mut runs = Vec::new();
-        self.each(&first, "workflow_runs", most_pages, |run| {
-            runs.extend(Some(WorkflowRun::read(run, repository)?).filter(&keep));
+        self.each(first, most_pages, |run| {
+            let run = WorkflowRun::read(run, repository)?;
+            if most_own.is_none() || run.facts.origin == RunOrigin::Own {
+                runs.push(run);
+            }
             Ok(runs.len() < most)
         })?;
         runs.sort_by_key(|run| {
@@ -280,7 +285,7 @@ impl GitHub<'_> {
     /// name. If several attempts uploaded one name, the last upload.
     pub fn artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
         let segments = ["actions", "runs", id.as_str(), "artifacts"];
-        let first = self.route(repository, &segments, "per_page=100");
+        let first = Self::route(repository, &segments, "per_page=100");
         let mut newest: BTreeMap<String, RunArtifact> = BTreeMap::new();
         let take = |artifact: &Value| {
             let artifact =
@@ -292,10 +297,10 @@ impl GitHub<'_> {
             Ok(true)
         };
         let list = || -> Result<()> {
-            let (found, promised) = self.each(&first, "artifacts", usize::MAX, take)?;
+            let (found, promised) = self.each(&first, usize::MAX, take)?;
             if found < promised {
-                let said = format!("{found} of {promised} artifacts were listed");
-                return Err(self.refused(ApiFailureKind::Unavailable, &first, &said));
+                let cause = format!("{found} of {promised} artifacts were listed");
+                return Err(self.incomplete(&first, &cause));
             }
             Ok(())
         };
@@ -303,6 +308,17 @@ impl GitHub<'_> {
             format!("failed to list the artifacts of run `{id}` of `{repository}`")
         })?;
         Ok(newest.into_values().collect())
+    }
+
+    /// The address of the bytes of an artifact, which anyone can use for the next minute.
+    pub async fn locate_artifact(
+        &self,
+        repository: &Repository,
+        artifact: &RunArtifact,
+    ) -> Result<Secret> {
+        let id = artifact.id.to_string();
+        let route = Self::route(repository, &["actions", "artifacts", &id, "zip"], "");
+        self.locate(&route).await
     }
 
     /// Calls `take` with each element of a list, page by page, until it returns that this page is
@@ -313,20 +329,16 @@ impl GitHub<'_> {
     fn each(
         &self,
         first: &str,
-        list: &str,
         most_pages: usize,
         mut take: impl FnMut(&Value) -> Result<bool>,
     ) -> Result<(u64, u64)> {
         let (mut ids, mut promised) = (BTreeSet::new(), None);
         for number in 1..=most_pages {
             let route = format!("{first}&page={number}");
-            let page = self.document(&route)?;
-            let elements = page.get(list).and_then(Value::as_array);
-            let elements =
-                elements.ok_or_else(|| self.strange(&route, &format!("it has no `{list}`")))?;
-            promised = promised.or(page.get("total_count").and_then(Value::as_u64));
+            let page: Page<Value> = self.get(&route)?;
+            promised = promised.or(page.total_count);
             let (known, mut wants_more) = (ids.len(), true);
-            for element in elements {
+            for element in &page {
                 // A run that starts between two requests shifts others to the next page, so they
                 // appear twice.
                 if ids.insert(element.get("id").and_then(Value::as_u64)) {

@@ -1,4 +1,4 @@
-//! Carries out an [`InstallPlan`].
+//! Carries out a [`Plan`].
 
 use std::{
     fmt,
@@ -11,20 +11,17 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
-    environment::{EnvironmentAction, VirtualEnvironment},
-    installer::{CommandLine, Installer},
-    lockfile::HashLock,
-    plan::{InstallPlan, PlannedFile, locked_arguments},
-    process,
+    emit::Emit,
+    environment::{Action, Environment},
+    installer::{self, CommandLine, Installer},
+    plan::{Plan, PlannedFile},
     python::Python,
+    requirements::Requirements,
 };
 use crate::{
-    atomic::{
-        self,
-        lock::{Lock, LockPurpose},
-    },
-    console::{World, many},
-    error::{Context as _, Exit, Hint as _, No, Result, anyhow, message},
+    atomic::lock::{Lock, LockPurpose},
+    console::{World, many, shell_word},
+    error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
     target::Target,
     version::Version,
     wheel::DistName,
@@ -33,7 +30,7 @@ use crate::{
 /// What was installed. Its text is the path of the interpreter.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct InstallReport {
+pub struct Report {
     schema: &'static str,
     #[serde(rename = "venv")]
     pub environment: PathBuf,
@@ -54,208 +51,267 @@ struct InstalledPackage {
     version: Version,
 }
 
-impl fmt::Display for InstallReport {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.python.display().fmt(f)
     }
 }
 
-/// Locks an environment, and puts back what a killed install has left behind.
-pub fn begin(environment: &VirtualEnvironment, world: &World) -> Result<Lock> {
-    let lock = Lock::to_write(environment.parent(), LockPurpose::Install)?;
-    if environment.recover()? {
-        let root = environment.root().display();
-        let text = "an earlier install did not end; the environment is as it was before that";
-        world.console.note(format!("`{root}`: {text}"));
-    }
-    Ok(lock)
+/// Locks the directory of an environment.
+pub fn begin(environment: &Environment) -> Result<Lock> {
+    Lock::to_write(environment.parent(), LockPurpose::Install)
 }
 
 /// Runs the installers of one install.
 struct Installing<'a> {
-    plan: &'a InstallPlan,
-    environment: &'a VirtualEnvironment,
-    lock: &'a Lock,
+    plan: &'a Plan,
+    /// What a program holds while it runs. `None` if it changes nothing.
+    lock: Option<&'a Lock>,
     world: &'a World,
 }
 
-impl InstallPlan {
-    /// Installs. If that fails, the environment is as it was before. With `lock_to`, first writes
-    /// what will be installed to that file, and installs exactly that.
+impl Plan {
+    /// Installs. If that fails, a new environment is removed again, and one that was to be replaced
+    /// is as it was before.
     pub fn carry_out(
         &self,
-        environment: &VirtualEnvironment,
+        environment: &Environment,
         lock: &Lock,
-        lock_to: Option<&Path>,
         world: &World,
-    ) -> Result<InstallReport> {
+    ) -> Result<Report> {
         let work = tempfile::tempdir()?;
         let installing = Installing {
             plan: self,
-            environment,
-            lock,
+            lock: Some(lock),
             world,
         };
-        let change = environment.change(self.action, &world.stop)?;
-        if self.action != EnvironmentAction::Update {
-            let wanted = self.wanted_python.as_deref();
-            let root = environment.root().to_string_lossy();
-            let create = self.installer.create(&root, self.python.as_ref(), wanted);
-            let created = installing.run(&create, "failed to create the environment");
+        let change = environment.change(self.action)?;
+        if let Some(line) = self.create() {
+            let created = installing.run(line, "failed to create the environment");
             // It is no answer about the packages.
             created.map_err(|error| match Exit::of(&error) {
                 Exit::No => anyhow!(message(&error)),
                 _ => error,
             })?;
         }
-        let base = installing.base()?;
+        let python = environment.python();
+        let base = match &self.python {
+            Some(known) => known.clone(),
+            None => Python::ask(&python)?,
+        };
         base.ensure_suits(&self.needs)?;
         // uv adds none of its own to a new environment, and pip adds itself.
-        let before = environment.packages()?;
-        let pins = work.path().join("pins.txt");
-        fs::write(&pins, self.pins.join("\n") + "\n")?;
-        let pins = pins.to_string_lossy();
-        let python = environment.python();
-        let line = match lock_to {
-            Some(file) => {
-                let locked = installing.resolve(work.path(), &pins)?;
-                locked.ensure_agrees(&self.digests)?;
-                atomic::write(file, locked.to_string())?;
-                world.console.status("Wrote", file.display());
-                let mut line = self.installer.verb(&["install"], &python);
-                line.extend(locked_arguments(&file.to_string_lossy()));
-                line
-            }
-            None => self.install(&python, &pins),
+        let versions = || -> Result<Vec<(DistName, Version)>> {
+            let packages = environment.packages()?.into_iter();
+            Ok(packages.map(|it| (it.name, it.version)).collect())
         };
-        installing.run(&line, "nothing was installed")?;
-        let packages = installing.packages()?;
-        change.finish()?;
-        let new = packages.iter();
-        let new = new.filter(|it| !before.contains(&(it.project.clone(), it.version.clone())));
-        let (new, root) = (new.count(), environment.root().display());
-        if new == 0 {
+        let before = versions()?;
+        let requirements = if let Some(exact) = &self.exact {
+            exact.clone()
+        } else {
+            let text = installing.resolve(work.path(), &self.own_python, false)?;
+            installing.read(&text)?
+        };
+        let file = work.path().join("requirements.txt");
+        fs::write(&file, requirements.to_string())?;
+        let line = self.install(&file.to_string_lossy(), &requirements);
+        let check = format!("`rocwheel check {}`", shell_word(&self.source));
+        let installed = installing.run(line, "nothing was installed");
+        installed.map_err(|error| match Exit::of(&error) {
+            Exit::No => hinted(error, format!("{check} says whether the set is complete")),
+            _ => error,
+        })?;
+        let packages = versions()?;
+        self.ensure_expected(&packages)?;
+        change.finish();
+        if self.action == Action::Update {
+            installing.check();
+        }
+        let new = packages
+            .iter()
+            .filter(|it| !before.contains(it))
+            .collect_vec();
+        let root = environment.root().display();
+        if new.is_empty() {
             world.console.status("Unchanged", format!("`{root}`"));
         } else {
-            let text = format!("{} in `{root}`", many(new, "package"));
+            let text = format!("{} in `{root}`", many(new.len(), "package"));
             world.console.status("Installed", text);
+            for (project, version) in new {
+                world.console.item("", format!("{project} {version}"));
+            }
         }
-        Ok(InstallReport {
+        let packages = packages.into_iter();
+        Ok(Report {
             schema: "rocwheel-install-v1",
             environment: environment.root().to_owned(),
             python,
             base,
             version: self.version.clone(),
             targets: self.targets.clone(),
-            packages,
+            packages: packages
+                .map(|(project, version)| InstalledPackage { project, version })
+                .collect(),
             files: self.files.clone(),
         })
+    }
+
+    /// The pins in another form, without an environment.
+    pub fn emit(&self, form: Emit, world: &World) -> Result<String> {
+        let work = tempfile::tempdir()?;
+        let installing = Installing {
+            plan: self,
+            lock: None,
+            world,
+        };
+        let resolved = |is_pylock| {
+            let python = self.python.as_ref().context("no Python was found");
+            let python = python
+                .hint("name one with `--python`")?
+                .path
+                .to_string_lossy();
+            installing.resolve(work.path(), &python, is_pylock)
+        };
+        if form == Emit::Pylock {
+            return match &self.exact {
+                Some(_) => self.pylock(),
+                None => resolved(true),
+            };
+        }
+        let requirements = match &self.exact {
+            Some(exact) => exact.clone(),
+            None => installing.read(&resolved(false)?)?,
+        };
+        match form {
+            Emit::Uv => self.project(&requirements),
+            _ => Ok(requirements.to_string()),
+        }
+    }
+
+    /// Fails if a package that was asked for ended in another version than was decided.
+    fn ensure_expected(&self, packages: &[(DistName, Version)]) -> Result<()> {
+        let asked = self.exact.iter().flat_map(|it| &it.packages);
+        let others =
+            asked.filter(|it| !packages.contains(&(it.project.clone(), it.version.clone())));
+        let others = others.map(ToString::to_string).join(", ");
+        if others.is_empty() {
+            return Ok(());
+        }
+        Err(anyhow!(No(format!(
+            "the installer has not installed what was decided: {others}"
+        ))))
     }
 }
 
 impl Installing<'_> {
-    /// The Python of the environment.
-    fn base(&self) -> Result<Python> {
-        if let Some(known) = &self.plan.python {
-            return Ok(known.clone());
+    fn run(&self, mut line: CommandLine, what: &str) -> Result<()> {
+        let is_venv = line.iter().any(|it| it == "venv") && self.plan.installer == Installer::Pip;
+        if self.world.console.is_quiet() && !is_venv {
+            line.push("--quiet".to_owned());
         }
-        let program = self.environment.python();
-        let wanted = self.plan.wanted_python.as_ref().map(Path::new);
-        let named = wanted.filter(|it| it.is_absolute()).unwrap_or(&program);
-        Python::of_environment(self.environment, named)
-            .or_else(|_| Python::ask(&program, self.world))
-    }
-
-    fn run(&self, line: &CommandLine, what: &str) -> Result<()> {
         let (program, arguments) = line.split_first().context("an empty command")?;
         self.world.console.debug(line.join(" "));
-        let _progress = self.world.console.progress("Running", program, None);
-        let mut command = process::command(program.as_ref());
-        command.args(arguments).stdin(self.lock.as_stdin());
-        process::run_installer(&mut command, what, self.world)
+        let mut command = installer::command(program.as_ref());
+        command.args(arguments);
+        if let Some(lock) = self.lock {
+            command.stdin(lock.as_stdin());
+        }
+        installer::run(&mut command, what, self.world)
     }
 
     /// Asks the installer what it would install, with the digest of each file.
-    fn resolve(&self, work: &Path, pins: &str) -> Result<HashLock> {
-        let (plan, python) = (self.plan, self.environment.python());
-        let answer = work.join("resolved");
-        let path = answer.to_string_lossy().into_owned();
-        let mut line: CommandLine;
+    fn resolve(&self, work: &Path, python: &str, is_pylock: bool) -> Result<String> {
+        let plan = self.plan;
+        let file = |name: &str| work.join(name).to_string_lossy().into_owned();
+        let pins = file("pins.txt");
+        fs::write(&pins, plan.pins.join("\n") + "\n")?;
+        let (mut line, answer): (CommandLine, String);
         match plan.installer {
             Installer::Uv => {
-                let wanted = work.join("wanted.in");
+                let wanted = file("wanted.in");
                 fs::write(&wanted, plan.requirements.join("\n") + "\n")?;
-                line = plan.installer.verb(&["compile"], &python);
-                line.extend(plan.sources.iter().cloned());
+                answer = file(if is_pylock {
+                    "pylock.toml"
+                } else {
+                    "resolved.txt"
+                });
+                line = plan.installer.verb("compile", python);
+                line.extend(plan.question(&pins));
+                let format = if is_pylock {
+                    "pylock.toml"
+                } else {
+                    "requirements.txt"
+                };
                 let flags = [
                     "--generate-hashes",
                     "--no-header",
                     "--no-annotate",
-                    "--constraint",
+                    "--quiet",
+                    "--format",
                 ];
                 line.extend(flags.map(str::to_owned));
-                let wanted = wanted.to_string_lossy().into_owned();
-                line.extend([pins.to_owned(), "--output-file".into(), path, wanted]);
+                line.extend([
+                    format.into(),
+                    "--output-file".into(),
+                    answer.clone(),
+                    wanted,
+                ]);
+            }
+            Installer::Pip if is_pylock => {
+                let text = "only uv writes a `pylock.toml` with packages of others";
+                return Err(anyhow!(text)).hint("install uv, or pass `--emit requirements`");
             }
             Installer::Pip => {
-                line = plan.installer.verb(&["install"], &python);
-                let flags = ["--dry-run", "--ignore-installed", "--report"];
+                answer = file("report.json");
+                line = plan.installer.verb("install", python);
+                let flags = ["--dry-run", "--ignore-installed", "--quiet", "--report"];
                 line.extend(flags.map(str::to_owned));
-                line.push(path);
-                line.extend(plan.arguments(pins));
+                line.push(answer.clone());
+                line.extend(plan.question(&pins));
+                line.extend(plan.requirements.iter().cloned());
             }
         }
-        self.run(&line, "nothing was installed")
-            .hint("a lock needs uv, or pip 22.2 or later")?;
-        let text = fs::read_to_string(&answer)?;
-        let lock = match plan.installer {
-            Installer::Uv => HashLock::parse(&text),
-            Installer::Pip => HashLock::of_report(&text),
-        };
-        let lock = lock.context("failed to read what the installer resolved")?;
-        Ok(lock.with_sources(plan.sources.clone()))
+        self.run(line, "nothing was installed")
+            .hint("with pip, other packages need version 22.2 or later")?;
+        Ok(fs::read_to_string(&answer)?)
     }
 
-    /// The packages of the environment. Fails if one of them has another version than was decided:
-    /// the installer has then found it elsewhere.
-    fn packages(&self) -> Result<Vec<InstalledPackage>> {
-        let packages = self.environment.packages()?;
-        let is_other = |(project, version): &&(DistName, Version)| {
-            let mut pins = self.plan.expected.iter();
-            pins.any(|pin| pin.0 == *project && pin.1 != *version)
+    /// Reads what an installer resolved, and compares it with what the source promises.
+    fn read(&self, text: &str) -> Result<Requirements> {
+        let found = match self.plan.installer {
+            Installer::Uv => Requirements::parse(text),
+            Installer::Pip => Requirements::of_report(text),
         };
-        // What was there before, and nothing has asked for, stays as it is.
-        let others = packages.iter().filter(is_other);
-        let others = others
-            .map(|(project, version)| format!("{project} {version}"))
-            .join(", ");
-        let is_new = self.plan.action != EnvironmentAction::Update;
-        if !others.is_empty() && is_new {
-            return Err(anyhow!(No(format!(
-                "the installer has chosen other versions than were decided: {others}"
-            ))));
+        let sources = self.plan.sources.clone();
+        let found = found.map(|it| Requirements { sources, ..it });
+        let found = found.context("failed to read what the installer resolved")?;
+        found.ensure_agrees(&self.plan.promised)?;
+        Ok(found)
+    }
+
+    /// Warns if the packages of an environment do not fit together: it may have had others before.
+    fn check(&self) {
+        let line = self.plan.installer.verb("check", &self.plan.own_python);
+        if let Err(error) = self.run(line, "the packages of the environment do not fit together") {
+            self.world.console.warn(message(&error));
         }
-        let packages = packages.into_iter();
-        let packages = packages.map(|(project, version)| InstalledPackage { project, version });
-        Ok(packages.collect())
     }
 }
 
 /// Runs the tests of the set in an environment.
-pub fn test(environment: &VirtualEnvironment, with_gpu: bool, world: &World) -> Result<()> {
+pub fn test(environment: &Environment, with_gpu: bool, world: &World) -> Result<()> {
     let name = if cfg!(windows) {
         "rocm-sdk.exe"
     } else {
         "rocm-sdk"
     };
     let program = environment.programs().join(name);
-    let mut command = process::command(&program);
+    let mut command = installer::command(&program);
     command.arg("test").stdin(Stdio::null());
     if with_gpu {
         command.arg("--gpu");
     }
-    let _progress = world.console.progress("Testing", program.display(), None);
-    process::run(
+    installer::run(
         &mut command,
         "the packages are installed, and their tests fail",
         world,

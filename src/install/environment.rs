@@ -1,56 +1,55 @@
-//! A virtual environment on disk, and how an install that fails leaves it as it was.
+//! A virtual environment on disk, and what an install that fails does to it.
 //!
-//! A virtual environment cannot be moved: its scripts have its path. So packages are installed in
-//! place, and what was there before is kept beside it under a name of its own, until the install has
-//! succeeded:
-//!
-//! - a new environment has a marker file, and is removed again;
-//! - of an existing one, a copy is kept. Large files in it are hard links: installers replace files,
-//!   and do not write into them;
-//! - one that is made again is renamed.
-//!
-//! A killed install leaves the marker or the copy behind. The next one finds it, and puts the
-//! environment back before it begins.
+//! A virtual environment cannot be moved, because its scripts have its path. So packages are installed
+//! in place. An install removes only what the same process has made and not finished: a new
+//! environment. It never clears up after another process, because nobody knows what has happened in
+//! that directory since. An update that fails has changed some packages or none; running it again
+//! repairs that.
 
 use std::{
-    ffi::OsString,
     io,
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
-use walkdir::WalkDir;
+use tempfile::TempDir;
 
 use crate::{
-    atomic::{self, StagedDir},
-    error::{Context as _, Hint as _, Result, Stop, anyhow},
+    error::{Context as _, Hint as _, Result, anyhow},
     version::Version,
-    wheel::DistName,
+    wheel::{DistName, Metadata},
 };
 
-/// In an environment that an install has begun to make.
-const MARKER: &str = ".rocwheel-unfinished";
-/// Files of at least this size are linked into the copy. Smaller ones, such as scripts and the
-/// records of packages, may be written into.
-const LARGE: u64 = 64 << 10;
+/// The entries of an environment as `venv`, `virtualenv` and uv make it, and as packages add to it.
+const OWN_ENTRIES: [&str; 13] = [
+    ".gitignore",
+    ".lock",
+    "bin",
+    "CACHEDIR.TAG",
+    "etc",
+    "include",
+    "Include",
+    "lib",
+    "Lib",
+    "lib64",
+    "pyvenv.cfg",
+    "Scripts",
+    "share",
+];
 
 /// What is at the path of an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EnvironmentState {
+pub enum State {
     /// Nothing, or an empty directory.
     Absent,
     /// A virtual environment.
     Present,
-    /// What a killed install has left: nothing was there before it.
-    Unfinished,
-    /// What a killed install has left. The environment before it is kept beside it.
-    Kept,
 }
 
 /// What an install does with an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, strum::Display)]
 #[serde(rename_all = "kebab-case")]
-pub enum EnvironmentAction {
+pub enum Action {
     #[strum(to_string = "create")]
     Create,
     #[strum(to_string = "install into the existing")]
@@ -61,31 +60,11 @@ pub enum EnvironmentAction {
 
 /// The path of a virtual environment.
 #[derive(Clone, Debug)]
-pub struct VirtualEnvironment {
+pub struct Environment {
     root: PathBuf,
 }
 
-impl VirtualEnvironment {
-    /// The packages that are installed, by their `.dist-info` directories.
-    pub fn packages(&self) -> Result<Vec<(DistName, Version)>> {
-        let mut found = Vec::new();
-        let mut places = vec![self.root.join("Lib/site-packages")];
-        for entry in fs::read_dir(self.root.join("lib")).into_iter().flatten() {
-            places.push(entry?.path().join("site-packages"));
-        }
-        for entry in places
-            .iter()
-            .flat_map(|it| fs::read_dir(it).into_iter().flatten())
-        {
-            let name = entry?.file_name();
-            let name = name.to_str().and_then(|it| it.strip_suffix(".dist-info"));
-            let parts = name.and_then(|it| it.split_once('-'));
-            found.extend(parts.and_then(|it| Some((it.0.parse().ok()?, it.1.parse().ok()?))));
-        }
-        found.sort();
-        Ok(found)
-    }
-
+impl Environment {
     /// Symlinks in the path are resolved, and the directory above must be known by name.
     pub fn at(path: &Path) -> Result<Self> {
         let text = path.to_str().context("a path that is not Unicode")?;
@@ -102,196 +81,238 @@ impl VirtualEnvironment {
         &self.root
     }
 
-    /// What its `pyvenv.cfg` says.
-    pub(super) fn settings(&self) -> Result<String> {
-        Ok(fs::read_to_string(self.root.join("pyvenv.cfg"))?)
-    }
-
-    /// The directory above it, which gets the copy.
     pub fn parent(&self) -> &Path {
         self.root.parent().unwrap_or(Path::new("/"))
     }
 
     /// The directory of its programs.
     pub fn programs(&self) -> PathBuf {
-        programs_of(&self.root)
+        self.root
+            .join(if cfg!(windows) { "Scripts" } else { "bin" })
     }
 
     pub fn python(&self) -> PathBuf {
-        python_of(&self.root)
+        let name = if cfg!(windows) {
+            "python.exe"
+        } else {
+            "python"
+        };
+        self.programs().join(name)
     }
 
-    pub fn state(&self) -> Result<EnvironmentState> {
-        let root = &self.root;
-        if fs::symlink_metadata(self.kept()).is_ok() {
-            return Ok(EnvironmentState::Kept);
+    /// The command of a shell that lets the user work in it.
+    pub fn activation(&self) -> String {
+        let script = self.programs().join("activate");
+        let script = script.display().to_string();
+        if cfg!(windows) {
+            return script;
         }
-        let entries = match fs::read_dir(root) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(EnvironmentState::Absent);
-            }
+        format!("source {}", crate::console::shell_word(&script))
+    }
+
+    /// Fails for a directory that is neither empty nor a virtual environment.
+    pub fn state(&self) -> Result<State> {
+        let shown = self.root.display();
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
             entries => entries?,
         };
-        if root.join(MARKER).exists() {
-            return Ok(EnvironmentState::Unfinished);
-        }
-        if root.join("pyvenv.cfg").is_file() {
-            return Ok(EnvironmentState::Present);
+        let has_settings = self.root.join("pyvenv.cfg").is_file();
+        if has_settings && fs::symlink_metadata(self.python()).is_ok() {
+            return Ok(State::Present);
         }
         if entries.count() == 0 {
-            return Ok(EnvironmentState::Absent);
+            return Ok(State::Absent);
         }
-        let shown = root.display();
+        if has_settings {
+            let python = self.python();
+            return Err(anyhow!(
+                "`{shown}` is not a complete virtual environment: it has no `{}`",
+                python.strip_prefix(&self.root)?.display()
+            ))
+            .hint("remove it, or name another directory");
+        }
         Err(anyhow!(
             "`{shown}` is no virtual environment, and is not empty"
         ))
         .hint("name another directory")
     }
 
-    /// Puts back what a killed install has left behind, and returns whether there was anything.
-    pub fn recover(&self) -> Result<bool> {
-        match self.state()? {
-            EnvironmentState::Absent | EnvironmentState::Present => return Ok(false),
-            EnvironmentState::Unfinished => atomic::clear(&self.root)?,
-            EnvironmentState::Kept => self.put_back()?,
+    /// Fails if the directory of an environment also has what is not part of one, which would be lost
+    /// with it.
+    pub fn ensure_replaceable(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.root)? {
+            let name = entry?.file_name();
+            if OWN_ENTRIES.iter().any(|it| *it == name) {
+                continue;
+            }
+            let (shown, other) = (self.root.display(), name.display());
+            return Err(anyhow!(
+                "`{shown}` has `{other}`, which is not part of a virtual environment"
+            ))
+            .hint("move it elsewhere, or name another directory");
         }
-        Ok(true)
+        Ok(())
     }
 
-    fn put_back(&self) -> Result<()> {
-        atomic::clear(&self.root)?;
-        Ok(fs::rename(self.kept(), &self.root)?)
+    /// The packages that are installed, by their `.dist-info` directories, in order.
+    pub fn packages(&self) -> Result<Vec<Metadata>> {
+        let mut found = Vec::new();
+        let mut places = vec![self.root.join("Lib/site-packages")];
+        for entry in fs::read_dir(self.root.join("lib")).into_iter().flatten() {
+            places.push(entry?.path().join("site-packages"));
+        }
+        for entry in places
+            .iter()
+            .flat_map(|it| fs::read_dir(it).into_iter().flatten())
+        {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_str().and_then(|it| it.strip_suffix(".dist-info"));
+            let parts = name.and_then(|it| it.split_once('-'));
+            let parsed = parts.map(|it| (it.0.parse::<DistName>(), it.1.parse::<Version>()));
+            let Some((Ok(name), Ok(version))) = parsed else {
+                continue;
+            };
+            // Other tools install packages too, and not each writes what a strict reader accepts.
+            let text = fs::read(entry.path().join("METADATA")).unwrap_or_default();
+            found.push(Metadata::parse(&text).unwrap_or(Metadata {
+                name,
+                version,
+                requires_python: None,
+                requires_dist: Vec::new(),
+                provides_extra: Vec::new(),
+            }));
+        }
+        found.sort_by(|a: &Metadata, b| a.name.cmp(&b.name));
+        Ok(found)
     }
 
-    /// Where the environment is kept while it is changed: `.rocwheel-kept-.venv`.
-    fn kept(&self) -> PathBuf {
-        let mut name = OsString::from(".rocwheel-kept-");
-        name.push(self.root.file_name().unwrap_or_default());
-        self.root.with_file_name(name)
-    }
-
-    /// Begins to change the environment. Until [`EnvironmentChange::finish`], dropping the result
-    /// leaves it as it was.
-    pub fn change(&self, action: EnvironmentAction, stop: &Stop) -> Result<EnvironmentChange> {
-        let kept = match action {
-            EnvironmentAction::Create => {
+    /// Begins to change the environment. Dropping the result before [`Change::finish`] removes what
+    /// was made since.
+    pub fn change(&self, action: Action) -> Result<Change> {
+        let mut change = Change {
+            root: self.root.clone(),
+            made: None,
+        };
+        change.made = match action {
+            Action::Update => None,
+            Action::Create if self.root.exists() => Some(Made::Entries),
+            Action::Create => {
                 fs::create_dir_all(&self.root)?;
-                fs::write(self.root.join(MARKER), "")?;
-                None
+                Some(Made::Directory)
             }
-            EnvironmentAction::Update => Some(self.keep_copy(stop)?),
-            EnvironmentAction::Recreate => {
-                fs::rename(&self.root, self.kept())?;
-                Some(self.kept())
+            Action::Recreate => {
+                self.ensure_replaceable()?;
+                let name = self.root.file_name().unwrap_or_default().display();
+                let beside = tempfile::Builder::new()
+                    .prefix(&format!(".{name}-replaced-"))
+                    .tempdir_in(self.parent())?;
+                fs::rename(&self.root, beside.path().join("venv"))?;
+                Some(Made::InsteadOf(beside))
             }
         };
-        Ok(EnvironmentChange {
-            environment: self.clone(),
-            kept,
-            is_finished: false,
-        })
+        Ok(change)
     }
-
-    fn keep_copy(&self, stop: &Stop) -> Result<PathBuf> {
-        let keep = || -> Result<PathBuf> {
-            let staging = StagedDir::beside(&self.kept())?;
-            copy(&self.root, staging.path(), stop)?;
-            staging.replace()?;
-            Ok(self.kept())
-        };
-        keep().with_context(|| {
-            let shown = self.root.display();
-            format!("failed to keep a copy of `{shown}` beside it until the install has succeeded")
-        })
-    }
-}
-
-fn programs_of(root: &Path) -> PathBuf {
-    root.join(if cfg!(windows) { "Scripts" } else { "bin" })
-}
-
-/// The interpreter of an environment.
-pub(super) fn python_of(root: &Path) -> PathBuf {
-    let name = if cfg!(windows) {
-        "python.exe"
-    } else {
-        "python"
-    };
-    programs_of(root).join(name)
 }
 
 /// An environment that is being changed.
 #[derive(Debug)]
-pub struct EnvironmentChange {
-    environment: VirtualEnvironment,
-    kept: Option<PathBuf>,
-    is_finished: bool,
+pub struct Change {
+    root: PathBuf,
+    /// What to undo, until the change is finished.
+    made: Option<Made>,
 }
 
-impl EnvironmentChange {
+#[derive(Debug)]
+enum Made {
+    Directory,
+    /// What is in a directory that was empty.
+    Entries,
+    /// The environment, whose predecessor is in this directory.
+    InsteadOf(TempDir),
+}
+
+impl Change {
     /// Keeps what was installed.
-    pub fn finish(mut self) -> Result<()> {
-        self.is_finished = true;
-        let Some(kept) = &self.kept else {
-            return Ok(fs::remove_file(self.environment.root.join(MARKER))?);
-        };
-        // Under this name it is no longer put back. Removing it takes a while, and may be killed;
-        // the next install removes the rest.
-        let old = StagedDir::beside(kept)?;
-        fs::rename(kept, old.path().join("old"))?;
-        drop(old);
-        Ok(())
+    pub fn finish(mut self) {
+        self.made = None;
     }
 }
 
-impl Drop for EnvironmentChange {
+impl Drop for Change {
     fn drop(&mut self) {
-        if self.is_finished {
+        let Some(made) = self.made.take() else {
             return;
-        }
-        // If this fails, the next install tries again.
-        let _ = match &self.kept {
-            Some(_) => self.environment.put_back(),
-            None => atomic::clear(&self.environment.root).map_err(Into::into),
         };
-    }
-}
-
-/// Copies a tree. Modification times are kept, because those of sources are in the compiled files
-/// of Python.
-fn copy(from: &Path, to: &Path, stop: &Stop) -> Result<()> {
-    for entry in WalkDir::new(from).min_depth(1) {
-        stop.check()?;
-        let entry = entry?;
-        let target = to.join(entry.path().strip_prefix(from)?);
-        let kind = entry.file_type();
-        if kind.is_dir() {
-            fs::create_dir(&target)?;
-            fs::set_permissions(&target, entry.metadata()?.permissions())?;
-        } else if kind.is_symlink() {
-            link(&fs::read_link(entry.path())?, &target)?;
-        } else {
-            let found = entry.metadata()?;
-            if found.len() >= LARGE && fs::hard_link(entry.path(), &target).is_ok() {
-                continue;
-            }
-            fs::copy(entry.path(), &target)?;
-            if let Ok(time) = found.modified() {
-                let file = fs::OpenOptions::new().append(true).open(&target);
-                // A file that may not be written to keeps the time of the copy.
-                let _ = file.map(|it| it.file().set_modified(time));
+        // There is no better answer to a second failure than the first one, which is being reported.
+        let _ = fs::remove_dir_all(&self.root);
+        match made {
+            Made::Directory => {}
+            Made::Entries => drop(fs::create_dir(&self.root)),
+            Made::InsteadOf(beside) => {
+                // If it cannot be put back, it stays where it is.
+                if fs::rename(beside.path().join("venv"), &self.root).is_err() {
+                    drop(beside.keep());
+                }
             }
         }
     }
-    Ok(())
 }
 
-#[cfg(unix)]
-fn link(text: &Path, at: &Path) -> io::Result<()> {
-    fs::os::unix::fs::symlink(text, at)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[cfg(windows)]
-fn link(text: &Path, at: &Path) -> io::Result<()> {
-    fs::os::windows::fs::symlink_file(text, at)
+    fn venv(root: &Path) -> Environment {
+        let environment = Environment::at(root).unwrap();
+        fs::create_dir_all(environment.programs()).unwrap();
+        fs::write(root.join("pyvenv.cfg"), "").unwrap();
+        fs::write(environment.python(), "").unwrap();
+        environment
+    }
+
+    #[test]
+    fn only_what_the_same_change_has_made_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let entries = || fs::read_dir(place.path()).unwrap().count();
+        let new = Environment::at(&place.path().join("new")).unwrap();
+        drop(new.change(Action::Create).unwrap());
+        assert_eq!(entries(), 0);
+
+        fs::create_dir(new.root()).unwrap();
+        let change = new.change(Action::Create).unwrap();
+        fs::write(new.root().join("made"), "").unwrap();
+        drop(change);
+        assert_eq!(fs::read_dir(new.root()).unwrap().count(), 0);
+
+        let old = venv(new.root());
+        fs::write(old.programs().join("mine"), "").unwrap();
+        drop(old.change(Action::Update).unwrap());
+        let change = old.change(Action::Recreate).unwrap();
+        assert!(!old.root().exists());
+        fs::create_dir(old.root()).unwrap();
+        drop(change);
+        assert!(old.programs().join("mine").exists());
+        assert_eq!(entries(), 1);
+        old.change(Action::Recreate).unwrap().finish();
+        assert_eq!(entries(), 0);
+    }
+
+    #[test]
+    fn what_is_not_part_of_an_environment_is_not_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let environment = venv(&place.path().join("venv"));
+        environment.ensure_replaceable().unwrap();
+        for name in [".git", "paper.txt"] {
+            let file = environment.root().join(name);
+            fs::write(&file, "").unwrap();
+            let refused = environment.change(Action::Recreate).unwrap_err();
+            assert!(refused.to_string().contains(name), "{refused}");
+            fs::remove_file(file).unwrap();
+        }
+        fs::remove_file(environment.python()).unwrap();
+        let refused = environment.state().unwrap_err().to_string();
+        assert!(refused.contains("it has no `bin/python`"), "{refused}");
+    }
 }

@@ -1,19 +1,58 @@
-//! [`Installer`]: uv or pip, and the exact arguments that they get.
+//! [`Installer`]: uv or pip, the exact arguments that they get, and how they are run.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
 
 use serde::Serialize;
 
-use super::{
-    environment::VirtualEnvironment,
-    process::{self, Question},
-    python::Python,
-};
+use super::environment::Environment;
 use crate::{
     console::World,
-    error::{Context as _, Hint as _, Result},
+    error::{Context as _, Hint as _, No, Result, anyhow},
     set::PackageSource,
 };
+
+/// How often a running program is asked whether it has ended.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The variables that would let pip or uv choose other packages than those that were decided.
+/// Those about the network, such as proxies and certificates, stay.
+const CHOICES: [&str; 30] = [
+    "PIP_CONSTRAINT",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "PIP_NO_BINARY",
+    "PIP_NO_DEPS",
+    "PIP_NO_INDEX",
+    "PIP_ONLY_BINARY",
+    "PIP_PRE",
+    "PIP_PREFIX",
+    "PIP_REQUIRE_HASHES",
+    "PIP_REQUIREMENT",
+    "PIP_ROOT",
+    "PIP_TARGET",
+    "PIP_USER",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "UV_CONSTRAINT",
+    "UV_DEFAULT_INDEX",
+    "UV_EXCLUDE_NEWER",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_INDEX",
+    "UV_INDEX_STRATEGY",
+    "UV_INDEX_URL",
+    "UV_NO_INDEX",
+    "UV_OVERRIDE",
+    "UV_PRERELEASE",
+    "UV_REQUIRE_HASHES",
+    "VIRTUAL_ENV",
+];
 
 /// Which installer the user wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -39,16 +78,27 @@ pub enum Installer {
 pub(super) type CommandLine = Vec<String>;
 
 impl Installer {
+    /// The installer that the user wants, if it is here.
+    pub fn find(wish: InstallerWish) -> Result<Self> {
+        if wish == InstallerWish::Pip {
+            return Ok(Self::Pip);
+        }
+        match ask(command("uv".as_ref()).arg("--version")) {
+            Err(_) if wish == InstallerWish::Auto => Ok(Self::Pip),
+            found => {
+                found.hint("install uv, or pass `--installer pip`")?;
+                Ok(Self::Uv)
+            }
+        }
+    }
+
     /// Fails if an existing environment has no pip to install with.
-    pub fn ensure_in(self, environment: &VirtualEnvironment, world: &World) -> Result<()> {
+    pub fn ensure_in(self, environment: &Environment) -> Result<()> {
         if self == Self::Uv {
             return Ok(());
         }
-        let mut python = process::command(&environment.python());
         // `-m pip --version` takes a third of a second.
-        let question = Question::ask(python.args(["-I", "-c", "import pip"]));
-        question
-            .and_then(|it| it.answer(world))
+        ask(command(&environment.python()).args(["-I", "-c", "import pip"]))
             .with_context(|| format!("no pip in `{}`", environment.root().display()))
             .hint("install uv, which needs none, or run `python -m ensurepip` in it")?;
         Ok(())
@@ -56,29 +106,17 @@ impl Installer {
 
     /// Creates an environment. Without a Python, uv looks for one of the wanted version, and may
     /// download it.
-    pub(super) fn create(
-        self,
-        environment: &str,
-        python: Option<&Python>,
-        wanted: Option<&str>,
-    ) -> CommandLine {
-        let path = python.map(|it| it.path.to_string_lossy().into_owned());
+    pub(super) fn create(self, environment: &str, python: Option<&str>) -> CommandLine {
         let mut line: CommandLine = match self {
             Self::Uv => {
-                let uv = [
-                    "uv",
-                    "venv",
-                    "--no-config",
-                    "--no-project",
-                    "--allow-existing",
-                ];
-                let python = path.or(wanted.map(str::to_owned));
-                let python = python.map(|it| ["--python".to_owned(), it]);
-                let uv = uv.map(str::to_owned).into_iter();
-                uv.chain(python.into_iter().flatten()).collect()
+                let uv = ["uv", "venv", "--no-config", "--no-project"];
+                let mut line: CommandLine = uv.map(str::to_owned).to_vec();
+                line.push("--allow-existing".into());
+                line.extend(python.map(|it| format!("--python={it}")));
+                line
             }
             Self::Pip => {
-                let python = path.unwrap_or_else(|| "python3".to_owned());
+                let python = python.unwrap_or("python3").to_owned();
                 vec![python, "-m".into(), "venv".into()]
             }
         };
@@ -86,26 +124,13 @@ impl Installer {
         line
     }
 
-    /// The beginning of each command that resolves or installs.
-    pub(super) fn verb(self, verb: &[&str], python: &Path) -> CommandLine {
-        let python = python.to_string_lossy().into_owned();
-        let verb = verb.iter().map(|it| (*it).to_owned());
-        match self {
-            Self::Uv => {
-                let mut line = vec!["uv".to_owned(), "pip".to_owned()];
-                line.extend(verb);
-                let common = ["--no-config", "--index-strategy", "first-index", "--python"];
-                line.extend(common.map(str::to_owned));
-                line.push(python);
-                line
-            }
-            Self::Pip => {
-                let mut line = vec![python, "-m".to_owned(), "pip".to_owned()];
-                line.extend(verb);
-                line.push("--no-input".to_owned());
-                line
-            }
-        }
+    /// The beginning of each command that resolves, installs or checks.
+    pub(super) fn verb(self, verb: &str, python: &str) -> CommandLine {
+        let line = match self {
+            Self::Uv => vec!["uv", "pip", verb, "--no-config", "--python", python],
+            Self::Pip => vec![python, "-m", "pip", verb, "--no-input"],
+        };
+        line.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -135,4 +160,53 @@ pub(super) fn source_arguments(sources: &[PackageSource], base: Option<&str>) ->
         line.insert(0, "--no-index".to_owned());
     }
     line
+}
+
+/// A program that sees none of the variables that would change what is installed.
+pub fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for name in CHOICES {
+        command.env_remove(name);
+    }
+    command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What a program prints. Fails if it fails.
+pub(super) fn ask(command: &mut Command) -> Result<String> {
+    let name = command.get_program().display().to_string();
+    let running = || format!("failed to run `{name}`");
+    let output = command.stderr(Stdio::null()).output();
+    let output = output.with_context(running)?;
+    if !output.status.success() {
+        return Err(anyhow!("it ended with {}", output.status)).with_context(running);
+    }
+    String::from_utf8(output.stdout).with_context(running)
+}
+
+/// Runs a program to its end. The user sees what it says while it works, bars included. If the user
+/// interrupts, the program ends first: it must not write into an environment that is being removed.
+pub fn run(command: &mut Command, what: &str, world: &World) -> Result<()> {
+    let name = command.get_program().display().to_string();
+    world.console.lend(command);
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("failed to run `{name}`"))
+        .hint("`--installer` and `--python` name another program")?;
+    loop {
+        // First, because Ctrl-C in a terminal ends the program too.
+        if let Err(stopped) = world.stop.check() {
+            let _ = child.kill();
+            child.wait()?;
+            return Err(stopped.into());
+        }
+        match child.try_wait()? {
+            None => sleep(PAUSE),
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => {
+                return Err(anyhow!(No(format!("{what}: `{name}` ended with {status}"))));
+            }
+        }
+    }
 }

@@ -1,35 +1,36 @@
-//! Installs packages of a set into a virtual environment, or an SDK tree into a directory (`sdk`).
+//! Installs packages of a set into a virtual environment.
 //!
-//! Three beats. *Observe*: the caller reads what a source offers ([`OfferedSet`]) and asks the
-//! interpreter and the installer what they are. *Decide*: `select` chooses version, targets, extras
-//! and pins, and [`plan`] makes an [`InstallPlan`] of them, which prints itself. *Act*: `act` runs uv
-//! or pip, and `environment` puts an environment back if that fails.
+//! *Observe*: the caller reads what a source offers ([`OfferedSet`]), what the environment has, and
+//! asks the interpreter what it is. *Decide*: `select` chooses version, targets, extras and pins, and
+//! [`plan`] makes a [`Plan`] of them, which prints itself. *Act*: `act` runs uv or pip once with a file
+//! that has the digest of every package; only if the user asks for packages of others, it first asks
+//! the same program which ones they need.
 //!
 //! [`OfferedSet`]: crate::set::OfferedSet
 
 mod act;
+mod diagnosis;
+mod emit;
 mod environment;
 mod installer;
-mod lockfile;
 mod plan;
-mod process;
-mod programs;
 mod python;
-mod sdk;
+mod requirements;
 mod select;
+mod site_packages;
 #[cfg(test)]
 mod tests;
 
 pub use self::{
-    act::{InstallReport, begin, test},
-    environment::{EnvironmentAction, EnvironmentState, VirtualEnvironment},
-    installer::{Installer, InstallerWish},
-    lockfile::HashLock,
-    plan::{InstallFacts, InstallPlan, action, complete, plan, plan_locked},
-    programs::{AskedPrograms, ChosenPython},
+    act::{Report, begin, test},
+    diagnosis::{Diagnosis, diagnose},
+    emit::Emit,
+    environment::{Action, Environment, State},
+    installer::{Installer, InstallerWish, command, run},
+    plan::{Facts, Plan, action, complete, plan},
     python::Python,
-    sdk::{RemoteTarball, SdkDirectory, SdkReport, SdkWish, TarballPlan, TarballWish},
-    select::{RocmSelection, TargetWish, lacks, pins, select, versions, versions_of},
+    select::{RocmSelection, TargetWish, lacks, parts, pins, select, versions, versions_of},
+    site_packages::SitePackages,
 };
 
 use crate::{
@@ -39,7 +40,7 @@ use crate::{
 
 /// What the user asks for.
 #[derive(Clone, Debug)]
-pub struct InstallRequest {
+pub struct Request {
     /// `None` for the newest.
     pub version: Option<Version>,
     /// The only versions that are considered. A place may have those of several streams.

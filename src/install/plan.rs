@@ -1,20 +1,17 @@
-//! [`InstallPlan`]: everything that an install will do, decided before anything is touched. It is
-//! what `--dry-run` prints.
+//! [`Plan`]: everything that an install will do, decided before anything is touched. It is what
+//! `--dry-run` prints.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
-    InstallRequest,
-    environment::{EnvironmentAction, EnvironmentState, python_of},
+    Request,
+    environment::{Action, Environment, State},
     installer::{CommandLine, Installer, source_arguments},
-    lockfile::HashLock,
     python::{OfferedWheels, Python, PythonNeeds},
+    requirements::{Pinned, Requirements},
     select::{self, RocmSelection, SELECTOR, no},
 };
 use crate::{
@@ -22,30 +19,32 @@ use crate::{
     digest::Sha256,
     error::Result,
     run::Platform,
-    set::OfferedSet,
+    set::{OfferedSet, PackageSource, is_ours},
     target::Target,
     version::Version,
     wheel::{DistName, Metadata, RequirementLine},
 };
 
-/// The file of pins, in the commands of a plan.
-const PINS: &str = "PINS";
+/// The file of requirements, in the commands that a plan prints.
+const FILE: &str = "requirements.txt";
 /// Where most people get all other packages, and where a stranger may have uploaded any name.
 const REGISTRY: &str = "pypi.org";
 
 /// What was observed before a decision.
 #[derive(Debug)]
-pub struct InstallFacts<'a> {
+pub struct Facts<'a> {
     pub offered: &'a OfferedSet,
     /// `rocm` in the version to install, and what is asked for of it.
     pub rocm: Option<(Metadata, RocmSelection)>,
     /// The metadata of each package that the user asks for, if the source offers it.
     pub packages: Vec<(String, Option<Metadata>)>,
-    pub state: EnvironmentState,
-    pub environment: PathBuf,
-    /// `None` if it is known only once uv has made the environment.
+    pub environment: &'a Environment,
+    pub state: State,
+    /// What an existing environment has.
+    pub installed: &'a [Metadata],
+    /// `None` if uv has to find it, and may download it.
     pub python: Option<Python>,
-    /// The Python that uv then has to take: a path or a version.
+    /// The Python that uv then has to find.
     pub wanted_python: Option<String>,
     pub installer: Installer,
 }
@@ -53,7 +52,7 @@ pub struct InstallFacts<'a> {
 /// A decided install.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct InstallPlan {
+pub struct Plan {
     schema: &'static str,
     pub source: String,
     /// The version of ROCm. `None` for packages of others.
@@ -61,13 +60,8 @@ pub struct InstallPlan {
     pub targets: Vec<Target>,
     #[serde(rename = "venv")]
     pub environment: PathBuf,
-    pub action: EnvironmentAction,
+    pub action: Action,
     pub python: Option<Python>,
-    /// The Python that uv has to take, if `python` is not known yet.
-    #[serde(skip)]
-    pub(super) wanted_python: Option<String>,
-    #[serde(skip)]
-    pub(super) needs: PythonNeeds,
     pub installer: Installer,
     pub requirements: Vec<String>,
     /// `rocm==7.13.0`, for every project that the source offers.
@@ -76,25 +70,39 @@ pub struct InstallPlan {
     pub sources: Vec<String>,
     /// The files of ROCm that are installed, as far as the source tells.
     pub files: Vec<PlannedFile>,
-    /// A file with the version and the digest of everything to install, which decides alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from_lock: Option<PathBuf>,
-    /// What the locked versions are, for the check after the install.
     #[serde(skip)]
-    pub(super) expected: Vec<(DistName, Version)>,
+    pub(super) wanted_python: Option<String>,
+    /// The interpreter of the environment.
     #[serde(skip)]
-    pub(super) digests: Vec<(DistName, Version, Sha256)>,
+    pub(super) own_python: String,
+    #[serde(skip)]
+    pub(super) needs: PythonNeeds,
+    #[serde(skip)]
+    pub(super) places: Vec<PackageSource>,
+    /// The index with all other packages.
+    #[serde(skip)]
+    pub(super) base: Option<String>,
+    /// Everything that is installed, if no installer has to be asked for that.
+    #[serde(skip)]
+    pub(super) exact: Option<Requirements>,
+    /// The pins, with the digests that the source promises.
+    #[serde(skip)]
+    pub(super) promised: Vec<Pinned>,
 }
 
 /// A file that will be installed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedFile {
     pub name: String,
+    /// Where the file is.
+    pub url: String,
+    #[serde(skip)]
+    pub(super) project: DistName,
     pub sha256: Option<Sha256>,
 }
 
 /// Decides what an install does.
-pub fn plan(request: &InstallRequest, observed: InstallFacts<'_>) -> Result<InstallPlan> {
+pub fn plan(request: &Request, observed: Facts<'_>) -> Result<Plan> {
     let offered = observed.offered;
     let (rocm, selection) = match &observed.rocm {
         Some((metadata, selection)) => (Some(metadata), selection.clone()),
@@ -103,30 +111,49 @@ pub fn plan(request: &InstallRequest, observed: InstallFacts<'_>) -> Result<Inst
     let version = rocm.map(|it| it.version.clone());
     let known = version.as_ref().zip(rocm);
     let pins = select::pins(offered, selection.family.as_ref(), known, &request.packages);
-    let mut needs = PythonNeeds::default();
+    let mut projects = selection.projects.clone();
     if let Some((version, metadata)) = known {
         complete(offered, version, &selection)?;
-        needs.rocm = Some(metadata.clone());
+        projects.insert(metadata.name.clone());
+        projects.extend(along(&observed, metadata, &projects)?);
     }
     let (requirements, wheels) =
         requirements(request, &observed, version.as_ref(), &selection, &pins)?;
-    needs.wheels = wheels;
+    let needs = PythonNeeds {
+        rocm: rocm.cloned(),
+        wheels,
+    };
     if let Some(python) = &observed.python {
         python.ensure_suits(&needs)?;
     }
-    let files = files(offered, version.as_ref(), &selection);
-    let digests = offered.files.iter();
-    let digests =
-        digests.filter_map(|it| Some((it.project.clone(), it.version.clone(), it.sha256?)));
-    Ok(InstallPlan {
-        schema: "rocwheel-install-plan-v1",
+    let action = action(observed.state, request.recreate);
+    match action {
+        Action::Create => {}
+        Action::Update => ensure_fits(&observed, &projects, &pins, &request.packages)?,
+        Action::Recreate => observed.environment.ensure_replaceable()?,
+    }
+    let promised: Vec<Pinned> = pins
+        .iter()
+        .map(|it| promise(offered, &selection, it))
+        .collect();
+    let of_rocm = promised.iter().filter(|it| projects.contains(&it.project));
+    let of_rocm: Vec<Pinned> = of_rocm.cloned().collect();
+    // What is no package of ROCm, such as setuptools, is one that only an installer can choose.
+    let is_all = request.packages.is_empty() && of_rocm.len() == projects.len();
+    let sources = offered.sources(selection.family.as_ref());
+    let exact = is_all.then(|| Requirements {
+        sources: source_arguments(&sources, None),
+        packages: of_rocm,
+    });
+    Ok(Plan {
+        schema: "rocwheel-install-plan-v2",
         source: offered.place.clone(),
-        version,
         targets: selection.targets.clone(),
-        action: action(observed.state, request.recreate),
-        environment: observed.environment,
-        python: observed.python,
+        environment: observed.environment.root().to_owned(),
+        own_python: observed.environment.python().to_string_lossy().into_owned(),
+        action,
         wanted_python: observed.wanted_python,
+        python: observed.python,
         needs,
         installer: observed.installer,
         requirements,
@@ -134,58 +161,22 @@ pub fn plan(request: &InstallRequest, observed: InstallFacts<'_>) -> Result<Inst
             .iter()
             .map(|(name, version)| format!("{name}=={version}"))
             .collect(),
-        sources: source_arguments(
-            &offered.sources(selection.family.as_ref()),
-            request.dependencies.as_deref(),
-        ),
-        files,
-        from_lock: None,
-        digests: digests.collect(),
-        expected: pins,
+        sources: source_arguments(&sources, request.dependencies.as_deref()),
+        files: files(offered, version.as_ref(), &selection, &projects),
+        places: sources,
+        base: request.dependencies.clone(),
+        exact,
+        promised,
+        version,
     })
 }
 
-/// Decides an install of exactly what a lock file says.
-pub fn plan_locked(
-    request: &InstallRequest,
-    lock: &HashLock,
-    (path, environment): (PathBuf, PathBuf),
-    (state, python, wanted_python, installer): (
-        EnvironmentState,
-        Option<Python>,
-        Option<String>,
-        Installer,
-    ),
-) -> InstallPlan {
-    let version = lock.version(SELECTOR).cloned();
-    let targets = lock.targets();
-    InstallPlan {
-        schema: "rocwheel-install-plan-v1",
-        source: path.display().to_string(),
-        version,
-        targets,
-        action: action(state, request.recreate),
-        environment,
-        python,
-        wanted_python,
-        needs: PythonNeeds::default(),
-        installer,
-        requirements: Vec::new(),
-        pins: lock.pins(),
-        sources: Vec::new(),
-        files: Vec::new(),
-        from_lock: Some(path),
-        digests: Vec::new(),
-        expected: lock.versions(),
-    }
-}
-
 /// What an install does with the environment that is there.
-pub fn action(state: EnvironmentState, recreate: bool) -> EnvironmentAction {
+pub fn action(state: State, recreate: bool) -> Action {
     match state {
-        EnvironmentState::Absent | EnvironmentState::Unfinished => EnvironmentAction::Create,
-        _ if recreate => EnvironmentAction::Recreate,
-        EnvironmentState::Present | EnvironmentState::Kept => EnvironmentAction::Update,
+        State::Absent => Action::Create,
+        State::Present if recreate => Action::Recreate,
+        State::Present => Action::Update,
     }
 }
 
@@ -194,7 +185,7 @@ pub fn action(state: EnvironmentState, recreate: bool) -> EnvironmentAction {
 pub fn complete(offered: &OfferedSet, version: &Version, selection: &RocmSelection) -> Result<()> {
     let projects = selection.projects.iter();
     // What is no package of ROCm, such as setuptools, comes from the base index.
-    let ours = projects.filter(|it| crate::set::is_ours(it));
+    let ours = projects.filter(|it| is_ours(it));
     let missing = ours.filter(|it| !offered.has(it.normalized(), version));
     let missing = missing.map(|it| format!("`{it}`")).join(", ");
     if missing.is_empty() {
@@ -207,9 +198,104 @@ pub fn complete(offered: &OfferedSet, version: &Version, selection: &RocmSelecti
     ))
 }
 
+/// The installed packages of another version of ROCm that nothing asks for: they are installed in the
+/// new version too, because an environment with two versions does not work. Fails if the source does
+/// not have one of them.
+fn along(
+    observed: &Facts<'_>,
+    rocm: &Metadata,
+    asked: &BTreeSet<DistName>,
+) -> Result<Vec<DistName>> {
+    let version = &rocm.version;
+    let parts = select::parts(rocm);
+    let old: Vec<&Metadata> = observed
+        .installed
+        .iter()
+        .filter(|it| {
+            parts.contains(&it.name) && !asked.contains(&it.name) && it.version != *version
+        })
+        .collect();
+    let missing = old
+        .iter()
+        .filter(|it| !observed.offered.has(it.name.normalized(), version))
+        .map(|it| format!("`{}` {}", it.name, it.version))
+        .join(", ");
+    if missing.is_empty() {
+        return Ok(old.iter().map(|it| it.name.clone()).collect());
+    }
+    let (root, place) = (
+        observed.environment.root().display(),
+        &observed.offered.place,
+    );
+    Err(no(
+        format!("`{root}` has {missing}, and `{place}` does not have that in {version}"),
+        "uninstall it, name another directory, or replace the environment with `--recreate`"
+            .to_owned(),
+    ))
+}
+
+/// Fails if an installed package that stays needs another version of one that is installed now: a
+/// framework, for example, that is tied to its version of ROCm.
+fn ensure_fits(
+    observed: &Facts<'_>,
+    projects: &BTreeSet<DistName>,
+    pins: &[(DistName, Version)],
+    packages: &[String],
+) -> Result<()> {
+    let named = packages.iter().filter_map(|it| RequirementLine::parse(it));
+    let named: Vec<DistName> = named.map(|it| it.name).collect();
+    let is_new = |name: &DistName| projects.contains(name) || named.contains(name);
+    for installed in observed.installed.iter().filter(|it| !is_new(&it.name)) {
+        let lines = installed.requires_dist.iter();
+        let lines = lines.filter_map(|it| RequirementLine::parse(it));
+        for line in lines.filter(|it| it.extra.is_none() && is_new(&it.name)) {
+            let pin = pins.iter().find(|it| it.0 == line.name);
+            let misfit = pin.filter(|it| it.1.fulfils(line.specifier) == Some(false));
+            let Some((project, version)) = misfit else {
+                continue;
+            };
+            let (name, own, root) = (
+                &installed.name,
+                &installed.version,
+                observed.environment.root().display(),
+            );
+            let needs = line.specifier;
+            return Err(no(
+                format!(
+                    "`{root}` has `{name}` {own}, which needs `{project}` {needs}, and not {version}"
+                ),
+                format!("pass `--package {name}` too, name another directory, or `--recreate`"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A pin, with the digests of its files, if the source has those of all.
+fn promise(
+    offered: &OfferedSet,
+    selection: &RocmSelection,
+    (project, version): &(DistName, Version),
+) -> Pinned {
+    let files = offered.files.iter().filter(|it| {
+        it.project == *project
+            && it.version == *version
+            && (it.family.is_none() || it.family == selection.family)
+    });
+    let digests: Option<Vec<Sha256>> = files.map(|it| it.sha256).collect();
+    let is_rocm = project.normalized() == SELECTOR;
+    let extras = is_rocm.then(|| selection.extras.join(","));
+    Pinned {
+        project: project.clone(),
+        extras: extras.unwrap_or_default(),
+        version: version.clone(),
+        digests: digests.unwrap_or_default(),
+    }
+}
+
 fn requirements(
-    request: &InstallRequest,
-    observed: &InstallFacts<'_>,
+    request: &Request,
+    observed: &Facts<'_>,
     version: Option<&Version>,
     selection: &RocmSelection,
     pins: &[(DistName, Version)],
@@ -229,6 +315,9 @@ fn requirements(
         let pin = line.and_then(|line| pins.iter().find(|it| it.0 == line.name));
         match (pin, metadata) {
             (Some(pin), Some(metadata)) => {
+                if let Some(rocm) = version {
+                    select::ensure_tied(text, pin, rocm, observed.offered)?;
+                }
                 wheels.push(OfferedWheels::of(observed.offered, pin));
                 requirements.push(select::with_device_code(text, metadata, &selection.targets));
             }
@@ -246,7 +335,7 @@ fn requirements(
 }
 
 /// A package that the source does not offer. It has to come from the base index.
-fn elsewhere(request: &InstallRequest, offered: &OfferedSet, text: &str) -> Result<String> {
+fn elsewhere(request: &Request, offered: &OfferedSet, text: &str) -> Result<String> {
     let place = &offered.place;
     let Some(base) = &request.dependencies else {
         return Err(no(
@@ -269,21 +358,23 @@ fn files(
     offered: &OfferedSet,
     version: Option<&Version>,
     selection: &RocmSelection,
+    projects: &BTreeSet<DistName>,
 ) -> Vec<PlannedFile> {
     let files = offered.files.iter().filter(|file| {
-        let is_asked = selection.projects.contains(&file.project);
-        (is_asked || file.project.normalized() == SELECTOR)
+        projects.contains(&file.project)
             && version == Some(&file.version)
             && (file.family.is_none() || file.family == selection.family)
     });
     let files = files.map(|it| PlannedFile {
         name: it.name.clone(),
+        url: it.url.clone(),
+        project: it.project.clone(),
         sha256: it.sha256,
     });
     files.sorted_by(|a, b| a.name.cmp(&b.name)).collect()
 }
 
-impl InstallPlan {
+impl Plan {
     /// The key of a cache of what is downloaded: the same for the same files and the same Python.
     pub fn cache_key(&self, platform: Platform, python: &Python) -> String {
         let files = self.files.iter().map(|file| {
@@ -303,44 +394,35 @@ impl InstallPlan {
         )
     }
 
-    /// The commands, with `PINS` for the file of pins.
-    pub(super) fn command_lines(&self) -> Vec<CommandLine> {
-        let environment = self.environment.to_string_lossy();
-        let create = (self.action != EnvironmentAction::Update).then(|| {
-            let wanted = self.wanted_python.as_deref();
+    /// The command that creates the environment, if there is none yet.
+    pub(super) fn create(&self) -> Option<CommandLine> {
+        let path = self.python.as_ref().map(|it| it.path.to_string_lossy());
+        let python = path.as_deref().or(self.wanted_python.as_deref());
+        let is_new = self.action != Action::Update;
+        is_new.then(|| {
             self.installer
-                .create(&environment, self.python.as_ref(), wanted)
-        });
-        let install = self.install(&python_of(&self.environment), PINS);
-        create.into_iter().chain([install]).collect()
+                .create(&self.environment.to_string_lossy(), python)
+        })
     }
 
-    /// The command that installs, with the path of the file of pins.
-    pub(super) fn install(&self, python: &Path, pins: &str) -> CommandLine {
-        let mut line = self.installer.verb(&["install"], python);
-        match &self.from_lock {
-            Some(lock) => line.extend(locked_arguments(&lock.to_string_lossy())),
-            None => line.extend(self.arguments(pins)),
-        }
+    /// The command that installs what a file says.
+    pub(super) fn install(&self, file: &str, requirements: &Requirements) -> CommandLine {
+        let mut line = self.installer.verb("install", &self.own_python);
+        let has_digests = requirements.has_digests();
+        line.extend(has_digests.then(|| "--require-hashes".to_owned()));
+        line.extend(["--requirement".to_owned(), file.to_owned()]);
         line
     }
 
-    /// What to install, and from where.
-    pub(super) fn arguments(&self, pins: &str) -> CommandLine {
+    /// What to ask the installer for, if it has to choose: with the file of pins.
+    pub(super) fn question(&self, pins: &str) -> CommandLine {
         let mut line = self.sources.clone();
         line.extend(["--constraint".to_owned(), pins.to_owned()]);
-        line.extend(self.requirements.iter().cloned());
         line
     }
 }
 
-/// The arguments that install what a lock file says, and nothing else.
-pub(super) fn locked_arguments(lock: &str) -> CommandLine {
-    let arguments = ["--require-hashes", "--no-deps", "--requirement", lock];
-    arguments.map(str::to_owned).to_vec()
-}
-
-impl fmt::Display for InstallPlan {
+impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = self.version.as_ref();
         let what = what.map_or_else(|| "packages".to_owned(), |it| format!("ROCm {it}"));
@@ -362,14 +444,33 @@ impl fmt::Display for InstallPlan {
         for file in &self.files {
             writeln!(f, "  {}", file.name)?;
         }
-        writeln!(f, "\nPINS, for every project that the source offers:")?;
-        for pin in &self.pins {
-            writeln!(f, "  {pin}")?;
+        let shell = |line: CommandLine| line.iter().map(|it| shell_word(it)).join(" ");
+        writeln!(f, "\nThe same by hand:")?;
+        if let Some(exact) = &self.exact {
+            write!(f, "  cat > {FILE} <<'END'\n{exact}END\n")?;
         }
-        write!(f, "\ncommands:")?;
-        for line in self.command_lines() {
-            write!(f, "\n  {}", line.iter().map(|it| shell_word(it)).join(" "))?;
+        if let Some(line) = self.create() {
+            writeln!(f, "  {}", shell(line))?;
         }
-        Ok(())
+        if let Some(exact) = &self.exact {
+            return write!(f, "  {}", shell(self.install(FILE, exact)));
+        }
+        // The pins are a file when the installer chooses, and here arguments that can be pasted.
+        let asked = self
+            .requirements
+            .iter()
+            .filter_map(|it| RequirementLine::parse(it));
+        let asked: Vec<DistName> = asked.map(|it| it.name).collect();
+        let pins = self
+            .promised
+            .iter()
+            .filter(|it| !asked.contains(&it.project));
+        let mut line = self.installer.verb("install", &self.own_python);
+        line.extend(self.sources.iter().chain(&self.requirements).cloned());
+        line.extend(
+            pins.filter(|it| self.files.iter().any(|file| file.project == it.project))
+                .map(ToString::to_string),
+        );
+        write!(f, "  {}", shell(line))
     }
 }

@@ -1,20 +1,15 @@
 //! [`Python`]: an interpreter, and whether the packages support it.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
-    environment::VirtualEnvironment,
-    process::{self, Question},
+    installer::{self, Installer},
     select::no,
 };
 use crate::{
-    console::World,
     error::{Context as _, Hint as _, Result, anyhow},
     set::OfferedSet,
     version::Version,
@@ -68,41 +63,60 @@ impl OfferedWheels {
 }
 
 impl Python {
-    /// Asks an interpreter, by its path or by a name that the system looks up.
-    pub(super) fn question(program: &Path) -> Result<Question> {
-        let mut command = process::command(program);
+    /// The Python for a new environment: the one that the user names by its path or its version, or
+    /// the usual one. `None` if uv knows none like that, and may download it.
+    pub fn find(installer: Installer, wanted: Option<&str>) -> Result<Option<Self>> {
+        let is_version = |it: &str| it.starts_with(|c: char| c.is_ascii_digit());
+        let names: Vec<String> = match wanted {
+            Some(path) if path.contains(['/', '\\']) => vec![path.to_owned()],
+            _ if installer == Installer::Uv => {
+                let mut uv = installer::command("uv".as_ref());
+                uv.args(["python", "find", "--no-config", "--no-project", "--system"]);
+                match installer::ask(uv.args(wanted)) {
+                    Ok(path) => vec![path.trim_end().to_owned()],
+                    Err(_) => return Ok(None),
+                }
+            }
+            Some(version) if is_version(version) => vec![format!("python{version}")],
+            Some(name) => vec![name.to_owned()],
+            None if cfg!(windows) => vec!["python".into(), "python3".into()],
+            None => vec!["python3".into(), "python".into()],
+        };
+        let mut asked = names.iter().map(|name| Self::ask(name.as_ref()));
+        let mut first = asked.next().context("no program to ask")?;
+        if first.is_err() {
+            first = asked.find(Result::is_ok).unwrap_or(first);
+        }
+        first
+            .map(Some)
+            .context("no Python was found")
+            .hint("name one with `--python`, by its path or its version: `--python 3.12`")
+    }
+
+    /// Asks an interpreter what it is.
+    pub fn ask(program: &Path) -> Result<Self> {
+        let mut command = installer::command(program);
         // Neither the user's directory nor the current one may change what it says, and it needs no
         // packages for that.
-        Question::ask(command.args(["-I", "-S", "-c", ASK]))
-    }
-
-    /// Asks an interpreter, and waits for its answer.
-    pub fn ask(program: &Path, world: &World) -> Result<Self> {
-        Self::of_answer(&Self::question(program)?.answer(world)?)
-    }
-
-    /// Reads the answer of an interpreter.
-    pub(super) fn of_answer(answer: &str) -> Result<Self> {
+        let answer = installer::ask(command.args(["-I", "-S", "-c", ASK]))?;
         let mut lines = answer.lines();
         let mut line = || lines.next().context("it did not say what it is");
-        let (path, version, kind) = (line()?.into(), line()?.parse()?, line()?);
-        let is_cpython = kind == "cpython";
         Ok(Self {
-            path,
-            version,
-            is_cpython,
+            path: line()?.into(),
+            version: line()?.parse()?,
+            is_cpython: line()? == "cpython",
         })
     }
 
     /// Fails if this is another Python than the user asks for.
-    pub fn ensure_is(&self, wanted: &str, world: &World) -> Result<()> {
+    pub fn ensure_is(&self, wanted: &str) -> Result<()> {
         let own = self.version.to_string();
         let is_number = wanted.starts_with(|c: char| c.is_ascii_digit());
         // No other Python has to be installed, to compare with the number of a version.
         let is_same = if is_number {
             own == wanted || own.starts_with(&format!("{wanted}."))
         } else {
-            Self::ask(wanted.as_ref(), world)?.tag() == self.tag()
+            Self::ask(wanted.as_ref())?.tag() == self.tag()
         };
         if is_same {
             return Ok(());
@@ -117,22 +131,6 @@ impl Python {
     pub fn tag(&self) -> String {
         let minor = self.version.minor().replace('.', "");
         format!("{}{minor}", if self.is_cpython { "cp" } else { "py" })
-    }
-
-    /// Reads what uv has written about a new environment. `named` is the Python that it was made with.
-    pub(super) fn of_environment(environment: &VirtualEnvironment, named: &Path) -> Result<Self> {
-        let text = environment.settings()?;
-        let lines = text.lines().filter_map(|it| it.split_once(" = "));
-        let values: BTreeMap<&str, &str> = lines.collect();
-        let value = |key: &str| {
-            let value = values.get(key).copied();
-            value.with_context(|| format!("no `{key}` in `pyvenv.cfg`"))
-        };
-        Ok(Self {
-            path: named.to_owned(),
-            version: value("version_info")?.parse()?,
-            is_cpython: value("implementation")? == "CPython",
-        })
     }
 
     /// Fails if a package does not support this Python.

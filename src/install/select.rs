@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use itertools::Itertools as _;
 
-use super::InstallRequest;
+use super::Request;
 use crate::{
     error::{Error, No, Result, anyhow, hinted},
     gpu::UNDETECTED,
@@ -53,7 +53,7 @@ pub struct RocmSelection {
 
 /// The version of `rocm` that was asked for, or all that the source offers, the newest first. Empty
 /// for a source with packages of others only.
-pub fn versions(request: &InstallRequest, offered: &OfferedSet) -> Result<Vec<Version>> {
+pub fn versions(request: &Request, offered: &OfferedSet) -> Result<Vec<Version>> {
     let versions = versions_of(offered, request.stream);
     match &request.version {
         None => Ok(versions),
@@ -84,7 +84,7 @@ pub fn lacks(place: &str, wanted: &Version, versions: &[Version]) -> Error {
 
 /// Chooses the extras of `rocm`, whose metadata this is.
 pub fn select(
-    request: &InstallRequest,
+    request: &Request,
     offered: &OfferedSet,
     metadata: &Metadata,
 ) -> Result<RocmSelection> {
@@ -163,16 +163,14 @@ fn target_of(extra: &str) -> Option<Target> {
 }
 
 /// The targets to install for, of those that have an extra.
-fn targets(
-    request: &InstallRequest,
-    offered: &[Target],
-    metadata: &Metadata,
-) -> Result<Vec<Target>> {
+fn targets(request: &Request, offered: &[Target], metadata: &Metadata) -> Result<Vec<Target>> {
     let mut wanted = Vec::new();
     let mut missing = Vec::new();
     match &request.targets {
         TargetWish::Without => {}
-        TargetWish::Detected(found) if found.is_empty() => return Err(no_gpu()),
+        TargetWish::Detected(found) if found.is_empty() => {
+            return Err(no_gpu(&offered.iter().join(", ")));
+        }
         TargetWish::Detected(found) => {
             let (has, lacks): (Vec<_>, Vec<_>) = found
                 .iter()
@@ -228,13 +226,15 @@ fn expand(name: &str) -> Result<Vec<Target>> {
 
 /// The family to install for, in a set with an index for each. Its packages have the device code of
 /// all targets of the family.
-fn family(request: &InstallRequest, families: &[ArtifactGroup]) -> Result<Option<ArtifactGroup>> {
+fn family(request: &Request, families: &[ArtifactGroup]) -> Result<Option<ArtifactGroup>> {
     if families.is_empty() {
         return Ok(None);
     }
     let names = match &request.targets {
         TargetWish::Without => Vec::new(),
-        TargetWish::Detected(found) if found.is_empty() => return Err(no_gpu()),
+        TargetWish::Detected(found) if found.is_empty() => {
+            return Err(no_gpu(&families.iter().join(", ")));
+        }
         TargetWish::Detected(found) => found.iter().map(ToString::to_string).collect(),
         TargetWish::Named(names) => names.clone(),
     };
@@ -261,10 +261,13 @@ fn family(request: &InstallRequest, families: &[ArtifactGroup]) -> Result<Option
     }
 }
 
-fn no_gpu() -> Error {
+fn no_gpu(offered: &str) -> Error {
     hinted(
         anyhow!(UNDETECTED),
-        "name its target with `--target`, or install without device code: `--target none`",
+        format!(
+            "the set has code for {offered}: name one with `--target`, or install without device code: \
+             `--target none`"
+        ),
     )
 }
 
@@ -312,18 +315,24 @@ pub fn pins(
         ))
     };
     let mut pins: Vec<(DistName, Version)> = projects.filter_map(pin).collect();
-    // Of an index, only the pages that matter were read. The selector names all packages of ROCm.
+    // Of an index, only the pages that matter were read.
     if let Some((version, metadata)) = rocm {
-        let lines = metadata.requires_dist.iter();
-        let lines = lines.filter_map(|line| RequirementLine::parse(line));
-        let exact = format!("=={version}");
-        let lines = lines.filter(|line| line.specifier == exact);
-        pins.extend(lines.map(|line| (line.name, version.clone())));
+        let parts = parts(metadata).into_iter();
+        pins.extend(parts.map(|it| (it, version.clone())));
     }
     pins.into_iter()
         .sorted()
         .dedup_by(|a, b| a.0 == b.0)
         .collect()
+}
+
+/// The packages of ROCm, all of which its selector names.
+pub fn parts(rocm: &Metadata) -> BTreeSet<DistName> {
+    let lines = rocm.requires_dist.iter();
+    let lines = lines.filter_map(|line| RequirementLine::parse(line));
+    let exact = format!("=={}", rocm.version);
+    let lines = lines.filter(|line| line.specifier == exact);
+    lines.map(|line| line.name).collect()
 }
 
 /// The local part of a version of a framework that names a version of ROCm:
@@ -347,6 +356,31 @@ pub(super) fn is_tied(version: &Version, rocm: Option<&Version>) -> bool {
     };
     let rocm = rocm.to_string().replace('+', ".");
     named == rocm || (named.contains(".dev0.") && rocm.starts_with(&named))
+}
+
+/// Fails if the chosen version of a framework is for another version of ROCm, unless the user has named
+/// exactly that one.
+pub(super) fn ensure_tied(
+    text: &str,
+    (project, version): &(DistName, Version),
+    rocm: &Version,
+    offered: &OfferedSet,
+) -> Result<()> {
+    if !names_rocm(version) || is_tied(version, Some(rocm)) || text.contains('+') {
+        return Ok(());
+    }
+    let files = offered.files.iter().filter(|it| it.project == *project);
+    let versions = files.map(|it| &it.version).unique();
+    let mut versions = versions
+        .sorted_by(|a, b| b.cmp_by_rocm(a))
+        .take(MOST_LISTED);
+    Err(no(
+        format!("`{}` has no `{project}` for ROCm {rocm}", offered.place),
+        format!(
+            "it has {}: install that version of ROCm with `--version`, or name one of them exactly",
+            versions.join(", ")
+        ),
+    ))
 }
 
 /// The extra of a framework with its device code for a target: `device-gfx942`, or else that of a

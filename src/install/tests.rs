@@ -3,8 +3,8 @@
 use itertools::Itertools as _;
 
 use super::{
-    HashLock,
     installer::source_arguments,
+    requirements::Requirements,
     select::{is_tied, with_device_code},
 };
 use crate::{error::render, set::PackageSource, target::Target, version::Version, wheel::Metadata};
@@ -71,28 +71,48 @@ fn an_installer_looks_only_at_the_given_places() {
 }
 
 #[test]
-fn a_lock_is_read_as_it_is_written() {
+fn requirements_are_read_as_they_are_written() {
     let digest = "0".repeat(64);
     let text = format!(
         "# x\n--index-url https://a/\nb[x]==1 \\\n    --hash=sha256:{digest}\nA.c==2.0 --hash=sha256:{digest}\n"
     );
-    let lock = HashLock::parse(&text).unwrap();
-    insta::assert_snapshot!(lock.to_string().replace(&digest, "0"), @r"
-    # `rocwheel install --from-lock` installs exactly this; so does
-    # `pip install --require-hashes --no-deps --requirement` with this file.
+    let found = Requirements::parse(&text).unwrap();
+    insta::assert_snapshot!(found.to_string().replace(&digest, "0"), @r"
     --index-url https://a/
     a-c==2.0 \
         --hash=sha256:0
-    b==1 \
+    b[x]==1 \
         --hash=sha256:0
     ");
-    assert_eq!(HashLock::parse(&lock.to_string()).unwrap(), lock);
+    assert_eq!(Requirements::parse(&found.to_string()).unwrap(), found);
     let refused = ["", "a>=1", "a==1", "a==1 --hash=sha256:0"];
-    let refused = refused.map(|it| render(&HashLock::parse(it).unwrap_err()));
+    let refused = refused.map(|it| render(&Requirements::parse(it).unwrap_err()));
     insta::assert_snapshot!(refused.concat(), @r#"
     error: no package in it
     error: expected `project==version --hash=sha256:…`: "a>=1"
     error: no digest for `a==1`
     error: not a SHA-256 of 64 lower-case hexadecimal digits: "0"
     "#);
+    // Both digests are needed: one package without them lets an installer choose.
+    let mut partly = found.clone();
+    partly.packages[0].digests.clear();
+    assert!(found.has_digests() && !partly.has_digests());
+    assert!(!partly.to_string().contains("--hash"));
+}
+
+#[test]
+fn another_file_than_the_promised_one_is_refused() {
+    let (promised, other) = ("1".repeat(64), "2".repeat(64));
+    let of = |digest: &str| Requirements::parse(&format!("a==1 --hash=sha256:{digest}")).unwrap();
+    of(&promised)
+        .ensure_agrees(&of(&promised).packages)
+        .unwrap();
+    // Of a package of others, nothing is promised.
+    of(&other).ensure_agrees(&[]).unwrap();
+    let refused = of(&other).ensure_agrees(&of(&promised).packages);
+    let refused = render(&refused.unwrap_err());
+    assert!(
+        refused.contains("this is not the file that was built"),
+        "{refused}"
+    );
 }

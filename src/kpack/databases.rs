@@ -30,8 +30,6 @@ struct DatabaseRule {
     targets: Vec<String>,
     #[serde(default)]
     renamed: BTreeMap<String, String>,
-    #[serde(default)]
-    families: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -59,16 +57,6 @@ pub fn owner(path: &RelPath) -> Option<(&'static str, Target)> {
     TABLE.rule.iter().find_map(|rule| {
         let target = rule.target(path)?;
         Some((rule.library.as_str(), target))
-    })
-}
-
-/// The library to whose database a file belongs, and the sub-family or generation of targets that it is
-/// for: `gfx11`. `None` if it is for one target, or for every target.
-pub fn family(path: &RelPath) -> Option<(&'static str, &'static str)> {
-    TABLE.rule.iter().find_map(|rule| {
-        let (_, directories) = rule.below(path)?;
-        let families = directories.iter().find_map(|it| rule.families.get(*it))?;
-        Some((rule.library.as_str(), families.as_str()))
     })
 }
 
@@ -124,7 +112,6 @@ fn parsed(processor: &str) -> Option<Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::TargetTable;
 
     #[test]
     fn the_table_is_sound() {
@@ -140,26 +127,7 @@ mod tests {
             for target in named {
                 assert!(target.parse::<Target>().is_ok(), "{target}");
             }
-            for family in rule.families.values() {
-                assert!(TargetTable::builtin().is_sub_family(family), "{family}");
-            }
         }
-    }
-
-    #[test]
-    fn files_for_several_targets_are_known_by_their_directory() {
-        let of = |path: &str| family(&path.parse().unwrap());
-        let images = "torch/lib/aotriton.images";
-        assert_eq!(
-            of(&format!("{images}/amd-gfx11xx/flash/a.aks2")),
-            Some(("AOTriton", "gfx11"))
-        );
-        assert_eq!(
-            of(&format!("{images}/amd-gfx120x/a.aks2")),
-            Some(("AOTriton", "gfx12-0"))
-        );
-        assert_eq!(of(&format!("{images}/amd-gfx942/a.aks2")), None);
-        assert_eq!(of("other/amd-gfx11xx/a.aks2"), None);
     }
 
     #[test]

@@ -14,7 +14,6 @@ use crate::{
         CodeTarget, PLACEHOLDER,
         archive::{KpackArchive, StoredCode},
         host::WrapperReference,
-        split::Marker,
     },
     relpath::RelPath,
     target::generic,
@@ -95,36 +94,6 @@ pub fn candidates(
         .map(|(pattern, target)| pattern.replacen(PLACEHOLDER, target.as_str(), 1));
     let places = texts.filter_map(|text| path.resolve_link(&text));
     places.unique().collect()
-}
-
-/// The archives that a marker names at one place: one for each target.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NamedArchive {
-    before: String,
-    after: String,
-}
-
-impl NamedArchive {
-    /// Those of the marker of a binary.
-    pub fn of(binary: &RelPath, marker: &Marker) -> impl Iterator<Item = Self> {
-        let places = marker.kpack_search_paths.iter();
-        let places = places.filter_map(|it| binary.resolve_link(it));
-        places.map(|place| {
-            let (before, after) = place.as_str().split_once(PLACEHOLDER).unzip();
-            Self {
-                before: before.unwrap_or(place.as_str()).to_owned(),
-                after: after.unwrap_or_default().to_owned(),
-            }
-        })
-    }
-
-    /// Whether one of them has this path.
-    pub fn is_at(&self, path: &str) -> bool {
-        let rest = path.strip_prefix(&*self.before);
-        let target = rest.and_then(|it| it.strip_suffix(&*self.after));
-        // `x_1_gfx942.kpack` is not an archive of `x`.
-        target.is_some_and(|it| it.is_empty() || it.parse::<CodeTarget>().is_ok())
-    }
 }
 
 /// A split binary: its path in the installed tree, and the references of its wrappers.

@@ -17,8 +17,8 @@ use crate::{
         catalog::{Catalog, PackageKind, PackageSpec},
         plan::{BuildPlan, MemberSource, PackagePlan},
         planner,
-        promise::Promise,
         request::BuildOptions,
+        required_file::RequiredFile,
         split_tree::SplitTree,
     },
 };
@@ -142,28 +142,28 @@ struct Missing {
     without: String,
 }
 
-/// What a package lacks of its promises.
+/// What a package lacks of its required files.
 fn in_package(spec: &PackageSpec, plan: &BuildPlan, package: &PackagePlan) -> Vec<Missing> {
     let paths = paths(package);
-    let is_kept = |promise: &Promise| paths.iter().any(|path| promise.pattern.matches(path));
-    let promises = spec.promises(plan.platform).into_iter();
-    let (kept, broken): (Vec<_>, Vec<_>) = promises.partition(is_kept);
+    let is_kept = |file: &RequiredFile| paths.iter().any(|path| file.pattern.matches(path));
+    let required_files = spec.required_files(plan.platform).into_iter();
+    let (kept, broken): (Vec<_>, Vec<_>) = required_files.partition(is_kept);
     let of_kept: BTreeSet<&str> = kept
         .iter()
-        .filter_map(|promise| Some(&*promise.artifact.as_ref()?.name))
+        .filter_map(|file| Some(&*file.artifact.as_ref()?.name))
         .collect();
     let scope = match &package.label.scope {
         Some(scope) if plan.mode == DistributionMode::Legacy => scope.to_string(),
         _ => "generic".to_owned(),
     };
-    let missing = broken.into_iter().map(|promise| {
-        let artifact = promise.artifact.as_ref();
+    let missing = broken.into_iter().map(|file| {
+        let artifact = file.artifact.as_ref();
         // Suggest the whole artifact for `--without` only if the wheel has nothing else of it.
         let whole = artifact.filter(|part| !of_kept.contains(&*part.name));
         Missing {
-            what: promise.to_string(),
+            what: file.to_string(),
             artifact: artifact.map(|part| format!("{part}_{scope}")),
-            without: whole.map_or(promise.name(), |part| &part.name).to_owned(),
+            without: whole.map_or(file.name(), |part| &part.name).to_owned(),
         }
     });
     missing.collect()

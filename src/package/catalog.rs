@@ -19,7 +19,7 @@ use crate::{
     glob::{Filter, Glob},
     package::{
         naming::{DistributionMode, NameTemplate},
-        promise::{self, FileSpec, LibrarySpec, Promise, PromiseKind, ScriptSpec},
+        required_file::{self, FileSpec, LibrarySpec, RequiredFile, RequiredFileKind, ScriptSpec},
     },
     relpath::RelPath,
     run::Platform,
@@ -33,6 +33,7 @@ const SCHEMA: u32 = 2;
 #[derive(Clone, Debug)]
 pub struct Catalog {
     pub metadata: CommonMetadata,
+    licenses: BTreeMap<String, String>,
     packages: Vec<PackageSpec>,
     without: BTreeSet<String>,
 }
@@ -44,6 +45,8 @@ struct CatalogDocument {
     schema: u32,
     metadata: CommonMetadata,
     #[serde(default)]
+    licenses: BTreeMap<String, String>,
+    #[serde(default)]
     without: Vec<String>,
     package: Vec<toml::Spanned<PackageSpec>>,
 }
@@ -52,6 +55,7 @@ struct CatalogDocument {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CommonMetadata {
+    /// Of the Python code and the metadata of rocwheel itself.
     pub license: String,
     pub requires_python: String,
     pub urls: BTreeMap<String, String>,
@@ -81,7 +85,8 @@ pub struct PackageSpec {
     include: Vec<Glob>,
     #[serde(default)]
     exclude: Vec<Glob>,
-    /// Directories of the core package that are added to the run paths of this package, in order.
+    /// Directories of the core package that are added to the run paths of this package, in order. One
+    /// with `*` stands for each directory with libraries that the artifacts have.
     #[serde(default)]
     pub rpath: Vec<RelPath>,
     /// The package into whose directory the files of this one are installed.
@@ -171,6 +176,7 @@ impl Catalog {
         let packages = document.package.into_iter();
         let catalog = Self {
             metadata: document.metadata,
+            licenses: document.licenses,
             packages: packages.map(toml::Spanned::into_inner).collect(),
             without: BTreeSet::new(),
         };
@@ -187,6 +193,13 @@ impl Catalog {
         let texts = [common.license.clone(), common.requires_python.clone()];
         for text in urls.chain(texts) {
             wheel::ensure_one_line(&text).context("`[metadata]`")?;
+        }
+        for (artifact, license) in &self.licenses {
+            let is_of = |c: char| c.is_ascii_alphanumeric() || " .-+()".contains(c);
+            ensure!(
+                !license.is_empty() && license.chars().all(is_of),
+                "`licenses.{artifact}` is no SPDX expression: `{license}`"
+            );
         }
         let (mut names, mut dists) = (BTreeMap::new(), BTreeMap::new());
         for (package, line) in self.packages.iter().zip(lines) {
@@ -210,6 +223,23 @@ impl Catalog {
         self.only(PackageKind::Devel)?;
         self.core()?;
         Ok(())
+    }
+
+    /// The SPDX expression of a package with files of these artifacts: all that they bring, each once. What
+    /// an artifact without a row brings is not known, so it gets a name of its own.
+    pub fn license<'a>(&self, artifacts: impl IntoIterator<Item = &'a str>) -> String {
+        let mut terms = BTreeSet::from([self.metadata.license.clone()]);
+        for artifact in artifacts {
+            let known = self.licenses.get(artifact).cloned();
+            let license =
+                known.unwrap_or_else(|| format!("LicenseRef-ROCm-{}", artifact.replace('+', "-")));
+            match license.as_str() {
+                // `OR` binds less than `AND`.
+                choice if choice.contains(" OR ") => _ = terms.insert(format!("({choice})")),
+                all => terms.extend(all.split(" AND ").map(str::to_owned)),
+            }
+        }
+        terms.into_iter().join(" AND ")
     }
 
     pub fn packages(&self) -> &[PackageSpec] {
@@ -256,8 +286,8 @@ impl Catalog {
             DistributionMode::Split => self.only(PackageKind::Device)?,
             DistributionMode::Legacy => self.overlaid()?,
         };
-        let with_code =
-            artifacts.filter(|name| name.scope != Scope::Generic && holder.takes_kind(name, mode));
+        let with_code = artifacts
+            .filter(|name| name.scope != Scope::Generic && holder.takes_component(name, mode));
         Ok(with_code.map(|name| name.scope.base()).collect())
     }
 
@@ -268,7 +298,7 @@ impl Catalog {
         artifacts: impl Iterator<Item = &'a ArtifactName>,
     ) -> Result<Vec<String>> {
         let device = self.only(PackageKind::Device)?;
-        let with_code = artifacts.filter(|it| device.takes_kind(it, DistributionMode::Split));
+        let with_code = artifacts.filter(|it| device.takes_component(it, DistributionMode::Split));
         let (plain, xnack): (Vec<_>, Vec<_>) = with_code.partition(
             |it| !matches!(&it.scope, Scope::Target(target) if !target.runs_with_xnack_off()),
         );
@@ -343,7 +373,7 @@ impl PackageSpec {
     /// Whether a distribution is this package for some scope, by its normalized name.
     pub fn has_dist(&self, name: &str) -> bool {
         let mut dists = iter::once(&self.dist).chain(&self.legacy_dist);
-        dists.any(|dist| dist.fits(name))
+        dists.any(|dist| dist.matches(name))
     }
 
     pub fn ships_on(&self, platform: Platform) -> bool {
@@ -383,11 +413,11 @@ impl PackageSpec {
         mode: DistributionMode,
         scope: Option<&Scope>,
     ) -> bool {
-        self.takes_kind(artifact, mode) && self.reaches(artifact, mode, scope)
+        self.takes_component(artifact, mode) && self.scope_fits(artifact, mode, scope)
     }
 
     /// Whether the scope of an artifact fits this package, built for `scope`.
-    pub fn reaches(
+    pub fn scope_fits(
         &self,
         artifact: &ArtifactName,
         mode: DistributionMode,
@@ -404,7 +434,7 @@ impl PackageSpec {
     }
 
     /// Whether a `take` row names an artifact of this name and component.
-    pub fn takes_kind(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
+    pub fn takes_component(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
         let mut rows = self.take.iter();
         rows.any(|take| take.is_for(mode) && take.names(artifact))
     }
@@ -420,13 +450,13 @@ impl PackageSpec {
 
     /// Whether a devel package names the artifact itself. It also takes the artifacts that runtime
     /// packages take.
-    pub fn takes_besides(&self, name: &str, mode: DistributionMode) -> bool {
+    pub fn names_artifact(&self, name: &str, mode: DistributionMode) -> bool {
         let mut rows = self.take.iter();
         rows.any(|take| take.is_for(mode) && take.artifacts.contains(name))
     }
 
     /// Whether a devel package leaves out an artifact that a runtime package takes.
-    pub fn leaves_out(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
+    pub fn excludes(&self, artifact: &ArtifactName, mode: DistributionMode) -> bool {
         let legacy = self.legacy_without_components.as_ref();
         let components = mode.pick(&self.without_components, legacy);
         components.contains(&artifact.component) || self.without_artifacts.contains(&artifact.name)
@@ -456,24 +486,38 @@ impl PackageSpec {
     }
 
     /// What the package must contain on a platform.
-    pub fn promises(&self, platform: Platform) -> Vec<Promise> {
+    pub fn required_files(&self, platform: Platform) -> Vec<RequiredFile> {
         let libraries = self.libraries.iter().filter(|it| !it.optional);
         let libraries = libraries.map(|it| {
             let names = [&*it.linux, &*it.windows];
-            let pattern = promise::library(platform, &it.directory, names);
-            (PromiseKind::Library(it.name.clone()), pattern, &it.artifact)
+            let pattern = required_file::library(platform, &it.directory, names);
+            (
+                RequiredFileKind::Library(it.name.clone()),
+                pattern,
+                &it.artifact,
+            )
         });
         let scripts = self.scripts.iter().filter(|it| !it.if_present);
         let scripts = scripts.filter(|it| it.is_on(platform)).map(|it| {
             let pattern = it.program(platform).map(Glob::new);
-            (PromiseKind::Command(it.name.clone()), pattern, &it.artifact)
+            (
+                RequiredFileKind::Command(it.name.clone()),
+                pattern,
+                &it.artifact,
+            )
         });
         let is_here = |it: &&FileSpec| it.platform.is_none_or(|only| only == platform);
         let files = self.files.iter().filter(is_here);
-        let files = files.map(|it| (PromiseKind::File, Some(Glob::new(&*it.path)), &it.artifact));
+        let files = files.map(|it| {
+            (
+                RequiredFileKind::File,
+                Some(Glob::new(&*it.path)),
+                &it.artifact,
+            )
+        });
         let all = libraries.chain(scripts).chain(files);
         let all = all.filter_map(|(kind, pattern, artifact)| {
-            Some(Promise {
+            Some(RequiredFile {
                 package: self.name.clone(),
                 kind,
                 pattern: pattern?,

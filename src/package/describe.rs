@@ -142,7 +142,7 @@ impl Describer<'_> {
         let (tag, compression) = (&options.tag, options.settings.compression);
         let filename = PackageFilename::new(label.dist.parse()?, version, Some(tag));
         let mut texts = vec![
-            ("METADATA", self.metadata(spec, &label, requires)),
+            ("METADATA", self.metadata(spec, &label, &members, requires)),
             ("WHEEL", wheel::wheel_text(tag, compression)),
             ("top_level.txt", wheel::top_level_text(members.keys())),
         ];
@@ -165,8 +165,15 @@ impl Describer<'_> {
 
     /// METADATA ([core
     /// metadata](https://packaging.python.org/en/latest/specifications/core-metadata/)).
-    fn metadata(&self, spec: &PackageSpec, label: &Label, requires: &[String]) -> String {
+    fn metadata(
+        &self,
+        spec: &PackageSpec,
+        label: &Label,
+        members: &Members,
+        requires: &[String],
+    ) -> String {
         let (common, version) = (&self.info.catalog.metadata, &self.request.version);
+        let license = self.info.catalog.license(members.artifacts());
         let urls = common.urls.iter();
         let urls = urls.map(|(label, url)| format!("Project-URL: {label}, {url}\n"));
         let requires = requires.iter();
@@ -176,13 +183,12 @@ impl Describer<'_> {
              Name: {}\n\
              Version: {version}\n\
              Summary: {}\n\
-             License-Expression: {}\n\
+             License-Expression: {license}\n\
              {}\
              Requires-Python: {}\n\
              {}",
             label.dist,
             spec.summary(label.scope.as_ref()),
-            common.license,
             urls.collect::<String>(),
             common.requires_python,
             requires.collect::<String>(),

@@ -18,8 +18,8 @@ use crate::{
     package::{
         catalog::{Catalog, PackageSpec},
         naming::DistributionMode,
-        promise::{self, Promise, PromiseKind},
         python_source,
+        required_file::{self, RequiredFile, RequiredFileKind},
     },
     run::Platform,
     target::{PlatformView, Scope, Target, TargetTable},
@@ -216,44 +216,48 @@ fn call(
     format!("{function}({})", texts.chain(named).chain(flag).join(", "))
 }
 
-/// Reads the promises for a platform from a `_dist_info.py`. They are those of all packages of the
+/// Reads the required files for a platform from a `_dist_info.py`. They are those of all packages of the
 /// set.
-pub fn read(dist_info: &str, platform: Platform) -> Result<Vec<Promise>> {
+pub fn read(dist_info: &str, platform: Platform) -> Result<Vec<RequiredFile>> {
     // Python with errors is parsed as far as possible: other checks report the errors.
     python_source::parse(dist_info, |parsed| {
-        let mut promises = Vec::new();
+        let mut required_files = Vec::new();
         for statement in &parsed.syntax().body {
             if let Stmt::Expr(statement) = statement
                 && let Expr::Call(call) = &*statement.value
             {
-                let promise = of_call(call, platform);
+                let file = of_call(call, platform);
                 let context = || format!("failed to read `{}`", &dist_info[call.range]);
-                promises.extend(promise.with_context(context)?);
+                required_files.extend(file.with_context(context)?);
             }
         }
-        Ok(promises)
+        Ok(required_files)
     })?
 }
 
-/// The promise of `LibraryEntry('x', 'libraries', 'libx.so*', '')` or `FileEntry('core', 'bin/x')`,
+/// The file of `LibraryEntry('x', 'libraries', 'libx.so*', '')` or `FileEntry('core', 'bin/x')`,
 /// if it is for this platform.
-fn of_call(call: &ExprCall, platform: Platform) -> Result<Option<Promise>> {
+fn of_call(call: &ExprCall, platform: Platform) -> Result<Option<RequiredFile>> {
     let function = call.func.as_name_expr().map_or("", |name| name.id.as_str());
     let texts = call.arguments.args.iter().filter_map(text).collect_vec();
     let named = |name| Some(&call.arguments.find_keyword(name)?.value);
     let (package, kind, pattern) = match (function, &texts[..]) {
         ("LibraryEntry", [name, package, linux, windows]) => {
             let directory = named("posix_relpath").and_then(text).unwrap_or("lib");
-            let pattern = promise::library(platform, directory, [linux, windows]);
-            (package, PromiseKind::Library((*name).to_owned()), pattern)
+            let pattern = required_file::library(platform, directory, [linux, windows]);
+            (
+                package,
+                RequiredFileKind::Library((*name).to_owned()),
+                pattern,
+            )
         }
         ("FileEntry", [package, path]) => {
             let (kind, path) = match named("command").and_then(text) {
                 Some(name) => (
-                    PromiseKind::Command(name.to_owned()),
-                    promise::program(path, platform),
+                    RequiredFileKind::Command(name.to_owned()),
+                    required_file::program(path, platform),
                 ),
-                None => (PromiseKind::File, (*path).to_owned()),
+                None => (RequiredFileKind::File, (*path).to_owned()),
             };
             let only = named("sys_platform").and_then(text);
             let is_here = only.is_none_or(|only| only == platform.sys_platform());
@@ -264,7 +268,7 @@ fn of_call(call: &ExprCall, platform: Platform) -> Result<Option<Promise>> {
     };
     let is_true = |value: &Expr| matches!(value, Expr::BooleanLiteral(literal) if literal.value);
     let required = pattern.filter(|_| !named("optional").is_some_and(is_true));
-    Ok(required.map(|pattern| Promise {
+    Ok(required.map(|pattern| RequiredFile {
         package: (*package).to_owned(),
         kind,
         pattern,
@@ -281,7 +285,7 @@ fn text(expression: &Expr) -> Option<&str> {
 /// packages. Compares its tables with the policy: packages, libraries, commands and files.
 pub fn left_out(catalog: &Catalog, dist_info: &str, platform: Platform) -> Result<Vec<String>> {
     let there = read(dist_info, platform)?;
-    let is_there = |one: &Promise| {
+    let is_there = |one: &RequiredFile| {
         let mut there = there.iter();
         there.any(|it| it.kind == one.kind && it.name() == one.name())
     };
@@ -291,15 +295,15 @@ pub fn left_out(catalog: &Catalog, dist_info: &str, platform: Platform) -> Resul
     };
     let (absent, packages): (Vec<_>, Vec<_>) = catalog.packages().iter().partition(is_absent);
     let mut names: BTreeSet<String> = absent.iter().map(|it| it.name.clone()).collect();
-    let promises = packages.iter().flat_map(|it| it.promises(platform));
-    let (kept, lacking): (Vec<_>, Vec<_>) = promises.partition(is_there);
-    for promise in &lacking {
+    let required_files = packages.iter().flat_map(|it| it.required_files(platform));
+    let (kept, lacking): (Vec<_>, Vec<_>) = required_files.partition(is_there);
+    for file in &lacking {
         // If the set has nothing of an artifact, it was built without the whole artifact.
-        let artifact = promise.artifact.as_ref().filter(|part| {
+        let artifact = file.artifact.as_ref().filter(|part| {
             let mut kept = kept.iter().filter_map(|it| it.artifact.as_ref());
             kept.all(|it| it.name != part.name)
         });
-        let name = artifact.map_or(promise.name(), |part| &part.name);
+        let name = artifact.map_or(file.name(), |part| &part.name);
         names.insert(name.to_owned());
     }
     Ok(names.into_iter().collect())

@@ -80,7 +80,7 @@ pub enum PlannedSource {
     Other,
 }
 
-/// Reads the packages of a plan that `build --plan --format json` wrote. Unknown fields are
+/// Reads the packages of a plan that `build --dry-run --format json` wrote. Unknown fields are
 /// ignored, so later versions may add some.
 pub fn parse(text: &str) -> Result<Vec<PlannedPackage>> {
     let read = || -> Result<_> {
@@ -91,7 +91,7 @@ pub fn parse(text: &str) -> Result<Vec<PlannedPackage>> {
     };
     read()
         .context("failed to read a plan")
-        .hint("write it with `rocwheel build --plan --format json`")
+        .hint("write it with `rocwheel build --dry-run --format json`")
 }
 
 impl Serialize for BuildPlan {
@@ -309,11 +309,11 @@ mod tests {
         error: failed to read a plan
           caused by: EOF while parsing an object at line 1 column 1
 
-        hint: write it with `rocwheel build --plan --format json`
+        hint: write it with `rocwheel build --dry-run --format json`
         error: failed to read a plan
           caused by: its schema is "rocwheel-check-v1"
 
-        hint: write it with `rocwheel build --plan --format json`
+        hint: write it with `rocwheel build --dry-run --format json`
         "#);
     }
 }

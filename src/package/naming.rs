@@ -64,16 +64,16 @@ impl NameTemplate {
     }
 
     /// Whether a distribution has this name for some target or family.
-    pub fn fits(&self, name: &str) -> bool {
-        match self.0.split_once('{') {
-            None => self.0 == name,
-            Some((before, rest)) => {
-                let after = rest.split_once('}').map_or("", |(_, after)| after);
-                let scope = name.strip_prefix(before);
-                let scope = scope.and_then(|name| name.strip_suffix(after));
-                scope.is_some_and(|scope| !scope.is_empty())
-            }
-        }
+    pub fn matches(&self, name: &str) -> bool {
+        self.0 == name || self.scope_in(name).is_some()
+    }
+
+    /// What stands for the placeholder in the name of a distribution: `gfx942` in `rocm-sdk-device-gfx942`.
+    pub fn scope_in<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let (before, rest) = self.0.split_once('{')?;
+        let (_, after) = rest.split_once('}')?;
+        let scope = name.strip_prefix(before)?.strip_suffix(after)?;
+        (!scope.is_empty()).then_some(scope)
     }
 
     /// The template for `_dist_info.py`, which has the same placeholder for targets and families.
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_template_fits_the_names_that_it_makes() {
-        let fits = |text: &str, name: &str| template(text).fits(name);
+        let fits = |text: &str, name: &str| template(text).matches(name);
         assert!(fits("rocm", "rocm") && !fits("rocm", "rocm-bootstrap"));
         assert!(fits("rocm-sdk-device-{target}", "rocm-sdk-device-gfx942"));
         for other in ["rocm-sdk-device-", "rocm-sdk-device", "rocm-sdk-core"] {

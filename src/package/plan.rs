@@ -17,8 +17,9 @@ use crate::{
     artifact::{ArtifactName, TreeForm},
     elf::Rpath,
     error::{Result, bail, ensure},
+    io::FileState,
     package::{catalog::PackageSpec, naming::DistributionMode},
-    relpath::RelPath,
+    relpath::{RelPath, links},
     run::Platform,
     target::Scope,
     version::Version,
@@ -116,14 +117,14 @@ impl MemberSource {
 /// The directory for the lists of symlinks of a device wheel.
 pub(super) const DEVEL_LINKS: &str = ".devel_links";
 
-/// Sorts the members of a wheel, before its metadata: by path, but lists of symlinks come last, because
-/// they name the version. So a promoted wheel differs from its source near the end.
-pub fn turn(path: &RelPath) -> (bool, RelPath) {
+/// The order of the members of a wheel, before its metadata: by path, but lists of symlinks come last.
+/// Another order would change the bytes of every device package.
+pub fn sort_key(path: &RelPath) -> (bool, RelPath) {
     (is_links(path), path.clone())
 }
 
 /// Whether a member is a list of symlinks: `.devel_links/gfx942.json`.
-pub fn is_links(path: &RelPath) -> bool {
+fn is_links(path: &RelPath) -> bool {
     let directory = path.parent();
     directory.is_some_and(|it| it.file_name() == DEVEL_LINKS)
 }
@@ -133,8 +134,26 @@ impl Members {
     pub fn ordered(&self) -> Vec<(&RelPath, &MemberSource)> {
         let members = self.0.iter();
         members
-            .sorted_by_cached_key(|(path, _)| turn(path))
+            .sorted_by_cached_key(|(path, _)| sort_key(path))
             .collect()
+    }
+
+    /// The names of the artifacts whose files are among the members.
+    pub fn artifacts(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        for member in self.0.values() {
+            match member {
+                MemberSource::File(origin, _) => _ = names.insert(&*origin.artifact.name),
+                MemberSource::Sdk(tree, _) => {
+                    names.extend(tree.entries.values().filter_map(|entry| match entry {
+                        SdkEntry::File(origin, _) => Some(&*origin.artifact.name),
+                        _ => None,
+                    }));
+                }
+                _ => {}
+            }
+        }
+        names
     }
 
     pub fn insert(&mut self, path: RelPath, member: MemberSource) -> Result<()> {
@@ -211,9 +230,6 @@ impl PackagePlan {
     }
 }
 
-/// The most symlinks in one path, as on Linux. A path with more is taken for a loop.
-const MOST_LINKS: usize = 40;
-
 /// A file of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildOrigin {
@@ -225,6 +241,8 @@ pub struct BuildOrigin {
     /// Installers keep nothing else of the mode.
     pub executable: bool,
     pub form: TreeForm,
+    /// The file as it was when the artifacts were scanned.
+    pub state: Option<Box<FileState>>,
 }
 
 /// The tree. Paths are relative to its top directory.
@@ -302,24 +320,11 @@ impl SdkTree {
 
     /// Resolves all symlinks in a path; `None` if it leads out of the tree, or into a loop.
     fn real(&self, path: &RelPath) -> Option<RelPath> {
-        let mut at = path.clone();
-        for _ in 0..MOST_LINKS {
-            let parts: Vec<RelPath> = at.ancestors().chain([at.clone()]).collect();
-            let link = parts
-                .into_iter()
-                .find_map(|part| match self.entries.get(&part)? {
-                    SdkEntry::Link(text) => Some((part.resolve_link(text), part)),
-                    _ => None,
-                });
-            let Some((end, part)) = link else {
-                return Some(at);
-            };
-            at = match at.strip_prefix(&part) {
-                Some(rest) => end?.join(&rest),
-                None => end?,
-            };
-        }
-        None
+        let link = |path: &str| match self.entries.get(path)? {
+            SdkEntry::Link(text) => Some(text.as_str()),
+            _ => None,
+        };
+        links::real(path.as_str(), link)?.parse().ok()
     }
 
     /// The entries, in the order of the archive.
@@ -343,7 +348,7 @@ impl SdkTree {
 }
 
 /// The text of a symlink at `from` that leads to `to`: `../lib/libx.so`.
-pub(super) fn way(from: &RelPath, to: &RelPath) -> String {
+pub(super) fn relative_path(from: &RelPath, to: &RelPath) -> String {
     let (from, to): (Vec<&str>, Vec<&str>) =
         (from.components().collect(), to.components().collect());
     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
@@ -372,14 +377,18 @@ mod tests {
 
     #[test]
     fn the_way_goes_up_as_far_as_it_must_and_no_further() {
-        let way = |from: &str, to: &str| way(&from.parse().unwrap(), &to.parse().unwrap());
-        assert_eq!(way("lib/libx.so", "lib/libx.so.1"), "libx.so.1");
-        assert_eq!(way("lib/libx.so", "lib/sub/libx.so.1"), "sub/libx.so.1");
-        assert_eq!(way("lib/sub/libx.so", "lib/libx.so.1"), "../libx.so.1");
-        assert_eq!(way("bin/x", "libexec/x/bin/x"), "../libexec/x/bin/x");
-        assert_eq!(way("x", "y"), "y");
-        assert_eq!(way("a", "a/b"), "a/b");
-        assert_eq!(way("a/b", "a"), "../a");
+        let relative =
+            |from: &str, to: &str| relative_path(&from.parse().unwrap(), &to.parse().unwrap());
+        assert_eq!(relative("lib/libx.so", "lib/libx.so.1"), "libx.so.1");
+        assert_eq!(
+            relative("lib/libx.so", "lib/sub/libx.so.1"),
+            "sub/libx.so.1"
+        );
+        assert_eq!(relative("lib/sub/libx.so", "lib/libx.so.1"), "../libx.so.1");
+        assert_eq!(relative("bin/x", "libexec/x/bin/x"), "../libexec/x/bin/x");
+        assert_eq!(relative("x", "y"), "y");
+        assert_eq!(relative("a", "a/b"), "a/b");
+        assert_eq!(relative("a/b", "a"), "../a");
     }
 
     fn path() -> impl Strategy<Value = RelPath> {
@@ -389,7 +398,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_way_always_arrives(from in path(), to in path()) {
-            prop_assert_eq!(from.resolve_link(&way(&from, &to)), Some(to));
+            prop_assert_eq!(from.resolve_link(&relative_path(&from, &to)), Some(to));
         }
 
         #[test]

@@ -15,6 +15,7 @@ use itertools::Itertools as _;
 use crate::{
     artifact::{self, Artifact, ArtifactName, ArtifactTree, Merged, TreeContent, TreeFile},
     error::{Context as _, Result, anyhow, ensure, hinted},
+    glob::Glob,
     package::{
         catalog::{Catalog, PackageKind, PackageSpec},
         describe::{Describer, Devel},
@@ -75,7 +76,12 @@ pub fn plan(tree: &ArtifactTree, request: &Request<'_>, same: Same<'_>) -> Resul
         devices,
         needed: needed(tree),
         absent: Vec::new(),
-        notes: [&request.notes[..], check::untaken(catalog, tree).as_slice()].concat(),
+        notes: [
+            &request.notes[..],
+            check::untaken(catalog, tree).as_slice(),
+            check::without_archives(request, tree).as_slice(),
+        ]
+        .concat(),
     };
     planner.whole()
 }
@@ -162,7 +168,7 @@ impl<'a> Planner<'a> {
         for spec in self.catalog.packages() {
             let is_runtime = spec.kind == PackageKind::Runtime
                 && spec.is_made_for(self.request.options.platform);
-            if !is_runtime || !self.is_made(|subset| subset.looks_at(spec)) {
+            if !is_runtime || !self.is_made(|subset| subset.must_know_files(spec)) {
                 continue;
             }
             let mut families = vec![None];
@@ -309,6 +315,7 @@ impl<'a> Planner<'a> {
             notes: Vec::new(),
             platform: self.request.options.platform,
             core: self.core,
+            searched: self.searched(&spec.rpath)?,
         };
         claim
             .place_all()
@@ -316,13 +323,41 @@ impl<'a> Planner<'a> {
         Ok(claim)
     }
 
+    /// The directories of the core package that these entries of `rpath` name. A pattern stands for
+    /// each directory with libraries that the artifacts of the core package have, if any.
+    ///
+    /// LLVM puts its runtimes into `lib/llvm/lib/x86_64-unknown-linux-gnu` since ROCm 10.1, and into
+    /// `lib/llvm/lib` before. An entry without a pattern is added in any case.
+    fn searched(&self, entries: &[RelPath]) -> Result<Vec<RelPath>> {
+        let is_pattern = |entry: &&RelPath| entry.as_str().contains('*');
+        if !entries.iter().any(|it| is_pattern(&it)) {
+            return Ok(entries.to_vec());
+        }
+        let (core, mode) = (self.catalog.core()?, self.request.mode);
+        let selected = self.select(|name| core.takes(name, mode, None));
+        let paths = selected
+            .iter()
+            .flat_map(|it| it.files.iter().map(|file| &file.path));
+        let libraries = paths.filter(|it| it.file_name().contains(".so"));
+        let directories: BTreeSet<RelPath> = libraries.filter_map(RelPath::parent).collect();
+        let of_entry = |entry: &RelPath| {
+            if !is_pattern(&entry) {
+                return vec![entry.clone()];
+            }
+            let pattern = Glob::new(entry.as_str());
+            let found = directories.iter().filter(|it| pattern.matches(it.as_str()));
+            found.cloned().collect()
+        };
+        Ok(entries.iter().flat_map(of_entry).collect())
+    }
+
     fn devel(&mut self, claims: &Claims<'_>, family: Option<Scope>) -> Result<Devel> {
         let spec = self.catalog.only(PackageKind::Devel)?;
         let (mode, scope) = (self.request.mode, family.as_ref());
         let runtime: BTreeSet<&String> = claims.0.iter().flat_map(|it| &it.artifacts).collect();
         let selected = self.select(|name| {
-            let is_named = runtime.contains(&name.name) || spec.takes_besides(&name.name, mode);
-            is_named && !spec.leaves_out(name, mode) && spec.reaches(name, mode, scope)
+            let is_named = runtime.contains(&name.name) || spec.names_artifact(&name.name, mode);
+            is_named && !spec.excludes(name, mode) && spec.scope_fits(name, mode, scope)
         });
         let merged = self.merge(&selected, |_| true)?;
         let mut owners = BTreeSet::new();

@@ -288,7 +288,7 @@ impl Subset {
 
     /// Whether the files of a runtime package must be known. For the package into whose directory
     /// device code is installed, this is always so.
-    pub fn looks_at(&self, package: &PackageSpec) -> bool {
+    pub fn must_know_files(&self, package: &PackageSpec) -> bool {
         let below = |device: &PackageSpec| device.overlay.as_ref() == Some(&package.name);
         self.is_for_all() || self.packages.iter().any(below)
     }
@@ -300,7 +300,8 @@ impl Subset {
             || self.packages.iter().any(|package| match package.kind {
                 PackageKind::Selector => false,
                 PackageKind::Runtime => {
-                    self.looks_at(package) && self.runs(package, artifact, has_generic)
+                    self.must_know_files(package)
+                        && self.is_needed_to_run(package, artifact, has_generic)
                 }
                 PackageKind::Device => self.is_device_code(package, artifact),
                 PackageKind::Devel => self.has(package) && self.is_for_devel(package, artifact),
@@ -309,10 +310,15 @@ impl Subset {
 
     /// Whether a runtime package needs an artifact. Without a generic sibling, an artifact for a
     /// target may contain the host code as well.
-    fn runs(&self, package: &PackageSpec, artifact: &ArtifactName, has_generic: bool) -> bool {
+    fn is_needed_to_run(
+        &self,
+        package: &PackageSpec,
+        artifact: &ArtifactName,
+        has_generic: bool,
+    ) -> bool {
         let alone = !has_generic && self.is_for_all();
         package.takes(artifact, DistributionMode::Split, None)
-            || alone && package.takes_kind(artifact, DistributionMode::Split)
+            || alone && package.takes_component(artifact, DistributionMode::Split)
     }
 
     /// Whether a device package needs an artifact: one for a target of the subset, or the generic
@@ -322,7 +328,7 @@ impl Subset {
         let base = artifact.scope.base();
         let is_for_one = self.devices().any(|scope| *scope == base);
         let is_beside = base == Scope::Generic && self.devices().next().is_some();
-        package.takes_kind(artifact, DistributionMode::Split) && (is_for_one || is_beside)
+        package.takes_component(artifact, DistributionMode::Split) && (is_for_one || is_beside)
     }
 
     fn is_for_devel(&self, package: &PackageSpec, artifact: &ArtifactName) -> bool {
@@ -332,12 +338,13 @@ impl Subset {
                 ..artifact.clone()
             };
             self.packages.iter().any(|it| {
-                it.kind == PackageKind::Runtime && it.takes_kind(&sibling, DistributionMode::Split)
+                it.kind == PackageKind::Runtime
+                    && it.takes_component(&sibling, DistributionMode::Split)
             })
         };
-        package.reaches(artifact, DistributionMode::Split, None)
-            && !package.leaves_out(artifact, DistributionMode::Split)
-            && (package.takes_besides(&artifact.name, DistributionMode::Split)
+        package.scope_fits(artifact, DistributionMode::Split, None)
+            && !package.excludes(artifact, DistributionMode::Split)
+            && (package.names_artifact(&artifact.name, DistributionMode::Split)
                 || Component::ALL.iter().copied().any(runs))
     }
 }

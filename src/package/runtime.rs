@@ -16,7 +16,7 @@ use crate::{
     glob::Glob,
     package::{
         catalog::{PackageKind, PackageSpec},
-        plan::{BuildOrigin, MemberSource, Members, way},
+        plan::{BuildOrigin, MemberSource, Members, relative_path},
     },
     relpath::RelPath,
     run::Platform,
@@ -46,6 +46,8 @@ pub(super) struct Claim<'a> {
     pub(super) platform: Platform,
     /// The import name of the directory with the files of the core package: `_rocm_sdk_core`.
     pub(super) core: &'a str,
+    /// The directories of the core package that are added to run paths.
+    pub(super) searched: Vec<RelPath>,
 }
 
 /// All claims, in the order in which the packages were planned.
@@ -91,7 +93,7 @@ impl Claim<'_> {
                 && self.is_run(facts)
                 && !self.members.contains_key(command)
             {
-                let launcher = MemberSource::Launcher(way(command, target));
+                let launcher = MemberSource::Launcher(relative_path(command, target));
                 self.members.insert(command.clone(), launcher)?;
             }
         }
@@ -123,7 +125,7 @@ impl Claim<'_> {
         }
         for (path, at, mut member) in launchers {
             if self.members.contains_key(at) {
-                member = MemberSource::Launcher(way(path, at));
+                member = MemberSource::Launcher(relative_path(path, at));
             }
             self.members.insert(path.clone(), member)?;
         }
@@ -177,7 +179,7 @@ impl Claim<'_> {
             ));
         }
         let searched = loaded(facts).filter(|elf| elf.is_searched());
-        let rpath = searched.map(|elf| extended(self.core, &self.spec.rpath, path, elf));
+        let rpath = searched.map(|elf| extended(self.core, &self.searched, path, elf));
         Ok(MemberSource::File(origin, rpath.transpose()?))
     }
 
@@ -360,6 +362,7 @@ pub(super) fn origin(owned: &Owned<'_>, source: &Path, facts: &FileFacts) -> Bui
         is_library: facts.kind == FileKind::SharedObject,
         executable: facts.mode.executable,
         form: facts.form.clone(),
+        state: facts.state.map(Box::new),
     }
 }
 

@@ -115,9 +115,8 @@ impl<'a> SplitTree<'a> {
                 Ok(place)
             };
             let inc = |bytes| progress.inc(bytes);
-            let archives =
-                split::write_archives(splitting, Vec::new(), to, jobs, &world.stop, &inc)
-                    .with_context(|| format!("failed to split `{name}`"))?;
+            let archives = split::write_archives(splitting, to, jobs, &world.stop, &inc)
+                .with_context(|| format!("failed to split `{name}`"))?;
             for (_, len) in archives {
                 count += 1;
                 bytes += len;
@@ -225,6 +224,7 @@ fn artifacts(splitting: &SplitPlan<'_>, staging: &Path) -> Result<Vec<Artifact>>
                 elf: None,
                 damage: None,
                 form: TreeForm::ToCome,
+                state: None,
             }),
         });
     }

@@ -8,24 +8,24 @@ use super::{
     observe::{CandidateForm, CandidatePackage, CandidateSet},
     plan::{PlannedPromotion, PromotionPlan},
     policy::VersionTexts,
-    texts::{DEVICE, TargetChange, VersionChange},
+    texts::{TargetChange, VersionChange},
 };
 use crate::{
     console::many,
-    error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure},
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, bail, ensure},
     glob::Glob,
+    package::DistNames,
     relpath::RelPath,
     set::SetFile,
     target::Target,
     version::PromotionGoal,
+    wheel::Archive,
 };
 
 /// What is asked of a promotion.
 #[derive(Clone, Debug)]
 pub struct PromotionRequest {
     pub goal: PromotionGoal,
-    /// Whether the packages are also built under the new version.
-    pub is_rebuilt: bool,
     /// The targets whose device packages stay. All if there are none.
     pub targets: Vec<Target>,
     /// Files that may name the version that is left.
@@ -34,7 +34,7 @@ pub struct PromotionRequest {
 
 /// A plan, or everything that is in the way.
 pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<PromotionPlan> {
-    let to = request.goal.version_of(&set.version, request.is_rebuilt)?;
+    let to = request.goal.version_of(&set.version)?;
     let targets = targets(set, request)?;
     let change = VersionChange {
         from: set.version.clone(),
@@ -48,9 +48,6 @@ pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<Promotio
         packages: Vec::new(),
         frameworks: Vec::new(),
         dropped: Vec::new(),
-        tarballs: Vec::new(),
-        yanked: Vec::new(),
-        compared: None,
         copied: Vec::new(),
         keys: Vec::new(),
         change: change.clone(),
@@ -66,7 +63,7 @@ pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<Promotio
             plan.copied.push(file.path.clone());
             continue;
         }
-        let planned = planned(package, (&change, &request.leave), &mut refusals);
+        let planned = planned(package, &change, &request.leave, &mut refusals);
         plan.packages
             .push(planned.with_context(|| format!("failed to promote `{}`", file.path))?);
     }
@@ -83,17 +80,13 @@ pub fn decide(set: &CandidateSet, request: &PromotionRequest) -> Result<Promotio
         many(refusals.len(), "file"),
         change.from
     );
-    Err(anyhow!(No([title]
-        .into_iter()
-        .chain(refusals)
-        .join("\n  "))))
-    .hint("build the artifacts under the other version: `rocwheel build --version`")
+    Err(Error::new(No::list(title, refusals, usize::MAX)))
+        .hint("build the artifacts under the other version: `rocwheel build --version`")
 }
 
 /// The target of a device package.
 fn device_target(file: &SetFile) -> Option<Target> {
-    let target = file.project.normalized().strip_prefix(DEVICE)?;
-    target.parse().ok()
+    DistNames::built_in().device_target(&file.project)
 }
 
 /// Which device packages stay.
@@ -124,7 +117,8 @@ fn targets(set: &CandidateSet, request: &PromotionRequest) -> Result<TargetChang
 /// What happens to one package. Files that would still name the old version are refused.
 fn planned(
     package: &CandidatePackage,
-    (change, leave): (&VersionChange, &[Glob]),
+    change: &VersionChange,
+    leave: &[Glob],
     refusals: &mut Vec<String>,
 ) -> Result<PlannedPromotion> {
     let name = package.name.with_version(&change.to);
@@ -188,26 +182,26 @@ fn differences(before: &str, after: &str) -> Vec<(String, String)> {
     found
 }
 
+/// The directory of the metadata under the other version.
+pub(super) fn dist_info(archive: &Archive, change: &VersionChange) -> Result<RelPath> {
+    let old = archive.dist_info.as_str();
+    let stem = old.strip_suffix(".dist-info").unwrap_or(old);
+    let (project, _) = stem
+        .rsplit_once('-')
+        .context("metadata without a version")?;
+    let new = format!("{project}-{}.dist-info", change.to.filename_form());
+    Ok(new.parse()?)
+}
+
 impl CandidatePackage {
-    /// The path of a member under the other version: the directories of metadata and data have the
-    /// version in their names.
+    /// The path of a member under the other version.
     pub(super) fn renamed(&self, path: &RelPath, change: &VersionChange) -> Result<RelPath> {
-        let CandidateForm::Wheel { stored, .. } = &self.form else {
-            return Ok(path.clone());
-        };
-        let old = stored.dist_info.as_str();
-        let stem = old.strip_suffix(".dist-info").unwrap_or(old);
-        let (project, _) = stem
-            .rsplit_once('-')
-            .context("metadata without a version")?;
-        let new = format!("{project}-{}", change.to.filename_form());
-        let (top, rest) = path.as_str().split_once('/').unwrap_or((path.as_str(), ""));
-        let end = top.strip_prefix(stem);
-        let end = end.filter(|it| matches!(*it, ".dist-info" | ".data") && !rest.is_empty());
-        Ok(match end {
-            Some(end) => format!("{new}{end}/{rest}").parse()?,
-            None => path.clone(),
-        })
+        match &self.form {
+            CandidateForm::Wheel { archive, .. } => {
+                archive.renamed(path, &dist_info(archive, change)?)
+            }
+            CandidateForm::Sdist(_) => Ok(path.clone()),
+        }
     }
 
     /// How many files are copied as they are, and their bytes.
@@ -216,7 +210,10 @@ impl CandidatePackage {
         texts: &BTreeMap<RelPath, String>,
         change: &VersionChange,
     ) -> Result<(usize, u64)> {
-        let CandidateForm::Wheel { stored, record, .. } = &self.form else {
+        let CandidateForm::Wheel {
+            archive, record, ..
+        } = &self.form
+        else {
             let CandidateForm::Sdist(sdist) = &self.form else {
                 return Ok((0, 0));
             };
@@ -229,24 +226,16 @@ impl CandidatePackage {
         };
         let listed: BTreeSet<&RelPath> = record.rows().iter().map(|row| &row.path).collect();
         let (mut copies, mut bytes) = (0, 0);
-        for (path, member) in &stored.members {
+        for (path, member) in &archive.members {
             ensure!(
-                listed.contains(path) || is_record(path, &stored.dist_info),
+                listed.contains(path) || archive.is_record(path),
                 No(format!("`{path}` is not in RECORD"))
             );
-            if !texts.contains_key(&self.renamed(path, change)?)
-                && !is_record(path, &stored.dist_info)
-            {
+            if !texts.contains_key(&self.renamed(path, change)?) && !archive.is_record(path) {
                 copies += 1;
                 bytes += member.bytes.end.saturating_sub(member.bytes.start);
             }
         }
         Ok((copies, bytes))
     }
-}
-
-/// Whether a member is RECORD, which is always written again, or a signature of it.
-pub(super) fn is_record(path: &RelPath, dist_info: &RelPath) -> bool {
-    let name = path.as_str().strip_prefix(dist_info.as_str());
-    matches!(name, Some("/RECORD" | "/RECORD.jws" | "/RECORD.p7s"))
 }

@@ -13,8 +13,8 @@ use crate::{
     console::{World, many},
     error::{Context as _, Hint as _, No, Result, anyhow},
     framework::{
-        FrameworkWheel, Frameworks, Providers, RocmLibraries, SelectorPlan, WheelRefusal,
-        tie::{self, TieInput, TieOptions, TiePlan, VersionPin, VersionSuffix},
+        FrameworkWheel, Frameworks, RocmLibraries, SelectorPlan,
+        tie::{self, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
     package::{
         FIRST_DAY,
@@ -72,12 +72,7 @@ impl<'a> FrameworkTies<'a> {
             rocm,
             jobs,
         };
-        let inputs = ties.wheels.iter().map(|it| TieInput::read(it, policy));
-        let inputs: Vec<TieInput> = inputs.collect::<Result<_>>()?;
-        let providers = Providers::new(&ties.wheels, Some(&ties.rocm), policy, &[]);
-        let group = (&ties.wheels[..], &inputs[..]);
-        let plans = tie::decide(group, &providers, &ties.rocm, policy, &ties.options)?;
-        plan.frameworks = plans.map_err(|refusals| WheelRefusal::all("tied", &refusals))?;
+        plan.frameworks = tie::decide(&ties.wheels, &ties.rocm, policy, &ties.options)?;
         let made = plan.frameworks.iter().filter_map(|it| it.selector.as_ref());
         let made: BTreeSet<&DistName> = made.map(SelectorPlan::project).collect();
         let other = ties.selectors.iter().find(|it| !made.contains(&it.project));

@@ -1,7 +1,7 @@
 //! Promotes a tested package set to another version or place: what was tested is what is released,
 //! byte for byte, except where the version is named.
 //!
-//! Three beats, as everywhere. *Observe*: [`CandidateSet::read`] reads the texts of each package that
+//! *Observe*: [`CandidateSet::read`] reads the texts of each package that
 //! name its version, by `promote.toml`. *Decide*: [`decide`] makes a plan that prints itself, or says
 //! all that is in the way. *Act*: [`write`] makes the packages with the writer of `build`. Members that
 //! do not change are copied as they are compressed, so that a promoted set is the one that a build
@@ -13,9 +13,7 @@ mod observe;
 mod places;
 mod plan;
 mod policy;
-mod rebuilt;
 mod record;
-mod tarballs;
 mod texts;
 mod write;
 
@@ -25,8 +23,6 @@ pub use self::{
     observe::CandidateSet,
     places::{ProductName, ProductPlace, ReleasePlaces},
     plan::PromotionPlan,
-    rebuilt::ensure_rebuilt,
     record::PromotionRecord,
-    tarballs::{CandidateTarballs, TarballMeans},
     write::write,
 };

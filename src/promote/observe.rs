@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufReader, Read as _},
+    io::BufReader,
     num::NonZeroUsize,
     path::{Path, PathBuf},
 };
@@ -14,17 +14,13 @@ use super::{policy::VersionTexts, texts::VersionChange};
 use crate::{
     archive::{SdistFiles, read_sdist},
     console::World,
-    digest::BegunHash,
-    error::{Context as _, Hint as _, No, Result, anyhow, ensure},
+    error::{Context as _, Hint as _, No, Result, anyhow},
     framework::version,
     parallel,
     relpath::RelPath,
     set::{Identity, LocalSet, SetFile, is_ours},
     version::Version,
-    wheel::{
-        Metadata, PackageFilename, Record, StoredMember, ZippedWheel, dist_info::WheelFacts,
-        read_metadata, zipped_wheel,
-    },
+    wheel::{Archive, Metadata, PackageFilename, Record, dist_info::WheelFacts, read_metadata},
 };
 
 /// The longest text that is edited. The links of a device package may have some MiB.
@@ -51,10 +47,6 @@ pub struct CandidateSet {
 #[derive(Debug)]
 pub struct CandidatePackage {
     pub file: SetFile,
-    /// Whether its digest is only what `set.json` says.
-    pub is_claimed: bool,
-    /// The hash of its first bytes, if its build remembers it.
-    pub begun: Option<BegunHash>,
     pub name: PackageFilename,
     pub form: CandidateForm,
     /// The texts that name the version, by their paths.
@@ -66,7 +58,7 @@ pub struct CandidatePackage {
 #[derive(Debug)]
 pub enum CandidateForm {
     Wheel {
-        stored: Box<ZippedWheel>,
+        archive: Box<Archive>,
         record: Record,
         /// The program that made it, as WHEEL says.
         generator: String,
@@ -75,14 +67,6 @@ pub enum CandidateForm {
 }
 
 impl CandidateSet {
-    /// What is of no use once another version of the set is published: our packages, and what is tied
-    /// to them.
-    pub fn replaced(&self) -> Vec<String> {
-        let packages = self.packages.iter().map(|it| &it.file);
-        let files = packages.chain(&self.frameworks);
-        files.map(|it| it.name().to_owned()).collect()
-    }
-
     /// Reads the packages of a set on this disk. It is an error if they do not have one version.
     pub fn read(set: &LocalSet, jobs: NonZeroUsize, world: &World) -> Result<Self> {
         let files = set.document.files.iter().cloned();
@@ -170,8 +154,6 @@ impl CandidatePackage {
         let source = File::open(set.root.join(&file.path))?;
         let mut package = Self {
             file: file.clone(),
-            is_claimed: set.is_claimed(&file.path),
-            begun: set.begun(&file.path).cloned(),
             form: CandidateForm::Sdist(SdistFiles {
                 files: Vec::new(),
                 time: 0,
@@ -188,34 +170,22 @@ impl CandidatePackage {
             package.form = CandidateForm::Sdist(sdist);
             return Ok(package);
         }
-        let stored = zipped_wheel(BufReader::new(&source))?;
-        let bytes = |member: &StoredMember, most: u64| {
-            let mut bytes = Vec::new();
-            let content = member.content(&source)?;
-            content
-                .take(most.saturating_add(1))
-                .read_to_end(&mut bytes)?;
-            ensure!(
-                bytes.len() as u64 == member.len,
-                "a text that has another length than it says, or more than {most} bytes"
-            );
-            Ok(bytes)
+        let archive = Archive::read(BufReader::new(&source))?;
+        let bytes = |path: &RelPath, most: u64| {
+            let bytes = archive.bytes(&source, path, most)?;
+            bytes.with_context(|| format!("no `{path}`"))
         };
-        for (path, member) in &stored.members {
+        for (path, member) in &archive.members {
             package
-                .look(path, member.len, change, || bytes(member, LONGEST_TEXT))
+                .look(path, member.len, change, || bytes(path, LONGEST_TEXT))
                 .with_context(|| format!("failed to read `{path}`"))?;
         }
-        let metadata = |name: &str, most| {
-            let path = stored.dist_info.join(&name.parse()?);
-            let member = stored.members.get(&path);
-            bytes(member.with_context(|| format!("no `{path}`"))?, most)
-        };
+        let metadata = |name: &str, most| bytes(&archive.dist_info.join(&name.parse()?), most);
         let record = Record::parse(&metadata("RECORD", LONGEST_RECORD)?)?;
         let wheel = metadata("WHEEL", LONGEST_TEXT)?;
         let wheel: WheelFacts = String::from_utf8_lossy(&wheel).parse()?;
         package.form = CandidateForm::Wheel {
-            stored: Box::new(stored),
+            archive: Box::new(archive),
             record,
             generator: wheel.generator,
         };

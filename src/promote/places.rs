@@ -27,10 +27,7 @@ pub struct ReleasePlaces {
     role: String,
     index: String,
     older: String,
-    /// The directory of tarballs.
-    pub(super) tarballs: String,
     products: Vec<Product>,
-    streams: Vec<StreamBuckets>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -38,13 +35,6 @@ pub struct ReleasePlaces {
 struct Product {
     name: String,
     projects: Vec<Glob>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StreamBuckets {
-    buckets: Glob,
-    takes: ReleaseStream,
 }
 
 /// The name of a product: `pytorch`. It is a directory, and a part of the names of buckets.
@@ -185,17 +175,15 @@ impl ReleasePlaces {
     }
 
     /// Fails if a bucket takes versions of another stream.
-    pub fn ensure_takes(&self, place: &Location, version: &Version) -> Result<()> {
+    pub fn ensure_takes(place: &Location, version: &Version) -> Result<()> {
         let bucket = place.bucket.to_string();
-        let mut streams = self.streams.iter();
-        let Some(stream) = streams.find(|it| it.buckets.matches(&bucket)) else {
+        let Some(takes) = ReleaseStream::of_bucket(&bucket) else {
             return Ok(());
         };
         let own = version.stream();
-        if own == stream.takes {
+        if own == takes {
             return Ok(());
         }
-        let takes = stream.takes;
         Err(anyhow!(No(format!(
             "`{bucket}` takes versions of the stream `{takes}`, and {version} is of `{own}`"
         ))))
@@ -209,10 +197,9 @@ mod tests {
 
     #[test]
     fn buckets_take_the_versions_of_their_stream() {
-        let places = ReleasePlaces::builtin();
         let take = |bucket: &str, version: &str| {
             let place = format!("s3://{bucket}/v5").parse().unwrap();
-            places.ensure_takes(&place, &version.parse().unwrap())
+            ReleasePlaces::ensure_takes(&place, &version.parse().unwrap())
         };
         for (bucket, version) in [
             ("therock-repo-amd-rc-core", "7.14.0rc1"),

@@ -30,14 +30,6 @@ pub struct PromotionPlan {
     pub frameworks: Vec<TiePlan>,
     /// Device packages that are left out.
     pub dropped: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tarballs: Vec<PlannedTarball>,
-    /// Files that are yanked where they come from.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub yanked: Vec<String>,
-    /// The artifacts that the packages are compared with, built under the new version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compared: Option<String>,
     /// Files that are copied whole.
     pub copied: Vec<String>,
     /// The keys of packages, sidecars and pages, at a release place.
@@ -68,31 +60,11 @@ pub struct PlannedPromotion {
     pub(super) texts: BTreeMap<RelPath, String>,
 }
 
-/// What happens to a tarball.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct PlannedTarball {
-    pub file: String,
-    /// Its path at the release place.
-    pub becomes: String,
-    pub size: u64,
-    /// The texts that change.
-    pub edits: Vec<RelPath>,
-    #[serde(skip)]
-    pub(super) texts: BTreeMap<RelPath, String>,
-}
-
 fn as_display<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
 impl PromotionPlan {
-    /// Where tarballs are published, if there are any.
-    pub fn tarball_directory(&self) -> Option<&str> {
-        let (directory, _) = self.tarballs.first()?.becomes.rsplit_once('/')?;
-        Some(directory)
-    }
-
     /// With the keys that the packages get at a release place. Those of other products are left out.
     #[must_use]
     pub fn placed(mut self, directories: Option<&ProductDirectories>) -> Self {
@@ -120,9 +92,6 @@ impl PromotionPlan {
             pages.insert(format!("{directory}/index.html"));
             pages.insert(format!("{product}/index.html"));
         }
-        keys.extend(self.tarballs.iter().map(|it| it.becomes.clone()));
-        let tarballs = self.tarball_directory();
-        pages.extend(tarballs.map(|it| format!("{it}/index.html")));
         self.keys = keys.into_iter().chain(pages).collect();
         self
     }
@@ -142,14 +111,10 @@ impl fmt::Display for PromotionPlan {
         for framework in &self.frameworks {
             write!(f, "\n{framework}")?;
         }
-        for tarball in &self.tarballs {
-            write!(f, "\n{tarball}")?;
-        }
         for (title, files) in [
             ("left out", &self.dropped),
             ("copied whole", &self.copied),
             ("published as", &self.keys),
-            ("yanked at the source", &self.yanked),
         ] {
             if !files.is_empty() {
                 writeln!(f, "\n{title}")?;
@@ -157,9 +122,6 @@ impl fmt::Display for PromotionPlan {
             for file in files {
                 writeln!(f, "  {file}")?;
             }
-        }
-        if let Some(artifacts) = &self.compared {
-            writeln!(f, "\ncompared with a build of `{artifacts}` under {to}")?;
         }
         let bytes: u64 = self.packages.iter().map(|it| it.bytes).sum();
         let (packages, edits) = (
@@ -194,21 +156,5 @@ impl fmt::Display for PlannedPromotion {
         }
         let (copies, bytes) = (many(self.copies, "file"), size(self.bytes));
         writeln!(f, "  copies    {copies} ({bytes})")
-    }
-}
-
-impl fmt::Display for PlannedTarball {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.file)?;
-        writeln!(f, "  becomes   {}", self.becomes)?;
-        for path in &self.edits {
-            writeln!(f, "  edits     {path}")?;
-        }
-        let verb = if self.edits.is_empty() {
-            "copies"
-        } else {
-            "packs"
-        };
-        writeln!(f, "  {verb:9} {}", size(self.size))
     }
 }

@@ -16,21 +16,6 @@ static BUILTIN: LazyLock<VersionTexts> = LazyLock::new(|| {
 pub(super) struct VersionTexts {
     text: Vec<VersionText>,
     leftovers: LeftoverSearch,
-    tarballs: TarballTexts,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TarballTexts {
-    /// The document that says the version.
-    pub(super) manifest: String,
-    texts: Vec<Glob>,
-}
-
-impl TarballTexts {
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.texts.iter().any(|it| it.matches(path))
-    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -71,10 +56,6 @@ impl VersionTexts {
 
     fn parse(text: &str) -> Result<Self> {
         Ok(toml::from_str(text)?)
-    }
-
-    pub(super) fn tarballs(&self) -> &TarballTexts {
-        &self.tarballs
     }
 
     /// How a file names the version; `None` if it does not.

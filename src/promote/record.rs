@@ -27,9 +27,6 @@ pub struct PromotionRecord {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dropped: Vec<String>,
     pub files: Vec<PromotedFile>,
-    /// The SDK tarballs that were published with the set.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tarballs: Vec<PromotedFile>,
 }
 
 /// A file of the set, before and after.
@@ -65,7 +62,6 @@ impl PromotionRecord {
             source: set.identity.clone(),
             dropped: plan.dropped.clone(),
             files,
-            tarballs: Vec::new(),
         }
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::policy::TextForm;
 use crate::{
     error::{Context as _, Result, ensure},
+    package::DistNames,
     set::is_ours,
     target::{Scope, Target},
     version::Version,
@@ -33,8 +34,7 @@ pub(super) struct TargetChange {
 
 impl TargetChange {
     fn drops_project(&self, name: &DistName) -> bool {
-        let target = name.normalized().strip_prefix(DEVICE);
-        let target = target.and_then(|it| it.parse::<Target>().ok());
+        let target = DistNames::built_in().device_target(name);
         target.is_some_and(|it| self.dropped.contains(&it))
     }
 
@@ -59,9 +59,6 @@ impl TargetChange {
     }
 }
 
-/// The beginning of the names of device packages.
-pub(super) const DEVICE: &str = "rocm-sdk-device-";
-
 impl VersionChange {
     /// Whether any package changes.
     pub(super) fn is_needed(&self) -> bool {
@@ -79,39 +76,19 @@ impl VersionChange {
         }
     }
 
-    /// Whether a text names the version that is left.
-    pub(super) fn is_left_in(&self, text: &[u8]) -> bool {
-        !self.places_in(text).is_empty()
-    }
-
-    /// A text of any form that names the other version instead.
-    pub(super) fn renamed(&self, text: &str) -> String {
-        let (from, to) = (self.from.to_string(), self.to.to_string());
-        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
-        for at in self.places_in(text.as_bytes()) {
-            out.push_str(&text[done..at]);
-            out.push_str(&to);
-            done = at + from.len();
-        }
-        out.push_str(&text[done..]);
-        out
-    }
-
-    /// Where a text names the version that is left. A final release is part of many numbers that are
+    /// Whether a text names the version that is left. A final release is part of many numbers that are
     /// not its own, so it is not looked for.
-    fn places_in(&self, text: &[u8]) -> Vec<usize> {
+    pub(super) fn is_left_in(&self, text: &[u8]) -> bool {
         if self.from.is_final() {
-            return Vec::new();
+            return false;
         }
         let from = self.from.to_string();
-        let places = memchr::memmem::find_iter(text, from.as_bytes());
-        let is_whole = |at: &usize| {
+        memchr::memmem::find_iter(text, from.as_bytes()).any(|at| {
             let before = at.checked_sub(1).and_then(|at| text.get(at));
             let after = text.get(at + from.len());
             !before.is_some_and(|it| it.is_ascii_digit() || *it == b'.')
                 && !after.is_some_and(u8::is_ascii_alphanumeric)
-        };
-        places.filter(is_whole).collect()
+        })
     }
 
     /// Replaces the version wherever it is required of one of our packages. They need not be in this
@@ -178,8 +155,8 @@ impl VersionChange {
 
     /// What `rocm[device]` requires, if one device package is left.
     fn pin_of_only(&self) -> Option<String> {
-        let target = self.targets.only()?;
-        Some(format!("{DEVICE}{target}=={}", self.to))
+        let project = DistNames::built_in().device(self.targets.only()?);
+        Some(format!("{project}=={}", self.to))
     }
 
     /// A line for each requirement, in sections for extras. Sections that lose all their lines go,
@@ -220,21 +197,22 @@ impl VersionChange {
 
     /// `_dist_info.py`: the version, and the lists of targets. Those of one platform stay: they only
     /// choose markers.
+    ///
+    /// The last version that is assigned counts. TheRock appends it to a module that begins with
+    /// `__version__ = "DEFAULT"`.
     fn python(&self, text: &str) -> Result<String> {
-        let (mut out, mut versions) = (String::with_capacity(text.len()), 0);
+        let mut out = String::with_capacity(text.len());
+        let last = text.lines().filter_map(assigned_version).next_back();
+        let last = last.context("it has no line `__version__ = …`")?;
+        ensure!(self.is_from(last), "its `__version__` is not {}", self.from);
         let kept = text.lines().filter_map(available);
         let first = kept.filter(|it| !self.targets.drops(it)).min();
         for line in text.split_inclusive('\n') {
             let default = line.strip_prefix("DEFAULT_TARGET_FAMILY = ");
-            if let Some(value) = line.strip_prefix("__version__ = ") {
-                let quoted = value.trim_end().trim_matches(['\'', '"']);
-                ensure!(
-                    self.is_from(quoted),
-                    "its `__version__` is not {}",
-                    self.from
-                );
-                versions += 1;
-                out.push_str(&line.replacen(quoted, &self.to.to_string(), 1));
+            if let Some(version) = assigned_version(line)
+                && self.is_from(version)
+            {
+                out.push_str(&line.replacen(version, &self.to.to_string(), 1));
             } else if let Some(old) = default.map(|it| it.trim_end().trim_matches(['\'', '"']))
                 && self.targets.drops(old)
             {
@@ -244,7 +222,6 @@ impl VersionChange {
                 out.push_str(line);
             }
         }
-        ensure!(versions == 1, "it has no line `__version__ = …`");
         Ok(out)
     }
 
@@ -263,6 +240,12 @@ impl VersionChange {
         ensure!(is_same, "a document that names `version` more than once");
         Ok(changed)
     }
+}
+
+/// The version in a line `__version__ = '7.14.0'`.
+fn assigned_version(line: &str) -> Option<&str> {
+    let value = line.strip_prefix("__version__ = ")?;
+    Some(value.trim_end().trim_matches(['\'', '"']))
 }
 
 /// The name in a line `AVAILABLE_TARGET_FAMILIES.append('gfx942')`.

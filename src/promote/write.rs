@@ -1,18 +1,12 @@
 //! Makes the packages of a plan.
 
-use std::{
-    cmp::Reverse,
-    collections::BTreeMap,
-    io::{Read as _, Seek as _},
-    num::NonZeroUsize,
-    path::Path,
-};
+use std::{cmp::Reverse, collections::BTreeMap, io::Seek as _, num::NonZeroUsize, path::Path};
 
 use fs_err::{self as fs, File};
 use itertools::Itertools as _;
 
 use super::{
-    decide::is_record,
+    decide::dist_info,
     frameworks::FrameworkTies,
     observe::{CandidateForm, CandidatePackage, CandidateSet},
     plan::{PlannedPromotion, PromotionPlan},
@@ -24,21 +18,16 @@ use crate::{
     console::{World, many, size},
     digest::Sha256,
     error::{Context as _, No, Result, ensure},
-    package::assemble::{
-        AssembleSettings, ChangedContent, ChangedFile, ChangedWheel, SourceWheel, TakenMember,
-        pipeline,
-    },
+    package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit, pipeline},
     parallel,
     relpath::RelPath,
-    wheel::{PackedMember, Record, ZippedWheel, compression_of},
+    wheel::{Archive, Record, compression_of},
 };
-
-/// The longest member that is packed again, since its compressed bytes are longer than its content.
-const LONGEST_UNPACKED: u64 = 16 << 20;
 
 /// Writes the packages of a plan into a directory, as a set with the layout of the old one.
 pub fn write(
-    (set, ties): (&CandidateSet, Option<&FrameworkTies<'_>>),
+    set: &CandidateSet,
+    ties: Option<&FrameworkTies<'_>>,
     plan: &PromotionPlan,
     directory: &Path,
     jobs: NonZeroUsize,
@@ -102,32 +91,26 @@ impl PromotionWriter<'_> {
         let target = self.directory.join(&planned.becomes);
         let parent = target.parent().unwrap_or(self.directory);
         fs::create_dir_all(parent)?;
-        let mut from_sha256 = package.file.sha256;
         let written = match &package.form {
             CandidateForm::Sdist(sdist) => write_sdist(sdist, planned, &target)?,
             CandidateForm::Wheel {
-                stored,
+                archive,
                 record,
                 generator,
             } => {
                 let settings = AssembleSettings {
-                    time: stored.time,
+                    time: archive.time,
                     compression: compression_of(generator).unwrap_or_default(),
                     jobs: NonZeroUsize::MIN,
                     block: pipeline::BLOCK,
                 };
-                let wheel = self.wheel(package, planned, (stored, record))?;
-                let source = self.set.root.join(&package.file.path);
-                let source = SourceWheel::new(&source, package.is_claimed, package.begun.as_ref())?;
-                let (written, digest) =
-                    wheel.write_from(Some(&source), parent, &settings, "Promoting", self.world)?;
-                from_sha256 = digest.unwrap_or(from_sha256);
-                written
+                let wheel = self.wheel(package, planned, archive, record)?;
+                wheel.write(parent, &settings, "Promoting", self.world)?
             }
         };
         Ok(PromotedFile {
             from: planned.file.clone(),
-            from_sha256,
+            from_sha256: package.file.sha256,
             path: planned.becomes.clone(),
             size: written.size,
             sha256: written.sha256,
@@ -139,47 +122,25 @@ impl PromotionWriter<'_> {
         &self,
         package: &CandidatePackage,
         planned: &PlannedPromotion,
-        (stored, rows): (&ZippedWheel, &Record),
-    ) -> Result<ChangedWheel> {
-        let rows: BTreeMap<&RelPath, _> = rows.rows().iter().map(|it| (&it.path, it)).collect();
+        archive: &Archive,
+        record: &Record,
+    ) -> Result<WheelEdit> {
         let source = self.set.root.join(&package.file.path);
-        let renamed = |path| package.renamed(path, &self.plan.change);
-        let record = stored.dist_info.join(&"RECORD".parse()?);
-        let dist_info = renamed(&record)?;
-        let dist_info = dist_info.parent().context("no directory of metadata")?;
-        let mut wheel = ChangedWheel::new(planned.name.clone(), dist_info);
-        for (path, member) in &stored.members {
-            if is_record(path, &stored.dist_info) {
-                continue;
-            }
-            let new = renamed(path)?;
-            let is_executable = stored.executable.contains(path);
-            if let Some(text) = planned.texts.get(&new) {
-                wheel.add(new, is_executable, ChangedContent::text(text));
-                continue;
-            }
-            let digest = rows.get(path).and_then(|row| Some((row.digest?, row.len?)));
-            let digest = digest.with_context(|| format!("RECORD has no digest of `{path}`"));
-            let (sha256, len) = digest?;
+        let rows = record.rows().iter();
+        let rows: BTreeMap<&RelPath, _> = rows.map(|it| (&it.path, it)).collect();
+        for (path, member) in &archive.members {
+            let len = rows.get(path).and_then(|row| row.len);
             ensure!(
-                len == member.len,
+                len.is_none_or(|len| len == member.len),
                 No(format!("`{path}` does not have the size that RECORD says"))
             );
-            if !member.is_short() {
-                // Other programs also compress files that only get longer by it.
-                let mut bytes = Vec::new();
-                let content = member.content(File::open(&source)?)?;
-                content.take(LONGEST_UNPACKED).read_to_end(&mut bytes)?;
-                ensure!(
-                    Sha256::of(&bytes) == sha256,
-                    No(format!("`{path}` is not what RECORD says"))
-                );
-                wheel.add(new, is_executable, ChangedContent::Bytes(bytes.into()));
-                continue;
-            }
-            let packed = PackedMember::of(member, sha256);
-            let taken = TakenMember::of_file(&source, packed)?;
-            wheel.add(new, is_executable, ChangedContent::Taken(taken));
+        }
+        let dist_info = dist_info(archive, &self.plan.change)?;
+        let digest = |path: &RelPath| rows.get(path).and_then(|row| row.digest);
+        let name = planned.name.clone();
+        let mut wheel = WheelEdit::of(&source, archive, name, dist_info, digest)?;
+        for (path, text) in &planned.texts {
+            wheel.replace(path, EditedContent::text(text))?;
         }
         Ok(wheel)
     }

@@ -127,27 +127,41 @@ pub struct Forecast<'a, 'j> {
     reads: String,
     artifacts: Vec<String>,
     packages: String,
-    /// The directory that the set would be published to, laid out like the bucket.
+    /// The directory that the set would be published to, laid out like the bucket; or the bucket.
     published: String,
     /// The address of the set in the bucket of the run, as `place` prints it.
     set_url: String,
-    /// Whether there is such a bucket: a local run has none.
+    /// Whether there is such a bucket, and it is not the place: a local run has none.
     #[serde(skip)]
-    has_bucket: bool,
-    /// The key of each object, in the directory `published` or in the bucket of `set-url`.
+    names_bucket: bool,
+    /// The key of each object, in `published`.
     writes: Vec<String>,
 }
 
+/// Where a pipeline publishes.
+#[derive(Debug)]
+pub struct PublishedPlace {
+    /// The address of the set in a bucket.
+    pub root: Location,
+    /// Whether the set is uploaded there, and not published in the output directory.
+    pub is_uploaded: bool,
+    /// Whether there is such a bucket: a local run has none.
+    pub has_bucket: bool,
+    pub layout: Layout,
+    /// Whether pages are also written under keys that end in `/`.
+    pub has_directory_keys: bool,
+}
+
 impl<'a, 'j> Forecast<'a, 'j> {
-    /// `reads` is the source of the artifacts, `root` the place of the run's packages.
+    /// `reads` is the source of the artifacts.
     pub fn new(
         fetch: Option<&'a FetchJob<'j>>,
         (reads, artifacts): (String, Vec<String>),
         expected: Vec<Expected>,
         output_dir: &Path,
-        (root, has_bucket): (&Location, bool),
-        layout: Layout,
+        place: &PublishedPlace,
     ) -> Result<Self> {
+        let (root, layout) = (&place.root, place.layout);
         // Only the names of the packages are known. The paths of index pages need no more.
         let file = |package: Expected| -> Result<SetFile> {
             let directory = package.directory.map(|it| it + "/").unwrap_or_default();
@@ -172,16 +186,24 @@ impl<'a, 'j> Forecast<'a, 'j> {
             let key: Key = format!("{}{below}", root.key.directory()).parse()?;
             Ok(key.to_string())
         };
-        let writes = paths(&set).into_iter().map(key);
+        // A directory has `index.html` in place of such keys.
+        let has_directory_keys = place.is_uploaded && place.has_directory_keys;
+        let paths = paths(&set).into_iter();
+        let paths = paths.filter(|path| has_directory_keys || !path.ends_with('/'));
+        let writes = paths.map(key);
         Ok(Self {
             schema: "rocwheel-pipeline-dry-run-v1",
             fetch,
             reads,
             artifacts,
             packages: output_dir.join("packages").display().to_string(),
-            published: output_dir.display().to_string(),
+            published: if place.is_uploaded {
+                format!("s3://{}", root.bucket)
+            } else {
+                output_dir.display().to_string()
+            },
             set_url: root.to_string(),
-            has_bucket,
+            names_bucket: place.has_bucket && !place.is_uploaded,
             writes: writes.collect::<Result<_>>()?,
         })
     }
@@ -201,11 +223,11 @@ impl fmt::Display for Forecast<'_, '_> {
         writeln!(f, "build packages of {count} in {}", self.packages)?;
         writeln!(f, "check them, and publish only without errors")?;
         for key in &self.writes {
-            writeln!(f, "write {key}")?;
+            writeln!(f, "write {}/{key}", self.published)?;
         }
         let count = many(self.writes.len(), "object");
         write!(f, "{count} in {}", self.published)?;
-        if self.has_bucket {
+        if self.names_bucket {
             write!(f, ", for {}", self.set_url)?;
         }
         Ok(())

@@ -44,6 +44,30 @@ pub(super) fn findings(report: &Report, limit: usize) -> String {
     text + &folded("The findings, by rule", &all)
 }
 
+/// The first finding of each rule that makes the set fail, for readers who open nothing.
+pub(super) fn first(report: &Report) -> String {
+    let rules = report.by_rule().into_iter();
+    let rules: Vec<_> = rules
+        .filter(|(rule, _)| rule.severity == Severity::Error)
+        .collect();
+    let lines = rules.iter().take(MOST_SHOWN).filter_map(|(rule, found)| {
+        let first = found.first()?;
+        let (mark, id, name) = (mark(rule), plain(rule.id), plain(rule.name));
+        let more = match found.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {} more", count(more)),
+        };
+        let (fact, place) = (message(&first.fact), place(first));
+        Some(format!(
+            "- {mark} <b>{id}</b> {name}: {fact} ({place}{more})\n"
+        ))
+    });
+    let text: String = lines.collect();
+    let rest = rules.len().saturating_sub(MOST_SHOWN);
+    let rest = Some(format!("- and {}\n", many(rest, "more rule"))).filter(|_| rest > 0);
+    text + &rest.unwrap_or_default() + if rules.is_empty() { "" } else { "\n" }
+}
+
 fn mark(rule: &Rule) -> &'static str {
     match rule.severity {
         Severity::Error => "❌",

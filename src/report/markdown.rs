@@ -6,9 +6,9 @@ use itertools::Itertools as _;
 
 use super::{
     cells::{LIMIT, code, folded, linked, plain},
-    changes::DifferencePage,
+    changes::DifferenceSection,
     coverage::coverage,
-    findings::findings,
+    findings::{findings, first},
     packages::PackageTable,
 };
 
@@ -73,13 +73,12 @@ impl<'a> SummaryPage<'a> {
         let found = self.report.map(|report| findings(report, left / 4));
         let code = self.report.map(|report| coverage(report, left / 4));
         let changed = self.changes.map(|difference| {
-            let (top, server) = (MOST_CHANGES, self.server);
-            let page = DifferencePage {
+            let section = DifferenceSection {
                 difference,
-                top,
-                server,
+                top: MOST_CHANGES,
+                server: self.server,
             };
-            page.section(left / 4)
+            section.render(left / 4)
         });
         let below = install
             + &found.unwrap_or_default()
@@ -121,6 +120,9 @@ impl<'a> SummaryPage<'a> {
                 ""
             };
             let _ = writeln!(text, "{mark} **check: {report}**{refused}\n");
+            text += &first(report);
+        } else {
+            text += "**not checked**\n\n";
         }
         let facts = self.facts();
         if !facts.is_empty() {
@@ -172,7 +174,16 @@ impl<'a> SummaryPage<'a> {
         }
     }
 
+    /// Whether the set should not be installed.
+    fn has_errors(&self) -> bool {
+        self.report.is_some_and(|report| report.errors > 0)
+    }
+
+    /// How to install the set. Empty if its check found errors.
     fn installation(&self) -> String {
+        if self.has_errors() {
+            return String::new();
+        }
         let lines = self.for_each_choice();
         let text = match self.whereabouts {
             Whereabouts::Nowhere => return String::new(),

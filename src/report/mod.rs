@@ -12,7 +12,6 @@ mod packages;
 mod places;
 
 pub use cells::LIMIT;
-pub use changes::DifferencePage;
-pub use document::{Forecast, PipelineAnswer};
+pub use document::{Forecast, PipelineAnswer, PublishedPlace};
 pub use markdown::{SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName};
 pub use places::RunPlaces;

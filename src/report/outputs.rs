@@ -94,9 +94,15 @@ pub fn render(outputs: &[(impl AsRef<str>, String)]) -> Result<String> {
     for (name, value) in outputs {
         let name = name.as_ref();
         let delimiter = format!("rocwheel_{}", Sha256::of(value.as_bytes()));
+        // The runner ends lines at either character.
         ensure!(
-            !value.contains(&delimiter) && !value.contains('\r'),
+            !value.contains(&delimiter),
             "a value that contains its delimiter, for the output `{name}`"
+        );
+        // The runner ends a line there too.
+        ensure!(
+            !value.contains('\r'),
+            "a carriage return in the value of the output `{name}`"
         );
         let _ = writeln!(text, "{name}<<{delimiter}\n{value}\n{delimiter}");
     }
@@ -253,7 +259,7 @@ mod tests {
         ];
         assert_eq!(read(&text), expected);
         let refused = render(&[("name", "a\rb".into())]).unwrap_err();
-        insta::assert_snapshot!(refused, @"a value that contains its delimiter, for the output `name`");
+        insta::assert_snapshot!(refused, @"a carriage return in the value of the output `name`");
     }
 
     #[test]

@@ -28,13 +28,6 @@ const MULTI_ARCH: &str = "multi-arch-";
 pub struct ArtifactGroup(Box<str>);
 
 impl ArtifactGroup {
-    /// The group for all families, and that of each family.
-    pub fn all() -> Vec<Self> {
-        let families = TargetTable::builtin().families();
-        let families = families.map(|family| Self(family.as_str().into()));
-        [Self::default()].into_iter().chain(families).collect()
-    }
-
     /// Whether the group is for all families.
     pub fn is_for_all(&self) -> bool {
         self.0.is_empty() || self.0.starts_with(MULTI_ARCH)

@@ -9,12 +9,10 @@ use url::Url;
 mod group;
 mod place;
 mod resolve;
-mod streams;
 mod tarball;
 
 pub use group::ArtifactGroup;
 pub use resolve::{Assumption, BucketFacts, Buckets, Environment, OtherPlace, Run, RunContext};
-pub use streams::StreamPlace;
 pub use tarball::TarballName;
 
 use crate::error::{Context as _, Error, Hint as _, Result, anyhow, as_text, bail, ensure};

@@ -10,11 +10,8 @@ use serde::Deserialize;
 use crate::{
     error::{Context as _, Error, Exit, Hint as _, Result, ensure, one_line},
     location::{Bucket, Key},
-    run::{
-        Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference, StreamPlace,
-        streams::StreamPlaces,
-    },
-    version::{ReleaseStream, ReleaseType, Version},
+    run::{Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference},
+    version::ReleaseType,
 };
 
 /// What a user can do who knows more about a run than GitHub tells.
@@ -140,7 +137,9 @@ impl RunContext {
             }
             let facts = match origin {
                 None if buckets.tells_runs_apart(kind) => {
-                    self.facts(run, &repository, lookup, &mut assumed)?
+                    let (facts, more) = self.facts(run, &repository, kind, lookup)?;
+                    assumed.extend(more);
+                    facts
                 }
                 // It is unknown only if the place does not depend on it, so any value will do.
                 origin => RunFacts {
@@ -199,16 +198,16 @@ impl RunContext {
         others.map(place).collect()
     }
 
-    /// What GitHub reports about another run. In the home repository, its place depends on whose
-    /// code it built, so no answer is an error. In other repositories only the place of old runs
-    /// depends on it.
+    /// What GitHub reports about another run, or what has to be assumed. In the home repository, its
+    /// place depends on whose code it built, so no answer is an error. In other repositories only the
+    /// place of old runs depends on it.
     fn facts(
         &self,
         run: &RunReference,
         repository: &Repository,
+        kind: ReleaseType,
         lookup: impl FnOnce(&Repository) -> Result<RunFacts>,
-        assumed: &mut Vec<Assumption>,
-    ) -> Result<RunFacts> {
+    ) -> Result<(RunFacts, Vec<Assumption>)> {
         let buckets = Buckets::builtin();
         let is_home = repository == buckets.home();
         let why = if self.is_offline {
@@ -218,15 +217,15 @@ impl RunContext {
                 Err(error) if !is_home && Exit::of(&error) != Exit::Interrupted => {
                     format!(": {}", one_line(&error))
                 }
-                told => return told.hint(UNASKED),
+                told => return Ok((told.hint(UNASKED)?, Vec::new())),
             }
         };
-        if is_home {
-            assumed.push(Assumption::OwnCode(run.id.clone()));
-        }
-        let until = buckets.legacy.until.clone();
-        assumed.push(Assumption::AfterMove(run.id.clone(), until, why));
-        Ok(RunFacts::default())
+        let own = is_home.then(|| Assumption::OwnCode(run.id.clone()));
+        let moved = buckets
+            .legacy(kind)
+            .map(|legacy| Assumption::AfterMove(run.id.clone(), legacy.until.clone(), why));
+        let assumed = own.into_iter().chain(moved).collect();
+        Ok((RunFacts::default(), assumed))
     }
 
     /// The repository of the run: from its URL, the flags or the environment, or else the home
@@ -316,8 +315,7 @@ pub struct Buckets {
     #[serde(rename = "buckets")]
     known: Vec<BucketFacts>,
     release_types: Vec<ReleaseBuckets>,
-    legacy: LegacyBuckets,
-    streams: Vec<StreamPlaces>,
+    legacy: Vec<LegacyBuckets>,
 }
 
 /// One bucket of the table.
@@ -346,9 +344,10 @@ struct ReleaseBuckets {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LegacyBuckets {
+    name: ReleaseType,
     until: String,
     artifacts: Bucket,
-    external: Bucket,
+    external: Option<Bucket>,
 }
 
 impl Buckets {
@@ -368,6 +367,11 @@ impl Buckets {
         Ok(table)
     }
 
+    /// The region of all buckets of TheRock.
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+
     /// The repository whose runs need no prefix in their bucket.
     pub fn home(&self) -> &Repository {
         &self.home
@@ -385,20 +389,12 @@ impl Buckets {
         self.known.iter().find(|facts| facts.name == *bucket)
     }
 
-    /// The release type of the runs that keep their artifacts in a bucket. Where two share one, the
-    /// shorter name: their versions have the same form.
-    pub fn release_type(&self, bucket: &Bucket) -> Option<ReleaseType> {
-        let mut releases = self.release_types.iter();
+    /// The release types of the runs that keep their artifacts in a bucket.
+    pub fn release_types(&self, bucket: &Bucket) -> Vec<ReleaseType> {
         let is_its =
             |it: &&ReleaseBuckets| [&it.artifacts, &it.external].contains(&&Some(bucket.clone()));
-        let release = releases.find(is_its)?;
-        Some(release.name)
-    }
-
-    /// The places that may have a version of a stream, or its newest one.
-    pub fn stream(&self, name: ReleaseStream, version: Option<&Version>) -> Vec<&StreamPlace> {
-        let streams = self.streams.iter().filter(|it| it.name == name);
-        streams.flat_map(|it| it.of(version)).collect()
+        let releases = self.release_types.iter().filter(is_its);
+        releases.map(|it| it.name).collect()
     }
 
     /// The bucket for the artifacts of a run.
@@ -414,18 +410,16 @@ impl Buckets {
             .as_ref()
             .with_context(|| format!("no run keeps artifacts for release type `{kind}`"))
             .hint("pass `--bucket`, or the release type that was promoted")?;
-        let Some(external) = &release.external else {
-            return self.listed(own);
+        let is_before = |legacy: &&LegacyBuckets| {
+            let updated_at = run.updated_at.as_ref();
+            updated_at.is_some_and(|at| *at <= legacy.until)
         };
-        let until = &self.legacy.until;
-        let is_legacy = run.updated_at.as_ref().is_some_and(|at| at <= until);
+        let (own, external) = match self.legacy(kind).filter(is_before) {
+            Some(legacy) => (&legacy.artifacts, &legacy.external),
+            None => (own, &release.external),
+        };
         let is_own = *repository == self.home && run.origin == RunOrigin::Own;
-        self.listed(match (is_legacy, is_own) {
-            (false, true) => own,
-            (false, false) => external,
-            (true, true) => &self.legacy.artifacts,
-            (true, false) => &self.legacy.external,
-        })
+        self.listed(external.as_ref().filter(|_| !is_own).unwrap_or(own))
     }
 
     /// The buckets that runs of a repository may use for artifacts, each with the flag that names
@@ -436,10 +430,12 @@ impl Buckets {
             let flag = is_only.then(|| format!("--release-type {}", release.name));
             Some((release.artifacts.as_ref()?, flag))
         });
-        let legacy = [&self.legacy.artifacts, &self.legacy.external];
+        let legacy = self.legacy.iter();
+        let legacy = legacy.flat_map(|it| [Some(&it.artifacts), it.external.as_ref()]);
         let external = self.release_types.iter();
         let external = external.filter_map(|release| release.external.as_ref());
-        let others = external.chain(legacy).map(|bucket| (bucket, None));
+        let others = external.chain(legacy.flatten());
+        let others = others.map(|bucket| (bucket, None));
         let is_home = *repository == self.home;
         own.chain(others)
             .unique_by(|(bucket, _)| *bucket)
@@ -451,10 +447,15 @@ impl Buckets {
             })
     }
 
-    /// Whether forks and old runs have other buckets, so that the place of artifacts depends on
-    /// whose code a run built, and when.
+    /// Whether forks or old runs have other buckets, so that the place of artifacts depends on whose
+    /// code a run built, or when.
     fn tells_runs_apart(&self, kind: ReleaseType) -> bool {
-        self.release(kind).is_ok_and(|it| it.external.is_some())
+        let has_external = self.release(kind).is_ok_and(|it| it.external.is_some());
+        has_external || self.legacy(kind).is_some()
+    }
+
+    fn legacy(&self, kind: ReleaseType) -> Option<&LegacyBuckets> {
+        self.legacy.iter().find(|it| it.name == kind)
     }
 
     fn release(&self, kind: ReleaseType) -> Result<&ReleaseBuckets> {

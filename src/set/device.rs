@@ -2,11 +2,11 @@
 
 use itertools::Itertools as _;
 
-use crate::target::Target;
+use crate::{package::DistNames, target::Target};
 
 /// The target of a device package, by its normalized name.
 pub(super) fn device_target(project: &str) -> Option<Target> {
-    project.strip_prefix("rocm-sdk-device-")?.parse().ok()
+    DistNames::built_in().device_target(&project.parse().ok()?)
 }
 
 /// The targets that have a device package, sorted.

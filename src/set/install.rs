@@ -15,6 +15,7 @@ use super::{
     urls::Urls,
 };
 use crate::{
+    package::DistNames,
     run::{ArtifactGroup, Buckets, Platform},
     target::Target,
     version::{ReleaseType, Version},
@@ -160,7 +161,7 @@ fn framework_lines(
 pub fn own_line(set: &SetJson, places: Places<'_>) -> Option<String> {
     let url = places.set.to_string();
     let is_installable = set.has("rocm") && !url.starts_with("file:");
-    let source = flags_of_run(&set.identity, &url).unwrap_or_else(|| format!("--set {url}"));
+    let source = flags_of_run(&set.identity, &url).unwrap_or(url);
     let base = places.base.map(|it| format!(" --deps {it}"));
     is_installable.then(|| format!("rocwheel install {source}{}", base.unwrap_or_default()))
 }
@@ -181,9 +182,11 @@ fn flags_of_run(identity: &Identity, url: &str) -> Option<String> {
     if repository != buckets.home() {
         flags.push(format!("--repository {repository}"));
     }
-    match buckets.release_type(&bucket.parse().ok()?)? {
-        ReleaseType::Ci => {}
-        other => flags.push(format!("--release-type {other}")),
+    match buckets.release_types(&bucket.parse().ok()?)[..] {
+        [] => return None,
+        [ReleaseType::Ci] => {}
+        [other] => flags.push(format!("--release-type {other}")),
+        _ => flags.push(format!("--bucket {bucket}")),
     }
     match group.strip_prefix('/') {
         Some(group) => flags.push(format!("--artifact-group {group}")),
@@ -293,11 +296,11 @@ pub(super) fn requirements<'a>(
         let mut files = files.iter().filter(|(_, other)| *other == version);
         files.any(|(project, _)| project.starts_with(start))
     };
-    let mut extras = Vec::new();
-    if has("rocm-sdk-libraries") {
+    let (names, mut extras) = (DistNames::built_in(), Vec::new());
+    if has(&names.libraries) {
         extras.push("libraries".to_owned());
     }
-    if has("rocm-sdk-devel") {
+    if has(&names.devel) {
         extras.push("devel".to_owned());
     }
     extras.extend(target.map(|target| format!("device-{target}")));

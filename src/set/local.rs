@@ -1,23 +1,27 @@
 //! [`LocalSet`]: the packages of a local directory and their metadata.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
+    iter,
     path::{Path, PathBuf},
 };
 
 use super::{
-    known::{KnownFacts, MadeFacts},
+    package_cache::{KnownFacts, MadeFile},
+    pages::{Phase, is_index_page, pages},
     place::SetPlace,
-    read::{self, Reading},
+    read_packages::{self, Reading},
     set_json::{Identity, Layout, PackageDirectories, SetJson},
 };
 use crate::{
-    artifact::{FileIdentity, FileStamp, TherockManifest},
+    artifact::TherockManifest,
     atomic,
     console::World,
-    digest::{BegunHash, Sha256},
-    error::{Context as _, Error, Hint as _, No, Result, anyhow},
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
+    io::{CachedFile, DigestCache, FileIdentity, FileStamp},
     package::{BuildPlan, assemble::MadePackage},
+    run::ArtifactGroup,
     store::CopySource,
 };
 
@@ -29,82 +33,23 @@ pub struct LocalSet {
     pub document: SetJson,
     /// The METADATA of each wheel, by the path of its sidecar.
     pub(super) metadata: HashMap<String, Vec<u8>>,
-    /// The stamp that each package had before its digest was taken, by path. Not of those of which
-    /// only an earlier index says that they have their digest.
+    /// The stamp that each package had before its digest was taken, by path.
     pub(super) stamps: HashMap<String, FileStamp>,
-    /// The packages whose digest is only what `set.json` says.
-    claimed: BTreeSet<String>,
-    /// The hash of what a wheel begins with, by path, of those that were built here.
-    begun: BTreeMap<String, BegunHash>,
     /// The digests in `set.json`, by path. They may differ from those of the files.
     described: BTreeMap<String, Sha256>,
     /// Further documents that are published with the set, by path.
     pub(super) documents: BTreeMap<String, String>,
-    /// Files that are no packages and are published with them.
-    pub(super) attached: Vec<AttachedFile>,
     /// Objects with the bytes of packages, by the path of the package.
     pub(super) copies: BTreeMap<String, CopySource>,
 }
 
-/// A file that is no package: a tarball.
-#[derive(Clone, Debug)]
-pub struct AttachedFile {
-    /// Where it is published.
-    pub path: String,
-    pub on_disk: PathBuf,
-    pub size: u64,
-    pub sha256: Sha256,
-    /// An object with these bytes.
-    pub copy: Option<CopySource>,
-}
-
 impl LocalSet {
-    /// Reads every package in some directories of `root`, except those of which an earlier command
-    /// knows everything: `build` of those that it made, `index` of those that it listed. With
-    /// `is_from_bytes` also those.
-    pub fn read(
-        root: &Path,
-        directories: PackageDirectories,
-        is_from_bytes: bool,
-        world: &World,
-    ) -> Result<Self> {
-        let (place, known) = known(root, is_from_bytes, world)?;
+    /// Reads every package in some directories of `root`, except those that `build` or `index` read and
+    /// that have not changed since.
+    pub fn read(root: &Path, directories: PackageDirectories, world: &World) -> Result<Self> {
+        let place = SetPlace::existing(root, &world.stop)?;
+        let known = KnownFacts::read(&place)?;
         Self::read_known(root, &place, known, directories, world)
-    }
-
-    /// Like [`LocalSet::read`], but believes `set.json` the digests of wheels that are not known. The
-    /// caller reads these wheels in any case, and has to [`confirm`](LocalSet::confirm) the digests.
-    pub fn described(
-        root: &Path,
-        directories: PackageDirectories,
-        is_from_bytes: bool,
-        world: &World,
-    ) -> Result<Self> {
-        let (place, mut known) = known(root, is_from_bytes, world)?;
-        let listed = place.files(&place.layouts(directories)?)?;
-        known.claim(&listed, root)?;
-        Self::read_known(root, &place, known, directories, world)
-    }
-
-    /// Whether the digest of a package is only what `set.json` says.
-    pub fn is_claimed(&self, path: &str) -> bool {
-        self.claimed.contains(path)
-    }
-
-    /// The hash of what a wheel begins with, if its build remembers it.
-    pub fn begun(&self, path: &str) -> Option<&BegunHash> {
-        self.begun.get(path)
-    }
-
-    /// Sets the digests that packages really have.
-    pub fn confirm<'a>(&mut self, digests: impl IntoIterator<Item = (&'a str, Sha256)>) {
-        let digests: HashMap<&str, Sha256> = digests.into_iter().collect();
-        for file in &mut self.document.files {
-            if let Some(sha256) = digests.get(file.path.as_str()) {
-                file.sha256 = *sha256;
-                self.claimed.remove(&file.path);
-            }
-        }
     }
 
     /// Describes the packages in `{dest}/dist`, which `build` has just made, and the run that they
@@ -117,20 +62,23 @@ impl LocalSet {
         made: &[MadePackage],
         world: &World,
     ) -> Result<Self> {
-        let page = dest.join("set.json");
-        // Remove the `set.json` of an earlier build first: it must not stay beside the new packages
-        // if anything below fails.
+        let (place, page) = (
+            SetPlace::directory(dest, &world.stop),
+            dest.join("set.json"),
+        );
+        // Remove the `set.json` of an earlier build first, with the index that names its packages: they
+        // must not stay beside the new packages if anything below fails.
+        remove_index(&place, dest)?;
         atomic::clear(&page)?;
         let commit = manifest.commit.as_deref();
         let run_id = manifest.run_id.as_deref();
         let path = |made: &MadePackage| format!("{}{}", Layout::Dist.files(), made.path);
         let known = made.iter().filter_map(|made| {
-            let facts = MadeFacts {
+            let facts = MadeFile {
                 size: made.size,
                 sha256: made.sha256,
                 metadata: made.metadata()?.to_vec(),
                 identity: made.identity,
-                begun: None,
             };
             Some((path(made), facts))
         });
@@ -148,13 +96,12 @@ impl LocalSet {
             made: known.collect(),
             ..KnownFacts::default()
         };
-        let place = SetPlace::directory(dest, &world.stop);
         let set = Self::read_known(dest, &place, known, PackageDirectories::Built, world)
             .context("failed to read the finished set")?;
-        let made = made.iter().map(|made| (path(made), made.sha256));
-        let made: HashMap<String, Sha256> = made.collect();
+        let packed = made.iter().map(|made| (path(made), made.sha256));
+        let packed: HashMap<String, Sha256> = packed.collect();
         for file in &set.document.files {
-            let sha256 = made.get(&file.path);
+            let sha256 = packed.get(&file.path);
             if sha256.is_some_and(|sha256| *sha256 != file.sha256) {
                 return Err(anyhow!("`{}` changed after it was packed", file.path))
                     .hint("build again, while no other program writes there");
@@ -162,6 +109,11 @@ impl LocalSet {
         }
         // No times in it, so that the same set gives the same bytes.
         atomic::write(&page, set.document.pretty())?;
+        if let Err(error) = remember(dest, made) {
+            let why = one_line(&error);
+            let text = format!("the next command reads the packages again: {why}");
+            world.console.warn(text);
+        }
         Ok(set)
     }
 
@@ -182,7 +134,6 @@ impl LocalSet {
             at_once: World::jobs(),
             world,
             progress: &world.console.progress("Reading", root.display(), bytes),
-            is_index: false,
         };
         let found = reading.run(files)?;
         Ok(Self {
@@ -190,19 +141,12 @@ impl LocalSet {
             document: found.set,
             metadata: found.metadata,
             stamps: found.stamps,
-            claimed: known.claimed.into_keys().collect(),
-            begun: known
-                .made
-                .into_iter()
-                .filter_map(|(path, it)| Some((path, it.begun?)))
-                .collect(),
             described: known
                 .files
                 .into_iter()
                 .map(|(path, it)| (path, it.sha256))
                 .collect(),
             documents: BTreeMap::new(),
-            attached: Vec::new(),
             copies: BTreeMap::new(),
         })
     }
@@ -221,13 +165,12 @@ impl LocalSet {
         };
         for (path, sha256) in written {
             let file = root.join(path);
-            let metadata = read::metadata_of(&file)?;
-            let facts = MadeFacts {
+            let metadata = read_packages::metadata_of(&file)?;
+            let facts = MadeFile {
                 size: fs_err::metadata(&file)?.len(),
                 sha256: *sha256,
                 metadata,
                 identity: FileIdentity::of(&file)?,
-                begun: None,
             };
             known.made.insert(path.clone(), facts);
         }
@@ -238,11 +181,6 @@ impl LocalSet {
     /// Names an object with the bytes of a package, for servers that can copy it.
     pub fn copy_from(&mut self, path: &str, source: CopySource) {
         self.copies.insert(path.to_owned(), source);
-    }
-
-    /// Adds files that are published at a release place with the packages.
-    pub fn attach_files(&mut self, files: Vec<AttachedFile>) {
-        self.attached.extend(files);
     }
 
     /// Adds a document that is published beside the packages.
@@ -269,26 +207,59 @@ impl LocalSet {
                 Some(_) => {}
             }
         }
+        // `index` would describe other bytes as those of the build.
+        let hint = if differences.is_empty() {
+            "remove what was added, or run `rocwheel index` on it to keep its files"
+        } else {
+            "build again: these are not the files that were built"
+        };
         let added = files
             .keys()
             .filter(|path| is_exact && !self.described.contains_key(path.as_str()));
         differences.extend(added.map(|path| format!("`{path}` is not described")));
         let place = self.root.display();
         let headline = format!("`{place}` does not hold the set that `build` described there");
-        let hint =
-            "build again, remove what was added, or run `rocwheel index` on it to keep its files";
         because(headline, differences).map_or(Ok(()), |refusal| Err(refusal).hint(hint))
     }
 }
 
-/// A directory with packages, and what earlier commands know of them.
-fn known(root: &Path, is_from_bytes: bool, world: &World) -> Result<(SetPlace, KnownFacts)> {
-    let place = SetPlace::existing(root, &world.stop)?;
-    let mut known = KnownFacts::read(&place)?;
-    if is_from_bytes {
-        known.forget_packages();
+/// Removes the pages that an `index` of the packages in `set.json` wrote beside `dist`. A page that another
+/// program put there stays.
+fn remove_index(place: &SetPlace, root: &Path) -> Result<()> {
+    let Ok(earlier) = place.set_json() else {
+        return Ok(());
+    };
+    let views = earlier.views();
+    for page in pages(&earlier, &views) {
+        let file = root.join(&page.path);
+        let is_ours = page.phase < Phase::Whole
+            && fs_err::read_to_string(&file).is_ok_and(|text| is_index_page(&page.path, &text));
+        if is_ours {
+            fs_err::remove_file(file)?;
+        }
     }
-    Ok((place, known))
+    let families = earlier.families();
+    let families = families.iter().map(ArtifactGroup::as_str);
+    place.tidy(iter::once("simple").chain(families));
+    Ok(())
+}
+
+/// Remembers the packages of a build for later commands, in place of those of an earlier build.
+fn remember(dest: &Path, made: &[MadePackage]) -> Result<()> {
+    let mut cache = DigestCache::read(dest);
+    cache.retain(|_| false);
+    for made in made {
+        let (Some(identity), Some(metadata)) = (made.identity, made.metadata()) else {
+            continue;
+        };
+        let file = CachedFile {
+            sha256: made.sha256,
+            metadata: Some(String::from_utf8_lossy(metadata).into_owned()),
+        };
+        let path = format!("{}{}", Layout::Dist.files(), made.path);
+        cache.insert(&path, identity, file);
+    }
+    Ok(cache.write()?)
 }
 
 /// A negative answer with a cause for each line. `None` without any.

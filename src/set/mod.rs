@@ -1,67 +1,61 @@
 //! A package set at a place: in a directory, in a bucket or on a web server.
 //!
-//! `set_json` says what a set is; `pages` and `install` render its index; `place` opens a place,
-//! `files`, `known` and `read` read its packages, `local` those of a directory, `links` and
-//! `promised` its pages, `offered` what an installer finds there, and `split_projects` those with device
-//! code elsewhere; `groups` is the order in which people see packages, and `device` the targets of their names; `mirrored` adds single packages;
-//! `items` decides what happens to each object and `write` writes them, for
-//! `indexing` and `upload`.
+//! | file | what it does |
+//! |---|---|
+//! | `set_json` `pages` `groups` `install` `urls` `yank` | what a set is, and its index: pages, install lines, addresses |
+//! | `place` `package_files` | opens a place, and lists its packages |
+//! | `read_packages` `package_cache` `local` | reads packages that have changed, and the set of a directory |
+//! | `parse` `read_index` `claims` `install_source` | parses pages, and says what they claim and where installers find packages |
+//! | `sync` | makes a place equal to what a pure function decides |
+//! | `upload` `index` `products` `foreign` | these functions, for a set, an index, a release place, and packages of others |
 
-mod aggregate;
+mod claims;
 mod device;
-mod files;
+mod foreign;
 mod groups;
-mod indexing;
+mod index;
 pub mod install;
-mod items;
-mod known;
-mod links;
+mod install_source;
 mod local;
-mod mirrored;
-mod offered;
-mod others;
-mod ownership;
+mod package_cache;
+mod package_files;
 mod pages;
+mod parse;
 mod place;
 mod products;
-mod promised;
-mod prune;
-mod pruned;
-mod published;
-mod read;
+mod read_index;
+mod read_packages;
 mod set_json;
 mod split_projects;
-mod tarballs;
+mod sync;
 #[cfg(test)]
 pub(crate) mod tests;
 mod upload;
 mod urls;
-mod write;
+mod yank;
 
-pub(crate) use self::links::html_links;
 pub use self::{
-    aggregate::{AggregateOptions, Aggregated, aggregate},
-    files::PackageFile,
-    indexing::{IndexChange, IndexOptions, Indexed, REMOVE, YankList, index},
+    claims::{Listing, ListingPlace, PageClaim, PublishedFacts},
+    index::{IndexOptions, Indexed, index, plan_index},
     install::{Choice, Places},
-    links::PageLink,
-    local::{AttachedFile, LocalSet, because as refusal},
-    offered::{OfferedFile, OfferedSet, PackageSource},
-    ownership::OwnershipManifest,
+    install_source::{OfferedFile, OfferedSet, PackageSource},
+    local::{LocalSet, because as refusal},
+    package_files::PackageFile,
     pages::{IndexPage, Phase, pages, paths},
+    parse::PageLink,
     place::{NamedPlace, SetPlace},
     products::{
-        IndexedProducts, ProductDirectories, index_products, plan_products, publish_products,
+        IndexedProducts, ProductDirectories, PublishedProducts, index_products,
+        plan_index_products, plan_products, publish_products,
     },
-    promised::{PlaceDepth, PublishedSet, find, find_published},
-    prune::{PrunePlan, PruneRule, PrunedPlaces, prune},
-    published::{Listing, ListingPlace, PageClaim, PublishedFacts},
-    read::{named_metadata, package_metadata},
+    read_index::{PlaceDepth, PublishedSet, find, find_published},
+    read_packages::{named_metadata, package_metadata},
     set_json::{
         Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,
         SetJson, SetStamp, counted, identity, is_of_others, is_ours,
     },
-    tarballs::index_tarballs,
-    upload::{PlannedUpload, PublishedUpload, UploadOptions, publish},
+    sync::{Existing, Plan},
+    upload::{PublishedUpload, UploadOptions, plan_upload, publish},
     urls::{Addresses, Urls},
+    yank::YankList,
 };

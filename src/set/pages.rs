@@ -7,17 +7,18 @@
 //! `html` renders those in HTML.
 
 mod html;
-mod linked;
 
 use std::fmt::Write as _;
 
 use itertools::Itertools as _;
 use serde_json::{Value, json};
 
-pub(super) use self::html::{directory_page, directory_root, escape};
+pub(super) use self::html::{directory_page, directory_root};
 use self::html::{find_links_page, project_page, root_page};
-pub(super) use self::linked::linked_page;
-use super::set_json::{IndexView, SetFile, SetJson, TOP};
+use super::{
+    parse,
+    set_json::{IndexView, SetFile, SetJson, TOP},
+};
 use crate::location::encode_path;
 
 /// The directory of the JSON index, below `simple/` so that one prefix has both indexes. It cannot
@@ -91,6 +92,19 @@ pub(super) fn content_type(path: &str) -> &'static str {
         "gz" => "application/gzip",
         _ => "text/plain; charset=utf-8",
     }
+}
+
+/// Whether a file at the path of a page is a page of an index as this program writes them: by what is in it,
+/// since other programs use the same names.
+pub(super) fn is_index_page(path: &str, text: &str) -> bool {
+    if path == "SHA256SUMS" {
+        return parse::checksums(text).is_ok_and(|lines| !lines.is_empty());
+    }
+    if path.rsplit('.').next() == Some("json") {
+        let page: Option<Value> = serde_json::from_str(text).ok();
+        return page.is_some_and(|page| page["meta"]["api-version"].is_string());
+    }
+    text.contains(html::STYLE)
 }
 
 /// All pages of a set in the order of writing. `views` are those of the set.

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Invalid, Result, Stop, anyhow, bail, ensure},
-    location::{Key, Location},
+    location::{Key, Location, percent_decode},
     run::Buckets,
     store::{
         Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind,
@@ -112,6 +112,18 @@ impl SetPlace {
         access: impl FnOnce(Option<&str>) -> Result<Access>,
         stop: &Stop,
     ) -> Result<Self> {
+        if let Some(path) = place.to_str().and_then(|it| it.strip_prefix("file://")) {
+            let path = percent_decode(path);
+            let path = path.with_context(|| format!("not an address: `{}`", place.display()))?;
+            let path = Path::new(
+                path.strip_prefix('/')
+                    .filter(|_| cfg!(windows))
+                    .unwrap_or(&path),
+            );
+            // Commands print the address of the index, which is a part of its set.
+            let around = path.parent().filter(|_| path.ends_with("simple"));
+            return Self::existing(around.unwrap_or(path), stop);
+        }
         match place.to_str() {
             Some(text) if text.starts_with("s3://") => {
                 let text = text.strip_suffix("set.json").unwrap_or(text);

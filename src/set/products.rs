@@ -6,32 +6,26 @@
 
 mod index;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    num::NonZeroUsize,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
-pub use self::index::{IndexedProducts, index_products};
+pub use self::index::{IndexedProducts, index_products, plan_index_products};
 use super::{
-    files::ListedPackage,
-    items::{Before, Item},
-    known::KnownFacts,
-    links::html_links,
     local::LocalSet,
+    package_cache::KnownFacts,
+    package_files::ListedPackage,
     pages::{Phase, directory_page, directory_root},
+    parse::html_links,
     place::SetPlace,
-    pruned::PruneRecord,
-    read::{ReadFiles, Reading},
+    read_packages::{ReadFiles, Reading},
     set_json::{Layout, SIDECAR, SetFile, identity, is_package},
     split_projects,
-    upload::{PlannedUpload, PublishedUpload, UploadOptions, until_published},
-    write::Guard,
+    sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync},
 };
 use crate::{
-    console::World,
-    error::{Context as _, Result},
+    console::{World, many},
+    error::Result,
     location::decode_component,
     wheel::DistName,
 };
@@ -42,6 +36,13 @@ pub(super) const RECORDS: &str = "promotions";
 /// A directory of projects, for each project of a set: `rocm/core/whl-next`.
 pub type ProductDirectories = BTreeMap<DistName, String>;
 
+/// What was published, in objects.
+#[derive(Clone, Copy, Debug)]
+pub struct PublishedProducts {
+    pub uploaded: usize,
+    pub unchanged: usize,
+}
+
 /// Publishes the packages of a set to the directories of their projects. Projects without a directory
 /// are left out.
 pub fn publish_products(
@@ -49,26 +50,54 @@ pub fn publish_products(
     directories: &ProductDirectories,
     destination: &SetPlace,
     world: &World,
-) -> Result<PublishedUpload> {
-    let attempt = || {
-        let plan = plan_products(local, directories, destination, world)?;
-        plan.carry_out(&mut Vec::new(), world)
-    };
-    until_published(attempt, destination, world)
+) -> Result<PublishedProducts> {
+    let sync = sync(local, destination, world);
+    let (done, ()) = sync.run(|listing| decide(local, directories, listing, world))?;
+    let total = many(done.written + done.unchanged, "object");
+    let facts = format!(
+        "{total} in {destination}, {} of them unchanged",
+        done.unchanged
+    );
+    world.console.status("Published", facts);
+    Ok(PublishedProducts {
+        uploaded: done.written,
+        unchanged: done.unchanged,
+    })
 }
 
-/// Plans that, with every key.
-pub fn plan_products<'a>(
+/// Says what [`publish_products`] would do.
+pub fn plan_products(
     local: &LocalSet,
     directories: &ProductDirectories,
-    destination: &'a SetPlace,
+    destination: &SetPlace,
     world: &World,
-) -> Result<PlannedUpload<'a>> {
+) -> Result<Plan> {
+    let sync = sync(local, destination, world);
+    Ok(sync
+        .plan(|listing| decide(local, directories, listing, world))?
+        .0)
+}
+
+fn sync<'a>(local: &'a LocalSet, destination: &'a SetPlace, world: &'a World) -> Sync<'a> {
+    Sync::of_packages(
+        destination,
+        &local.root,
+        Guard::Pages,
+        Existing::Keep,
+        world,
+    )
+}
+
+fn decide(
+    local: &LocalSet,
+    directories: &ProductDirectories,
+    listing: &mut Listing<'_>,
+    world: &World,
+) -> Result<(Changes, ())> {
     let known = local.metadata.iter();
     split_projects::ensure_one_form(known.map(|(path, text)| (&**path, &**text)))?;
-    let mut before = Before::nothing(destination);
     for directory in directories.values().unique() {
-        before.add(directory)?;
+        listing.add(directory)?;
     }
     let (mut items, mut files) = (Vec::new(), Vec::new());
     for file in &local.document.files {
@@ -81,63 +110,27 @@ pub fn plan_products<'a>(
             remembered: None,
             ..file.clone()
         };
-        let stamp = local.stamps.get(&file.path).copied();
-        items.push(Item {
-            copy: local.copies.get(&file.path).cloned(),
-            ..Item::file(&to, local.root.join(&file.path), stamp)
-        });
-        let sidecar = local.metadata.get(&file.sidecar_path());
-        items.extend(
-            sidecar.map(|bytes| Item::here(to.sidecar_path(), Phase::Sidecar, bytes.as_slice())),
-        );
+        items.extend(local.package(file, &to));
         files.push(to);
     }
-    let (platform, version) = (
-        &local.document.identity.platform,
-        &local.document.identity.version,
-    );
-    for file in &local.attached {
-        before.add(directory_of(&file.path))?;
-        items.push(Item::attached(file));
-    }
+    let identity = &local.document.identity;
     for text in local.documents.values() {
-        let of = version.iter().map(ToString::to_string);
-        let of = of.chain(platform.iter().map(ToString::to_string)).join("-");
-        let path = format!("{RECORDS}/{of}.json");
+        let of = identity.version.iter().map(ToString::to_string);
+        let of = of.chain(identity.platform.iter().map(ToString::to_string));
+        let path = format!("{RECORDS}/{}.json", of.format("-"));
         items.push(Item::here(path, Phase::Sidecar, text.as_bytes()));
     }
-    let publishing = ProductPages {
-        place: destination,
-        before: &before,
-        pruned: PruneRecord::read(destination)?,
-        world,
+    let pages = ProductPages { listing, world };
+    items.extend(pages.pages(&files)?);
+    let changes = Changes {
+        items,
+        ..Changes::default()
     };
-    items.extend(publishing.pages(&files)?);
-    items.sort_by_key(|item| item.phase);
-    items.retain(|item| destination.directory_pages || !item.path.ends_with('/'));
-    let actions = before.actions(&items, false, &world.stop);
-    let actions = actions.with_context(|| format!("failed to read `{destination}`"))?;
-    let options = UploadOptions {
-        is_part: false,
-        layout: Layout::Flat,
-        overwrite: false,
-        is_dry_run: false,
-    };
-    let set = local.document.of_files(files)?;
-    let actions = items.into_iter().zip(actions).collect();
-    Ok(PlannedUpload::of(
-        destination,
-        set,
-        actions,
-        (options, Guard::Pages),
-    ))
+    Ok((changes, ()))
 }
 
 struct ProductPages<'a> {
-    place: &'a SetPlace,
-    before: &'a Before<'a>,
-    /// What is off the pages and about to be deleted.
-    pruned: PruneRecord,
+    listing: &'a Listing<'a>,
     world: &'a World,
 }
 
@@ -168,7 +161,7 @@ impl ProductPages<'_> {
         for (product, mut projects) in products {
             let top = format!("{product}/");
             let listed = self
-                .before
+                .listing
                 .objects
                 .keys()
                 .filter(|path| is_package_path(path));
@@ -184,16 +177,19 @@ impl ProductPages<'_> {
     /// is kept; those that it does not list are read, and get the sidecars that they lack.
     fn all(&self, directory: &str, new: &[&SetFile]) -> Result<(Vec<SetFile>, Vec<Item>)> {
         let mut files: Vec<SetFile> = new.iter().map(|file| (*file).clone()).collect();
-        let mut listed = self.place.listed_below(directory, &self.before.objects);
+        let mut listed = self
+            .listing
+            .place
+            .listed_below(directory, &self.listing.objects);
         let of_page = self.listed_files(directory)?;
         listed.retain(|package| {
             let is_new = files.iter().any(|file| file.path == package.path);
             let is_misplaced = package_directory(&package.path).is_none();
-            if is_new || is_misplaced || self.pruned.has(&package.path) {
+            if is_new || is_misplaced {
                 return false;
             }
             let known = of_page.get(&package.path).filter(|known| {
-                let has_sidecar = self.before.objects.contains_key(&known.sidecar_path());
+                let has_sidecar = self.listing.objects.contains_key(&known.sidecar_path());
                 known.size == package.stamp.size && has_sidecar == known.metadata.is_some()
             });
             files.extend(known.cloned());
@@ -207,7 +203,7 @@ impl ProductPages<'_> {
                 ..file
             }));
             let lacking = read.metadata.into_iter();
-            let lacking = lacking.filter(|(path, _)| !self.before.objects.contains_key(path));
+            let lacking = lacking.filter(|(path, _)| !self.listing.objects.contains_key(path));
             sidecars.extend(lacking.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes)));
         }
         files.sort_by(|one, other| (&one.version, one.name()).cmp(&(&other.version, other.name())));
@@ -216,13 +212,15 @@ impl ProductPages<'_> {
 
     fn read(&self, listed: Vec<ListedPackage>) -> Result<ReadFiles> {
         let reading = Reading {
-            place: self.place,
+            place: self.listing.place,
             layouts: vec![Layout::Flat],
             known: &KnownFacts::default(),
             at_once: REQUESTS,
             world: self.world,
-            progress: &self.world.console.progress("Reading", self.place, None),
-            is_index: true,
+            progress: &self
+                .world
+                .console
+                .progress("Reading", self.listing.place, None),
         };
         reading.others(listed)
     }
@@ -231,10 +229,13 @@ impl ProductPages<'_> {
     fn listed_files(&self, directory: &str) -> Result<BTreeMap<String, SetFile>> {
         let page = format!("{directory}/index.html");
         let mut files = BTreeMap::new();
-        if !self.before.objects.contains_key(&page) {
+        if !self.listing.objects.contains_key(&page) {
             return Ok(files);
         }
-        let text = self.place.text(self.place.key(&page)?.as_str())?;
+        let text = self
+            .listing
+            .place
+            .text(self.listing.place.key(&page)?.as_str())?;
         for link in html_links(&text.unwrap_or_default()) {
             let name = link.href.split(['#', '?']).next().unwrap_or_default();
             let name = decode_component(name).filter(|it| is_package(it));
@@ -263,9 +264,6 @@ impl ProductPages<'_> {
         Ok(files)
     }
 }
-
-/// Requests at the same time.
-const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// The directory of a package, if that has the name of its project.
 pub(super) fn package_directory(path: &str) -> Option<&str> {

@@ -135,7 +135,7 @@ pub struct SetFile {
     /// The reason why the file is yanked, which may be empty. `None` if it is not yanked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub yanked: Option<String>,
-    /// What spares the next `index` or `upload` from reading the file. `upload` writes it only of
+    /// What spares the next `index` or `upload` from reading a file in a bucket. `upload` writes it only of
     /// files that were there before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remembered: Option<Remembered>,
@@ -170,14 +170,11 @@ pub struct Remembered {
     pub requires_python: Option<String>,
 }
 
-/// Size, time and `ETag` of a file, which show without reading it whether it has changed.
+/// Size and `ETag` of an object, which show without reading it whether it has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SetStamp {
     pub size: u64,
-    /// The modification time in nanoseconds since 1970, by the clock of the disk or store.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub modified: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub etag: Option<String>,
 }
@@ -273,11 +270,6 @@ impl SetJson {
             ..file.clone()
         });
         Self::new(self.identity.clone(), files.collect())
-    }
-
-    /// The same set with other files.
-    pub(super) fn of_files(&self, files: Vec<SetFile>) -> Result<Self> {
-        Self::new(self.identity.clone(), files)
     }
 
     /// The number of its packages of other projects.

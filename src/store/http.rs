@@ -8,22 +8,25 @@ use std::{
     future::Future,
     io::{self, Read},
     ops::Range,
+    pin::Pin,
     time::Duration,
 };
 
 use bytes::Bytes;
 use reqwest::{
-    Client, RequestBuilder, Response,
-    header::{ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE},
+    Client, Method, Response,
+    header::{
+        CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_RANGE, RANGE,
+    },
     redirect::Policy,
 };
 
 use super::s3::Endpoint;
 use crate::{
-    error::{Context as _, Result, Stop, last_cause},
+    error::{Context as _, Result, Secret, Stop, last_cause},
     location::{Key, encode_path, percent_decode},
     parallel,
-    retry::{Backoff, ChunkReader, Download, Failures, HasAnswered, RangeSource},
+    retry::{Backoff, ChunkReader, Download, Failed, Failures, HasAnswered, RangeSource, retry},
     store::{
         Body, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind, content_range,
     },
@@ -38,35 +41,170 @@ const BACKOFF: Backoff = Backoff {
     pause: Duration::from_millis(400),
 };
 
+/// A client of web servers.
+#[derive(Clone, Debug)]
+pub struct HttpClient {
+    client: Client,
+    backoff: Backoff,
+    has_answered: HasAnswered,
+    stop: Stop,
+}
+
 /// The objects of one web server. A key is the percent-decoded path of a URL.
 #[derive(Clone, derive_more::Debug, derive_more::Display)]
 #[debug("HttpStore({origin:?})")]
 #[display("{origin}")]
 pub struct HttpStore {
     origin: Endpoint,
-    client: Client,
-    /// What the client asks for, if the server has several forms of an object.
-    accept: Option<&'static str>,
-    has_answered: HasAnswered,
-    stop: Stop,
+    client: HttpClient,
+}
+
+/// Where an object is.
+enum Address<'a> {
+    Fixed(String),
+    /// The URL expires and is a secret, so each request asks for it again.
+    Expiring(Box<dyn Fn() -> Locating<'a> + Send + 'a>),
+}
+
+/// The URL of an object on its way.
+pub type Locating<'a> = Pin<Box<dyn Future<Output = Result<Secret, StoreError>> + Send + 'a>>;
+
+impl HttpClient {
+    /// Sends no request. A response in which nothing arrives for as long as `silence` is repeated.
+    pub fn new(backoff: Backoff, silence: Duration, stop: Stop) -> Result<Self, reqwest::Error> {
+        let client = Client::builder()
+            .user_agent(concat!("rocwheel/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT)
+            .read_timeout(silence)
+            .redirect(redirects())
+            .build()?;
+        Ok(Self {
+            client,
+            backoff,
+            has_answered: HasAnswered::default(),
+            stop,
+        })
+    }
+
+    /// Opens a range of an object of known size whose URL expires. The range must not be empty, and
+    /// `name` stands for the URL in errors. Returns also the first response, for its headers.
+    pub fn open_expiring<'a>(
+        &self,
+        name: &str,
+        size: u64,
+        locate: impl Fn() -> Locating<'a> + Send + 'a,
+        mut range: Range<u64>,
+    ) -> Result<(ResponseHead, Box<dyn Read + Send + 'a>), StoreError> {
+        let mut source = HttpObject {
+            client: self.clone(),
+            address: Address::Expiring(Box::new(locate)),
+            name: name.to_owned(),
+            size: Some(size),
+            etag: None,
+        };
+        let body = self.wait(name, source.open(&mut range))?;
+        let head = ResponseHead {
+            headers: body.0.headers().clone(),
+            path: body.0.url().path().to_owned(),
+        };
+        Ok((head, source.read(range, body)))
+    }
+
+    /// Sends a request, and retries it if the failure may be temporary.
+    async fn ask(
+        &self,
+        name: &str,
+        address: &Address<'_>,
+        method: Method,
+        headers: &[(HeaderName, Option<&str>)],
+    ) -> Result<Response, StoreError> {
+        retry(self.backoff, async || {
+            let error = |kind| StoreError::new(kind, name);
+            let (located, expires);
+            let url = match address {
+                Address::Fixed(url) => {
+                    expires = false;
+                    url.as_str()
+                }
+                Address::Expiring(locate) => {
+                    expires = true;
+                    located = locate().await.map_err(Failed::lasting)?;
+                    located.reveal()
+                }
+            };
+            let mut request = self.client.request(method.clone(), url);
+            for (name, value) in headers {
+                if let Some(value) = value {
+                    request = request.header(name, *value);
+                }
+            }
+            let answer = request.send().await.map_err(reqwest::Error::without_url);
+            self.has_answered.note(answer.is_ok());
+            let (kind, cause) = match answer {
+                Ok(answer) if answer.status().is_success() => return Ok(answer),
+                Ok(answer) => {
+                    let kind = match answer.status().as_u16() {
+                        // The URL may have expired before it was used.
+                        403 | 404 if expires => StoreFailureKind::Unavailable,
+                        404 | 410 => {
+                            return Err(Failed::lasting(error(StoreFailureKind::NotFound)));
+                        }
+                        401 | 403 => StoreFailureKind::Denied,
+                        408 | 429 | 500.. => StoreFailureKind::Unavailable,
+                        _ => StoreFailureKind::Failed,
+                    };
+                    (kind, format!("the server answers {}", answer.status()))
+                }
+                Err(cause) if cause.is_redirect() => (StoreFailureKind::Failed, last_cause(&cause)),
+                Err(cause) => {
+                    let attempts = self.has_answered.patience(self.backoff, &cause).attempts;
+                    let error = error(StoreFailureKind::Unavailable).caused_by(last_cause(&cause));
+                    return Err(Failed::passing(error).after(attempts));
+                }
+            };
+            let error = error(kind).caused_by(cause);
+            Err(if kind == StoreFailureKind::Unavailable {
+                Failed::passing(error)
+            } else {
+                Failed::lasting(error)
+            })
+        })
+        .await
+    }
+
+    /// Runs a future until it ends or the user interrupts.
+    fn wait<T>(
+        &self,
+        name: &str,
+        future: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        parallel::wait(&self.stop, future)
+            .unwrap_or_else(|stopped| Err(StoreError::failed(name, stopped)))
+    }
+}
+
+/// What a server says about an object, and the path that it was redirected to.
+#[derive(Clone, Debug)]
+pub struct ResponseHead {
+    headers: HeaderMap,
+    pub path: String,
+}
+
+impl ResponseHead {
+    /// A header. Empty if there is none.
+    pub fn header(&self, name: &str) -> &str {
+        let header = self.headers.get(name);
+        header.and_then(|it| it.to_str().ok()).unwrap_or_default()
+    }
 }
 
 impl HttpStore {
     /// Creates the client. Sends no request.
     pub fn connect(origin: Endpoint, stop: Stop) -> Result<Self, StoreError> {
-        let client = Client::builder()
-            .user_agent(concat!("rocwheel/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT)
-            .read_timeout(SILENCE)
-            .redirect(redirects())
-            .build()
-            .map_err(|error| StoreError::failed(&origin, error))?;
         Ok(Self {
+            client: HttpClient::new(BACKOFF, SILENCE, stop)
+                .map_err(|error| StoreError::failed(&origin, error))?,
             origin,
-            client,
-            accept: None,
-            has_answered: HasAnswered::default(),
-            stop,
         })
     }
 
@@ -83,15 +221,6 @@ impl HttpStore {
         Ok((store, path.parse()?))
     }
 
-    /// Asks for one of these media types, as in the header `Accept`.
-    #[must_use]
-    pub fn accepting(self, types: &'static str) -> Self {
-        Self {
-            accept: Some(types),
-            ..self
-        }
-    }
-
     fn url(&self, key: &Key) -> String {
         format!("{}/{}", self.origin, encode_path(key.as_str()))
     }
@@ -101,55 +230,12 @@ impl HttpStore {
             .caused_by("a web server is only read")
     }
 
-    /// Sends a request, and retries it if the failure may be temporary.
-    async fn ask(
-        &self,
-        key: &Key,
-        request: impl Fn(&Client, &str) -> RequestBuilder,
-    ) -> Result<Response, StoreError> {
+    fn ask(&self, key: &Key, method: Method, range: Option<&str>) -> Result<Response, StoreError> {
         let url = self.url(key);
-        let mut failures = Failures::default();
-        loop {
-            let mut backoff = BACKOFF;
-            let mut request = request(&self.client, &url);
-            if let Some(types) = self.accept {
-                request = request.header(ACCEPT, types);
-            }
-            let answer = request.send().await;
-            self.has_answered.note(answer.is_ok());
-            let (kind, cause) = match answer {
-                Ok(answer) if answer.status().is_success() => return Ok(answer),
-                Ok(answer) => {
-                    let kind = match answer.status().as_u16() {
-                        404 | 410 => return Err(StoreError::new(StoreFailureKind::NotFound, url)),
-                        401 | 403 => StoreFailureKind::Denied,
-                        408 | 429 | 500.. => StoreFailureKind::Unavailable,
-                        _ => StoreFailureKind::Failed,
-                    };
-                    (kind, format!("the server answers {}", answer.status()))
-                }
-                Err(error) if error.is_redirect() => (StoreFailureKind::Failed, last_cause(&error)),
-                Err(error) => {
-                    backoff = self.has_answered.patience(backoff, &error);
-                    (StoreFailureKind::Unavailable, last_cause(&error))
-                }
-            };
-            let error = StoreError::new(kind, &url).caused_by(cause);
-            if kind != StoreFailureKind::Unavailable {
-                return Err(error);
-            }
-            failures.sleep(&backoff, error).await?;
-        }
-    }
-
-    /// Runs a future until it ends or the user interrupts.
-    fn wait<T>(
-        &self,
-        key: &Key,
-        future: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        parallel::wait(&self.stop, future)
-            .unwrap_or_else(|stopped| Err(StoreError::failed(self.url(key), stopped)))
+        let headers = [(RANGE, range)];
+        let address = Address::Fixed(url.clone());
+        let asking = self.client.ask(&url, &address, method, &headers);
+        self.client.wait(&url, asking)
     }
 }
 
@@ -174,7 +260,7 @@ fn is_as_safe(from: &str, to: &str) -> bool {
     from == to || (from, to) == ("http", "https")
 }
 
-fn header<'a>(answer: &'a Response, name: &reqwest::header::HeaderName) -> Option<&'a str> {
+fn header<'a>(answer: &'a Response, name: &HeaderName) -> Option<&'a str> {
     answer.headers().get(name)?.to_str().ok()
 }
 
@@ -187,17 +273,23 @@ impl Store for HttpStore {
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
         let length = |answer: &Response| header(answer, &CONTENT_LENGTH)?.parse::<u64>().ok();
-        let asked = match self.wait(key, self.ask(key, |client, url| client.head(url))) {
+        let asked = match self.ask(key, Method::HEAD, None) {
             Ok(answer) => length(&answer).map(|size| (size, answer)),
-            Err(error) if error.kind() == StoreFailureKind::NotFound => return Err(error),
-            Err(_) => None,
+            // Pre-signed URLs may be valid for GET but not for HEAD, and some servers refuse HEAD.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    StoreFailureKind::Denied | StoreFailureKind::Failed
+                ) =>
+            {
+                None
+            }
+            Err(error) => return Err(error),
         };
         let (size, answer) = if let Some(asked) = asked {
             asked
         } else {
-            // Pre-signed URLs may be valid for GET but not for HEAD.
-            let first = |client: &Client, url: &str| client.get(url).header(RANGE, "bytes=0-0");
-            let answer = self.wait(key, self.ask(key, first))?;
+            let answer = self.ask(key, Method::GET, Some("bytes=0-0"))?;
             let size = match header(&answer, &CONTENT_RANGE).and_then(content_range) {
                 Some((_, size)) => size,
                 None => length(&answer),
@@ -223,12 +315,15 @@ impl Store for HttpStore {
             return Ok(Box::new(io::empty()));
         }
         let (start, len) = (range.start, range.end - range.start);
+        let url = self.url(key);
         let mut source = HttpObject {
-            store: self.clone(),
-            key: key.clone(),
+            client: self.client.clone(),
+            address: Address::Fixed(url.clone()),
+            name: url.clone(),
+            size: None,
             etag: None,
         };
-        let body = match self.wait(key, source.open(&mut range)) {
+        let body = match self.client.wait(&url, source.open(&mut range)) {
             // A range that starts at or after the end of the object is empty. Servers answer it
             // with an error (416), so that only the size tells it from a real failure.
             Err(error)
@@ -240,19 +335,7 @@ impl Store for HttpStore {
             }
             body => body?,
         };
-        let mut download = Download {
-            source,
-            range,
-            body: Some(body),
-            backoff: BACKOFF,
-            failures: Failures::default(),
-        };
-        let (store, key) = (self.clone(), key.clone());
-        let reader = ChunkReader {
-            next: move || store.wait(&key, download.next()),
-            ready: Bytes::new(),
-        };
-        Ok(Box::new(reader.take(len)))
+        Ok(Box::new(source.read(range, body).take(len)))
     }
 
     fn put(&self, key: &Key, _: &dyn Body, _: &PutOptions) -> Result<(), StoreError> {
@@ -265,13 +348,39 @@ impl Store for HttpStore {
 }
 
 /// The version of an object that is read.
-struct HttpObject {
-    store: HttpStore,
-    key: Key,
+struct HttpObject<'a> {
+    client: HttpClient,
+    address: Address<'a>,
+    /// What stands for the object in errors.
+    name: String,
+    /// The size that it has to have.
+    size: Option<u64>,
     etag: Option<String>,
 }
 
-impl RangeSource for HttpObject {
+impl<'a> HttpObject<'a> {
+    /// Reads on after the first response.
+    fn read(self, range: Range<u64>, body: (Response, u64)) -> Box<dyn Read + Send + 'a> {
+        let (client, name) = (self.client.clone(), self.name.clone());
+        let mut download = Download {
+            backoff: client.backoff,
+            source: self,
+            range,
+            body: Some(body),
+            failures: Failures::default(),
+        };
+        Box::new(ChunkReader {
+            next: move || client.wait(&name, download.next()),
+            ready: Bytes::new(),
+        })
+    }
+
+    fn differs(&self, cause: &str) -> StoreError {
+        StoreError::new(StoreFailureKind::Differs, &self.name).caused_by(cause)
+    }
+}
+
+impl RangeSource for HttpObject<'_> {
     /// With the number of bytes before the range that the response begins with.
     type Body = (Response, u64);
     type Error = StoreError;
@@ -282,26 +391,22 @@ impl RangeSource for HttpObject {
             (start, u64::MAX) => Some(format!("bytes={start}-")),
             (start, end) => Some(format!("bytes={start}-{}", end.saturating_sub(1))),
         };
-        let request = |client: &Client, url: &str| {
-            let headers = [(RANGE, &range), (IF_RANGE, &self.etag)];
-            let headers = headers
-                .into_iter()
-                .filter_map(|(name, it)| Some((name, it.as_ref()?)));
-            headers.fold(client.get(url), |request, (name, it)| {
-                request.header(name, it)
-            })
-        };
-        let answer = self.store.ask(&self.key, request).await?;
-        let start = header(&answer, &CONTENT_RANGE).and_then(content_range);
-        let start = start.map_or(0, |(start, _)| start);
+        let headers = [(RANGE, range.as_deref()), (IF_RANGE, self.etag.as_deref())];
+        let asking = self
+            .client
+            .ask(&self.name, &self.address, Method::GET, &headers);
+        let answer = asking.await?;
+        let part = header(&answer, &CONTENT_RANGE).and_then(content_range);
+        let (start, total) = part.unwrap_or((0, answer.content_length()));
+        if let (Some(size), Some(total)) = (self.size, total)
+            && size != total
+        {
+            return Err(self.differs(&format!("it has {total} bytes and not {size}")));
+        }
         let etag = header(&answer, &ETAG).map(str::to_owned);
         let skip = span.start.checked_sub(start);
         let skip = skip.filter(|_| self.etag.is_none() || self.etag == etag);
-        let skip = skip.ok_or_else(|| {
-            let cause = "the object was replaced while it was read";
-            let url = self.store.url(&self.key);
-            StoreError::new(StoreFailureKind::Differs, url).caused_by(cause)
-        })?;
+        let skip = skip.ok_or_else(|| self.differs("the object was replaced while it was read"))?;
         self.etag = etag;
         if let Some(length) = answer.content_length() {
             let end = span.end.min(start.saturating_add(length));
@@ -311,7 +416,8 @@ impl RangeSource for HttpObject {
     }
 
     async fn chunk((answer, skip): &mut Self::Body) -> Result<Option<Bytes>, String> {
-        let bytes = answer.chunk().await.map_err(|error| last_cause(&error))?;
+        let bytes = answer.chunk().await;
+        let bytes = bytes.map_err(|error| last_cause(&error.without_url()))?;
         Ok(bytes.map(|mut bytes| {
             let skipped = usize::try_from(*skip).map_or(bytes.len(), |it| it.min(bytes.len()));
             *skip -= skipped as u64;
@@ -320,12 +426,22 @@ impl RangeSource for HttpObject {
     }
 
     fn broken(&self, _: bool, cause: String) -> StoreError {
-        StoreError::new(StoreFailureKind::Unavailable, self.store.url(&self.key)).caused_by(cause)
+        StoreError::new(StoreFailureKind::Unavailable, &self.name).caused_by(cause)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::Write as _,
+        net::TcpListener,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        thread,
+    };
+
     use super::*;
 
     #[test]
@@ -334,5 +450,56 @@ mod tests {
         for (from, to) in [("https", "http"), ("http", "ftp"), ("", "http")] {
             assert!(!is_as_safe(from, to), "{from} {to}");
         }
+    }
+
+    /// A server that answers every HEAD with a status, and every GET with one byte of seven. Counts
+    /// both.
+    fn server(status: &'static str) -> (HttpStore, Arc<[AtomicUsize; 2]>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let counts = Arc::clone(&asked);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map(Result::unwrap) {
+                let mut request = [0; 4096];
+                let len = stream.read(&mut request).unwrap();
+                let is_head = request[..len].starts_with(b"HEAD");
+                counts[usize::from(!is_head)].fetch_add(1, Ordering::Relaxed);
+                let answer = if is_head {
+                    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n")
+                } else {
+                    let range = "Content-Range: bytes 0-0/7\r\nContent-Length: 1\r\n";
+                    format!("HTTP/1.1 206 Partial Content\r\n{range}")
+                };
+                let body = if is_head { "" } else { "x" };
+                let answer = format!("{answer}Connection: close\r\n\r\n{body}");
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        let backoff = Backoff {
+            attempts: 3,
+            pause: Duration::ZERO,
+        };
+        let store = HttpStore {
+            client: HttpClient::new(backoff, SILENCE, Stop::default()).unwrap(),
+            origin: origin.parse().unwrap(),
+        };
+        (store, asked)
+    }
+
+    #[test]
+    fn only_a_server_that_refuses_head_is_asked_for_the_first_byte() {
+        let key: Key = "a".parse().unwrap();
+        for (status, heads) in [("405 Method Not Allowed", 1), ("403 Forbidden", 1)] {
+            let (store, asked) = server(status);
+            assert_eq!(store.head(&key).unwrap().size, 7);
+            let counts = [0, 1].map(|it: usize| asked[it].load(Ordering::Relaxed));
+            assert_eq!(counts, [heads, 1], "{status}");
+        }
+        let (store, asked) = server("503 Service Unavailable");
+        let error = store.head(&key).unwrap_err();
+        assert_eq!(error.kind(), StoreFailureKind::Unavailable);
+        let counts = [0, 1].map(|it: usize| asked[it].load(Ordering::Relaxed));
+        assert_eq!(counts, [3, 0]);
     }
 }

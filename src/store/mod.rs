@@ -14,16 +14,22 @@ use std::{
     fmt::{self, Display},
     io::{self, Read},
     ops::Range,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::SystemTime,
 };
 
 pub use self::ranged::{FIRST as FIRST_PIECE, Ranged};
 
+use self::{
+    http::HttpStore,
+    local::LocalStore,
+    s3::{Access, Endpoint, S3Store},
+};
 use crate::{
     digest::{Checksum, Sha256},
-    error::{anyhow, hinted},
-    location::{Key, Location},
+    error::{Stop, anyhow, hinted},
+    location::{Bucket, Key, Location},
 };
 
 /// A collection of objects under keys.
@@ -90,11 +96,34 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
         }
     }
 
+    /// Whether there are credentials to write with.
+    fn has_credentials(&self) -> bool {
+        false
+    }
+
     /// Fails if it is clear without a request that nothing may be written. Several writes would
     /// each say so.
     fn ensure_writable(&self) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+/// What has objects: all of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Directory(PathBuf),
+    Bucket(Bucket),
+    /// A web server, which is only read.
+    Web(Endpoint),
+}
+
+/// Opens a store, of whatever kind. Sends no request. `access` is for a bucket.
+pub fn open(origin: &Origin, access: &Access, stop: &Stop) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(match origin {
+        Origin::Directory(root) => Arc::new(LocalStore::new(root)),
+        Origin::Bucket(bucket) => Arc::new(S3Store::connect(bucket.clone(), access, stop.clone())?),
+        Origin::Web(server) => Arc::new(HttpStore::connect(server.clone(), stop.clone())?),
+    })
 }
 
 /// An object to copy, as it was when it was seen.

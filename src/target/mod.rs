@@ -50,7 +50,8 @@ impl Target {
     /// The target without its features: `gfx942` for `gfx942:xnack+`.
     #[must_use]
     pub fn base(&self) -> Self {
-        Self(self.0.split(':').next().unwrap_or(&self.0).into())
+        let colons = with_colons(&self.0);
+        Self(colons.split(':').next().unwrap_or(&self.0).into())
     }
 
     /// Whether code for this target runs with XNACK off, which is the normal mode of devices. Code
@@ -88,7 +89,8 @@ impl Scope {
 /// Like [`Target::runs_with_xnack_off`], for targets that are not a [`Target`], such as
 /// `gfx9-4-generic:xnack+`.
 pub fn runs_with_xnack_off(text: &str) -> bool {
-    !text.split(':').skip(1).any(|feature| feature == "xnack+")
+    let colons = with_colons(text);
+    !colons.split(':').skip(1).any(|feature| feature == "xnack+")
 }
 
 /// The names in a list of CI, separated by `;` or `,`. Spaces and empty names are ignored.
@@ -102,11 +104,23 @@ impl FromStr for Target {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut parts = text.split(':');
+        let colons = with_colons(text);
+        let mut parts = colons.split(':');
         let is_target = parts.next().is_some_and(is_processor) && parts.all(is_feature);
         let invalid = || Invalid::new("not a GPU target such as `gfx942` or `gfx942:xnack+`", text);
         is_target.then(|| Self(text.into())).ok_or_else(invalid)
     }
+}
+
+/// The features behind `:`. Names of files and of packages have them behind `-`: `gfx942-xnack+`.
+fn with_colons(text: &str) -> String {
+    let mut found = text.to_owned();
+    for feature in ["xnack", "sramecc"] {
+        for sign in ["+", "-"] {
+            found = found.replace(&format!("-{feature}{sign}"), &format!(":{feature}{sign}"));
+        }
+    }
+    found
 }
 
 impl FromStr for Family {
@@ -135,7 +149,7 @@ impl FromStr for Scope {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
             "generic" => Self::Generic,
-            _ if text.contains(':') => Self::Target(text.parse()?),
+            _ if with_colons(text).contains(':') => Self::Target(text.parse()?),
             _ if is_processor(text) => Self::Target(Target(text.into())),
             _ => Self::Family(text.parse()?),
         })
@@ -254,6 +268,10 @@ mod tests {
     fn the_base_of_a_scope_has_no_features() {
         assert_eq!(scope("gfx942:xnack+").base(), scope("gfx942"));
         assert_eq!(scope("gfx90a:sramecc+:xnack-").base(), scope("gfx90a"));
+        // The text stays, because it is also the name of an archive.
+        assert_eq!(scope("gfx942-xnack+").to_string(), "gfx942-xnack+");
+        assert_eq!(scope("gfx90a-sramecc+-xnack-").base(), scope("gfx90a"));
+        assert!(!runs_with_xnack_off("gfx942-xnack+"));
         assert_eq!(scope("gfx94X-dcgpu").base(), scope("gfx94X-dcgpu"));
         assert_eq!(Scope::Generic.base(), Scope::Generic);
     }

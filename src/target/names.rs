@@ -31,12 +31,6 @@ impl TargetTable {
         self.sub_families.contains_key(name)
     }
 
-    /// Whether a sub-family or a generation has a target. Features are ignored.
-    pub fn sub_family_has(&self, name: &str, target: &Target) -> bool {
-        let patterns = self.sub_families.get(name);
-        patterns.is_some_and(|it| fits(it, target.base().as_str()))
-    }
-
     fn targets_of_name(&self, name: &str) -> Vec<Target> {
         let name = folded(name);
         if name == ALL {

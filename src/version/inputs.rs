@@ -4,12 +4,13 @@
 use std::str::FromStr;
 
 use derive_more::Display;
+use itertools::Itertools as _;
 use serde::Deserialize;
 use time::{format_description::BorrowedFormatItem, macros::format_description};
 
 use crate::error::{Context, Hint, Invalid, Result, anyhow};
 
-/// A version of numbers and dots, without leading zeros: `10.1.0`.
+/// A version of numbers and dots: `10.1.0`. Leading zeros go, as in every version of a package (PEP 440).
 #[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub struct BaseVersion(String);
 
@@ -17,10 +18,13 @@ impl FromStr for BaseVersion {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_number = |part: &str| part.parse::<u32>().is_ok_and(|n| n.to_string() == part);
-        let is_version = text.split('.').all(is_number);
-        is_version
-            .then(|| Self(text.to_owned()))
+        let number = |part: &str| {
+            let is_number = part.bytes().all(|it| it.is_ascii_digit());
+            part.parse::<u32>().ok().filter(|_| is_number)
+        };
+        let numbers: Option<Vec<u32>> = text.split('.').map(number).collect();
+        numbers
+            .map(|numbers| Self(numbers.iter().join(".")))
             .ok_or_else(|| Invalid::new("not a base version such as `10.1.0`", text))
     }
 }
@@ -36,12 +40,12 @@ impl BaseVersion {
     }
 }
 
-/// A commit hash or its beginning: 8 to 64 hexadecimal digits, in lower case.
+/// A commit hash or its beginning: 7 to 64 hexadecimal digits, in lower case.
 #[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub struct GitSha(String);
 
 impl GitSha {
-    /// The first eight digits.
+    /// The first eight digits, or all seven: git's own short form.
     pub fn short(&self) -> &str {
         self.0.get(..8).unwrap_or(&self.0)
     }
@@ -52,9 +56,9 @@ impl FromStr for GitSha {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_hex = text.chars().all(|c| c.is_ascii_hexdigit());
-        (is_hex && (8..=64).contains(&text.len()))
+        (is_hex && (7..=64).contains(&text.len()))
             .then(|| Self(text.to_ascii_lowercase()))
-            .ok_or_else(|| Invalid::new("not a commit of 8 to 64 hexadecimal digits", text))
+            .ok_or_else(|| Invalid::new("not a commit of 7 to 64 hexadecimal digits", text))
     }
 }
 
@@ -146,7 +150,11 @@ mod tests {
         for text in ["10.1.0", "7", "0.0"] {
             assert_eq!(text.parse::<BaseVersion>().unwrap().to_string(), text);
         }
-        for text in ["", "10.", ".1", "10.01", "10.1.0rc1", "+1", "1.-2", "v1"] {
+        assert_eq!(
+            "07.1.00".parse::<BaseVersion>().unwrap().to_string(),
+            "7.1.0"
+        );
+        for text in ["", "10.", ".1", "10.1.0rc1", "+1", "1.-2", "v1"] {
             assert!(text.parse::<BaseVersion>().is_err(), "{text}");
         }
         for text in ["7.13.0", " 7.13.0-38~22.04\n"] {
@@ -160,10 +168,12 @@ mod tests {
     fn a_commit_is_hexadecimal_and_in_lower_case() {
         let sha: GitSha = SHA.to_uppercase().parse().unwrap();
         assert_eq!((sha.to_string().as_str(), sha.short()), (SHA, "efed3c3b"));
-        for text in ["", "efed3c3", "main-branch", &"a".repeat(65)] {
+        let short: GitSha = "efed3c3".parse().unwrap();
+        assert_eq!(short.short(), "efed3c3");
+        for text in ["", "efed3c", "main-branch", &"a".repeat(65)] {
             assert!(text.parse::<GitSha>().is_err(), "{text}");
         }
-        insta::assert_snapshot!("refs/heads/main".parse::<GitSha>().unwrap_err(), @r#"not a commit of 8 to 64 hexadecimal digits: "refs/heads/main""#);
+        insta::assert_snapshot!("refs/heads/main".parse::<GitSha>().unwrap_err(), @r#"not a commit of 7 to 64 hexadecimal digits: "refs/heads/main""#);
     }
 
     #[test]

@@ -11,10 +11,12 @@ use crate::error::Invalid;
 mod inputs;
 mod promotion;
 mod scheme;
+mod stream;
 
 pub use inputs::{BaseVersion, Date, GitSha, VersionFile};
-pub use promotion::{PromotionGoal, ReleaseStream};
+pub use promotion::PromotionGoal;
 pub use scheme::{PackageVersions, VersionInputs, VersionScheme, compute, undated};
+pub use stream::{ReleaseStream, StreamPlace};
 
 /// A PEP 440 version: `7.13.0.dev0+abc`. Parsing accepts every valid spelling; `Display` writes the
 /// normal form.

@@ -1,69 +1,35 @@
 //! [`PromotionGoal`]: what a tested version becomes. Versions are changed by their parts, never as
 //! text: `rc1` is no part of `rc12`, and `a1` none of a commit.
 
-use std::str::FromStr;
+use std::{cmp::Ordering, str::FromStr};
 
 use derive_more::Display;
-use pep440_rs::{LocalSegment, PrereleaseKind};
-use time::{Date, Month};
+use pep440_rs::PrereleaseKind;
 
-use super::{ReleaseType, Version};
+use super::Version;
 use crate::error::{Error, Invalid, No, Result, anyhow, hinted};
 
-/// Versions of one kind, which are kept together and for the same time.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Display,
-    PartialEq,
-    Eq,
-    clap::ValueEnum,
-    serde::Deserialize,
-    serde::Serialize,
-)]
-#[serde(rename_all = "lowercase")]
-#[display(rename_all = "lowercase")]
-pub enum ReleaseStream {
-    Dev,
-    Nightly,
-    Bkc,
-    Rc,
-    Stable,
-}
-
 impl Version {
-    /// The stream that versions of this form belong to.
-    pub fn stream(&self) -> ReleaseStream {
-        match self.0.pre().map(|it| it.kind) {
-            _ if self.0.is_dev() => ReleaseStream::Dev,
-            _ if !self.0.local().is_empty() => ReleaseStream::Bkc,
-            Some(PrereleaseKind::Rc) => ReleaseStream::Rc,
-            Some(_) => ReleaseStream::Nightly,
-            None => ReleaseStream::Stable,
-        }
-    }
-
     /// The day of a nightly: 20260811 of `7.14.0a20260811`.
     pub fn nightly_date(&self) -> Option<u64> {
         let pre = self.0.pre().filter(|it| it.kind == PrereleaseKind::Alpha);
         pre.map(|it| it.number)
     }
 
-    /// The day on which a nightly was made, or the components under test were chosen: 2026-08-13 of
-    /// `7.14.0a20260811+bkc.20260813`.
-    pub fn day(&self) -> Option<Date> {
-        let local = self.0.local().last().and_then(|it| match it {
-            LocalSegment::Number(number) => Some(*number),
-            LocalSegment::String(_) => None,
-        });
-        let number = local.or_else(|| self.0.pre().map(|it| it.number))?;
-        let part = |by: u64, of: u64| u8::try_from(number / by % of).ok();
-        let month = Month::try_from(part(100, 100)?).ok()?;
-        let year = i32::try_from(number / 10_000)
-            .ok()
-            .filter(|it| *it >= 2000)?;
-        Date::from_calendar_date(year, month, part(1, 100)?).ok()
+    /// Compares as people do: `2.12+rocm10.1` is newer than `2.12+rocm7.15`. For
+    /// [PEP 440](https://peps.python.org/pep-0440/#local-version-identifiers), and so for installers,
+    /// `rocm10` and `rocm7` are texts, and `rocm7` is the greater one.
+    pub fn cmp_by_rocm(&self, other: &Self) -> Ordering {
+        let public = |it: &Self| {
+            let text = it.to_string();
+            text.split('+')
+                .next()
+                .and_then(|it| it.parse::<Self>().ok())
+        };
+        public(self)
+            .cmp(&public(other))
+            .then_with(|| self.of_rocm().cmp(&other.of_rocm()))
+            .then_with(|| self.cmp(other))
     }
 
     /// The version of ROCm that a framework is for: `7.14.0rc1` of `2.12.0+rocm7.14.0rc1`. That of a
@@ -80,19 +46,6 @@ impl Version {
             })
         });
         with_local.as_deref().unwrap_or(rocm).parse().ok()
-    }
-}
-
-impl ReleaseType {
-    /// The stream that builds of this type are published to, if they are.
-    pub fn stream(self) -> Option<ReleaseStream> {
-        match self {
-            Self::Ci | Self::Release => None,
-            Self::Dev => Some(ReleaseStream::Dev),
-            Self::Nightly => Some(ReleaseStream::Nightly),
-            Self::DevBkc | Self::NightlyBkc => Some(ReleaseStream::Bkc),
-            Self::Prerelease => Some(ReleaseStream::Rc),
-        }
     }
 }
 
@@ -134,9 +87,8 @@ impl FromStr for PromotionGoal {
 }
 
 impl PromotionGoal {
-    /// The version that another one becomes. It is an error if that makes no sense. Only a set that is
-    /// also built under the new version (`is_rebuilt`) leaves a commit or a base of components behind.
-    pub fn version_of(self, from: &Version, is_rebuilt: bool) -> Result<Version> {
+    /// The version that another one becomes. It is an error if that makes no sense.
+    pub fn version_of(self, from: &Version) -> Result<Version> {
         let numbers = from.0.release().iter().map(u64::to_string);
         let numbers = numbers.collect::<Vec<_>>().join(".");
         let epoch = match from.0.epoch() {
@@ -147,12 +99,6 @@ impl PromotionGoal {
         let pre = from.0.pre().map(|it| it.kind);
         match self {
             Self::Same => return Ok(from.clone()),
-            Self::Candidate(number) if is_rebuilt && is_bound(from) => {
-                return with(format!("rc{number}"));
-            }
-            Self::Release if is_rebuilt && is_bound(from) => {
-                return Err(candidate_first(self, from));
-            }
             _ if from.0.is_dev() => return Err(bound(from, "a commit")),
             _ if !from.0.local().is_empty() => {
                 return Err(bound(from, "a base of components under test"));
@@ -182,16 +128,11 @@ fn candidate_first(goal: PromotionGoal, from: &Version) -> Error {
     )
 }
 
-/// Whether a version names a commit, or a base of components under test.
-fn is_bound(version: &Version) -> bool {
-    version.0.is_dev() || !version.0.local().is_empty()
-}
-
 fn bound(from: &Version, what: &str) -> Error {
     let error = anyhow!(No(format!(
         "{from} cannot be promoted: the version is bound to {what}"
     )));
-    let hint = "`--to rc1 --by build --artifact-dir DIR` also builds its artifacts under the other version; `--to same` copies";
+    let hint = "build its artifacts under the other version with `rocwheel build --version`, or copy it with `--to same`";
     hinted(error, hint)
 }
 
@@ -200,23 +141,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_say_their_day_and_the_rocm_that_they_are_for() {
+    fn versions_say_the_rocm_that_they_are_for() {
         let version = |text: &str| text.parse::<Version>().unwrap();
-        let day = |text| version(text).day().map(|it| it.to_string());
-        assert_eq!(day("10.1.0a20260811").as_deref(), Some("2026-08-11"));
-        assert_eq!(
-            day("10.1.0a20260811+bkc.20260813").as_deref(),
-            Some("2026-08-13")
-        );
-        for text in [
-            "7.14.0",
-            "7.14.0rc1",
-            "7.14.0a20261340",
-            "7.14.0.dev0+a1047feb",
-            "7.14.0a1",
-        ] {
-            assert_eq!(day(text), None, "{text}");
-        }
         for (text, rocm) in [
             ("2.12.0+rocm10.1.0a20260811", "10.1.0a20260811"),
             (
@@ -234,34 +160,7 @@ mod tests {
 
     fn promoted(from: &str, goal: &str) -> Result<Version> {
         let goal: PromotionGoal = goal.parse()?;
-        goal.version_of(&from.parse()?, false)
-    }
-
-    /// By a build, commits and bases of components are left behind too.
-    #[test]
-    fn a_build_gives_any_version_to_a_candidate() {
-        let rebuilt = |from: &str, goal: &str| {
-            let goal: PromotionGoal = goal.parse().unwrap();
-            let version = goal.version_of(&from.parse().unwrap(), true);
-            version.map_or_else(|it| it.to_string(), |it| it.to_string())
-        };
-        let dev = "7.13.0.dev0+8027b7a1047feb27";
-        let said = [
-            rebuilt(dev, "rc2"),
-            rebuilt("10.1.0a20260811+bkc.20260814", "rc1"),
-            rebuilt("7.14.0rc1", "release"),
-            rebuilt(dev, "release"),
-            rebuilt(dev, "post1"),
-            rebuilt("7.14.0", "rc1"),
-        ];
-        insta::assert_snapshot!(said.join("\n"), @"
-        7.13.0rc2
-        10.1.0rc1
-        7.14.0
-        7.13.0.dev0+8027b7a1047feb27 cannot become `release`: it becomes a release candidate first
-        7.13.0.dev0+8027b7a1047feb27 cannot be promoted: the version is bound to a commit
-        7.14.0 cannot become `rc1`: it is final already
-        ");
+        goal.version_of(&from.parse()?)
     }
 
     #[test]
@@ -310,5 +209,31 @@ mod tests {
         not `release`, `rcN`, `postN` or `same`: "rc01"
         not `release`, `rcN`, `postN` or `same`: "final"
         "#);
+    }
+
+    #[test]
+    fn versions_of_rocm_are_compared_as_numbers() {
+        let mut versions = [
+            "2.12.0+rocm7.15.0a20260728",
+            "2.12.0+rocm10.1.0",
+            "2.12.0+rocm10.1.0rc1",
+            "2.12.0",
+            "0.29.0a0+rocm10.1.0",
+            "2.11.0+rocm10.2.0",
+            "1.0+rocm7",
+            "1.0+rocm10",
+        ]
+        .map(|it| it.parse::<Version>().unwrap());
+        versions.sort_by(Version::cmp_by_rocm);
+        insta::assert_snapshot!(versions.map(|it| it.to_string()).join("\n"), @r"
+        0.29.0a0+rocm10.1.0
+        1.0+rocm7
+        1.0+rocm10
+        2.11.0+rocm10.2.0
+        2.12.0
+        2.12.0+rocm7.15.0a20260728
+        2.12.0+rocm10.1.0rc1
+        2.12.0+rocm10.1.0
+        ");
     }
 }

@@ -1,5 +1,6 @@
 //! The file formats of wheels and source distributions: file names, metadata, RECORD and archives.
 
+mod archive;
 pub mod deflate;
 pub mod dist_info;
 mod marker;
@@ -10,16 +11,15 @@ pub mod record;
 mod requirement;
 #[cfg(test)]
 pub(crate) mod specimen;
-mod stored;
 pub mod writer;
 
+pub use archive::{Archive, StoredMember};
 pub use deflate::{Deflater, WheelCompression};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
 pub use marker::MarkerVariables;
 pub use name::{DistName, PackageFilename, Tag};
 pub use packed::{PackedMember, compression_of, packed_members};
-pub use reader::{read_metadata, stored_members, zipped_wheel};
+pub use reader::read_metadata;
 pub use record::{Record, RecordRow};
 pub use requirement::RequirementLine;
-pub use stored::{StoredMember, ZippedWheel};
-pub use writer::{StorageMethod, WheelMember, ZipWriter, common_start};
+pub use writer::{StorageMethod, WheelMember, ZipWriter};

@@ -11,11 +11,8 @@ use std::{
 
 use super::{
     Record, StorageMethod, WheelCompression,
+    archive::{Archive, StoredMember},
     dist_info::WheelFacts,
-    reader::OpenWheel,
-    record::RecordRow,
-    stored::{StoredMember, method},
-    writer::local_header_len,
 };
 use crate::{
     digest::{Hasher, Sha256},
@@ -42,21 +39,37 @@ pub struct PackedMember {
 /// The members of a wheel that were compressed like those of a new wheel will be. It is an error if
 /// the wheel does not say so.
 pub fn packed_members(
-    reader: impl Read + Seek,
+    mut reader: impl Read + Seek,
     compression: WheelCompression,
 ) -> Result<Vec<PackedMember>> {
-    let mut wheel = OpenWheel::new(reader)?;
-    let text = wheel.text("WHEEL", WHEEL_LIMIT)?;
-    let WheelFacts { generator, .. } = String::from_utf8_lossy(&text).parse()?;
+    let archive = Archive::read(&mut reader)?;
+    let mut text = |name: &str, limit| {
+        let path = archive.dist_info.join(&name.parse()?);
+        let bytes = archive.bytes(&mut reader, &path, limit)?;
+        bytes.with_context(|| format!("no `{path}` in the wheel"))
+    };
+    let wheel = text("WHEEL", WHEEL_LIMIT)?;
+    let WheelFacts { generator, .. } = String::from_utf8_lossy(&wheel).parse()?;
     ensure!(
         recipe(&generator) == Some(&*compression.recipe()),
         "it was not packed with `{}`, but by `{generator}`",
         compression.recipe()
     );
-    let record = Record::parse(&wheel.text("RECORD", RECORD_LIMIT)?)?;
-    let members = record.rows().iter();
-    let members = members.map(|row| member(&wheel, row));
-    members.filter_map(Result::transpose).collect()
+    let record = Record::parse(&text("RECORD", RECORD_LIMIT)?)?;
+    let mut members = Vec::new();
+    for row in record.rows() {
+        let (path, Some(sha256), Some(len)) = (&row.path, row.digest, row.len) else {
+            continue;
+        };
+        let member = archive.members.get(path);
+        let member = member.with_context(|| format!("RECORD lists `{path}`, and it is missing"))?;
+        ensure!(
+            member.len == len && member.is_not_longer_than_content(),
+            "`{path}` does not have the size that RECORD says"
+        );
+        members.push(PackedMember::of(member, sha256));
+    }
+    Ok(members)
 }
 
 /// How the members of a wheel are compressed, by its `Generator`. `None` if another program made it,
@@ -73,32 +86,6 @@ pub fn compression_of(generator: &str) -> Option<WheelCompression> {
 fn recipe(generator: &str) -> Option<&str> {
     let inner = generator.strip_prefix("rocwheel (")?.strip_suffix(')')?;
     inner.split_once("; ").map(|(_, recipe)| recipe)
-}
-
-/// The member of a row; `None` if the row has no digest.
-fn member<R: Read + Seek>(wheel: &OpenWheel<R>, row: &RecordRow) -> Result<Option<PackedMember>> {
-    let (Some(sha256), Some(len)) = (row.digest, row.len) else {
-        return Ok(None);
-    };
-    let path = &row.path;
-    let entry = wheel.entry(path)?;
-    let entry = entry.with_context(|| format!("RECORD lists `{path}`, and it is missing"))?;
-    let packed = entry.compressed_size();
-    ensure!(
-        entry.size() == len && packed <= len,
-        "`{path}` does not have the size that RECORD says"
-    );
-    let start = entry
-        .header_start()
-        .checked_add(local_header_len(path, len));
-    let bytes = start.and_then(|start| Some(start..start.checked_add(packed)?));
-    Ok(Some(PackedMember {
-        sha256,
-        len,
-        crc: entry.crc32(),
-        method: method(entry.compression()),
-        bytes: bytes.context("a member beyond the end of any file")?,
-    }))
 }
 
 /// The size of the buffers that [`PackedMember::verify`] reads with.
@@ -127,7 +114,7 @@ impl PackedMember {
 
     fn is_content(&self, reader: impl Read) -> io::Result<bool> {
         let mut packed = BufReader::with_capacity(BUFFER, reader);
-        let mut seen = Seen::default();
+        let mut seen = Checksums::default();
         // One byte more than the member has: the stream must end before it, and a stream that would
         // inflate to terabytes is not read on.
         let most = self.len.saturating_add(1);
@@ -146,12 +133,12 @@ impl PackedMember {
 
 /// Takes both checksums of what is written to it.
 #[derive(Default)]
-struct Seen {
+struct Checksums {
     content: Hasher,
     crc: crc32fast::Hasher,
 }
 
-impl Write for Seen {
+impl Write for Checksums {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.crc.update(bytes);
         self.content.write(bytes)

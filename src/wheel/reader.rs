@@ -4,14 +4,14 @@
 //! memory has a limit.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     io::{Read, Seek, SeekFrom},
 };
 
 use time::{Date, Month};
 use zip::{CompressionMethod, DateTime, ZipArchive, read::ZipFileEntry};
 
-use super::stored::{StoredMember, ZippedWheel, method};
+use super::archive::{Archive, StoredMember, method};
 use crate::{
     error::{Context as _, Result, bail, ensure},
     relpath::RelPath,
@@ -24,35 +24,6 @@ use crate::{
 /// remote wheel needs only a few requests.
 pub fn read_metadata(reader: impl Read + Seek, limit: u64) -> Result<Vec<u8>> {
     OpenWheel::new(reader)?.text("METADATA", limit)
-}
-
-/// Where the compressed bytes of each member are, of a wheel that any tool made: by path, without
-/// digests, which only reading the members gives.
-pub fn stored_members(reader: impl Read + Seek) -> Result<BTreeMap<RelPath, StoredMember>> {
-    OpenWheel::new(reader)?.stored()
-}
-
-/// The same, with what is needed to write the wheel again.
-pub fn zipped_wheel(reader: impl Read + Seek) -> Result<ZippedWheel> {
-    let mut wheel = OpenWheel::new(reader)?;
-    let members = wheel.stored()?;
-    let mut executable = BTreeSet::new();
-    for path in members.keys() {
-        let mode = wheel.entry(path)?.and_then(|entry| entry.unix_mode());
-        if mode.is_some_and(|mode| mode & 0o111 != 0) {
-            executable.insert(path.clone());
-        }
-    }
-    let metadata = wheel.dist_info.join(&"METADATA".parse()?);
-    let time = wheel
-        .entry(&metadata)?
-        .and_then(|entry| entry.last_modified());
-    Ok(ZippedWheel {
-        members,
-        executable,
-        time: time.and_then(seconds).unwrap_or_default(),
-        dist_info: wheel.dist_info,
-    })
 }
 
 /// The time of a member in seconds since 1970. `None` if no calendar has it.
@@ -142,9 +113,9 @@ impl<R: Read + Seek> OpenWheel<R> {
         Ok(bytes)
     }
 
-    /// Where the compressed bytes of all members are. The local header of each is read, since only
-    /// it says where they begin.
-    fn stored(&mut self) -> Result<BTreeMap<RelPath, StoredMember>> {
+    /// All members, with the places of their compressed bytes. The local header of each is read, since
+    /// only it says where they begin.
+    pub(super) fn members(mut self) -> Result<Archive> {
         let mut members = BTreeMap::new();
         for (path, index) in &self.places {
             let entry = self.archive.by_index_raw(*index)?;
@@ -160,7 +131,14 @@ impl<R: Read + Seek> OpenWheel<R> {
             };
             members.insert(path.clone(), member);
         }
-        Ok(members)
+        let metadata = self.dist_info.join(&"METADATA".parse()?);
+        let entry = self.entry(&metadata)?;
+        let time = entry.and_then(|it| seconds(it.last_modified()?));
+        Ok(Archive {
+            members,
+            time: time.unwrap_or_default(),
+            dist_info: self.dist_info,
+        })
     }
 
     /// What the central directory says about a member; `None` if it has no such member.

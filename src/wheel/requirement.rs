@@ -7,7 +7,10 @@ use super::{
     DistName,
     marker::{self, MarkerVariables},
 };
-use crate::error::{Context as _, Result};
+use crate::{
+    error::{Context as _, Result},
+    version::Version,
+};
 
 /// A requirement as METADATA has it: `rocm[libraries]==7.14.*; extra == "x"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct RequirementLine<'a> {
     pub extra: Option<&'a str>,
     /// The condition under which it applies, which may be empty.
     marker: &'a str,
+    /// The whole requirement.
+    text: &'a str,
 }
 
 impl<'a> RequirementLine<'a> {
@@ -44,18 +49,29 @@ impl<'a> RequirementLine<'a> {
             specifier: rest.trim().trim_start_matches('(').trim_end_matches(')'),
             extra,
             marker,
+            text,
         })
+    }
+
+    /// The only version that it allows: `2` of `a==2` and of `a (== 2)`.
+    pub fn pin(&self) -> Option<&'a str> {
+        let pin = self.specifier.strip_prefix("==")?.trim();
+        pin.parse::<Version>().is_ok().then_some(pin)
+    }
+
+    /// The requirement with another version than the one that it allows. All other bytes stay.
+    pub fn with_pin(&self, version: &Version) -> Option<String> {
+        let pin = self.pin()?;
+        let start = pin.as_ptr().addr().checked_sub(self.text.as_ptr().addr())?;
+        let (before, rest) = self.text.split_at_checked(start)?;
+        let rest = rest.strip_prefix(pin)?;
+        Some(format!("{before}{version}{rest}"))
     }
 
     /// The extras that it asks for.
     pub fn extras(&self) -> impl Iterator<Item = DistName> {
         let names = self.extras.split(',');
         names.filter_map(|name| name.trim().parse().ok())
-    }
-
-    /// Whether it names a file by its address, instead of versions on an index.
-    pub fn is_direct(&self) -> bool {
-        self.specifier.starts_with('@')
     }
 
     /// Whether it applies, if the project that has it was asked for with these extras.
@@ -106,6 +122,16 @@ mod tests {
         b "" Some("y")
         "#);
         assert_eq!(RequirementLine::parse("[x]"), None);
+        // The name and the extra have the digits of the version, too.
+        let pinned = |text| {
+            let it = RequirementLine::parse(text).unwrap();
+            it.with_pin(&"2.1+rocm7".parse().unwrap())
+        };
+        assert_eq!(
+            pinned(" lib2[x2] (== 2) ; extra == '2'").as_deref(),
+            Some(" lib2[x2] (== 2.1+rocm7) ; extra == '2'")
+        );
+        assert_eq!(pinned("a==2.*"), None);
         let windows = RequirementLine::parse("c; sys_platform == \"win32\" and extra == \"z\"");
         let windows = windows.unwrap();
         assert!(windows.may_apply_on("win32") && !windows.may_apply_on("linux"));

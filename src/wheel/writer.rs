@@ -13,10 +13,7 @@
 //!
 //! [APPNOTE.TXT]: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 
-use std::{
-    io::{self, Read, Seek, SeekFrom, Write},
-    ops::Range,
-};
+use std::io::{self, Seek, SeekFrom, Write};
 
 use time::UtcDateTime;
 
@@ -129,27 +126,6 @@ impl<W: Write + Seek> ZipWriter<W> {
         Ok(())
     }
 
-    /// Lists a member that is in the archive with its header, in bytes that are appended as a whole.
-    pub fn adopt(
-        &mut self,
-        member: &WheelMember,
-        method: StorageMethod,
-        crc: u32,
-        packed: &Range<u64>,
-    ) -> io::Result<()> {
-        let mut begun = begun(member, method, crc)?;
-        begun.pack(packed.end.saturating_sub(packed.start))?;
-        let header = local_header_len(&member.path, member.len);
-        begun.offset = packed.start.saturating_sub(header);
-        self.entries.push(begun);
-        Ok(())
-    }
-
-    /// Goes on behind bytes that the caller has written at the start of the underlying writer.
-    pub fn skip(&mut self, len: u64) {
-        self.at += len;
-    }
-
     /// Begins a member whose compressed bytes follow by [`ZipWriter::append`]. They must not be
     /// longer than `member.len`.
     pub fn begin(&mut self, member: &WheelMember) -> io::Result<Begun> {
@@ -202,58 +178,24 @@ impl<W: Write + Seek> ZipWriter<W> {
     }
 
     fn entry(&self, member: &WheelMember) -> io::Result<Begun> {
-        let mut begun = begun(member, StorageMethod::Stored, 0)?;
-        (begun.offset, begun.data) = (self.at, self.at);
-        Ok(begun)
+        let path = &member.path;
+        if path.as_str().len() > usize::from(u16::MAX) {
+            return Err(invalid(format!("a name too long for an archive: `{path}`")));
+        }
+        Ok(Begun {
+            member: member.clone(),
+            method: StorageMethod::Stored,
+            crc: 0,
+            packed: 0,
+            offset: self.at,
+            data: self.at,
+        })
     }
 
     fn seek(&mut self, to: u64) -> io::Result<()> {
         self.at = self.out.seek(SeekFrom::Start(to))?;
         Ok(())
     }
-}
-
-/// A member at the start of an archive.
-fn begun(member: &WheelMember, method: StorageMethod, crc: u32) -> io::Result<Begun> {
-    let path = &member.path;
-    if path.as_str().len() > usize::from(u16::MAX) {
-        return Err(invalid(format!("a name too long for an archive: `{path}`")));
-    }
-    Ok(Begun {
-        member: member.clone(),
-        method,
-        crc,
-        packed: 0,
-        offset: 0,
-        data: 0,
-    })
-}
-
-/// How many of these members a wheel begins with, as [`ZipWriter`] writes them, and how long they are
-/// together with their headers. The compressed bytes themselves are not read.
-pub fn common_start<'m>(
-    mut wheel: impl Read + Seek,
-    members: impl IntoIterator<Item = (&'m WheelMember, StorageMethod, u32, &'m Range<u64>)>,
-    seconds: u64,
-) -> io::Result<(usize, u64)> {
-    let time = dos_time(seconds);
-    let (mut count, mut end) = (0, 0);
-    for (member, method, crc, bytes) in members {
-        let mut begun = begun(member, method, crc)?;
-        begun.pack(bytes.end.saturating_sub(bytes.start))?;
-        let expected = begun.header(time, false);
-        if end + expected.len() as u64 != bytes.start {
-            break;
-        }
-        let mut header = vec![0; expected.len()];
-        wheel.seek(SeekFrom::Start(end))?;
-        wheel.read_exact(&mut header)?;
-        if header != expected {
-            break;
-        }
-        (count, end) = (count + 1, bytes.end);
-    }
-    Ok((count, end))
 }
 
 fn invalid(message: String) -> io::Error {
@@ -331,12 +273,6 @@ impl Begun {
         header.bytes(name.as_bytes()).bytes(&zip64.0);
         header.0
     }
-}
-
-/// The length of the local header of a member that [`ZipWriter`] wrote.
-pub(super) fn local_header_len(path: &RelPath, len: u64) -> u64 {
-    // The fixed fields, and the ZIP64 field with both sizes. A compressed member is never longer.
-    30 + path.as_str().len() as u64 + if is_long(len) { 20 } else { 0 }
 }
 
 /// The end of central directory record, after its ZIP64 variant and locator if they are needed.

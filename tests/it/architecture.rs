@@ -1,85 +1,305 @@
-//! The rules of the house hold in its sources, and each is seen to fail where it is broken.
+//! A module uses only what lies above it, and few reach out of the process: in the sources themselves, and in
+//! small ones that break each rule.
 
-mod house;
-mod layers;
-mod source;
 mod world;
 
-use std::{fmt::Write as _, path::Path};
+use std::{collections::BTreeMap, rc::Rc, sync::LazyLock};
 
-use self::house::{House, Violation};
+use regex::Regex;
+
+/// One source file: its tokens, and the paths that it names.
+struct Source<'a> {
+    file: &'a str,
+    /// `elf/plan` for `src/elf/plan.rs`, nothing for `src/lib.rs`.
+    module: String,
+    tokens: Vec<Token<'a>>,
+    paths: Vec<Path<'a>>,
+}
+
+/// A token; `::` is one, and a literal is an empty text.
+struct Token<'a> {
+    text: &'a str,
+    line: usize,
+    /// Whether it is compiled for tests only.
+    is_test: bool,
+    /// The module it stands in, such as `elf/plan/tests`.
+    module: Rc<str>,
+}
+
+/// A path with at least one `::`, or a branch of a `use` tree: `["std", "fs", "File"]`.
+struct Path<'a> {
+    segments: Vec<&'a str>,
+    line: usize,
+    is_test: bool,
+    module: Rc<str>,
+}
 
 #[test]
-fn the_house_keeps_its_rules() {
-    let house = this_house();
-    assert!(house.0.len() > 20, "{} sources were found", house.0.len());
-    let found = render(&violations(&house));
-    assert!(
-        found.is_empty(),
-        "the rules of docs/architecture.md are broken:\n{found}"
-    );
+fn the_sources_keep_the_layers_and_reach_out_where_they_may() {
+    let mut files = BTreeMap::new();
+    for entry in walkdir::WalkDir::new("src") {
+        let path = entry.unwrap().into_path();
+        if path.extension().is_some_and(|it| it == "rs") {
+            let text = fs_err::read_to_string(&path).unwrap();
+            files.insert(path.into_os_string().into_string().unwrap(), text);
+        }
+    }
+    assert!(files.len() > 20, "{} sources were found", files.len());
+    let found = violations(&files);
+    assert_eq!(found, "", "the rules of docs/architecture.md are broken");
 }
 
-/// What all rules find, in the order of the files.
-fn violations(house: &House) -> Vec<Violation> {
-    let files = house.read();
-    let mut found = layers::layers(house, &files);
-    found.extend(world::world(&files));
+/// What is wrong, in the order of the files.
+fn violations(files: &BTreeMap<String, String>) -> String {
+    let sources: Vec<Source> = files.iter().map(|(file, text)| read(file, text)).collect();
+    let mut found = layers(&files["src/lib.rs"], &sources);
+    found.extend(world::world(&sources));
     found.sort();
     found.dedup();
-    found
+    found.concat()
 }
 
-/// Every source of the crate and of its tests.
-fn this_house() -> House {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut house = House::default();
-    for top in [
-        "src",
-        "tests/it",
-        "build.rs",
-        "benches",
-        "fuzz/fuzz_targets",
-    ] {
-        collect(root, &root.join(top), &mut house);
-    }
-    house
-}
-
-fn collect(root: &Path, path: &Path, house: &mut House) {
-    if path.is_dir() {
-        for entry in fs_err::read_dir(path).unwrap() {
-            collect(root, &entry.unwrap().path(), house);
-        }
-    } else if path.extension().is_some_and(|extension| extension == "rs") && path.exists() {
-        let file = path.strip_prefix(root).unwrap().to_str().unwrap();
-        let text = fs_err::read_to_string(path).unwrap();
-        house.0.insert(file.replace('\\', "/"), text);
+impl Source<'_> {
+    fn violation(&self, line: usize, what: &str, advice: &str) -> String {
+        format!("{}:{line}: {what}\n    {advice}\n", self.file)
     }
 }
 
-fn render(violations: &[Violation]) -> String {
-    violations
+fn read<'a>(file: &'a str, text: &'a str) -> Source<'a> {
+    let module = file.trim_start_matches("src/").trim_end_matches(".rs");
+    let module = ["/mod", "lib", "main"]
         .iter()
-        .fold(String::new(), |mut text, violation| {
-            writeln!(text, "{violation}").unwrap();
-            text
-        })
+        .find_map(|end| module.strip_suffix(end))
+        .unwrap_or(module);
+    let tokens = tokens(module, text);
+    Source {
+        file,
+        module: module.to_owned(),
+        paths: paths(&tokens),
+        tokens,
+    }
+}
+
+/// Every token of a file, without comments.
+fn tokens<'a>(file: &str, text: &'a str) -> Vec<Token<'a>> {
+    static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(
+            r#"(?xs) //[^\n]* | /\*.*?\*/ | \s+
+            | b?r\#\#".*?"\#\# | b?r\#".*?"\# | b?r".*?" | b?"(?:[^"\\]|\\.)*" | b?'(?:[^'\\]|\\[^']+|\\')'
+            | :: | (?:r\#)?\w+ | ."#,
+        )
+        .unwrap()
+    });
+    static TEST: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^\[cfg\((?:test|all\(test\b[^\]]*)\)\]").unwrap());
+    let mut tokens: Vec<Token> = Vec::new();
+    let (mut line, mut counted, mut depth) = (1, 0, 0);
+    // At which depth of brackets an item for tests began, and modules with what they stand in.
+    let mut tests_from: Option<usize> = None;
+    let mut modules: Vec<(usize, Rc<str>)> = vec![(0, file.into())];
+    for found in TOKEN.find_iter(text) {
+        let at = found.start();
+        let is_comment = found.as_str().starts_with("//") || found.as_str().starts_with("/*");
+        if is_comment || found.as_str().trim_start().is_empty() {
+            continue;
+        }
+        let is_literal = found.len() > 1 && found.as_str().ends_with(['"', '\'', '#']);
+        let token = if is_literal { "" } else { found.as_str() };
+        line += text[counted..at].matches('\n').count();
+        counted = at;
+        let mut before = tokens.iter().rev().map(|it| it.text);
+        let (last, last_but_one) = (before.next(), before.next());
+        match token {
+            "[" if last == Some("#") && TEST.is_match(&text[at..]) => {
+                tests_from = tests_from.or(Some(depth));
+            }
+            "{" if last_but_one == Some("mod") => {
+                let name = format!("{}/{}", modules[modules.len() - 1].1, last.unwrap());
+                modules.push((depth, name.into()));
+            }
+            _ => {}
+        }
+        tokens.push(Token {
+            text: token,
+            line,
+            is_test: tests_from.is_some(),
+            module: Rc::clone(&modules[modules.len() - 1].1),
+        });
+        match token {
+            "{" | "[" | "(" => depth += 1,
+            "}" | "]" | ")" => depth -= 1,
+            _ => {}
+        }
+        if token == "}" && modules.len() > 1 && modules[modules.len() - 1].0 == depth {
+            modules.pop();
+        }
+        if matches!(token, "}" | ";") && tests_from == Some(depth) {
+            tests_from = None;
+        }
+    }
+    tokens
+}
+
+/// Every path in the tokens, each branch of a tree on its own.
+fn paths<'a>(tokens: &[Token<'a>]) -> Vec<Path<'a>> {
+    let (mut paths, mut at) = (Vec::new(), 0);
+    while at + 1 < tokens.len() {
+        let is_path = is_name(tokens[at].text) && tokens[at + 1].text == "::";
+        at = if is_path {
+            branch(tokens, at, &[], &mut paths)
+        } else {
+            at + 1
+        };
+    }
+    paths
+}
+
+/// Reads one path, with all its branches, and says where it ends.
+fn branch<'a>(
+    tokens: &[Token<'a>],
+    start: usize,
+    before: &[&'a str],
+    paths: &mut Vec<Path<'a>>,
+) -> usize {
+    let (mut segments, mut at) = (before.to_vec(), start);
+    while let Some(token) = tokens.get(at) {
+        match token.text {
+            "{" => return tree(tokens, at + 1, &segments, paths),
+            name if is_name(name) || name == "*" => segments.push(name),
+            // What follows is the argument of a generic.
+            _ => break,
+        }
+        at += 1;
+        if tokens.get(at).is_none_or(|next| next.text != "::") {
+            break;
+        }
+        at += 1;
+    }
+    let Token {
+        line,
+        is_test,
+        ref module,
+        ..
+    } = tokens[start];
+    paths.push(Path {
+        segments,
+        line,
+        is_test,
+        module: Rc::clone(module),
+    });
+    at.max(start + 1)
+}
+
+/// The branches between braces, each behind what stands before them.
+fn tree<'a>(
+    tokens: &[Token<'a>],
+    mut at: usize,
+    before: &[&'a str],
+    paths: &mut Vec<Path<'a>>,
+) -> usize {
+    while let Some(token) = tokens.get(at) {
+        at = match token.text {
+            "}" => return at + 1,
+            name if is_name(name) || name == "*" => {
+                let end = branch(tokens, at, before, paths);
+                let is_renamed = tokens.get(end).is_some_and(|next| next.text == "as");
+                if is_renamed { end + 2 } else { end }
+            }
+            _ => at + 1,
+        };
+    }
+    at
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text != "as"
+}
+
+impl Path<'_> {
+    /// The room that the path leads to, when it leads into the crate.
+    fn room(&self) -> Option<&str> {
+        let mut base: Vec<&str> = match *self.segments.first()? {
+            "crate" | "rocwheel" => Vec::new(),
+            "self" | "super" => self.module.split('/').filter(|it| !it.is_empty()).collect(),
+            _ => return None,
+        };
+        for segment in &self.segments {
+            match *segment {
+                "crate" | "rocwheel" | "self" => {}
+                "super" => drop(base.pop()),
+                name => base.push(name),
+            }
+        }
+        base.first().copied()
+    }
+}
+
+/// A module uses only the paragraphs of `src/lib.rs` above its own.
+fn layers(lib: &str, files: &[Source]) -> Vec<String> {
+    let (mut paragraphs, mut paragraph) = (BTreeMap::new(), 0);
+    for line in lib.lines() {
+        let declared = line.trim_start_matches("pub ").strip_prefix("mod ");
+        if let Some(room) = declared.and_then(|rest| rest.strip_suffix(';')) {
+            paragraphs.insert(room, paragraph);
+        } else if line.trim().is_empty() {
+            paragraph += 1;
+        }
+    }
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| !file.module.is_empty()) {
+        let own = file.module.split('/').next().unwrap();
+        let Some(layer) = paragraphs.get(own) else {
+            let what = format!("`{own}` is not declared in src/lib.rs");
+            found.push(file.violation(1, &what, "declare it in the paragraph of its layer"));
+            continue;
+        };
+        for path in &file.paths {
+            if path.segments.starts_with(&["super", "super"]) {
+                let advice = "write the path from `crate::`, so that its layer can be seen";
+                found.push(file.violation(path.line, "uses `super::super`", advice));
+                continue;
+            }
+            let Some(used) = path.room().filter(|used| *used != own) else {
+                continue;
+            };
+            let (what, advice) = match paragraphs.get(used) {
+                Some(other) if other < layer => continue,
+                Some(other) if other == layer => (
+                    format!("`{own}` uses its sibling `{used}`"),
+                    "hand the value in, or move what both need to a paragraph above them",
+                ),
+                Some(_) => (
+                    format!("`{own}` uses `{used}`, which src/lib.rs declares below it"),
+                    "hand the value in, or move the code to the layer that needs it",
+                ),
+                None => (
+                    format!("`{own}` uses `crate::{used}`, which src/lib.rs does not declare"),
+                    "name the module that holds it",
+                ),
+            };
+            found.push(file.violation(path.line, &what, advice));
+        }
+        // It would hide what is used.
+        for pair in file.tokens.windows(2) {
+            if pair[0].text == "crate" && pair[1].text == "as" {
+                let what = "renames the root of the crate";
+                found.push(file.violation(pair[0].line, what, "name the module that is used"));
+            }
+        }
+    }
+    found
 }
 
 /// What is wrong in a small house once these files stand in it.
 fn planted(files: &[(&str, &str)]) -> String {
-    let mut house = House::default();
     let map = "//! The map.\n\npub mod error;\n\npub mod glob;\npub mod target;\n\n\
                pub mod elf;\npub mod wheel;\n\npub mod artifact;\n\npub mod package;\n\n\
                pub mod console;\npub mod store;\n\npub mod commands;\n";
-    house.0.insert("src/lib.rs".into(), map.into());
+    let mut house = BTreeMap::from([("src/lib.rs".to_owned(), map.to_owned())]);
     for (file, text) in files {
-        house
-            .0
-            .insert((*file).into(), format!("//! Planted.\n{text}"));
+        house.insert((*file).to_owned(), format!("//! Planted.\n{text}"));
     }
-    render(&violations(&house))
+    violations(&house)
 }
 
 #[test]
@@ -131,17 +351,17 @@ fn a_module_does_not_use_what_lies_below_it() {
          pub(crate) use crate::commands;
          fn f() -> crate::artifact::Tree { crate::store::open::<crate::console::Console>() }",
     )]), @r"
-    src/elf/plan.rs:5: `elf` uses `package`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    src/elf/plan.rs:6: `elf` uses `package`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    src/elf/plan.rs:9: `elf` uses `commands`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
     src/elf/plan.rs:10: `elf` uses `artifact`, which src/lib.rs declares below it
         hand the value in, or move the code to the layer that needs it
     src/elf/plan.rs:10: `elf` uses `console`, which src/lib.rs declares below it
         hand the value in, or move the code to the layer that needs it
     src/elf/plan.rs:10: `elf` uses `store`, which src/lib.rs declares below it
+        hand the value in, or move the code to the layer that needs it
+    src/elf/plan.rs:5: `elf` uses `package`, which src/lib.rs declares below it
+        hand the value in, or move the code to the layer that needs it
+    src/elf/plan.rs:6: `elf` uses `package`, which src/lib.rs declares below it
+        hand the value in, or move the code to the layer that needs it
+    src/elf/plan.rs:9: `elf` uses `commands`, which src/lib.rs declares below it
         hand the value in, or move the code to the layer that needs it
     ");
 }

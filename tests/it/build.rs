@@ -143,7 +143,7 @@ fn another_set_is_replaced_only_when_asked() {
     let before = files(&place.join("out/dist"));
     let said = refusal(build(&place, "out").args(["--version", "2.0"]), 2);
     assert!(
-        said.contains("are not of this set") && said.contains("--clean"),
+        said.contains("that this set does not have") && said.contains("--clean"),
         "{said}"
     );
     assert!(before == files(&place.join("out/dist")));

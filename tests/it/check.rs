@@ -20,13 +20,11 @@ mod fat;
 mod forms;
 mod frameworks;
 mod gate;
-mod known;
 mod mutation;
+mod of_build;
 mod others;
 mod planned;
 mod remote;
-mod sarif;
-pub(crate) mod server;
 pub(crate) mod windows;
 
 /// The sample's packages, to read.

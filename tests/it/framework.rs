@@ -1,8 +1,6 @@
 //! `framework`: wheels of frameworks are shown and tied, and what cannot be tied is refused.
 
 mod accepted;
-mod families;
-mod fused;
 pub(crate) mod guide;
 mod installed;
 mod products;
@@ -14,7 +12,6 @@ mod shown;
 pub(crate) mod split;
 mod tied;
 mod tied_and_split;
-mod unpacked;
 mod windows;
 
 use std::path::{Path, PathBuf};

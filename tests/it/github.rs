@@ -23,7 +23,7 @@ use self::fake::{Fake, Reply};
 const RUN: &str = "/repos/ROCm/TheRock/actions/runs/7";
 
 /// A connection without much patience, and what it announced.
-fn connect(fake: &Fake, token: Option<&str>) -> (GitHub<'static>, Arc<Mutex<Vec<String>>>) {
+fn connect(fake: &Fake, token: Option<&str>) -> (GitHub, Arc<Mutex<Vec<String>>>) {
     connect_until(fake, token, Stop::default())
 }
 
@@ -31,11 +31,11 @@ fn connect_until(
     fake: &Fake,
     token: Option<&str>,
     stop: Stop,
-) -> (GitHub<'static>, Arc<Mutex<Vec<String>>>) {
+) -> (GitHub, Arc<Mutex<Vec<String>>>) {
     let settings = ApiSettings {
         api: fake.url().parse().unwrap(),
         token: token.map(Secret::new),
-        patience: WaitPolicy {
+        waits: WaitPolicy {
             backoff: Backoff {
                 attempts: 3,
                 pause: Duration::from_millis(1),

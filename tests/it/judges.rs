@@ -1,10 +1,15 @@
-//! Tools from `tests/requirements.txt`, the package of `tests/openapi` and the wheels of
-//! `tests/wheels.sha256`, installed below `target/`.
+//! Tools from `tests/requirements.txt` and the wheels of `tests/wheels.sha256`, installed below `target/`;
+//! and what becomes of a test whose judge pip cannot install.
 
 use std::{
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
 
 use sha2::{Digest as _, Sha256};
@@ -30,25 +35,38 @@ fn environment() -> PathBuf {
     })
 }
 
-/// GitHub's description of its API, from the package that `tests/openapi` names.
-pub(crate) fn description_of_github() -> PathBuf {
-    const NAME: &str = "api.github.com.json";
-    let from = tests().join("openapi");
-    let place = made("openapi", &from.join("package-lock.json"), |place| {
-        fs_err::create_dir(place).unwrap();
-        for file in ["package.json", "package-lock.json", ".npmrc"] {
-            fs_err::copy(from.join(file), place.join(file)).unwrap();
+/// Ends a test that needs a program that pip does not have, where that is not installed.
+macro_rules! needs {
+    ($program:literal) => {
+        if crate::judges::lacks($program) {
+            return;
         }
-        run(Command::new("npm")
-            .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
-            .current_dir(place));
-        // One file of 13 MB is wanted, out of 400.
-        let modules = place.join("node_modules");
-        let package = modules.join("@octokit/openapi/generated");
-        fs_err::rename(package.join(NAME), place.join(NAME)).unwrap();
-        fs_err::remove_dir_all(modules).unwrap();
-    });
-    place.join(NAME)
+    };
+}
+pub(crate) use needs;
+
+/// Whether a program is not on the `PATH`, so that the test is skipped.
+pub(crate) fn lacks(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|it| it.join(program).is_file());
+    if !is_there {
+        skipped(&format!("no `{program}` on the PATH"));
+    }
+    !is_there
+}
+
+/// Says that the test of this thread is skipped, and how many were so far. With `CI=true` it fails.
+pub(crate) fn skipped(why: &str) {
+    static COUNT: AtomicUsize = AtomicUsize::new(1);
+    assert!(
+        std::env::var_os("CI").is_none_or(|it| it != "true"),
+        "{why}: with CI=true every judge has to be there"
+    );
+    let (thread, count) = (thread::current(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let test = thread.name().unwrap_or_default();
+    let line = format!("skipped ({count} so far): {test}: {why}\n");
+    // The test harness would keep what a macro prints, because the test passes.
+    io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// A wheel of PyPI: one of `tests/wheels.sha256`, by the beginning of its file name. Downloaded once.
@@ -110,8 +128,7 @@ fn made(name: &str, of: &Path, make: impl FnOnce(&Path)) -> PathBuf {
 }
 
 fn run(command: &mut Command) {
-    let advice = "the judges need Python 3 with venv, npm, and access to PyPI and npm: install \
-                  `python3-venv` and `npm`";
+    let advice = "the judges need Python 3 with venv, and access to PyPI: install `python3-venv`";
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{command:?}: {error}; {advice}"));

@@ -7,7 +7,6 @@ mod linter;
 mod looking;
 mod page;
 mod real;
-mod round;
 mod runtime;
 mod splitting;
 mod unusual;

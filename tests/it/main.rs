@@ -1,4 +1,6 @@
-//! One integration binary, so that it links once.
+//! One integration binary, so that it links once. It needs Linux: it loads ELF files, sends signals, makes
+//! symlinks and name spaces. On other systems the tests of the modules run, and the sample.
+#![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(
     clippy::case_sensitive_file_extension_comparisons,

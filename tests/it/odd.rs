@@ -122,3 +122,49 @@ fn the_families_of_the_odd_set_have_archives_for_one_generic_part() {
     rccl_lib_bf67455c_0_gfx1012.kpack
     ");
 }
+
+/// `actions/upload-artifact` leaves out hidden directories, with the device code of all libraries.
+#[test]
+fn libraries_whose_archives_are_nowhere_are_named_by_build() {
+    let place = tempfile::tempdir().unwrap();
+    let [input, output] = ["in", "out"].map(|it| place.path().join(it));
+    let from = sets()[0].artifacts();
+    succeed(Command::new("cp").arg("-a").arg(from).arg(&input));
+    let build = || {
+        rocwheel(&[
+            "build",
+            "--artifact-dir",
+            text(&input),
+            "--dest-dir",
+            text(&output),
+        ])
+    };
+    assert!(!build().stderr.contains("include-hidden-files"));
+    succeed(
+        Command::new("find")
+            .arg(&input)
+            .args(["-depth", "-name", ".kpack"])
+            .args(["-exec", "rm", "-r", "{}", "+"]),
+    );
+    let said = build().stderr;
+    assert!(said.contains("include-hidden-files: true"), "{said}");
+}
+
+/// Without the artifact of one library for one target, nothing is published.
+#[test]
+fn a_library_without_code_for_a_target_of_the_set_stops_a_pipeline() {
+    let place = tempfile::tempdir().unwrap();
+    let [input, output] = ["in", "out"].map(|it| place.path().join(it));
+    sets()[0].write_archives(&input);
+    for entry in fs_err::read_dir(&input).unwrap().map(Result::unwrap) {
+        // With it goes the part for XNACK, which packages cannot have alone.
+        if text(&entry.path()).contains("blas_lib_gfx942") {
+            fs_err::remove_file(entry.path()).unwrap();
+        }
+    }
+    let of = ["pipeline", "--artifact-dir", text(&input)];
+    let done = rocwheel(&[&of[..], &["--output-dir", text(&output)]].concat());
+    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert!(done.stderr.contains("RW303"), "{}", done.stderr);
+    assert!(!output.join("local-linux").exists());
+}

@@ -2,9 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output},
 };
 
 use crate::{
@@ -14,12 +13,12 @@ use crate::{
         place::{self, text},
         program::{self, command},
         published::{self, TestSet, sets, sets_in_turn},
+        web::{Server, Site},
     },
 };
 
 mod from_run;
 mod keys;
-#[cfg(target_os = "linux")]
 mod opened;
 mod refused;
 
@@ -96,10 +95,14 @@ fn pip_installs_every_set_from_a_directory() {
 #[test]
 fn pip_installs_every_set_over_http() {
     for set in sets_in_turn(1) {
-        let server = Server::start(&set.place());
+        let server = Server::start(Site::Directory(set.place()));
         check(
             set,
-            &pip(set, "http", &["--index-url", &server.url("simple/")]),
+            &pip(
+                set,
+                "http",
+                &["--index-url", &format!("{}simple/", server.url)],
+            ),
         );
     }
 }
@@ -133,8 +136,8 @@ fn uv_installs_every_set_from_a_directory() {
 #[test]
 fn uv_installs_every_set_over_http() {
     for set in sets_in_turn(0) {
-        let server = Server::start(&set.place());
-        uv(set, "http", &server.url("simple/"));
+        let server = Server::start(Site::Directory(set.place()));
+        uv(set, "http", &format!("{}simple/", server.url));
     }
 }
 
@@ -319,54 +322,6 @@ pub(crate) fn succeed(command: &mut Command) -> Output {
     program::succeed(command.env("PIP_NO_CACHE_DIR", "1"))
 }
 
-/// A plain web server of a directory, on this machine only.
-struct Server {
-    process: Child,
-    port: String,
-}
-
-impl Server {
-    fn start(directory: &Path) -> Self {
-        let mut process = Command::new("python3")
-            .args([
-                "-u",
-                "-m",
-                "http.server",
-                "0",
-                "--bind",
-                "127.0.0.1",
-                "--directory",
-            ])
-            .arg(directory)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let port = line
-            .split_whitespace()
-            .skip_while(|word| *word != "port")
-            .nth(1)
-            .unwrap()
-            .to_owned();
-        Self { process, port }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}", self.port)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// Every file and link below a directory, with its bytes or its text.
 fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -384,6 +339,8 @@ fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
             if kind.is_dir() {
                 waiting.push(path);
             } else if name.ends_with(".rocwheel-built.json")
+                || name.ends_with(".rocwheel-digests.json")
+                || name.ends_with(".rocwheel-sources.json")
                 || name.ends_with(".rocwheel-unpacked.json")
             {
                 // They hold times of files.

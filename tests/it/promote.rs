@@ -1,14 +1,11 @@
 //! `promote`: what was tested is what is released, and what a build under the other version makes.
 
-pub(crate) mod aggregate;
 mod frameworks;
 mod killed;
-mod means;
 mod orders;
+pub(crate) mod places;
 mod products;
-pub(crate) mod prune;
 mod refused;
-pub(crate) mod tarballs;
 
 use std::path::{Path, PathBuf};
 

@@ -8,12 +8,11 @@ mod containers;
 mod faults;
 pub(crate) mod install;
 mod layouts;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod packages;
 mod parse;
 pub(crate) mod readers;
 mod repeat;
-pub(crate) mod server;
 mod stranger;
 mod turns;
 

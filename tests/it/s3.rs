@@ -1,6 +1,5 @@
 //! The store for S3, judged by SeaweedFS and by a proxy that breaks connections.
 
-mod aggregate;
 mod elsewhere;
 mod ends;
 mod ends_of_sets;
@@ -9,11 +8,10 @@ pub(crate) mod fault;
 mod index;
 pub(crate) mod inprocess;
 mod mirror;
+pub(crate) mod objects;
 mod products;
-pub(crate) mod prune;
 mod rclone;
 mod reading;
-mod reuse;
 pub(crate) mod server;
 mod sets;
 mod turns;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::support::{
     place::copy_files,
-    program::{Outcome, command, rocwheel},
+    program::{Outcome, command, rocwheel, succeed},
     published::{self, sets},
 };
 
@@ -61,7 +61,7 @@ fn programs_get_one_document() {
 fn a_pipeline_tells_what_was_found_and_which_library_has_which_code() {
     let page = published::sample().summary();
     let checked = page.lines().find(|line| line.contains("check:")).unwrap();
-    insta::assert_snapshot!(checked, @"✅ **check: nothing found**");
+    insta::assert_snapshot!(checked, @"✅ **check: OK, no problems**");
     let start = page.find("### Device code").unwrap();
     insta::assert_snapshot!(&page[start..], @"
     ### Device code
@@ -121,7 +121,7 @@ fn what_check_finds_is_run_or_read() {
         fs_err::write(file.path(), found.ok()).unwrap();
         let read = summary(&[&at, "--findings", &text(file.path())]).ok();
         assert_eq!(summary(&[&at, "--check"]).ok(), read);
-        assert!(read.contains("check: nothing found") && read.contains("librocblas.so.5.1"));
+        assert!(read.contains("check: OK, no problems") && read.contains("librocblas.so.5.1"));
         assert!(!summary(&[&at]).ok().contains("check:"));
     }
 }
@@ -299,7 +299,7 @@ fn an_upload_says_what_summary_says_about_the_published_set() {
         let upload = [&upload[..], &["--output-dir", &to]].concat();
         uploaded.run(&upload).ok();
         let page = uploaded.read("step.md").unwrap();
-        assert!(page.contains("✅ **check: nothing found**"), "{page}");
+        assert!(page.contains("✅ **check: OK, no problems**"), "{page}");
         assert_eq!(uploaded.read("job_summary.md").unwrap(), page);
 
         let place = format!("{to}/local-linux/python");
@@ -372,4 +372,23 @@ fn a_directory_of_the_runner_that_is_not_there_costs_only_the_copy() {
     assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
     outcome.ok();
     assert!(step.read("step.md").is_some());
+}
+
+/// The pages count too: what `check` refuses, `summary --check` does not call good.
+#[test]
+fn a_summary_asks_what_check_asks() {
+    let copy = tempfile::tempdir().unwrap();
+    let set = copy.path().join("set");
+    let mut cp = std::process::Command::new("cp");
+    succeed(cp.arg("-a").arg(published::sample().place()).arg(&set));
+    let page = set.join("simple/rocm-sdk-core/index.html");
+    let mut damaged = fs_err::read_to_string(&page).unwrap();
+    let at = damaged.find("#sha256=").unwrap() + 8;
+    damaged.replace_range(at..at + 64, &"0".repeat(64));
+    fs_err::write(&page, damaged).unwrap();
+    let set = text(&set);
+    assert_eq!(rocwheel(&["check", &set]).code, 1);
+    let said = summary(&[&set, "--check", "--format", "json"]).ok();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_ne!(said["errors"], 0, "{said}");
 }

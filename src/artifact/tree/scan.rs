@@ -15,16 +15,19 @@ use crate::{
     archive::ArchiveFormat,
     artifact::{
         ArchiveName, ArtifactManifest, ArtifactName, local_path,
-        name::from_local,
-        resolve::{Node, ResolvedLink, resolve},
+        name::{ensure_readable, from_local},
         tree::{
             Artifact, ArtifactTree, FileFacts, LinkEnd, PermissionBits, Skipped, TreeContent,
             TreeFile, with_contents,
         },
     },
     error::{Context, Error, Hint, Result, Stop, anyhow, bail, ensure},
+    io::FileState,
     parallel,
-    relpath::RelPath,
+    relpath::{
+        RelPath,
+        links::{Node, ResolvedLink, resolve},
+    },
 };
 
 /// Artifacts whose files have not been listed yet, each with its directory.
@@ -85,6 +88,7 @@ fn list(directory: &Path) -> Result<(PathBuf, Listed, Vec<Skipped>)> {
             child.file_name().to_string_lossy().into_owned(),
             child.path(),
         );
+        ensure_readable(&name, path.is_dir())?;
         match artifact_name(&name, &path) {
             Ok(artifact) => {
                 let basedirs = basedirs(&path).hint(format!("fetch `{name}` again"))?;
@@ -95,7 +99,11 @@ fn list(directory: &Path) -> Result<(PathBuf, Listed, Vec<Skipped>)> {
                 };
                 listed.push((path, artifact));
             }
-            Err(reason) => skipped.push(Skipped { name, reason }),
+            Err(reason) => skipped.push(Skipped {
+                is_directory: path.is_dir(),
+                name,
+                reason,
+            }),
         }
     }
     listed.sort_by_cached_key(|(_, artifact)| artifact.name.to_string());
@@ -258,7 +266,10 @@ fn look(top: &Path, basedir: &Arc<RelPath>, entry: &DirEntry) -> Result<TreeFile
             read_only: found.permissions().readonly(),
             ..PermissionBits::default()
         };
-        TreeContent::File(FileFacts::new(found.len(), mode))
+        TreeContent::File(FileFacts {
+            state: Some(FileState::from_metadata(&found)),
+            ..FileFacts::new(found.len(), mode)
+        })
     } else {
         bail!("neither a file, a directory nor a link: `{path}`");
     };

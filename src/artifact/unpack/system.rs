@@ -4,7 +4,7 @@ use std::path::Path;
 
 #[cfg(windows)]
 use crate::{artifact::name::encode_colons, error::Hint as _};
-use crate::{artifact::resolve::ResolvedLink, error::Result};
+use crate::{error::Result, relpath::links::ResolvedLink};
 
 #[cfg(unix)]
 pub(super) fn mode_of(at: &Path) -> Result<u32> {

@@ -6,8 +6,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 use itertools::Itertools as _;
 
 use super::{
-    content::{self, Keep},
-    file_name,
+    content, file_name,
     tarball::{self, is_devel},
     wheel::keep,
 };
@@ -19,7 +18,6 @@ use crate::{
             CheckedPackage, ContentFacts, DevelEntry, DevelTree, MemberFacts, MemberKind,
             SdistFile, WheelFile,
         },
-        stored::{StoredFacts, StoredWheel},
     },
     digest::Sha256,
     error::{Context as _, Result, Stop},
@@ -39,15 +37,13 @@ enum ExaminedPart {
     Entry(DevelEntry),
 }
 
-/// The facts of the packages of a build, and those of its wheels to be stored. What `earlier` has of
-/// the same wheels is taken over.
+/// The facts of the packages of a build.
 pub fn facts_of_built(
     packages: &[MadePackage],
-    earlier: &StoredFacts,
     jobs: NonZeroUsize,
     stop: &Stop,
-) -> Result<(SetFacts, StoredFacts)> {
-    let (mut set, mut stored) = (SetFacts::default(), earlier.without_wheels());
+) -> Result<SetFacts> {
+    let mut set = SetFacts::default();
     let sorted = packages.iter().sorted_by_key(|package| &package.path);
     for package in sorted {
         let checked = CheckedPackage {
@@ -57,26 +53,23 @@ pub fn facts_of_built(
             digest: Some((package.sha256, package.size)),
         };
         let is_wheel = checked.platform().is_some();
-        if !is_wheel {
-            set.sdists.push(Arc::new(sdist(checked, &package.members)));
-            continue;
-        }
-        let wheel = if let Some(known) = earlier.wheel(package.sha256) {
-            stored.take(package.sha256, earlier);
-            known.named(checked)
+        if is_wheel {
+            let wheel = observe(checked, &package.members, jobs, stop)
+                .with_context(|| format!("failed to examine the members of `{}`", package.path))?;
+            set.wheels.push(Arc::new(wheel));
         } else {
-            let wheel = observe(&package.members, jobs, stop)
-                .with_context(|| format!("failed to examine the members of `{}`", package.path))?
-                .named(checked);
-            stored.add(package.sha256, &wheel)?;
-            wheel
-        };
-        set.wheels.push(Arc::new(wheel));
+            set.sdists.push(Arc::new(sdist(checked, &package.members)));
+        }
     }
-    Ok((set, stored))
+    Ok(set)
 }
 
-fn observe(members: &[BuiltMember], jobs: NonZeroUsize, stop: &Stop) -> Result<StoredWheel> {
+fn observe(
+    package: CheckedPackage,
+    members: &[BuiltMember],
+    jobs: NonZeroUsize,
+    stop: &Stop,
+) -> Result<WheelFile> {
     let parts = members.iter().flat_map(|member| {
         let entries = match &member.content {
             BuiltContent::Sdk(archive) => Some(archive.entries()),
@@ -87,7 +80,10 @@ fn observe(members: &[BuiltMember], jobs: NonZeroUsize, stop: &Stop) -> Result<S
         [WheelPart::Member(member)].into_iter().chain(entries)
     });
     let parts: Vec<WheelPart<'_>> = parts.collect();
-    let mut wheel = StoredWheel {
+    let mut wheel = WheelFile {
+        package,
+        // A wheel that we made has no defects as an archive.
+        faults: Vec::new(),
         members: Vec::with_capacity(members.len()),
         devel: None,
     };
@@ -138,7 +134,8 @@ impl WheelPart<'_> {
 }
 
 fn in_tree(bytes: &SourceBytes, entry: &TarEntry) -> Result<ContentFacts> {
-    let content = bytes.examine(|file| content::examine(file, None, Keep::Facts));
+    let content = bytes
+        .examine(|file| content::examine(file, None, tarball::keep_in_tree(entry.path.as_str())));
     let content = content.and_then(|it| Ok(it?));
     let content = content.with_context(|| format!("failed to examine `{}`", entry.path))?;
     Ok(tarball::in_tree(content))
@@ -172,16 +169,4 @@ fn sdist(package: CheckedPackage, members: &[BuiltMember]) -> SdistFile {
         )
     });
     tarball::sdist(package, Ok(files.collect()))
-}
-
-impl StoredWheel {
-    /// The wheel in this file. A wheel that we made has no defects as an archive.
-    pub(in crate::check) fn named(self, package: CheckedPackage) -> WheelFile {
-        WheelFile {
-            package,
-            faults: Vec::new(),
-            members: self.members,
-            devel: self.devel,
-        }
-    }
 }

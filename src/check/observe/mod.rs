@@ -6,6 +6,7 @@ mod code;
 mod content;
 mod directory;
 mod held;
+mod installed;
 mod tarball;
 mod wheel;
 
@@ -16,7 +17,8 @@ use std::{
 
 pub use built::facts_of_built;
 pub use directory::{DirectoryEntry, Outline};
-pub use tarball::{is_devel, read_sdist};
+pub use installed::{installed_member, installed_wheel};
+pub use tarball::read_sdist;
 pub use wheel::{Portion, PortionFacts, is_kept};
 
 use crate::{

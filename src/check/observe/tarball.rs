@@ -45,7 +45,7 @@ pub(super) fn is_text(path: &str) -> bool {
 const MOST_TEXT: u64 = 64 << 20;
 
 /// Whether this is the path of the archive of the development files.
-pub fn is_devel(path: &str) -> bool {
+pub(super) fn is_devel(path: &str) -> bool {
     let name = path.split_once('/').map(|(_, name)| name);
     matches!(name, Some("_devel.tar" | "_devel.tar.xz"))
 }
@@ -76,6 +76,16 @@ pub(super) fn read_devel(
     Ok((tree, content::plain(content::hashed(source, len)?, None)))
 }
 
+/// Which files of the tree the rules need as bytes: the CMake files by which a project finds a
+/// package.
+pub(super) fn keep_in_tree(path: &str) -> Keep {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let is_config = ["Config.cmake", "-config.cmake"]
+        .iter()
+        .any(|end| name.ends_with(end));
+    if is_config { Keep::Text } else { Keep::Facts }
+}
+
 /// The facts that are kept of a file in the tree.
 pub(super) fn in_tree(mut content: ContentFacts) -> ContentFacts {
     use DeviceCodeFacts::{Archive, Objects, Unreadable};
@@ -95,12 +105,17 @@ fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<(
             TarKind::Hardlink(path) => path.as_str().len(),
             TarKind::Directory | TarKind::File { .. } => 0,
         };
-        let own = ENTRY + entry.path.as_str().len() as u64 + target as u64;
+        let keep = keep_in_tree(entry.path.as_str());
+        let kept = match entry.kind {
+            TarKind::File { len, .. } if keep.is_for(len) => len,
+            _ => 0,
+        };
+        let own = ENTRY + entry.path.as_str().len() as u64 + target as u64 + kept;
         held = held.saturating_add(own);
         ensure!(held <= most, "entries that take more than {most} bytes");
         let content = match entry.kind {
             TarKind::File { len, .. } => {
-                let content = content::read(&mut tar, len, Keep::Facts)?;
+                let content = content::read(&mut tar, len, keep)?;
                 Some(in_tree(content))
             }
             _ => None,
@@ -123,7 +138,7 @@ pub fn read_sdist<'a>(
         size: 0,
         digest: None,
     };
-    let read = files(&mut walk, &top(&package), watch);
+    let read = files(&mut walk, &package, watch);
     package.digest = walk.finish().ok().flatten();
     package.size = package.digest.map_or(0, |(_, len)| len);
     watch.stop.check()?;
@@ -159,12 +174,14 @@ pub(super) fn sdist(
     sdist
 }
 
-/// All files, by their path below the top directory `{name}-{version}/`.
+/// All files, by their path below the top directory `{name}-{version}/`. Of a package of another
+/// project only the PKG-INFO is kept.
 fn files(
     source: impl Read,
-    top: &str,
+    package: &CheckedPackage,
     watch: &ObserveProgress<'_>,
 ) -> Result<BTreeMap<String, ContentFacts>> {
+    let top = top(package);
     let mut tar = TarReader::new(GzDecoder::new(source), LONGEST_SDIST);
     let (mut found, mut held) = (BTreeMap::new(), 0_u64);
     while let Some(entry) = tar.next_entry()? {
@@ -173,11 +190,20 @@ fn files(
             continue;
         };
         let path = entry.path.as_str();
-        let inside = path.strip_prefix(top).and_then(|it| it.strip_prefix('/'));
+        let inside = path
+            .strip_prefix(&top)
+            .and_then(|it| it.strip_prefix('/'))
+            // Older builders of others spell the directory in another way than the file.
+            .or_else(|| Some(path.split_once('/')?.1).filter(|_| !package.is_ours()));
         let path = inside.unwrap_or(path).to_owned();
         let mut source = HashedReader::new(&mut tar);
         let mut text = None;
-        if is_text(&path) {
+        let is_asked = if package.is_ours() {
+            is_text(&path)
+        } else {
+            path == "PKG-INFO"
+        };
+        if is_asked {
             ensure!(len <= LONGEST_TEXT, "`{path}` has {len} bytes");
             held = held.saturating_add(len);
             ensure!(held <= MOST_TEXT, "texts of more than {MOST_TEXT} bytes");

@@ -7,7 +7,7 @@
 //! others the second; where they differ, installers disagree about the contents, so every
 //! difference is reported.
 
-use std::{io::Read, ops::Range};
+use std::{collections::HashMap, io::Read, ops::Range};
 
 use flate2::{CrcReader, bufread::DeflateDecoder};
 
@@ -217,6 +217,36 @@ impl Outline {
         facts.gap(at, self.offset(portion.members.end), "what follows");
         facts.digest = walk.finish()?;
         Ok(())
+    }
+
+    /// The files that say what a wheel is: METADATA, WHEEL and RECORD.
+    pub fn descriptions(&self) -> Vec<Portion> {
+        self.some(|entry| {
+            let inside = entry.path.split_once('/');
+            inside.is_some_and(|(top, name)| {
+                top.ends_with(".dist-info") && matches!(name, "METADATA" | "WHEEL" | "RECORD")
+            })
+        })
+    }
+
+    /// The wheel of which only some members were read: only path, kind and length are known of the
+    /// others, from the directory.
+    pub fn finish_partly(self, portions: Vec<PortionFacts>) -> WheelFile {
+        let listed = self.entries.iter().map(|entry| MemberFacts {
+            path: entry.path.clone(),
+            kind: entry.kind,
+            mode: entry.mode,
+            content: Ok(content::plain((None, entry.len), None)),
+        });
+        let listed: Vec<MemberFacts> = listed.collect();
+        let mut wheel = self.finish(portions);
+        let read = wheel.members.drain(..).map(|it| (it.path.clone(), it));
+        let mut read: HashMap<String, MemberFacts> = read.collect();
+        wheel.members = listed
+            .into_iter()
+            .map(|it| read.remove(&it.path).unwrap_or(it))
+            .collect();
+        wheel
     }
 
     /// Combines the facts of all portions.

@@ -24,6 +24,8 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
     requirements(set, &seen.options.base, findings);
     versions(set, findings);
+    builds(set, findings);
+    own_targets(set, findings);
     duplicates(set, findings);
     devices(set, findings);
     siblings(set, findings);
@@ -51,6 +53,38 @@ pub(super) fn advertised(set: &SetFacts) -> BTreeSet<Target> {
 
 fn device(name: &DistName) -> Option<&str> {
     name.normalized().strip_prefix(&NAMES.device)
+}
+
+/// The projects that a package requires, itself or through another one. Device packages, which
+/// are required under extras only, count as required by the package that they add code to.
+pub(super) fn required(set: &SetFacts) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (_, metadata) in set.metadata() {
+        let name = metadata.name.normalized().to_owned();
+        let wanted = requirements_of(&metadata, &set.platforms()).into_iter();
+        let wanted = wanted.map(|(name, _)| name.normalized().to_owned());
+        all.entry(name).or_default().extend(wanted);
+    }
+    let devices = all
+        .values()
+        .flatten()
+        .filter(|it| it.starts_with(&NAMES.device));
+    let devices: Vec<String> = devices.cloned().collect();
+    all.entry(NAMES.overlaid.clone())
+        .or_default()
+        .extend(devices);
+    loop {
+        let before: usize = all.values().map(BTreeSet::len).sum();
+        let known = all.clone();
+        for wanted in all.values_mut() {
+            let further = wanted.iter().filter_map(|it| known.get(it)).flatten();
+            let further: Vec<String> = further.cloned().collect();
+            wanted.extend(further);
+        }
+        if before == all.values().map(BTreeSet::len).sum::<usize>() {
+            return all;
+        }
+    }
 }
 
 fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Option<Version>)> {
@@ -109,7 +143,7 @@ fn missing(set: &SetFacts, file: &str, wanted: &DistName, findings: &mut Finding
         findings.of(rule::MISSING_DEVICE_WHEEL, file, fact);
     } else {
         let fact = format!("it requires `{name}`, which is not in the set");
-        findings.cause(rule::UNRESOLVED_REQUIREMENT, file, fact);
+        findings.cause(rule::UNRESOLVED_REQUIREMENT, file, Some(wanted), fact);
     }
 }
 
@@ -238,6 +272,74 @@ fn versions(set: &SetFacts, findings: &mut Findings) {
         for file in files {
             let fact = format!("version {version}, but most of the set has {most}");
             findings.of(rule::VERSIONS_DISAGREE, file, fact);
+        }
+    }
+}
+
+/// Our `rocm` knows the targets of the device wheels, and which is taken if there is no GPU.
+fn own_targets(set: &SetFacts, findings: &mut Findings) {
+    let selector = set.selector().filter(|it| it.is_built_by_us());
+    let Some((selector, text)) = selector.and_then(|it| Some((it, it.dist_info()?))) else {
+        return;
+    };
+    let mut facts = Vec::new();
+    let wheels = set.device_wheels();
+    for target in wheels.keys() {
+        let target = target.base();
+        let line = format!("AVAILABLE_TARGET_FAMILIES.append('{target}')");
+        if !text.lines().any(|it| it == line) {
+            facts.push(format!("its `_dist_info.py` lacks the target `{target}`"));
+        }
+    }
+    let is_default = |line: &str| line.starts_with("DEFAULT_TARGET_FAMILY = ");
+    if !wheels.is_empty() && !text.lines().any(is_default) {
+        facts.push("its `_dist_info.py` names no target for machines without a GPU".to_owned());
+    }
+    for fact in facts {
+        findings.of(rule::UNKEPT_PROMISE, &selector.file, fact);
+    }
+}
+
+/// Packages of one version are of one build: each has the same `_dist_info.py`, but for the lines
+/// about the package itself.
+fn builds(set: &SetFacts, findings: &mut Findings) {
+    // In a legacy set the packages of a family name that family alone.
+    let is_legacy = coverage::is_legacy(set);
+    let is_common = |line: &&str| {
+        let is_own = line.starts_with("THIS_");
+        let is_of_family = is_legacy && line.contains("_TARGET_FAMIL");
+        !is_own && !is_of_family
+    };
+    let mut texts: BTreeMap<(String, Vec<&str>), Vec<&str>> = BTreeMap::new();
+    for (package, text) in set.dist_infos() {
+        let Some(name) = package.identity() else {
+            continue;
+        };
+        let lines = text.lines().filter(is_common).collect();
+        let files = texts.entry((name.version.to_string(), lines)).or_default();
+        files.push(&package.file);
+    }
+    let most = |version: &str| {
+        let same = texts.iter().filter(|((own, _), _)| own == version);
+        same.max_by_key(|(_, files)| files.len())
+    };
+    for ((version, lines), files) in &texts {
+        let Some(((_, others), _)) = most(version).filter(|((_, others), _)| others != lines)
+        else {
+            continue;
+        };
+        let lacks = |one: &[&str], other: &[&str]| {
+            let there: BTreeSet<&str> = other.iter().copied().collect();
+            let line = one.iter().find(|line| !there.contains(**line))?;
+            Some((*line).trim().to_owned())
+        };
+        let fact = match (lacks(others, lines), lacks(lines, others)) {
+            (Some(line), _) => format!("its `_dist_info.py` lacks `{line}`, which others have"),
+            (None, Some(line)) => format!("its `_dist_info.py` has `{line}`, which others lack"),
+            (None, None) => "its `_dist_info.py` has its lines in another order".to_owned(),
+        };
+        for file in files {
+            findings.of(rule::OTHER_BUILD, file, &fact);
         }
     }
 }

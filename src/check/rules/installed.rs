@@ -61,6 +61,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
                 manifest(wheel, tree, findings);
                 order(wheel, tree, findings);
                 links(wheel, tree, seen, findings);
+                cmake_packages(wheel, tree, seen, findings);
             }
         }
         // A full disk leaves empty libraries and programs behind.
@@ -315,5 +316,96 @@ fn links(wheel: &WheelFile, tree: &DevelTree, seen: &Observed<'_>, findings: &mu
         };
         let fact = format!("it leads to `{text}`, which does not exist");
         findings.at(rule, (wheel.file.as_str(), path), fact);
+    }
+}
+
+/// The packages that the CMake files of the tree ask for, if they are of ROCm. An artifact with
+/// libraries, whose `dev` artifact was not fetched, leaves a tree whose other packages cannot be
+/// found: `find_package(rocsolver)` fails because `rocblas-config.cmake` is not there.
+///
+/// A package is known to be of ROCm if a library of that name is in the set. What is asked for under
+/// a condition may be for another system.
+fn cmake_packages(
+    wheel: &WheelFile,
+    tree: &DevelTree,
+    seen: &Observed<'_>,
+    findings: &mut Findings,
+) {
+    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let package = |path: &str| {
+        let name = file_name(path);
+        let name = name.strip_suffix("Config.cmake");
+        let name = name.or_else(|| file_name(path).strip_suffix("-config.cmake"));
+        name.map(plain)
+    };
+    let entries = tree.entries.iter();
+    let there: BTreeSet<String> = entries
+        .filter_map(|it| package(it.entry.path.as_str()))
+        .collect();
+    let members = seen.set.members().map(|(_, member)| member.path.as_str());
+    let libraries: BTreeMap<String, &str> = members
+        .filter(|path| is_library(path))
+        .filter_map(|path| {
+            let stem = file_name(path).split('.').next()?;
+            Some((plain(stem.strip_prefix("lib").unwrap_or(stem)), path))
+        })
+        .collect();
+    for devel in &tree.entries {
+        let content = devel.content.as_ref();
+        let Some(text) = content.and_then(|it| it.kept.as_deref()) else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(text);
+        for name in asked_packages(&text).into_iter().unique() {
+            let name_alone = plain(name);
+            let library = libraries.get(&name_alone);
+            if let Some(library) = library.filter(|_| !there.contains(&name_alone)) {
+                let fact = format!(
+                    "it asks for the CMake package `{name}`, which is missing; `{library}` is in the set"
+                );
+                let place = (wheel.file.as_str(), devel.entry.path.as_str());
+                findings.at(rule::MISSING_CMAKE_PACKAGE, place, fact);
+            }
+        }
+    }
+}
+
+/// The packages that a CMake file asks for in any case: `find_dependency(NAME …)` and
+/// `find_package(NAME …)` outside of conditions and definitions.
+fn asked_packages(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut depth = 0_usize;
+    for line in text.lines().map(str::trim) {
+        let (command, rest) = line.split_once('(').unwrap_or((line, ""));
+        match command.trim_end().to_ascii_lowercase().as_str() {
+            "if" | "foreach" | "while" | "function" | "macro" => depth += 1,
+            "endif" | "endforeach" | "endwhile" | "endfunction" | "endmacro" => {
+                depth = depth.saturating_sub(1);
+            }
+            "find_dependency" | "find_package" if depth == 0 => {
+                let mut words = rest.split(|c: char| c.is_whitespace() || c == ')');
+                let is_optional = rest.contains("QUIET") || rest.contains("OPTIONAL");
+                names.extend(words.next().filter(|it| !it.is_empty() && !is_optional));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_that_cmake_asks_for_in_any_case_are_known() {
+        let text = "# find_dependency(no)\n\
+            include(CMakeFindDependencyMacro)\n\
+            find_dependency(rocblas 4.0)\n\
+            Find_Package (hip REQUIRED)\n\
+            find_package(Threads QUIET)\n\
+            if(WIN32)\n  find_dependency(other)\nendif()\n\
+            find_dependency(rocprim)\n";
+        assert_eq!(asked_packages(text), ["rocblas", "hip", "rocprim"]);
     }
 }

@@ -19,7 +19,10 @@ mod valid;
 pub use changes::PackageInventory;
 pub use planned::{Digests, differences, originals};
 
-use std::{collections::BTreeSet, fmt::Display};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 use itertools::Itertools as _;
 
@@ -33,6 +36,8 @@ use crate::{
         rule::{self, Finding, Findings, Rule},
     },
     loader::{Dotted, FileContents, InstalledTree},
+    package::{DistributionMode, catalog::CATALOG},
+    set::identity,
     target::Target,
     wheel::DistName,
 };
@@ -143,19 +148,87 @@ const FOLLOWERS: &[&Rule] = &[
 ];
 
 /// One finding for one cause: if a package is missing or unreadable, the findings that follow from
-/// it are left out. The cause then says how many they were.
-fn leave_out_followers(findings: &mut Vec<Finding>) {
-    if !findings.iter().any(|finding| finding.is_cause) {
+/// it, in packages that require it, are left out. The cause then says how many they were.
+fn leave_out_followers(set: &SetFacts, findings: &mut Vec<Finding>) {
+    let lacks: BTreeSet<String> = findings.iter().filter_map(|it| it.lacks.clone()).collect();
+    if lacks.is_empty() {
         return;
     }
-    let before = findings.len();
-    findings.retain(|finding| !FOLLOWERS.contains(&finding.rule));
-    let count = before.saturating_sub(findings.len());
-    let mut causes = findings.iter_mut().filter(|finding| finding.is_cause);
-    if let Some(cause) = causes.next().filter(|_| count > 0) {
-        let noun = if count == 1 { "finding" } else { "findings" };
-        let fact = &cause.fact;
-        cause.fact = format!("{fact}; left out {count} {noun} caused by it");
+    let required = complete::required(set);
+    // All packages need the libraries of the core package, also those that do not say so.
+    let core = CATALOG
+        .core()
+        .map(|it| it.dist_name(DistributionMode::Split, None));
+    let core = core.unwrap_or_default();
+    let project = |file: &str| Some(identity(file)?.0.normalized().to_owned());
+    let cause_of = |finding: &Finding| {
+        let own = finding.file.as_deref().and_then(project);
+        let own = own.filter(|_| FOLLOWERS.contains(&finding.rule))?;
+        let is_cause = |lacking: &&String| {
+            // The requirements of a package that cannot be read are unknown, and so is what an
+            // invalid name stands for.
+            let is_known = required.contains_key(&own);
+            let needs_it = required.get(&own).is_some_and(|it| it.contains(*lacking));
+            let is_base = **lacking == core;
+            lacking.is_empty() || is_base || **lacking == own || needs_it || !is_known
+        };
+        lacks.iter().find(is_cause)
+    };
+    let mut followers: BTreeMap<String, usize> = BTreeMap::new();
+    findings.retain(|finding| match cause_of(finding) {
+        Some(lacking) => {
+            *followers.entry(lacking.clone()).or_default() += 1;
+            false
+        }
+        None => true,
+    });
+    for finding in findings {
+        let lacking = finding.lacks.as_ref();
+        if let Some(count) = lacking.and_then(|it| followers.remove(it)) {
+            let noun = if count == 1 { "finding" } else { "findings" };
+            let fact = &finding.fact;
+            finding.fact = format!("{fact}; left out {count} {noun} caused by it");
+        }
+    }
+}
+
+/// What is found in a file that is not the one that was built.
+const DAMAGE: &[&Rule] = &[
+    rule::UNREADABLE_PACKAGE,
+    rule::DAMAGED_MEMBER,
+    rule::TRAILING_BYTES,
+    rule::INCONSISTENT_ZIP,
+    rule::INVALID_RECORD,
+    rule::RECORD_MISMATCH,
+    rule::UNRECORDED_MEMBER,
+    rule::MISSING_MEMBER,
+    rule::WRONG_SIDECAR,
+];
+
+/// One finding for one file that was damaged or replaced: that it is not the file that was built,
+/// with the first defect in it. What is skipped or accepted was taken away before.
+fn join_damage(findings: &mut Vec<Finding>) {
+    let replaced = findings.iter().filter(|it| it.rule == rule::BROKEN_PROMISE);
+    let replaced: BTreeSet<Option<String>> = replaced.map(|it| it.file.clone()).collect();
+    let is_of_replaced = |it: &Finding| DAMAGE.contains(&it.rule) && replaced.contains(&it.file);
+    let (damage, rest): (Vec<_>, Vec<_>) = findings.drain(..).partition(is_of_replaced);
+    *findings = rest;
+    for finding in findings
+        .iter_mut()
+        .filter(|it| it.rule == rule::BROKEN_PROMISE)
+    {
+        let mut own = damage.iter().filter(|it| it.file == finding.file);
+        let Some(first) = own.next() else { continue };
+        let place = first
+            .member
+            .as_ref()
+            .map_or(String::new(), |it| format!("`{it}`: "));
+        let more = match own.count() {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        let fact = &finding.fact;
+        finding.fact = format!("{fact}; {} {place}{}{more}", first.rule, first.fact);
     }
 }
 
@@ -205,6 +278,7 @@ pub fn judge(
         };
         is_there && is_asked(rule)
     });
+    join_damage(&mut findings);
     let report = Report::new(set.count(), findings, coverage);
     let report = Report {
         skipped,
@@ -224,7 +298,7 @@ fn of_parts(
     if let [_] = parts.as_slice() {
         let (mut findings, coverage) = findings(set, options);
         findings.extend(of_all);
-        leave_out_followers(&mut findings);
+        leave_out_followers(set, &mut findings);
         return (findings, coverage);
     }
     let is_covered = |target: &Target| parts.iter().any(|it| targets::covers(&it.set, target));
@@ -235,7 +309,7 @@ fn of_parts(
     let mut all = Vec::new();
     for part in &parts {
         let (mut findings, own) = findings(&part.set, &options);
-        leave_out_followers(&mut findings);
+        leave_out_followers(&part.set, &mut findings);
         all.push(findings);
         coverage.extend(own, if part.is_windows { " (Windows)" } else { "" });
     }

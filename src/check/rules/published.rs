@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
+use super::some;
 use crate::{
     check::{
         facts::SetFacts,
@@ -34,13 +35,14 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
         if published.gone.contains(*file) {
             let pages = list(promises.iter().map(|it| it.page.clone()));
             let fact = format!("it does not exist, but is listed by {pages}");
-            findings.cause(rule::PROMISED_FILE_MISSING, file, fact);
+            let project = identity(file).map(|(project, _)| project);
+            findings.cause(rule::PROMISED_FILE_MISSING, file, project.as_ref(), fact);
             continue;
         }
-        if let Some(digest) = digests.get(file) {
-            for fact in promises.iter().filter_map(|it| broken(it, *digest)) {
-                findings.of(rule::BROKEN_PROMISE, file, fact);
-            }
+        if let Some(digest) = digests.get(file)
+            && let Some(fact) = replaced_file(promises, *digest)
+        {
+            findings.of(rule::BROKEN_PROMISE, file, fact);
         }
         if let Some(bytes) = published.sidecars.get(*file) {
             let mut wheels = set.wheels.iter();
@@ -70,18 +72,40 @@ pub(super) fn find(set: &SetFacts, published: &PublishedFacts, findings: &mut Fi
     }
 }
 
-fn broken(promise: &PageClaim, (sha256, len): (Sha256, u64)) -> Option<String> {
-    let page = &promise.page;
-    match (promise.link.size, promise.link.sha256) {
-        (Some(size), _) if size != len => {
-            Some(format!("it has {len} bytes, and {size} in `{page}`"))
-        }
-        (_, Some(promised)) if promised != sha256 => Some(format!(
-            "it has SHA-256 {sha256}, and {promised} in `{page}`"
-        )),
-        _ => None,
-    }
+/// One sentence about a file that is not the one that pages describe, with the pages that do.
+fn replaced_file(promises: &[&PageClaim], (sha256, len): (Sha256, u64)) -> Option<String> {
+    let is_other = |it: &&&PageClaim| {
+        it.link.size.is_some_and(|size| size != len)
+            || it.link.sha256.is_some_and(|it| it != sha256)
+    };
+    let others: Vec<&PageClaim> = promises.iter().filter(is_other).copied().collect();
+    let first = others.first()?;
+    let pages = others.iter().map(|it| it.page.as_str()).unique();
+    let pages = some(pages, MOST_PAGES);
+    // The beginning of a digest tells two files apart, and fits into a line.
+    let short = |digest: Sha256| digest.to_string().chars().take(12).collect::<String>();
+    let how = match (first.link.size, first.link.sha256) {
+        (Some(size), _) if size != len => format!("{len} bytes instead of {size}"),
+        (_, Some(other)) => format!("SHA-256 {}… instead of {}…", short(sha256), short(other)),
+        _ => return None,
+    };
+    let verb = if others.iter().map(|it| &it.page).all_equal() {
+        "describes"
+    } else {
+        "describe"
+    };
+    // If another page has the right digest, the page is wrong and not the file.
+    let mut digests = promises.iter().filter_map(|it| it.link.sha256);
+    let title = if digests.any(|it| it == sha256) {
+        ""
+    } else {
+        "not the file that was built: "
+    };
+    Some(format!("{title}{pages} {verb} another one ({how})"))
 }
+
+/// The pages that are named of those that describe another file.
+const MOST_PAGES: usize = 2;
 
 /// The sidecar of a wheel equals the METADATA inside it, and has the digest that pages say
 /// ([PEP 658](https://peps.python.org/pep-0658/)).

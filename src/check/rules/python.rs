@@ -17,9 +17,9 @@ use crate::{
     },
     elf::ElfKind,
     package::{
-        catalog::CATALOG,
+        catalog::{CATALOG, PackageKind},
         dist_info,
-        promise::{Promise, PromiseKind},
+        required_file::{RequiredFile, RequiredFileKind},
     },
     run::Platform,
     wheel::Metadata,
@@ -38,7 +38,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     };
     for wheel in seen.set.wheels.iter().filter(|it| it.is_readable()) {
         if let Some(platform) = platform {
-            promises(wheel, platform, findings);
+            required_files(wheel, platform, findings);
         }
         for member in &wheel.members {
             foreign(wheel, member, findings);
@@ -112,6 +112,21 @@ fn versions(file: &str, modules: &PythonModules<'_>, metadata: &Metadata, findin
     }
 }
 
+/// The names of the console scripts in `entry_points.txt`.
+fn console_scripts(text: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(text);
+    let mut scripts = BTreeSet::new();
+    let mut is_script = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            is_script = line == "[console_scripts]";
+        } else if is_script && let Some((name, _)) = line.split_once('=') {
+            scripts.insert(name.trim().to_owned());
+        }
+    }
+    scripts
+}
+
 /// The missing functions that console scripts in `entry_points.txt` call, each with the first
 /// script that calls it.
 fn broken_calls(text: &[u8], modules: &PythonModules<'_>, top: &str) -> Vec<String> {
@@ -165,18 +180,22 @@ fn not_executable(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findin
     }
 }
 
-/// The package has the files that its `_dist_info.py` promises, and its commands are executable. Each
-/// `_dist_info.py` has the promises of all packages.
-fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
+/// The package has the files that its `_dist_info.py` names, and its commands are executable. Each
+/// `_dist_info.py` has the required files of all packages.
+fn required_files(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     const OWN: &str = "THIS_PACKAGE_ENTRY = ALL_PACKAGES['";
     // Skip packages that could not be read to the end: their files only seem to be missing.
     let is_tree_whole = wheel.devel.as_ref().is_none_or(|it| it.fault.is_none());
     if !is_tree_whole || wheel.members.iter().any(|it| it.content.is_err()) {
         return;
     }
-    let (file, text) = (&wheel.file, wheel.tables().unwrap_or_default());
-    let Some((_, package)) = text.rsplit_once(OWN) else {
+    let file = &wheel.file;
+    let Some(text) = wheel.own_dist_info() else {
         return;
+    };
+    let Some((_, package)) = text.rsplit_once(OWN) else {
+        let fact = "its `_dist_info.py` does not say which package it is of";
+        return findings.of(rule::UNKEPT_PROMISE, file, fact);
     };
     let package = package.split('\'').next().unwrap_or_default();
     let members = wheel.members.iter();
@@ -188,27 +207,33 @@ fn promises(wheel: &WheelFile, platform: Platform, findings: &mut Findings) {
     let rocm = rocm.filter_map(|(path, runs)| Some((path.split_once('/')?.1, runs)));
     let files: Vec<(&str, bool)> = rocm.collect();
     let names = missing_short_names(package, &files);
+    let scripts = wheel.dist_info("entry_points.txt").map(|it| it.1);
+    let scripts = console_scripts(scripts.unwrap_or_default());
     for fact in modules_without_init(wheel).into_iter().chain(names) {
         findings.of(rule::UNKEPT_PROMISE, file, fact);
     }
-    let promises = match dist_info::read(text, platform) {
-        Ok(promises) => promises,
+    let required_files = match dist_info::read(text, platform) {
+        Ok(required_files) => required_files,
         Err(error) => return findings.of(rule::UNKEPT_PROMISE, file, format!("{error:#}")),
     };
-    for promise in promises.iter().filter(|it| it.package == package) {
+    for required in required_files.iter().filter(|it| it.package == package) {
         let there = files.iter();
-        let there = there.filter(|(path, _)| promise.pattern.matches(path));
+        let there = there.filter(|(path, _)| required.pattern.matches(path));
         let mut there = there.peekable();
         if there.peek().is_none() {
-            let artifact = artifact(promise, platform);
+            let artifact = artifact(required, platform);
             let artifact = artifact.map_or(String::new(), |it| format!("; artifact `{it}` has it"));
-            let fact = format!("its Python needs {promise}, which is missing{artifact}");
+            let fact = format!("its Python needs {required}, which is missing{artifact}");
             findings.of(rule::UNKEPT_PROMISE, file, fact);
         }
-        let is_program = matches!(promise.kind, PromiseKind::Command(_));
+        let is_program = matches!(required.kind, RequiredFileKind::Command(_));
+        if is_program && there.peek().is_some() && !scripts.contains(required.name()) {
+            let fact = format!("`entry_points.txt` lacks its command `{}`", required.name());
+            findings.of(rule::UNKEPT_PROMISE, file, fact);
+        }
         let must_run = is_program && platform == Platform::Linux;
         if let Some((path, _)) = there.find(|(_, runs)| must_run && !runs) {
-            let name = promise.name();
+            let name = required.name();
             let fact = format!("the command `{name}` runs `{path}`, which has no execute bits");
             findings.of(rule::NOT_EXECUTABLE, file, fact);
         }
@@ -256,12 +281,12 @@ fn missing_short_names(package: &str, files: &[(&str, bool)]) -> Vec<String> {
 }
 
 /// The artifact that should contain the file, according to the policy.
-fn artifact(promise: &Promise, platform: Platform) -> Option<String> {
+fn artifact(required: &RequiredFile, platform: Platform) -> Option<String> {
     let known = CATALOG
-        .get(&promise.package)?
-        .promises(platform)
+        .get(&required.package)?
+        .required_files(platform)
         .into_iter();
-    let mut known = known.filter(|it| it.kind == promise.kind && it.name() == promise.name());
+    let mut known = known.filter(|it| it.kind == required.kind && it.name() == required.name());
     Some(known.next()?.artifact?.to_string())
 }
 
@@ -279,6 +304,9 @@ fn sdist(sdist: &SdistFile, metadata: &Metadata, findings: &mut Findings) {
     if is_whole {
         imports(file, &modules, findings);
         scripts(sdist, &modules, findings);
+        if sdist.is_built_by_us() {
+            own_scripts(sdist, findings);
+        }
         if let Some(why) = backend(sdist, &modules) {
             findings.at(rule::BROKEN_SDIST, (file.as_str(), "pyproject.toml"), why);
         }
@@ -323,6 +351,19 @@ fn scripts(sdist: &SdistFile, modules: &PythonModules<'_>, findings: &mut Findin
     }
 }
 
+/// The sdist that rocwheel builds has the console scripts of `packages.toml`.
+fn own_scripts(sdist: &SdistFile, findings: &mut Findings) {
+    let lists = egg_info(sdist, "entry_points.txt");
+    let there: BTreeSet<String> = lists.flat_map(|it| console_scripts(it.1)).collect();
+    let metas = CATALOG.packages().iter();
+    let metas = metas.filter(|it| it.kind == PackageKind::Selector);
+    let names = metas.flat_map(|it| &it.scripts).map(|it| it.name.as_str());
+    for name in names.filter(|name| !there.contains(*name)) {
+        let fact = format!("no `*.egg-info/entry_points.txt` has its command `{name}`");
+        findings.of(rule::BROKEN_SDIST, &sdist.file, fact);
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct PyprojectFile {
@@ -341,9 +382,14 @@ struct BuildSystem {
 
 /// Why pip cannot build a wheel from it. `None` if it can.
 fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
+    let is_ours = sdist.is_built_by_us();
     let Some(file) = sdist.files.get("pyproject.toml") else {
         let is_old = sdist.files.contains_key("setup.py");
-        return (!is_old).then(|| "neither it nor `setup.py` is there".to_owned());
+        return if is_old {
+            is_ours.then(|| "it is missing, so installers need setuptools".to_owned())
+        } else {
+            Some("neither it nor `setup.py` is there".to_owned())
+        };
     };
     let text = String::from_utf8_lossy(file.kept.as_deref().unwrap_or_default());
     let project: PyprojectFile = match toml::from_str(&text) {
@@ -356,6 +402,11 @@ fn backend(sdist: &SdistFile, modules: &PythonModules<'_>) -> Option<String> {
     let backend = system.build_backend.as_deref();
     let backend = backend.unwrap_or("setuptools.build_meta");
     if system.backend_path.is_empty() {
+        if is_ours {
+            return Some(format!(
+                "its build backend is `{backend}`, which is not in the sdist"
+            ));
+        }
         let is_lacking = system.requires.is_empty();
         return is_lacking.then(|| {
             format!("`{backend}` is the build backend, but none of its requirements has it")

@@ -175,7 +175,7 @@ fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
             let promising = set.wheels.iter();
             for wheel in promising.filter(|it| coverage::promised(it).contains(&target)) {
                 let fact = format!("no library has code for {target}, which is of its family");
-                findings.of(rule::UNCOVERED_LIBRARY, &wheel.file, fact);
+                findings.of(rule::UNCOVERED_IN_FAMILY, &wheel.file, fact);
             }
             continue;
         }
@@ -187,7 +187,7 @@ fn fat_gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
     for (library, (others, targets)) in lacking {
         let fact = gap(library, &others, &targets.join(", "));
         let place = table.places.get(library).map_or("", String::as_str);
-        findings.of(rule::UNCOVERED_LIBRARY, place, fact);
+        findings.of(rule::UNCOVERED_IN_FAMILY, place, fact);
     }
 }
 

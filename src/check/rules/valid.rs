@@ -1,7 +1,7 @@
 //! Rules about single packages: a wheel ([PEP 427](https://peps.python.org/pep-0427/)) is an
 //! archive that every installer reads in the same way, and its metadata is correct.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 use pep440_rs::VersionSpecifiers;
@@ -12,6 +12,7 @@ use crate::{
         facts::{ArchiveFault, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
         rule::{self, Findings, Rule},
     },
+    console::many,
     relpath::RelPath,
     wheel::{Metadata, PackageFilename, Record, Tag, dist_info::WheelFacts},
 };
@@ -23,13 +24,14 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
     for wheel in &set.wheels {
         if let Err(why) = &wheel.name {
-            findings.cause(rule::UNREADABLE_PACKAGE, &wheel.file, why);
+            findings.cause(rule::UNREADABLE_PACKAGE, &wheel.file, None, why);
         }
+        let project = wheel.identity().map(|it| &it.name);
         let file = &wheel.file;
         for fault in &wheel.faults {
             match fault {
                 ArchiveFault::Unreadable(why) => {
-                    findings.cause(rule::UNREADABLE_PACKAGE, file, why);
+                    findings.cause(rule::UNREADABLE_PACKAGE, file, project, why);
                 }
                 ArchiveFault::Inconsistent(why) => findings.of(rule::INCONSISTENT_ZIP, file, why),
                 ArchiveFault::Around(len) => {
@@ -51,13 +53,21 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     for sdist in &set.sdists {
         sdist_metadata(sdist, findings);
     }
+    for wheel in &seen.all.wheels {
+        if let (Some(name), Some(metadata)) = (wheel.identity(), wheel.metadata())
+            && let Some(fact) = no_python(name, &metadata)
+        {
+            findings.of(rule::TAG_AND_PYTHON_DISAGREE, &wheel.file, fact);
+        }
+    }
     shared_paths(set, findings);
     long_paths(set, &seen.options.windows_prefix, findings);
     foreign(seen.all, findings);
 }
 
-/// Packages of other projects follow the rules of their own builders. Only what stops every installer
-/// is worth a word.
+/// Packages of other projects follow the rules of their own builders. They must be what their names
+/// say, and complete: what installers refuse, and what they would unpack outside of the
+/// environment, is never published beside our packages.
 fn foreign(set: &SetFacts, findings: &mut Findings) {
     for package in set.packages().filter(|it| !it.is_ours()) {
         let fact = "a package of another project";
@@ -65,17 +75,121 @@ fn foreign(set: &SetFacts, findings: &mut Findings) {
     }
     let rule = rule::DAMAGED_FOREIGN_PACKAGE;
     for wheel in set.wheels.iter().filter(|it| !it.is_ours()) {
-        for fault in &wheel.faults {
-            if let ArchiveFault::Unreadable(why) = fault {
-                findings.of(rule, &wheel.file, why);
-            }
+        // Most of what is wrong follows from the first reason, such as a file that is no archive.
+        let facts = foreign_wheel(wheel);
+        let more = facts.len().saturating_sub(MOST_OF_FOREIGN);
+        let mut facts: Vec<String> = facts.into_iter().take(MOST_OF_FOREIGN).collect();
+        if more > 0 {
+            facts.push(format!("and {}", many(more, "other defect")));
+        }
+        for fact in facts {
+            findings.of(rule, &wheel.file, fact);
         }
     }
     for sdist in set.sdists.iter().filter(|it| !it.is_ours()) {
-        if let Err(why) = &sdist.metadata {
-            findings.of(rule, &sdist.file, why);
+        match (&sdist.metadata, sdist.identity()) {
+            (Err(why), _) => findings.of(rule, &sdist.file, why),
+            (Ok(inside), Some(name)) => {
+                if let Some(fact) = other_identity(inside, name) {
+                    findings.of(rule, &sdist.file, format!("its PKG-INFO {fact}"));
+                }
+            }
+            (Ok(_), None) => {}
         }
     }
+}
+
+/// The defects that are named of one package of another project.
+const MOST_OF_FOREIGN: usize = 3;
+
+/// Why a wheel of another project is not what its name says, or cannot be installed. Its files are
+/// not read: what RECORD says of them is compared with the directory of the archive.
+fn foreign_wheel(wheel: &WheelFile) -> Vec<String> {
+    let faults = wheel.faults.iter().map(|fault| match fault {
+        ArchiveFault::Unreadable(why) | ArchiveFault::Inconsistent(why) => why.clone(),
+        ArchiveFault::Around(len) => {
+            format!("{len} bytes stand before the archive or after its end")
+        }
+    });
+    let mut facts: Vec<String> = faults.collect();
+    if !wheel.is_readable() {
+        return facts;
+    }
+    let files = || {
+        let members = wheel.members.iter();
+        members.filter(|it| it.kind != MemberKind::Directory)
+    };
+    for member in files() {
+        if let Err(why) = member.path.parse::<RelPath>() {
+            facts.push(format!("`{}`: {why}", member.path));
+        }
+        if member.kind != MemberKind::File {
+            facts.push(format!("`{}` is a symlink or a device", member.path));
+        }
+        if let Err(why) = &member.content {
+            facts.push(format!("`{}`: {why}", member.path));
+        }
+    }
+    let tops = files().filter_map(|it| Some(it.path.split_once('/')?.0));
+    let tops = tops.filter(|it| it.ends_with(".dist-info")).unique();
+    let tops: Vec<&str> = tops.collect();
+    if tops.len() > 1 {
+        let names = tops.join("`, `");
+        facts.push(format!("it has several directories of metadata: `{names}`"));
+    }
+    match (wheel.dist_info("METADATA"), wheel.identity()) {
+        (None, _) => facts.push("no METADATA that can be read".to_owned()),
+        (Some((_, bytes)), Some(name)) => match Metadata::parse(bytes) {
+            Err(error) => facts.push(format!("METADATA: {error:#}")),
+            Ok(inside) => {
+                let fact = other_identity(&inside, name);
+                facts.extend(fact.map(|fact| format!("its METADATA {fact}")));
+            }
+        },
+        (Some(_), None) => {}
+    }
+    match wheel.dist_info("WHEEL") {
+        None => facts.push("no WHEEL that can be read".to_owned()),
+        Some((_, bytes)) => {
+            let parsed = String::from_utf8_lossy(bytes).parse::<WheelFacts>();
+            facts.extend(parsed.err().map(|error| format!("WHEEL: {error:#}")));
+        }
+    }
+    let Some((path, bytes)) = wheel.dist_info("RECORD") else {
+        facts.push("no RECORD that can be read".to_owned());
+        return facts;
+    };
+    match Record::parse(bytes) {
+        Err(error) => facts.push(format!("RECORD: {error:#}")),
+        Ok(record) => {
+            let rows = record.rows().iter().map(|row| (row.path.as_str(), row.len));
+            let mut rows: BTreeMap<&str, Option<u64>> = rows.collect();
+            for member in files() {
+                // RECORD and signatures of it need no row.
+                let is_record = member.path.starts_with(path);
+                match (rows.remove(member.path.as_str()), &member.content) {
+                    (None, _) if !is_record => {
+                        facts.push(format!("`{}` is not in RECORD", member.path));
+                    }
+                    (Some(Some(len)), Ok(content)) if len != content.len && !is_record => {
+                        let (path, own) = (&member.path, content.len);
+                        facts.push(format!("`{path}` has {own} bytes, but {len} in RECORD"));
+                    }
+                    _ => {}
+                }
+            }
+            let gone = rows.into_keys();
+            facts.extend(gone.map(|it| format!("`{it}` is in RECORD and not in the wheel")));
+        }
+    }
+    facts
+}
+
+/// How the name and the version in the metadata of a package differ from its file name.
+fn other_identity(inside: &Metadata, outside: &PackageFilename) -> Option<String> {
+    let is_same = inside.name == outside.name && inside.version == outside.version;
+    let (name, version) = (&inside.name, &inside.version);
+    (!is_same).then(|| format!("says {name} {version}"))
 }
 
 fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
@@ -224,6 +338,34 @@ fn requires_python(inside: &Metadata) -> Option<String> {
     (!is_met).then(|| format!("`{text}` is not for Python 3"))
 }
 
+/// Why no Python that the tags of a wheel name may install it, if the tags are for some versions
+/// only: a wheel for `cp315` with `Requires-Python: <3.15`.
+fn no_python(name: &PackageFilename, inside: &Metadata) -> Option<String> {
+    let text = inside.requires_python.as_deref()?;
+    let wanted = text.parse::<VersionSpecifiers>().ok()?;
+    let tags = name.tag.as_ref()?.expand();
+    let minors: Option<BTreeSet<u64>> = tags.iter().map(python_of).collect();
+    // A tag for any Python 3, or one that is not known, is met by some version.
+    let minors = minors?;
+    let is_met = |minor: &u64| {
+        let patches = [0, 99].map(|patch| pep440_rs::Version::new([3, *minor, patch]));
+        patches.iter().any(|python| wanted.contains(python))
+    };
+    let tags = name.tag.as_ref()?;
+    (!minors.iter().any(is_met))
+        .then(|| format!("its tag is `{tags}`, and its Requires-Python `{text}`"))
+}
+
+/// The minor version of Python 3 that a tag is for. `None` if it is for several: a stable ABI is for
+/// each later version too.
+fn python_of(tag: &Tag) -> Option<u64> {
+    let text = tag.to_string();
+    let mut parts = text.split('-');
+    let (python, abi) = (parts.next()?, parts.next()?);
+    let minor = python.strip_prefix("cp3")?.parse().ok()?;
+    (abi != "abi3" && abi != "none").then_some(minor)
+}
+
 /// WHEEL agrees with the file name. `Root-Is-Purelib` is true in all our wheels, so that they are
 /// installed into the same directory (`purelib`).
 fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
@@ -252,11 +394,12 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
 
 fn sdist_metadata(sdist: &SdistFile, findings: &mut Findings) {
     let file = sdist.file.as_str();
+    let project = sdist.identity().map(|it| &it.name);
     if let Err(why) = &sdist.name {
-        findings.cause(rule::UNREADABLE_PACKAGE, file, why);
+        findings.cause(rule::UNREADABLE_PACKAGE, file, None, why);
     }
     match (&sdist.metadata, sdist.identity()) {
-        (Err(why), _) => findings.cause(rule::UNREADABLE_PACKAGE, file, why),
+        (Err(why), _) => findings.cause(rule::UNREADABLE_PACKAGE, file, project, why),
         (Ok(inside), Some(name)) => compare((file, "PKG-INFO"), inside, name, findings),
         (Ok(_), None) => {}
     }

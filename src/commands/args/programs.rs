@@ -1,28 +1,24 @@
-//! Which programs and directories the environment names.
+//! Which programs and directories the environment names, and what git says.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::version::GitSha;
 
 /// The file of this program, if the system tells.
 pub(in crate::commands) fn program() -> Option<PathBuf> {
     env::current_exe().ok()
 }
 
-/// The file of a program that a shell would start.
-pub(in crate::commands) fn program_on_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    let ends: &[&str] = if cfg!(windows) {
-        &[".exe", ".cmd"]
-    } else {
-        &[""]
-    };
-    let mut files = env::split_paths(&path).flat_map(|directory| {
-        ends.iter()
-            .map(move |end| directory.join(format!("{name}{end}")))
-    });
-    files.find(|file| file.is_file())
-}
-
-/// The directory for temporary files.
-pub(in crate::commands) fn temporary_directory() -> PathBuf {
-    env::temp_dir()
+/// The commit that is checked out in a directory. `None` if it is in no repository, or without git.
+pub(in crate::commands) fn checked_out_commit(directory: &Path) -> Option<GitSha> {
+    let mut git = Command::new("git");
+    // git refuses repositories of another user, and in a container every checkout is one.
+    git.args(["-c", "safe.directory=*", "rev-parse", "HEAD"]);
+    git.current_dir(directory).stdin(Stdio::null());
+    let output = git.output().ok().filter(|it| it.status.success())?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
 }

@@ -1,39 +1,28 @@
 //! Which targets' artifacts are fetched. Jobs of TheRock set variables of the same names for other
-//! things, so a note says what a variable decides, and a flag replaces all of them.
+//! things, so a note says what a variable decides, and any flag replaces all of them.
 
-use super::Sourced;
-use crate::{run::ArtifactGroup, target::split_list};
+use std::env;
 
-/// The ids of the arguments, which are the names of their variables in lower case.
-const GROUP: &str = "artifact_group";
-const FAMILIES: &str = "amdgpu_families";
-const TARGETS: &str = "amdgpu_targets";
+use crate::{
+    error::{Context as _, Result},
+    run::ArtifactGroup,
+    target::split_list,
+};
 
 /// The groups, families and targets to fetch artifacts for.
-pub type SelectionArgs = Sourced<SelectionFlags>;
-
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct SelectionFlags {
+pub struct SelectionArgs {
     /// Family that the run was built for: fetch its artifacts and the generic ones; several are
-    /// comma-separated, and `multi-arch-release` is the whole run
-    #[arg(
-        long,
-        alias = "target",
-        value_name = "GROUP",
-        value_delimiter = ',',
-        env = "ARTIFACT_GROUP"
-    )]
+    /// comma-separated, and `multi-arch-release` is the whole run (default: `ARTIFACT_GROUP`)
+    #[arg(long, alias = "target", value_name = "GROUP", value_delimiter = ',')]
     artifact_group: Vec<ArtifactGroup>,
-    /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all`
-    #[arg(long, value_name = "FAMILIES", env = "AMDGPU_FAMILIES")]
+    /// Fetch only these families, plus generic artifacts: `gfx94X-dcgpu,gfx110X-all` (default:
+    /// `AMDGPU_FAMILIES`)
+    #[arg(long, value_name = "FAMILIES")]
     amdgpu_families: Vec<String>,
-    /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100`
-    #[arg(
-        long,
-        alias = "amdgpu-target",
-        value_name = "TARGETS",
-        env = "AMDGPU_TARGETS"
-    )]
+    /// Fetch only these targets and their variants, plus generic artifacts: `gfx942,gfx1100` (default:
+    /// `AMDGPU_TARGETS`)
+    #[arg(long, alias = "amdgpu-target", value_name = "TARGETS")]
     amdgpu_targets: Vec<String>,
     /// Fetch all artifacts of the run, or of the families and targets that flags select, even
     /// if environment variables name others
@@ -50,70 +39,71 @@ pub struct Selection {
 }
 
 impl SelectionArgs {
-    /// What the flags select, or else the variables; and the notes about the
-    /// variables.
-    pub fn decide(&self) -> (Selection, Vec<String>) {
-        let groups = self.args.artifact_group.iter();
-        let groups: Vec<_> = groups.filter(|it| !it.as_str().is_empty()).collect();
-        let families = list(&self.args.amdgpu_families);
-        let targets = list(&self.args.amdgpu_targets);
-        let given = [
-            (GROUP, groups.is_empty()),
-            (FAMILIES, families.is_empty()),
-            (TARGETS, targets.is_empty()),
-        ];
-        let mut flags = given
-            .iter()
-            .filter(|(id, is_empty)| !is_empty && self.is_flag(id));
-        let flag = flags.next().map(|(id, _)| *id);
-        let flag = flag.or(self.args.all_artifacts.then_some("all_artifacts"));
-        let mut notes = Vec::new();
-        // Whether an argument counts. `names` is what it limits the selection to.
-        let mut counts = |id: &str, names: &[String]| {
-            let (variable, names) = (id.to_uppercase(), names.join(", "));
-            let is_silent = self.is_flag(id) || names.is_empty();
-            let note = match flag {
-                None => format!(
-                    "only artifacts for {names}, because of the environment variable `{variable}`; \
-                     `--all-artifacts` fetches all of the run"
-                ),
-                Some(flag) => format!(
-                    "the environment variable `{variable}` ({names}) is ignored, because of `--{}`",
-                    flag.replace('_', "-")
-                ),
-            };
-            notes.extend((!is_silent).then_some(note));
-            self.is_flag(id) || flag.is_none()
-        };
-        let narrow = groups.iter().filter(|it| !it.is_for_all());
-        let narrow: Vec<String> = narrow.map(ToString::to_string).collect();
-        let selection = Selection {
-            groups: Some(groups)
-                .filter(|_| counts(GROUP, &narrow))
-                .map_or_else(Vec::new, |it| it.into_iter().cloned().collect()),
-            families: Some(families)
-                .filter(|it| counts(FAMILIES, it))
-                .unwrap_or_default(),
-            targets: Some(targets)
-                .filter(|it| counts(TARGETS, it))
-                .unwrap_or_default(),
-        };
-        (selection, notes)
+    /// What the flags select, or else the variables; and the notes about the variables.
+    pub fn decide(&self) -> Result<(Selection, Vec<String>)> {
+        self.decide_in(|name| env::var(name).ok())
     }
 
-    /// The group that names the directory of the packages: of several, that for all families. A
-    /// variable that is ignored for the selection does not name it either.
-    pub fn directory(&self) -> ArtifactGroup {
-        match self.decide().0.groups.as_slice() {
+    fn decide_in(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<(Selection, Vec<String>)> {
+        let groups = self.artifact_group.iter();
+        let flags = Selection {
+            groups: groups
+                .filter(|it| !it.as_str().is_empty())
+                .cloned()
+                .collect(),
+            families: list(&self.amdgpu_families),
+            targets: list(&self.amdgpu_targets),
+        };
+        if self.all_artifacts || flags != Selection::default() {
+            return Ok((flags, Vec::new()));
+        }
+        let names = |name: &str| list(&[variable(name).unwrap_or_default()]);
+        let groups = names("ARTIFACT_GROUP");
+        let groups = groups.iter().map(|it| it.parse());
+        let groups: Result<Vec<ArtifactGroup>> = groups.collect();
+        let selection = Selection {
+            groups: groups.context("failed to read the environment variable `ARTIFACT_GROUP`")?,
+            families: names("AMDGPU_FAMILIES"),
+            targets: names("AMDGPU_TARGETS"),
+        };
+        let narrow = selection.groups.iter().filter(|it| !it.is_for_all());
+        let narrow = narrow.map(ToString::to_string).collect();
+        let limits = [
+            ("ARTIFACT_GROUP", narrow),
+            ("AMDGPU_FAMILIES", selection.families.clone()),
+            ("AMDGPU_TARGETS", selection.targets.clone()),
+        ];
+        let limits = limits.iter().filter(|(_, names)| !names.is_empty());
+        let note = |(name, names): &(&str, Vec<String>)| {
+            format!(
+                "only artifacts for {}, because of the environment variable `{name}`; \
+                 `--all-artifacts` fetches all of the run",
+                names.join(", ")
+            )
+        };
+        let notes = limits.map(note).collect();
+        Ok((selection, notes))
+    }
+
+    /// The group that names the directory of the packages: of several, that for all families.
+    pub fn directory(&self) -> Result<ArtifactGroup> {
+        Ok(match self.decide()?.0.groups.as_slice() {
             [only] => only.clone(),
             _ => ArtifactGroup::default(),
-        }
+        })
     }
 
-    /// Whether only some families or targets are asked for, beside the group.
-    pub fn names_targets(&self) -> bool {
-        let lists = [&self.args.amdgpu_families, &self.args.amdgpu_targets];
-        lists.iter().any(|names| !list(names).is_empty())
+    /// The flag that asks for some families or targets only, beside the group.
+    pub fn flag(&self) -> Option<&'static str> {
+        let flags = [
+            ("--amdgpu-families", &self.amdgpu_families),
+            ("--amdgpu-targets", &self.amdgpu_targets),
+        ];
+        let given = flags.into_iter().find(|(_, names)| !list(names).is_empty());
+        given.map(|(flag, _)| flag)
     }
 }
 
@@ -125,7 +115,9 @@ fn list(lists: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, FromArgMatches as _};
+    use std::collections::BTreeMap;
+
+    use clap::Parser as _;
 
     use super::*;
 
@@ -139,20 +131,11 @@ mod tests {
     fn decided(line: &str) -> String {
         let (variables, flags): (Vec<&str>, Vec<&str>) =
             line.split_whitespace().partition(|it| !it.starts_with('-'));
-        // Values of the environment are defaults here: no test may change that of the process.
-        let command = Probe::command().mut_args(|argument| {
-            let id = argument.get_id().as_str().to_uppercase();
-            let set = |it: &&str| it.strip_prefix(&*id)?.strip_prefix('=').map(str::to_owned);
-            let value = variables.iter().find_map(set);
-            let argument = argument.env(None);
-            match value {
-                Some(value) => argument.default_value(clap::builder::OsStr::from(value)),
-                None => argument,
-            }
-        });
-        let matches = command.try_get_matches_from(["probe"].into_iter().chain(flags));
-        let probe = Probe::from_arg_matches(&matches.unwrap()).unwrap();
-        let (selection, notes) = probe.selection.decide();
+        let pairs = variables.iter().map(|it| it.split_once('=').unwrap());
+        let pairs: BTreeMap<&str, &str> = pairs.collect();
+        let probe = Probe::try_parse_from(["probe"].into_iter().chain(flags)).unwrap();
+        let variable = |name: &str| pairs.get(name).map(|it| (*it).to_owned());
+        let (selection, notes) = probe.selection.decide_in(variable).unwrap();
         let groups = selection.groups.iter().map(ToString::to_string);
         let all: Vec<String> = groups
             .chain(selection.families)
@@ -186,20 +169,16 @@ mod tests {
           only artifacts for gfx94X-dcgpu, because of the environment variable `AMDGPU_FAMILIES`; `--all-artifacts` fetches all of the run
           only artifacts for gfx1100, because of the environment variable `AMDGPU_TARGETS`; `--all-artifacts` fetches all of the run
         AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-targets=gfx1100 => [gfx1100]
-          the environment variable `AMDGPU_FAMILIES` (gfx94X-dcgpu) is ignored, because of `--amdgpu-targets`
         AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-families=gfx110X-all => [gfx110X-all]
         AMDGPU_FAMILIES=gfx94X-dcgpu --amdgpu-targets= => [gfx94X-dcgpu]
           only artifacts for gfx94X-dcgpu, because of the environment variable `AMDGPU_FAMILIES`; `--all-artifacts` fetches all of the run
         --amdgpu-target=gfx942 --amdgpu-targets=gfx1100,gfx1101 --amdgpu-target= => [gfx942 gfx1100 gfx1101]
         --amdgpu-families=gfx94X-dcgpu --amdgpu-families=gfx110X-all => [gfx94X-dcgpu gfx110X-all]
         AMDGPU_FAMILIES=gfx94X-dcgpu ARTIFACT_GROUP=gfx942 --all-artifacts => []
-          the environment variable `ARTIFACT_GROUP` (gfx942) is ignored, because of `--all-artifacts`
-          the environment variable `AMDGPU_FAMILIES` (gfx94X-dcgpu) is ignored, because of `--all-artifacts`
         ARTIFACT_GROUP=multi-arch-release => [multi-arch-release]
         ARTIFACT_GROUP=multi-arch-release AMDGPU_FAMILIES=gfx94X-dcgpu => [multi-arch-release gfx94X-dcgpu]
           only artifacts for gfx94X-dcgpu, because of the environment variable `AMDGPU_FAMILIES`; `--all-artifacts` fetches all of the run
         AMDGPU_FAMILIES=gfx94X-dcgpu --artifact-group=multi-arch-release => [multi-arch-release]
-          the environment variable `AMDGPU_FAMILIES` (gfx94X-dcgpu) is ignored, because of `--artifact-group`
         ");
     }
 }

@@ -17,13 +17,10 @@ use self::{plan::PlanArgs, with::WithArgs};
 use super::World;
 use crate::{
     check::{
-        self, AcceptList, CheckOptions, Finding, KnownWheels, PackageInventory, RULES, Report,
-        RulePattern, RuleSelection, SetFacts, Severity,
+        self, AcceptList, CheckOptions, Finding, PackageInventory, RULES, Report, RulePattern,
+        RuleSelection, SetFacts, Severity, rule,
     },
-    commands::{
-        args::{AccessArgs, Jobs},
-        known,
-    },
+    commands::args::{AccessArgs, Jobs, unlisted},
     console::{OutputFormat, many},
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
@@ -50,7 +47,7 @@ use crate::{
   rocwheel check explain RW405")]
 pub struct CheckArgs {
     /// Directory, `s3://bucket/directory`, or URL of an index or of a find-links page
-    #[arg(value_name = "SET", env = "ROCWHEEL_PACKAGES_DIR", required = true)]
+    #[arg(value_name = "SET", required = true)]
     place: Option<PathBuf>,
     // The flag of `upload` and `summary`, and TheRock's name for it.
     #[arg(
@@ -132,10 +129,8 @@ pub struct Policy {
     windows_prefix: String,
     #[command(flatten)]
     accept: AcceptArgs,
-    #[command(flatten)]
-    bytes: BytesArgs,
     /// Show every finding instead of ten of each rule
-    #[arg(long, env = "ROCWHEEL_ALL_FINDINGS")]
+    #[arg(long)]
     all: bool,
     /// For commands that have a flag for it.
     #[arg(skip)]
@@ -143,9 +138,30 @@ pub struct Policy {
     /// Whether only a part of a set is here, which cannot be judged as a whole.
     #[arg(skip)]
     pub is_part: bool,
-    /// Where the packages are, for commands that have a flag for it.
+    /// How to find the packages: commands that write the pages themselves do not judge those that
+    /// are there.
     #[arg(skip)]
-    pub directories: PackageDirectories,
+    pub depth: PlaceDepth,
+}
+
+/// Flags of `check` that few people need before they publish. They work there, too.
+const UNLISTED: [&str; 4] = [
+    "select",
+    "glibc_max",
+    "allow_requirements",
+    "windows_prefix",
+];
+
+/// The check before a set is published.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Check options")]
+#[command(mut_args(|it| unlisted(it, &UNLISTED)))]
+pub struct GateArgs {
+    /// Publish without checking the packages
+    #[arg(long)]
+    pub no_check: bool,
+    #[command(flatten)]
+    pub policy: Policy,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -162,32 +178,37 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
     ) {
         (None, Some(place)) => place,
         (Some(CheckVerb::Explain { rules }), _) => {
-            return world.console.data(explanations(rules));
+            let text = explanations(rules);
+            let facts = serde_json::json!({ "explanation": text });
+            return world.console.report("check explain", &facts, &text);
         }
         // clap requires one of them.
         (None, None) => return Ok(()),
     };
     let report = args.look(place, world)?;
     if place.is_dir() {
-        note_old_pages(place, &report, world);
+        note_added_packages(place, &report, world);
     }
-    match world.console.format() {
-        OutputFormat::Sarif => world.console.json(&check::sarif(&report))?,
-        _ => world.console.answer(&args.policy.text(&report, world))?,
-    }
+    world.console.answer(&args.policy.text(&report, world))?;
     if let Some(file) = &args.write_accept {
         return args.policy.accept.write(file, &report, world);
     }
     args.policy.verdict(&report)
 }
 
-/// Says how to mend pages of earlier packages in a directory.
-fn note_old_pages(place: &Path, report: &Report, world: &World) {
-    let is_wrong = |it: &Finding| it.rule.is_about_pages() && it.rule.severity > Severity::Note;
-    if report.findings.iter().any(is_wrong) {
+/// Says how to list packages that were added to a directory. New pages would also name files that
+/// were damaged or replaced, so nothing is said beside any other finding about pages.
+fn note_added_packages(place: &Path, report: &Report, world: &World) {
+    let is_wrong = |it: &&Finding| it.rule.is_about_pages() && it.rule.severity > Severity::Note;
+    let mut about_pages = report.findings.iter().filter(is_wrong).peekable();
+    let is_damaged = report.findings.iter().any(|it| it.rule.is_about_damage());
+    if about_pages.peek().is_some()
+        && about_pages.all(|it| it.rule == rule::UNLISTED_PACKAGE)
+        && !is_damaged
+    {
         let place = place.display();
         world.console.note(format!(
-            "the pages in `{place}` describe other packages: `rocwheel index {place}` writes them again, and `--ignore RW7` skips these rules"
+            "packages were added to `{place}`: `rocwheel index {place}` lists them too"
         ));
     }
 }
@@ -196,12 +217,7 @@ impl CheckArgs {
     fn look(&self, place: &Path, world: &World) -> Result<Report> {
         let jobs = self.jobs.count();
         let open = |place: &Path| self.access.place(place, &world.stop);
-        let known = if self.plan.compares_bytes() {
-            KnownWheels::default()
-        } else {
-            self.policy.known(place)
-        };
-        let mut set = check::facts_of(&open(place)?, PlaceDepth::Pages, &known, jobs, world)?;
+        let mut set = check::facts_of(&open(place)?, PlaceDepth::Pages, jobs, world)?;
         if let Some(other) = &self.since.compare {
             set.siblings = Some(check::sdists(&open(other)?)?);
         }
@@ -227,26 +243,16 @@ fn explanations(patterns: &[RulePattern]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Checks a directory with the default policy.
-pub fn report(
-    directory: &Path,
-    accept: &AcceptArgs,
-    bytes: BytesArgs,
-    world: &World,
-) -> Result<Report> {
+/// Checks a directory with the default policy, as `check` does.
+pub fn report(directory: &Path, accept: &AcceptArgs, world: &World) -> Result<Report> {
     let policy = Policy {
         accept: accept.clone(),
-        bytes,
         windows_prefix: WINDOWS_PREFIX.to_owned(),
         ..Policy::default()
     };
-    policy.look(directory, &AccessArgs::default(), world)
-}
-
-/// Checks a set as a step of another command. Fails if its findings are too severe.
-pub fn gate(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -> Result<()> {
-    let report = look(place, access, policy, world)?;
-    policy.verdict(&report)
+    let place = AccessArgs::default().place(directory, &world.stop)?;
+    let set = check::facts_of(&place, PlaceDepth::Pages, policy.jobs.count(), world)?;
+    policy.judge(&set, (None, &Since::default()), Vec::new(), world)
 }
 
 /// Checks a set as a step of another command. Prints the findings as messages, not on stdout, which
@@ -264,34 +270,44 @@ pub fn look_at(set: &SetFacts, policy: &Policy, world: &World) -> Result<Report>
     Ok(report)
 }
 
+/// Fails if a package of a set that is about to be used is damaged, replaced or hostile. What else
+/// is wrong with a set, those who publish it decide.
+pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
+    let (report, _) = check::judge(set, &CheckOptions::default(), None, Vec::new());
+    let mut findings = report.findings.iter();
+    let is_damage =
+        |it: &&Finding| it.rule.severity == Severity::Error && it.rule.is_about_damage();
+    let Some(finding) = findings.find(is_damage) else {
+        return Ok(());
+    };
+    let (file, fact) = (finding.file.as_deref().unwrap_or("a page"), &finding.fact);
+    Err(No(format!("`{file}` of `{place}` is damaged: {fact}"))).hint(format!(
+        "`rocwheel check {place}` names everything that is wrong; build or copy the file again"
+    ))
+}
+
 impl Policy {
-    /// Whether every byte of the packages is to be read.
-    pub fn is_from_bytes(&self) -> bool {
-        self.bytes.from_bytes
-    }
-
-    fn known(&self, place: &Path) -> KnownWheels {
-        if self.is_from_bytes() {
-            return KnownWheels::default();
-        }
-        known::wheels(place)
-    }
-
     fn show(&self, report: &Report, world: &World) {
         if report.count_from(Severity::Warning) > 0 {
             let _group = world.console.group("Findings");
-            for line in self.text(report, world).to_string().lines() {
-                world.console.status("", line);
-            }
+            // The table of device code is for those who run `check`.
+            world.console.findings(ReportText {
+                has_coverage: false,
+                ..self.text(report, world)
+            });
         }
     }
 
     /// Checks packages without comparing them with a baseline or a plan.
     fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
-        let known = self.known(place);
         let place = access.place(place, &world.stop)?;
-        let depth = PlaceDepth::Packages(self.directories);
-        let set = check::facts_of(&place, depth, &known, self.jobs.count(), world)?;
+        // Pages beside a part are those of the whole set.
+        let depth = if self.is_part {
+            PlaceDepth::Packages(PackageDirectories::Built)
+        } else {
+            self.depth
+        };
+        let set = check::facts_of(&place, depth, self.jobs.count(), world)?;
         self.judge(&set, (None, &Since::default()), Vec::new(), world)
     }
 
@@ -345,6 +361,7 @@ impl Policy {
         ReportText {
             report,
             all,
+            has_coverage: report.errors == 0 || self.all,
             is_watched: world.console.is_watched(),
         }
     }
@@ -360,19 +377,17 @@ impl Policy {
             return Ok(());
         };
         let no = No(format!("check: {} in the package set", many(count, noun)));
-        Err(no).hint(format!(
-            "`rocwheel check explain {}` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule",
-            rule.id
-        ))
+        let explain = format!("`rocwheel check explain {}` explains a rule", rule.id);
+        // A damaged or replaced file is not to be accepted.
+        let is_damaged = report.findings.iter().any(|it| it.rule.is_about_damage());
+        Err(no).hint(if is_damaged {
+            format!("{explain}; build the set or copy the file again")
+        } else {
+            format!(
+                "{explain}; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule"
+            )
+        })
     }
-}
-
-/// Whether the packages themselves are read, even if their facts are known.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct BytesArgs {
-    /// Read every byte of the packages, even if `build` has kept their facts
-    #[arg(long)]
-    pub from_bytes: bool,
 }
 
 /// How long the entries of a new list are valid.
@@ -381,7 +396,7 @@ const ACCEPTED_FOR: Duration = Duration::days(90);
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AcceptArgs {
     /// Accept the findings in this TOML list; each has a reason and an expiry date
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_ACCEPT")]
     accept: Option<PathBuf>,
 }
 
@@ -412,6 +427,9 @@ fn day(time: OffsetDateTime) -> String {
     time.date().to_string()
 }
 
+/// The title of the table of device code.
+const COVERAGE: &str = "device code of each library for each target, in KiB";
+
 /// The most findings that are shown for one rule, without `--all`.
 const MOST_OF_A_RULE: usize = 10;
 
@@ -423,6 +441,9 @@ struct ReportText<'a> {
     /// Whether to show all findings of each rule.
     #[serde(skip)]
     all: bool,
+    /// Whether to show the table of device code.
+    #[serde(skip)]
+    has_coverage: bool,
     /// Whether it is printed below the outcome on a terminal, where the last lines are read first.
     #[serde(skip)]
     is_watched: bool,
@@ -448,9 +469,10 @@ impl fmt::Display for ReportText<'_> {
             }
         }
         let coverage = Some(&report.coverage);
-        let coverage = coverage.filter(|it| !it.libraries.is_empty());
+        // A failing run ends with what is wrong.
+        let coverage = coverage.filter(|it| self.has_coverage && !it.libraries.is_empty());
         if self.is_watched {
-            coverage.map_or(Ok(()), |it| write!(f, "\n{it}"))?;
+            coverage.map_or(Ok(()), |it| write!(f, "\n{COVERAGE}\n{it}"))?;
             for (rule, found) in &rules {
                 let (count, severity) = (found.len(), rule.severity);
                 write!(
@@ -470,7 +492,7 @@ impl fmt::Display for ReportText<'_> {
             }
             writeln!(f)?;
         }
-        coverage.map_or(Ok(()), |it| writeln!(f, "{it}"))?;
+        coverage.map_or(Ok(()), |it| writeln!(f, "{COVERAGE}\n{it}"))?;
         writeln!(f, "{report} in {}", report.counted())
     }
 }

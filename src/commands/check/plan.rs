@@ -34,7 +34,7 @@ const SPLIT: &str = "kpack.part";
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Comparison options")]
 pub(super) struct PlanArgs {
-    /// Compare the packages with this output of `build --plan --format json`
+    /// Compare the packages with this output of `build --dry-run --format json`
     #[arg(long, visible_alias = "plan", value_name = "FILE")]
     planned: Option<PathBuf>,
     /// Compare the files with those of the artifacts in this directory; without `--planned`, also
@@ -47,11 +47,6 @@ pub(super) struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// Whether files are compared byte for byte.
-    pub(super) fn compares_bytes(&self) -> bool {
-        self.artifact_dir.is_some()
-    }
-
     /// The differences between a set and its plan, if there is a plan.
     pub(super) fn differences(
         &self,

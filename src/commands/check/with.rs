@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     check::{Finding, SetFacts},
     commands::args::Jobs,
-    console::World,
+    console::{World, many},
     error::Result,
     framework::{FrameworkCheck, FrameworkWheel, Frameworks, Providers, RocmLibraries},
     set::{self, PlaceDepth, SetPlace},
@@ -51,9 +51,23 @@ impl WithArgs {
         let policy = Frameworks::builtin();
         let wheels = FrameworkWheel::read_all(&self.with, jobs.count(), world)?;
         let rocm = RocmLibraries::of(set, policy)?;
+        let providers = Providers::new(&wheels, Some(&rocm), policy, &[]);
+        for wheel in &wheels {
+            let binaries = wheel.elf_files().map(|it| it.2);
+            let (mut all, mut tied) = (0, 0);
+            for elf in binaries {
+                all += 1;
+                let of_rocm = elf.facts.needed.iter().map(|name| rocm.library(name));
+                tied += usize::from(of_rocm.flatten().next().is_some());
+            }
+            let (name, version) = (&wheel.name.name, &wheel.name.version);
+            let facts = many(all, "binary");
+            let facts = format!("{name} {version}: {facts}, {tied} need libraries of the set");
+            world.console.status("Read", facts);
+        }
         let check = FrameworkCheck {
             wheels: &wheels,
-            providers: &Providers::new(&wheels, Some(&rocm), policy, &[]),
+            providers: &providers,
             rocm: &rocm,
             policy,
             set,

@@ -11,20 +11,14 @@ use serde::Serialize;
 
 use super::{World, chosen_targets};
 use crate::{
-    commands::{
-        args::{AccessArgs, Jobs},
-        summary,
-    },
+    commands::summary,
     error::{Context as _, Hint as _, Result, anyhow},
     framework::{
-        SetPackages, SetUse,
         env::{BuildVariable, BuiltFramework, InstalledRocm, VariableForm, variables},
-        unpack,
         version::suffix,
     },
     report::outputs,
     run::Platform,
-    set::{self, PlaceDepth},
     target::{Target, TargetList},
     version::Version,
 };
@@ -32,52 +26,26 @@ use crate::{
 /// The directory of the development files below `site-packages`.
 const DEVEL: &str = "_rocm_sdk_devel";
 
-/// Print the variables that the build of a framework needs, and unpack what it is built against
+/// Print the variables that the build of a framework needs
 ///
-/// With `--unpack`, packages of a set are put into a directory as an installer and `rocm-sdk init`
-/// would: runtime, libraries, development files, and the device code of `--targets`. With `--site`,
-/// they are installed already. Variables for parts that the packages do not have are left out, with a
-/// note.
+/// The packages are installed: `rocm[libraries,devel]`, and `rocm-sdk init` was run. Variables for parts
+/// that they do not have are left out, with a note.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  rocwheel framework env --set packages --unpack sdk --for torch --base-version 2.12.0
-  rocwheel framework env --site venv/lib/python3.12/site-packages --for torchvision
-  rocwheel framework env --set packages --unpack sdk --for jax --style bazel")]
+  rocwheel framework env --site venv/lib/python3.12/site-packages --for torch --base-version 2.12.0
+  rocwheel framework env --site venv/lib/python3.12/site-packages --for jax --style cmake")]
 pub(super) struct EnvArgs {
-    /// ROCm packages to build against: a directory, `s3://bucket/directory`, or the URL of an index
-    #[arg(
-        long,
-        value_name = "SET",
-        env = "ROCWHEEL_FRAMEWORK_SET",
-        required_unless_present = "site"
-    )]
-    set: Option<PathBuf>,
-    /// Directory to unpack the set into, without Python. The same set is unpacked once; a directory
-    /// that has something else is an error
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_FRAMEWORK_UNPACK",
-        requires = "set"
-    )]
-    unpack: Option<PathBuf>,
     /// Directory in which the packages are installed: `site-packages`
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_FRAMEWORK_SITE",
-        conflicts_with = "unpack"
-    )]
-    site: Option<PathBuf>,
+    #[arg(long, value_name = "DIR")]
+    site: PathBuf,
     /// What is built
     #[arg(long = "for", value_name = "FRAMEWORK", default_value = "cmake")]
     built: BuiltFramework,
     /// Version of the framework itself, for the variables that name it
     #[arg(long, value_name = "VERSION")]
     base_version: Option<Version>,
-    /// Families or targets to build for, comma-separated (default: those with device code there).
-    /// Their device code is unpacked, too
-    #[arg(long, value_name = "LIST")]
+    /// Families or targets to build for, comma-separated (default: those with device code there)
+    #[arg(long = "target", alias = "targets", value_name = "LIST")]
     targets: Option<TargetList>,
     /// How to write the variables; for one JSON document, pass `--format json`
     #[arg(long, value_name = "STYLE", default_value = "shell")]
@@ -88,10 +56,6 @@ pub(super) struct EnvArgs {
     /// With `--style github`: append the directory of programs to this file
     #[arg(long, value_name = "FILE", env = "GITHUB_PATH")]
     github_path: Option<PathBuf>,
-    #[command(flatten)]
-    jobs: Jobs,
-    #[command(flatten)]
-    access: AccessArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,7 +63,7 @@ pub(super) struct EnvArgs {
 struct EnvAnswer {
     schema: &'static str,
     rocm: String,
-    root: Option<String>,
+    root: String,
     targets: Vec<String>,
     /// What a wheel that is built with it should require, and the suffix of its version.
     requirement: String,
@@ -111,10 +75,8 @@ struct EnvAnswer {
 }
 
 pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
-    let rocm = args.rocm(world)?;
-    let root = rocm.root.as_ref().map(PathBuf::from);
-    // What is not installed cannot be looked at: every part is taken to be there.
-    let exists = |path: &str| root.as_ref().is_none_or(|root| root.join(path).exists());
+    let rocm = args.installed()?;
+    let exists = |path: &str| Path::new(&rocm.root).join(path).exists();
     let found = variables(&rocm, args.built, exists)?;
     for (why, names) in &found.left_out {
         let names = names.join(", ");
@@ -132,53 +94,9 @@ pub(super) fn run(args: &EnvArgs, world: &World) -> Result<()> {
 }
 
 impl EnvArgs {
-    fn rocm(&self, world: &World) -> Result<InstalledRocm> {
-        match (&self.site, &self.set) {
-            (Some(site), _) if self.unpack.is_none() => self.installed(site),
-            (_, Some(set)) => self.of_set(set, world),
-            (_, None) => Err(anyhow!("no `--set` and no `--site`")).hint("pass one of them"),
-        }
-    }
-
-    /// The set itself, unpacked if that is wanted.
-    fn of_set(&self, set: &Path, world: &World) -> Result<InstalledRocm> {
-        let place = self.access.place(set, &world.stop)?;
-        let found = set::find(&place, PlaceDepth::Pages)?;
-        let packages = SetPackages::of(&found, SetUse::Build, cfg!(windows))
-            .with_context(|| format!("failed to use `{place}`"))?;
-        let there = packages.targets();
-        let chosen = self.targets.as_ref();
-        let chosen = chosen.map(|list| chosen_targets(list, &there, "in the set"));
-        let chosen = chosen.transpose()?;
-        let mut root = None;
-        if let Some(directory) = &self.unpack {
-            let targets = chosen.as_deref().unwrap_or_default();
-            let is_new = unpack::unpack(
-                (&place, &found),
-                &packages,
-                targets,
-                directory,
-                self.jobs.count(),
-                world,
-            )?;
-            let verb = if is_new { "Unpacked" } else { "Found" };
-            let (version, shown) = (&packages.version, directory.display());
-            let done = format!("ROCm {version} in `{shown}`");
-            world.console.status(verb, done);
-            root = Some(utf8(&fs::canonicalize(directory)?.join(DEVEL))?);
-        }
-        Ok(InstalledRocm {
-            root,
-            version: packages.version,
-            targets: chosen.unwrap_or(there),
-            base: self.base_version.clone(),
-            platform: platform(),
-        })
-    }
-
-    /// What is installed in `site-packages`.
-    fn installed(&self, site: &Path) -> Result<InstalledRocm> {
-        let site = fs::canonicalize(site)?;
+    fn installed(&self) -> Result<InstalledRocm> {
+        // Not the real path: on Windows that begins with `\\\\?\\`, which takes no `/`.
+        let site = std::path::absolute(&self.site)?;
         let root = site.join(DEVEL);
         let packages = packages(&site)?;
         let core = packages.iter().find(|(name, _)| name == "rocm_sdk_core");
@@ -199,7 +117,7 @@ impl EnvArgs {
             Some(list) => chosen_targets(list, &there, "installed")?,
         };
         Ok(InstalledRocm {
-            root: Some(utf8(&root)?),
+            root: utf8(&root)?,
             version,
             targets,
             base: self.base_version.clone(),

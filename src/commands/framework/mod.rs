@@ -1,7 +1,6 @@
 //! `framework`: wheels of PyTorch, JAX and others on a package set.
 
 mod env;
-mod fuse;
 mod split;
 mod tie;
 mod version;
@@ -11,7 +10,7 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use itertools::Itertools as _;
 
-use super::{World, args::AccessArgs, args::Jobs, known};
+use super::{World, args::AccessArgs, args::Jobs};
 use crate::{
     atomic::StagedDir,
     check,
@@ -46,7 +45,6 @@ enum FrameworkVerb {
     Show(Box<ShowArgs>),
     Tie(Box<tie::TieArgs>),
     Split(Box<split::FrameworkSplitArgs>),
-    Fuse(Box<fuse::FuseArgs>),
     Env(Box<env::EnvArgs>),
     Version(Box<version::FrameworkVersionArgs>),
 }
@@ -65,7 +63,7 @@ struct ShowArgs {
     #[arg(value_name = "WHEEL", required = true)]
     wheels: Vec<PathBuf>,
     /// ROCm packages that they are installed with: a directory, `s3://bucket/directory`, or a URL
-    #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
+    #[arg(long, value_name = "SET")]
     set: Option<PathBuf>,
     #[command(flatten)]
     policy: PolicyArgs,
@@ -78,7 +76,7 @@ struct ShowArgs {
 #[derive(Debug, clap::Args)]
 struct PolicyArgs {
     /// Rows for frameworks that rocwheel does not know, in the form of its own `frameworks.toml`
-    #[arg(long, value_name = "FILE", env = "ROCWHEEL_FRAMEWORK_POLICY")]
+    #[arg(long, value_name = "FILE")]
     framework: Option<PathBuf>,
 }
 
@@ -86,16 +84,11 @@ struct PolicyArgs {
 #[derive(Debug, clap::Args)]
 struct WritingArgs {
     /// Directory to write the wheels to
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ROCWHEEL_OUTPUT_DIR",
-        required_unless_present = "plan"
-    )]
+    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
     output_dir: Option<PathBuf>,
     /// Print what would be done, and write nothing
-    #[arg(long)]
-    plan: bool,
+    #[arg(long, alias = "plan")]
+    dry_run: bool,
     /// What to do with the version: `keep`, `none`, `set` (`+rocm7.14.0`), or the text of a suffix
     #[arg(
         long,
@@ -132,7 +125,7 @@ impl WritingArgs {
     }
 
     fn rocm(&self, set: &Path, policy: &Frameworks, world: &World) -> Result<RocmLibraries> {
-        rocm(set, policy, (&self.jobs, &self.access), world)
+        rocm(set, policy, &self.jobs, &self.access, world)
     }
 
     /// Where the wheels go. It need not exist for a plan.
@@ -160,7 +153,6 @@ pub fn run(args: &FrameworkArgs, world: &World) -> Result<()> {
         FrameworkVerb::Show(args) => show(args, world),
         FrameworkVerb::Tie(args) => tie::run(args, world),
         FrameworkVerb::Split(args) => split::run(args, world),
-        FrameworkVerb::Fuse(args) => fuse::run(args, world),
         FrameworkVerb::Env(args) => env::run(args, world),
         FrameworkVerb::Version(args) => version::run(args, world),
     }
@@ -169,7 +161,7 @@ pub fn run(args: &FrameworkArgs, world: &World) -> Result<()> {
 fn show(args: &ShowArgs, world: &World) -> Result<()> {
     let policy = args.policy.read()?;
     let wheels = read(&args.wheels, &args.jobs, world)?;
-    let open = |set: &PathBuf| rocm(set, &policy, (&args.jobs, &args.access), world);
+    let open = |set: &PathBuf| rocm(set, &policy, &args.jobs, &args.access, world);
     let rocm = args.set.as_ref().map(open).transpose()?;
     let providers = Providers::new(&wheels, rocm.as_ref(), &policy, &[]);
     let facts = FrameworkFacts::of(&wheels, &providers, &policy)?;
@@ -195,17 +187,13 @@ fn read(paths: &[PathBuf], jobs: &Jobs, world: &World) -> Result<Vec<FrameworkWh
 fn rocm(
     set: &Path,
     policy: &Frameworks,
-    (jobs, access): (&Jobs, &AccessArgs),
+    jobs: &Jobs,
+    access: &AccessArgs,
     world: &World,
 ) -> Result<RocmLibraries> {
     let place = access.place(set, &world.stop)?;
-    let facts = check::facts_of(
-        &place,
-        PlaceDepth::Pages,
-        &known::wheels(set),
-        jobs.count(),
-        world,
-    )?;
+    let facts = check::facts_of(&place, PlaceDepth::Pages, jobs.count(), world)?;
+    super::check::ensure_undamaged(&facts, &place.to_string())?;
     RocmLibraries::of(&facts, policy).with_context(|| format!("failed to use `{place}`"))
 }
 
@@ -219,7 +207,7 @@ fn chosen_targets(list: &TargetList, there: &[Target], whence: &str) -> Result<V
                 there => format!("only for {}", there.iter().join(", ")),
             };
             Err(anyhow!("no device code for {target} is {whence}, {there}")).hint(format!(
-                "add `rocm-sdk-device-{target}`, or leave {target} out of `--targets`"
+                "add `rocm-sdk-device-{target}`, or leave {target} out of `--target`"
             ))
         }
         None => Ok(targets),

@@ -1,4 +1,4 @@
-//! `framework split`: takes the device code out of wheels, and puts it back.
+//! `framework split`: takes the device code out of wheels.
 
 use std::{
     fmt,
@@ -11,12 +11,10 @@ use serde::Serialize;
 use super::{World, WritingArgs, publish};
 use crate::{
     console::many,
-    error::{Context as _, Result},
+    error::Result,
     framework::{
-        FrameworkWheel, Frameworks, RocmLibraries, WheelRefusal,
-        split::{
-            self, FamilyFiles, SplitInput, SplitWheelPlan, SplitWheels, ToSplit, WheelSplitOptions,
-        },
+        FrameworkWheel, Frameworks, RocmLibraries,
+        split::{self, SplitInput, SplitWheelPlan, SplitWheels, ToSplit, WheelSplitOptions},
         tie::VersionSuffix,
     },
     package::assemble::{AssembleSettings, ChangedFile},
@@ -28,23 +26,18 @@ use crate::{
 ///
 /// Each wheel becomes a host wheel of the same name, with an extra for each target, a device wheel for
 /// each target, and an sdist that selects the one for the GPU of the machine that installs it. A wheel
-/// for which that saves too little is passed on as it is. With `--merge`, a host wheel and its device
-/// wheels become a wheel with all code again.
+/// without device code, or for which that saves too little, is passed on as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  rocwheel framework split tied/*.whl --set packages --output-dir dist --plan
-  rocwheel framework split tied/*.whl --set packages --output-dir dist --targets gfx942,gfx1100
-  rocwheel framework split --merge dist/torch-*.whl dist/amd_torch_device_*.whl --output-dir whole")]
+  rocwheel framework split tied/*.whl --set packages --output-dir dist --dry-run
+  rocwheel framework split tied/*.whl --set packages --output-dir dist --target gfx942,gfx1100")]
 pub(super) struct FrameworkSplitArgs {
-    /// Wheels to split; with `--merge`, a host wheel and then its device wheels
+    /// Wheels to split
     #[arg(value_name = "WHEEL", required = true)]
     wheels: Vec<PathBuf>,
-    /// Put the device code of device wheels back into their host wheel
-    #[arg(long, conflicts_with_all = ["plan", "version_suffix", "device_prefix", "targets", "families", "no_selector", "min_saving"])]
-    merge: bool,
     /// ROCm packages that the wheels are installed with: a directory, `s3://bucket/directory`, or a
     /// URL. Device wheels require its device code, too
-    #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
+    #[arg(long, value_name = "SET")]
     set: Option<PathBuf>,
     #[command(flatten)]
     division: SplitOptionArgs,
@@ -59,11 +52,8 @@ pub(super) struct SplitOptionArgs {
     #[arg(long, value_name = "TEXT")]
     device_prefix: Option<DistName>,
     /// Families or targets that get a device wheel, comma-separated (default: all that have code)
-    #[arg(long, value_name = "LIST")]
+    #[arg(long = "target", alias = "targets", value_name = "LIST")]
     targets: Option<TargetList>,
-    /// What to do with kernel databases for a family of targets, such as images of `AOTriton` for gfx11
-    #[arg(long, value_name = "HOW", default_value = "keep")]
-    families: FamilyFiles,
     /// Write no sdist that selects the device wheel for the GPU of the machine that installs it, and
     /// no extra `device` that asks for it
     #[arg(long)]
@@ -76,15 +66,17 @@ pub(super) struct SplitOptionArgs {
 pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
     let writing = &args.writing;
     let wheels = writing.read(&args.wheels, world)?;
-    if args.merge {
-        return world.console.answer(&args.merge(&wheels, world)?);
-    }
     let policy = writing.policy.read()?;
     let open = |set: &PathBuf| writing.rocm(set, &policy, world);
     let rocm: Option<RocmLibraries> = args.set.as_ref().map(open).transpose()?;
     let inputs = device_code(&wheels, writing, world)?;
     let parts = wheels.iter().zip(&inputs);
-    let parts: Vec<ToSplit<'_>> = parts.map(|(wheel, input)| (wheel, input, None)).collect();
+    let parts = parts.map(|(wheel, code)| ToSplit {
+        wheel,
+        code,
+        tied: None,
+    });
+    let parts: Vec<ToSplit<'_>> = parts.collect();
     let options = args.division.options(&writing.version_suffix);
     let plans = plans(&parts, rocm.as_ref(), &policy, &options, world)?;
     let mut answer = SplitAnswer {
@@ -92,8 +84,8 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
         plans,
         written: Vec::new(),
     };
-    if !writing.plan {
-        answer.written = args.write((&wheels, &parts), &answer.plans, world)?;
+    if !writing.dry_run {
+        answer.written = args.write(&wheels, &parts, &answer.plans, world)?;
     }
     world.console.answer(&answer)
 }
@@ -109,7 +101,7 @@ pub(super) fn device_code(
     wheels.iter().map(read).collect()
 }
 
-/// The plans, or one error for all that is in the way.
+/// The plans. What is strange is said.
 pub(super) fn plans(
     wheels: &[ToSplit<'_>],
     rocm: Option<&RocmLibraries>,
@@ -118,9 +110,8 @@ pub(super) fn plans(
     world: &World,
 ) -> Result<Vec<SplitWheelPlan>> {
     let plans = split::decide(wheels, rocm, policy, options)?;
-    let plans = plans.map_err(|refusals| WheelRefusal::all("split", &refusals))?;
     for plan in &plans {
-        for warning in plan.said() {
+        for warning in plan.notices() {
             world.console.warn(format!("{}: {warning}", plan.file));
         }
     }
@@ -133,7 +124,6 @@ impl SplitOptionArgs {
         WheelSplitOptions {
             prefix: self.device_prefix.clone(),
             targets: targets.map(|list| list.bases().collect()),
-            families: self.families,
             selector: !self.no_selector,
             suffix: suffix.clone(),
         }
@@ -156,11 +146,11 @@ impl SplitOptionArgs {
         for (number, (wheel, plan)) in wheels.iter().zip(plans).enumerate() {
             let scratch = directory.join(number.to_string());
             fs::create_dir(&scratch)?;
-            let places = (directory, scratch.as_path());
             all.push(split::write(
                 *wheel,
                 plan,
-                places,
+                directory,
+                &scratch,
                 self.min_saving,
                 settings,
                 world,
@@ -175,7 +165,8 @@ impl FrameworkSplitArgs {
     /// Writes the wheels beside the directory, and publishes them together.
     fn write(
         &self,
-        (wheels, parts): (&[FrameworkWheel], &[ToSplit<'_>]),
+        wheels: &[FrameworkWheel],
+        parts: &[ToSplit<'_>],
         plans: &[SplitWheelPlan],
         world: &World,
     ) -> Result<Vec<SplitWheels>> {
@@ -187,25 +178,6 @@ impl FrameworkSplitArgs {
         let made: Vec<ChangedFile> = made.cloned().collect();
         publish(&made, staged.path(), self.writing.directory(), wheels)?;
         Ok(all)
-    }
-
-    fn merge(&self, wheels: &[FrameworkWheel], world: &World) -> Result<MergeAnswer> {
-        let (host, devices) = wheels.split_first().context("no wheel was named")?;
-        let staged = self.writing.staged()?;
-        let scratch = staged.path().join("scratch");
-        fs::create_dir(&scratch)?;
-        let places = (staged.path(), scratch.as_path());
-        let made = split::merge(host, devices, places, &self.writing.settings(), world)?;
-        publish(
-            std::slice::from_ref(&made),
-            staged.path(),
-            self.writing.directory(),
-            wheels,
-        )?;
-        Ok(MergeAnswer {
-            schema: "rocwheel-framework-merge-v1",
-            written: made,
-        })
     }
 }
 
@@ -228,17 +200,5 @@ impl fmt::Display for SplitAnswer {
             write!(f, "\n{made}")?;
         }
         Ok(())
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct MergeAnswer {
-    schema: &'static str,
-    written: ChangedFile,
-}
-
-impl fmt::Display for MergeAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.written)
     }
 }

@@ -11,11 +11,9 @@ use super::{
 use crate::{
     error::Result,
     framework::{
-        FrameworkWheel, Frameworks, Providers, RocmLibraries, WheelRefusal,
+        FrameworkWheel, Frameworks, RocmLibraries,
         split::{SplitInput, SplitWheelPlan, SplitWheels, ToSplit},
-        tie::{
-            self, InitMode, TagChoice, TieInput, TieOptions, TiePlan, VersionPin, VersionSuffix,
-        },
+        tie::{self, InitMode, TagChoice, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
     glob::Glob,
     package::assemble::ChangedFile,
@@ -30,7 +28,7 @@ use crate::{
 /// does in the same step: the device code leaves each binary before its run path changes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  rocwheel framework tie torch-*.whl torchvision-*.whl --set packages --output-dir tied --plan
+  rocwheel framework tie torch-*.whl torchvision-*.whl --set packages --output-dir tied --dry-run
   rocwheel framework tie jax_rocm7_pjrt-*.whl --set packages --output-dir tied --init add
   rocwheel framework tie torch-*.whl torchvision-*.whl --set packages --output-dir dist --split
   rocwheel framework tie tied/torch-*.whl --set final --output-dir release --version-suffix set")]
@@ -39,7 +37,7 @@ pub(super) struct TieArgs {
     #[arg(value_name = "WHEEL", required = true)]
     wheels: Vec<PathBuf>,
     /// ROCm packages to tie to: a directory, `s3://bucket/directory`, or the URL of an index
-    #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
+    #[arg(long, value_name = "SET")]
     set: PathBuf,
     // Before those with headings, which it would be below otherwise.
     #[command(flatten)]
@@ -118,11 +116,11 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
     let how = args.division.options(&VersionSuffix::Keep);
     let splits = split::plans(&parts, Some(&rocm), &policy, &how, world)?;
     let mut written = Vec::new();
-    if !writing.plan {
+    if !writing.dry_run {
         let verify = |plans: &[TiePlan], tied: &[FrameworkWheel]| {
             tie::verify(plans, tied, &rocm, &policy, &options)
         };
-        written = args.write((&wheels, &plans), (&parts, &splits), &verify, world)?;
+        written = args.write(&wheels, &plans, &parts, &splits, &verify, world)?;
     }
     world.console.answer(&TieAnswer {
         schema: "rocwheel-tie-plan-v1",
@@ -135,7 +133,7 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
 /// Fails unless wheels are what their plans say.
 type Verify<'a> = dyn Fn(&[TiePlan], &[FrameworkWheel]) -> Result<()> + 'a;
 
-/// The plans, or one error for all that is in the way.
+/// The plans. What is strange is said.
 fn plans(
     wheels: &[FrameworkWheel],
     rocm: &RocmLibraries,
@@ -143,11 +141,7 @@ fn plans(
     options: &TieOptions,
     world: &World,
 ) -> Result<Vec<TiePlan>> {
-    let inputs = wheels.iter().map(|wheel| TieInput::read(wheel, policy));
-    let inputs: Vec<TieInput> = inputs.collect::<Result<_>>()?;
-    let providers = Providers::new(wheels, Some(rocm), policy, &options.host);
-    let plans = tie::decide((wheels, &inputs), &providers, rocm, policy, options)?;
-    let plans = plans.map_err(|refusals| WheelRefusal::all("tied", &refusals))?;
+    let plans = tie::decide(wheels, rocm, policy, options)?;
     for plan in &plans {
         for warning in &plan.warnings {
             world.console.warn(format!("{}: {warning}", plan.file));
@@ -164,10 +158,14 @@ fn parts<'a>(
     plans: &'a [TiePlan],
 ) -> Vec<ToSplit<'a>> {
     let all = wheels.iter().zip(code).zip(plans);
-    let parts = all.filter(|((_, code), plan)| code.can_be_split() && plan.follows.is_none());
-    parts
-        .map(|((wheel, code), plan)| (wheel, code, Some(plan)))
-        .collect()
+    let parts =
+        all.filter(|((_, code), plan)| code.passed_on().is_none() && plan.follows.is_none());
+    let parts = parts.map(|((wheel, code), plan)| ToSplit {
+        wheel,
+        code,
+        tied: Some(plan),
+    });
+    parts.collect()
 }
 
 impl TieArgs {
@@ -199,8 +197,10 @@ impl TieArgs {
     /// Writes the wheels beside the directory, reads them back, and publishes them together.
     fn write(
         &self,
-        (wheels, plans): (&[FrameworkWheel], &[TiePlan]),
-        (parts, splits): (&[ToSplit<'_>], &[SplitWheelPlan]),
+        wheels: &[FrameworkWheel],
+        plans: &[TiePlan],
+        parts: &[ToSplit<'_>],
+        splits: &[SplitWheelPlan],
         verify: &Verify<'_>,
         world: &World,
     ) -> Result<Vec<ChangedFile>> {

@@ -28,7 +28,7 @@ pub(super) struct FrameworkVersionArgs {
     #[arg(value_name = "BASE")]
     base: Version,
     /// ROCm packages that it is built for, or their version
-    #[arg(long, value_name = "SET", env = "ROCWHEEL_FRAMEWORK_SET")]
+    #[arg(long, value_name = "SET")]
     set: PathBuf,
     /// How to name ROCm: `+rocm7.14.0`, `+rocm7140`, or not at all
     #[arg(long, value_name = "STYLE", default_value = "upstream")]

@@ -1,7 +1,7 @@
 //! Where `install` takes packages from: the set of a run, one at a place, an index or a stream.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -11,11 +11,10 @@ use crate::{
     commands::{World, fetch::ChoiceArgs},
     console::took,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
-    install::{self, InstallRequest},
-    parallel,
-    run::{Buckets, Run, StreamPlace},
+    install, parallel,
+    run::Run,
     set::{OfferedSet, SetPlace, Urls},
-    version::{ReleaseStream, Version},
+    version::{ReleaseStream, StreamPlace, Version},
     wheel::Metadata,
 };
 
@@ -30,18 +29,21 @@ const MOST_TRIED: usize = 5;
 /// The source of the packages.
 #[derive(Debug, clap::Args)]
 pub(super) struct SourceArgs {
-    /// Install the set in this directory, or at this address: `packages`, `s3://bucket/prefix`
-    #[arg(long, value_name = "PLACE", conflicts_with_all = ["index_url", "stream"])]
+    /// Set or index to install from: a directory, an address, or `s3://bucket/prefix`
+    #[arg(value_name = "SET", conflicts_with_all = ["stream", "place"])]
     set: Option<PathBuf>,
-    /// Install from this index, which may have many versions
-    #[arg(long, value_name = "URL", conflicts_with = "stream")]
-    index_url: Option<String>,
+    #[arg(
+        long = "set",
+        alias = "index-url",
+        hide = true,
+        conflicts_with = "stream"
+    )]
+    place: Option<PathBuf>,
     /// Install a version that this stream publishes
     #[arg(long, value_name = "STREAM")]
     pub(super) stream: Option<ReleaseStream>,
-    /// Read the streams from here instead of from their hosts; it has a directory for each host:
-    /// `https://mirror/rocm` with `nightly.repo.amd.com/rocm/whl-next/`
-    #[arg(long, value_name = "URL", requires = "stream")]
+    /// Reads the streams from a server of one's own, which has a directory for each host.
+    #[arg(long, hide = true, requires = "stream")]
     mirror: Option<Urls>,
     /// Version of ROCm (default: the newest of which all packages are there)
     #[arg(long, value_name = "VERSION")]
@@ -49,9 +51,9 @@ pub(super) struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// Whether the packages are at a place that the user named, and not at that of a run.
-    fn names_a_place(&self) -> bool {
-        self.set.is_some() || self.index_url.is_some()
+    /// The place of the packages, if the user named it, instead of a run.
+    fn named(&self) -> Option<&PathBuf> {
+        self.set.as_ref().or(self.place.as_ref())
     }
 }
 
@@ -59,8 +61,6 @@ impl SourceArgs {
 pub(super) struct Source<'a> {
     pub(super) args: &'a SourceArgs,
     pub(super) choice: &'a ChoiceArgs,
-    /// The directory of the environment, for which a user may write the id of a run.
-    pub(super) environment: &'a Path,
 }
 
 impl Source<'_> {
@@ -86,7 +86,7 @@ impl Source<'_> {
                 .hint(format!("pass `--stream {own}`"));
         }
         self.choice.ensure_online("reading a stream")?;
-        let places = Buckets::builtin().stream(stream, self.args.version.as_ref());
+        let places = stream.places(self.args.version.as_ref());
         let places = places.into_iter().map(|place| match &self.args.mirror {
             Some(mirror) => place.mirrored(&mirror.to_string()),
             None => place.clone(),
@@ -128,37 +128,32 @@ impl Source<'_> {
 
     /// The place of the packages: the one that was named, or that of the run.
     fn place(&self, world: &World) -> Result<SetPlace> {
-        let named = self
-            .args
-            .set
-            .clone()
-            .or(self.args.index_url.as_ref().map(PathBuf::from));
-        if let Some(named) = named {
+        if let Some(named) = self.args.named() {
             ensure!(
                 !self.choice.names_a_run(),
                 "`{}` and a run: name one of them",
                 named.display()
             );
-            return self.choice.access.place(&named, &world.stop);
+            let id = named
+                .to_str()
+                .filter(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()));
+            let place = self.choice.access.place(named, &world.stop);
+            return match id {
+                Some(id) => place.hint(format!("if `{id}` is a run, pass `--run-id {id}`")),
+                None => place,
+            };
         }
         let has_packages = |run: &Run| self.has_packages(run, world);
         let mut run = self.choice.find_run(world, &has_packages);
         if !self.choice.knows_a_run() {
-            let id = self.environment.to_str();
-            let id = id.filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
-            run = run.hint(match id {
-                Some(id) => format!("if `{id}` is a run, pass `--run-id {id}`"),
-                None => "name a place with `--set`, an index with `--index-url`, or a stream with \
-                         `--stream`"
-                    .to_owned(),
-            });
+            run = run.hint("name a set, an index, or a stream with `--stream`");
         }
         self.place_of(&run?, world)
     }
 
     /// Where a run keeps its packages.
     fn place_of(&self, run: &Run, world: &World) -> Result<SetPlace> {
-        let place = run.python(&self.choice.selection.directory());
+        let place = run.python(&self.choice.selection.directory()?);
         if let Some(directory) = self.choice.input_dir() {
             return Ok(SetPlace::below(directory, &place.key, &world.stop));
         }
@@ -184,7 +179,7 @@ impl Source<'_> {
         }
         let mut offered = place.offered(platform)?;
         let is_described = offered.as_ref().is_some_and(|it| it.is_described);
-        let is_usual = self.choice.wait().is_none() && !self.args.names_a_place();
+        let is_usual = self.choice.wait().is_none() && self.args.named().is_none();
         if is_usual && !is_described && place.is_begun() {
             let minutes = USUAL_WAIT.as_secs() / 60;
             world.console.note(format!(
@@ -226,7 +221,7 @@ fn wait_until_whole(place: &SetPlace, wait: Duration, world: &World) -> Result<(
 /// Chooses the version of `rocm`, and what to ask for of it. An index is filled while it is read, so
 /// that the newest version there may not be complete: then the one before is taken.
 pub(super) fn choose(
-    request: &InstallRequest,
+    request: &install::Request,
     place: &SetPlace,
     offered: &mut OfferedSet,
     world: &World,
@@ -251,7 +246,7 @@ pub(super) fn choose(
 }
 
 fn consider(
-    request: &InstallRequest,
+    request: &install::Request,
     place: &SetPlace,
     offered: &mut OfferedSet,
     version: &Version,

@@ -10,9 +10,6 @@ pub(super) struct FormArgs {
     /// Form in which targets are printed
     #[arg(long, value_name = "FORM", conflicts_with = "output_mode")]
     emit: Option<TargetForm>,
-    /// Print one target a line
-    #[arg(long, conflicts_with_all = ["emit", "output_mode"])]
-    lines: bool,
     /// What TheRock's script prints: `gfx942`, or `device-gfx942` for `pip install rocm[device-gfx942]`
     #[arg(long, value_name = "WHAT")]
     output_mode: Option<ScriptMode>,
@@ -38,7 +35,6 @@ impl FormArgs {
             (Some(form), _) => form,
             (None, Some(ScriptMode::DeviceExtras)) => TargetForm::Extras,
             (None, Some(ScriptMode::Targets)) => TargetForm::Commas,
-            (None, None) if self.lines => TargetForm::Lines,
             (None, None) if is_script => TargetForm::Commas,
             (None, None) => TargetForm::List,
         }
@@ -51,36 +47,14 @@ pub(super) enum TargetForm {
     /// `gfx942 gfx1100`
     #[default]
     List,
-    /// One a line
-    Lines,
     /// A table with products and families
     Table,
     /// `-DGPU_TARGETS=gfx942;gfx1100`, for the libraries of ROCm
     Cmake,
-    /// `-DCMAKE_HIP_ARCHITECTURES=gfx942;gfx1100`, for the HIP language of CMake
-    Hip,
-    /// `-DTHEROCK_AMDGPU_FAMILIES=gfx94X-dcgpu`
-    Therock,
-    /// `PYTORCH_ROCM_ARCH=gfx942;gfx1100`
-    Pytorch,
-    /// `GPU_ARCHS=gfx942;gfx1100`
-    Vllm,
-    /// `HCC_AMDGPU_TARGET=gfx942,gfx1100`, for JAX and others
-    Hcc,
-    /// `--offload-arch=gfx942 --offload-arch=gfx1100`, for hipcc and clang
-    Clang,
     /// `device-gfx942,device-gfx1100`: extras of `rocm`
     Extras,
-    /// `AMDGPU_TARGETS="gfx942 gfx1100"`, for make.conf
-    Gentoo,
-    /// One a line, for `build-targets` of pkg-rocm-tools
-    Debian,
-    /// `gfx94X-dcgpu;gfx1100`: whole families that TheRock's CI builds, and single targets
-    Families,
     /// A matrix of jobs for GitHub Actions, with the runners of TheRock
     Github,
-    /// The same as `--format json`
-    Json,
     /// `gfx942,gfx1100`, as TheRock's script prints it
     Commas,
 }
@@ -88,38 +62,13 @@ pub(super) enum TargetForm {
 impl TargetsAnswer {
     pub(super) fn text(&self) -> String {
         let targets = |separator: &str| self.names.iter().join(separator);
-        // Distributions build packages for targets, and know no features.
-        let plain = |separator: &str| {
-            self.names
-                .iter()
-                .map(Target::packaged)
-                .unique()
-                .join(separator)
-        };
         match self.form {
             TargetForm::List => targets(" "),
-            TargetForm::Lines => targets("\n"),
             TargetForm::Commas => targets(","),
             TargetForm::Table => table(&self.names),
             TargetForm::Cmake => format!("-DGPU_TARGETS={}", targets(";")),
-            TargetForm::Hip => format!("-DCMAKE_HIP_ARCHITECTURES={}", targets(";")),
-            TargetForm::Therock => {
-                format!("-DTHEROCK_AMDGPU_FAMILIES={}", self.families.join(";"))
-            }
-            TargetForm::Pytorch => format!("PYTORCH_ROCM_ARCH={}", targets(";")),
-            TargetForm::Vllm => format!("GPU_ARCHS={}", targets(";")),
-            TargetForm::Hcc => format!("HCC_AMDGPU_TARGET={}", targets(",")),
-            TargetForm::Clang => {
-                let flags = self.names.iter().map(|it| format!("--offload-arch={it}"));
-                flags.collect::<Vec<_>>().join(" ")
-            }
             TargetForm::Extras => self.device_extras.join(","),
-            TargetForm::Gentoo => format!("AMDGPU_TARGETS=\"{}\"", plain(" ")),
-            TargetForm::Debian => plain("\n"),
-            TargetForm::Families => self.families.join(";"),
             TargetForm::Github => self.matrix_text(),
-            // It is printed as a document.
-            TargetForm::Json => String::new(),
         }
     }
 }

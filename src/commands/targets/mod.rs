@@ -4,7 +4,7 @@ mod form;
 mod machine;
 mod of_set;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf};
+use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
 use serde::Serialize;
@@ -16,14 +16,12 @@ use self::{
 };
 use super::{
     World,
-    args::{AccessArgs, Jobs, MachineArgs},
-    summary,
+    args::{AccessArgs, Jobs, MachineArgs, StepOutputs},
 };
 use crate::{
     console::OutputFormat,
     digest::Sha256,
-    error::{Context as _, Hint as _, No, Result, anyhow, ensure},
-    report::outputs,
+    error::{Hint as _, No, Result, anyhow, ensure},
     target::{Family, Target, TargetTable, TestJob, UnknownFamilies, split_list},
 };
 
@@ -47,18 +45,16 @@ pub struct TargetsArgs {
     /// (`gfx11-generic`), or `all`
     #[arg(
         value_name = "NAME",
-        required_unless_present_any = ["amdgpu_families", "detect", "check", "of"],
+        required_unless_present_any = ["amdgpu_families", "own_families", "detect", "check", "of"],
         conflicts_with_all = ["amdgpu_families", "detect", "check", "of"]
     )]
     names: Vec<String>,
-    /// Families or targets, comma-separated, as TheRock's script takes them
-    #[arg(
-        long,
-        value_name = "LIST",
-        env = "AMDGPU_FAMILIES",
-        conflicts_with_all = ["detect", "check", "of"]
-    )]
+    /// Families or targets, comma-separated, as TheRock's script takes them (default: `AMDGPU_FAMILIES`)
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["detect", "check", "of"])]
     amdgpu_families: Option<String>,
+    // What a job of TheRock asks for. Anything else replaces it.
+    #[arg(long, hide = true, env = "AMDGPU_FAMILIES")]
+    own_families: Option<String>,
     /// Targets of the GPUs of this machine
     #[arg(long, conflicts_with = "of")]
     detect: bool,
@@ -72,9 +68,8 @@ pub struct TargetsArgs {
     except: Vec<String>,
     #[command(flatten)]
     form: FormArgs,
-    /// Append step outputs to this file
-    #[arg(long, value_name = "FILE", env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: StepOutputs,
     #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
@@ -85,10 +80,7 @@ pub struct TargetsArgs {
 
 pub fn run(args: &TargetsArgs, world: &World) -> Result<()> {
     let (answer, verdict) = args.answer(world)?;
-    if let Some(file) = &args.github_output {
-        let outputs = outputs::render(&answer.outputs());
-        summary::append(file, &outputs?).context("failed to write step outputs")?;
-    }
+    args.outputs.append(&answer.outputs())?;
     if answer.form == TargetForm::Github && answer.matrix.include.is_empty() {
         world
             .console
@@ -98,11 +90,9 @@ pub fn run(args: &TargetsArgs, world: &World) -> Result<()> {
         world.console.format(),
         OutputFormat::Text | OutputFormat::Github
     );
-    match answer.form {
-        TargetForm::Json => world.console.json(&answer)?,
-        // The reader of a refusal wants no `-DGPU_TARGETS=` without targets.
-        _ if is_text && answer.names.is_empty() && verdict.is_err() => {}
-        _ => world.console.answer(&answer)?,
+    // The reader of a refusal wants no `-DGPU_TARGETS=` without targets.
+    if !is_text || !answer.names.is_empty() || verdict.is_ok() {
+        world.console.report("targets", &answer, answer.text())?;
     }
     verdict
 }
@@ -111,7 +101,6 @@ pub fn run(args: &TargetsArgs, world: &World) -> Result<()> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct TargetsAnswer {
-    schema: &'static str,
     targets: Vec<TargetFacts>,
     families: Vec<String>,
     device_extras: Vec<String>,
@@ -177,9 +166,16 @@ impl TargetsArgs {
         Ok((answer, verdict))
     }
 
+    /// The families that are asked for as TheRock's script is asked.
+    fn families(&self) -> Option<&str> {
+        let own = self.own_families.as_deref();
+        let list = self.amdgpu_families.as_deref();
+        list.or(own.filter(|_| self.names.is_empty()))
+    }
+
     fn named(&self) -> Result<Vec<Target>> {
         let table = TargetTable::builtin();
-        let targets = if let Some(list) = &self.amdgpu_families {
+        let targets = if let Some(list) = self.families() {
             table.expand(&split_list(list).collect::<Vec<_>>())
         } else {
             let names = self.names.iter().flat_map(|it| split_list(it));
@@ -219,7 +215,6 @@ impl TargetsArgs {
             extra: target.extra(),
         });
         TargetsAnswer {
-            schema: "rocwheel-targets-v2",
             targets: facts.collect(),
             families: table.ci_families(&names),
             device_extras: names.iter().map(Target::extra).unique().collect(),
@@ -228,7 +223,7 @@ impl TargetsArgs {
             },
             gpus: None,
             lacking: None,
-            form: self.form.form(self.amdgpu_families.is_some()),
+            form: self.form.form(self.families().is_some()),
             names,
         }
     }
@@ -249,11 +244,5 @@ impl TargetsAnswer {
 
     fn matrix_text(&self) -> String {
         serde_json::to_string(&self.matrix).unwrap_or_default()
-    }
-}
-
-impl fmt::Display for TargetsAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
     }
 }

@@ -7,7 +7,6 @@ use itertools::Itertools as _;
 use super::{TargetsArgs, World};
 use crate::{
     check::{self, Coverage},
-    commands::known,
     console::{Console, few},
     error::{No, Result},
     set::PlaceDepth,
@@ -42,9 +41,8 @@ impl TargetsArgs {
         let mut coverage = Coverage::default();
         for place in &self.set.of {
             let opened = self.access.place(place, &world.stop)?;
-            let known = known::wheels(place);
             let jobs = self.jobs.count();
-            let facts = check::facts_of(&opened, PlaceDepth::Pages, &known, jobs, world)?;
+            let facts = check::facts_of(&opened, PlaceDepth::Pages, jobs, world)?;
             coverage.extend(Coverage::of(&facts), "");
         }
         Ok(coverage)

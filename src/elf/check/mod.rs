@@ -21,7 +21,7 @@ use goblin::elf::{
 use crate::{
     elf::{
         patch::{Patch, PatchedReader},
-        source::{ReadAt, read_exact_at},
+        source::{ReadAt, read_exact_at, text_at},
         tables::{
             DynamicEntry, ElfTables, MOVABLE, Section, Segment, contains, is_address, is_movable,
             last_value, overlaps,
@@ -105,7 +105,7 @@ pub(super) fn accept(before: &dyn ReadAt, patch: &Patch, goal: &str) -> Result<(
     broken.extend(segments(&old, &new)?);
     broken.extend(sections(&old, &new)?);
     broken.extend(dynamic(&old, &new)?);
-    broken.extend(loaded_bytes(&old, &new, patch));
+    broken.extend(loaded_bytes(&old, &new, patch)?);
     broken.extend(rules::run_path(&new, goal)?);
     match broken.into_iter().next() {
         Some(rule) => bail!("the changed ELF file would be broken: {rule}"),
@@ -180,9 +180,8 @@ fn have_same_notes(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<bool> {
             physical: one.physical,
             ..*other
         };
-        same = same
-            && moved == *one
-            && same_bytes((old, one.offset), (new, other.offset), one.file_size)?;
+        same =
+            same && moved == *one && same_bytes(old, one.offset, new, other.offset, one.file_size)?;
     }
     Ok(same)
 }
@@ -231,7 +230,7 @@ fn sections(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
         };
         let size = one.size.min(other.size);
         let bytes =
-            one.kind == SHT_DYNAMIC || same_bytes((old, one.offset), (new, other.offset), size)?;
+            one.kind == SHT_DYNAMIC || same_bytes(old, one.offset, new, other.offset, size)?;
         let align = one.align.max(1);
         let aligned = other.address % align == one.address % align;
         let is_loaded = one.is_loaded() && one.kind != SHT_NOBITS;
@@ -271,7 +270,7 @@ fn dynamic(old: &RawElf<'_>, new: &RawElf<'_>) -> Result<Vec<String>> {
     // If the strings are a section, `sections` has compared them already. They may be megabytes.
     let mut pairs = old.sections.iter().zip(&new.sections);
     let compared = pairs.any(|(before, after)| before.file() == one && after.file() == other);
-    if !grew || !(compared || same_bytes((old, one.start), (new, other.start), len)?) {
+    if !grew || !(compared || same_bytes(old, one.start, new, other.start, len)?) {
         broken.push("a dynamic string changed".to_owned());
     }
     Ok(broken)
@@ -313,8 +312,28 @@ fn is_in_other_segment(raw: &RawElf<'_>, range: &Range<u64>) -> bool {
     others.any(|segment| overlaps(&segment.file(), range))
 }
 
-/// No byte changes except in headers, in the dynamic table, and in the old places of moved tables.
-fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Vec<String> {
+/// The text of an old run path, if nothing else has its name there. A new one may be written over it.
+fn old_run_path(old: &RawElf<'_>) -> Result<Vec<Range<u64>>> {
+    let mut places = Vec::new();
+    let Some(strings) = old.strings() else {
+        return Ok(places);
+    };
+    let entries = old.entries().iter();
+    for entry in entries.filter(|it| matches!(it.tag, DT_RPATH | DT_RUNPATH)) {
+        let start = strings.start.saturating_add(entry.value);
+        let text = text_at(old.source, start, strings.end)?.unwrap_or_default();
+        let len = text.len() as u64;
+        let part = entry.value..entry.value.saturating_add(len);
+        if !old.is_named(old.entries(), &part)? {
+            places.push(start..start.saturating_add(len));
+        }
+    }
+    Ok(places)
+}
+
+/// No byte changes except in headers, in the dynamic table, in an old run path, and in the old places of
+/// moved tables.
+fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Result<Vec<String>> {
     let file_header = 0..64;
     let mut allowed: Vec<Range<u64>> = vec![
         file_header,
@@ -323,6 +342,7 @@ fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Vec<String
         old.section_table_range(),
     ];
     allowed.extend(left(old, new));
+    allowed.extend(old_run_path(old)?);
     let outside = patch
         .overlays()
         .filter(|range| !allowed.iter().any(|place| contains(place, range)));
@@ -334,13 +354,15 @@ fn loaded_bytes(old: &RawElf<'_>, new: &RawElf<'_>, patch: &Patch) -> Vec<String
     if is_in_other_segment(new, &new.table_range()) {
         broken.push("the program headers lie in a segment of another kind".to_owned());
     }
-    broken
+    Ok(broken)
 }
 
 /// Whether two ranges have the same bytes. Compares 64 KiB at a time.
 fn same_bytes(
-    (old, one): (&RawElf<'_>, u64),
-    (new, other): (&RawElf<'_>, u64),
+    old: &RawElf<'_>,
+    one: u64,
+    new: &RawElf<'_>,
+    other: u64,
     len: u64,
 ) -> io::Result<bool> {
     let mut buffers = [vec![0; 1 << 16], vec![0; 1 << 16]];

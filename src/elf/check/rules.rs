@@ -3,10 +3,7 @@
 use std::ops::Range;
 
 use goblin::elf::{
-    dynamic::{
-        DT_AUDIT, DT_CONFIG, DT_DEPAUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ,
-        DT_STRTAB, DT_VERDEF, DT_VERNEED,
-    },
+    dynamic::{DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_VERDEF, DT_VERNEED},
     program_header::{
         PF_W, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_GNU_PROPERTY, PT_INTERP, PT_LOAD, PT_NOTE,
         PT_PHDR, PT_TLS,
@@ -19,7 +16,7 @@ use crate::{
     elf::{
         check::{RawElf, broken},
         source::text_at,
-        tables::{SECTION_EXECUTE, Segment, contains, overlaps},
+        tables::{SECTION_EXECUTE, STRING_TAGS, Segment, contains, overlaps},
     },
     error::Result,
 };
@@ -27,22 +24,8 @@ use crate::{
 const PAGE: u64 = 0x1000;
 /// The dynamic loader in the [ABI of x86-64](https://gitlab.com/x86-psABIs/x86-64-ABI).
 const LOADER: &[u8] = b"/lib64/ld-linux-x86-64.so.2";
-const DT_AUXILIARY: u64 = 0x7fff_fffd;
-const DT_FILTER: u64 = 0x7fff_ffff;
 /// The kernel refuses longer paths (`PATH_MAX`).
 const LONGEST_PATH: u64 = 4096;
-/// The tags whose value is an offset in the dynamic strings.
-const STRING_TAGS: [u64; 9] = [
-    DT_NEEDED,
-    DT_SONAME,
-    DT_RPATH,
-    DT_RUNPATH,
-    DT_CONFIG,
-    DT_DEPAUDIT,
-    DT_AUDIT,
-    DT_AUXILIARY,
-    DT_FILTER,
-];
 
 /// The rules that the loader itself enforces: alignment, sizes and the order of segments.
 pub(super) fn loading(raw: &RawElf<'_>) -> Vec<String> {
@@ -318,7 +301,8 @@ pub(super) fn string_offsets(raw: &RawElf<'_>) -> Result<Vec<String>> {
         return Ok(Vec::new());
     };
     let entries = raw.entries().iter();
-    let tags = entries.filter(|it| STRING_TAGS.contains(&it.tag) && it.value >= size);
+    let is_string = |tag| STRING_TAGS.contains(&tag) || matches!(tag, DT_RPATH | DT_RUNPATH);
+    let tags = entries.filter(|it| is_string(it.tag) && it.value >= size);
     let tags = tags.map(|it| {
         let (tag, value) = (it.tag, it.value);
         format!("the string of dynamic entry {tag:#x} is outside: {value:#x}")

@@ -115,25 +115,37 @@ fn untouchable(parts: &ElfParts<'_>) -> Result<Option<&'static str>> {
     Ok((!works).then_some("needs no library"))
 }
 
-/// Plans the edit. If the wanted text is already among the strings of the file, or no run path is
-/// wanted, it is enough to rewrite the dynamic table; otherwise strings are appended.
-///
-/// An old string is never overwritten by a shorter one: linkers merge strings with a common end, so
-/// a symbol name may be the end of the old run path.
+/// Plans the edit, with the least change that is possible: if no run path is wanted, or an old one ends
+/// with the wanted text, it is enough to rewrite the dynamic table. Text that fits over an old run path
+/// goes there. Otherwise strings are appended.
 fn change(parts: &ElfParts<'_>, goal: &str) -> Result<EditPlan> {
-    let retag = |place| {
-        let overlay = parts.overlay(&parts.with_run_path(place));
+    let in_place = |place, text: Option<Replacement>, strategy| {
+        let table = parts.overlay(&parts.with_run_path(place));
+        let overlays = [table].into_iter().chain(text).collect();
         Ok(EditPlan {
-            patch: Patch::new(parts.len(), parts.len(), vec![overlay], Vec::new())?,
-            strategy: "Retag",
+            patch: Patch::new(parts.len(), parts.len(), overlays, Vec::new())?,
+            strategy,
         })
     };
     if goal.is_empty() {
-        return retag(None);
+        return in_place(None, None, "Retag");
     }
     for entry in parts.run_paths() {
-        if parts.string(entry.value)? == goal.as_bytes() {
-            return retag(Some(entry.value));
+        let old = parts.string(entry.value)?;
+        if let Some(before) = old.strip_suffix(goal.as_bytes()) {
+            let place = entry.value.saturating_add(before.len() as u64);
+            return in_place(Some(place), None, "Retag");
+        }
+    }
+    for entry in parts.run_paths() {
+        let mut text = goal.as_bytes().to_vec();
+        let len = parts.string(entry.value)?.len();
+        let place = entry.value..entry.value.saturating_add(len as u64);
+        // Linkers merge strings with a common end, so a symbol name may be the end of the old run path.
+        if text.len() <= len && !parts.is_named(&parts.entries, &place)? {
+            text.resize(len, 0);
+            let text = Replacement::bytes(parts.strings.start.saturating_add(place.start), text);
+            return in_place(Some(place.start), Some(text), "Overwrite");
         }
     }
     PlanDraft::plan(parts, goal)

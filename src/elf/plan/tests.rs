@@ -243,3 +243,35 @@ fn a_string_outside_of_the_dynamic_strings_is_refused() {
     version[record + 16 + 8..record + 16 + 12].copy_from_slice(&0x4321_u32.to_le_bytes());
     insta::assert_snapshot!(refusal(&version), @"a version name is outside of the dynamic strings: 0x4321");
 }
+
+/// The strategy, by how much the file grows, and the run path that the loader reads then.
+fn changed(file: &[u8]) -> (&'static str, u64, String) {
+    let plan = plan(file).unwrap();
+    let (strategy, growth) = (plan.strategy, plan.total_len() - file.len() as u64);
+    let reader = PatchedReader::new(file.to_vec(), plan);
+    let facts = crate::elf::read(&reader).unwrap().unwrap();
+    assert_eq!(facts.runpath, None);
+    (strategy, growth, facts.rpath.unwrap_or_default())
+}
+
+#[test]
+fn a_run_path_that_fits_into_an_old_one_costs_nothing() {
+    let with = |old: &str| library().runpath(old).build();
+    let longer = with("/builder/lib/python3.12/site-packages/_rocm_sdk_devel/lib");
+    assert_eq!(changed(&longer), ("Overwrite", 0, GOAL.to_owned()));
+    let end = with("/opt/rocm/lib:$ORIGIN/../lib");
+    assert_eq!(changed(&end), ("Retag", 0, GOAL.to_owned()));
+    let shorter = with("/opt");
+    assert_eq!(changed(&shorter).0, "Evict");
+    // Where the last symbol has the end of the old run path as its name, that stays as it is.
+    let mut shared = longer.clone();
+    let name = number(&longer, entry(&longer, 29) + 8) + 30;
+    let elf = goblin::elf::Elf::parse(&longer).unwrap();
+    let last = at_tag(&longer, 6) + (elf.dynsyms.len() - 1) * 24;
+    shared[last..last + 4].copy_from_slice(&u32::try_from(name).unwrap().to_le_bytes());
+    assert_eq!(changed(&shared).0, "Evict");
+    // Nothing says how many symbols there are.
+    let stripped = library().runpath("/builder/lib/python3.12/site-packages/x/lib");
+    let stripped = stripped.without_section_headers().build();
+    assert_eq!(changed(&stripped).0, "Extend");
+}

@@ -80,7 +80,7 @@ impl Stage {
 
     fn source(&self) -> StoreSource {
         StoreSource {
-            store: Box::new(LocalStore::new(self.from.path())),
+            store: Arc::new(LocalStore::new(self.from.path())),
             directory: None,
         }
     }
@@ -116,13 +116,13 @@ impl Stage {
             change,
         };
         let parcels = listed(&source);
-        let ground = Ground {
+        let context = DownloadContext {
             directory: self.to.path(),
             kept,
             stop,
             progress: &|_| (),
         };
-        let result = receive(&source, &parcels[0], &ground);
+        let result = receive(&source, &parcels[0], &context);
         let mut names: Vec<String> = fs::read_dir(self.to.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -298,13 +298,13 @@ fn progress_counts_every_byte() {
     let told = Arc::new(Mutex::new(0));
     let source = stage.source();
     let parcels = listed(&source);
-    let ground = Ground {
+    let context = DownloadContext {
         directory: stage.to.path(),
         kept: OutputForm::Unpacked,
         stop: &Stop::default(),
         progress: &|bytes| *told.lock().unwrap() += bytes,
     };
-    receive(&source, &parcels[0], &ground).unwrap();
+    receive(&source, &parcels[0], &context).unwrap();
     assert_eq!(*told.lock().unwrap(), archive_bytes().len() as u64);
 }
 
@@ -316,16 +316,16 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
         change: |bytes| bytes,
     };
     let mut parcel = listed(&source).remove(0);
-    let ground = Ground {
+    let context = DownloadContext {
         directory: stage.to.path(),
         kept: OutputForm::Packed,
         stop: &Stop::default(),
         progress: &|_| (),
     };
     let names = |received: Received| received.unverified.join(" ");
-    assert_eq!(names(receive(&source, &parcel, &ground).unwrap()), NAME);
+    assert_eq!(names(receive(&source, &parcel, &context).unwrap()), NAME);
     parcel.checksum = Some(Checksum::Crc64Nvme(7));
-    insta::assert_snapshot!(render(&receive(&source, &parcel, &ground).unwrap_err()), @"
+    insta::assert_snapshot!(render(&receive(&source, &parcel, &context).unwrap_err()), @"
     error: failed to fetch `blas_lib_gfx942.tar.zst`
       caused by: wrong digest: the store has another checksum
 
@@ -333,7 +333,7 @@ fn a_checksum_of_the_store_finds_damage_that_no_digest_is_for() {
     ");
     let digest: [u8; 16] = md5::Md5::digest(archive_bytes()).into();
     parcel.checksum = Some(Checksum::Md5(digest));
-    assert_eq!(names(receive(&source, &parcel, &ground).unwrap()), "");
+    assert_eq!(names(receive(&source, &parcel, &context).unwrap()), "");
 }
 
 /// A parcel with members of a zip file, as `zip` writes it, streamed or not.
@@ -396,13 +396,13 @@ mod zipped {
 
     fn take(bytes: &[u8], parcel: &Parcel) -> Result<Vec<u8>> {
         let to = tempfile::tempdir().unwrap();
-        let ground = Ground {
+        let context = DownloadContext {
             directory: to.path(),
             kept: OutputForm::Packed,
             stop: &Stop::default(),
             progress: &|_| (),
         };
-        let received = receive(&Zipped(bytes.to_vec()), parcel, &ground);
+        let received = receive(&Zipped(bytes.to_vec()), parcel, &context);
         assert_eq!(to.path().join(NAME).exists(), received.is_ok());
         received.and_then(|_| Ok(fs::read(to.path().join(NAME))?))
     }

@@ -143,3 +143,54 @@ fn an_artifact_that_names_a_platform_is_for_that_alone() {
         assert_eq!(found, [linux, windows], "{name}");
     }
 }
+
+#[test]
+fn a_zip_file_is_known_by_its_type_or_its_name() {
+    let none = "";
+    for (kind, path, disposition) in [
+        ("application/zip", "/x", none),
+        ("Application/X-Zip-Compressed; charset=x", "/x", none),
+        ("application/octet-stream", "/a/b.zip", none),
+        (
+            "application/octet-stream",
+            "/x",
+            "attachment; filename=\"logs.ZIP\"",
+        ),
+    ] {
+        assert_eq!(
+            ArtifactForm::decide(kind, path, disposition, "logs"),
+            ArtifactForm::Zip,
+            "{kind} {path}"
+        );
+    }
+    let file = ArtifactForm::decide("application/zstd", "/x/y", none, "a.tar.zst");
+    assert_eq!(file, ArtifactForm::File("a.tar.zst".into()));
+}
+
+#[test]
+fn the_name_of_a_file_is_the_last_of_its_path_and_nothing_else() {
+    let table = [
+        (
+            "attachment; filename=\"a_lib_gfx942.tar.zst\"",
+            Some("a_lib_gfx942.tar.zst"),
+        ),
+        (
+            "attachment; filename=x; filename*=UTF-8''a%2Bb%C3%A9",
+            Some("a+bé"),
+        ),
+        ("attachment; FileName* = utf-8'en'x", Some("x")),
+        ("attachment; filename*=latin1''x; filename=y", Some("y")),
+        ("attachment; filename*=UTF-8''%zz; filename=y", Some("y")),
+        (
+            "attachment; filename*=UTF-8''..%2F..%2Fetc%2Fpasswd",
+            Some("passwd"),
+        ),
+        ("attachment; filename=\"c:\\x\\y\"", Some("y")),
+        ("attachment; filename=\"a/\"", None),
+        ("attachment", None),
+        ("", None),
+    ];
+    for (disposition, expected) in table {
+        assert_eq!(file_name(disposition).as_deref(), expected, "{disposition}");
+    }
+}

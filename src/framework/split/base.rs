@@ -42,17 +42,15 @@ impl<'a> HostBase<'a> {
         let rocm = rocm.map(|it| &it.version);
         let (version, suffix) = tie::version_of(wheel, &options.suffix, rocm)?;
         let tag = wheel.name.tag.as_ref().context("a wheel without a tag")?;
-        let record = wheel.text(&format!("{}/{}", wheel.dist_info, TieRecord::FILE))?;
-        let record = record.map(|text| TieRecord::parse(&text)).transpose()?;
         let files = facts::version_files(wheel, row)?;
-        let (versions, mut refusals) = ((&wheel.name.version, &version), Vec::new());
-        let texts = tie::version_files(&files, versions, &mut refusals);
+        let mut refusals = Vec::new();
+        let texts = tie::version_files(&files, &wheel.name.version, &version, &mut refusals);
         Ok(Self {
             name: tie::result(wheel, &version, tag),
             suffix,
             metadata: Cow::Borrowed(&wheel.metadata_text),
             wheel_text: Cow::Borrowed(&wheel.wheel_text),
-            record,
+            record: TieRecord::read(wheel)?,
             texts: texts.into_iter().collect(),
             refusals,
         })

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use super::{
-    FamilyFiles, SplitInput, WheelSplitOptions,
+    SplitInput, WheelSplitOptions,
     base::HostBase,
     observe::FatMember,
     placement::{self, NamedBundles, PlacedArchive, PlacedBinary},
-    plan::{
-        DeviceScope, DeviceWheelPlan, DroppedTarget, KeptCode, LightenedBinary, SplitWheelPlan,
-    },
-    texts::{self, DeviceMetadata, HostExtras},
+    plan::{DeviceWheelPlan, DroppedTarget, KeptCode, LightenedBinary, SplitWheelPlan},
+    texts::{self, HostExtras},
 };
 use crate::{
     error::{Context as _, Result},
@@ -29,23 +27,29 @@ use crate::{
     kpack::{CodeTarget, databases},
     package::selector::DeviceSelector,
     relpath::RelPath,
-    target::{Scope, Target, TargetTable},
+    target::{Scope, Target},
     wheel::{DistName, PackageFilename},
 };
 
 /// A wheel to split, its device code, and how it is tied in the same step.
-pub type ToSplit<'a> = (&'a FrameworkWheel, &'a SplitInput, Option<&'a TiePlan>);
+#[derive(Clone, Copy)]
+pub struct ToSplit<'a> {
+    pub wheel: &'a FrameworkWheel,
+    pub code: &'a SplitInput,
+    pub tied: Option<&'a TiePlan>,
+}
 
-/// A plan for each wheel, or everything that is in the way.
+/// A plan for each wheel, or an error with everything that is in the way.
 pub fn decide(
     wheels: &[ToSplit<'_>],
     rocm: Option<&RocmLibraries>,
     policy: &Frameworks,
     options: &WheelSplitOptions,
-) -> Result<Result<Vec<SplitWheelPlan>, Vec<WheelRefusal>>> {
+) -> Result<Vec<SplitWheelPlan>> {
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
-    let mut names: BTreeSet<DistName> = wheels.iter().map(|it| it.0.name.name.clone()).collect();
-    for &(wheel, input, tied) in wheels {
+    let mut names: BTreeSet<DistName> =
+        wheels.iter().map(|it| it.wheel.name.name.clone()).collect();
+    for &ToSplit { wheel, code, tied } in wheels {
         let row = policy.of(&wheel.name.name);
         let context = || format!("failed to plan `{}`", wheel.name);
         let base = match tied {
@@ -54,14 +58,16 @@ pub fn decide(
         };
         let one = OneSplit {
             wheel,
-            input,
+            input: code,
             base: &base.with_context(context)?,
             rocm,
             row,
             options,
         };
-        let mut refused = one.refusals();
-        if refused.is_empty() {
+        let mut refused = WheelRefusal::of_damage(wheel);
+        if let Some(why) = code.passed_on() {
+            plans.push(SplitWheelPlan::passed_on(wheel, why));
+        } else if refused.is_empty() {
             let plan = one.plan(&mut refused).with_context(context)?;
             let devices = plan.devices.iter().map(|it| &it.name.name);
             let selector = plan.selector.iter().map(SelectorPlan::project);
@@ -76,21 +82,14 @@ pub fn decide(
             }
             plans.push(plan);
         }
-        let file = wheel.name.to_string();
-        refusals.extend(refused.into_iter().map(|it| WheelRefusal {
-            file: file.clone(),
-            ..it
-        }));
+        refusals.extend(refused.into_iter().map(|it| it.in_wheel(wheel)));
     }
-    Ok(if refusals.is_empty() {
+    if refusals.is_empty() {
         Ok(plans)
     } else {
-        Err(refusals)
-    })
+        Err(WheelRefusal::all("split", &refusals))
+    }
 }
-
-/// The members that move, by what they are for.
-type FilesFor<T> = BTreeMap<T, Vec<String>>;
 
 struct OneSplit<'a> {
     wheel: &'a FrameworkWheel,
@@ -102,46 +101,6 @@ struct OneSplit<'a> {
 }
 
 impl OneSplit<'_> {
-    /// What keeps the wheel from being split at all.
-    fn refusals(&self) -> Vec<WheelRefusal> {
-        let input = self.input;
-        let mut refusals = WheelRefusal::of_damage(self.wheel);
-        refusals.extend(input.split.iter().map(|path| {
-            WheelRefusal::new(
-                RefusalKind::AlreadySplit,
-                format!("the device code of `{path}` was taken out before"),
-                "put it back with `rocwheel framework split --merge`, or pass the wheel as it was built",
-            )
-        }));
-        if input.fat.is_empty() && refusals.is_empty() {
-            let why = input.stuck.first();
-            let why = why.map_or("no binary has device code".to_owned(), |(path, why)| {
-                format!("the device code of `{path}` cannot be taken out: {why}")
-            });
-            refusals.push(WheelRefusal::new(
-                RefusalKind::NoDeviceCode,
-                why,
-                "publish the wheel as it is",
-            ));
-        }
-        let known: BTreeSet<&Target> = TargetTable::builtin()
-            .known()
-            .chain(self.rocm.iter().flat_map(|it| &it.targets))
-            .collect();
-        let unknown = self.targets();
-        let unknown = unknown
-            .iter()
-            .filter(|it| !known.contains(it) && self.is_wanted(it));
-        refusals.extend(unknown.map(|target| {
-            WheelRefusal::new(
-                RefusalKind::UnknownTarget,
-                format!("it has device code for {target}, which is no known target"),
-                "leave its code out with `--targets`, or use a newer rocwheel",
-            )
-        }));
-        refusals
-    }
-
     /// The targets that have code, without features.
     fn targets(&self) -> BTreeSet<Target> {
         let bundles = self.input.fat.iter().flat_map(|it| &it.bundles);
@@ -170,21 +129,11 @@ impl OneSplit<'_> {
         let placed = placement::place(&wheel.name.name, &packages, binaries)?;
         let archives = self.archives(&placed)?;
         let databases = self.databases();
-        let families = self.families();
         let record = base.record.as_ref();
-        let devices = self.devices(host, &archives, (&databases, &families))?;
-        let targets: Vec<&Target> = devices.iter().filter_map(|it| it.scope.target()).collect();
-        let selector = self.selector(host, &targets)?;
+        let devices = self.devices(host, &archives, &databases)?;
+        let selector = self.selector(host, &devices)?;
         let selected = selector.as_ref().map(SelectorPlan::project);
-        let names = devices.iter().map(|it| {
-            let needing = targets
-                .iter()
-                .copied()
-                .filter(|target| it.scope.has(target));
-            (needing.collect(), &it.name.name)
-        });
-        let names: Vec<(Vec<&Target>, &DistName)> = names.collect();
-        let extras = HostExtras::new(&names, selected, &host.version, record);
+        let extras = HostExtras::new(&devices, selected, &host.version, record);
         self.refuse_own_extras(&extras, refusals);
         refusals.extend(base.refusals.iter().cloned());
         let mut texts = base.texts.clone();
@@ -197,13 +146,13 @@ impl OneSplit<'_> {
         // Databases of targets that are left out are left out, too.
         let code = self.targets();
         let moved = databases.iter().filter(|(it, _)| code.contains(*it));
-        let moved = moved.map(|it| it.1).chain(families.values());
-        let moved = moved.flatten().cloned().collect();
+        let moved = moved.flat_map(|it| it.1).cloned().collect();
         Ok(SplitWheelPlan {
             file: wheel.name.to_string(),
+            passed_on: None,
             host: host.clone(),
             binaries: input.fat.iter().map(LightenedBinary::of).collect(),
-            kept: input.stuck.iter().map(KeptCode::of).collect(),
+            kept: input.unsplittable.iter().map(KeptCode::of).collect(),
             dropped: self.dropped(),
             removed: extras.replaced.requires,
             requires: extras.requires,
@@ -232,7 +181,7 @@ impl OneSplit<'_> {
     }
 
     /// The members with kernels for one target, as far as policy says that they move.
-    fn databases(&self) -> FilesFor<Target> {
+    fn databases(&self) -> BTreeMap<Target, Vec<String>> {
         let Some(row) = self.row else {
             return BTreeMap::new();
         };
@@ -249,39 +198,17 @@ impl OneSplit<'_> {
         databases
     }
 
-    /// The members with kernels for several targets, by the family that gets a wheel.
-    fn families(&self) -> FilesFor<&'static str> {
-        let Some(row) = self
-            .row
-            .filter(|_| self.options.families == FamilyFiles::Packages)
-        else {
-            return BTreeMap::new();
-        };
-        let code = self.targets();
-        let owned = self.wheel.installed().filter_map(|(path, member)| {
-            let (library, family) = databases::family(&path.parse().ok()?)?;
-            let scope = DeviceScope::Family(family);
-            let is_used = row.moves(library) && code.iter().any(|it| scope.has(it));
-            is_used.then(|| (family, member.path.clone()))
-        });
-        let mut families: BTreeMap<_, Vec<String>> = owned.into_group_map().into_iter().collect();
-        for it in families.values_mut() {
-            it.sort();
-        }
-        families
-    }
-
     /// The sdist that selects a device wheel.
     fn selector(
         &self,
         host: &PackageFilename,
-        targets: &[&Target],
+        devices: &[DeviceWheelPlan],
     ) -> Result<Option<SelectorPlan>> {
-        if !self.options.selector || targets.is_empty() {
+        if !self.options.selector || devices.is_empty() {
             return Ok(None);
         }
         let prefix = self.prefix()?;
-        let targets: Vec<Target> = targets.iter().copied().cloned().collect();
+        let targets: Vec<Target> = devices.iter().map(|it| it.target.clone()).collect();
         let selector = DeviceSelector {
             name: &prefix,
             version: &host.version,
@@ -303,7 +230,7 @@ impl OneSplit<'_> {
         &self,
         host: &PackageFilename,
         archives: &BTreeMap<RelPath, PlacedArchive>,
-        (databases, families): (&FilesFor<Target>, &FilesFor<&'static str>),
+        databases: &BTreeMap<Target, Vec<String>>,
     ) -> Result<Vec<DeviceWheelPlan>> {
         let prefix = self.prefix()?;
         let mut by_target: BTreeMap<&Target, Vec<String>> = BTreeMap::new();
@@ -313,63 +240,28 @@ impl OneSplit<'_> {
                 paths.push(path.to_string());
             }
         }
-        // Files for a family that no device wheel would ask for are left out.
-        let mut families: Vec<(DeviceScope, DistName, &Vec<String>)> = families
-            .iter()
-            .map(|(family, files)| {
-                let name = format!("{prefix}-{family}").parse()?;
-                Ok((DeviceScope::Family(family), name, files))
+        let devices = by_target.into_iter().map(|(target, archives)| {
+            let name: DistName = format!("{prefix}-{target}").parse()?;
+            let rocm = self.rocm_of(target).map(|it| &it.version);
+            let metadata = texts::device_metadata(&name, host, target, rocm);
+            let name = PackageFilename::new(name, &host.version, host.tag.as_ref());
+            let top = name.dist_info();
+            Ok(DeviceWheelPlan {
+                target: target.clone(),
+                file: name.to_string(),
+                archives,
+                databases: databases.get(target).cloned().unwrap_or_default(),
+                name,
+                texts: vec![
+                    (format!("{top}/METADATA"), metadata),
+                    (
+                        format!("{top}/WHEEL"),
+                        texts::device_wheel(&self.base.wheel_text),
+                    ),
+                ],
             })
-            .collect::<Result<_>>()?;
-        families.retain(|(family, ..)| by_target.keys().any(|it| family.has(it)));
-        let mut devices = Vec::new();
-        for (target, archives) in by_target {
-            let of = families.iter().filter(|it| it.0.has(target));
-            let of: Vec<DistName> = of.map(|it| it.1.clone()).collect();
-            let name = format!("{prefix}-{target}").parse()?;
-            let scope = DeviceScope::Target(target.clone());
-            let databases = databases.get(target).cloned().unwrap_or_default();
-            devices.push(self.device(host, (scope, name), &of, (archives, databases)));
-        }
-        for (family, name, files) in families {
-            let files = (Vec::new(), files.clone());
-            devices.push(self.device(host, (family, name), &[], files));
-        }
-        Ok(devices)
-    }
-
-    fn device(
-        &self,
-        host: &PackageFilename,
-        (scope, name): (DeviceScope, DistName),
-        families: &[DistName],
-        (archives, databases): (Vec<String>, Vec<String>),
-    ) -> DeviceWheelPlan {
-        let rocm = scope.target().and_then(|it| self.rocm_of(it));
-        let metadata = DeviceMetadata {
-            name: &name,
-            host,
-            scope: &scope,
-            rocm: rocm.map(|it| &it.version),
-            families,
-        };
-        let metadata = metadata.render();
-        let file = PackageFilename::new(name, &host.version, host.tag.as_ref());
-        let top = file.dist_info();
-        DeviceWheelPlan {
-            scope,
-            file: file.to_string(),
-            archives,
-            databases,
-            name: file,
-            texts: vec![
-                (format!("{top}/METADATA"), metadata),
-                (
-                    format!("{top}/WHEEL"),
-                    texts::device_wheel(&self.base.wheel_text),
-                ),
-            ],
-        }
+        });
+        devices.collect()
     }
 
     /// The set, if it has device code for a target and the wheel uses the libraries that have some.
@@ -378,7 +270,7 @@ impl OneSplit<'_> {
         let mut needed = self.wheel.elf_files().flat_map(|it| &it.2.facts.needed);
         let uses = needed.any(|name| {
             let library = rocm.library(name);
-            library.is_some_and(|it| it.directory == RocmDirectoryKey::M)
+            library.is_some_and(|it| it.directory == RocmDirectoryKey::Math)
         });
         uses.then_some(rocm)
     }
@@ -453,23 +345,6 @@ impl KeptCode {
         Self {
             path: path.clone(),
             why: why.clone(),
-        }
-    }
-}
-
-impl DeviceScope {
-    pub(super) fn target(&self) -> Option<&Target> {
-        match self {
-            Self::Target(target) => Some(target),
-            Self::Family(_) => None,
-        }
-    }
-
-    /// Whether a GPU of a target needs the wheel.
-    fn has(&self, target: &Target) -> bool {
-        match self {
-            Self::Target(own) => own == target,
-            Self::Family(family) => TargetTable::builtin().sub_family_has(family, target),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! [`observe`](SplitInput::read) finds the device code of all binaries, [`decide`] says which archive
 //! gets what and how the metadata change, and [`write`] writes archives and wheels. Before anything is
 //! published, the model of the runtime is asked for each wrapper and each kind of device, and has to
-//! find the code that the wheel had. [`merge`] is the inverse.
+//! find the code that the wheel had.
 //!
 //! The archives are in `.kpack` below the import package of their binaries, because several wheels
 //! install into one `site-packages`: each device wheel adds files to a directory that the host wheel
@@ -13,7 +13,6 @@
 mod base;
 mod code;
 mod decide;
-mod merge;
 mod observe;
 mod placement;
 mod plan;
@@ -28,21 +27,10 @@ use crate::{target::Target, wheel::DistName};
 
 pub use self::{
     decide::{ToSplit, decide},
-    merge::merge,
     observe::SplitInput,
     plan::SplitWheelPlan,
     write::{SplitWheels, work, write},
 };
-
-/// What happens to kernel databases for a family of targets, such as images of `AOTriton` for gfx11.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum FamilyFiles {
-    /// They stay in the host wheel
-    #[default]
-    Keep,
-    /// Each family gets a wheel, which the device wheels of its targets require
-    Packages,
-}
 
 /// How to split.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +39,6 @@ pub struct WheelSplitOptions {
     pub prefix: Option<DistName>,
     /// The targets that get a device wheel. `None`: all that have code.
     pub targets: Option<BTreeSet<Target>>,
-    pub families: FamilyFiles,
     /// Whether there is an sdist that selects the device wheel of a machine's GPU.
     pub selector: bool,
     /// What happens to the version: the two forms of a wheel must not meet in one index.

@@ -20,7 +20,7 @@ use crate::{
 pub struct SplitInput {
     pub(super) fat: Vec<FatMember>,
     /// The binaries whose device code must stay, and why.
-    pub(super) stuck: Vec<(String, String)>,
+    pub(super) unsplittable: Vec<(String, String)>,
     /// The binaries whose device code was taken out before.
     pub(super) split: Vec<String>,
 }
@@ -40,14 +40,29 @@ pub(super) struct FatMember {
 enum Looked {
     Plain,
     Split,
-    Stuck(String),
+    Unsplittable(String),
     Fat(Box<FatMember>),
 }
 
 impl SplitInput {
-    /// Whether there is device code to take out, and none was taken out before.
-    pub fn can_be_split(&self) -> bool {
-        !self.fat.is_empty() && self.split.is_empty()
+    /// Why a wheel is not split, if so: there is no code to take out, or some was taken out before.
+    pub fn passed_on(&self) -> Option<String> {
+        if let Some(path) = self.split.first() {
+            return Some(format!("the device code of `{path}` was taken out before"));
+        }
+        match self.unsplittable.first() {
+            _ if !self.fat.is_empty() => None,
+            Some((path, why)) => Some(format!(
+                "the device code of `{path}` cannot be taken out: {why}"
+            )),
+            None => Some("no binary has device code".to_owned()),
+        }
+    }
+
+    /// The size of all bundles.
+    pub(super) fn size(&self) -> u64 {
+        let bundles = self.fat.iter().flat_map(|it| &it.fat.bundles);
+        bundles.map(|it| it.len).sum()
     }
 
     pub fn read(wheel: &FrameworkWheel, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
@@ -67,7 +82,7 @@ impl SplitInput {
             match looked {
                 Looked::Plain => {}
                 Looked::Split => input.split.push((*path).to_owned()),
-                Looked::Stuck(why) => input.stuck.push(((*path).to_owned(), why)),
+                Looked::Unsplittable(why) => input.unsplittable.push(((*path).to_owned(), why)),
                 Looked::Fat(fat) => input.fat.push(*fat),
             }
         }
@@ -79,7 +94,7 @@ fn look(path: &str, member: &str, binary: &Binary) -> Result<Looked> {
     let fat = match host::look(&binary.bytes)? {
         FatFileKind::Plain => return Ok(Looked::Plain),
         FatFileKind::Split => return Ok(Looked::Split),
-        FatFileKind::Stuck { why, .. } => return Ok(Looked::Stuck(why.to_owned())),
+        FatFileKind::Stuck { why, .. } => return Ok(Looked::Unsplittable(why.to_owned())),
         FatFileKind::Fat(fat) => fat,
     };
     let section = fat.section(&binary.bytes)?;
@@ -91,7 +106,7 @@ fn look(path: &str, member: &str, binary: &Binary) -> Result<Looked> {
     }
     let mut targets = bundles.iter().flat_map(BTreeMap::keys);
     if let Some(target) = targets.find(|it| home(it).is_none()) {
-        return Ok(Looked::Stuck(format!(
+        return Ok(Looked::Unsplittable(format!(
             "no runtime looks into an archive for `{target}`"
         )));
     }

@@ -5,14 +5,13 @@ use std::{
     fmt,
 };
 
-use derive_more::Display;
 use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::placement::{PlacedArchive, PlacedBinary};
 use crate::{
     console::{many, size},
-    framework::device_selector::SelectorPlan,
+    framework::{device_selector::SelectorPlan, read::FrameworkWheel},
     relpath::RelPath,
     target::{Scope, Target},
     wheel::PackageFilename,
@@ -22,14 +21,16 @@ use crate::{
 #[serde(rename_all = "kebab-case")]
 pub struct SplitWheelPlan {
     pub file: String,
+    /// Why the wheel is passed on as it is, if so. Nothing else is planned then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed_on: Option<String>,
     /// The host wheel.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "crate::framework::as_text")]
     pub(super) host: PackageFilename,
     /// The binaries that lose their device code.
     pub binaries: Vec<LightenedBinary>,
     /// The binaries that keep it, each with the reason.
     pub kept: Vec<KeptCode>,
-    /// The wheels for targets, then those for families of targets.
     pub devices: Vec<DeviceWheelPlan>,
     /// The sdist that selects one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,19 +70,11 @@ pub struct KeptCode {
     pub why: String,
 }
 
-/// What a device wheel is for.
-#[derive(Clone, Debug, PartialEq, Eq, Display)]
-pub enum DeviceScope {
-    Target(Target),
-    /// A sub-family or a generation: `gfx11`. Such a wheel has database files only.
-    Family(&'static str),
-}
-
 /// A device wheel.
 #[derive(Debug, Serialize)]
 pub struct DeviceWheelPlan {
-    #[serde(rename = "target", serialize_with = "as_text")]
-    pub scope: DeviceScope,
+    #[serde(serialize_with = "crate::framework::as_text")]
+    pub target: Target,
     pub file: String,
     /// The installed paths of its archives.
     pub archives: Vec<String>,
@@ -97,21 +90,20 @@ pub struct DeviceWheelPlan {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DroppedTarget {
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "crate::framework::as_text")]
     pub target: Target,
     pub code_objects: usize,
     /// The bytes of its code, decompressed.
     pub bytes: u64,
 }
 
-fn as_text<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(value)
-}
-
 impl fmt::Display for SplitWheelPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let objects = self.binaries.iter().map(|it| it.code_objects).sum();
         writeln!(f, "{}", self.file)?;
+        if let Some(why) = &self.passed_on {
+            return writeln!(f, "  stays     as it is: {why}");
+        }
         let host = self.host.to_string();
         if host != self.file {
             writeln!(f, "  becomes   {host}")?;
@@ -158,8 +150,30 @@ impl fmt::Display for SplitWheelPlan {
 }
 
 impl SplitWheelPlan {
+    /// The plan for a wheel that is not split.
+    pub(super) fn passed_on(wheel: &FrameworkWheel, why: String) -> Self {
+        Self {
+            file: wheel.name.to_string(),
+            passed_on: Some(why),
+            host: wheel.name.clone(),
+            binaries: Vec::new(),
+            kept: Vec::new(),
+            devices: Vec::new(),
+            selector: None,
+            dropped: Vec::new(),
+            requires: Vec::new(),
+            removed: Vec::new(),
+            extras: Vec::new(),
+            warnings: Vec::new(),
+            placed: Vec::new(),
+            archives: BTreeMap::new(),
+            moved: BTreeSet::new(),
+            texts: BTreeMap::new(),
+        }
+    }
+
     /// The warnings, and what keeps its device code.
-    pub fn said(&self) -> impl Iterator<Item = String> {
+    pub fn notices(&self) -> impl Iterator<Item = String> {
         let kept = self.kept.iter();
         let kept = kept.map(|it| format!("`{}` keeps its device code: {}", it.path, it.why));
         self.warnings.iter().cloned().chain(kept)

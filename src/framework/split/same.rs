@@ -20,7 +20,8 @@ use crate::{
 /// Fails if a device would get other code than before, or none. Targets without an archive in the
 /// plan are left out on purpose.
 pub(super) fn ensure_same(
-    (input, plan): (&SplitInput, &SplitWheelPlan),
+    input: &SplitInput,
+    plan: &SplitWheelPlan,
     patches: &[Patch],
     archives: &BTreeMap<RelPath, KpackArchive<FileAt>>,
 ) -> Result<()> {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{base::HostBase, plan::DeviceScope};
+use super::{base::HostBase, plan::DeviceWheelPlan};
 use crate::{
     error::Result,
     framework::{
-        facts,
         metadata::{HeaderText, MetadataEdit},
         read::FrameworkWheel,
         tie::TieRecord,
@@ -16,34 +15,21 @@ use crate::{
     wheel::{DistName, PackageFilename},
 };
 
-/// What METADATA of a device wheel says.
-pub(super) struct DeviceMetadata<'a> {
-    pub name: &'a DistName,
-    pub host: &'a PackageFilename,
-    pub scope: &'a DeviceScope,
-    /// The version of the set whose device code it goes with.
-    pub rocm: Option<&'a Version>,
-    /// The wheels of its families.
-    pub families: &'a [DistName],
-}
-
-impl DeviceMetadata<'_> {
-    pub(super) fn render(&self) -> String {
-        let Self {
-            name, host, scope, ..
-        } = self;
-        let (of, version) = (&host.name, &host.version);
-        let families = self.families.iter();
-        let families = families.map(|family| format!("Requires-Dist: {family}=={version}\n"));
-        let families = families.collect::<String>();
-        let rocm = self.rocm.map_or(String::new(), |rocm| {
-            format!("Requires-Dist: rocm-sdk-device-{scope}=={rocm}\n")
-        });
-        format!(
-            "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
-             Summary: Device code of {of} for {scope}\n{families}Requires-Dist: {of}=={version}\n{rocm}"
-        )
-    }
+/// METADATA of a device wheel. `rocm` is the version of the set whose device code it goes with.
+pub(super) fn device_metadata(
+    name: &DistName,
+    host: &PackageFilename,
+    target: &Target,
+    rocm: Option<&Version>,
+) -> String {
+    let (of, version) = (&host.name, &host.version);
+    let rocm = rocm.map_or(String::new(), |rocm| {
+        format!("Requires-Dist: rocm-sdk-device-{target}=={rocm}\n")
+    });
+    format!(
+        "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
+         Summary: Device code of {of} for {target}\nRequires-Dist: {of}=={version}\n{rocm}"
+    )
 }
 
 /// WHEEL of a device wheel, from that of its host wheel. It has to be installed into the directory of its host wheel, for the
@@ -74,18 +60,17 @@ pub(super) struct TiedExtras {
 }
 
 impl HostExtras {
-    /// `devices` are the names of the device wheels, each with the targets that need it, `selector` that
-    /// of the sdist which selects one.
+    /// `selector` is the name of the sdist that selects one of the device wheels.
     pub(super) fn new(
-        devices: &[(Vec<&Target>, &DistName)],
+        devices: &[DeviceWheelPlan],
         selector: Option<&DistName>,
         version: &Version,
         record: Option<&TieRecord>,
     ) -> Self {
         let mut this = Self::default();
-        for (targets, name) in devices {
-            let extras = targets.iter().map(|target| format!("device-{target}"));
-            for extra in extras.chain(["device-all".to_owned()]) {
+        for device in devices {
+            let name = &device.name.name;
+            for extra in [format!("device-{}", device.target), "device-all".to_owned()] {
                 let line = format!("{name}=={version}; extra == \"{extra}\"");
                 this.requires.push(line);
                 this.extras.push(extra);
@@ -135,33 +120,6 @@ impl HostExtras {
     }
 }
 
-/// METADATA of a host wheel without its device wheels.
-pub(super) fn merged_metadata(host: &FrameworkWheel, devices: &[FrameworkWheel]) -> String {
-    let names = devices.iter().map(|it| it.name.name.normalized());
-    // The sdist that selects one of them has the name that they begin with.
-    let selectors = names
-        .clone()
-        .filter_map(|it| Some(it.rsplit_once("-gfx")?.0));
-    let names: BTreeSet<&str> = names.clone().chain(selectors).collect();
-    // Extras of which something is left, and those that only asked for device wheels.
-    let (mut kept, mut gone) = (BTreeSet::new(), BTreeSet::new());
-    let mut removed = Vec::new();
-    for (line, requirement) in facts::requirements(host) {
-        let is_device = names.contains(requirement.name.normalized());
-        let extras = if is_device { &mut gone } else { &mut kept };
-        extras.extend(requirement.extra);
-        if is_device {
-            removed.push(line.to_owned());
-        }
-    }
-    let edit = MetadataEdit {
-        removed,
-        removed_extras: gone.difference(&kept).map(|it| (*it).to_owned()).collect(),
-        ..MetadataEdit::default()
-    };
-    edit.apply(&host.metadata_text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,9 +136,15 @@ mod tests {
         ]
         .map(str::to_owned)
         .to_vec();
-        let target: Target = "gfx942".parse().unwrap();
-        let device: DistName = "amd-fw-device-gfx942".parse().unwrap();
-        let devices = [(vec![&target], &device)];
+        let name: PackageFilename = "amd_fw_device_gfx942-1.0.tar.gz".parse().unwrap();
+        let devices = [DeviceWheelPlan {
+            target: "gfx942".parse().unwrap(),
+            file: name.to_string(),
+            archives: Vec::new(),
+            databases: Vec::new(),
+            name,
+            texts: Vec::new(),
+        }];
         let extras = HostExtras::new(&devices, None, &version, Some(&record));
         assert_eq!(extras.extras, ["device-all", "device-gfx942"]);
         assert_eq!(

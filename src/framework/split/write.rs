@@ -1,6 +1,10 @@
 //! Writes the host wheel and the device wheels of a plan.
 
-use std::{collections::BTreeMap, fmt, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::Path,
+};
 
 use fs_err as fs;
 use serde::Serialize;
@@ -17,12 +21,9 @@ use crate::{
     digest::Sha256,
     elf::Patch,
     error::{Context as _, Result},
-    framework::{
-        read::FrameworkWheel,
-        tie::{self, TiePlan},
-    },
+    framework::{read::FrameworkWheel, tie},
     kpack::{archive::KpackArchive, host},
-    package::assemble::{AssembleSettings, ChangedContent, ChangedFile, ChangedWheel},
+    package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit},
     parallel,
     relpath::RelPath,
 };
@@ -37,9 +38,11 @@ pub struct SplitWheels {
     /// The sdist that selects a device wheel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<ChangedFile>,
-    /// How much less a user of the largest target downloads, in percent. It may be negative.
-    pub saving: i64,
-    /// Whether the wheel was passed on as it was, since a split would save too little.
+    /// How much less a user of the largest target downloads, in percent, if there is something to split.
+    /// It may be negative.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saving: Option<i64>,
+    /// Whether the wheel was passed on as it was, since a split would save nothing or too little.
     pub whole: bool,
 }
 
@@ -47,58 +50,57 @@ pub struct SplitWheels {
 /// what the wheels have.
 pub fn work(wheels: &[ToSplit<'_>], plans: &[SplitWheelPlan]) -> (usize, u64) {
     let parts = plans.iter().map(|plan| 2 + plan.devices.len());
-    let sizes = wheels
-        .iter()
-        .map(|(wheel, input, _)| wheel.unpacked_size() + code_size(input));
+    let sizes = wheels.iter();
+    let sizes = sizes.map(|it| it.wheel.unpacked_size() + it.code.size());
     (parts.sum(), sizes.sum())
 }
 
-fn code_size(input: &SplitInput) -> u64 {
-    let bundles = input.fat.iter().flat_map(|it| &it.fat.bundles);
-    bundles.map(|it| it.len).sum()
-}
-
 /// Writes the wheels of a plan into a directory of finished wheels. `scratch` is another one, for what
-/// is needed while it is done.
+/// is needed while it is done. They stay whole if a split would save less than `min_saving` percent.
 pub fn write(
-    (wheel, input, tied): ToSplit<'_>,
+    split: ToSplit<'_>,
     plan: &SplitWheelPlan,
-    (directory, scratch): (&Path, &Path),
+    directory: &Path,
+    scratch: &Path,
     min_saving: u8,
     settings: &AssembleSettings,
     world: &World,
 ) -> Result<SplitWheels> {
-    let patches = patches(input, plan, settings, world)?;
-    let archives = archives((wheel, input, plan), scratch, settings, world)?;
-    verify(input, plan, &patches, &archives)?;
+    let ToSplit { wheel, code, tied } = split;
+    let whole = |host, saving| SplitWheels {
+        host,
+        devices: Vec::new(),
+        selector: None,
+        saving,
+        whole: true,
+    };
+    if plan.passed_on.is_some() {
+        return Ok(whole(passed_on(wheel, directory)?, None));
+    }
+    let binaries: Vec<_> = code.fat.iter().zip(&plan.placed).collect();
+    let patches = parallel::map(&binaries, settings.jobs, &world.stop, |(member, placed)| {
+        let patch = host::plan(&member.bytes, &member.fat, &placed.markers);
+        patch.with_context(|| format!("failed to take the code out of `{}`", member.installed))
+    })?;
+    let archives = code::write(split, plan, scratch, settings, world)?;
+    verify(code, plan, &patches, &archives)?;
     let parts = WheelParts {
-        wheel,
-        tied,
+        split,
         plan,
         archives: &archives,
     };
-    let host = parts
-        .host(input, &patches)?
-        .write(scratch, settings, "Splitting", world)?;
-    let devices = plan.devices.iter().map(|device| {
-        let changed = parts.device(device)?;
-        changed.write(scratch, settings, "Splitting", world)
-    });
+    let write = |edit: WheelEdit| edit.write(scratch, settings, "Splitting", world);
+    let host = write(parts.host(&patches)?)?;
+    let devices = plan.devices.iter().map(|it| write(parts.device(it)?));
     let devices: Vec<ChangedFile> = devices.collect::<Result<_>>()?;
     let largest = devices.iter().map(|it| it.size).max().unwrap_or(0);
-    let fat = wheel.facts.size;
-    let saving = saving(fat, host.size.saturating_add(largest));
+    let saving = saving(wheel.facts.size, host.size.saturating_add(largest));
     if saving < i64::from(min_saving) {
-        return Ok(SplitWheels {
-            host: match tied {
-                Some(tied) => tie::write(wheel, tied, directory, settings, world)?,
-                None => passed_on(wheel, directory)?,
-            },
-            devices: Vec::new(),
-            selector: None,
-            saving,
-            whole: true,
-        });
+        let host = match tied {
+            Some(tied) => tie::write(wheel, tied, directory, settings, world)?,
+            None => passed_on(wheel, directory)?,
+        };
+        return Ok(whole(host, Some(saving)));
     }
     let selector = plan.selector.as_ref();
     let selector = selector.map(|it| it.write(scratch, settings.time));
@@ -110,7 +112,7 @@ pub fn write(
         host,
         devices,
         selector,
-        saving,
+        saving: Some(saving),
         whole: false,
     })
 }
@@ -131,38 +133,9 @@ fn saving(whole: u64, parts: u64) -> i64 {
     i64::try_from(percent).unwrap_or(i64::MIN)
 }
 
-/// The change of each binary.
-fn patches(
-    input: &SplitInput,
-    plan: &SplitWheelPlan,
-    settings: &AssembleSettings,
-    world: &World,
-) -> Result<Vec<Patch>> {
-    let binaries: Vec<_> = input.fat.iter().zip(&plan.placed).collect();
-    parallel::map(&binaries, settings.jobs, &world.stop, |(member, placed)| {
-        let patch = host::plan(&member.bytes, &member.fat, &placed.markers);
-        patch.with_context(|| format!("failed to take the code out of `{}`", member.installed))
-    })
-}
-
-fn archives(
-    (wheel, input, plan): (&FrameworkWheel, &SplitInput, &SplitWheelPlan),
-    scratch: &Path,
-    settings: &AssembleSettings,
-    world: &World,
-) -> Result<BTreeMap<RelPath, WrittenArchive>> {
-    let progress = (world.console).progress("Packing", &wheel.name, code_size(input));
-    code::write(
-        (input, plan),
-        &wheel.name.name.filename_form(),
-        scratch,
-        (settings.jobs, &world.stop),
-        &|bytes| progress.inc(bytes),
-    )
-}
-
+/// Fails if a device would get other code than before, or none.
 fn verify(
-    input: &SplitInput,
+    code: &SplitInput,
     plan: &SplitWheelPlan,
     patches: &[Patch],
     archives: &BTreeMap<RelPath, WrittenArchive>,
@@ -172,38 +145,37 @@ fn verify(
         Ok((path.clone(), archive))
     });
     let opened: BTreeMap<RelPath, KpackArchive<FileAt>> = opened.collect::<Result<_>>()?;
-    ensure_same((input, plan), patches, &opened)
+    ensure_same(code, plan, patches, &opened)
 }
 
 struct WheelParts<'a> {
-    wheel: &'a FrameworkWheel,
-    tied: Option<&'a TiePlan>,
+    split: ToSplit<'a>,
     plan: &'a SplitWheelPlan,
     archives: &'a BTreeMap<RelPath, WrittenArchive>,
 }
 
 impl WheelParts<'_> {
-    fn host(&self, input: &SplitInput, patches: &[Patch]) -> Result<ChangedWheel> {
-        let Self { wheel, plan, .. } = *self;
-        let binaries = input.fat.iter().map(|it| it.member.as_str());
-        let binaries: BTreeMap<&str, &Patch> = binaries.zip(patches).collect();
-        let dist_info = wheel.dist_info_of(&plan.host);
-        let mut host = ChangedWheel::new(plan.host.clone(), dist_info.parse()?);
-        for member in wheel.files() {
-            let path = wheel.renamed(&member.path, &dist_info);
-            if plan.moved.contains(&member.path) || plan.texts.contains_key(&path) {
-                continue;
-            }
-            // First the code leaves the file, then the run path changes: the other order would cost a
-            // larger file.
-            let without_code = binaries.get(member.path.as_str()).copied();
-            let run_paths = self.tied.map_or(&[][..], |it| &it.run_paths);
-            let content = tie::patched(wheel, run_paths, &member.path, without_code)?;
-            let content = content.map_or_else(|| wheel.unchanged(member), Ok)?;
-            host.add(path.parse()?, member.mode & 0o111 != 0, content);
+    fn host(&self, patches: &[Patch]) -> Result<WheelEdit> {
+        let Self { split, plan, .. } = *self;
+        let ToSplit { wheel, code, tied } = split;
+        let mut host = wheel.edit(plan.host.clone(), &wheel.dist_info_of(&plan.host))?;
+        for path in &plan.moved {
+            host.drop(&path.parse()?);
+        }
+        // First the code leaves a file, then its run path changes: the other order would cost a larger
+        // file.
+        let patches = code.fat.iter().map(|it| it.member.as_str()).zip(patches);
+        let patches: BTreeMap<&str, &Patch> = patches.collect();
+        let run_paths = tied.iter().flat_map(|it| &it.run_paths);
+        let run_paths = run_paths.map(|it| (it.path.as_str(), it));
+        let run_paths: BTreeMap<&str, _> = run_paths.collect();
+        let paths: BTreeSet<&str> = patches.keys().chain(run_paths.keys()).copied().collect();
+        for path in paths {
+            let (patch, run_path) = (patches.get(path), run_paths.get(path));
+            tie::change_binary(&mut host, wheel, path, patch.copied(), run_path.copied())?;
         }
         for (path, text) in &plan.texts {
-            host.add(path.parse()?, false, ChangedContent::text(text));
+            host.add(path.parse()?, false, EditedContent::text(text));
         }
         for (path, _) in plan.generic() {
             host.add(path.clone(), false, self.archive(path)?);
@@ -211,28 +183,26 @@ impl WheelParts<'_> {
         Ok(host)
     }
 
-    fn device(&self, plan: &DeviceWheelPlan) -> Result<ChangedWheel> {
-        let mut device = ChangedWheel::new(plan.name.clone(), plan.name.dist_info().parse()?);
+    fn device(&self, plan: &DeviceWheelPlan) -> Result<WheelEdit> {
+        let wheel = self.split.wheel;
+        let mut device = WheelEdit::new(plan.name.clone())?;
         for path in &plan.archives {
             let path: RelPath = path.parse()?;
-            let content = self.archive(&path)?;
-            device.add(path, false, content);
+            let archive = self.archive(&path)?;
+            device.add(path, false, archive);
         }
-        for member in self.wheel.files() {
-            if plan.databases.contains(&member.path) {
-                let content = self.wheel.unchanged(member)?;
-                device.add(member.path.parse()?, false, content);
-            }
+        for path in &plan.databases {
+            device.add(path.parse()?, false, wheel.edited_content(path)?);
         }
         for (path, text) in &plan.texts {
-            device.add(path.parse()?, false, ChangedContent::text(text));
+            device.add(path.parse()?, false, EditedContent::text(text));
         }
         Ok(device)
     }
 
-    fn archive(&self, path: &RelPath) -> Result<ChangedContent> {
+    fn archive(&self, path: &RelPath) -> Result<EditedContent> {
         let written = self.archives.get(path).context("no such archive")?;
-        Ok(ChangedContent::File(written.file.clone(), written.len))
+        Ok(EditedContent::File(written.file.clone(), written.len))
     }
 }
 
@@ -253,11 +223,13 @@ impl fmt::Display for SplitWheels {
         for made in self.made() {
             writeln!(f, "{made}")?;
         }
-        let saving = self.saving;
-        if self.whole {
-            return writeln!(f, "not split: it would save {saving} % for one target");
+        match self.saving {
+            None => Ok(()),
+            Some(saving) if self.whole => {
+                writeln!(f, "not split: it would save {saving} % for one target")
+            }
+            Some(saving) => writeln!(f, "saves {saving} % for the largest target"),
         }
-        writeln!(f, "saves {saving} % for the largest target")
     }
 }
 

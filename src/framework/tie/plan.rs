@@ -1,39 +1,45 @@
-//! [`TiePlan`]: what a tie does to one wheel. It is what `--plan` prints.
+//! [`TiePlan`]: what a tie does to one wheel. It is what `--dry-run` prints. [`TieRecord`] is the part of it
+//! that the tied wheel keeps.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::record::TieRecord;
 use crate::{
     console::many,
     elf::Rpath,
-    framework::{device_selector::SelectorPlan, tags::ProvenTag},
-    wheel::PackageFilename,
+    error::{Context as _, Result, ensure},
+    framework::{
+        device_selector::SelectorPlan,
+        metadata::{self, MetadataEdit},
+        read::FrameworkWheel,
+        rocm::RocmLibraries,
+        tags::ProvenTag,
+    },
+    version::Version,
+    wheel::{PackageFilename, Tag},
 };
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TiePlan {
     pub file: String,
-    #[serde(serialize_with = "as_display")]
+    #[serde(serialize_with = "crate::framework::as_text")]
     pub result: PackageFilename,
-    /// The version of the set.
-    pub set: String,
     /// The host wheel, if this is a device wheel of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follows: Option<String>,
     /// The requirements that are added, each with its reason.
     pub requires: Vec<PlannedRequirement>,
     pub removed: Vec<String>,
-    pub extras: Vec<String>,
-    pub removed_extras: Vec<String>,
+    pub removed_extras: BTreeSet<String>,
     /// The binaries that change.
     pub run_paths: Vec<RunPathChange>,
-    /// The binaries that need libraries of the set, whether they change or not.
-    pub tied: usize,
+    /// The number of all binaries.
     pub binaries: usize,
-    pub untied: Vec<UntiedFile>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PlannedInit>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,11 +48,36 @@ pub struct TiePlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<SelectorPlan>,
     pub warnings: Vec<String>,
+    pub record: TieRecord,
     /// The members that are replaced or added, by their paths. The metadata are among them.
     #[serde(skip)]
     pub texts: BTreeMap<String, String>,
-    #[serde(skip)]
-    pub record: TieRecord,
+}
+
+/// What a tie has done to a wheel, in `rocm_tie.json` of its metadata. It names no path of a build
+/// machine, and nothing that depends on when the wheel was tied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TieRecord {
+    schema: String,
+    /// The version of the set.
+    pub rocm: String,
+    /// What the wheel requires of it: `rocm[libraries]==7.14.*`.
+    pub requirement: Option<String>,
+    /// The requirements and extras that the tie has added, as they are in METADATA.
+    pub requires: Vec<String>,
+    pub extras: Vec<String>,
+    /// The init module, and the libraries that it loads.
+    pub init: Option<String>,
+    pub preload: Vec<String>,
+    /// The files that use ROCm, with their run paths.
+    pub run_paths: Vec<(String, String)>,
+    /// The part of the version that names ROCm: `rocm7.14.0`.
+    pub version_suffix: Option<String>,
+    /// The platform tag that the symbols prove.
+    pub proved_tag: Option<String>,
+    /// The files that use another ROCm or another vendor's libraries, and why they stay as they are.
+    pub untied: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -61,25 +92,15 @@ pub struct RunPathChange {
     pub path: String,
     /// The run path now, if there is one.
     pub from: Option<String>,
-    #[serde(serialize_with = "as_display")]
+    #[serde(serialize_with = "crate::framework::as_text")]
     pub to: Rpath,
-}
-
-/// A binary that stays as it is although it needs libraries that neither the host nor the set has.
-#[derive(Clone, Debug, Serialize)]
-pub struct UntiedFile {
-    pub path: String,
-    pub why: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PlannedInit {
-    /// The path of the module.
-    pub module: String,
     /// Whether the hook is added to `__init__.py`.
     pub adds_hook: bool,
-    pub preload: Vec<String>,
     pub check_version: Option<String>,
 }
 
@@ -90,8 +111,49 @@ pub struct PlannedTag {
     pub because: Option<String>,
 }
 
-fn as_display<T: fmt::Display, S: serde::Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(value)
+impl TieRecord {
+    /// The name of the file in `.dist-info`.
+    pub const FILE: &str = "rocm_tie.json";
+    const SCHEMA: &str = "rocwheel-tie-v1";
+
+    pub fn new(rocm: &Version) -> Self {
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            rocm: rocm.to_string(),
+            requirement: None,
+            requires: Vec::new(),
+            extras: Vec::new(),
+            init: None,
+            preload: Vec::new(),
+            run_paths: Vec::new(),
+            version_suffix: None,
+            proved_tag: None,
+            untied: Vec::new(),
+        }
+    }
+
+    /// What an earlier tie has left in a wheel.
+    pub fn read(wheel: &FrameworkWheel) -> Result<Option<Self>> {
+        let Some(text) = wheel.text(&format!("{}/{}", wheel.archive.dist_info, Self::FILE))? else {
+            return Ok(None);
+        };
+        let failed = || format!("failed to read `{}` of `{}`", Self::FILE, wheel.name);
+        let record: Self = serde_json::from_str(&text).with_context(failed)?;
+        ensure!(
+            record.schema == Self::SCHEMA,
+            "the schema of `{}` of `{}` is {:?}",
+            Self::FILE,
+            wheel.name,
+            record.schema
+        );
+        Ok(Some(record))
+    }
+
+    pub fn render(&self) -> Result<String> {
+        let mut text = serde_json::to_string_pretty(self).context("failed to write JSON")?;
+        text.push('\n');
+        Ok(text)
+    }
 }
 
 impl PlannedTag {
@@ -105,26 +167,74 @@ impl PlannedTag {
     }
 }
 
+impl TiePlan {
+    /// A plan that changes nothing yet.
+    pub(super) fn new(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Self {
+        Self {
+            file: wheel.name.to_string(),
+            result: wheel.name.clone(),
+            follows: None,
+            requires: Vec::new(),
+            removed: Vec::new(),
+            removed_extras: BTreeSet::new(),
+            run_paths: Vec::new(),
+            binaries: 0,
+            init: None,
+            tag: None,
+            selector: None,
+            warnings: Vec::new(),
+            record: TieRecord::new(&rocm.version),
+            texts: BTreeMap::new(),
+        }
+    }
+
+    /// The directory of the metadata of the tied wheel.
+    pub fn dist_info(&self, wheel: &FrameworkWheel) -> String {
+        wheel.dist_info_of(&self.result)
+    }
+
+    pub(super) fn require(&mut self, line: String, why: impl Into<String>) {
+        let why = why.into();
+        self.requires.push(PlannedRequirement { line, why });
+    }
+
+    /// Adds METADATA and WHEEL as they become, and leaves out of the shown plan what is removed only to be
+    /// added again.
+    pub(super) fn finish(&mut self, wheel: &FrameworkWheel, tag: &Tag) -> Result<()> {
+        let version = &self.result.version;
+        let extras = &self.record.extras;
+        let edit = MetadataEdit {
+            requires: self.requires.iter().map(|it| it.line.clone()).collect(),
+            extras: extras.clone(),
+            removed: self.removed.clone(),
+            removed_extras: self.removed_extras.iter().chain(extras).cloned().collect(),
+            version: (*version != wheel.name.version).then(|| version.clone()),
+        };
+        let top = self.dist_info(wheel);
+        let metadata = edit.apply(&wheel.metadata_text);
+        self.texts.insert(format!("{top}/METADATA"), metadata);
+        let text = metadata::wheel_text(&wheel.wheel_text, tag)?;
+        self.texts.insert(format!("{top}/WHEEL"), text);
+        let requires = &self.requires;
+        self.removed
+            .retain(|line| !requires.iter().any(|it| it.line == *line));
+        Ok(())
+    }
+}
+
 impl fmt::Display for TiePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.file)?;
-        let result = self.result.to_string();
+        let (result, record) = (self.result.to_string(), &self.record);
         if result != self.file {
             writeln!(f, "  becomes   {result}")?;
         }
+        let rocm = &record.rocm;
         if let Some(host) = &self.follows {
-            writeln!(
-                f,
-                "  follows   {host}, with device code for ROCm {}",
-                self.set
-            )?;
+            writeln!(f, "  follows   {host}, with device code for ROCm {rocm}")?;
         } else {
-            let binaries = many(self.binaries, "binary");
-            writeln!(
-                f,
-                "  ties      {} of {binaries} to ROCm {}",
-                self.tied, self.set
-            )?;
+            let (tied, binaries) = (record.run_paths.len(), many(self.binaries, "binary"));
+            writeln!(f, "  ties      {tied} of {binaries} to ROCm {rocm}")?;
         }
         for one in &self.requires {
             writeln!(f, "  + requires {} ({})", one.line, one.why)?;
@@ -132,47 +242,41 @@ impl fmt::Display for TiePlan {
         for line in &self.removed {
             writeln!(f, "  - requires {line}")?;
         }
-        if !self.extras.is_empty() {
-            writeln!(f, "  + extras  {}", self.extras.join(", "))?;
+        if !record.extras.is_empty() {
+            writeln!(f, "  + extras  {}", record.extras.join(", "))?;
         }
         if !self.removed_extras.is_empty() {
-            writeln!(f, "  - extras  {}", self.removed_extras.join(", "))?;
+            let extras: Vec<&str> = self.removed_extras.iter().map(String::as_str).collect();
+            writeln!(f, "  - extras  {}", extras.join(", "))?;
         }
-        match &self.init {
-            None => writeln!(f, "  init      no hook: run paths only")?,
-            Some(init) => {
+        match (&self.init, &record.init) {
+            (Some(init), Some(module)) => {
                 let hook = if init.adds_hook { ", with a hook" } else { "" };
                 let version = init.check_version.as_deref().unwrap_or("any version");
-                writeln!(f, "  init      {} for {version}{hook}", init.module)?;
-                writeln!(f, "  preload   {}", init.preload.join(" "))?;
+                writeln!(f, "  init      {module} for {version}{hook}")?;
+                writeln!(f, "  preload   {}", record.preload.join(" "))?;
             }
+            _ => writeln!(f, "  init      no hook: run paths only")?,
         }
-        if let Some(tag) = &self.tag {
-            let because = tag.because.as_ref().map(|it| format!(", since {it}"));
+        if let Some(PlannedTag { from, to, because }) = &self.tag {
+            let because = because.as_ref().map(|it| format!(", since {it}"));
             writeln!(
                 f,
-                "  tag       {} to {}{}",
-                tag.from,
-                tag.to,
+                "  tag       {from} to {to}{}",
                 because.unwrap_or_default()
             )?;
         }
         if let Some(selector) = &self.selector {
             writeln!(f, "  selector  {}", selector.file)?;
         }
-        for change in &self.run_paths {
-            let from = change.from.as_ref().map_or(0, |it| it.split(':').count());
-            let to = change.to.to_string();
-            let shown = if to.is_empty() { "none" } else { &to };
-            writeln!(
-                f,
-                "  run path  {}: {} to {shown}",
-                change.path,
-                many(from, "entry")
-            )?;
+        for RunPathChange { path, from, to } in &self.run_paths {
+            let from = from.as_ref().map_or(0, |it| it.split(':').count());
+            let to = to.to_string();
+            let to = if to.is_empty() { "none" } else { &to };
+            writeln!(f, "  run path  {path}: {} to {to}", many(from, "entry"))?;
         }
-        for file in &self.untied {
-            writeln!(f, "  untied    {}: {}", file.path, file.why)?;
+        for (path, why) in &record.untied {
+            writeln!(f, "  untied    {path}: {why}")?;
         }
         for warning in &self.warnings {
             writeln!(f, "  warning   {warning}")?;

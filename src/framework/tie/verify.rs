@@ -29,14 +29,16 @@ pub fn verify(
     let providers = Providers::new(tied, Some(rocm), policy, &options.host);
     let missing = missing(tied, rocm);
     for (plan, wheel) in plans.iter().zip(tied) {
-        let one = OneTied {
-            plan,
-            wheel,
-            rocm,
-            options,
-        };
-        one.verify(&providers, &missing)
-            .with_context(|| format!("`{}` is not what was planned", plan.result))?;
+        let failed = || format!("`{}` is not what was planned", plan.result);
+        texts(plan, wheel, &providers).with_context(failed)?;
+        run_paths(plan, wheel).with_context(failed)?;
+        let mut lost = missing.iter().filter(|(file, name)| {
+            let mut files = plan.record.run_paths.iter();
+            rocm.library(name).is_some() && files.any(|it| it.0 == *file)
+        });
+        if let Some((path, name)) = lost.next().filter(|_| !options.keep_run_paths) {
+            bail!("`{path}` of `{}` does not find `{name}`", plan.result);
+        }
     }
     Ok(())
 }
@@ -59,74 +61,39 @@ fn missing(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> BTreeSet<(String, S
     missing.map(|it| (it.path, it.name)).collect()
 }
 
-struct OneTied<'a> {
-    plan: &'a TiePlan,
-    wheel: &'a FrameworkWheel,
-    rocm: &'a RocmLibraries,
-    options: &'a TieOptions,
+fn texts(plan: &TiePlan, wheel: &FrameworkWheel, providers: &Providers<'_>) -> Result<()> {
+    if let Some(damage) = wheel.damage.first() {
+        bail!("{damage}");
+    }
+    ensure!(
+        wheel.without_digest == 0,
+        "RECORD has no digest of {} members",
+        wheel.without_digest
+    );
+    let lines = &wheel.metadata.requires_dist;
+    if let Some(absent) = plan.requires.iter().find(|it| !lines.contains(&it.line)) {
+        bail!("METADATA lacks a requirement: {:?}", absent.line);
+    }
+    if !wheel.is_for_windows() {
+        let proved = facts::proved_tag(wheel, providers).policy;
+        ensure!(
+            plan.record.proved_tag.as_ref() == Some(&proved),
+            "its symbols prove `{proved}`"
+        );
+    }
+    Ok(())
 }
 
-impl OneTied<'_> {
-    fn verify(
-        &self,
-        providers: &Providers<'_>,
-        missing: &BTreeSet<(String, String)>,
-    ) -> Result<()> {
-        let wheel = self.wheel;
-        if let Some(damage) = wheel.damage.first() {
-            bail!("{damage}");
-        }
+fn run_paths(plan: &TiePlan, wheel: &FrameworkWheel) -> Result<()> {
+    for change in &plan.run_paths {
+        let path = installed_path(&change.path).unwrap_or(&change.path);
+        let elf = wheel.elf_files().find(|it| it.0 == path);
+        let (_, _, elf) = elf.with_context(|| format!("`{path}` cannot be read any more"))?;
+        let ElfFacts { rpath, runpath, .. } = &elf.facts;
         ensure!(
-            wheel.without_digest == 0,
-            "RECORD has no digest of {} members",
-            wheel.without_digest
+            runpath.is_none() && rpath.as_deref().unwrap_or_default() == change.to.to_string(),
+            "the run path of `{path}` is {rpath:?}"
         );
-        let lines = &wheel.metadata.requires_dist;
-        let absent = self
-            .plan
-            .requires
-            .iter()
-            .find(|it| !lines.contains(&it.line));
-        ensure!(
-            absent.is_none(),
-            "METADATA lacks a requirement: {:?}",
-            absent.map(|it| &it.line)
-        );
-        if !wheel.is_for_windows() {
-            let proved = facts::proved_tag(wheel, providers).policy;
-            ensure!(
-                self.plan.record.proved_tag.as_ref() == Some(&proved),
-                "its symbols prove `{proved}`"
-            );
-        }
-        self.run_paths(missing)
     }
-
-    fn run_paths(&self, missing: &BTreeSet<(String, String)>) -> Result<()> {
-        let wheel = self.wheel;
-        for change in &self.plan.run_paths {
-            let path = installed_path(&change.path).unwrap_or(&change.path);
-            let elf = wheel.elf_files().find(|it| it.0 == path);
-            let (_, _, elf) = elf.with_context(|| format!("`{path}` cannot be read any more"))?;
-            let ElfFacts { rpath, runpath, .. } = &elf.facts;
-            ensure!(
-                runpath.is_none() && rpath.as_deref().unwrap_or_default() == change.to.to_string(),
-                "the run path of `{path}` is {rpath:?}"
-            );
-        }
-        if self.options.keep_run_paths {
-            return Ok(());
-        }
-        for (path, _) in &self.plan.record.run_paths {
-            let lost = missing
-                .iter()
-                .find(|(file, name)| file == path && self.rocm.library(name).is_some());
-            ensure!(
-                lost.is_none(),
-                "`{path}` does not find `{}`",
-                lost.map_or("", |it| &it.1)
-            );
-        }
-        Ok(())
-    }
+    Ok(())
 }

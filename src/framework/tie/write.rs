@@ -2,16 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::{
-    TieRecord,
-    plan::{RunPathChange, TiePlan},
-};
+use super::plan::{RunPathChange, TiePlan, TieRecord};
 use crate::{
     console::{World, many},
     elf::{self, ElfFacts, Patch, PatchedReader, ReadAt as _},
     error::{Context as _, Result, ensure},
     framework::read::FrameworkWheel,
-    package::assemble::{AssembleSettings, ChangedContent, ChangedFile, ChangedWheel},
+    package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit},
     spool::Spool,
 };
 
@@ -23,7 +20,7 @@ pub fn write(
     settings: &AssembleSettings,
     world: &World,
 ) -> Result<ChangedFile> {
-    changed(wheel, plan)?.write(directory, settings, "Tying", world)
+    edit(wheel, plan)?.write(directory, settings, "Tying", world)
 }
 
 /// Writes the wheels of all plans, with one bar.
@@ -46,52 +43,40 @@ pub fn write_all(
 }
 
 /// The wheel of a plan. What an earlier tie has recorded is left out.
-pub(in crate::framework) fn changed(
-    wheel: &FrameworkWheel,
-    plan: &TiePlan,
-) -> Result<ChangedWheel> {
+fn edit(wheel: &FrameworkWheel, plan: &TiePlan) -> Result<WheelEdit> {
     let dist_info = plan.dist_info(wheel);
-    let mut changed = ChangedWheel::new(plan.result.clone(), dist_info.parse()?);
-    for member in wheel.files() {
-        let path = wheel.renamed(&member.path, &dist_info);
-        let is_record = path.ends_with(TieRecord::FILE) && path.starts_with(&dist_info);
-        if is_record || plan.texts.contains_key(&path) {
-            continue;
-        }
-        let content = match patched(wheel, &plan.run_paths, &member.path, None)? {
-            Some(content) => content,
-            None => wheel.unchanged(member)?,
-        };
-        changed.add(path.parse()?, member.mode & 0o111 != 0, content);
+    let mut edit = wheel.edit(plan.result.clone(), &dist_info)?;
+    edit.drop(&format!("{dist_info}/{}", TieRecord::FILE).parse()?);
+    for change in &plan.run_paths {
+        change_binary(&mut edit, wheel, &change.path, None, Some(change))?;
     }
     for (path, text) in &plan.texts {
-        changed.add(path.parse()?, false, ChangedContent::text(text));
+        edit.add(path.parse()?, false, EditedContent::text(text));
     }
-    Ok(changed)
+    Ok(edit)
 }
 
-/// A binary with the run path of the plan, and before that with another change. `None` if it stays as it
-/// is.
-pub(in crate::framework) fn patched(
+/// Puts a binary into a changed wheel: with a change that comes first, and then with a run path.
+pub(in crate::framework) fn change_binary(
+    edit: &mut WheelEdit,
     wheel: &FrameworkWheel,
-    run_paths: &[RunPathChange],
     path: &str,
     before: Option<&Patch>,
-) -> Result<Option<ChangedContent>> {
-    let change = run_paths.iter().find(|it| it.path == path);
-    if change.is_none() && before.is_none() {
-        return Ok(None);
-    }
+    run_path: Option<&RunPathChange>,
+) -> Result<()> {
     let binary = wheel.binaries.get(path);
     let bytes = &binary.context("a binary that was not kept")?.bytes;
-    let nothing = || Patch::nothing(bytes.len());
-    let before = before.cloned().unwrap_or_else(nothing);
-    let edit = match change {
-        None => before,
-        Some(change) => patch(bytes, &before, change)
-            .with_context(|| format!("failed to change the run path of `{path}`"))?,
-    };
-    Ok((!edit.is_nothing()).then(|| ChangedContent::Patched(Arc::clone(bytes), edit)))
+    let mut change = before.map_or_else(|| Patch::nothing(bytes.len()), Patch::clone);
+    if let Some(run_path) = run_path {
+        change = patch(bytes, &change, run_path)
+            .with_context(|| format!("failed to change the run path of `{path}`"))?;
+    }
+    if change.is_nothing() {
+        return Ok(());
+    }
+    // Directories with the version in their names are renamed.
+    let new = edit.renamed(&wheel.archive, &path.parse()?)?;
+    edit.replace(&new, EditedContent::Patched(Arc::clone(bytes), change))
 }
 
 /// Plans the change of one binary, and checks that the loader will read what was wanted.

@@ -72,7 +72,7 @@ fn what_is_no_run_is_refused_in_words() {
     error: failed to read a run
       caused by: missing field `id`
     error: failed to read a run
-      caused by: invalid length 0, expected struct RawRun with 6 elements
+      caused by: invalid type: sequence, expected struct RawRun
     error: failed to read a run
       caused by: invalid type: string "1", expected u64
     "#);

@@ -11,6 +11,7 @@
 //!
 //! The table of contents is read when an archive is opened, and each code object when it is needed.
 
+mod fill;
 #[cfg(test)]
 #[path = "../../../tests/it/support/stored.rs"]
 pub(crate) mod stored;
@@ -30,7 +31,10 @@ use serde::{
     de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
 
-pub use self::write::{ArchiveWriter, Packed};
+pub use self::{
+    fill::{CodeSource, write_archives},
+    write::{ArchiveWriter, Packed},
+};
 use crate::{
     elf::ReadAt,
     error::{Context as _, Result, ensure},

@@ -27,9 +27,6 @@ const MAX_UNPACKED: u64 = 1 << 32;
 /// only with the real contents.
 const AT_ONCE: u64 = 1 << 30;
 
-/// Buffers are a multiple of this, so that they can be reused for bundles of similar size.
-const GRAIN: usize = 4 << 20;
-
 #[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq)]
 #[display("CCOB v{version} {method}")]
 pub struct BundleCompression {
@@ -97,10 +94,9 @@ pub(super) fn fields(region: &ByteRegion<'_>) -> Result<(Option<u64>, BundleComp
 }
 
 impl BundleCompression {
-    /// Decompresses the raw bundle, reusing `memory` if possible. It is an error if its size is not
-    /// the one in the header.
-    pub(super) fn unpack(&self, region: &ByteRegion<'_>, memory: Vec<u8>) -> Result<Vec<u8>> {
-        match self.at_once(region, memory)? {
+    /// Decompresses the raw bundle. It is an error if its size is not the one in the header.
+    pub(super) fn unpack(&self, region: &ByteRegion<'_>) -> Result<Vec<u8>> {
+        match self.at_once(region)? {
             Some(bytes) => Ok(bytes),
             None => Ok(self.stream(region)?.0),
         }
@@ -128,19 +124,17 @@ impl BundleCompression {
     /// A stream decoder keeps a window as large as the bundle beside the result. Decompression in
     /// one call uses the result itself as the window. After a failure, the caller tries the stream
     /// decoder, whose error is more precise.
-    fn at_once(&self, region: &ByteRegion<'_>, mut memory: Vec<u8>) -> Result<Option<Vec<u8>>> {
+    fn at_once(&self, region: &ByteRegion<'_>) -> Result<Option<Vec<u8>>> {
         if self.method != BundleMethod::Zstd || self.unpacked > AT_ONCE {
             return Ok(None);
         }
         let packed_len = region.len().saturating_sub(self.start);
         let packed = region.bytes("compressed bundle", self.start, packed_len)?;
         let len = usize::try_from(self.unpacked)?;
-        memory.clear();
-        if memory.capacity() < len {
-            memory
-                .try_reserve_exact(len.next_multiple_of(GRAIN))
-                .with_context(|| format!("failed to allocate {len} bytes for a bundle"))?;
-        }
+        let mut memory = Vec::new();
+        memory
+            .try_reserve_exact(len)
+            .with_context(|| format!("failed to allocate {len} bytes for a bundle"))?;
         let decoded = zstd::bulk::Decompressor::new()
             .and_then(|mut zstd| zstd.decompress_to_buffer(&packed, &mut memory));
         Ok(decoded.is_ok_and(|done| done == len).then_some(memory))

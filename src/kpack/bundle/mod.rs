@@ -41,10 +41,6 @@ const PACKED_HEADER: u64 = 2 << 20;
 /// Limits for damaged bundles. Real bundles have some dozens of entries.
 const MAX_ENTRIES: u64 = 4096;
 const MAX_ID: u64 = 4096;
-/// Code objects are aligned to pages.
-const ALIGN: u64 = 4096;
-/// The id of the entry for the host, as clang writes it.
-const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 /// The offload kinds of HIP: <https://clang.llvm.org/docs/ClangOffloadBundler.html>.
 const KINDS: [&str; 2] = ["hip", "hipv4"];
 /// What stands between the kind and the target. The triple has a fourth part, the environment, which
@@ -171,34 +167,21 @@ pub fn parts(section: &ByteRegion<'_>, bundle: &Bundle) -> Result<Vec<(CodeTarge
 
 /// Opens a bundle of a section. Decompresses a compressed one, and verifies its hash.
 pub fn open<'a>(section: &ByteRegion<'a>, bundle: &Bundle) -> Result<OpenedBundle<'a>> {
-    open_into(section, bundle, Vec::new())
-}
-
-/// Like [`open`], but decompresses into `memory`, so that a buffer can be reused.
-pub fn open_into<'a>(
-    section: &ByteRegion<'a>,
-    bundle: &Bundle,
-    memory: Vec<u8>,
-) -> Result<OpenedBundle<'a>> {
-    let opened = open_unhashed(section, bundle, memory)?;
+    let opened = open_unhashed(section, bundle)?;
     if let (Some(compression), Some(decoded)) = (&bundle.compression, &opened.decoded) {
         compression.verify_hash(decoded)?;
     }
     Ok(opened)
 }
 
-/// Like [`open_into`], but does not verify the hash, an MD5 that takes longer than the decompression. For
+/// Like [`open`], but does not verify the hash, an MD5 that takes longer than the decompression. For
 /// files whose SHA-256 is verified already.
-pub fn open_unhashed<'a>(
-    section: &ByteRegion<'a>,
-    bundle: &Bundle,
-    memory: Vec<u8>,
-) -> Result<OpenedBundle<'a>> {
+pub fn open_unhashed<'a>(section: &ByteRegion<'a>, bundle: &Bundle) -> Result<OpenedBundle<'a>> {
     let region = section.part("bundle", bundle.offset, bundle.len)?;
     let unpacked = bundle.compression.as_ref();
     let mut opened = OpenedBundle {
         region,
-        decoded: unpacked.map(|it| it.unpack(&region, memory)).transpose()?,
+        decoded: unpacked.map(|it| it.unpack(&region)).transpose()?,
         entries: Vec::new(),
     };
     let content = opened.content();
@@ -318,48 +301,6 @@ fn target(id: &str) -> Result<Option<CodeTarget>> {
     target
         .map(Some)
         .with_context(|| format!("failed to read the target of the entry `{id}`"))
-}
-
-/// A raw bundle without its code objects: the header, and the offset of each code object.
-#[derive(Clone, Debug)]
-pub struct Frame {
-    /// The first bytes of the bundle.
-    pub header: Vec<u8>,
-    /// The offset of each code object, relative to the start of the bundle.
-    pub starts: Vec<u64>,
-    /// The size of the bundle with all code objects.
-    pub len: u64,
-}
-
-/// The frame for code objects with these entry ids (`hipv4-amdgcn-amd-amdhsa--gfx942`) and sizes.
-/// Like clang, aligns each to a page.
-pub fn frame(code: &[(&String, u64)]) -> Frame {
-    let code = code.iter().map(|(id, size)| (id.as_str(), *size));
-    let entries: Vec<(&str, u64)> = std::iter::once((HOST, 0)).chain(code).collect();
-    let mut len = entries
-        .iter()
-        .fold(32, |len, (id, _)| len + 24 + id.len() as u64);
-    let mut at = len.next_multiple_of(ALIGN);
-    let mut header = RAW.to_vec();
-    header.extend((entries.len() as u64).to_le_bytes());
-    let mut starts = Vec::new();
-    for (id, size) in entries {
-        for number in [at, size, id.len() as u64] {
-            header.extend(number.to_le_bytes());
-        }
-        header.extend(id.as_bytes());
-        starts.push(at);
-        if size > 0 {
-            len = at.saturating_add(size);
-        }
-        at = at.saturating_add(size).next_multiple_of(ALIGN);
-    }
-    starts.remove(0);
-    Frame {
-        header,
-        starts,
-        len,
-    }
 }
 
 #[cfg(test)]

@@ -205,24 +205,17 @@ fn entries_share_all_of_their_code_or_none() {
 }
 
 #[test]
-fn memory_is_used_again_and_the_hash_is_verified_in_it_too() {
-    let code = [vec![5; 10_000], vec![6; 100]];
-    let bundles = code.map(|code| raw(&[("gfx942", code)]));
-    let mut memory = vec![9; 40_000];
-    let place = memory.as_ptr();
-    for (inside, method) in bundles.iter().zip(["zstd", "zstd"]) {
-        let mut packed = compress(inside, 3, method).unwrap();
-        let region = ByteRegion::whole(&packed);
-        let bundle = bundle_at(&region, 0).unwrap();
-        let opened = open_into(&region, &bundle, memory).unwrap();
-        memory = opened.into_decoded().unwrap();
-        assert!(memory.as_ptr() == place && memory == *inside);
-        packed[24] ^= 1;
-        let region = ByteRegion::whole(&packed);
-        let bundle = bundle_at(&region, 0).unwrap();
-        assert!(open(&region, &bundle).is_err());
-        assert!(open_into(&region, &bundle, vec![9; 40_000]).is_err());
-    }
+fn the_hash_of_a_compressed_bundle_is_verified() {
+    let inside = raw(&[("gfx942", vec![5; 10_000])]);
+    let mut packed = compress(&inside, 3, "zstd").unwrap();
+    let region = ByteRegion::whole(&packed);
+    let bundle = bundle_at(&region, 0).unwrap();
+    assert!(open(&region, &bundle).unwrap().into_decoded().unwrap() == inside);
+    packed[24] ^= 1;
+    let region = ByteRegion::whole(&packed);
+    let bundle = bundle_at(&region, 0).unwrap();
+    assert!(open(&region, &bundle).is_err());
+    assert!(open_unhashed(&region, &bundle).is_ok());
 }
 
 #[test]

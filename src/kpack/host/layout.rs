@@ -30,7 +30,7 @@ use crate::{
 
 /// Spare entries behind the program headers, so that a later edit of the run path can add a segment
 /// without moving the table.
-pub(super) const SPARE: u64 = 4;
+const SPARE: u64 = 4;
 /// The most zeros that the file gets for the sake of linters; see `hole_offset`.
 const MOST_PADDING: u64 = 1 << 20;
 
@@ -46,11 +46,8 @@ pub(super) struct HostLayout {
     /// The start of the hole: the bytes that are removed from the file.
     pub(super) hole: u64,
     /// The offset that the segment of the hole and the section of the code get in the new file.
-    /// They have no bytes there.
+    /// They have no bytes there, but the file is at least so long.
     pub(super) hole_offset: u64,
-    /// The minimum length of the new file, so that the offset of every segment without bytes lies
-    /// in the file.
-    pub(super) least_len: u64,
     /// The number of removed bytes: a multiple of the alignment of every segment behind them.
     pub(super) removed: u64,
     pub(super) segments: Vec<Segment>,
@@ -73,7 +70,6 @@ impl HostLayout {
             markers: code.address.next_multiple_of(8),
             hole: 0,
             hole_offset: 0,
-            least_len: 0,
             removed: 0,
             segments: image.segments.clone(),
         };
@@ -213,14 +209,9 @@ fn ensure_alone(image: &HostImage<'_>, code: &Range<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Computes the new program headers, and the minimum length of the file.
-///
-/// An older hole has no bytes in the file, so its offset is free to choose. Each gets a page of its
-/// own behind the others, because tools confuse two segments at the same offset if one of them is
-/// empty.
+/// Computes the new program headers.
 fn segments(image: &HostImage<'_>, covering: &Segment, layout: &mut HostLayout) {
     let mut segments = Vec::new();
-    layout.least_len = layout.hole_offset;
     for segment in &image.segments {
         if segment == covering {
             let mut pieces = split(segment, layout);
@@ -232,10 +223,7 @@ fn segments(image: &HostImage<'_>, covering: &Segment, layout: &mut HostLayout) 
         }
         let mut moved = *segment;
         moved.offset = layout.moved(segment.offset);
-        if segment.kind == PT_LOAD && is_hole(image, segment) {
-            layout.least_len = layout.least_len.saturating_add(PAGE);
-            moved.offset = layout.least_len;
-        } else if segment.kind == PT_PHDR {
+        if segment.kind == PT_PHDR {
             let physical = segment.physical.wrapping_sub(segment.address);
             moved.address = layout.table.unwrap_or(segment.address);
             moved.offset = layout.offset(moved.address);
@@ -304,13 +292,14 @@ fn split(old: &Segment, layout: &HostLayout) -> Vec<Segment> {
 /// by at most `MOST_PADDING` or a sixteenth of the removed bytes, whichever is less. Where that is
 /// not enough, the section of the code is made shorter: see `code_left`.
 fn hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
-    let loads = || image.loads().filter(|load| !is_hole(image, load));
-    let files = loads().map(|load| layout.moved(load.file().end));
+    let files = image.loads().map(|load| layout.moved(load.file().end));
     let sections = image.sections.iter().filter(|it| it.is_loaded());
     let sections = sections.map(|it| layout.moved(it.offset).saturating_add(1));
     let end = files.chain(sections).max().unwrap_or(0);
     let end = end.min(image.len()).next_multiple_of(PAGE);
-    let before = loads().filter(|load| load.address < layout.code.address);
+    let before = image
+        .loads()
+        .filter(|load| load.address < layout.code.address);
     let zeros = before.map(|load| {
         let start = layout.moved(load.offset);
         start.saturating_add(load.memory_size).min(u64::MAX / 2)
@@ -322,15 +311,4 @@ fn hole_offset(image: &HostImage<'_>, layout: &HostLayout) -> u64 {
     } else {
         end
     }
-}
-
-/// Whether a segment is the hole of an earlier split, after `restore` has put the code elsewhere:
-/// no bytes in the file and no section.
-fn is_hole(image: &HostImage<'_>, load: &Segment) -> bool {
-    let memory = load.memory();
-    let mut sections = image.sections.iter();
-    load.file_size == 0
-        && load.align <= PAGE
-        && load.address.is_multiple_of(PAGE)
-        && !sections.any(|it| it.is_loaded() && memory.contains(&it.address))
 }

@@ -1,7 +1,7 @@
-//! Host binaries: finds their device code, removes it, and puts it back.
+//! Host binaries: finds their device code, and removes it.
 //!
-//! `fat` finds bundles and wrappers, `layout` and `change` plan the binary without its code and with
-//! it again, and `check` verifies the plan. `windows` reads Windows binaries, which are never changed.
+//! `fat` finds bundles and wrappers, `layout` and `change` plan the binary without its code, and
+//! `check` verifies the plan. `windows` reads Windows binaries, which are never changed.
 
 mod change;
 mod check;
@@ -13,7 +13,7 @@ mod tests;
 mod windows;
 mod wrapper;
 
-pub use change::{plan, restore};
+pub use change::plan;
 pub use fat::{FatFileKind, SplittableBinary, look, references};
 #[cfg(test)]
 pub(crate) use windows::tests as windows_specimen;

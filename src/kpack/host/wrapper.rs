@@ -149,15 +149,15 @@ pub(super) fn references(
 }
 
 impl Wrapper {
-    /// Points the wrapper to another address, with this magic number and bundle number.
+    /// Points the wrapper to a marker, with the number of its bundle.
     ///
     /// The address is written to the wrapper in the file *and* to its relocation. In a program at a
     /// fixed address there is no relocation, and with `DT_RELR` the loader adds the load address to
     /// the word in the file: zeros there would be a null pointer. A symbolic relocation becomes a
     /// relative one, as its symbol has moved.
-    pub(super) fn led_to(&self, magic: u64, target: u64, bundle: u64) -> Vec<Replacement> {
+    pub(super) fn led_to_marker(&self, target: u64) -> Vec<Replacement> {
         // The magic number, and version 1.
-        let words = [magic | 1 << 32, target, bundle];
+        let words = [SPLIT | 1 << 32, target, self.bundle as u64];
         let bytes = words.into_iter().flat_map(u64::to_le_bytes).collect();
         let mut replacements = vec![Replacement::bytes(self.offset, bytes)];
         if let Some(at) = self.relocation {

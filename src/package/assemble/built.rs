@@ -8,13 +8,10 @@ use serde::Serialize;
 use super::{
     content::{BuiltContent, SourceBytes},
     earlier::ReuseCount,
-    memory::{RememberedPackage, WheelRecipe},
+    memory::WheelRecipe,
 };
 use crate::{
-    artifact::FileIdentity,
-    digest::{BegunHash, Sha256},
-    package::split_tree::BuildArchives,
-    relpath::RelPath,
+    digest::Sha256, io::FileIdentity, package::split_tree::BuildArchives, relpath::RelPath,
 };
 
 /// The packages of a finished set. The sources of their members stay readable as long as it lives.
@@ -46,9 +43,6 @@ pub struct MadePackage {
     /// Of a wheel.
     #[serde(skip)]
     pub(super) recipe: Option<WheelRecipe>,
-    /// The hash of what a promoted wheel begins with.
-    #[serde(skip)]
-    pub(super) begun: Option<BegunHash>,
     /// Whether the file also belongs to the earlier set, which is deleted once this one is finished.
     #[serde(skip)]
     pub(super) is_shared: bool,
@@ -75,18 +69,6 @@ impl MadePackage {
         };
         let both = self.identity.zip(found);
         self.identity = both.and_then(|(old, new)| is_same(old, new).then_some(new));
-    }
-
-    pub(super) fn remembered(&self) -> RememberedPackage {
-        let metadata = self.metadata().unwrap_or_default();
-        RememberedPackage {
-            path: self.path.clone(),
-            sha256: self.sha256,
-            metadata: String::from_utf8_lossy(metadata).into_owned(),
-            recipe: self.recipe,
-            begun: self.begun.clone(),
-            identity: self.identity,
-        }
     }
 
     /// The METADATA of a wheel, or the PKG-INFO of an sdist.
@@ -141,7 +123,6 @@ mod tests {
             members: Vec::new(),
             identity: FileIdentity::of(&file).unwrap(),
             recipe: None,
-            begun: None,
             is_shared,
         };
         // Let the clock of the file system go on.

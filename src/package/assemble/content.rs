@@ -4,7 +4,7 @@
 use std::{
     io::{self, BufReader, Cursor, Read, Write},
     num::NonZeroUsize,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -17,9 +17,10 @@ use xz2::{
 use super::memory::ContentKey;
 use crate::{
     archive::{TarEntry, TarKind, TarPlan},
-    artifact::{FileAt, FileStamp, TreeForm},
+    artifact::{FileAt, TreeForm},
     elf::{self, Patch, PatchedReader, ReadAt, Rpath},
-    error::{Context as _, Result, Stop, bail},
+    error::{Context as _, Result, bail},
+    io::FileState,
     package::{
         devel_manifest,
         plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree},
@@ -74,7 +75,7 @@ impl MemberContent {
                 let tar = TarPlan::new(entries, mtime)?;
                 Self {
                     len: tar.len,
-                    key: keys.map(|keys| ContentKey::of_all(&how, &keys)),
+                    key: keys.and_then(|keys| ContentKey::derived(&how, &keys)),
                     source: ContentSource::Tar(Arc::new(SdkArchive { tar, files })),
                 }
             }
@@ -180,7 +181,7 @@ pub enum SourceBytes {
 #[derive(Debug)]
 pub struct SourceFile {
     path: PathBuf,
-    stamp: FileStamp,
+    state: FileState,
     form: TreeForm,
     /// The new run path. It comes after the change that `form` stands for.
     edit: Patch,
@@ -229,7 +230,7 @@ impl SourceBytes {
             Self::File(file) => Box::new(Unchanged {
                 reader: file.open()?,
                 path: file.path.clone(),
-                stamp: file.stamp,
+                state: file.state,
                 left: self.len(),
             }),
         })
@@ -245,22 +246,26 @@ impl SourceFile {
         // Before anything of the file is read: if it changes from here on, the key is not that of
         // the next build.
         let found = fs_err::metadata(&path)?;
+        let state = FileState::from_metadata(&found);
+        if let Some(scanned) = &origin.state {
+            // What is planned for it follows from its headers, which were read when it was scanned.
+            scanned.ensure(&path, "after it was scanned")?;
+        }
         let key = match form {
             TreeForm::Whole => ContentKey::of_file(&path, &found, rpath),
             TreeForm::WithoutCode(_) | TreeForm::ToCome => None,
         };
-        let stamp = FileStamp::from_metadata(&found);
         let edit = match rpath {
             // The edit is small, even for a file of gigabytes.
             Some(rpath) => elf::plan_rpath(&form.open(&path)?, rpath)
                 .with_context(|| format!("failed to plan a new run path for `{}`", path.display()))?
                 .into(),
-            None if form == TreeForm::ToCome => Patch::nothing(stamp.len),
+            None if form == TreeForm::ToCome => Patch::nothing(state.stamp.len),
             None => Patch::nothing(origin.len),
         };
         let file = Self {
             path,
-            stamp,
+            state,
             form,
             edit,
         };
@@ -273,16 +278,8 @@ impl SourceFile {
     }
 
     fn ensure_unchanged(&self, since: &str) -> io::Result<()> {
-        ensure_unchanged(&self.path, self.stamp, since)
+        self.state.ensure(&self.path, since)
     }
-}
-
-fn ensure_unchanged(path: &Path, stamp: FileStamp, since: &str) -> io::Result<()> {
-    if FileStamp::of(path)? == stamp {
-        return Ok(());
-    }
-    let path = path.display();
-    Err(io::Error::other(format!("`{path}` changed {since}")))
 }
 
 /// The bytes of a file of the SDK tree, and its key.
@@ -319,8 +316,8 @@ fn members(tree: &SdkTree) -> Result<Vec<(&RelPath, TarKind, Option<TreeFileByte
 pub(super) struct Unchanged<R> {
     pub(super) reader: R,
     pub(super) path: PathBuf,
-    pub(super) stamp: FileStamp,
-    /// Bytes not yet read. The stamp is compared when this becomes 0.
+    pub(super) state: FileState,
+    /// Bytes not yet read. The state is compared when this becomes 0.
     pub(super) left: u64,
 }
 
@@ -329,12 +326,14 @@ impl<R: Read> Read for Unchanged<R> {
         let read = self.reader.read(buffer)?;
         self.left = self.left.saturating_sub(read as u64);
         if self.left == 0 {
-            ensure_unchanged(&self.path, self.stamp, "while it was packed")?;
+            self.state.ensure(&self.path, "while it was packed")?;
         }
         Ok(read)
     }
 }
 
+/// How [`pack_xz`] packs. What an earlier build packed in another way is another content.
+pub(super) const XZ: &str = "xz preset 6, window 4 MiB, blocks of 8 MiB";
 /// The input of one xz block, which one thread packs. The output depends on it.
 const XZ_BLOCK: u64 = 8 << 20;
 /// The preset that TheRock uses for its packages. `WINDOW` is half of the preset's window, because
@@ -363,22 +362,6 @@ pub(super) fn pack_xz(source: impl Read, out: &mut impl Write, jobs: NonZeroUsiz
     Ok(())
 }
 
-/// A reader that reports progress, and fails when the user interrupts.
-pub struct CountedReader<'a, R> {
-    pub source: R,
-    pub stop: &'a Stop,
-    pub progress: &'a dyn Fn(u64),
-}
-
-impl<R: Read> Read for CountedReader<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stop.check().map_err(io::Error::other)?;
-        let read = self.source.read(buffer)?;
-        (self.progress)(read as u64);
-        Ok(read)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};
@@ -392,13 +375,13 @@ mod tests {
         let path = directory.path().join("libx.so");
         let read = |change: &dyn Fn()| {
             fs_err::write(&path, "the first build").unwrap();
-            let stamp = FileStamp::of(&path).unwrap();
+            let state = FileState::of(&path).unwrap();
             let file = fs_err::File::open(&path).unwrap();
             let mut reader = Unchanged {
                 reader: file,
                 path: path.clone(),
-                stamp,
-                left: stamp.len,
+                state,
+                left: state.stamp.len,
             };
             reader.read_exact(&mut [0; 7]).unwrap();
             change();
@@ -422,6 +405,17 @@ mod tests {
             fs_err::rename(other, &path).unwrap();
         };
         assert!(read(&replaced).is_err());
+        // No program can set the time of the last change of an inode.
+        #[cfg(unix)]
+        let with_its_old_time = || {
+            let time = fs_err::metadata(&path).unwrap().modified().unwrap();
+            std::thread::sleep(Duration::from_millis(30));
+            fs_err::write(&path, "the other build").unwrap();
+            let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
+            file.file().set_modified(time).unwrap();
+        };
+        #[cfg(unix)]
+        assert!(read(&with_its_old_time).is_err());
     }
 
     #[test]
@@ -455,6 +449,7 @@ mod tests {
             is_library: true,
             executable: false,
             form: TreeForm::Whole,
+            state: Some(Box::new(FileState::of(&path).unwrap())),
         };
         let source = MemberSource::File(origin, None);
         let content = MemberContent::of(&source, &"1".parse().unwrap(), 0).unwrap();
@@ -466,6 +461,13 @@ mod tests {
         let said = read().unwrap_err().to_string();
         assert!(
             said.ends_with("libx.so` changed while it was packed"),
+            "{said}"
+        );
+        // Its headers were read when it was scanned, and are those of another file now.
+        let said = MemberContent::of(&source, &"1".parse().unwrap(), 0).err();
+        let said = said.unwrap().to_string();
+        assert!(
+            said.ends_with("libx.so` changed after it was scanned"),
             "{said}"
         );
     }

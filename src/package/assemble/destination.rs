@@ -6,7 +6,7 @@ use walkdir::WalkDir;
 
 use crate::{
     atomic,
-    console::{World, size},
+    console::{World, many, size},
     error::{Error, Result, anyhow, hinted},
     package::plan::{BuildPlan, MemberSource, SdkEntry},
     wheel::WheelCompression,
@@ -40,10 +40,10 @@ pub(super) fn check_existing(dist: &Path, names: &[String]) -> Result<()> {
     let Some(first) = stale.first() else {
         return Ok(());
     };
-    let (dist, count) = (dist.display(), stale.len());
+    let (dist, count) = (dist.display(), many(stale.len(), "file"));
     Err(hinted(
-        anyhow!("`{dist}` holds {count} files that are not of this set, first `{first}`"),
-        "pass `--clean` to replace all files there, or choose another `--dest-dir`",
+        anyhow!("`{dist}` holds {count} that this set does not have, first `{first}`"),
+        "pass `--clean` to replace all files there, or choose another `--output-dir`",
     ))
 }
 
@@ -58,7 +58,7 @@ pub(super) fn advise(error: Error, dist: &Path) -> Error {
         return error;
     }
     let hint = format!(
-        "free disk space at `{}`, or pass another `--dest-dir`; nothing of the new set was left",
+        "free disk space at `{}`, or pass another `--output-dir`; nothing of the new set was left",
         dist.display()
     );
     hinted(error, hint)
@@ -83,7 +83,7 @@ pub(super) fn check_space(
     match compression {
         WheelCompression::Store if bytes > free => Err(hinted(
             anyhow!("not enough space for `{place}`: needs {needs}, has {has}"),
-            "free disk space, choose another `--dest-dir`, or leave out `--compression store`",
+            "free disk space, choose another `--output-dir`, or leave out `--compression store`",
         )),
         WheelCompression::Deflate(_) if bytes / AT_MOST > free => {
             world.console.warn(format!(
@@ -132,7 +132,7 @@ mod tests {
         check_existing(&dist, &names).unwrap();
         write(&dist.join("old-1.0.whl"), "o");
         let refused = check_existing(&dist, &names).unwrap_err().to_string();
-        assert!(refused.ends_with("holds 1 files that are not of this set, first `old-1.0.whl`"));
+        assert!(refused.ends_with("holds 1 file that this set does not have, first `old-1.0.whl`"));
         fs_err::remove_file(dist.join("old-1.0.whl")).unwrap();
         write(&dist.join("gfx/b.whl.metadata"), "b");
         write(&dist.join("index.html"), "a.whl");
@@ -158,7 +158,7 @@ mod tests {
         error: failed to write `a.whl`
           caused by: no storage space
 
-        hint: free disk space at `out/dist`, or pass another `--dest-dir`; nothing of the new set was left
+        hint: free disk space at `out/dist`, or pass another `--output-dir`; nothing of the new set was left
         ");
         assert!(!advised(io::ErrorKind::PermissionDenied).contains("hint"));
     }

@@ -3,9 +3,9 @@
 //!
 //! An earlier wheel is input from outside: it may be damaged, made by another tool, or made to
 //! deceive. So a wheel has to say that it was compressed as the new one will be, and every member
-//! that is taken over is inflated first and compared with its digest. Only a wheel that this machine
-//! wrote and that did not change since (see [`memory`](super::memory)) is believed without that, and
-//! is used as a whole if all of it would be the same.
+//! that is taken over is inflated first and compared with its digest. Only a wheel with the SHA-256 of one
+//! that a build wrote (see [`memory`](super::memory)) is believed without that, and is used as a whole
+//! if all of it would be the same.
 //!
 //! What no check finds: a wheel that gives the right contents, but lies about its compressor. Its
 //! members are right, and only their compressed bytes differ from those of a build without it.
@@ -13,65 +13,35 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    io::{self, Read, Seek, SeekFrom},
+    io::{self, Read, Seek as _, SeekFrom},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use serde::Serialize;
-use tempfile::{NamedTempFile, TempPath};
 use walkdir::WalkDir;
 
 use super::{
-    content::{CountedReader, MemberContent, Unchanged},
-    memory::{BuildMemory, RememberedPackage, WheelRecipe},
+    AssembleSettings,
+    content::{MemberContent, Unchanged},
+    memory::{BuildMemory, WheelRecipe},
 };
 use crate::{
-    artifact::FileStamp,
     console::{World, count, many, size},
-    digest::{Hasher, Sha256},
+    digest::Sha256,
     error::{Result, Stop, one_line},
+    io::{DigestCache, FileIdentity, FileState, Tap},
+    parallel,
     wheel::{PackedMember, WheelCompression, packed_members},
 };
-
-/// Where an earlier set is.
-#[derive(Clone, Debug)]
-pub enum EarlierPlace {
-    /// A set in a directory, or the `dist` of one.
-    Directory(PathBuf),
-    /// Wheels that are read over a network, and the address of their set.
-    Remote(String, Vec<RemoteWheel>),
-}
-
-/// A wheel that is read over a network.
-#[derive(Clone, derive_more::Debug)]
-pub struct RemoteWheel {
-    pub address: String,
-    /// Opens it for reading in ranges.
-    #[debug(skip)]
-    pub open: Arc<dyn Fn() -> Result<Box<dyn RemoteFile>> + Send + Sync>,
-}
-
-/// A file that is read in ranges.
-pub trait RemoteFile: Read + Seek + Send {}
-
-impl<T: Read + Seek + Send> RemoteFile for T {}
-
-/// To download fewer compressed bytes takes as long as to pack them.
-const LEAST_REMOTE: u64 = 256 << 10;
 
 /// A wheel of an earlier set.
 #[derive(Debug)]
 struct EarlierWheel {
-    file: EarlierFile,
-    /// What the build that wrote it remembers of it, if it did not change since.
-    known: Option<RememberedPackage>,
-}
-
-#[derive(Debug)]
-enum EarlierFile {
-    Here(PathBuf, FileStamp),
-    Remote(RemoteWheel),
+    path: PathBuf,
+    state: FileState,
+    /// What its bytes follow from, if a build wrote them. Then its members need not be inflated.
+    known: Option<(Sha256, WheelRecipe)>,
 }
 
 /// A compressed member of an earlier wheel.
@@ -79,76 +49,38 @@ enum EarlierFile {
 pub struct TakenMember {
     pub packed: PackedMember,
     wheel: Arc<EarlierWheel>,
-    /// Its compressed bytes, if they were downloaded.
-    copy: Option<Arc<TempPath>>,
 }
 
 impl TakenMember {
     /// A member of a wheel on this disk, of which the caller knows that the bytes are right.
     pub fn of_file(path: &Path, packed: PackedMember) -> Result<Self> {
-        let stamp = FileStamp::of(path)?;
-        let file = EarlierFile::Here(path.to_owned(), stamp);
-        let wheel = Arc::new(EarlierWheel { file, known: None });
-        Ok(Self {
-            packed,
-            wheel,
-            copy: None,
-        })
+        let wheel = Arc::new(EarlierWheel {
+            path: path.to_owned(),
+            state: FileState::of(path)?.but_for_links(),
+            known: None,
+        });
+        Ok(Self { packed, wheel })
     }
 
     /// Reads its compressed bytes. Fails at the last one if the wheel has changed since it was
     /// opened first.
     pub fn open(&self) -> Result<Box<dyn Read + Send>> {
-        if let Some(copy) = &self.copy {
-            return Ok(Box::new(fs_err::File::open(copy.as_ref())?));
-        }
         let bytes = &self.packed.bytes;
-        let (start, left) = (bytes.start, bytes.end.saturating_sub(bytes.start));
-        Ok(match &self.wheel.file {
-            EarlierFile::Here(path, stamp) => {
-                let mut file = fs_err::File::open(path)?;
-                file.seek(SeekFrom::Start(start))?;
-                Box::new(Unchanged {
-                    reader: file.take(left),
-                    path: path.clone(),
-                    stamp: *stamp,
-                    left,
-                })
-            }
-            EarlierFile::Remote(wheel) => {
-                let mut file = (wheel.open)()?;
-                file.seek(SeekFrom::Start(start))?;
-                Box::new(file.take(left))
-            }
-        })
+        let left = bytes.end.saturating_sub(bytes.start);
+        let mut file = fs_err::File::open(&self.wheel.path)?;
+        file.seek(SeekFrom::Start(bytes.start))?;
+        Ok(Box::new(Unchanged {
+            reader: file.take(left),
+            path: self.wheel.path.clone(),
+            state: self.wheel.state,
+            left,
+        }))
     }
 
     /// Whether its compressed bytes can be read and give the content.
     fn is_good(&self, stop: &Stop) -> bool {
-        let progress = &|_| {};
-        self.open().is_ok_and(|source| {
-            self.packed.verify(CountedReader {
-                source,
-                stop,
-                progress,
-            })
-        })
-    }
-
-    /// The member with a copy of its compressed bytes in a directory.
-    fn downloaded(&self, to: &Path, stop: &Stop) -> Result<Self> {
-        let mut file = NamedTempFile::new_in(to)?;
-        let progress = &|_| {};
-        let mut source = CountedReader {
-            source: self.open()?,
-            stop,
-            progress,
-        };
-        io::copy(&mut source, &mut file)?;
-        Ok(Self {
-            copy: Some(Arc::new(file.into_temp_path())),
-            ..self.clone()
-        })
+        let bytes = self.open();
+        bytes.is_ok_and(|bytes| self.packed.verify(Tap::new(bytes, stop, |_| {})))
     }
 }
 
@@ -157,83 +89,82 @@ impl TakenMember {
 pub(super) struct EarlierSet {
     memory: BuildMemory,
     wheels: Vec<Arc<EarlierWheel>>,
-    members: HashMap<(Sha256, u64), TakenMember>,
+    members: HashMap<Sha256, TakenMember>,
     /// The lengths of the members. A source of another length need not be hashed.
     lens: HashSet<u64>,
-    /// Where members are downloaded to.
-    scratch: PathBuf,
     stop: Stop,
 }
 
 impl EarlierSet {
     /// Reads which members the wheels of a set have. Wheels that cannot be used are named in notes.
     pub(super) fn read(
-        place: &EarlierPlace,
-        scratch: &Path,
-        compression: WheelCompression,
+        place: &Path,
+        settings: &AssembleSettings,
         program: Option<&PathBuf>,
         world: &World,
-    ) -> Self {
+    ) -> Result<Self> {
+        let dist = place.join("dist");
+        let top = if dist.is_dir() { &*dist } else { place };
+        let root = top
+            .parent()
+            .filter(|_| top.ends_with("dist"))
+            .unwrap_or(top);
         let mut set = Self {
-            memory: BuildMemory::new(program),
+            memory: BuildMemory::read(root, program),
             wheels: Vec::new(),
             members: HashMap::new(),
             lens: HashSet::new(),
-            scratch: scratch.to_owned(),
             stop: world.stop.clone(),
         };
-        let console = &world.console;
-        let leave_aside = |shown: &dyn fmt::Display, error| {
-            let why = one_line(&error);
-            console.note(format!("`{shown}` is not reused: {why}"));
-        };
-        let shown = match place {
-            EarlierPlace::Directory(place) => {
-                let dist = place.join("dist");
-                let top = if dist.is_dir() { &dist } else { place };
-                set.memory = BuildMemory::read(top, program);
-                for path in wheels_in(top) {
-                    let added = set.add_here(top, &path, compression);
-                    added.unwrap_or_else(|error| leave_aside(&path.display(), error));
+        let (paths, cache) = (wheels_in(top), DigestCache::read(root));
+        let opened = parallel::map(&paths, settings.jobs, &world.stop, |path| {
+            Ok(set.open(path, root, &cache, settings.compression))
+        })?;
+        for (path, opened) in paths.iter().zip(opened) {
+            match opened {
+                Ok((wheel, members)) => set.add(wheel, members),
+                Err(error) => {
+                    let (shown, why) = (path.display(), one_line(&error));
+                    let text = format!("`{shown}` is not reused: {why}");
+                    world.console.note(text);
                 }
-                place.display().to_string()
             }
-            EarlierPlace::Remote(address, wheels) => {
-                for wheel in wheels {
-                    let added = set.add_remote(wheel, compression);
-                    added.unwrap_or_else(|error| leave_aside(&wheel.address, error));
-                }
-                address.clone()
-            }
-        };
-        if set.wheels.is_empty() {
-            console.warn(format!("no wheels to reuse in `{shown}`"));
         }
-        set
+        if set.wheels.is_empty() {
+            let text = format!("no wheels to reuse in `{}`", place.display());
+            world.console.warn(text);
+        }
+        Ok(set)
     }
 
-    fn add_here(&mut self, top: &Path, file: &Path, compression: WheelCompression) -> Result<()> {
-        let below = file.strip_prefix(top).unwrap_or(file);
-        let below = below.to_string_lossy().replace('\\', "/");
+    /// Reads the members of a wheel, and whether a build wrote it. For this, a wheel whose digest is not
+    /// in the cache is hashed, which takes a tenth of the time of inflating it.
+    fn open(
+        &self,
+        path: &Path,
+        root: &Path,
+        cache: &DigestCache,
+        compression: WheelCompression,
+    ) -> Result<(EarlierWheel, Vec<PackedMember>)> {
+        let found = fs_err::metadata(path)?;
+        let members = packed_members(fs_err::File::open(path)?, compression)?;
+        let mut known = None;
+        if self.memory.has_wheels() {
+            let below = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+            let identity = FileIdentity::from_metadata(&found);
+            let cached = identity.and_then(|it| cache.get(&below.replace('\\', "/"), it));
+            let sha256 = match cached {
+                Some(file) => file.sha256,
+                None => self.digest(fs_err::File::open(path)?, &|_| {})?,
+            };
+            known = self.memory.recipe(sha256).map(|recipe| (sha256, recipe));
+        }
         let wheel = EarlierWheel {
-            file: EarlierFile::Here(file.to_owned(), FileStamp::of(file)?),
-            known: self.memory.package(&below, file).cloned(),
+            path: path.to_owned(),
+            state: FileState::from_metadata(&found).but_for_links(),
+            known,
         };
-        let members = packed_members(fs_err::File::open(file)?, compression)?;
-        self.add(wheel, members);
-        Ok(())
-    }
-
-    fn add_remote(&mut self, remote: &RemoteWheel, compression: WheelCompression) -> Result<()> {
-        self.stop.check()?;
-        let wheel = EarlierWheel {
-            file: EarlierFile::Remote(remote.clone()),
-            known: None,
-        };
-        let mut members = packed_members((remote.open)()?, compression)?;
-        members.retain(|member| member.bytes.end - member.bytes.start >= LEAST_REMOTE);
-        self.add(wheel, members);
-        Ok(())
+        Ok((wheel, members))
     }
 
     fn add(&mut self, wheel: EarlierWheel, members: Vec<PackedMember>) {
@@ -243,16 +174,19 @@ impl EarlierSet {
             let taken = TakenMember {
                 packed,
                 wheel: Arc::clone(&wheel),
-                copy: None,
             };
-            let key = (taken.packed.sha256, taken.packed.len);
             // Of equal members prefer one that need not be inflated.
-            match self.members.get(&key) {
+            match self.members.get(&taken.packed.sha256) {
                 Some(other) if other.wheel.known.is_some() => {}
-                _ => drop(self.members.insert(key, taken)),
+                _ => drop(self.members.insert(taken.packed.sha256, taken)),
             }
         }
         self.wheels.push(wheel);
+    }
+
+    fn digest(&self, source: impl Read, progress: &dyn Fn(u64)) -> Result<Sha256> {
+        let source = Tap::new(source, &self.stop, progress);
+        Ok(Sha256::of_reader(io::BufReader::with_capacity(READ, source))?.0)
     }
 
     /// The member with the content of a source, if there is one. Reads the source only if its digest
@@ -262,58 +196,37 @@ impl EarlierSet {
         content: &MemberContent,
         progress: &dyn Fn(u64),
     ) -> Result<Option<TakenMember>> {
-        if let Some((sha256, len)) = self.recall(content) {
+        if let Some(sha256) = self.recall(content) {
             progress(content.len);
-            return Ok(self.take(sha256, len));
+            return Ok(self.take(sha256));
         }
         if !self.lens.contains(&content.len) {
             progress(content.len);
             return Ok(None);
         }
-        let mut hasher = Hasher::default();
-        let source = CountedReader {
-            source: content.open()?,
-            stop: &self.stop,
-            progress,
-        };
-        io::copy(&mut io::BufReader::with_capacity(READ, source), &mut hasher)?;
-        let (sha256, len) = hasher.finish();
-        Ok(self.take(sha256, len))
+        Ok(self.take(self.digest(content.open()?, progress)?))
     }
 
     /// The member with the content of a source, if the content is remembered.
     pub(super) fn find_remembered(&self, content: &MemberContent) -> Option<TakenMember> {
-        let (sha256, len) = self.recall(content)?;
-        self.take(sha256, len)
+        self.take(self.recall(content)?)
     }
 
-    fn recall(&self, content: &MemberContent) -> Option<(Sha256, u64)> {
+    fn recall(&self, content: &MemberContent) -> Option<Sha256> {
         self.memory.recall(content.key.as_ref()?)
     }
 
-    fn take(&self, sha256: Sha256, len: u64) -> Option<TakenMember> {
-        let taken = self.members.get(&(sha256, len))?;
-        let taken = match taken.wheel.file {
-            EarlierFile::Here(..) => taken.clone(),
-            EarlierFile::Remote(_) => taken.downloaded(&self.scratch, &self.stop).ok()?,
-        };
-        (taken.wheel.known.is_some() || taken.is_good(&self.stop)).then_some(taken)
+    fn take(&self, sha256: Sha256) -> Option<TakenMember> {
+        let taken = self.members.get(&sha256)?;
+        let is_right = taken.wheel.known.is_some() || taken.is_good(&self.stop);
+        is_right.then(|| taken.clone())
     }
 
     /// A wheel with exactly the bytes that the recipe gives, and its digest.
-    pub(super) fn whole(
-        &self,
-        recipe: WheelRecipe,
-    ) -> Option<(&Path, FileStamp, &RememberedPackage)> {
-        let mut wheels = self.wheels.iter();
-        wheels.find_map(|wheel| {
-            let known = wheel.known.as_ref()?;
-            match &wheel.file {
-                EarlierFile::Here(path, stamp) if known.recipe == Some(recipe) => {
-                    Some((&**path, *stamp, known))
-                }
-                _ => None,
-            }
+    pub(super) fn whole(&self, recipe: WheelRecipe) -> Option<(&Path, FileState, Sha256)> {
+        self.wheels.iter().find_map(|wheel| {
+            let (sha256, known) = wheel.known?;
+            (known == recipe).then_some((&*wheel.path, wheel.state, sha256))
         })
     }
 }

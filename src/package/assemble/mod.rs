@@ -3,30 +3,29 @@
 //! is allowed and has space.
 
 mod built;
-mod changed;
 mod content;
 mod destination;
 mod earlier;
+mod edit;
 mod memory;
 pub mod pipeline;
-mod source;
 
 use std::{
     io::{self, Seek as _},
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    time::{Instant, SystemTime},
+    time::Instant,
 };
 
 use tempfile::NamedTempFile;
 
 use crate::{
     archive,
-    artifact::{FileIdentity, FileStamp},
     atomic::{self, StagedDir},
     console::{Progress, World, many, size, took},
     digest::Sha256,
-    error::{Context as _, Result, ensure, one_line},
+    error::{Context as _, Result, one_line},
+    io::{FileIdentity, Tap},
     package::plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
     parallel,
     relpath::RelPath,
@@ -35,13 +34,11 @@ use crate::{
 };
 
 pub use built::{BuiltMember, MadePackage, MadeSet};
-pub use changed::{ChangedContent, ChangedFile, ChangedWheel};
-pub use content::{BuiltContent, CountedReader, SdkArchive, SourceBytes};
-pub use earlier::{EarlierPlace, RemoteWheel, ReuseCount, TakenMember};
-pub use memory::{RememberedPackage, UnchangedPackages, program_digest};
-pub use source::SourceWheel;
+pub use content::{BuiltContent, SdkArchive, SourceBytes};
+pub use earlier::{ReuseCount, TakenMember};
+pub use edit::{ChangedFile, EditedContent, WheelEdit};
 
-use content::{MemberContent, pack_xz};
+use content::{MemberContent, XZ, pack_xz};
 use destination::{advise, bytes, check_existing, check_space};
 use earlier::EarlierSet;
 use memory::{BuildMemory, ContentKey, WheelRecipe};
@@ -67,7 +64,7 @@ pub struct Reuse {
     /// error.
     pub clean: bool,
     /// An earlier set whose compressed members are taken over.
-    pub from: Option<EarlierPlace>,
+    pub from: Option<PathBuf>,
     /// The file of this program. Without it, nothing is remembered of the sources.
     pub program: Option<PathBuf>,
 }
@@ -81,7 +78,7 @@ pub fn assemble(
     settings: &AssembleSettings,
     world: &World,
 ) -> Result<MadeSet> {
-    let began = (Instant::now(), SystemTime::now());
+    let began = Instant::now();
     check_space(plan, settings.compression, dist, world)?;
     let names: Vec<String> = plan.packages.iter().map(PackagePlan::path).collect();
     // An earlier build may have been killed between the two renames that replace `dist`.
@@ -91,10 +88,10 @@ pub fn assemble(
     }
     let program = reuse.program.as_ref();
     let staged = StagedDir::beside(dist)?;
-    let earlier = reuse.from.as_ref().map(|place| {
-        let (scratch, compression) = (staged.path(), settings.compression);
-        EarlierSet::read(place, scratch, compression, program, world)
-    });
+    let earlier = reuse.from.as_ref();
+    let earlier = earlier.map(|place| EarlierSet::read(place, settings, program, world));
+    let earlier = earlier.transpose()?;
+    let root = dist.parent().unwrap_or(dist);
     let mut making = Making {
         version: &plan.version,
         settings,
@@ -102,8 +99,7 @@ pub fn assemble(
         staging: staged.path(),
         dist,
         earlier: earlier.as_ref(),
-        began: began.1,
-        memory: BuildMemory::new(program),
+        memory: BuildMemory::read(root, program),
         reused: ReuseCount::default(),
         progress: world.console.progress_in_parts(
             "Packing",
@@ -137,14 +133,14 @@ pub fn assemble(
     for made in &mut all {
         made.settle(dist);
     }
-    let remembered = all.iter().map(MadePackage::remembered).collect();
-    if let Err(error) = memory.write(dist, remembered) {
+    let wheels = all.iter().filter_map(|it| Some((it.sha256, it.recipe?)));
+    if let Err(error) = memory.write(root, wheels) {
         let why = one_line(&error);
         let text = format!("the next build cannot reuse this one quickly: {why}");
         world.console.warn(text);
     }
     let bytes = size(all.iter().map(|made| made.size).sum());
-    let (packages, time) = (many(all.len(), "package"), took(began.0.elapsed()));
+    let (packages, time) = (many(all.len(), "package"), took(began.elapsed()));
     let facts = format!("{packages}, {bytes}, in {time}");
     world.console.status("Built", facts);
     let reused = earlier.map(|_| reused);
@@ -167,8 +163,6 @@ struct Making<'a> {
     staging: &'a Path,
     dist: &'a Path,
     earlier: Option<&'a EarlierSet>,
-    /// When the build began.
-    began: SystemTime,
     memory: BuildMemory,
     reused: ReuseCount,
     /// Of all packages together.
@@ -197,7 +191,6 @@ impl Making<'_> {
                     members: members.collect(),
                     identity: FileIdentity::from_metadata(&out.metadata()?),
                     recipe: None,
-                    begun: None,
                     is_shared: false,
                 };
                 self.tell_packed(path, &made.members, size);
@@ -248,17 +241,14 @@ impl Making<'_> {
         if !matches!(source, MemberSource::Sdk(_, SdkTreePacking::TarXz)) {
             return Ok(content);
         }
-        content.key = content.key.map(|key| ContentKey::of_all("xz", &[key]));
+        let key = content.key.take();
+        content.key = key.and_then(|key| ContentKey::derived(XZ, &[key]));
         if let Some(taken) = self.earlier.and_then(|it| it.find_remembered(&content)) {
             return content.taken(taken.packed.len);
         }
         let (progress, stop) = (&self.progress, &self.world.stop);
         progress.begin(path);
-        let source = CountedReader {
-            source: content.open()?,
-            stop,
-            progress: &|bytes| progress.inc(bytes),
-        };
+        let source = Tap::new(content.open()?, stop, |bytes| progress.inc(bytes));
         let mut file = NamedTempFile::new_in(self.staging)?;
         pack_xz(source, &mut file, self.settings.jobs)
             .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
@@ -285,32 +275,33 @@ impl Making<'_> {
         };
         let recipe = WheelRecipe::new(&record, &work.members, self.settings);
         let whole = self.earlier.and_then(|earlier| earlier.whole(recipe));
-        let Some((whole, stamp, known)) = whole else {
+        let Some((whole, state, sha256)) = whole else {
             return Ok(None);
         };
         // The old `dist` is deleted at the end, so its wheel can get a second name until then. A
         // file elsewhere is copied: a change there must not change this set.
         let is_shared = is_below(whole, self.dist) && fs_err::hard_link(whole, file).is_ok();
-        if !is_shared {
-            fs_err::copy(whole, file)?;
-        }
-        let identity = FileIdentity::of(file)?;
-        let shown = whole.display();
-        ensure!(
-            FileStamp::of(whole)? == stamp,
-            "`{shown}` changed while it was read"
-        );
-        let facts = format!("{path}: the whole wheel, {}", size(stamp.len));
+        let identity = if is_shared {
+            FileIdentity::of(file)?
+        } else {
+            let mut out = created(file)?;
+            if atomic::share_blocks(whole, &out).is_err() {
+                io::copy(&mut fs_err::File::open(whole)?, &mut out)?;
+            }
+            FileIdentity::from_metadata(&out.metadata()?)
+        };
+        state.ensure(whole, "while it was read")?;
+        let len = state.stamp.len;
+        let facts = format!("{path}: the whole wheel, {}", size(len));
         self.world.console.item("Reused", facts);
         self.learn(work, &record);
         Ok(Some(MadePackage {
             path: path.to_owned(),
-            size: stamp.len,
-            sha256: known.sha256,
+            size: len,
+            sha256,
             members: work.built(&record),
             identity,
             recipe: Some(recipe),
-            begun: known.begun.clone(),
             is_shared,
         }))
     }
@@ -323,7 +314,6 @@ impl Making<'_> {
                 members: &work.members,
                 open: &|index| work.contents[index].open(),
                 taken: &work.taken,
-                start: None,
                 texts: work.texts,
                 record: work.record,
                 settings: self.settings,
@@ -345,7 +335,6 @@ impl Making<'_> {
                 &work.members,
                 self.settings,
             )),
-            begun: written.begun,
             is_shared: false,
         })
     }
@@ -353,8 +342,8 @@ impl Making<'_> {
     /// Remembers the digests of the sources. RECORD begins with them.
     fn learn(&mut self, work: &Wheel, record: &Record) {
         for (content, row) in work.contents.iter().zip(record.rows()) {
-            if let (Some(key), Some(sha256), Some(len)) = (&content.key, row.digest, row.len) {
-                self.memory.learn(key, (sha256, len), self.began);
+            if let (Some(key), Some(sha256)) = (&content.key, row.digest) {
+                self.memory.learn(key, sha256);
             }
         }
     }

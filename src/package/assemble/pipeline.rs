@@ -17,13 +17,12 @@ use std::{
     thread,
 };
 
-use fs_err::File;
 use itertools::Itertools as _;
 
 use super::{AssembleSettings, earlier::TakenMember};
 use crate::{
     archive::read_full,
-    digest::{BegunHash, Hasher, Sha256},
+    digest::{Hasher, Sha256},
     error::{Context as _, Error, Result, Stop, anyhow, bail, ensure},
     relpath::RelPath,
     wheel::{Deflater, Record, StorageMethod, WheelMember, deflate::BlockPosition},
@@ -47,8 +46,6 @@ pub struct WheelWork<'a> {
     /// By index, the members whose compressed bytes are copied from an earlier wheel; they are not
     /// opened. Empty if there are none.
     pub taken: &'a [Option<TakenMember>],
-    /// The first members, if they are copied as a whole. All of them are `taken`.
-    pub start: Option<CommonStart<'a>>,
     /// Paths and texts of the files in `.dist-info`, without RECORD.
     pub texts: &'a [(RelPath, String)],
     /// The path of RECORD. The pipeline computes its text and writes it as the last member.
@@ -57,19 +54,6 @@ pub struct WheelWork<'a> {
     pub stop: &'a Stop,
     /// Workers call it with the number of bytes that they have read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
-}
-
-/// The bytes that a wheel and another one begin with.
-pub struct CommonStart<'a> {
-    /// How many members they are.
-    pub members: usize,
-    /// The other wheel, and the hash of some of its first bytes, if that is known.
-    pub file: &'a File,
-    pub begun: Option<&'a BegunHash>,
-    /// Opens it at an offset. The reader ends with the members.
-    pub open: &'a (dyn Fn(u64) -> Result<OpenedMember> + Sync),
-    /// Gets the hash of these bytes, to which the caller adds the rest of the other wheel.
-    pub hashed: &'a (dyn Fn(Hasher) + Sync),
 }
 
 /// Opens a member by its index.
@@ -85,9 +69,6 @@ pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
 pub struct WrittenWheel {
     pub len: u64,
     pub sha256: Sha256,
-    /// The hash up to the end of the last large member that is no list of symlinks. The texts that name
-    /// the version come after it.
-    pub begun: Option<BegunHash>,
     /// The members, the texts, and RECORD itself, as written.
     pub record: Record,
 }
@@ -107,7 +88,7 @@ pub fn write_wheel<W: Output>(out: &mut W, wheel: &WheelWork<'_>) -> Result<Writ
         buffers: Mutex::default(),
     };
     let mut sink = Sink::new(out, wheel);
-    Crew { wheel, spare }.run(&mut sink)?;
+    Workers { wheel, spare }.run(&mut sink)?;
     sink.finish()
 }
 
@@ -160,7 +141,7 @@ impl Spare {
 }
 
 /// The worker threads, and what they share.
-struct Crew<'a> {
+struct Workers<'a> {
     wheel: &'a WheelWork<'a>,
     spare: Spare,
 }
@@ -171,48 +152,45 @@ struct TaskQueue<'a> {
     /// The large member that the workers read, block by block, and the hash of what was read.
     reader: Box<dyn Read + Send>,
     hash: Arc<Mutex<Hasher>>,
-    /// One slot per task that was taken, in the order of the tasks. The channel is bounded: a
+    /// One ticket per task that was taken, in the order of the tasks. The channel is bounded: a
     /// worker that sends to a full one waits for the writer, which bounds the memory.
-    queue: SyncSender<Slot>,
+    tickets: SyncSender<Ticket>,
 }
 
 /// Receives the result of one task.
-type Slot = Receiver<Result<FinishedTask>>;
+type Ticket = Receiver<Result<FinishedTask>>;
 
-impl<'a> Crew<'a> {
+impl<'a> Workers<'a> {
     /// Does all tasks. The first error, in the order of the tasks, ends all threads.
     fn run<W: Output>(&self, sink: &mut Sink<W>) -> Result<()> {
         let AssembleSettings { block, jobs, .. } = *self.wheel.settings;
         let tasks = Tasks::new(self.wheel.members, self.wheel.taken, block);
         let jobs = jobs.get();
-        let (queue, slots) = mpsc::sync_channel(2 * jobs);
-        let line = Mutex::new(TaskQueue {
+        let (sender, tickets) = mpsc::sync_channel(2 * jobs);
+        let queue = Mutex::new(TaskQueue {
             tasks: tasks.clone(),
             reader: Box::new(io::empty()),
             hash: Arc::default(),
-            queue,
+            tickets: sender,
         });
         thread::scope(|scope| {
             // If the writer fails, this drops the receiver before the scope joins the threads. A
             // worker that waits to send into the full channel then gets an error and ends. With the
             // receiver outside of the scope, the join would wait forever.
-            let slots = slots;
+            let tickets = tickets;
             let packing = tasks.clone().filter(PackTask::is_packing);
             for _ in packing.take(jobs) {
                 thread::Builder::new()
-                    .spawn_scoped(scope, || self.work(&line))
+                    .spawn_scoped(scope, || self.work(&queue))
                     .context("failed to start a thread")?;
             }
-            let copied = sink.copy_start()?;
             for task in tasks {
                 if let PackTask::Copy(index) = task {
-                    if index >= copied {
-                        sink.copy(index)?;
-                    }
+                    sink.copy(index)?;
                     continue;
                 }
-                let slot = slots.recv().map_err(|_| died())?;
-                let (pieces, bytes) = wait(&slot, sink)?;
+                let ticket = tickets.recv().map_err(|_| died())?;
+                let (pieces, bytes) = wait(&ticket, sink)?;
                 self.wheel.stop.check()?;
                 sink.take(&task, &pieces, &bytes)?;
                 self.spare.give(bytes);
@@ -222,23 +200,23 @@ impl<'a> Crew<'a> {
     }
 
     /// Does the next tasks; returns if there is none.
-    fn work(&self, line: &Mutex<TaskQueue<'a>>) -> Option<()> {
+    fn work(&self, queue: &Mutex<TaskQueue<'a>>) -> Option<()> {
         let mut deflater = self.wheel.settings.compression.deflater();
         loop {
             // The lock is poisoned if a source panicked under it. The other workers then end as
             // well.
-            let mut line = line.lock().ok()?;
-            let task = line.tasks.find(PackTask::is_packing)?;
-            // The slot is sent under the lock that the task was taken under. So slots are in the
+            let mut queue = queue.lock().ok()?;
+            let task = queue.tasks.find(PackTask::is_packing)?;
+            // The ticket is sent under the lock that the task was taken under. So tickets are in the
             // order of the tasks, even if the results arrive in another order.
-            let (reply, slot) = mpsc::channel();
-            line.queue.send(slot).ok()?;
+            let (reply, ticket) = mpsc::channel();
+            queue.tickets.send(ticket).ok()?;
             let done = match task {
                 PackTask::Batch(members) => {
-                    drop(line);
+                    drop(queue);
                     self.batch(members, deflater.as_mut())
                 }
-                PackTask::Block(block) => self.block(&block, line, deflater.as_mut()),
+                PackTask::Block(block) => self.block(&block, queue, deflater.as_mut()),
                 PackTask::Copy(_) => continue,
             };
             // The receiver is gone if another task failed. That error is the one to report.
@@ -250,23 +228,23 @@ impl<'a> Crew<'a> {
     fn block(
         &self,
         block: &Block,
-        mut line: MutexGuard<TaskQueue>,
+        mut queue: MutexGuard<TaskQueue>,
         deflater: Option<&mut Deflater>,
     ) -> Result<FinishedTask> {
         self.wheel.stop.check()?;
         // The block is read under the lock: the blocks come from one reader, which only one worker
         // at a time can use.
         if block.start == 0 {
-            line.reader = self.open(block.member)?;
-            line.hash = Arc::default();
+            queue.reader = self.open(block.member)?;
+            queue.hash = Arc::default();
         }
         let mut room = self.spare.take();
-        let bytes = self.read(block, &mut line.reader, &mut room)?;
+        let bytes = self.read(block, &mut queue.reader, &mut room)?;
         // A SHA-256 needs the blocks in their order. So the worker locks the hash before it unlocks
         // the queue: the next worker can read its block meanwhile, but waits here to hash it.
-        let hash = Arc::clone(&line.hash);
+        let hash = Arc::clone(&queue.hash);
         let mut hash = hash.lock().map_err(|_| died())?;
-        drop(line);
+        drop(queue);
         hash.write_all(bytes)?;
         let is_last = block.place == BlockPosition::Last;
         let sha256 = is_last.then(|| mem::take(&mut *hash).finish().0);
@@ -348,13 +326,13 @@ impl<'a> Crew<'a> {
 }
 
 /// Waits for the result of a task. Meanwhile the sink hashes what it has not hashed yet.
-fn wait<W: Output>(slot: &Slot, sink: &mut Sink<W>) -> Result<FinishedTask> {
+fn wait<W: Output>(ticket: &Ticket, sink: &mut Sink<W>) -> Result<FinishedTask> {
     loop {
-        match slot.try_recv() {
+        match ticket.try_recv() {
             Ok(done) => return done,
             Err(TryRecvError::Disconnected) => return Err(died()),
             Err(TryRecvError::Empty) if sink.output().catch_up()? => {}
-            Err(TryRecvError::Empty) => return slot.recv().map_err(|_| died())?,
+            Err(TryRecvError::Empty) => return ticket.recv().map_err(|_| died())?,
         }
     }
 }

@@ -100,23 +100,48 @@ fn refusal(text: &str) -> String {
 fn a_mistake_in_the_policy_is_named_with_its_line() {
     let with = |from: &str, to: &str| refusal(&TEXT.replacen(from, to, 1));
     insta::assert_snapshot!(with("kind = \"selector\"", "kind = \"selecter\""), @r#"
-    TOML parse error at line 19, column 8
+    TOML parse error at line 72, column 8
        |
-    19 | kind = "selecter"
+    72 | kind = "selecter"
        |        ^^^^^^^^^^
     unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
     "#);
-    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 191: package `device`: `overlay` names no runtime package: `librarys`");
-    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 29 and 146: two packages are called `core`");
+    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 244: package `device`: `overlay` names no runtime package: `librarys`");
+    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 82 and 199: two packages are called `core`");
     insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
-    TOML parse error at line 48, column 9
-       |
-    48 | rpath = ["/lib/llvm/lib", "lib/rocm_sysdeps/lib"]
-       |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    TOML parse error at line 101, column 9
+        |
+    101 | rpath = ["/lib/llvm/lib", "lib/llvm/lib/*-linux-gnu", "lib/rocm_sysdeps/lib"]
+        |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
     an absolute path: "/lib/llvm/lib"
     "#);
     let inline = "schema = 2\nmetadata = { license = 'a', requires-python = 'a', urls = {} }\n\
         package = [{ name = 'a', kind = 'selector', dist = 'a', python = 'a', summary = '', platforms = [] }]";
     insta::assert_snapshot!(refusal(inline), @r#"line 3: package `a`: `summary`: an empty value: """#);
     insta::assert_snapshot!(with("schema = 2", "schema = 3"), @"`schema` is 3, and this program reads 2");
+}
+
+#[test]
+fn a_package_has_the_licenses_of_all_its_artifacts() {
+    let catalog = Catalog::built_in().unwrap();
+    let takes = catalog.packages.iter().flat_map(|it| &it.take);
+    let named: BTreeSet<&String> = takes.flat_map(|it| &it.artifacts).collect();
+    let known: BTreeSet<&String> = catalog.licenses.keys().collect();
+    assert_eq!(
+        named, known,
+        "each artifact has a row, and each row an artifact"
+    );
+    assert_eq!(catalog.license([]), "MIT");
+    assert_eq!(catalog.license(["core-hip", "fft"]), "MIT");
+    assert_eq!(
+        catalog.license(["rocgdb", "base", "amd-llvm", "sysdeps-gmp", "new+er"]),
+        "(GPL-2.0-or-later OR LGPL-3.0-or-later) AND Apache-2.0 WITH LLVM-exception AND GPL-3.0-or-later \
+         AND LicenseRef-ROCm-new-er AND MIT AND NCSA"
+    );
+    let text = include_str!("../packages.toml").replace("\"NCSA\"", "\"NCSA\\nx\"");
+    let said = Catalog::parse(&text).unwrap_err().to_string();
+    assert!(
+        said.contains("`licenses.rocr-debug-agent` is no SPDX expression"),
+        "{said}"
+    );
 }

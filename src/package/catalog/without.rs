@@ -7,7 +7,7 @@ use crate::{
     error::{Hint as _, Result, anyhow, ensure},
     package::{
         catalog::{Catalog, PackageKind, PackageSpec},
-        promise::ArtifactPart,
+        required_file::ArtifactPart,
     },
 };
 

@@ -187,10 +187,12 @@ fn what_a_package_promises_is_read_back_from_its_text() {
     let text = render(&split(&[], &[], &[]), "libraries", None);
     for platform in Platform::ALL {
         let packages = policy().packages().iter();
-        let mut wanted: Vec<_> = packages.flat_map(|one| one.promises(platform)).collect();
+        let mut wanted: Vec<_> = packages
+            .flat_map(|one| one.required_files(platform))
+            .collect();
         let mut found = read(&text, platform).unwrap();
-        for promise in &mut wanted {
-            promise.artifact = None;
+        for file in &mut wanted {
+            file.artifact = None;
         }
         wanted.sort_by_key(ToString::to_string);
         found.sort_by_key(ToString::to_string);

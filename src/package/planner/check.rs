@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     artifact::{self, Artifact, ArtifactTree, Collision, Owned, TreeContent, TreeFile},
+    console::many,
     elf::{ElfKind, Machine},
     error::{Error, Result, anyhow, hinted},
     package::{
@@ -34,6 +35,29 @@ pub(super) fn untaken(catalog: &Catalog, tree: &ArtifactTree) -> Option<String> 
         .filter(|name| !known.contains(name.as_str()))
         .collect();
     (!unknown.is_empty()).then(|| format!("artifacts that no package takes: {}", listed(&unknown)))
+}
+
+/// A note about libraries whose device code is nowhere: their archives are in `.kpack`, a hidden
+/// directory, and uploads leave those out by default.
+pub(super) fn without_archives(request: &Request<'_>, tree: &ArtifactTree) -> Option<String> {
+    // Another job may have the device code.
+    if request.subset.is_some() {
+        return None;
+    }
+    let files = || tree.artifacts.iter().flat_map(|it| &it.files);
+    let is_archive = |file: &TreeFile| file.path.components().any(|it| it == ".kpack");
+    let asks = |file: &&TreeFile| match &file.content {
+        TreeContent::File(facts) => facts.elf.as_ref().is_some_and(|elf| elf.kpack_ref),
+        TreeContent::Directory | TreeContent::Link { .. } => false,
+    };
+    let asking: Vec<&TreeFile> = files().filter(asks).collect();
+    let first = asking.first().filter(|_| !files().any(is_archive))?;
+    Some(format!(
+        "{} of which the device code is in archives (`{}`), and no artifact has a `.kpack` directory: \
+         if `actions/upload-artifact` stored them, upload them again with `include-hidden-files: true`",
+        many(asking.len(), "library"),
+        first.path
+    ))
 }
 
 /// Fails if a requested target has no device code. Returns notes about targets that have device
@@ -96,7 +120,9 @@ pub(super) fn is_apart(
     let device = catalog.only(PackageKind::Device)?;
     let artifacts = tree.artifacts.iter().map(|artifact| &artifact.name);
     let of_it = artifacts
-        .filter(|name| name.scope == *family && device.takes_kind(name, DistributionMode::Split))
+        .filter(|name| {
+            name.scope == *family && device.takes_component(name, DistributionMode::Split)
+        })
         .collect::<Vec<_>>();
     Err(hinted(
         anyhow!(
@@ -116,8 +142,8 @@ pub(super) fn subset(
 ) -> Result<()> {
     if mode == DistributionMode::Legacy {
         return Err(hinted(
-            anyhow!("`--targets` needs split device code, and this set is fat"),
-            "fetch all artifacts of the run, and leave out `--targets`",
+            anyhow!("`--target` needs split device code, and this set is fat"),
+            "fetch all artifacts of the run, and leave out `--target`",
         ));
     }
     let others: Vec<&Scope> = found.difference(&subset.targets).collect();
@@ -128,7 +154,7 @@ pub(super) fn subset(
                 listed(others),
                 listed(&subset.targets)
             ),
-            "pass all targets of the run as `--targets`",
+            "pass all targets of the run as `--target`",
         ));
     }
     let missing: Vec<&Scope> = subset.devices().filter(|it| !found.contains(it)).collect();
@@ -154,7 +180,7 @@ pub(super) fn is_legacy(
     let libraries = catalog.overlaid()?;
     let for_gpu = tree.artifacts.iter().filter(|artifact| {
         scopes.contains(&artifact.name.scope.base())
-            && libraries.takes_kind(&artifact.name, DistributionMode::Legacy)
+            && libraries.takes_component(&artifact.name, DistributionMode::Legacy)
     });
     for artifact in for_gpu {
         let is_kpack = |path: &RelPath| path.as_str().rsplit('.').next() == Some("kpack");

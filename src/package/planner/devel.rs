@@ -10,7 +10,7 @@ use crate::{
     error::{Result, bail},
     package::{
         describe::Devel,
-        plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, way},
+        plan::{BuildOrigin, MemberSource, SdkEntry, SdkTree, relative_path},
         runtime::{Claims, Files, escaping_link, loaded, origin, own_rpath},
     },
     relpath::RelPath,
@@ -44,7 +44,7 @@ pub(super) fn tree(
                     // Without this the tree may lack the library that an alias leads to, because
                     // the artifacts need not have a file of that name.
                     tree.add(at.clone(), shipped);
-                    SdkEntry::Link(way(path, at))
+                    SdkEntry::Link(relative_path(path, at))
                 }
             }
             None => own(path, owned, platform)?,

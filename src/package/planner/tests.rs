@@ -185,7 +185,7 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     Name: rocm-sdk-device-gfx1100
     Version: 1.0
     Summary: ROCm SDK: device code for gfx1100
-    License-Expression: MIT
+    License-Expression: BSD-2-Clause AND BSD-3-Clause AND MIT
     Project-URL: Documentation, https://rocm.docs.amd.com
     Project-URL: Homepage, https://github.com/ROCm/TheRock
     Requires-Python: >=3.10
@@ -202,7 +202,7 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     Name: rocm-sdk-device-gfx942
     Version: 1.0
     Summary: ROCm SDK: device code for gfx942
-    License-Expression: MIT
+    License-Expression: BSD-2-Clause AND BSD-3-Clause AND MIT
     Project-URL: Documentation, https://rocm.docs.amd.com
     Project-URL: Homepage, https://github.com/ROCm/TheRock
     Requires-Python: >=3.10

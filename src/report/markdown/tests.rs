@@ -58,6 +58,8 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     insta::assert_snapshot!(page(&set, &urls).render(LIMIT), @r#"
     ## ROCm Python packages <code>7.13.0.dev0+ab</code> for Linux
 
+    **not checked**
+
     - **Run**: [<code>21440027240</code>](https://github.com/ROCm/TheRock/actions/runs/21440027240) of <code>ROCm&#47;TheRock</code>
     - **Commit**: [<code>89553ce3746eda74ade42557470d25e37c91b6f0</code>](https://github.com/ROCm/TheRock/commit/89553ce3746eda74ade42557470d25e37c91b6f0)
     - **Targets**: <code>gfx942</code> <code>gfx1100</code>
@@ -95,7 +97,7 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     With `rocwheel`, which finds your GPU:
 
     ```sh
-    rocwheel install --set https://bucket.s3.amazonaws.com/1-linux/python/
+    rocwheel install https://bucket.s3.amazonaws.com/1-linux/python/
     ```
 
     For <b>gfx942</b>, MI300A&#47;MI300X CDNA:
@@ -235,6 +237,8 @@ fn nothing_known_is_nothing_said() {
     insta::assert_snapshot!(page(&set, &urls).head(), @"
     ## ROCm Python packages
 
+    **not checked**
+
     - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
     - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html>
     ");
@@ -256,13 +260,13 @@ fn findings_coverage_and_changes_have_their_tables() {
         ..page(&set, &urls)
     };
     let text = page.render(LIMIT);
-    let install = text.find("### Install").unwrap()..text.find("### Findings").unwrap();
-    let mut tables = text.clone();
-    tables.replace_range(install, "");
-    insta::assert_snapshot!(tables, @"
+    insta::assert_snapshot!(text, @"
     ## ROCm Python packages <code>7.13.0.dev0+ab</code>
 
     ❌ **check: 1 error, 1 warning**
+
+    - ❌ <b>RW202</b> missing-device-wheel: it promises <code>x&#124;y</code> (<code>rocm.tar.gz</code>)
+    - ❌ <b>RW303</b> uncovered-library: <code>rccl</code> has none (<code>a&#95;gfx1100.whl</code>)
 
     - **Index**: <https://bucket.s3.amazonaws.com/1-linux/python/simple/>
     - **Find-links**: <https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html>
@@ -296,7 +300,7 @@ fn findings_coverage_and_changes_have_their_tables() {
     | | Rule | Findings | Fix |
     | :--- | :--- | ---: | :--- |
     | ❌ | <b>RW202</b> missing-device-wheel | 1 | build the device package of the target, or build <code>rocm</code> without the target |
-    | ⚠️ | <b>RW303</b> uncovered-library | 1 | build the library for the target, or document that it does not support it |
+    | ❌ | <b>RW303</b> uncovered-library | 1 | fetch the artifact with the code, build the library for the target, or accept the finding with a reason |
 
     <details><summary>The findings, by rule</summary>
 
@@ -308,7 +312,7 @@ fn findings_coverage_and_changes_have_their_tables() {
 
     </details>
 
-    <details><summary>⚠️ <b>RW303</b> uncovered-library: 1</summary>
+    <details><summary>❌ <b>RW303</b> uncovered-library: 1</summary>
 
     | What | Where |
     | :--- | :--- |
@@ -383,4 +387,31 @@ fn a_refused_set_has_findings_and_no_addresses() {
         !text.contains("bucket") && !text.contains("### Install"),
         "{text}"
     );
+}
+
+#[test]
+fn a_set_with_errors_says_the_first_of_each_rule_and_not_how_to_install_it() {
+    let (set, urls, report) = (samples::document(), samples::urls(), report());
+    let page = SummaryPage {
+        report: Some(&report),
+        ..page(&set, &urls)
+    };
+    let text = page.render(LIMIT);
+    let lines: Vec<&str> = text.lines().skip(2).take(3).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    ❌ **check: 1 error, 1 warning**
+
+    - ❌ <b>RW202</b> missing-device-wheel: it promises <code>x&#124;y</code> (<code>rocm.tar.gz</code>)
+    ");
+    assert!(
+        !text.contains("### Install") && !text.contains("pip install"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_set_that_was_not_checked_says_so() {
+    let (set, urls) = (samples::document(), samples::urls());
+    let text = page(&set, &urls).render(LIMIT);
+    assert_eq!(text.lines().nth(2), Some("**not checked**"));
 }

@@ -102,7 +102,7 @@ fn a_run_writes_where_its_repository_event_and_release_type_say() {
             "ROCm/TheRock",
             "dev-bkc",
             Some(FORK),
-            "s3://therock-dev-artifacts/42-linux/ -",
+            "s3://therock-bkc-artifacts/42-linux/ -",
         ),
     ];
     for (name, release_type, event, expected) in table {

@@ -75,8 +75,8 @@ fn the_own_line_names_the_run_where_install_finds_its_set() {
     rocwheel install --run-id 21440027240 --artifact-group gfx94X-dcgpu
     rocwheel install --run-id 21440027240 --release-type nightly --deps https://deps.example/simple/
     rocwheel install --run-id 21440027240 --repository ROCm/rocm-libraries
-    rocwheel install --set https://mine.s3.amazonaws.com/21440027240-linux/python/
-    rocwheel install --set https://therock-ci-artifacts.s3.amazonaws.com/1-linux/python/
+    rocwheel install https://mine.s3.amazonaws.com/21440027240-linux/python/
+    rocwheel install https://therock-ci-artifacts.s3.amazonaws.com/1-linux/python/
     none
     none
     ");

@@ -354,6 +354,9 @@ fn targets_of_lines(view: &IndexView) -> String {
     format!("<p>The lines are for <code>{first}</code>{product}.{others}</p>\n")
 }
 
+/// The style sheet of every page.
+pub(super) const STYLE: &str = include_str!("../style.css");
+
 /// A complete page. The title is text and gets escaped; `nav` and `content` are HTML.
 ///
 /// The style works on phones: long file names wrap. The pages load no script, font or picture, and
@@ -373,7 +376,7 @@ pub(super) fn frame(head: &Head, nav: &str, content: &str) -> String {
                 .join(", ")
         ),
         heading = heading,
-        style = include_str!("../style.css"),
+        style = STYLE,
         nav = nav.map_or(String::new(), |nav| format!("<nav>\n{nav}</nav>\n")),
         lead = head.lead,
         content = content

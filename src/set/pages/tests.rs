@@ -3,7 +3,7 @@
 mod html;
 
 use super::*;
-use crate::set::{Identity, Layout, links, tests as samples};
+use crate::set::{Identity, Layout, parse, tests as samples};
 
 /// A set whose packages are beside `simple/`, and not in `dist/`.
 fn flat(mut set: SetJson) -> SetJson {
@@ -163,16 +163,16 @@ fn every_link_of_every_page_leads_to_a_file_or_a_page_of_the_set() {
             for (path, body) in rendered(&set) {
                 for form in body.split("<form action=\"").skip(1) {
                     let href = form.split('"').next().unwrap();
-                    targets.push(links::resolve(&path, href).unwrap().path);
+                    targets.push(parse::resolve(&path, href).unwrap().path);
                 }
                 let links = match content_type(&path) {
-                    "text/html; charset=utf-8" => links::html_links(&body),
+                    "text/html; charset=utf-8" => parse::html_links(&body),
                     "application/vnd.pypi.simple.v1+json" if body.contains("\"files\"") => {
-                        links::json_links(&body).unwrap()
+                        parse::json_links(&body).unwrap()
                     }
                     _ => Vec::new(),
                 };
-                let links = links.iter().map(|link| links::resolve(&path, &link.href));
+                let links = links.iter().map(|link| parse::resolve(&path, &link.href));
                 targets.extend(links.map(|target| target.unwrap().path));
             }
             assert!(
@@ -227,7 +227,7 @@ fn files_in_both_layouts_are_on_the_page_of_each() {
     let all = rendered(&set);
     let lines = pages.map(|path| {
         let (_, body) = all.iter().find(|(it, _)| it == path).unwrap();
-        let links = links::html_links(body).into_iter();
+        let links = parse::html_links(body).into_iter();
         let links = links.filter(|link| link.sha256.is_some());
         let links = links.map(|link| link.href.split('#').next().unwrap().to_owned());
         format!("{path}: {}", links.collect::<Vec<_>>().join(" "))

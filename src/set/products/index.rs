@@ -20,16 +20,12 @@ use crate::{
     parallel,
     run::TarballName,
     set::{
-        indexing::IndexChange,
-        items::{Action, Before, Item, ItemBytes},
         pages::{Phase, directory_page, directory_root},
         place::SetPlace,
-        pruned::PruneRecord,
         set_json::{SetFile, is_package},
-        upload::until_published,
-        write::Writer,
+        sync::{Changes, Item, ItemBytes, Listing, Plan, Sync},
     },
-    store::{Depth, Object},
+    store::Object,
 };
 
 /// The directory of all products.
@@ -40,39 +36,41 @@ const SCHEMA: &str = "rocwheel-indexed-v1";
 /// Directories that are read at the same time, with several requests each.
 const AT_ONCE: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-/// The pages of a release place that were written or, for a dry run, would be.
+/// The pages of a release place.
 #[derive(Debug)]
 pub struct IndexedProducts {
     /// The directories of the products: `rocm/core/whl-next`.
     pub products: Vec<String>,
     /// The number of packages.
     pub files: usize,
-    pub changes: Vec<IndexChange>,
+    /// The number of objects that were written.
+    pub changed: usize,
 }
 
-/// Writes the pages of all products of a place. If another job changes one of them meanwhile, starts
-/// again.
-pub fn index_products(
-    place: &SetPlace,
-    is_dry_run: bool,
-    world: &World,
-) -> Result<IndexedProducts> {
-    until_published(|| once(place, is_dry_run, world), place, world)
+/// Writes the pages of all products of a place.
+pub fn index_products(place: &SetPlace, world: &World) -> Result<IndexedProducts> {
+    let sync = Sync::of_pages(place, world);
+    let (done, indexed) = sync.run(|listing| decide(listing, world))?;
+    Ok(IndexedProducts {
+        changed: done.written,
+        ..indexed
+    })
 }
 
-/// One attempt. `None` if another writer changed a page. The objects are listed before the pages are
-/// read: see `Aggregation::once`.
-fn once(place: &SetPlace, is_dry_run: bool, world: &World) -> Result<Option<IndexedProducts>> {
-    let mut before = Before::nothing(place);
-    before.add(TOP)?;
-    before.objects.extend(place.list("", Depth::Children)?);
-    let publishing = ProductPages {
-        place,
-        before: &before,
-        pruned: PruneRecord::read(place)?,
-        world,
-    };
-    let directories = ListedDirectories::of(&before.objects);
+/// Says what [`index_products`] would write.
+pub fn plan_index_products(place: &SetPlace, world: &World) -> Result<Plan> {
+    Ok(Sync::of_pages(place, world)
+        .plan(|listing| decide(listing, world))?
+        .0)
+}
+
+fn decide(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, IndexedProducts)> {
+    let place = listing.place;
+    listing.add(TOP)?;
+    listing.add_top()?;
+    let listing = &*listing;
+    let publishing = ProductPages { listing, world };
+    let directories = ListedDirectories::of(&listing.objects);
     for path in &directories.misplaced {
         let shown = place.shown_in_full(path);
         let text = format!("`{shown}` is on no page: its directory is that of another project");
@@ -101,8 +99,7 @@ fn once(place: &SetPlace, is_dry_run: bool, world: &World) -> Result<Option<Inde
     for directory in directories.objects.keys() {
         let (product, project) = directory.rsplit_once('/').unwrap_or(("", directory));
         let projects = products.entry(product).or_default();
-        let listed = directories.packages(directory);
-        let listed = listed.filter(|path| !publishing.pruned.has(path)).count();
+        let listed = directories.packages(directory).count();
         files += listed;
         projects.extend((listed > 0).then(|| project.to_owned()));
     }
@@ -117,21 +114,16 @@ fn once(place: &SetPlace, is_dry_run: bool, world: &World) -> Result<Option<Inde
     if place.local().is_none() {
         items.push(directories.remembered(&items)?);
     }
-    let has_keys = place.directory_pages && place.local().is_none();
-    items.retain(|item| has_keys || !item.is_directory());
-    items.sort_by_key(|item| item.phase);
-    let actions = before.actions(&items, true, &world.stop)?;
-    let mut planned: Vec<(Item, Action)> = items.into_iter().zip(actions).collect();
-    planned.retain(|(_, action)| *action != Action::Same);
-    let writer = Writer::of_pages(place, "Indexing", world);
-    if !is_dry_run && !writer.update(&planned, &[])? {
-        return Ok(None);
-    }
-    Ok(Some(IndexedProducts {
+    let indexed = IndexedProducts {
         products: products.into_keys().map(str::to_owned).collect(),
         files,
-        changes: planned.into_iter().map(IndexChange::from).collect(),
-    }))
+        changed: 0,
+    };
+    let outcome = Changes {
+        items,
+        ..Changes::default()
+    };
+    Ok((outcome, indexed))
 }
 
 /// The directories of projects, with the objects that are directly in them.

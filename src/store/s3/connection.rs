@@ -25,7 +25,7 @@ use super::{
     S3Limits,
     access::{Access, Addressing, Keys, S3Region, Signing, is_private},
     credentials::{SigningIdentity, credentials, region},
-    failure::{Asker, Patience, S3Failure, body, failure, plain, status, unknown},
+    failure::{S3Failure, Signer, WaitClassifier, body, failure, plain, status, unknown},
 };
 use crate::{
     error::Stop,
@@ -40,7 +40,7 @@ const ONCE_MORE: Duration = Duration::from_secs(1);
 
 pub(super) struct Connection {
     clients: RwLock<Clients>,
-    pub(super) asker: Asker,
+    pub(super) signer: Signer,
     /// The credentials that were found.
     pub(super) identity: Option<SigningIdentity>,
     bucket: Bucket,
@@ -71,22 +71,22 @@ impl Connection {
         stop: Stop,
     ) -> Result<Self, StoreError> {
         let has_answered = HasAnswered::default();
-        let patience = Patience {
+        let classifier = WaitClassifier {
             has_answered: has_answered.clone(),
         };
-        let opening = Clients::open(bucket, access, limits, patience);
+        let opening = Clients::open(bucket, access, limits, classifier);
         let opened = parallel::wait(&stop, opening);
         let (clients, identity, is_private) =
             opened.map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))??;
-        let asker = match (&clients.signed, &access.signing) {
-            (Some(_), _) => Asker::Known,
-            (None, Signing::Never) => Asker::Anonymous,
-            (None, _) => Asker::Unknown,
+        let signer = match (&clients.signed, &access.signing) {
+            (Some(_), _) => Signer::Known,
+            (None, Signing::Never) => Signer::Anonymous,
+            (None, _) => Signer::Unknown,
         };
         Ok(Self {
             is_private,
             clients: RwLock::new(clients),
-            asker,
+            signer,
             identity,
             bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
@@ -113,9 +113,9 @@ impl Connection {
     /// Fails without credentials. Only a user who asks for unsigned requests may mean to write
     /// without any.
     pub(super) fn ensure_writable(&self, place: &str) -> Result<(), StoreError> {
-        match self.asker {
-            Asker::Unknown => Err(unknown(place)),
-            Asker::Known | Asker::Anonymous => Ok(()),
+        match self.signer {
+            Signer::Unknown => Err(unknown(place)),
+            Signer::Known | Signer::Anonymous => Ok(()),
         }
     }
 
@@ -161,7 +161,7 @@ impl Connection {
         }
         let answer = self.ask(place, Clients::either, request).await;
         let is_denied = |error: &StoreError| error.kind() == StoreFailureKind::Denied;
-        if self.asker != Asker::Known || !answer.as_ref().is_err_and(is_denied) {
+        if self.signer != Signer::Known || !answer.as_ref().is_err_and(is_denied) {
             return answer;
         }
         let again = self.ask(place, unsigned, request).await.or(answer)?;
@@ -208,7 +208,7 @@ impl Connection {
             }
             None => answer,
         };
-        answer.map_err(|error| failure(place, self.asker, &error))
+        answer.map_err(|error| failure(place, self.signer, &error))
     }
 
     fn clients(&self) -> Clients {
@@ -223,7 +223,7 @@ impl Clients {
         bucket: &Bucket,
         access: &Access,
         limits: &S3Limits,
-        patience: Patience,
+        classifier: WaitClassifier,
     ) -> Result<(Self, Option<SigningIdentity>, bool), StoreError> {
         let region = region(access).await;
         let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
@@ -258,7 +258,7 @@ impl Clients {
         };
         let client = |config: &SdkConfig| {
             let config = config::Builder::from(config).force_path_style(in_path);
-            Client::from_conf(config.retry_classifier(patience.clone()).build())
+            Client::from_conf(config.retry_classifier(classifier.clone()).build())
         };
         let signed = credentials.map(|credentials| {
             let config = unsigned.to_builder().credentials_provider(credentials);
@@ -304,7 +304,7 @@ impl Clients {
 /// Overrides for requests that send a body. The read timeout covers the whole transfer, because the
 /// response only comes after it, and a slow line may need minutes. Stalled-stream protection still
 /// ends a transfer in which nothing moves.
-pub(super) fn patient() -> config::Builder {
+pub(super) fn upload_timeouts() -> config::Builder {
     config::Builder::new().timeout_config(timeouts(Duration::from_mins(15)))
 }
 

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{
     S3Store, SHA256,
-    connection::patient,
+    connection::upload_timeouts,
     failure::{failure, plain},
     put::{MultipartUpload, conditions, ensure_absent, part_size},
 };
@@ -147,7 +147,7 @@ impl MultipartUpload<'_> {
         number: i32,
         bytes: Range<u64>,
     ) -> impl Future<Output = CopiedPart> + Send + 'static {
-        let asker = self.store.connection.asker;
+        let signer = self.store.connection.signer;
         let place = self.place.clone();
         let request = self
             .client
@@ -160,9 +160,9 @@ impl MultipartUpload<'_> {
             .copy_source_if_match(format!("\"{}\"", from.etag))
             .copy_source_range(format!("bytes={}-{}", bytes.start, bytes.end - 1));
         async move {
-            let request = request.customize().config_override(patient());
+            let request = request.customize().config_override(upload_timeouts());
             let answer = request.send().await;
-            let answer = answer.map_err(|error| failure(&place, asker, &plain(error)))?;
+            let answer = answer.map_err(|error| failure(&place, signer, &plain(error)))?;
             let copied = answer.copy_part_result.filter(|it| it.e_tag.is_some());
             let nameless = || StoreError::failed(&place, "a part without an `ETag`");
             let copied = copied.ok_or_else(nameless)?;

@@ -44,25 +44,9 @@ pub(super) async fn region(access: &Access) -> String {
     region.map_or_else(|| SOMEWHERE.to_owned(), |region| region.to_string())
 }
 
-/// Where credentials come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CredentialSource {
-    /// `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
-    Variables,
-    /// This section of the AWS configuration files.
-    Profile(String),
-    /// `AWS_WEB_IDENTITY_TOKEN_FILE`.
-    WebIdentity,
-    /// The service of ECS and of other containers.
-    Container,
-    /// The metadata service of EC2.
-    Machine,
-}
-
 /// What may be said about the credentials that sign requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningIdentity {
-    pub source: CredentialSource,
     /// The id of the key. It is no secret: AWS writes it into logs and URLs.
     pub key_id: String,
     pub expires: Option<SystemTime>,
@@ -79,9 +63,9 @@ pub(super) async fn credentials(
 ) -> Result<Option<Found>, StoreError> {
     let config = ProviderConfig::without_region();
     let config = config.with_region(Some(config::Region::new(region.to_owned())));
-    for (source, provider) in chain(access, &config) {
+    for provider in chain(access, &config) {
         match provider.provide_credentials().await {
-            Ok(found) => return Ok(Some(identified(source, provider, &found))),
+            Ok(found) => return Ok(Some(identified(provider, &found))),
             Err(CredentialsError::CredentialsNotLoaded(_)) => {}
             Err(error) => {
                 let cause = format!("find AWS credentials: {}", last_cause(&error));
@@ -100,50 +84,29 @@ pub(super) async fn credentials(
 
 /// The providers of the standard chain in their order. The first one that has credentials is also the
 /// one that renews them.
-fn chain(
-    access: &Access,
-    config: &ProviderConfig,
-) -> Vec<(CredentialSource, SharedCredentialsProvider)> {
-    let named = access.profile.as_ref();
+fn chain(access: &Access, config: &ProviderConfig) -> Vec<SharedCredentialsProvider> {
     let mut profile = ProfileFileCredentialsProvider::builder().configure(config);
-    if let Some(Profile { name, .. }) = named {
+    if let Some(Profile { name, .. }) = &access.profile {
         profile = profile.profile_name(name);
     }
     let profile = SharedCredentialsProvider::new(profile.build());
-    let name = named.map_or_else(|| "default".to_owned(), |it| it.name.clone());
-    let profile = (CredentialSource::Profile(name), profile);
-    if named.is_some_and(|it| it.beats_keys) {
+    if access.profile.as_ref().is_some_and(|it| it.beats_keys) {
         // A profile named on the command line is the only source. Falling back to other credentials
         // could write to another account.
         return vec![profile];
     }
-    let variables = EnvironmentVariableCredentialsProvider::new();
     let token = WebIdentityTokenCredentialsProvider::builder().configure(config);
     let container = EcsCredentialsProvider::builder().configure(config);
     vec![
-        (
-            CredentialSource::Variables,
-            SharedCredentialsProvider::new(variables),
-        ),
+        SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()),
         profile,
-        (
-            CredentialSource::WebIdentity,
-            SharedCredentialsProvider::new(token.build()),
-        ),
-        (
-            CredentialSource::Container,
-            SharedCredentialsProvider::new(container.build()),
-        ),
+        SharedCredentialsProvider::new(token.build()),
+        SharedCredentialsProvider::new(container.build()),
     ]
 }
 
-fn identified(
-    source: CredentialSource,
-    provider: SharedCredentialsProvider,
-    found: &Credentials,
-) -> Found {
+fn identified(provider: SharedCredentialsProvider, found: &Credentials) -> Found {
     let identity = SigningIdentity {
-        source,
         key_id: found.access_key_id().to_owned(),
         expires: found.expiry(),
     };
@@ -170,5 +133,5 @@ async fn of_the_machine(config: &ProviderConfig) -> Option<Found> {
         .build();
     let found = machine.provide_credentials().await.ok()?;
     let machine = SharedCredentialsProvider::new(machine);
-    Some(identified(CredentialSource::Machine, machine, &found))
+    Some(identified(machine, &found))
 }

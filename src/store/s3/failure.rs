@@ -35,7 +35,7 @@ const NO_CREDENTIALS: &str = "no AWS credentials were found: set `AWS_PROFILE` o
 
 /// As whom the server sees us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum Signer {
     /// Somebody with credentials.
     Known,
     /// No credentials were found.
@@ -52,7 +52,7 @@ pub(super) fn plain<E: ProvideErrorMetadata>(error: SdkError<E>) -> S3Failure {
     error.map_service_error(|error| error.meta().clone())
 }
 
-pub(super) fn failure(place: &str, asker: Asker, error: &S3Failure) -> StoreError {
+pub(super) fn failure(place: &str, signer: Signer, error: &S3Failure) -> StoreError {
     let failed = |kind| StoreError::new(kind, place).caused_by(last_cause(error));
     let service = match error {
         SdkError::ServiceError(answer) => answer.err(),
@@ -72,7 +72,7 @@ pub(super) fn failure(place: &str, asker: Asker, error: &S3Failure) -> StoreErro
         let cause = format!("the answer is not one of S3's (HTTP {status}): {text}");
         return StoreError::failed(place, cause);
     }
-    answered(place, asker, status, (service.code(), service.message()))
+    answered(place, signer, status, (service.code(), service.message()))
 }
 
 /// The error for a write for which no credentials were found.
@@ -95,7 +95,7 @@ pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
 
 fn answered(
     place: &str,
-    asker: Asker,
+    signer: Signer,
     status: u16,
     (code, message): (Option<&str>, Option<&str>),
 ) -> StoreError {
@@ -115,12 +115,12 @@ fn answered(
         (StoreFailureKind::Denied, Some("ExpiredToken" | "TokenRefreshRequired")) => {
             "the credentials have expired: get new ones, and run the same again; uploaded files stay"
         }
-        (StoreFailureKind::Denied, _) => match asker {
-            Asker::Known => {
+        (StoreFailureKind::Denied, _) => match signer {
+            Signer::Known => {
                 "choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`"
             }
-            Asker::Unknown => NO_CREDENTIALS,
-            Asker::Anonymous => "leave `--no-sign-request` out",
+            Signer::Unknown => NO_CREDENTIALS,
+            Signer::Anonymous => "leave `--no-sign-request` out",
         },
         (_, Some("NoSuchBucket")) => "name another bucket with `--bucket`",
         _ => return failure,
@@ -156,12 +156,12 @@ fn one_line(text: &str) -> String {
 /// - A host that does not resolve is mostly a wrong name, or there is no network. The SDK would take
 ///   half a minute to say so. Once the host has answered, the same failure passes.
 #[derive(Clone, Debug)]
-pub(super) struct Patience {
+pub(super) struct WaitClassifier {
     /// Whether the server has answered before.
     pub has_answered: HasAnswered,
 }
 
-impl ClassifyRetry for Patience {
+impl ClassifyRetry for WaitClassifier {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
         let Some(response) = context.response() else {
             let failed = context.output_or_error().and_then(Result::err);
@@ -178,7 +178,7 @@ impl ClassifyRetry for Patience {
     }
 
     fn name(&self) -> &'static str {
-        "Patience"
+        "WaitClassifier"
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
     use crate::error::render;
 
     fn shown(status: u16, code: Option<&str>, message: Option<&str>) -> String {
-        let error = answered("s3://b/k", Asker::Known, status, (code, message));
+        let error = answered("s3://b/k", Signer::Known, status, (code, message));
         render(&error.into())
     }
 
@@ -264,8 +264,8 @@ mod tests {
 
     #[test]
     fn a_denial_comes_with_what_may_help() {
-        let shown = [Asker::Unknown, Asker::Anonymous]
-            .map(|asker| render(&answered("s3://b/k", asker, 403, (None, None)).into()));
+        let shown = [Signer::Unknown, Signer::Anonymous]
+            .map(|signer| render(&answered("s3://b/k", signer, 403, (None, None)).into()));
         insta::assert_snapshot!(shown.join(""), @"
         error: access denied: `s3://b/k`
           caused by: HTTP 403

@@ -30,9 +30,9 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use access::{Access, Addressing, Endpoint, Keys, Profile, S3Region, Signing};
-pub use credentials::{CredentialSource, SigningIdentity};
+pub use credentials::SigningIdentity;
 
-use self::{connection::Connection, failure::Asker};
+use self::{connection::Connection, failure::Signer};
 use crate::{
     digest::{Checksum, Sha256},
     error::Stop,
@@ -118,11 +118,6 @@ impl S3Store {
             bucket,
             limits,
         })
-    }
-
-    /// Whether there are credentials to sign requests with.
-    pub fn has_credentials(&self) -> bool {
-        self.connection.asker == Asker::Known
     }
 
     /// The credentials that were found for this bucket.
@@ -249,6 +244,10 @@ impl Store for S3Store {
             Err(error) if error.kind() != StoreFailureKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    fn has_credentials(&self) -> bool {
+        self.connection.signer == Signer::Known
     }
 
     fn ensure_writable(&self) -> Result<(), StoreError> {

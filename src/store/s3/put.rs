@@ -17,7 +17,7 @@ use tokio::{sync::OwnedSemaphorePermit, task::JoinSet, time::timeout};
 
 use super::{
     MIB, S3Store, SHA256,
-    connection::{patient, retries},
+    connection::{retries, upload_timeouts},
     failure::{failure, plain},
 };
 use crate::{
@@ -110,7 +110,7 @@ pub(super) fn put(
     let (if_none_match, if_match) = conditions(&options.condition);
     // Servers that store objects as files refuse a key that ends in `/`, some with a status that
     // asks for a retry. Two attempts are enough to tell this from a busy server.
-    let mut config = patient();
+    let mut config = upload_timeouts();
     if key.is_directory() {
         config.set_retry_config(Some(retries(&store.limits).with_max_attempts(2)));
     }
@@ -272,7 +272,7 @@ impl<'a> MultipartUpload<'a> {
         bytes: Bytes,
         room: OwnedSemaphorePermit,
     ) -> impl Future<Output = Result<CompletedPart, StoreError>> + Send + 'static {
-        let asker = self.store.connection.asker;
+        let signer = self.store.connection.signer;
         let place = self.place.clone();
         let request = self
             .client
@@ -286,13 +286,13 @@ impl<'a> MultipartUpload<'a> {
         let is_private = self.store.connection.is_private;
         async move {
             let _until_sent = room;
-            let request = request.customize().config_override(patient());
+            let request = request.customize().config_override(upload_timeouts());
             let answer = if is_private {
                 request.disable_payload_signing().send().await
             } else {
                 request.send().await
             };
-            let answer = answer.map_err(|error| failure(&place, asker, &plain(error)))?;
+            let answer = answer.map_err(|error| failure(&place, signer, &plain(error)))?;
             let part = CompletedPart::builder().part_number(number);
             let part = part.set_checksum_crc64_nvme(answer.checksum_crc64_nvme);
             Ok(part.set_e_tag(answer.e_tag).build())
@@ -314,7 +314,12 @@ impl<'a> MultipartUpload<'a> {
                 .multipart_upload(parts.clone())
                 .set_if_none_match(if_none_match.clone())
                 .set_if_match(if_match.clone());
-            match request.customize().config_override(patient()).send().await {
+            match request
+                .customize()
+                .config_override(upload_timeouts())
+                .send()
+                .await
+            {
                 // `NoSuchUpload` may mean that an earlier attempt has completed the upload and only
                 // its response was lost. So the object is compared with what was sent.
                 Err(error) if error.code() == Some("NoSuchUpload") => Ok(Err(error)),
@@ -323,8 +328,8 @@ impl<'a> MultipartUpload<'a> {
         })?;
         match completed {
             Err(error) if !self.is_what_is_there() => {
-                let asker = self.store.connection.asker;
-                let failure = failure(&self.place, asker, &plain(error));
+                let signer = self.store.connection.signer;
+                let failure = failure(&self.place, signer, &plain(error));
                 Err(StoreError::failed(&self.place, failure))
             }
             _ => Ok(()),

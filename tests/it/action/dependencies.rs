@@ -47,6 +47,9 @@ fn locked() -> (Workplace, String, String) {
 
 #[test]
 fn the_locked_files_are_mirrored() {
+    if long::is_left_out() {
+        return;
+    }
     let (workplace, wishes, lock) = locked();
     let inputs = json!({"task": "mirror", "registry": workplace.registry.url, "address": "s3://therock-ci-artifacts/python-deps"});
     let stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);
@@ -62,17 +65,18 @@ fn the_locked_files_are_mirrored() {
         page.contains("filelock-3.0-py3-none-any.whl#sha256="),
         "{page}"
     );
-    if long::is_on() {
-        let before = published(BUCKET, PREFIX);
-        workplace.registry.requests();
-        run();
-        assert_eq!(published(BUCKET, PREFIX), before);
-        assert_eq!(workplace.registry.requests(), ["/simple/filelock/"]);
-    }
+    let before = published(BUCKET, PREFIX);
+    workplace.registry.requests();
+    run();
+    assert_eq!(published(BUCKET, PREFIX), before);
+    assert_eq!(workplace.registry.requests(), [""; 0]);
 }
 
 #[test]
 fn a_new_lock_is_proposed_in_a_pull_request() {
+    if long::is_left_out() {
+        return;
+    }
     let (workplace, wishes, lock) = locked();
     let inputs = json!({"task": "update", "registry": workplace.registry.url});
     let mut stage = stage(&inputs, &[("deps.toml", &wishes), ("deps.lock", &lock)]);

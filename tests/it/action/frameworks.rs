@@ -9,9 +9,9 @@ use super::{
     runner::{Repository, read},
     workflows::{KEEP, PYTHON, keep, outcomes, python},
 };
+use crate::support::web::{Server, Site};
 use crate::{
     framework::guide::{followed, project},
-    publish::server::{Server, Site},
     support::{long, published::sample},
 };
 

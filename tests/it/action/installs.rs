@@ -159,16 +159,16 @@ jobs:
         with:
           command: build
           artifact-dir: ARTIFACTS
-          dest-dir: packages
+          output-dir: packages
       - uses: ROCWHEEL
         with:
           command: check
-          packages-dir: packages
+          set: packages
       - id: upload
         uses: ROCWHEEL
         with:
           command: upload
-          packages-dir: packages
+          set: packages
           multi-target: true
           output-dir: PUBLISHED
           platform: linux

@@ -113,8 +113,10 @@ fn upstream(case: Case) -> Expected {
             ("therock-ci-artifacts-external", "therock-ci-external")
         }
         "ci" => ("therock-ci-artifacts", "therock-ci"),
-        "dev" | "dev-bkc" => ("therock-dev-artifacts", "therock-dev"),
-        "nightly" | "nightly-bkc" => ("therock-nightly-artifacts", "therock-nightly"),
+        "dev" => ("therock-dev-artifacts", "therock-dev"),
+        "nightly" => ("therock-nightly-artifacts", "therock-nightly"),
+        // Since 2026-08-25: https://github.com/ROCm/TheRock/pull/7646
+        "dev-bkc" | "nightly-bkc" => ("therock-bkc-artifacts", "therock-bkc"),
         "prerelease" => ("therock-prerelease-artifacts", "therock-prerelease"),
         _ => return None,
     };

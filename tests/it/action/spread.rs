@@ -24,8 +24,10 @@ pub(super) fn text(bucket: &str, key: &str) -> String {
 
 #[test]
 fn many_jobs_make_the_same_set_as_one() {
-    let sets = [Some(sample()), long::is_on().then(odd)];
-    for set in sets.into_iter().flatten() {
+    if long::is_left_out() {
+        return;
+    }
+    for set in [sample(), odd()] {
         is_made_by_many_jobs_as_by_one(set);
     }
 }

@@ -20,7 +20,7 @@ fn a_later_step_reads_the_outputs_of_the_pipeline() {
           command: pipeline
           sample: true
           output-dir: out
-          summary: summary.md
+          args: --summary=summary.md
       - env:
           INDEX: ${{ steps.packages.outputs.package-index-url }}
           LINKS: ${{ steps.packages.outputs.package-find-links-url }}
@@ -63,7 +63,7 @@ fn a_failing_command_fails_its_step_and_says_why() {
       - uses: ROCWHEEL
         with:
           command: check
-          packages-dir: nowhere
+          set: nowhere
       - run: echo never
 ";
     let run = Repository::new().run("push", &workflow(steps));
@@ -76,22 +76,18 @@ fn a_failing_command_fails_its_step_and_says_why() {
 }
 
 #[test]
-fn an_input_of_another_command_is_refused() {
+fn a_flag_of_another_command_is_refused() {
     let steps = "
       - uses: ROCWHEEL
         with:
           command: build
-          packages-dir: .
+          multi-target: true
 ";
     let run = Repository::new().run("push", &workflow(steps));
     assert!(!run.succeeded);
     let printed = run.log();
     assert!(
-        printed.contains("`build` has no input `packages-dir`"),
-        "{printed}"
-    );
-    assert!(
-        printed.contains("it is an input of check, index, "),
+        printed.contains("unexpected argument '--multi-target' found"),
         "{printed}"
     );
 }
@@ -106,10 +102,11 @@ fn paths_and_values_arrive_as_they_are() {
           working-directory: a b
           sample: true
           output-dir: $(touch hacked) "x" 'y' %PATH%
-          ignore: |
-            RW404
-            RW405
-          verbose: 2
+          args: |
+            --ignore=RW404
+            --ignore RW405
+            --require-targets=
+            -vv
       - run: |
           (cd 'a b' && printf '%s\n' *)
           test ! -e hacked
@@ -132,7 +129,7 @@ fn a_token_is_masked_wherever_it_is_printed() {
         with:
           github-token: not-much-of-a-token
           command: index
-          packages-dir: not-much-of-a-token
+          set: not-much-of-a-token
       - if: always()
         run: echo "it is not-much-of-a-token"
 "#;

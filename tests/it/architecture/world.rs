@@ -1,9 +1,6 @@
 //! Who may reach out of the process, and how that looks in a source.
 
-use super::{
-    house::{Read, Violation},
-    source::{Path, Token},
-};
+use super::{Path, Source, Token};
 
 /// Something outside the process, how code reaches it, and who may.
 struct May {
@@ -18,16 +15,21 @@ struct May {
     /// Methods that nothing but a path of the file system has.
     methods: &'static [&'static str],
     who: &'static [&'static str],
-    in_tests: Tests,
+    tests_too: bool,
 }
+
+const NONE: May = May {
+    what: "",
+    paths: &[],
+    except: &[],
+    macros: &[],
+    calls: &[],
+    methods: &[],
+    who: &[],
+    tests_too: true,
+};
 
 const ADVICE: &str = "take the value as an argument, or see who may in architecture/world.rs";
-
-#[derive(PartialEq)]
-enum Tests {
-    MayToo,
-    MayNot,
-}
 
 const MAY: [May; 7] = [
     May {
@@ -46,9 +48,6 @@ const MAY: [May; 7] = [
             "windows::fs",
             "tempfile",
         ],
-        except: &[],
-        macros: &[],
-        calls: &[],
         methods: &[
             "try_exists",
             "canonicalize",
@@ -58,10 +57,10 @@ const MAY: [May; 7] = [
         ],
         who: &[
             "atomic",
+            "io",
             "artifact/input",
             "spool",
             "artifact/output",
-            "artifact/recombine",
             "artifact/split",
             "artifact/tree",
             "artifact/unpack",
@@ -72,25 +71,20 @@ const MAY: [May; 7] = [
             "github",
             "set",
             "framework/device_selector",
-            "framework/fuse",
-            "framework/packages",
             "framework/read",
             "gpu/access",
             "gpu/files",
             "install/act",
             "install/environment",
-            "install/process",
-            "install/sdk",
+            "install/site_packages",
+            "deps/update",
             "framework/split",
-            "framework/unpack",
             "promote/frameworks",
             "promote/observe",
-            "promote/rebuilt",
-            "promote/tarballs",
             "promote/write",
             "commands",
         ],
-        in_tests: Tests::MayToo,
+        ..NONE
     },
     May {
         what: "touches the network",
@@ -110,11 +104,9 @@ const MAY: [May; 7] = [
             "std::net::Ipv4Addr",
             "std::net::Ipv6Addr",
         ],
-        macros: &[],
-        calls: &[],
-        methods: &[],
         who: &["store/s3", "store/http", "github"],
-        in_tests: Tests::MayNot,
+        tests_too: false,
+        ..NONE
     },
     May {
         what: "prints",
@@ -124,12 +116,11 @@ const MAY: [May; 7] = [
             "tokio::io::stdout",
             "tokio::io::stderr",
         ],
-        except: &[],
         macros: &["print", "println", "eprint", "eprintln", "dbg"],
         calls: &["stdout", "stderr"],
-        methods: &[],
         who: &["console"],
-        in_tests: Tests::MayNot,
+        tests_too: false,
+        ..NONE
     },
     May {
         what: "reads the environment",
@@ -142,11 +133,8 @@ const MAY: [May; 7] = [
             "env::args_os",
         ],
         except: &["std::env::consts"],
-        macros: &[],
-        calls: &[],
-        methods: &[],
         who: &["commands/args", "console"],
-        in_tests: Tests::MayToo,
+        ..NONE
     },
     May {
         what: "starts threads",
@@ -159,69 +147,57 @@ const MAY: [May; 7] = [
             "spawn_blocking",
         ],
         except: &["std::thread::available_parallelism", "std::thread::sleep"],
-        macros: &[],
-        calls: &[],
-        methods: &[],
         who: &["parallel", "package/assemble"],
-        in_tests: Tests::MayToo,
+        ..NONE
     },
     May {
         what: "looks at the machine",
         paths: &["thread::available_parallelism", "IsTerminal"],
-        except: &[],
-        macros: &[],
         calls: &["available_parallelism"],
-        methods: &[],
         who: &["console", "commands"],
-        in_tests: Tests::MayToo,
+        ..NONE
     },
     May {
         what: "starts or ends a process",
         paths: &["process::Command", "process::exit", "process::abort"],
-        except: &[],
-        macros: &[],
-        calls: &[],
-        methods: &[],
-        // `gh auth token` is where people keep their login, and `doctor` asks programs for their
-        // version.
+        // `gh auth token` is where people keep their login, and `git` knows the commit.
         who: &[
             "commands/args",
-            "commands/doctor/observe",
+            "commands/version",
             "atomic/lock",
-            "install/act",
-            "install/process",
+            "install/installer",
+            "console",
         ],
-        in_tests: Tests::MayToo,
+        ..NONE
     },
 ];
 
 /// Few may reach out of the process.
-pub(super) fn world(files: &[Read]) -> Vec<Violation> {
-    let test_files = test_files(files);
+pub(super) fn world(files: &[Source]) -> Vec<String> {
+    // Modules in files of their own that are compiled for tests only.
+    let mut test_files = Vec::new();
+    for three in files.iter().flat_map(|file| file.tokens.windows(3)) {
+        if three[0].is_test && three[0].text == "mod" && three[2].text == ";" {
+            test_files.push(format!("{}/{}", three[1].module, three[1].text));
+        }
+    }
     let mut found = Vec::new();
-    for Read {
-        file,
-        module,
-        tokens,
-        paths,
-    } in files
-    {
-        let test_file = test_files.iter().any(|test| module.starts_with(test));
-        for may in MAY
-            .iter()
-            .filter(|may| !may.who.iter().any(|who| is_in(module, who)))
-        {
-            let excused = |test: bool| (test || test_file) && may.in_tests == Tests::MayToo;
-            let reaching = paths
-                .iter()
-                .filter(|path| !excused(path.test) && may.is_reached_by(path))
-                .map(|path| (path.line, path.segments.join("::")));
-            let bare = (0..tokens.len())
-                .filter(|&at| !excused(tokens[at].test) && may.is_named_at(tokens, at))
-                .map(|at| (tokens[at].line, tokens[at].text.clone()));
+    for file in files {
+        let is_test = test_files.iter().any(|test| is_in(&file.module, test));
+        let others = |may: &&May| !may.who.iter().any(|who| is_in(&file.module, who));
+        for may in MAY.iter().filter(others) {
+            let excused = |test: bool| (test || is_test) && may.tests_too;
+            let paths = file.paths.iter().filter(|path| !excused(path.is_test));
+            let reaching = paths.filter(|path| may.is_reached_by(path));
+            let reaching = reaching.map(|path| (path.line, path.segments.join("::")));
+            let tokens = file.tokens.iter().enumerate();
+            let bare = tokens.filter(|(at, token)| {
+                !excused(token.is_test) && may.is_named_at(&file.tokens, *at)
+            });
+            let bare = bare.map(|(_, token)| (token.line, token.text.to_owned()));
             found.extend(reaching.chain(bare).map(|(line, how)| {
                 let what = format!("{} with `{how}`", may.what);
-                Violation::new(file, line, what, ADVICE)
+                file.violation(line, &what, ADVICE)
             }));
         }
     }
@@ -230,13 +206,17 @@ pub(super) fn world(files: &[Read]) -> Vec<Violation> {
 
 impl May {
     fn is_reached_by(&self, path: &Path) -> bool {
-        let has = |names: &&str| path.contains(&names.split("::").collect::<Vec<_>>());
+        let path = path.segments.join("::");
+        // Most paths have none of the names: only the others are compared from end to end.
+        let has = |names: &&str| {
+            path.contains(names) && format!("::{path}::").contains(&format!("::{names}::"))
+        };
         self.paths.iter().any(has) && !self.except.iter().any(has)
     }
 
     /// A macro, a function or a whole crate under its bare name.
     fn is_named_at(&self, tokens: &[Token], at: usize) -> bool {
-        let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
+        let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
         let name = text(at);
         let before = if at == 0 { "" } else { text(at - 1) };
         let free = !matches!(before, "." | "::" | "fn");
@@ -247,21 +227,6 @@ impl May {
     }
 }
 
-fn is_in(module: &[String], place: &str) -> bool {
-    let place: Vec<&str> = place.split('/').collect();
-    module.len() >= place.len() && module.iter().zip(&place).all(|(own, name)| own == name)
-}
-
-/// Modules in files of their own that are compiled for tests only.
-fn test_files(files: &[Read]) -> Vec<Vec<String>> {
-    files
-        .iter()
-        .flat_map(|read| read.tokens.windows(3))
-        .filter(|three| three[0].test && three[0].text == "mod" && three[2].text == ";")
-        .map(|three| {
-            let mut module = three[1].module.clone();
-            module.push(three[1].text.clone());
-            module
-        })
-        .collect()
+fn is_in(module: &str, place: &str) -> bool {
+    format!("{module}/").starts_with(&format!("{place}/"))
 }

@@ -16,9 +16,7 @@ use rocwheel::{
     error::Stop,
     package::{
         BuildOptions, SdkTreePacking,
-        assemble::{
-            BuiltContent, BuiltMember, EarlierPlace, MadePackage, MadeSet, Reuse, SourceBytes,
-        },
+        assemble::{BuiltContent, BuiltMember, MadePackage, MadeSet, Reuse, SourceBytes},
         build::{Build, BuildSelection},
     },
     run::Platform,
@@ -159,7 +157,7 @@ fn what_is_handed_on_is_what_the_files_have() {
             for _ in 0..2 {
                 let made = make(&set.artifacts(), &dest, &reuse, &options);
                 matches_its_files(&dest, &made);
-                reuse.from = Some(EarlierPlace::Directory(dest.clone()));
+                reuse.from = Some(dest.clone());
                 reuse.program = Some(std::env::current_exe().unwrap());
             }
         }

@@ -86,7 +86,6 @@ fn a_large_file_takes_five_blocks_for_each_thread() {
     let source = Arc::new(repeated());
     let before = peak_memory();
     let work = WheelWork {
-        start: None,
         members: slice::from_ref(&member),
         open: &|_| {
             let source = Arc::clone(&source);

@@ -41,7 +41,7 @@ impl Run {
     }
 
     fn fetch(&self, only: &str) -> PathBuf {
-        let artifacts = self.place.join(only).join("artifacts");
+        let artifacts = self.place.join("artifacts").join(only);
         let mut fetch = self.fixture.command();
         fetch.args(["--quiet", "--run-id", "7", "--output-dir"]);
         fetch.arg(&artifacts);
@@ -200,16 +200,16 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
     error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches
       caused by: no package `device-gfx942` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-libraries`
 
-    hint: pass all targets of the run as `--targets`
+    hint: pass all targets of the run as `--target`
     ");
     insta::assert_snapshot!(refused("gfx942", "device-gfx1100"), @"error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
     insta::assert_snapshot!(refused("gfx942,gfx_1", "device-gfx942"), @r#"
-    error: invalid value 'gfx942,gfx_1' for '--targets <TARGETS>': a family with other characters than letters, digits and `-`: "gfx_1"
+    error: invalid value 'gfx942,gfx_1' for '--target <LIST>': a family with other characters than letters, digits and `-`: "gfx_1"
 
     For more information, try '--help'.
     "#);
     insta::assert_snapshot!(refused("generic", "device-gfx942"), @"
-    error: invalid value 'generic' for '--targets <TARGETS>': `generic` is not a GPU target
+    error: invalid value 'generic' for '--target <LIST>': `generic` is not a GPU target
 
     For more information, try '--help'.
     ");
@@ -228,7 +228,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
     insta::assert_snapshot!(refused("gfx1100", "meta"), @"
     error: device code for `gfx942`, which is not among the targets of the set: `gfx1100`
 
-    hint: pass all targets of the run as `--targets`
+    hint: pass all targets of the run as `--target`
     ");
     let host = run.fetch("core");
     let mut devel = run.build(&host, "out");
@@ -248,7 +248,7 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
             insta::assert_snapshot!(refused.replace(host.to_str().unwrap(), "HERE"), @"
             error: the artifacts in `HERE` are those that `fetch --only core` fetches, which do not show all targets
 
-            hint: build with `--only`, and all targets of the run as `--targets`; or fetch all of it
+            hint: build with `--only`, and all targets of the run as `--target`; or fetch all of it
             ");
         }
     }

@@ -119,9 +119,9 @@ fn a_gap_in_the_coverage_is_found() {
         links.retain(|link| !link["relpath"].as_str().unwrap().contains("rccl_lib"));
         list.2 = serde_json::to_vec(&json).unwrap();
     }), @"
-    exit 0
+    exit 1
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, but none for gfx1100
     ");
 }
 

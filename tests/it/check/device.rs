@@ -205,9 +205,9 @@ fn what_is_no_archive_is_found() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, but none for gfx1100
-      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, but none for gfx1100
-      warning RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, but none for gfx1100
       error   RW311 unreadable-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: not an archive of device code
       error   RW311 unreadable-device-code: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: the contents lies outside of what holds it: 0 bytes at 32850 of 9000
       error   RW311 unreadable-device-code: `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.co`: the compressed bundle lies outside of what holds it: 8309 bytes at 0 of 40
@@ -286,7 +286,7 @@ fn code_that_needs_xnack_is_no_code_for_the_target_itself() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx942.whl
-      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx1100, but none for gfx942
+      error   RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx1100, but none for gfx942
       error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself
     rocm_sdk_libraries.whl
       error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: the archives for `gfx942:xnack+` lack `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`
@@ -306,7 +306,7 @@ fn code_of_another_target_is_found_under_any_file_name() {
     })]), @"
     exit 1
     rocm_sdk_device_gfx942.whl
-      warning RW303 uncovered-library: `librccl.so.1.0` has code for gfx1100, but none for gfx942
+      error   RW303 uncovered-library: `librccl.so.1.0` has code for gfx1100, but none for gfx942
       error   RW301 foreign-device-file: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: it holds code for `gfx90a`, in the package of `gfx942`
       error   RW301 foreign-device-file: `_rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942.hsaco`: it holds code for `gfx90a`, in the package of `gfx942`
       error   RW301 foreign-device-file: `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.co`: it holds code for `gfx950`, in the package of `gfx942`
@@ -336,9 +336,9 @@ fn a_library_with_its_code_still_in_it_is_found() {
     insta::assert_snapshot!(edited(&[(LIBRARIES, &|members| {
         add(members, "_rocm_sdk_libraries/lib/libfat.so.1", fat.clone());
     })]), @"
-    exit 0
+    exit 1
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `libfat.so.1` has code for gfx942, but none for gfx1100
     rocm_sdk_libraries.whl
       warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
     ");
@@ -362,10 +362,10 @@ fn code_for_more_targets_than_what_is_needed_has_is_found() {
         ])
     };
     insta::assert_snapshot!(with_fft("librocblas.so.5"), @"
-    exit 0
+    exit 1
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, but none for gfx1100
-      warning RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, but none for gfx1100
     rocm_sdk_libraries.whl
       warning RW313 beyond-provider: `_rocm_sdk_libraries/lib/libfft.so.1`: it has code for gfx1100, but `librocblas.so.5`, which it needs, has none
     ");
@@ -386,11 +386,11 @@ fn a_key_may_say_anything() {
         add_file(members, ".kpack/x_gfx942.kpack", bytes);
     });
     insta::assert_snapshot!(set.found(&[]), @"
-    exit 0
+    exit 1
     rocm_sdk_device_gfx1100.whl
-      warning RW303 uncovered-library: `(unnamed)` has code for gfx942, but none for gfx1100
-      warning RW303 uncovered-library: `a�::error::b�[31m` has code for gfx942, but none for gfx1100
-      warning RW303 uncovered-library: `x` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `(unnamed)` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `a�::error::b�[31m` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `x` has code for gfx942, but none for gfx1100
     rocm_sdk_device_gfx942.whl
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/x_gfx942.kpack`: no library uses `` or its other code
     ");

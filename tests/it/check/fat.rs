@@ -84,12 +84,13 @@ fn libraries_that_cover_their_family_have_no_gap() {
     );
     insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx110X-all"]), @"
     exit 0
+    device code of each library for each target, in KiB
     library            gfx1100     gfx1101     gfx1102     gfx1103
     libblas.so.1         4 KiB       4 KiB       4 KiB       4 KiB
     librt.so.1           4 KiB       4 KiB       4 KiB       4 KiB
     libsolver.so.1       4 KiB       4 KiB       4 KiB       4 KiB
 
-    nothing found, 5 findings skipped in 5 packages
+    OK, no problems, 5 findings skipped in 5 packages
     ");
 }
 
@@ -120,29 +121,23 @@ fn a_library_that_leaves_out_a_target_of_its_family_is_found() {
     exit 1
          1 error   RW304 required-target
          1 error   RW314 only-with-xnack
-         3 warning RW303 uncovered-library
+         3 warning RW316 uncovered-in-family
          1 warning RW313 beyond-provider
 
     the set
       error   RW304 required-target: no library has code for `gfx90a`
     rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
-      warning RW303 uncovered-library: `libsolver.so.1` has code for gfx1100, gfx1101, but none for gfx1102
-      warning RW303 uncovered-library: `rocblas` has code for gfx1100, gfx1102, but none for gfx1101
-      warning RW303 uncovered-library: no library has code for gfx1103, which is of its family
       error   RW314 only-with-xnack: `libblas.so.1` has code for `gfx1102:xnack+`, but none for `gfx1102` itself
+      warning RW316 uncovered-in-family: `libsolver.so.1` has code for gfx1100, gfx1101, but none for gfx1102
+      warning RW316 uncovered-in-family: `rocblas` has code for gfx1100, gfx1102, but none for gfx1101
+      warning RW316 uncovered-in-family: no library has code for gfx1103, which is of its family
       warning RW313 beyond-provider: `_rocm_sdk_libraries_gfx110X_all/lib/librccl.so.1`: it has code for gfx1102, but `libsolver.so.1`, which it needs, has none
 
     fixes
-      RW303: build the library for the target, or document that it does not support it
       RW304: build the target, or remove it from `--require-targets`
       RW313: build both libraries for the same targets
       RW314: build the library for the target itself, for GPUs with XNACK off
-
-    library            gfx1100     gfx1101     gfx1102     gfx1103
-    libblas.so.1         4 KiB       4 KiB           -           -
-    librccl.so.1         4 KiB       4 KiB       4 KiB           -
-    libsolver.so.1       4 KiB       4 KiB           -           -
-    rocblas                4 B           -         4 B           -
+      RW316: build the library for the target, or accept the finding
 
     2 errors, 4 warnings, 5 findings skipped in 5 packages
     ");
@@ -157,26 +152,19 @@ fn a_library_with_its_code_in_it_is_part_of_the_coverage_of_device_wheels() {
     });
     insta::assert_snapshot!(shown(&set, &[]), @"
     exit 1
-         1 warning RW303 uncovered-library
+         1 error   RW303 uncovered-library
          1 warning RW307 device-file-in-host-wheel
 
     rocm_sdk_device_gfx1100-0.0.1.dev0-py3-none-linux_x86_64.whl
-      warning RW303 uncovered-library: `libfat.so.1` has code for gfx942, but none for gfx1100
+      error   RW303 uncovered-library: `libfat.so.1` has code for gfx942, but none for gfx1100
     rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl
       warning RW307 device-file-in-host-wheel: `_rocm_sdk_libraries/lib/libfat.so.1`: it still carries its device code, for gfx90a, gfx942
 
     fixes
-      RW303: build the library for the target, or document that it does not support it
+      RW303: fetch the artifact with the code, build the library for the target, or accept the finding with a reason
       RW307: move the file to the device package of its target
 
-    library                 gfx1100      gfx942
-    libfat.so.1                   -       4 KiB
-    libhipblaslt.so.1.0      32 KiB      64 KiB
-    librccl.so.1.0           32 KiB      32 KiB
-    librocblas.so.5.1        64 KiB     128 KiB
-    rocblas                  32 KiB      64 KiB
-
-    2 warnings in 7 packages
+    1 error, 1 warning in 7 packages
     ");
 }
 
@@ -226,16 +214,17 @@ fn each_family_of_an_older_set_has_its_own_gaps() {
     }
     insta::assert_snapshot!(shown(&set, &["--require-targets", "gfx1100"]), @"
     exit 1
-         3 warning RW303 uncovered-library
+         3 warning RW316 uncovered-in-family
 
     rocm_sdk_libraries_gfx110x_all-0.0.1.dev0-py3-none-linux_x86_64.whl
-      warning RW303 uncovered-library: no library has code for gfx1101, which is of its family
-      warning RW303 uncovered-library: no library has code for gfx1102, which is of its family
-      warning RW303 uncovered-library: no library has code for gfx1103, which is of its family
+      warning RW316 uncovered-in-family: no library has code for gfx1101, which is of its family
+      warning RW316 uncovered-in-family: no library has code for gfx1102, which is of its family
+      warning RW316 uncovered-in-family: no library has code for gfx1103, which is of its family
 
     fixes
-      RW303: build the library for the target, or document that it does not support it
+      RW316: build the library for the target, or accept the finding
 
+    device code of each library for each target, in KiB
     library          gfx1100     gfx1101     gfx1102     gfx1103
     libblas.so.1       4 KiB           -           -           -
 

@@ -34,15 +34,16 @@ fn the_sample_has_no_finding() {
     insta::assert_snapshot!(shown(&Set::new(), &["--fail-on", "warning", "--no-progress"]), @"
     exit 0
     --- stdout
+    device code of each library for each target, in KiB
     library                 gfx1100      gfx942
     libhipblaslt.so.1.0      32 KiB      64 KiB
     librccl.so.1.0           32 KiB      32 KiB
     librocblas.so.5.1        64 KiB     128 KiB
     rocblas                  32 KiB      64 KiB
 
-    nothing found in 7 packages
+    OK, no problems in 7 packages
     --- stderr
-         Checked 7 packages: nothing found
+         Checked 7 packages: OK, no problems
     ");
 }
 
@@ -54,7 +55,7 @@ fn no_set_has_a_finding_as_it_was_built_or_published() {
             check.arg("check").arg(&place);
             let output = check.args(["--fail-on", "warning"]).output().unwrap();
             let said = String::from_utf8(output.stdout).unwrap();
-            let clean = format!("\nnothing found in {} packages\n", set.packages());
+            let clean = format!("\nOK, no problems in {} packages\n", set.packages());
             assert!(said.ends_with(&clean), "{}: {said}", set.name);
             assert!(output.status.success());
         }
@@ -78,12 +79,6 @@ fn findings_are_listed_by_package_with_ways_out() {
     fixes
       RW202: build the device package of the target, or build `rocm` without the target
       RW605: leave the file to the `dbg` artifacts
-
-    library                  gfx942
-    libhipblaslt.so.1.0      64 KiB
-    librccl.so.1.0           32 KiB
-    librocblas.so.5.1       128 KiB
-    rocblas                  64 KiB
 
     1 error, 2 warnings in 6 packages
     --- stderr
@@ -112,12 +107,6 @@ fn on_github_each_rule_is_one_annotation() {
       RW202: build the device package of the target, or build `rocm` without the target
       RW605: leave the file to the `dbg` artifacts
 
-    library                  gfx942
-    libhipblaslt.so.1.0      64 KiB
-    librccl.so.1.0           32 KiB
-    librocblas.so.5.1       128 KiB
-    rocblas                  64 KiB
-
     1 error, 2 warnings in 6 packages
     --- stderr
          Checked 6 packages: 1 error, 2 warnings
@@ -137,6 +126,7 @@ fn json_has_findings_and_coverage() {
     --- stdout
     {"schema":"rocwheel-check-v1","packages":6,"errors":1,"warnings":2,"notes":0,"findings":[{"id":"RW202","name":"missing-device-wheel","severity":"error","file":"rocm-0.0.1.dev0.tar.gz","member":null,"fact":"it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set","way-out":"build the device package of the target, or build `rocm` without the target"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/a.pdb","fact":"a leftover of building or debugging","way-out":"leave the file to the `dbg` artifacts"},{"id":"RW605","name":"debug-leftover","severity":"warning","file":"rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl","member":"_rocm_sdk_core/lib/b.pdb","fact":"a leftover of building or debugging","way-out":"leave the file to the `dbg` artifacts"}],"accepted":[],"coverage":{"targets":["gfx942"],"libraries":{"libhipblaslt.so.1.0":{"gfx942":{"files":0,"code-objects":2,"bytes":65556}},"librccl.so.1.0":{"gfx942":{"files":0,"code-objects":1,"bytes":32778}},"librocblas.so.5.1":{"gfx942":{"files":0,"code-objects":4,"bytes":131112}},"rocblas":{"gfx942":{"files":6,"code-objects":0,"bytes":65797}}}}}
     --- stderr
+         Checked 6 packages: 1 error, 2 warnings
     error: check: 1 error in the package set
 
     hint: `rocwheel check explain RW202` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
@@ -181,6 +171,7 @@ fn ten_findings_of_a_rule_are_shown_and_all_where_they_are_asked_for_or_logged()
     fixes
       RW605: leave the file to the `dbg` artifacts
 
+    device code of each library for each target, in KiB
     library                 gfx1100      gfx942
     libhipblaslt.so.1.0      32 KiB      64 KiB
     librccl.so.1.0           32 KiB      32 KiB
@@ -209,7 +200,7 @@ fn the_answer_is_coloured_by_what_was_found() {
     let warned = said(&littered(), &["--select", "RW6"]);
     let lines = [said(&Set::new(), &[]), warned, said(&broken(), &[])];
     insta::assert_snapshot!(lines.join("\n"), @"
-    [1m[32m     Checked[0m 7 packages: nothing found
+    [1m[32m     Checked[0m 7 packages: OK, no problems
     [1m[33m     Checked[0m 7 packages: 11 warnings
     [1m[31m     Checked[0m 6 packages: 1 error, 2 warnings
     ");
@@ -288,15 +279,16 @@ fn what_a_list_accepts_does_not_count() {
     insta::assert_snapshot!(answer, @"
     exit 0
     --- stdout
+    device code of each library for each target, in KiB
     library                  gfx942
     libhipblaslt.so.1.0      64 KiB
     librccl.so.1.0           32 KiB
     librocblas.so.5.1       128 KiB
     rocblas                  64 KiB
 
-    nothing found, 3 accepted in 6 packages
+    OK, no problems, 3 accepted in 6 packages
     --- stderr
-         Checked 6 packages: nothing found, 3 accepted
+         Checked 6 packages: OK, no problems, 3 accepted
     ");
     set.edit("rocm_sdk_core", |members| {
         add(members, "_rocm_sdk_core/lib/c.pdb", "3");
@@ -373,7 +365,7 @@ fn upload_and_summary_accept_what_a_list_names() {
     let output = run(&["summary", "--check", "--accept", &file]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("**check: nothing found, 1 accepted**"),
+        text.contains("**check: OK, no problems, 1 accepted**"),
         "{text}"
     );
 }

@@ -125,6 +125,7 @@ fn copies_of_rocm_and_files_for_another_rocm_are_found() {
     insta::assert_snapshot!(found(&wheel), @"
     exit 1
     fw-1.0-py3-none-linux_x86_64.whl
+      error   RWF17 not-for-set: `fw/_C.so` needs `libhipblas.so.2`, and the set has `libhipblas.so.3`
       error   RWF07 grafted-library: `fw.libs/libamdhip64-0a1b2c3d.so.7`: it is `libamdhip64.so.7` of the set
       warning RWF12 run-time-name: `fw.libs/libamdhip64-0a1b2c3d.so.7`: it opens /opt/rocm/lib/libamd_smi.so, libamd_smi.so, which no ROCm package has under this name
       warning RWF11 other-rocm: `fw/_C.so`: it needs `libhipblas.so.2`, and the set has `libhipblas.so.3`

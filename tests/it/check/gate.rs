@@ -189,8 +189,10 @@ fn a_wheel_of_another_build_is_refused() {
     for more in [&[][..], &["--part"], &["--dry-run"]] {
         let (code, text) = built.upload(more);
         assert_eq!(code, 1, "{more:?}: {text}");
-        let named = "`dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl` has the sha256";
-        assert!(text.contains(named), "{text}");
+        // By the gate, or for a part by the digests that the build described.
+        let named = ["not the file that was built", "` has the sha256"];
+        assert!(named.iter().any(|it| text.contains(it)), "{text}");
+        assert!(text.contains("rocm_sdk_core-0.0.1.dev0"), "{text}");
         assert!(!built.published());
     }
     let (code, text) = built.upload(&["--no-check"]);
@@ -233,4 +235,60 @@ fn a_set_whose_code_needs_xnack_is_not_uploaded() {
         assert!(text.contains("RW314 only-with-xnack"), "{text}");
         assert!(!to.exists());
     }
+}
+
+/// One set has one verdict, whichever command asks.
+#[test]
+fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
+    let set = Set::new();
+    set.index();
+    // A whole wheel, with a right RECORD, that is not the one that the pages describe.
+    set.edit("rocm_profiler", |members| {
+        add(members, "rocm_profiler/more.py", "x = 1\n");
+    });
+    let to = set.0.path().join("out");
+    let (set_text, to_text) = (set.0.path().to_str().unwrap(), to.to_str().unwrap());
+    let upload = "--platform linux --multi-target";
+    for line in [
+        format!("check {set_text}"),
+        format!("upload {upload} --packages-dir {set_text} --output-dir {to_text}"),
+        format!("promote {set_text} --to same --into {to_text}"),
+        format!(
+            "framework show --set {set_text} {set_text}/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl"
+        ),
+    ] {
+        let output = rocwheel().args(line.split(' ')).output().unwrap();
+        let (code, text) = said(&output);
+        let all = text + &String::from_utf8(output.stdout).unwrap();
+        assert_eq!(code, 1, "{line}: {all}");
+        assert!(all.contains("not the file that was built"), "{line}: {all}");
+        // Neither to list it, nor to accept it, nor to try again.
+        for hint in ["rocwheel index", "--accept", "--ignore", "again later"] {
+            assert!(!all.contains(hint), "{line}: {hint}: {all}");
+        }
+    }
+    let output = rocwheel().args(["summary", set_text, "--check"]).output();
+    let page = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(page.contains("❌") && page.contains("RW702"), "{page}");
+    assert!(!to.exists());
+}
+
+/// Packages that were added are listed by `index`, and only then is that said.
+#[test]
+fn a_note_says_how_to_list_packages_that_were_added() {
+    let set = Set::new();
+    set.index();
+    let noted = |set: &Set| said(&set.check(&[])).1.contains("`rocwheel index");
+    assert!(!noted(&set));
+    super::others::add_foreign(&set, "torch");
+    assert!(!noted(&set), "a package of another project needs no page");
+    let place = tempfile::tempdir().unwrap();
+    let profiler = set.package("rocm_profiler");
+    let kept = place.path().join(profiler.file_name().unwrap());
+    fs_err::rename(&profiler, &kept).unwrap();
+    set.index();
+    fs_err::rename(&kept, &profiler).unwrap();
+    assert!(noted(&set));
+    set.bytes("rocm_profiler", |bytes| bytes.truncate(bytes.len() / 2));
+    assert!(!noted(&set), "a damaged package is not to be listed");
 }

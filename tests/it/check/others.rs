@@ -91,22 +91,191 @@ fn packages_of_other_projects_are_listed_and_not_judged_as_ours() {
     ");
 }
 
-#[test]
-fn a_package_of_another_project_that_no_installer_can_read_is_a_warning() {
+/// A package of another project with one thing wrong, and what `check` says of it.
+fn damaged(damage: &dyn Fn(&Set)) -> String {
     let set = Set::new();
     add_foreign(&set, "torch");
-    // What others write into RECORD is theirs.
-    set.tamper("torch", |members| members[0].2.push(0));
+    damage(&set);
+    let found = set.found(&["--ignore", "RW210"]);
+    assert!(found.starts_with("exit 1\n"), "{found}");
+    let facts = found
+        .lines()
+        .filter_map(|line| line.split_once("package: "));
+    facts.map(|(_, fact)| fact).collect::<Vec<_>>().join("; ")
+}
+
+/// An sdist of another project with this PKG-INFO.
+fn foreign_sdist(set: &Set, name: &str, metadata: &str) {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(metadata.len() as u64);
+    header.set_mode(0o644);
+    let path = "Jax-0.9/PKG-INFO";
+    tar.append_data(&mut header, path, metadata.as_bytes())
+        .unwrap();
+    let bytes = tar.into_inner().unwrap().finish().unwrap();
+    fs_err::write(set.0.path().join(name), bytes).unwrap();
+}
+
+#[test]
+fn a_package_of_another_project_that_is_not_what_its_name_says_is_an_error() {
+    let damage_members = |edit: fn(&mut Members)| damaged(&|set| set.tamper("torch", edit));
+    let cases = [
+        (
+            "cut off",
+            damaged(&|set| {
+                set.bytes("torch", |bytes| bytes.truncate(bytes.len() / 2));
+            }),
+        ),
+        (
+            "no archive",
+            damaged(&|set| {
+                set.bytes("torch", |bytes| *bytes = b"garbage".to_vec());
+            }),
+        ),
+        (
+            "another project",
+            damaged(&|set| {
+                set.rename("torch", "torch-", "torchaudio-");
+            }),
+        ),
+        (
+            "another version",
+            damaged(&|set| {
+                set.rename("torch", "2.9.0", "2.9.1");
+            }),
+        ),
+        (
+            "an empty RECORD",
+            damage_members(|members| {
+                super::member(members, "/RECORD").2.clear();
+            }),
+        ),
+        (
+            "no METADATA",
+            damage_members(|members| {
+                members.retain(|it| !it.0.ends_with("/METADATA"));
+            }),
+        ),
+        (
+            "a longer file",
+            damage_members(|members| members[0].2.push(0)),
+        ),
+        (
+            "a path that leads out",
+            damage_members(|members| {
+                super::add(members, "../../evil.py", "print('evil')");
+            }),
+        ),
+        (
+            "two directories of metadata",
+            damage_members(|members| {
+                super::add(
+                    members,
+                    "zz-1.dist-info/METADATA",
+                    "Metadata-Version: 2.1\n",
+                );
+            }),
+        ),
+        (
+            "an sdist that is none",
+            damaged(&|set| {
+                fs_err::write(set.0.path().join("jax-0.9.tar.gz"), "not an sdist").unwrap();
+            }),
+        ),
+        (
+            "a PKG-INFO of another project",
+            damaged(&|set| {
+                foreign_sdist(
+                    set,
+                    "jax-0.9.tar.gz",
+                    "Metadata-Version: 2.1\nName: jaxlib\nVersion: 0.9\n",
+                );
+            }),
+        ),
+    ];
+    let said = cases
+        .map(|(name, said)| format!("{name}: {said}"))
+        .join("\n");
+    insta::assert_snapshot!(said, @r#"
+    cut off: no end record: not a zip archive, or one that is cut off
+    no archive: no end record: not a zip archive, or one that is cut off
+    another project: its METADATA says torch 2.9.0
+    another version: its METADATA says torch 2.9.0
+    an empty RECORD: `torch-2.9.0.dist-info/METADATA` is not in RECORD; `torch-2.9.0.dist-info/WHEEL` is not in RECORD; `torch/lib/libother.so.1` is not in RECORD
+    no METADATA: `torch-2.9.0.dist-info/METADATA` is in RECORD and not in the wheel; no METADATA that can be read
+    a longer file: `torch/lib/libother.so.1` has 1129 bytes, but 1128 in RECORD
+    a path that leads out: `../../evil.py` is not in RECORD; `../../evil.py`: a path with `..`: "../../evil.py"
+    two directories of metadata: METADATA: metadata without `Name`; `zz-1.dist-info/METADATA` is not in RECORD; it has several directories of metadata: `zz-1.dist-info`, `torch-2.9.0.dist-info`
+    an sdist that is none: invalid gzip header
+    a PKG-INFO of another project: its PKG-INFO says jaxlib 0.9
+    "#);
+    // A package in which nothing is wrong, whose directory is spelled in another way than its file.
+    let set = Set::new();
+    foreign_sdist(
+        &set,
+        "jax-0.9.tar.gz",
+        "Metadata-Version: 2.1\nName: jax\nVersion: 0.9\n",
+    );
     assert_eq!(set.found(&["--ignore", "RW210"]), "exit 0\n");
-    set.bytes("torch", |bytes| bytes.truncate(bytes.len() / 2));
-    fs_err::write(set.0.path().join("jax-0.9.tar.gz"), "not an sdist").unwrap();
-    insta::assert_snapshot!(set.found(&["--ignore", "RW210"]), @"
-    exit 0
-    jax-0.9.tar.gz
-      warning RW124 damaged-foreign-package: invalid gzip header
+}
+
+/// `check` is the gate of each command that publishes.
+#[test]
+fn no_command_publishes_a_damaged_package_of_another_project() {
+    let set = Set::new();
+    add_foreign(&set, "torch");
+    set.bytes("torch", |bytes| *bytes = b"garbage".to_vec());
+    let place = tempfile::tempdir().unwrap();
+    let directory = set.0.path().to_str().unwrap();
+    let to = place.path().to_str().unwrap();
+    for line in [
+        format!("index {directory}"),
+        format!(
+            "upload --multi-target --run-id=1 --bucket=mine --packages-dir {directory} --output-dir {to}"
+        ),
+        format!("upload --product pytorch --packages-dir {directory} --output-dir {to}"),
+    ] {
+        let output = rocwheel().args(line.split(' ')).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(said.contains("RW124"), "{line}: {said}");
+        assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 0, "{line}");
+        assert!(!set.0.path().join("simple").exists(), "{line}");
+    }
+}
+
+/// With pages beside it, a package of another project is read as it is without them, and so is one
+/// that no page names.
+#[test]
+fn check_of_a_directory_finds_what_index_finds() {
+    let set = Set::new();
+    add_foreign(&set, "torch");
+    set.index();
+    let other = set
+        .package("rocm_profiler")
+        .to_str()
+        .unwrap()
+        .replace("0.0.1.dev0", "0.0.2");
+    fs_err::copy(set.package("rocm_profiler"), other).unwrap();
+    set.bytes("torch", |bytes| *bytes = b"garbage".to_vec());
+    let found = set.found(&["--select", "RW124,RW204,RW705"]);
+    insta::assert_snapshot!(found, @"
+    exit 1
+    rocm_profiler-0.0.2-py3-none-linux_x86_64.whl
+      error   RW204 versions-disagree: version 0.0.2, but most of the set has 0.0.1.dev0
+      warning RW705 unlisted-package: no page of the set leads to it
     torch-2.9.0-cp312-cp312-linux_x86_64.whl
-      warning RW124 damaged-foreign-package: no end record: not a zip archive, or one that is cut off
+      error   RW124 damaged-foreign-package: no end record: not a zip archive, or one that is cut off
     ");
+    let output = rocwheel().arg("index").arg(set.0.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    for rule in ["RW124", "RW204"] {
+        assert!(
+            found.contains(rule) && said.contains(rule),
+            "{rule}: {said}"
+        );
+    }
 }
 
 /// As `roc-obj` of TheRock's core package.
@@ -179,6 +348,11 @@ fn an_sdist_with_setup_py_alone_is_sound() {
             .find(|it| it.0.ends_with("/setup.py"))
             .unwrap();
         setup.1 = b"from setuptools import setup\nsetup(name='rocm')\n".to_vec();
+        // Theirs has no table of files.
+        let info = files.iter_mut().find(|it| it.0.ends_with("_dist_info.py"));
+        let info = &mut info.unwrap().1;
+        let text = String::from_utf8(info.clone()).unwrap();
+        *info = text.replace("FileEntry", "OtherEntry").into_bytes();
     });
     assert_eq!(set.found(&["--fail-on", "warning"]), "exit 0\n");
     unpacked(&set, |files| {
@@ -235,4 +409,32 @@ fn a_set_that_the_rock_made_is_uploaded() {
     assert!(output.status.success(), "{said}");
     let dist = place.path().join("1-linux/python/dist");
     assert_eq!(fs_err::read_dir(dist).unwrap().count(), 16);
+}
+
+/// Triton's `Requires-Python: <3.15` made pip refuse its own wheel for 3.15.
+#[test]
+fn a_wheel_that_no_python_of_its_tag_may_install_is_found() {
+    let set = Set::new();
+    add_foreign(&set, "triton");
+    let wanted = |python: &str| {
+        set.tamper("triton", |members| {
+            let text = &mut super::member(members, "/METADATA").2;
+            let lines = String::from_utf8(text.clone()).unwrap();
+            let mut lines: Vec<&str> = lines
+                .lines()
+                .filter(|it| !it.starts_with("Requires-Python"))
+                .collect();
+            let required = format!("Requires-Python: {python}\n");
+            lines.push(&required);
+            *text = lines.join("\n").into_bytes();
+            record(members);
+        });
+        set.found(&["--select", "RW124,RW125"])
+    };
+    assert_eq!(wanted(">=3.10,<3.13"), "exit 0\n");
+    insta::assert_snapshot!(wanted(">=3.10,<3.12"), @"
+    exit 1
+    triton-2.9.0-cp312-cp312-linux_x86_64.whl
+      error   RW125 tag-and-python-disagree: its tag is `cp312-cp312-linux_x86_64`, and its Requires-Python `>=3.10,<3.12`
+    ");
 }

@@ -175,7 +175,10 @@ fn what_a_set_goes_without_is_not_planned() {
     // Its Python says so too.
     for with_set_json in [true, false] {
         let said = check(with_set_json);
-        assert!(said.ends_with("\nnothing found in 6 packages\n"), "{said}");
+        assert!(
+            said.ends_with("\nOK, no problems in 6 packages\n"),
+            "{said}"
+        );
     }
 }
 
@@ -190,7 +193,7 @@ fn what_is_no_plan_is_refused_in_words() {
       caused by: failed to read a plan
       caused by: expected value at line 1 column 2
 
-    hint: write it with `rocwheel build --plan --format json`
+    hint: write it with `rocwheel build --dry-run --format json`
     ");
     let empty = tempfile::tempdir().unwrap();
     let empty = empty.path().to_str().unwrap();

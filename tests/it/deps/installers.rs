@@ -4,12 +4,9 @@
 use serde_json::json;
 
 use super::{LINUX, Workplace, none};
+use crate::support::web::{Server, Site};
 use crate::{
-    publish::{
-        judge,
-        packages::wheel,
-        server::{Server, Site},
-    },
+    publish::{judge, packages::wheel},
     support::{
         long,
         place::{copy_files, text},
@@ -100,7 +97,7 @@ fn every_set_installs_from_the_base_index_and_its_own() {
             "1.0",
             "py3-none-any",
             "Requires-Python: >=3.9\n",
-            none(),
+            json!({"requires-python": ">=3.9"}),
         );
         let root = with_torch(set, &workplace);
         let serve = |root: &str| Server::start(Site::Directory(root.into())).url + "simple/";
@@ -111,24 +108,17 @@ fn every_set_installs_from_the_base_index_and_its_own() {
         workplace.deps(&["mirror", "--into", "base"]).ok();
         let found = workplace.deps(&["check", &root]);
         assert_eq!(found.code, 1, "{}", found.stdout);
-        let shown = workplace.shown(&found);
-        assert!(
-            shown.contains("torch 2.12.0 needs `setuptools<82`, and 82.0.1 is there (3.12-linux)"),
-            "{shown}"
-        );
-        assert!(
-            shown.contains(
-                "torch 2.12.0 needs `numbers>=1`, which is not in the lock (3.10-linux, 3.12-linux)"
-            ),
-            "{shown}"
-        );
+        for error in [
+            "torch 2.12.0 needs `setuptools<82`, and the lock has 82.0.1 (3.12-linux)",
+            "torch 2.12.0 needs `numbers>=1`, and the lock does not have it (3.10-linux, 3.12-linux)",
+        ] {
+            assert!(found.stderr.contains(error), "{}", found.stderr);
+        }
         for outcome in installers("3.12", "torch", &base, &set) {
             assert_ne!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
         }
 
-        workplace
-            .deps(&["update", &root, "--allow", "numbers"])
-            .ok();
+        workplace.deps(&["update", &root]).ok();
         workplace.deps(&["mirror", "--into", "base"]).ok();
         workplace.deps(&["check", &root]).ok();
         for python in ["3.12", "3.10"].into_iter().take(long::rounds(1, 2)) {

@@ -22,10 +22,6 @@ struct RegistryState {
     files: BTreeMap<String, Vec<u8>>,
     /// Files whose first answer breaks off.
     broken: BTreeSet<String>,
-    /// Further facts of pages, by project.
-    facts: BTreeMap<String, Value>,
-    /// Where requests are sent instead, by path.
-    elsewhere: BTreeMap<String, String>,
     requests: Vec<String>,
 }
 
@@ -104,34 +100,6 @@ impl FakeRegistry {
         state.files.insert(format!("/files/{name}"), bytes);
     }
 
-    /// Changes a fact about a file on its page.
-    pub(crate) fn say(&self, name: &str, key: &str, value: Value) {
-        let mut state = self.state.lock().unwrap();
-        let mut files = state.pages.values_mut().flatten();
-        let file = files.find(|it| it["filename"] == name).unwrap();
-        file[key] = value;
-    }
-
-    /// Adds a fact to the page of a project.
-    pub(crate) fn tell(&self, project: &str, facts: Value) {
-        let mut state = self.state.lock().unwrap();
-        state.facts.insert(project.to_owned(), facts);
-    }
-
-    /// Takes a file off its page.
-    pub(crate) fn forget(&self, name: &str) {
-        let mut state = self.state.lock().unwrap();
-        for files in state.pages.values_mut() {
-            files.retain(|it| it["filename"] != name);
-        }
-    }
-
-    /// Redirects requests for a path below the registry.
-    pub(crate) fn redirect(&self, path: &str, to: &str) {
-        let mut state = self.state.lock().unwrap();
-        state.elsewhere.insert(path.to_owned(), to.to_owned());
-    }
-
     /// Has the next answer with this file break off in the middle.
     pub(crate) fn break_off(&self, name: &str) {
         let mut state = self.state.lock().unwrap();
@@ -174,20 +142,9 @@ fn answer(state: &Mutex<RegistryState>, stream: &TcpStream) -> std::io::Result<(
             .and_then(|it| it.strip_suffix('/'));
         let page = project.and_then(|name| Some((name, state.pages.get(name)?)));
         let json = "application/vnd.pypi.simple.v1+json";
-        if let Some(to) = state.elsewhere.get(path) {
-            let head = format!(
-                "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-            );
-            let mut stream = stream;
-            return stream.write_all(head.as_bytes());
-        }
         match page {
             Some((name, files)) if accept.contains(json) => {
-                let mut page =
-                    json!({"name": name, "files": files, "meta": {"api-version": "1.1"}});
-                if let Some(Value::Object(facts)) = state.facts.get(name) {
-                    page.as_object_mut().unwrap().extend(facts.clone());
-                }
+                let page = json!({"name": name, "files": files, "meta": {"api-version": "1.1"}});
                 (Some(page.to_string().into_bytes()), json, is_broken)
             }
             Some(_) => (Some(b"<!DOCTYPE html>".to_vec()), "text/html", is_broken),

@@ -101,6 +101,7 @@ fn a_run_of_another_release_type_is_found_and_told() {
         (0, &json!("s3://therock-nightly-artifacts/8-linux"))
     );
     insta::assert_snapshot!(said, @"
+    note: run 8 may be in buckets that cannot be read: `therock-bkc-artifacts` (the store failed: `s3://therock-bkc-artifacts/8-linux/`: NoSuchBucket (HTTP 404))
     note: run 8 is in `s3://therock-nightly-artifacts/8-linux`, not in `s3://therock-ci-artifacts/8-linux`: pass `--release-type nightly` to read only there
           Listed artifacts in s3://therock-nightly-artifacts/8-linux
     ");
@@ -130,6 +131,7 @@ fn a_run_of_a_fork_is_found_where_upstream_keeps_it() {
         (0, &json!("s3://therock-ci-artifacts/8-linux"))
     );
     insta::assert_snapshot!(said, @"
+    note: run 8 may be in buckets that cannot be read: `therock-bkc-artifacts` (the store failed: `s3://therock-bkc-artifacts/8-linux/`: NoSuchBucket (HTTP 404))
     note: run 8 is in `s3://therock-ci-artifacts/8-linux`, not in `s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux`: pass `--bucket therock-ci-artifacts` to read only there
           Listed artifacts in s3://therock-ci-artifacts/8-linux
     ");
@@ -141,7 +143,7 @@ fn a_run_in_several_buckets_or_in_none_is_not_guessed() {
     let (code, _, said) = desk.fetch("");
     assert_eq!(code, 1);
     insta::assert_snapshot!(said, @"
-    note: run 8 may be in buckets that cannot be read: `therock-ci-artifacts` (the store failed: `s3://therock-ci-artifacts/8-linux/`: NoSuchBucket (HTTP 404))
+    note: run 8 may be in buckets that cannot be read: `therock-ci-artifacts` (the store failed: `s3://therock-ci-artifacts/8-linux/`: NoSuchBucket (HTTP 404)), `therock-bkc-artifacts` (the store failed: `s3://therock-bkc-artifacts/8-linux/`: NoSuchBucket (HTTP 404))
     error: no artifacts for linux in s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux, nor in s3://therock-dev-artifacts/8-linux, nor in s3://therock-nightly-artifacts/8-linux, nor in s3://therock-prerelease-artifacts/8-linux, nor in s3://therock-artifacts/8-linux, nor in s3://therock-artifacts-external/ROCm-TheRock/8-linux
 
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/8
@@ -153,7 +155,7 @@ fn a_run_in_several_buckets_or_in_none_is_not_guessed() {
     let (code, _, said) = desk.fetch("");
     assert_eq!(code, 2);
     insta::assert_snapshot!(said, @"
-    note: run 8 may be in buckets that cannot be read: `therock-ci-artifacts` (the store failed: `s3://therock-ci-artifacts/8-linux/`: NoSuchBucket (HTTP 404))
+    note: run 8 may be in buckets that cannot be read: `therock-ci-artifacts` (the store failed: `s3://therock-ci-artifacts/8-linux/`: NoSuchBucket (HTTP 404)), `therock-bkc-artifacts` (the store failed: `s3://therock-bkc-artifacts/8-linux/`: NoSuchBucket (HTTP 404))
     error: run 8 is in several places: `s3://therock-dev-artifacts/8-linux`, `s3://therock-artifacts/8-linux`
 
     hint: say which one is meant: `--release-type dev` or `--bucket therock-artifacts`

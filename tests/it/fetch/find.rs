@@ -422,9 +422,9 @@ fn a_variable_that_decides_is_named_and_gives_way_to_a_flag() {
     AMDGPU_FAMILIES=gfx94X-dcgpu
     note: only artifacts for gfx94X-dcgpu, because of the environment variable `AMDGPU_FAMILIES`; `--all-artifacts` fetches all of the run
     AMDGPU_FAMILIES=gfx950-dcgpu --amdgpu-targets gfx942
-    note: the environment variable `AMDGPU_FAMILIES` (gfx950-dcgpu) is ignored, because of `--amdgpu-targets`
+
     AMDGPU_TARGETS=gfx950 --all
-    note: the environment variable `AMDGPU_TARGETS` (gfx950) is ignored, because of `--all-artifacts`
+
     ARTIFACT_GROUP=multi-arch-release
 
     ARTIFACT_GROUP=multi-arch-release --target gfx94X-dcgpu --all

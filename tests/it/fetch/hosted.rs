@@ -406,6 +406,7 @@ fn github_is_asked_where_the_usual_bucket_has_nothing() {
     exit 1: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in s3://therock-dev-artifacts/7-linux, nor in s3://therock-nightly-artifacts/7-linux, nor in s3://therock-prerelease-artifacts/7-linux, nor in s3://therock-artifacts/7-linux
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7
     hint: look at `--run-id`, `--platform`, `--release-type` and `--bucket`
+    note: run 7 may be in buckets that cannot be read: `therock-bkc-artifacts` (no such object: `s3://therock-bkc-artifacts/7-linux/`)
     note: only the bucket was looked in: failed to list the artifacts of run `7` of `ROCm/TheRock`: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7/artifacts`: Resource not accessible by integration (pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`)
     error: no artifacts for linux in s3://therock-ci-artifacts/7-linux, nor in s3://therock-dev-artifacts/7-linux, nor in s3://therock-nightly-artifacts/7-linux, nor in s3://therock-prerelease-artifacts/7-linux, nor in s3://therock-artifacts/7-linux, nor in GitHub's artifacts of run 7 of ROCm/TheRock
     hint: the run has ended (`success`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/7

@@ -16,13 +16,14 @@ use super::{
 };
 use crate::{
     s3::fault::Fault,
-    support::{long, published},
+    support::{
+        killed::{Killed, killed_at_every_step, killed_or_interrupted_at_every_step},
+        published,
+    },
 };
 
 const WAYS: [&str; 3] = ["", "--flatten", "--no-extract"];
 const WANTED: [&str; 3] = ["blas", "rand", "rocgdb"];
-/// In short and in long.
-const SEEDS: [u32; 2] = [9, 51];
 
 fn command(fixture: &Fixture, out: &Path, way: &str) -> Command {
     let mut command = fixture.command();
@@ -37,54 +38,37 @@ fn command(fixture: &Fixture, out: &Path, way: &str) -> Command {
 #[test]
 fn a_fetch_that_was_killed_is_made_whole_by_the_next() {
     let fixture = Fixture::of(published::odd());
-    let seeds = long::rounds(SEEDS[0], SEEDS[1]);
-    let begun = Instant::now();
     let whole = WAYS.map(|way| {
         let out = fixture.directory.path().join(format!("whole{way}"));
         let output = command(&fixture, &out, way).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         tree(&out)
     });
-    let time = begun.elapsed() / 3;
-    for seed in 0..seeds {
-        let way = seed as usize % WAYS.len();
-        let out = fixture.directory.path().join(seed.to_string());
-        let mut child = command(&fixture, &out, WAYS[way])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // Moments all over the time that it takes, in no order.
-        thread::sleep(time * (seed * 37 % seeds) / seeds);
-        // Every other one by Ctrl-C, which leaves time to clear away.
-        let interrupted = seed % 2 == 1;
-        let signal = if interrupted { "-INT" } else { "-KILL" };
-        let pid = child.id().to_string();
-        Command::new("kill").args([signal, &pid]).status().unwrap();
-        let code = child.wait().unwrap().code();
+    let out = fixture.directory.path().join("stopped");
+    let way = |round: u64| usize::try_from(round).unwrap() % WAYS.len();
+    let prepared = |round| {
+        let _ = fs::remove_dir_all(&out);
+        command(&fixture, &out, WAYS[way(round)])
+    };
+    killed_or_interrupted_at_every_step(prepared, |killed| {
+        killed.assert_code();
+        let way = way(killed.round);
         let left = tree(&out);
-        if interrupted {
-            // Nothing, before it could listen; and it may have been done.
-            assert!(
-                matches!(code, None | Some(0 | 130)),
-                "seed {seed}: {code:?}"
-            );
-            let half = left.keys().find(|path| path.contains(".part"));
-            assert!(half.is_none() || code.is_none(), "seed {seed}: {half:?}");
-        }
+        let half = left.keys().find(|path| path.contains(".part"));
+        let may_be_half = !killed.is_interrupted || killed.status.code().is_none();
+        assert!(half.is_none() || may_be_half, "{killed}: {half:?}");
         if WAYS[way] != "--flatten" {
-            named_is_whole(&left, &whole[way], seed);
+            named_is_whole(&left, &whole[way], killed);
         }
         let again = command(&fixture, &out, WAYS[way]).output().unwrap();
-        assert!(again.status.success(), "seed {seed}: {again:?}");
+        assert!(again.status.success(), "{killed}: {again:?}");
         let different = difference(&tree(&out), &whole[way]);
-        assert!(different.is_empty(), "seed {seed}: {different:?}");
-        fs::remove_dir_all(&out).unwrap();
-    }
+        assert!(different.is_empty(), "{killed}: {different:?}");
+    });
 }
 
 /// Nothing lies under a final name that is not all of it.
-fn named_is_whole(left: &Tree, whole: &Tree, seed: u32) {
+fn named_is_whole(left: &Tree, whole: &Tree, killed: &Killed) {
     let top = |path: &String| path.split('/').next().unwrap().to_owned();
     for name in left.keys().map(top) {
         if name.starts_with('.') || name.ends_with(".part") {
@@ -95,7 +79,7 @@ fn named_is_whole(left: &Tree, whole: &Tree, seed: u32) {
             own.map(|(path, what)| (path.clone(), what.clone()))
                 .collect()
         };
-        assert_eq!(difference(&of(left), &of(whole)), [""; 0], "seed {seed}");
+        assert_eq!(difference(&of(left), &of(whole)), [""; 0], "{killed}");
     }
 }
 
@@ -126,8 +110,8 @@ fn is_taken(artifacts: &Path) -> [bool; 2] {
             .arg("--artifact-dir")
             .arg(artifacts)
             .args(["--platform", "linux"])
-            .env("ROCWHEEL_DEST_DIR", &made)
-            .env("ROCWHEEL_OUTPUT_DIR", &made)
+            .arg("--output-dir")
+            .arg(&made)
             .output()
             .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
@@ -152,47 +136,38 @@ fn artifacts(tree: &Tree) -> Tree {
 
 #[test]
 fn an_interrupted_fetch_is_never_taken_for_the_whole_run() {
-    for (set, way, seeds) in [
-        (published::sample(), "", long::rounds(4, 16)),
-        (published::odd(), "--no-extract", long::rounds(2, 8)),
+    for (set, way) in [
+        (published::sample(), ""),
+        (published::odd(), "--no-extract"),
     ] {
         let fixture = Fixture::of(set);
+        let out = fixture.directory.path().join(format!("out{way}"));
         let command = |out: &Path| {
+            let _ = fs::remove_dir_all(out);
             let mut command = fixture.command();
             command.args(["--run-id", "7", "--downloads", "2", "--output-dir"]);
             command.arg(out).args(way.split_whitespace());
             command
         };
         let whole = fixture.directory.path().join(format!("all{way}"));
-        let begun = Instant::now();
         assert!(command(&whole).output().unwrap().status.success());
-        let time = begun.elapsed();
         assert_eq!(is_taken(&whole), [true, true]);
         let whole = tree(&whole);
-        for seed in 0..seeds {
-            let out = fixture.directory.path().join(format!("{seed}{way}"));
-            let mut child = command(&out)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            thread::sleep(time * seed / seeds);
-            let _ = child.kill();
-            child.wait().unwrap();
-            let left = tree(&out);
-            let [build, pipeline] = is_taken(&out);
-            assert_eq!(build, pipeline, "seed {seed}");
-            if build {
-                // Between the last record and the end, only files of our own are still to go.
-                assert_eq!(
-                    difference(&artifacts(&left), &artifacts(&whole)),
-                    [""; 0],
-                    "seed {seed}"
-                );
-            } else {
-                assert!(!difference(&left, &whole).is_empty(), "seed {seed}");
-            }
-        }
+        killed_at_every_step(
+            |_| command(&out),
+            |killed| {
+                let left = tree(&out);
+                let [build, pipeline] = is_taken(&out);
+                assert_eq!(build, pipeline, "{killed}");
+                if build {
+                    // Between the last record and the end, only files of our own are still to go.
+                    let different = difference(&artifacts(&left), &artifacts(&whole));
+                    assert_eq!(different, [""; 0], "{killed}");
+                } else {
+                    assert!(!difference(&left, &whole).is_empty(), "{killed}");
+                }
+            },
+        );
     }
 }
 

@@ -45,11 +45,13 @@ fn frameworks_are_packages_of_a_product() {
         plan.contains("rocm/fw/whl-next/fw/fw-1.0+devrocm"),
         "{plan}"
     );
+    assert!(plan.contains(".whl  (hard link)"), "{plan}");
     assert!(!to.exists());
     upload(&published(), &to, &["--product", "fw"]).ok();
     let again = upload(&published(), &to, &["--product", "fw", "--format", "json"]).ok();
     let again: serde_json::Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["uploaded"], 0, "{again}");
+    assert_eq!(again["schema"], "rocwheel-published-products-v1");
     let product = to.join("rocm/fw/whl-next");
     let mut projects: Vec<String> = fs_err::read_dir(&product)
         .unwrap()
@@ -164,6 +166,10 @@ fn place_names_the_bucket_of_a_product() {
         outputs.contains("s3://therock-repo-amd-rc-jax/v5"),
         "{outputs}"
     );
+    // The names of TheRock's `write_product_release_bucket_info.py`.
+    for name in ["bucket", "iam_role", "aws_region", "package_index_url"] {
+        assert!(outputs.contains(&format!("{name}<<")), "{outputs}");
+    }
     let refused = [
         place(&["--product", "fw", "--release-type", "nightly"]),
         place(&["--product", "jax", "--release-type", "ci"]),
@@ -173,7 +179,7 @@ fn place_names_the_bucket_of_a_product() {
     insta::assert_snapshot!(shown.join("\n"), @"
     exit 2: error: no such product: `fw`
 
-    hint: the products are core, pytorch, jax
+    hint: the products are core, pytorch, migraphx, onnxruntime, jax
 
     exit 2: error: no bucket takes packages of builds of the type `ci`
 

@@ -111,12 +111,12 @@ fn is_installed(wheel: &Path, installer: &str) {
 
 #[test]
 fn pip_and_uv_install_wheels_of_pypi() {
-    for (number, (path, _)) in wheels().into_iter().enumerate() {
-        for (turn, installer) in ["pip", "uv"].into_iter().enumerate() {
-            // One wheel for each of them in the short form.
-            if number == turn || long::is_on() {
-                is_installed(&path, installer);
-            }
+    if long::is_left_out() {
+        return;
+    }
+    for (path, _) in wheels() {
+        for installer in ["pip", "uv"] {
+            is_installed(&path, installer);
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What is not tied, and why.
 
 use super::{Place, damaged};
-use crate::support::{demo::DemoWheel, linker::SharedObject, published};
+use crate::{
+    check::windows::dll,
+    support::{demo::DemoWheel, linker::SharedObject, program::rocwheel, published},
+};
 
 /// What is said about a wheel after a change, by `--plan`.
 fn refusal(change: impl FnOnce(&mut DemoWheel), flags: &[&str]) -> String {
@@ -72,8 +75,8 @@ fn what_cannot_be_tied_is_refused_with_advice() {
       hint: ship it in the wheel, name the wheel that has it too, or pass `--host-provides`
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it holds `fw.libs/libamdhip64-0a1b2c3d.so.7`, which is `libamdhip64.so.7` of the set (grafted)
       hint: build the wheel without copies of ROCm: `auditwheel repair` needs `--exclude` for each library
-    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: none of its 0 binaries needs a library of the set (nothing-to-tie)
-      hint: pass `--extras` if it uses ROCm nevertheless, or check that it is the right wheel
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it has no binaries (nothing-to-tie)
+      hint: pass `--extras` if its Python uses ROCm, or check that it is the right wheel
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: it requires `rocm==7.14.0`, which the set 0.0.1.dev0 is not (tied-otherwise)
       hint: build it against this set, or pass `--requires` to replace the requirement
     exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its `_rocm_init.py` is of no form that rocwheel knows (opaque-init)
@@ -86,13 +89,72 @@ fn what_cannot_be_tied_is_refused_with_advice() {
 }
 
 #[test]
+fn a_wheel_that_cannot_use_the_set_is_refused_with_the_reason() {
+    let library = |needs: &str| SharedObject::new("_C.so").needs(needs).build();
+    let mut aarch64 = library("libamdhip64.so.7");
+    aarch64[18] = 183;
+    let binaries: [(&str, &str, Vec<u8>); 5] = [
+        ("linux_x86_64", "fw/_C.so", library("libhipblas.so.9")),
+        ("linux_x86_64", "fw/_C.so", library("libcudart.so.12")),
+        ("linux_aarch64", "fw/_C.so", aarch64),
+        ("win_amd64", "fw/_C.pyd", dll(&[], &["amdhip64_7.dll"])),
+        ("any", "fw/_C.dll", dll(&[], &["amdhip64_7.dll"])),
+    ];
+    let refused = |(platform, path, bytes): &(&str, &str, Vec<u8>)| {
+        let change = |it: &mut DemoWheel| {
+            it.platform = (*platform).to_owned();
+            it.members.retain(|it| !it.0.ends_with(".so"));
+            it.add(path, bytes.clone());
+        };
+        let said = refusal(change, &[]);
+        assert!(!said.contains("--extras"), "{said}");
+        said
+    };
+    let refusals: Vec<String> = binaries.iter().map(refused).collect();
+    insta::assert_snapshot!(refusals.join("\n"), @"
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its only binary needs no library of the set: `fw/_C.so` needs `libhipblas.so.9`, and the set has `libhipblas.so.3` (nothing-to-tie)
+      hint: build it against this set, or tie it to the set that it was built with
+    exit 1: `fw-1.0-py3-none-linux_x86_64.whl`: its only binary needs no library of the set: `fw/_C.so` needs `libcudart.so.12`, and that is a library of NVIDIA (nothing-to-tie)
+      hint: build it against this set, or tie it to the set that it was built with
+    exit 1: `fw-1.0-py3-none-linux_aarch64.whl`: it has no binary for the set: `fw/_C.so` is for AArch64, and the set is for Linux on x86-64 (nothing-to-tie)
+      hint: build it against this set, or tie it to the set that it was built with
+    exit 1: `fw-1.0-py3-none-win_amd64.whl`: its only binary needs no library of the set: `fw/_C.pyd` is for Windows, and the set is for Linux on x86-64 (nothing-to-tie)
+      hint: build it against this set, or tie it to the set that it was built with
+    exit 1: `fw-1.0-py3-none-any.whl`: its only binary needs no library of the set: `fw/_C.dll` is for Windows, and the set is for Linux on x86-64 (nothing-to-tie)
+      hint: build it against this set, or tie it to the set that it was built with
+    ");
+    // `check --with` says the same, as an error.
+    let place = Place::new();
+    let set = published::sample().dist();
+    for (platform, path, bytes) in binaries {
+        let mut wheel = DemoWheel::bare("fw");
+        wheel.platform = platform.to_owned();
+        wheel.add(path, bytes);
+        let wheel = place.write(&wheel);
+        let flags = [
+            "check",
+            set.to_str().unwrap(),
+            "--with",
+            wheel.to_str().unwrap(),
+        ];
+        let said = rocwheel(&flags);
+        assert!(
+            said.code == 1 && said.stdout.contains("RWF17 not-for-set"),
+            "{platform}: {}",
+            said.stdout
+        );
+    }
+}
+
+#[test]
 fn a_wheel_with_any_damage_is_refused_or_unharmed() {
     let place = Place::new();
     let good = place.tie_to_sample(&DemoWheel::new(), &[]);
     let good = fs_err::read(good).unwrap();
     let bytes = DemoWheel::new().bytes();
     let path = place.0.path().join("fw-1.0-py3-none-linux_x86_64.whl");
-    for round in 0..crate::support::long::rounds(16, 200) {
+    for seed in crate::support::long::seeds(12, 200) {
+        let round = usize::try_from(seed).unwrap();
         fs_err::write(&path, damaged(&bytes, round)).unwrap();
         let _ = fs_err::remove_dir_all(place.tied());
         let outcome = place.tie(

@@ -1,7 +1,19 @@
 //! `framework show`, and the versions of `framework version`.
 
+use std::process::Command;
+
 use super::Place;
-use crate::support::{demo::DemoWheel, program::rocwheel, published};
+use crate::{
+    check::windows::dll,
+    judges::tool,
+    support::{
+        bundles,
+        demo::DemoWheel,
+        linker::SharedObject,
+        program::{rocwheel, succeed},
+        published,
+    },
+};
 
 #[test]
 fn facts_are_shown_with_and_without_a_set() {
@@ -19,11 +31,11 @@ fn facts_are_shown_with_and_without_a_set() {
     init      fw: no module; imported
     members   3 members with odd modes
     fw/lib/libfw.so
-      needs     libhipblas.so.3 librocblas.so.5 (ROCm (M))
+      needs     libhipblas.so.3 librocblas.so.5 (ROCm (math))
       RUNPATH   1 entry of 57 bytes: 1 absolute
       symbols   GLIBC_2.17
     fw/_C.so
-      needs     libamdhip64.so.7 (ROCm (C))
+      needs     libamdhip64.so.7 (ROCm (core))
       needs     libfw.so (own)
       RUNPATH   3 entries of 26 bytes: 1 absolute, 1 empty, 1 own
     ");
@@ -32,7 +44,7 @@ fn facts_are_shown_with_and_without_a_set() {
     assert_eq!(json["schema"], "rocwheel-framework-facts-v1");
     assert_eq!(
         json["wheels"][0]["binaries"][0]["needed"][0]["by"],
-        "ROCm (M)"
+        "ROCm (math)"
     );
 }
 
@@ -102,6 +114,37 @@ fn a_version_is_compared_with_those_of_an_index() {
 }
 
 #[test]
+fn files_for_other_platforms_and_loose_code_are_shown() {
+    let place = Place::new();
+    let mut wheel = DemoWheel::bare("fw");
+    wheel.platform = "any".to_owned();
+    wheel.add("fw/_C.pyd", dll(&[], &["amdhip64_7.dll", "KERNEL32.dll"]));
+    let mut aarch64 = SharedObject::new("x.so").needs("libc.so.6").build();
+    aarch64[18] = 183;
+    wheel.add("fw/arm/x.so", aarch64);
+    let code = bundles::raw(&[("gfx942", vec![7; 100]), ("gfx1100", vec![8; 100])]);
+    for name in ["a.co", "b.co"] {
+        wheel.add(&format!("fw/kernels/{name}"), code.clone());
+    }
+    let wheel = place.write(&wheel);
+    let shown = rocwheel(&["framework", "show", wheel.to_str().unwrap()]).ok();
+    let lines: Vec<&str> = shown.lines().skip(1).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    tags      py3-none-any (platlib)
+    proved    manylinux_2_5
+    requires  nothing
+    init      no `_rocm_init.py`, and no hook
+    members   3 members with odd modes
+    objects   2 code objects for gfx1100
+    objects   2 code objects for gfx942
+    fw/arm/x.so
+      machine   AArch64
+    fw/_C.pyd
+      imports   KERNEL32.dll amdhip64_7.dll
+    ");
+}
+
+#[test]
 fn a_build_gets_the_variables_of_an_installed_set() {
     let place = Place::new();
     let site = place.0.path();
@@ -158,22 +201,53 @@ fn a_build_gets_the_variables_of_an_installed_set() {
     exit 2
     error: no device code for gfx1100 is installed, only for gfx942
 
-    hint: add `rocm-sdk-device-gfx1100`, or leave gfx1100 out of `--targets`
+    hint: add `rocm-sdk-device-gfx1100`, or leave gfx1100 out of `--target`
     "#);
-    let script = env(&["--for", "torch"]).replace("SITE", "/a b");
-    let script: Vec<&str> = script
-        .lines()
-        .filter(|it| it.starts_with("export "))
-        .collect();
-    let mut shell = std::process::Command::new("sh");
-    let shell = shell.args([
-        "-euc",
-        &format!("{}\necho \"$ROCM_PATH:$PATH\"", script.join("\n")),
-    ]);
-    let output = crate::support::program::succeed(shell.env("PATH", "/bin"));
-    let root = "/a b/_rocm_sdk_devel";
-    assert_eq!(
-        String::from_utf8(output.stdout).unwrap(),
-        format!("{root}:{root}/bin:/bin\n")
-    );
+}
+
+#[test]
+fn shells_and_cmake_read_the_variables_of_any_directory() {
+    let place = Place::new();
+    let site = place.0.path().join(r#"it's "a" $HOME \b;c"#);
+    fs_err::create_dir_all(site.join("rocm_sdk_core-7.14.0.dist-info")).unwrap();
+    fs_err::create_dir(site.join("_rocm_sdk_devel")).unwrap();
+    let script = |style: &str| {
+        let site = site.to_str().unwrap();
+        let flags = [
+            "framework",
+            "env",
+            "--site",
+            site,
+            "--for",
+            "torch",
+            "--style",
+            style,
+        ];
+        rocwheel(&flags).ok()
+    };
+    let shell = format!("{}\nprintf %s \"$ROCM_PATH|$PATH\"", script("shell"));
+    let mut sh = Command::new("sh");
+    let shell = succeed(sh.args(["-euc", &shell]).env("PATH", "/bin")).stdout;
+    let file = place.0.path().join("env.cmake");
+    let message = "\nexecute_process(COMMAND /bin/sh -c [[printf %s \"$ROCM_PATH|$PATH\"]])";
+    fs_err::write(&file, script("cmake") + message).unwrap();
+    let mut cmake = Command::new(tool("cmake"));
+    let cmake = succeed(cmake.arg("-P").arg(&file).env("PATH", "/bin")).stdout;
+    let root = site.join("_rocm_sdk_devel");
+    let root = root.to_str().unwrap();
+    for said in [shell, cmake] {
+        let said = String::from_utf8(said).unwrap();
+        assert_eq!(said, format!("{root}|{root}/bin:/bin"));
+    }
+    // A line break would begin another line of a file of variables.
+    let odd = place.0.path().join("a\nEVIL=1");
+    fs_err::rename(&site, &odd).unwrap();
+    for style in ["shell", "cmake", "github"] {
+        let site = odd.to_str().unwrap();
+        let said = rocwheel(&["framework", "env", "--site", site, "--style", style]);
+        assert!(
+            said.code == 2 && said.stderr.contains("control character"),
+            "{style}"
+        );
+    }
 }

@@ -7,19 +7,20 @@ use crate::support::{
     demo::DemoWheel,
     linker::SharedObject,
     members::unzip,
-    place::copy_files,
-    program::succeed,
-    published::{self, VERSION},
+    program::{command, succeed},
+    published,
 };
 
 /// The sample under another version. No binary differs.
 pub(super) fn promoted(to: &Path) {
-    copy_files(&published::sample().dist(), to);
-    for entry in fs_err::read_dir(to).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        fs_err::rename(&path, to.join(name.replace(VERSION, "0.0.1"))).unwrap();
-    }
+    let mut build = command();
+    build.args(["build", "--version", "0.0.1", "--artifact-dir"]);
+    succeed(
+        build
+            .arg(published::sample().artifacts())
+            .arg("--output-dir")
+            .arg(to),
+    );
 }
 
 #[test]
@@ -219,4 +220,64 @@ fn wheels_of_a_group_find_and_require_each_other() {
       init      no hook: run paths only
       run path  fw_more/_more.so: 1 entry to $ORIGIN/../fw/lib
     ");
+}
+
+/// The run path of a file for the loader.
+fn run_path(bytes: &[u8]) -> Option<String> {
+    let facts = rocwheel::elf::read(&bytes.to_vec()).unwrap().unwrap();
+    facts.run_path().map(str::to_owned)
+}
+
+#[test]
+fn directories_with_libraries_that_a_file_names_stay_on_its_run_path() {
+    let place = Place::new();
+    let mut wheel = DemoWheel::new();
+    let names = b"\0cannot open libfw_plugin.so!\0".as_slice();
+    let opener = SharedObject::new("_C.so")
+        .needs("libamdhip64.so.7")
+        .section(".rodata.names", names)
+        .runpath("$ORIGIN/plugins:$ORIGIN/unused:$ORIGIN:/opt/rocm/lib");
+    wheel.add("fw/_C.so", opener.build());
+    for (path, name) in [
+        ("fw/plugins/libfw_plugin.so", "libfw_plugin.so"),
+        ("fw/unused/libfw_other.so", "libfw_other.so"),
+    ] {
+        wheel.add(path, SharedObject::new(name).needs("libc.so.6").build());
+    }
+    let tied = members(&place.tie_to_sample(&wheel, &[]));
+    assert_eq!(
+        run_path(&member(&tied, "fw/_C.so")).unwrap(),
+        "$ORIGIN/plugins:$ORIGIN/../_rocm_sdk_core/lib"
+    );
+}
+
+#[test]
+fn a_file_that_needs_no_library_of_the_set_stays_byte_for_byte() {
+    let place = Place::new();
+    let mut wheel = DemoWheel::new();
+    let plain = |path: &str| {
+        SharedObject::new("x.so")
+            .needs("libc.so.6")
+            .runpath(path)
+            .build()
+    };
+    let kept = ["$ORIGIN", "$ORIGIN/../nvvm/lib64", "$ORIGIN/../lib"];
+    for (number, path) in kept.iter().enumerate() {
+        wheel.add(&format!("fw/kept{number}.so"), plain(path));
+    }
+    let changed = ["/builder/lib", "$ORIGIN:", "$ORIGIN/../../../lib", "lib"];
+    for (number, path) in changed.iter().enumerate() {
+        wheel.add(&format!("fw/changed{number}.so"), plain(path));
+    }
+    let tied = members(&place.tie_to_sample(&wheel, &[]));
+    for (number, path) in kept.iter().enumerate() {
+        assert!(
+            member(&tied, &format!("fw/kept{number}.so")) == plain(path),
+            "{path}"
+        );
+    }
+    for number in 0..changed.len() {
+        let bytes = member(&tied, &format!("fw/changed{number}.so"));
+        assert_eq!(run_path(&bytes), None, "{number}");
+    }
 }

@@ -4,8 +4,9 @@ use std::io::Read as _;
 
 use rocwheel::{
     digest::Sha256,
-    error::{Error, Exit, Result, render},
-    github::{ArtifactBlob, GitHub, RunArtifact},
+    error::{Error, Exit, Result, Stop, render},
+    fetch::{ArtifactForm, open_artifact, storage_client},
+    github::{GitHub, RunArtifact},
 };
 use serde_json::{Value, json};
 
@@ -97,13 +98,17 @@ fn list(github: &GitHub) -> Result<Vec<RunArtifact>> {
     github.artifacts(&"ROCm/TheRock".parse()?, &"7".parse()?)
 }
 
-fn read(github: &GitHub) -> Result<(ArtifactBlob, Vec<u8>)> {
-    let artifact = list(github)?.remove(0);
-    let whole = 0..artifact.size;
-    let (content, mut blob) = github.open(&"ROCm/TheRock".parse()?, &artifact, whole)?;
+fn read(github: &GitHub) -> Result<(ArtifactForm, Vec<u8>)> {
+    read_one(github, &list(github)?.remove(0))
+}
+
+fn read_one(github: &GitHub, artifact: &RunArtifact) -> Result<(ArtifactForm, Vec<u8>)> {
+    let storage = storage_client(github, &Stop::default())?;
+    let (repository, whole) = ("ROCm/TheRock".parse()?, 0..artifact.size);
+    let (form, mut stream) = open_artifact(github, &storage, &repository, artifact, whole)?;
     let mut bytes = Vec::new();
-    blob.read_to_end(&mut bytes).map_err(Error::new)?;
-    Ok((content, bytes))
+    stream.read_to_end(&mut bytes).map_err(Error::new)?;
+    Ok((form, bytes))
 }
 
 #[test]
@@ -148,7 +153,7 @@ fn the_token_is_not_sent_to_the_server_of_an_artifact() {
     let (github, _) = connect(&hosted.api, Some("secret"));
     assert_eq!(
         read(&github).unwrap(),
-        (ArtifactBlob::Zip, b"bytes".to_vec())
+        (ArtifactForm::Zip, b"bytes".to_vec())
     );
     let asked = hosted.keeper.asked();
     assert_eq!(asked.len(), 1);
@@ -270,34 +275,20 @@ fn an_unreadable_artifact_is_reported_without_its_address() {
         "{said}"
     );
     insta::assert_snapshot!(said, @"
-    error: failed to open artifact `a` of `ROCm/TheRock`
-      caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: the server that keeps it answers 503
-    hint: look at https://www.githubstatus.com and at the proxy, and try again
-    error: failed to open artifact `a` of `ROCm/TheRock`
-      caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: the server that keeps it answers 404
-    hint: look at https://www.githubstatus.com and at the proxy, and try again
-    error: failed to open artifact `a` of `ROCm/TheRock`
-      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: it is smaller than GitHub says
-    hint: try again; if it is the same, its job has to upload it again
-    error: failed to open artifact `a` of `ROCm/TheRock`
-      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: the server that keeps it answers 400
-    hint: try again; if it is the same, its job has to upload it again
-    error: the download broke off
-      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: the server that keeps it has no parts of it
-    hint: try again; if it is the same, its job has to upload it again
-    error: the download broke off
-      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: it was replaced while it was read
-    hint: try again; if it is the same, its job has to upload it again
-    error: the download broke off
-      caused by: GitHub has it, and it cannot be read: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: the server that keeps it has no parts of it
-    hint: try again; if it is the same, its job has to upload it again
+    error: the store does not answer: `artifact a of ROCm/TheRock`
+      caused by: the server answers 503 Service Unavailable
+    error: the store does not answer: `artifact a of ROCm/TheRock`
+      caused by: the server answers 404 Not Found
+    error: the store failed: `artifact a of ROCm/TheRock`
+      caused by: the server answers 416 Range Not Satisfiable
+    error: the store failed: `artifact a of ROCm/TheRock`
+      caused by: the server answers 400 Bad Request
+    error: wrong contents: `artifact a of ROCm/TheRock`
+      caused by: it has 4 bytes and not 5
+    error: wrong contents: `artifact a of ROCm/TheRock`
+      caused by: the object was replaced while it was read
+    error: wrong contents: `artifact a of ROCm/TheRock`
+      caused by: the object was replaced while it was read
     ");
 }
 
@@ -319,23 +310,23 @@ fn an_expired_artifact_differs_from_a_forbidden_one() {
         said += &render(&error).replace("\n\n", "\n");
     }
     insta::assert_snapshot!(said, @"
-    error: failed to open artifact `a` of `ROCm/TheRock`
+    error: the store failed: `artifact a of ROCm/TheRock`
       caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: Artifact has expired
     hint: what a run kept has expired: take a newer run, or `--bucket`
-    error: failed to open artifact `a` of `ROCm/TheRock`
+    error: the store failed: `artifact a of ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: Not Found
     hint: look at `--repository`; a private repository needs `--github-token`
-    error: failed to open artifact `a` of `ROCm/TheRock`
+    error: the store failed: `artifact a of ROCm/TheRock`
       caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: Resource not accessible by integration
     hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    error: failed to open artifact `a` of `ROCm/TheRock`
+    error: the store failed: `artifact a of ROCm/TheRock`
       caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: Requires authentication
     hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    error: failed to open artifact `a` of `ROCm/TheRock`
+    error: the store failed: `artifact a of ROCm/TheRock`
       caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
       caused by: it has no target
     hint: look at `--github-api-url`
@@ -386,6 +377,6 @@ fn a_repository_that_was_renamed_still_says_where_its_artifacts_are() {
         id: 6,
         ..list(&github).unwrap().remove(0)
     };
-    let error = github.open(&"ROCm/TheRock".parse().unwrap(), &six, 0..5);
-    assert!(render(&error.err().unwrap()).contains("not an answer of GitHub's API"));
+    let error = read_one(&github, &six).unwrap_err();
+    assert!(render(&error).contains("not an answer of GitHub's API"));
 }

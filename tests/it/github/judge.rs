@@ -1,4 +1,5 @@
-//! A judge of exchanges with GitHub's API, who goes by the description that GitHub publishes.
+//! A judge of exchanges with GitHub's API, who goes by the description that GitHub publishes: the part of
+//! it that `tests/openapi/cut.py` has cut out.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -42,10 +43,10 @@ fn ask(asked: &Value) -> Value {
 
 impl Judge {
     fn call() -> Self {
-        let judge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi/judge.py");
+        let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openapi");
         let mut process = Command::new(judges::tool("python"))
-            .arg(judge)
-            .arg(judges::description_of_github())
+            .arg(place.join("judge.py"))
+            .arg(place.join("api.github.com.json"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -23,7 +23,7 @@ fn the_gpus_of_the_machine_decide_what_is_installed() {
             fs_err::write(node, text.replace(old, new)).unwrap();
         }
         let arguments = ["--set", text(&set), "--sysfs", text(&sys), "--dry-run"];
-        let outcome = ran(&[&arguments[..], &[text(&environment)]].concat());
+        let outcome = ran(&[&arguments[..], &["--venv", text(&environment)]].concat());
         assert!(!environment.exists());
         let line = outcome.stdout.lines().next().unwrap_or_default();
         let line = line.split(", from").next().unwrap().to_owned();
@@ -56,6 +56,6 @@ fn detected_targets_are_installed() {
         "--installer",
         "uv",
     ];
-    ran(&[&arguments[..], &[text(&environment)]].concat()).ok();
+    ran(&[&arguments[..], &["--venv", text(&environment)]].concat()).ok();
     assert_eq!(packages(&environment), expected(&["gfx942"]));
 }

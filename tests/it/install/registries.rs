@@ -9,12 +9,10 @@ use std::{
 };
 
 use super::{expected, install, packages, place, ran, registry};
+use crate::support::web::{Server, Site};
 use crate::{
     judges::tool,
-    publish::{
-        readers::{PIPS, old_pip, old_python},
-        server::{Server, Site},
-    },
+    publish::readers::{PIPS, old_pip, old_python},
     s3,
     support::{
         long,
@@ -97,7 +95,7 @@ fn no_registry_supplies_the_packages_of_a_set() {
                 let [from, source, deps] = orders;
                 let mut command =
                     install(&[from, source, "--deps", deps, "--installer", installer]);
-                command.args(target).arg(&environment);
+                command.args(target).arg("--venv").arg(&environment);
                 if pre {
                     command.env("PIP_PRE", "1").env("UV_PRERELEASE", "allow");
                 }
@@ -118,7 +116,14 @@ fn no_registry_supplies_the_packages_of_a_set() {
     }
     // The registry in the first place, and the set nowhere.
     let environment = place.path().join("other");
-    let refused = ran(&["--index-url", base, "--target", "none", text(&environment)]);
+    let refused = ran(&[
+        "--index-url",
+        base,
+        "--target",
+        "none",
+        "--venv",
+        text(&environment),
+    ]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains("placeholder"), "{}", refused.stderr);
     assert!(!environment.exists());
@@ -127,7 +132,13 @@ fn no_registry_supplies_the_packages_of_a_set() {
     for installer in ["uv", "pip"] {
         let common = [
             &target[..],
-            &["--installer", installer, "--recreate", text(&environment)],
+            &[
+                "--installer",
+                installer,
+                "--recreate",
+                "--venv",
+                text(&environment),
+            ],
         ]
         .concat();
         ran(&[&["--index-url", base][..], &common].concat()).ok();
@@ -162,7 +173,7 @@ fn the_pip_of_an_existing_environment_installs_whichever_it_is() {
                 "--installer",
                 "pip",
             ];
-            ran(&[&source[..], &[text(&environment)]].concat()).ok();
+            ran(&[&source[..], &["--venv", text(&environment)]].concat()).ok();
             assert_eq!(
                 packages(&environment),
                 expected(&[target]),
@@ -208,6 +219,7 @@ fn a_public_bucket_installs_and_a_private_one_is_refused() {
         bucket.as_str(),
         "--target",
         target,
+        "--venv",
         text(&environment),
     ];
     let refused = keyed(install(&from));
@@ -223,7 +235,15 @@ fn a_public_bucket_installs_and_a_private_one_is_refused() {
         command
     })
     .ok();
-    ran(&["--set", text(&copy), "--target", target, text(&environment)]).ok();
+    ran(&[
+        "--set",
+        text(&copy),
+        "--target",
+        target,
+        "--venv",
+        text(&environment),
+    ])
+    .ok();
     assert_eq!(packages(&environment), expected(&[target]));
 
     server.publish(&bucket);

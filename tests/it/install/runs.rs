@@ -89,7 +89,7 @@ fn the_newest_run_that_has_packages_is_installed() {
         let (place, environment) = place();
         let bucket = place.path().join("bucket");
         write_run(set, &bucket.join("8-linux"));
-        let target = ["--target", set.targets[0], text(&environment)];
+        let target = ["--target", set.targets[0], "--venv", text(&environment)];
         let outcome = found(&fake, &bucket, &[how, &target].concat());
         assert_eq!(outcome.code, 0, "{how:?} {}", outcome.stderr);
         assert!(
@@ -113,7 +113,7 @@ fn a_search_without_packages_says_what_it_has_skipped() {
     let nothing = place.path().join("bucket");
     fs_err::create_dir(&nothing).unwrap();
     let refused = |runs: &[Value], more: &[&str]| {
-        let target = ["--target", "none", text(&environment)];
+        let target = ["--target", "none", "--venv", text(&environment)];
         let outcome = found(&github(runs), &nothing, &[more, &target].concat());
         assert!(!environment.exists());
         format!("{more:?} {}\n{}", outcome.code, outcome.stderr)
@@ -145,7 +145,11 @@ fn the_packages_of_a_run_under_way_are_waited_for() {
     let under_way = run(9, "2026-01-03T00:00:00Z", "in_progress", None);
     let more = ["--commit", "v7", "--wait", "60s", "--target", "gfx942"];
     let fake = github(&[under_way]);
-    let outcome = found(&fake, &bucket, &[&more[..], &[text(&environment)]].concat());
+    let outcome = found(
+        &fake,
+        &bucket,
+        &[&more[..], &["--venv", text(&environment)]].concat(),
+    );
     uploading.join().unwrap();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(packages(&environment), expected(&["gfx942"]));
@@ -169,6 +173,7 @@ fn a_set_that_is_not_whole_yet_is_waited_for() {
         text(&set),
         "--target",
         "gfx942",
+        "--venv",
         text(&environment),
     ];
     let refused = ran(&[&target[..], &["--wait", "2s"]].concat());
@@ -198,7 +203,11 @@ fn packages_that_are_being_uploaded_are_waited_for() {
         fs_err::rename(hidden, whole).unwrap();
     });
     let run = ["--run-id", "9", "--offline", "--input-dir", text(&bucket)];
-    let outcome = ran(&[&run[..], &["--target", "gfx942", text(&environment)]].concat());
+    let outcome = ran(&[
+        &run[..],
+        &["--target", "gfx942", "--venv", text(&environment)],
+    ]
+    .concat());
     uploading.join().unwrap();
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let note = "is being uploaded: waiting for its `set.json`, at most 3 min";

@@ -4,13 +4,11 @@
 use std::path::Path;
 
 use super::{expected, packages, place, ran};
-use crate::{
-    publish::server::{Server, Site},
-    support::{
-        place::{empty, text},
-        program::rocwheel,
-        published::sample,
-    },
+use crate::support::web::{Server, Site};
+use crate::support::{
+    place::{empty, text},
+    program::rocwheel,
+    published::sample,
 };
 
 const PRESENT: &str = "dev.repo.amd.com/rocm/whl-next";
@@ -59,7 +57,12 @@ fn a_stream_is_read_at_its_present_place_and_then_at_the_earlier_one() {
     let (_place, environment) = place();
     let base = ["--stream", "dev", "--mirror", &server.url];
     let with = |more: &[&str]| {
-        ran(&[&base[..], &["--target", "gfx942", text(&environment)], more].concat())
+        ran(&[
+            &base[..],
+            &["--target", "gfx942", "--venv", text(&environment)],
+            more,
+        ]
+        .concat())
     };
     with(&[]).ok();
     assert_eq!(packages(&environment), expected(&["gfx942"]));
@@ -117,6 +120,7 @@ fn what_a_stream_does_not_have_is_refused() {
             &server.url,
             "--target",
             "none",
+            "--venv",
             text(&environment),
         ];
         let refused = ran(&[more, &base[..]].concat());

@@ -5,7 +5,7 @@ use std::{io::Cursor, path::Path, process::Command};
 use rocwheel::kpack::archive::{ArchiveWriter, Packed, key};
 
 use super::binaries::{code_object, library};
-use crate::support::program::ROCWHEEL;
+use crate::support::{members::zipped, program::ROCWHEEL};
 
 /// Exit code, stdout and stderr of the binary, run in a directory.
 pub(super) fn run(directory: &Path, arguments: &[&str]) -> String {
@@ -159,7 +159,7 @@ fn a_file_without_code_is_refused() {
     exit 2
     error: a directory: `.`
 
-    hint: pass a file: a binary, a bundle or a `.kpack` archive
+    hint: pass a file: a binary, a bundle, a `.kpack` archive or a wheel
     ");
     insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "nowhere"]), @"
     exit 2
@@ -174,4 +174,41 @@ fn a_file_without_code_is_refused() {
     For more information, try '--help'.
     "#
     );
+}
+
+#[test]
+fn a_wheel_shows_the_code_of_its_archives_and_binaries() {
+    let place = tempfile::tempdir().unwrap();
+    let members = [
+        ("x/.kpack/x.kpack", archive("lib/libx.so")),
+        ("x/lib/libfat.so.1", library()),
+        ("x/lib/libscript.so", b"INPUT(libx.so.1)".to_vec()),
+        ("x-1.dist-info/METADATA", Vec::new()),
+    ];
+    let members = members.map(|(name, bytes)| (name.to_owned(), 0o100_644, bytes));
+    fs_err::write(place.path().join("x.whl"), zipped(&members.to_vec())).unwrap();
+    let arguments = ["kpack", "ls", "x.whl", "--target", "gfx942,gfx1100"];
+    insta::assert_snapshot!(run(place.path(), &arguments), @"
+    exit 0
+    x.whl: wheel, 3 code objects, 24.07 KiB
+    BUNDLE                          TARGET         SIZE   STORED  COMPRESSION  KERNELS
+    x/.kpack/x.kpack/lib/libx.so#0  gfx942:xnack+  6200   5420    zstd         add
+    x/.kpack/x.kpack/lib/libx.so#1  gfx942:xnack+  7192   6412    zstd         add
+    x/lib/libfat.so.1#0             gfx1100        11256  11256   none         add, scale
+    ");
+    let arguments = [
+        "kpack",
+        "extract",
+        "x.whl",
+        "--target",
+        "gfx942",
+        "--output-dir",
+        "out",
+    ];
+    insta::assert_snapshot!(run(place.path(), &arguments), @"
+    exit 0
+    out/x/.kpack/x.kpack/lib/libx.so.0.gfx942-xnack+.hsaco
+    out/x/.kpack/x.kpack/lib/libx.so.1.gfx942-xnack+.hsaco
+       Extracted 2 code objects, 13.08 KiB
+    ");
 }

@@ -1,16 +1,14 @@
-//! Fat binaries that are on PyPI: split, found by every device, and put together again.
+//! Fat binaries that are on PyPI: split, and every device finds the code that it found before.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use rocwheel::kpack::host::{self, FatFileKind};
 
 use super::{
-    round::code,
     runtime::compare,
     splitting::{STAGE, flattened, put, split},
 };
-use crate::judges::wheel_of_pypi;
-use crate::support::program::ROCWHEEL;
+use crate::{judges::wheel_of_pypi, support::long};
 
 /// The smallest there is: three binaries, four bundles (`CCOB` 3), each for 27 targets.
 const WHEEL: &str = "jax_rocm7_plugin";
@@ -34,9 +32,9 @@ fn fat_binaries(wheel: &Path) -> Vec<(String, Vec<u8>)> {
     binaries
 }
 
-/// Splits the binaries of a wheel and puts them together again. Returns how many there are, and how
-/// many answers of the loader were compared.
-fn apart_and_together(wheel: &Path) -> (usize, usize) {
+/// Splits the binaries of a wheel. Returns how many there are, and how many answers of the loader
+/// were compared.
+fn split_and_compared(wheel: &Path) -> (usize, usize) {
     let place = tempfile::tempdir().unwrap();
     let name = "real_lib_gfx9-all";
     let artifact = place.path().join("fat").join(name);
@@ -55,31 +53,21 @@ fn apart_and_together(wheel: &Path) -> (usize, usize) {
         .map(|(path, bytes)| compare(bytes, &root, path))
         .sum();
     fs_err::remove_dir_all(root).unwrap();
-    let recombined = Command::new(ROCWHEEL)
-        .env_clear()
-        .current_dir(place.path())
-        .args(["kpack", "recombine", "--family", "gfx9-all"])
-        .args(["--artifact-dir", "split", "--output-dir", "again"])
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&recombined.stderr);
-    assert!(recombined.status.success(), "{stderr}");
-    for (path, bytes) in &binaries {
-        let again = place.path().join("again").join(name).join(STAGE).join(path);
-        assert!(code(&fs_err::read(again).unwrap()) == code(bytes), "{path}");
-    }
     (binaries.len(), compared)
 }
 
 #[test]
-fn fat_binaries_from_pypi_come_apart_and_together() {
-    let (binaries, compared) = apart_and_together(&wheel_of_pypi(WHEEL));
+fn fat_binaries_from_pypi_are_split() {
+    if long::is_left_out() {
+        return;
+    }
+    let (binaries, compared) = split_and_compared(&wheel_of_pypi(WHEEL));
     assert_eq!(binaries, 3);
     assert!(compared > 1000, "{compared}");
     // Larger ones by hand: `ROCWHEEL_FAT_WHEELS=a.whl,b.whl cargo test --test it kpack::real`.
     let more = std::env::var("ROCWHEEL_FAT_WHEELS").unwrap_or_default();
     for wheel in more.split(',').filter(|wheel| !wheel.is_empty()) {
-        let (binaries, compared) = apart_and_together(Path::new(wheel));
+        let (binaries, compared) = split_and_compared(Path::new(wheel));
         assert!(binaries > 0 && compared > 0, "{wheel}: {compared} answers");
     }
 }

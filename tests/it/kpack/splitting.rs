@@ -13,7 +13,7 @@ use super::{
     binaries::{code_object, concatenated, library},
     runtime::compare,
 };
-use crate::support::program::ROCWHEEL;
+use crate::support::{killed::killed_at_every_step, program::ROCWHEEL};
 
 pub(super) const STAGE: &str = "math-libs/stage";
 
@@ -193,30 +193,24 @@ fn a_split_that_is_killed_is_made_again_whole() {
     let fat = artifacts(place.path());
     let whole = place.path().join("whole");
     split(&fat, &whole, "2");
-    for round in 0..10 {
-        let out = place.path().join("out");
-        let mut run = Command::new(ROCWHEEL)
-            .env_clear()
-            .args(["split", "--jobs", "2", "--artifact-dir"])
-            .arg(&fat)
-            .arg("--output-dir")
-            .arg(&out)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(round * 3));
-        run.kill().unwrap();
-        run.wait().unwrap();
+    let out = place.path().join("out");
+    let command = |_| {
+        let _ = fs_err::remove_dir_all(&out);
+        let mut command = Command::new(ROCWHEEL);
+        command.env_clear();
+        command.args(["split", "--jobs", "2", "--artifact-dir"]);
+        command.arg(&fat).arg("--output-dir").arg(&out);
+        command
+    };
+    killed_at_every_step(command, |killed| {
         // It may have made everything before it was killed. Then it is not made again.
         fs_err::create_dir_all(&out).unwrap();
         if made(&out) != files(&whole) {
             let again = split(&fat, &out, "2");
-            assert!(again.starts_with("exit 0"), "round {round}: {again}");
+            assert!(again.starts_with("exit 0"), "{killed}: {again}");
         }
-        assert!(made(&out) == files(&whole), "round {round}");
-        fs_err::remove_dir_all(out).unwrap();
-    }
+        assert!(made(&out) == files(&whole), "{killed}");
+    });
 }
 
 #[test]

@@ -83,10 +83,10 @@ pub(super) fn copy(from: &Path, to: &Path) {
 fn run(arguments: &[&str], place: &Path) -> String {
     let output = Command::new(ROCWHEEL)
         .env_clear()
-        // `rocblas` takes the place of all of the sample's BLAS libraries.
-        .env("ROCWHEEL_WITHOUT", "hipblas,hipblaslt,origami")
         .current_dir(place)
         .args(arguments)
+        // `rocblas` takes the place of all of the sample's BLAS libraries.
+        .arg("--without=hipblas,hipblaslt,origami")
         .output()
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();

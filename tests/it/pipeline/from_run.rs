@@ -77,10 +77,10 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     37 archives of SIZE from BUCKET/7-linux to OUT/artifacts
     build packages of 37 artifacts in OUT/packages
     check them, and publish only without errors
-    write 7-linux/python/dist/rocm-0.0.1.dev0.tar.gz
-    write 7-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
-    write 7-linux/python/set.json
-    49 objects in OUT, for s3://therock-ci-artifacts/7-linux/python/
+    write OUT/7-linux/python/dist/rocm-0.0.1.dev0.tar.gz
+    write OUT/7-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
+    write OUT/7-linux/python/set.json
+    32 objects in OUT, for s3://therock-ci-artifacts/7-linux/python/
     ");
     insta::assert_snapshot!(dry(&["--sample"]), @"
     take  amd-llvm_lib_generic.tar.xz
@@ -88,10 +88,10 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     from the built-in sample
     build packages of 37 artifacts in OUT/packages
     check them, and publish only without errors
-    write local-linux/python/dist/rocm-0.0.1.dev0.tar.gz
-    write local-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
-    write local-linux/python/set.json
-    49 objects in OUT
+    write OUT/local-linux/python/dist/rocm-0.0.1.dev0.tar.gz
+    write OUT/local-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
+    write OUT/local-linux/python/set.json
+    32 objects in OUT
     ");
     let archives = bucket.join("7-linux");
     insta::assert_snapshot!(dry(&["--artifact-dir", text(&archives)]), @"
@@ -100,10 +100,10 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     from BUCKET/7-linux
     build packages of 37 artifacts in OUT/packages
     check them, and publish only without errors
-    write local-linux/python/dist/rocm-0.0.1.dev0.tar.gz
-    write local-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
-    write local-linux/python/set.json
-    49 objects in OUT
+    write OUT/local-linux/python/dist/rocm-0.0.1.dev0.tar.gz
+    write OUT/local-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
+    write OUT/local-linux/python/set.json
+    32 objects in OUT
     ");
 }
 

@@ -160,7 +160,7 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
         let upload = [&upload, &["--output-dir", text(&out)][..], kind.group()];
         let upload = kind.json(&upload.concat());
         let to = format!("{}/{}", out.display(), root.trim_end_matches('/'));
-        assert_eq!(upload["destination"], to, "{}", kind.name);
+        assert_eq!(upload["place"], to, "{}", kind.name);
         let place = scratch.join(format!("{}, uploaded", kind.name));
         let really = ["upload", "--packages-dir", packages, "--no-check"];
         let really = [&really, &["--output-dir", text(&place)][..], kind.group()];

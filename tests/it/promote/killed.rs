@@ -1,24 +1,18 @@
-//! Promotions and prunes of a directory that are killed at any moment.
+//! Promotions to a directory that are killed at any moment.
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use rocwheel::digest::Sha256;
 
-use super::{built, fresh, prune, walkdir};
+use super::{built, fresh, places, walkdir};
 use crate::support::{
-    long,
-    place::{empty, text},
+    killed::killed_at_every_step,
+    place::text,
     program::{Outcome, command},
     published::sets_in_turn,
 };
 
-/// Every file with its final name. The record of what waits is not needed when nothing waits.
+/// Every file with its final name.
 fn files(place: &Path) -> BTreeMap<String, Sha256> {
     let files = if place.exists() {
         walkdir(place)
@@ -27,7 +21,7 @@ fn files(place: &Path) -> BTreeMap<String, Sha256> {
     };
     let files = files.into_iter().filter_map(|path| {
         let name = text(path.strip_prefix(place).unwrap()).to_owned();
-        let is_final = !name.contains(".rocwheel-") && name != "prune.json";
+        let is_final = !name.contains(".rocwheel-");
         is_final.then(|| (name, Sha256::of(&fs_err::read(&path).unwrap())))
     });
     files.collect()
@@ -36,34 +30,27 @@ fn files(place: &Path) -> BTreeMap<String, Sha256> {
 /// Runs a command that is killed after a part of the time that it takes, and again to its end. `check`
 /// looks at what is there after each kill.
 fn killed(
-    mut run: impl FnMut() -> Command,
+    run: impl Fn() -> Command,
     mut prepare: impl FnMut(),
     place: &Path,
     check: impl Fn(&BTreeMap<String, Sha256>, &BTreeMap<String, Sha256>),
 ) {
     let finish = |run: &mut Command| Outcome::of(run.output().unwrap()).ok();
     prepare();
-    let begun = Instant::now();
     finish(&mut run());
-    let (time, whole): (Duration, _) = (begun.elapsed(), files(place));
-    let rounds = long::rounds(6, 40);
-    for round in 0..rounds {
+    let whole = files(place);
+    let prepared = |_| {
         prepare();
-        let mut child = run()
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        thread::sleep(time * round / rounds);
-        child.kill().unwrap();
-        child.wait().unwrap();
+        run()
+    };
+    killed_at_every_step(prepared, |killed| {
         check(&files(place), &whole);
         if place.exists() {
-            prune::assert_whole(place);
+            places::assert_whole(place);
         }
         finish(&mut run());
-        assert_eq!(files(place), whole, "round {round}");
-    }
+        assert_eq!(files(place), whole, "{killed}");
+    });
 }
 
 #[test]
@@ -88,19 +75,4 @@ fn a_promotion_to_a_directory_leaves_nothing_half_made() {
             assert!(!is_described || there == whole);
         });
     }
-}
-
-#[test]
-fn a_prune_of_a_directory_leaves_no_page_with_a_missing_file() {
-    let place = empty("promote/killed-prune");
-    let run = || {
-        let mut run = command();
-        run.args(["prune", text(&place), "--stream", "nightly", "--keep", "2"]);
-        run.args(["--grace", "0", "--most", "100", "--really"]);
-        run
-    };
-    let prepare = || prune::filled(&empty("promote/killed-prune"));
-    killed(run, prepare, &place, |there, whole| {
-        assert!(whole.keys().all(|name| there.contains_key(name)));
-    });
 }

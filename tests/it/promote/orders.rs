@@ -1,11 +1,14 @@
 //! Promotions one after the other, in every order, and sets of every form.
 
+use std::io::Read as _;
+
 use super::{assert_same, built, built_of, digests, promoted};
 use crate::{
     build::windows_artifacts,
     python::legacy,
     support::{
         long,
+        members::{record, unzip, zipped},
         place::{empty, text},
         program::rocwheel,
         published,
@@ -129,4 +132,83 @@ fn a_second_promotion_changes_nothing() {
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["uploaded"], 0, "{said}");
     assert_eq!(digests(&to), before);
+}
+
+/// What the modules of TheRock begin with. Its build appends what it decides.
+const TEMPLATE: &str = "__version__ = \"DEFAULT\"\nPY_PACKAGE_SUFFIX_NONCE = \"_DEFAULT\"\n\
+                        DEFAULT_TARGET_FAMILY = \"DEFAULT\"\n";
+
+/// A set as TheRock's scripts make it: `_dist_info.py` assigns the version twice, and Python's `zipfile`
+/// deflates everything, also what gets longer by it.
+#[test]
+fn a_set_of_upstreams_scripts_is_promoted() {
+    let candidate = built(published::sample(), "7.14.0rc1");
+    let set = empty("promote/upstream");
+    let noise: Vec<u8> = (0..17_u64 << 18)
+        .flat_map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()[..4].to_vec())
+        .collect();
+    assert!(noise.len() > 16 << 20);
+    for (name, _) in digests(&candidate.join("dist")) {
+        let bytes = fs_err::read(candidate.join("dist").join(&name)).unwrap();
+        let bytes = if name.ends_with(".whl") {
+            let mut members = unzip(&bytes);
+            for (path, _, bytes) in &mut members {
+                if path.ends_with("_dist_info.py") {
+                    *bytes = [TEMPLATE.as_bytes(), bytes].concat();
+                }
+            }
+            if name.starts_with("rocm_sdk_core-") {
+                let path = "_rocm_sdk_core/share/noise.kpack".to_owned();
+                members.insert(0, (path, 0o100_644, noise.clone()));
+            }
+            record(&mut members);
+            zipped(&members)
+        } else {
+            with_template(&bytes)
+        };
+        fs_err::write(set.join(name), bytes).unwrap();
+    }
+    let to = promoted(
+        &set,
+        "upstream-released",
+        &["--to", "release", "--no-check"],
+    );
+    let mut modules = 0;
+    for (name, _) in digests(&to.join("dist")) {
+        if !name.ends_with(".whl") {
+            continue;
+        }
+        for (path, _, bytes) in unzip(&fs_err::read(to.join("dist").join(&name)).unwrap()) {
+            if path.ends_with("_dist_info.py") {
+                let text = String::from_utf8(bytes).unwrap();
+                assert!(text.starts_with(TEMPLATE), "{text}");
+                assert!(text.contains("\n__version__ = '7.14.0'\n"), "{text}");
+                assert!(!text.contains("7.14.0rc1"), "{text}");
+                modules += 1;
+            } else if path.ends_with("noise.kpack") {
+                assert!(bytes == noise);
+                modules += 1;
+            }
+        }
+    }
+    assert_eq!(modules, 5);
+}
+
+/// The sdist with the template before its `_dist_info.py`.
+fn with_template(bytes: &[u8]) -> Vec<u8> {
+    let mut old = tar::Archive::new(flate2::read::GzDecoder::new(bytes));
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut new = tar::Builder::new(gzip);
+    for entry in old.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let (path, mut header) = (entry.path().unwrap().into_owned(), entry.header().clone());
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).unwrap();
+        if path.ends_with("_dist_info.py") {
+            bytes = [TEMPLATE.as_bytes(), &bytes].concat();
+        }
+        header.set_size(bytes.len() as u64);
+        new.append_data(&mut header, path, &bytes[..]).unwrap();
+    }
+    new.into_inner().unwrap().finish().unwrap()
 }

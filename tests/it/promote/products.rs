@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{built, fresh, walkdir};
+use super::{built, built_of, fresh, walkdir};
 use crate::{
     publish::judge,
     support::{
-        place::text,
+        place::{copy_files, text},
         program::{Outcome, rocwheel},
         published::{odd, sample},
     },
@@ -131,6 +131,14 @@ fn another_package_under_a_published_name_is_refused() {
         "{}",
         outcome.stderr
     );
+    // `promote` has no such flag.
+    let hint = "hint: publish under another version: a file of this place is never replaced";
+    assert!(outcome.stderr.contains(hint), "{}", outcome.stderr);
+    assert!(
+        !outcome.stderr.contains("--overwrite"),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(paths(&to), before);
     let outcome = publish(
         &built(odd(), "7.14.0"),
@@ -140,7 +148,7 @@ fn another_package_under_a_published_name_is_refused() {
     assert!(
         outcome
             .stderr
-            .contains("the products are core, pytorch, jax"),
+            .contains("the products are core, pytorch, migraphx, onnxruntime, jax"),
         "{}",
         outcome.stderr
     );
@@ -200,4 +208,60 @@ fn older_places_have_all_products_in_one_directory() {
     ] {
         assert!(plan.contains(&format!("  {key}\n")), "{plan}");
     }
+}
+
+/// Names that only begin like those of a product have none.
+#[test]
+fn projects_are_of_a_product_by_their_whole_names() {
+    for name in ["rocmfoo", "torchfoo", "jaxfoo"] {
+        let set = fresh(&format!("product-{name}"));
+        fs_err::create_dir_all(set.join("dist")).unwrap();
+        copy_files(
+            &built(sample(), "7.14.0rc1").join("dist"),
+            &set.join("dist"),
+        );
+        crate::publish::packages::wheel(&set.join("dist"), name, "1.0", "");
+        let arguments = [
+            "promote",
+            text(&set),
+            "--to",
+            "release",
+            "--dry-run",
+            "--no-check",
+        ];
+        let refused = rocwheel(&[&arguments[..], &["--layout", "product"]].concat());
+        assert_eq!(refused.code, 1, "{}", refused.stdout);
+        let said = format!("projects of no product: `{name}`");
+        assert!(refused.stderr.contains(&said), "{}", refused.stderr);
+    }
+}
+
+/// Two platforms that offer the same are published side by side; `products` has one that is refused.
+#[test]
+fn linux_and_windows_share_one_sdist() {
+    let (artifacts, mut flags) = crate::build::windows_artifacts("promote-shared");
+    "gfx942,gfx1100".clone_into(&mut flags[3]);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let windows = built_of("shared-windows", &artifacts, "7.14.0", &flags);
+    let linux = built_of("shared-linux", &sample().artifacts(), "7.14.0", &flags[2..]);
+    let to = fresh("shared");
+    for set in [&linux, &windows] {
+        let arguments = ["promote", text(set), "--to", "same", "--into", text(&to)];
+        rocwheel(&[&arguments[..], &["--layout", "product", "--no-check"]].concat()).ok();
+    }
+    let page = |project: &str| {
+        let page = to
+            .join("rocm/core/whl-next")
+            .join(project)
+            .join("index.html");
+        let page = fs_err::read_to_string(page).unwrap();
+        let files = page.matches("#sha256=").count();
+        (
+            files,
+            page.contains("win_amd64"),
+            page.contains("linux_x86_64"),
+        )
+    };
+    assert_eq!(page("rocm-sdk-core"), (2, true, true));
+    assert_eq!(page("rocm"), (1, false, false));
 }

@@ -124,7 +124,7 @@ fn an_upload_that_cannot_be_is_refused_in_words() {
     error: the following required arguments were not provided:
       <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>|--product <NAME>>
 
-    Usage: rocwheel upload --packages-dir <DIR> --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>|--product <NAME>>
+    Usage: rocwheel upload --platform <PLATFORM> --output-dir <DIR> --run-id <RUN> <--artifact-group <GROUP>|--multi-target|--to <ADDRESS>|--product <NAME>> [SET]
 
     For more information, try '--help'.
     "#);

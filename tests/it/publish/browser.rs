@@ -3,10 +3,8 @@
 
 use std::{fmt::Write as _, process::Command};
 
-use super::{
-    Bench,
-    server::{Server, Site},
-};
+use super::Bench;
+use crate::support::web::{Server, Site};
 use crate::support::{long, program::succeed, published::sets};
 
 const PAGES: [&str; 4] = [

@@ -26,9 +26,9 @@ use super::{
     install::every_form_installs,
     memory::MemoryStore,
     packages::{VERSION, wheel, wheels},
-    server::{Server, Site as Served},
     tree,
 };
+use crate::support::web::{Server, Site as Served};
 
 const PLACE: &str = "42-linux/python/";
 
@@ -155,8 +155,6 @@ fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
         directories: PackageDirectories::All,
         without: BTreeSet::new(),
         yank: None,
-        is_dry_run: false,
-        is_from_bytes: false,
         jobs: NonZeroUsize::MIN,
     };
     index(&place, &options, &world)
@@ -242,11 +240,14 @@ fn what_is_remembered_is_not_read_again() {
     let bench = Bench::new();
     wheels(&bench.root);
     let store = stocked(&bench);
-    index_in(&Busy::new(store.clone())).unwrap();
+    // The `ETag` of this bucket is no MD5, so only a listing says which one a new sidecar has.
+    for _ in 0..2 {
+        index_in(&Busy::new(store.clone())).unwrap();
+    }
     let busy = Busy::new(store.clone());
     let again = index_in(&busy).unwrap();
     assert_eq!(busy.read_of_wheels(), (0, 0));
-    assert_eq!(again.changes.len(), 0);
+    assert_eq!(again.changed, 0);
     wheel(&bench.root.join("dist"), "rocm-sdk-new", "1.0", "");
     let new = "dist/rocm_sdk_new-1.0-py3-none-any.whl";
     put(&store, new, &fs_err::read(bench.path(new)).unwrap());
@@ -378,7 +379,11 @@ fn uploads_that_never_stop_interfering_are_an_error() {
     };
     let error = index_in(&busy).unwrap_err();
     assert_eq!(Exit::of(&error), Exit::No);
-    insta::assert_snapshot!(render(&error), @"error: other writers changed the index in all 5 attempts: `memory:/42-linux/python`");
+    insta::assert_snapshot!(render(&error), @"
+    error: other jobs published meanwhile in all 5 attempts: `memory:/42-linux/python`
+
+    hint: repeat the command when they are done
+    ");
 }
 
 #[test]

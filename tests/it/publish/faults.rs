@@ -121,7 +121,7 @@ fn upload(fault: Fault) -> (String, u8, Vec<String>) {
 fn nothing_points_at_what_could_not_be_written() {
     let (said, code, keys) = upload(Fault::Fails("rocm_sdk_libraries"));
     insta::assert_snapshot!(said, @"
-    error: failed to upload to `memory:/42-linux/python`
+    error: failed to write to `memory:/42-linux/python`
       caused by: failed to write `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
       caused by: access denied: `42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
     ");
@@ -143,7 +143,7 @@ fn nothing_points_at_what_could_not_be_written() {
 fn a_full_disk_is_one_cause_of_all_failures() {
     let (said, code, keys) = upload(Fault::Full);
     insta::assert_snapshot!(said, @"
-    error: failed to upload to `memory:/42-linux/python`
+    error: failed to write to `memory:/42-linux/python`
       caused by: 3 of 3 failed: no storage space
       failed to write `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`
       failed to write `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
@@ -165,14 +165,14 @@ fn an_upload_that_did_not_arrive_is_no_success() {
     let said: String = answers.iter().map(|(said, _, _)| said.as_str()).collect();
     let hashes = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
     insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
-    error: failed to upload to `memory:/42-linux/python`
+    error: failed to write to `memory:/42-linux/python`
       caused by: failed to read back `simple/rocm-sdk-core/index.html`
       caused by: no such object: `42-linux/python/simple/rocm-sdk-core/index.html`
-    error: failed to upload to `memory:/42-linux/python`
+    error: failed to write to `memory:/42-linux/python`
       caused by: 2 of 25 failed
       failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
       failed to read back `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`: no such object: `42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
-    error: failed to upload to `memory:/42-linux/python`
+    error: failed to write to `memory:/42-linux/python`
       caused by: failed to read back `simple/index.html`
       caused by: not what was written: `simple/index.html`: here _ with sha256 _, there _ with sha256 _
     ");
@@ -188,7 +188,7 @@ fn of_two_uploads_at_once_the_same_is_fine_and_another_is_not() {
     let (said, code, keys) = upload(Fault::TakenBefore("any.whl"));
     let hashes = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
     insta::assert_snapshot!(hashes.replace_all(&said, "_"), @"
-    error: failed to upload to `memory:/42-linux/python`
+    error: failed to write to `memory:/42-linux/python`
       caused by: 3 of 3 failed
       failed to write `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _
       failed to write `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: another writer came first, with other bytes: `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`: here _ with sha256 _, there _ with sha256 _

@@ -7,7 +7,8 @@ use rocwheel::{
     console::{Console, Options},
     error::{Result, Stop},
     set::{
-        Identity, Layout, LocalSet, PackageDirectories, PublishedUpload, SetPlace, UploadOptions,
+        Existing, Identity, Layout, LocalSet, PackageDirectories, PublishedUpload, SetPlace,
+        UploadOptions,
     },
     store::Store,
 };
@@ -16,11 +17,10 @@ use super::{
     Bench, Outcome, judge,
     memory::MemoryStore,
     packages::{VERSION, wheels, whole_set},
-    rocwheel,
-    server::{Server, Site},
-    tree,
+    rocwheel, tree,
 };
 use crate::judges::tool;
+use crate::support::web::{Server, Site};
 
 /// Two wheels come: the one that is asked for, and the one that it needs.
 pub(crate) const EXPECTED: [&str; 2] = [
@@ -167,12 +167,11 @@ pub(crate) fn publish_in(
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
     let directory = "42-linux/python/".parse()?;
     let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
-    let set = LocalSet::read(packages, PackageDirectories::Built, false, &world)?;
+    let set = LocalSet::read(packages, PackageDirectories::Built, &world)?;
     let options = UploadOptions {
         is_part: false,
         layout,
-        overwrite: false,
-        is_dry_run: false,
+        existing: Existing::Refuse,
     };
     let identity = Identity::default();
     rocwheel::set::publish(&set, &identity, &destination, options, &world)

@@ -7,6 +7,7 @@ use super::{
     packages::{VERSION, wheel, wheels},
     rocwheel, tree,
 };
+
 use crate::support::program::command;
 
 const GROUP: &str = "gfx94X-dcgpu";
@@ -305,17 +306,6 @@ fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
     assert_eq!(tree(&bench.root.join("out")), there);
 }
 
-/// A job that sets the layout of its uploads may index what `build` wrote before.
-#[test]
-fn the_layout_of_uploads_is_not_that_of_an_index() {
-    let bench = built();
-    let mut index = command();
-    index.env("ROCWHEEL_LAYOUT", "flat");
-    let index = index.args(["index", "--no-check", &bench.path("built")]);
-    assert!(index.output().unwrap().status.success());
-    assert!(bench.root.join("built/dist/index.html").exists());
-}
-
 #[test]
 fn others_in_the_directory_of_a_family_are_listed_and_make_no_set_of_families() {
     for layout in ["dist", "flat"] {
@@ -344,9 +334,8 @@ fn others_in_the_directory_of_a_family_are_listed_and_make_no_set_of_families() 
         assert_eq!(value("kpack_split"), "true");
         assert_eq!(value("family-index-urls"), "{}");
         assert!(value("package_index_url").ends_with("/python/simple/"));
-        // Only `set.json` is new: it remembers what was read of them.
         let again = upload(&bench, &[&more[..], &["--dry-run"]].concat()).ok();
-        assert!(again.contains("\n0 new (0 B), 1 to replace"), "{again}");
+        assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
     }
 }
 
@@ -363,4 +352,25 @@ fn the_way_out_names_the_layout_of_the_files_that_are_there() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn a_local_directory_needs_no_network() {
+    let bench = built();
+    let (from, to) = (bench.path("built"), bench.path("out"));
+    let mut upload = command();
+    // Nothing listens there.
+    upload.env("GITHUB_API_URL", "http://127.0.0.1:9");
+    upload.args(["upload", "--packages-dir", &from, "--output-dir", &to]);
+    upload.args([
+        "--run-id=42",
+        "--platform=linux",
+        "--no-check",
+        "--multi-target",
+    ]);
+    let said = crate::support::program::Outcome::of(upload.output().unwrap());
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(bench.root.join("out/42-linux/python/dist").is_dir());
+    let assumed = "note: assumed that run 42 did not build the code of a fork";
+    assert!(said.stderr.contains(assumed), "{}", said.stderr);
 }

@@ -6,8 +6,8 @@ use super::{
     judge,
     packages::{wheel, wheels},
     rocwheel,
-    server::{Server, Site},
 };
+use crate::support::web::{Server, Site};
 
 /// Prints what `pypi-simple` makes of a project's page, without what only one of the forms has.
 const SHOW: &str = r"

@@ -11,10 +11,9 @@ use super::{
     install::published_in_memory,
     judge,
     packages::{VERSION, wheel, wheels},
-    rocwheel,
-    server::{Server, Site},
-    tree,
+    rocwheel, tree,
 };
+use crate::support::web::{Server, Site};
 use crate::{judges::tool, support::long};
 
 /// The first with the resolver of today, the last that used setuptools for everything, and the
@@ -278,6 +277,9 @@ priority = "primary"
 
 #[test]
 fn poetry_locks_from_an_index_that_knows_exact_keys_only() {
+    if long::is_left_out() {
+        return;
+    }
     let bench = Bench::new();
     wheels(&bench.root);
     let server = Server::start(Site::Keys(published_in_memory(&bench)));

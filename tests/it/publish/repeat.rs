@@ -46,7 +46,7 @@ fn a_second_upload_changes_nothing_and_says_so() {
     let mut said: Vec<&str> = said.lines().collect();
     said.sort_unstable();
     insta::assert_snapshot!(said.join("\n"), @"
-    Published 26 objects in ROOT/out/42-linux/python, 26 of them unchanged
+    Published 17 objects in ROOT/out/42-linux/python, 17 of them unchanged
     Unchanged dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.00 KiB
     Unchanged dist/rocm_sdk_device_gfx942-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.14 KiB
     Unchanged dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl: 1.04 KiB
@@ -113,76 +113,6 @@ fn other_bytes_are_refused_and_everything_stays() {
     assert_ne!(fs_err::read_to_string(&page).unwrap(), "old");
 }
 
-/// Writes a file that is older than its index by more than a tick of any clock, always by as much.
-fn write_old(path: &str, bytes: &[u8]) {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    fs_err::write(path, bytes).unwrap();
-    let file = fs_err::OpenOptions::new().write(true).open(path).unwrap();
-    file.file().set_modified(time).unwrap();
-}
-
-/// A wheel with another byte in its module, which only its digest shows.
-fn damaged(wheel: &[u8]) -> Vec<u8> {
-    let mut bytes = wheel.to_vec();
-    let mut places = wheel.windows(5);
-    let at = places.position(|it| it == b"x = 1").unwrap();
-    bytes[at + 4] = b'2';
-    bytes
-}
-
-/// An index knows packages by size and modification time, and both survive a copy of the directory.
-#[cfg(unix)]
-#[test]
-fn a_package_that_only_an_index_has_read_is_compared_with_its_digest() {
-    use std::os::unix::fs::MetadataExt as _;
-    let bench = built();
-    let here = bench.path(&CORE.replace("out/42-linux/python", "built"));
-    let good = fs_err::read(&here).unwrap();
-    write_old(&here, &good);
-    rocwheel(&["index", "--no-check", &bench.path("built")]).ok();
-    write_old(&here, &damaged(&good));
-    let refused = upload(&bench, &[]);
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    let said = "wrong contents: `42-linux/python/dist/rocm_sdk_core-";
-    assert!(refused.stderr.contains(said), "{}", refused.stderr);
-    assert!(!bench.root.join(CORE).exists());
-    assert!(!bench.root.join("out/42-linux/python/set.json").exists());
-    // The good one is copied, because it has to be read anyway, and the plan says so.
-    write_old(&here, &good);
-    let plan = upload(&bench, &["--dry-run"]).ok();
-    let core = plan.lines().find(|line| line.contains("rocm_sdk_core-"));
-    assert!(!core.unwrap().contains("hard link"), "{plan}");
-    upload(&bench, &[]).ok();
-    assert_eq!(fs_err::read(bench.path(CORE)).unwrap(), good);
-    let inode = |path: &str| fs_err::metadata(path).unwrap().ino();
-    assert_ne!(inode(&bench.path(CORE)), inode(&here));
-}
-
-#[test]
-fn with_from_bytes_no_digest_of_an_earlier_index_counts() {
-    let bench = built();
-    let here = bench.path(&CORE.replace("out/42-linux/python", "built"));
-    let good = fs_err::read(&here).unwrap();
-    let damaged = damaged(&good);
-    let names = |set: &str, wheel: &[u8]| {
-        let text = fs_err::read_to_string(bench.path(set)).unwrap();
-        text.contains(&rocwheel::digest::Sha256::of(wheel).to_string())
-    };
-    let index = |more: &[&str]| {
-        let from = bench.path("built");
-        rocwheel(&[&["index", "--no-check", &from][..], more].concat()).ok();
-    };
-    write_old(&here, &good);
-    index(&[]);
-    write_old(&here, &damaged);
-    index(&[]);
-    assert!(names("built/set.json", &good));
-    upload(&bench, &["--from-bytes"]).ok();
-    assert!(names("out/42-linux/python/set.json", &damaged));
-    index(&["--from-bytes"]);
-    assert!(names("built/set.json", &damaged) && !names("built/set.json", &good));
-}
-
 #[test]
 fn a_dry_run_says_what_would_be_and_does_nothing() {
     let bench = built();
@@ -214,40 +144,6 @@ fn files_that_are_not_of_the_set_are_reported() {
         again.stderr
     );
     again.ok();
-}
-
-#[test]
-fn a_digest_is_remembered_until_the_file_changes() {
-    let bench = Bench::new();
-    let path = wheel(&bench.root.join("dist"), "rocm", "1.0", "");
-    let old = SystemTime::now() - Duration::from_hours(1);
-    let set_time = |path: &str| {
-        let file = fs_err::OpenOptions::new().write(true).open(path).unwrap();
-        file.file().set_modified(old).unwrap();
-    };
-    let sha256 = || {
-        let set = fs_err::read_to_string(bench.path("set.json")).unwrap();
-        let set: serde_json::Value = serde_json::from_str(&set).unwrap();
-        set["files"][0]["sha256"].as_str().unwrap().to_owned()
-    };
-    set_time(&path);
-    rocwheel(&["index", "--no-check", &bench.path("")]).ok();
-    let first = sha256();
-    // Only somebody who trusts the time can believe this digest.
-    let text = fs_err::read_to_string(bench.path("set.json")).unwrap();
-    let lie = "0".repeat(64);
-    fs_err::write(bench.path("set.json"), text.replace(&first, &lie)).unwrap();
-    rocwheel(&["index", "--no-check", &bench.path("")]).ok();
-    assert_eq!(sha256(), lie, "the file was hashed again");
-    let file = fs_err::OpenOptions::new().write(true).open(&path).unwrap();
-    file.file().set_modified(SystemTime::now()).unwrap();
-    rocwheel(&["index", "--no-check", &bench.path("")]).ok();
-    assert_eq!(sha256(), first, "the file was not hashed again");
-    // It was modified a moment before the digest was written: that may not be trusted.
-    let text = fs_err::read_to_string(bench.path("set.json")).unwrap();
-    fs_err::write(bench.path("set.json"), text.replace(&first, &lie)).unwrap();
-    rocwheel(&["index", "--no-check", &bench.path("")]).ok();
-    assert_eq!(sha256(), first);
 }
 
 #[test]
@@ -335,7 +231,10 @@ fn a_part_of_another_commit_is_refused_and_the_whole_says_what_all_parts_said() 
 #[test]
 fn packages_of_other_tools_may_come_from_any_run() {
     let bench = built();
-    upload(&bench, &["--part"]).ok();
+    let said = upload(&bench, &["--part", "--format", "json"]).ok();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["schema"], "rocwheel-upload-part-v1");
+    assert_eq!(said["uploaded"], 6);
     let part = bench.root.join("out/42-linux/python/part.json");
     assert!(!fs_err::exists(part).unwrap());
 }
@@ -420,4 +319,38 @@ fn what_the_parts_say_counts_after_a_set_of_others() {
         serde_json::from_str(&fs_err::read_to_string(set).unwrap()).unwrap();
     assert_eq!(said["commit"], "a".repeat(40));
     assert_eq!(said["files"].as_array().unwrap().len(), 4);
+}
+
+/// What a new build deletes, no page names any more.
+#[test]
+fn a_build_into_an_indexed_directory_takes_the_index_along() {
+    let bench = Bench::new();
+    let artifacts = crate::support::published::sample().artifacts();
+    let (artifacts, packages) = (artifacts.to_str().unwrap(), bench.path("packages"));
+    let build = |version: &str| {
+        let from = ["build", "--artifact-dir", artifacts, "--version", version];
+        let to = ["--clean", "--output-dir", &packages];
+        rocwheel(&[&from[..], &to].concat()).ok();
+    };
+    build("7.13.0");
+    rocwheel(&["index", &packages]).ok();
+    // Pages of other programs stay.
+    let root = bench.root.join("packages");
+    for (path, text) in [
+        ("simple/rocm-sdk-core/notes.txt", "mine"),
+        ("simple/rocm/index.html", "<a href=x>mine</a>"),
+    ] {
+        fs_err::write(root.join(path), text).unwrap();
+    }
+    build("7.14.0");
+    let left = tree(&root).into_iter();
+    let mut left: Vec<String> = left.filter(|it| !it.starts_with("dist/")).collect();
+    left.retain(|it| !it.contains(".rocwheel-"));
+    left.sort();
+    insta::assert_snapshot!(left.join("\n"), @"
+    set.json
+    simple/rocm-sdk-core/notes.txt
+    simple/rocm/index.html
+    ");
+    rocwheel(&["check", &packages]).ok();
 }

@@ -28,7 +28,7 @@ fn an_index_of_a_bucket_follows_its_packages() {
     let plan = index(&desk, &[], &["--dry-run", "--no-sign-request"]);
     assert_eq!(plan.stderr, "");
     insta::assert_snapshot!(plan.ok(), @"
-    in s3://BUCKET/42-linux/python
+    to s3://BUCKET/42-linux/python
     new           47 B  dist/torch-2.9-py3-none-any.whl.metadata
     replace      754 B  simple/_json/rocm-sdk-core/
     replace      754 B  simple/_json/rocm-sdk-core/index.json
@@ -53,8 +53,8 @@ fn an_index_of_a_bucket_follows_its_packages() {
     replace   5.29 KiB  dist/index.html
     replace   5.29 KiB  dist/
     replace      980 B  SHA256SUMS
-    replace   2.68 KiB  set.json
-    25 changes
+    replace   2.49 KiB  set.json
+    5 new (8.69 KiB), 20 to replace (49.71 KiB), 3 there already (300 B)
     ");
     let made = index(&desk, &KEYS, &[]);
     insta::assert_snapshot!(made.stderr, @"
@@ -75,6 +75,7 @@ fn an_index_of_a_bucket_follows_its_packages() {
     let again: serde_json::Value = serde_json::from_str(&again.ok()).unwrap();
     let actions = again["actions"].as_array().unwrap().iter();
     let left: Vec<&str> = actions
+        .filter(|action| action["action"] != "same")
         .map(|action| action["path"].as_str().unwrap())
         // This server drops them.
         .filter(|path| !path.ends_with('/'))
@@ -111,8 +112,7 @@ fn an_index_that_may_not_be_written_is_an_error() {
     let refused = index(&desk, &[], &[]);
     assert_eq!(refused.code, 2);
     insta::assert_snapshot!(refused.stderr, @"
-    error: failed to write `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
-      caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl.metadata`
+    error: access denied: `s3://BUCKET`
       caused by: nothing is written without credentials, unless `--no-sign-request` asks for it
 
     hint: no AWS credentials were found: set `AWS_PROFILE` or `AWS_ACCESS_KEY_ID`; the pull request of a fork mostly has none, and keeps its packages with `--output-dir`

@@ -1,11 +1,6 @@
 //! A set is published from one place of a server to a release place of it.
 
-use std::{
-    io::Read as _,
-    process::{Command, Stdio},
-    thread,
-    time::Instant,
-};
+use std::{cell::RefCell, io::Read as _, process::Command, thread};
 
 use rocwheel::{
     digest::Sha256,
@@ -17,21 +12,19 @@ use rocwheel::{
 use super::{
     fault::{Fault, Proxy},
     inprocess::InProcess,
-    prune::{options, receive, send},
+    objects::{options, receive, send},
     server::{SECRET, Server, keys, store},
     upload::{Desk, KEYS},
 };
 use crate::{
-    promote::{
-        built,
-        prune::{assert_whole, filled, wheels},
-        tarballs::tarball,
-    },
+    promote::places::{add, assert_whole, filled, wheels},
     publish::tree,
     support::{
+        killed::killed_at_every_step,
         long,
         place::{empty, text},
-        published::{TestSet, sample, sets, sets_in_turn},
+        program::{Outcome, rocwheel},
+        published::{TestSet, sets, sets_in_turn},
     },
 };
 
@@ -92,77 +85,6 @@ fn the_server_copies_what_does_not_change() {
             serde_json::from_str(&desk.run(&mut promote(&desk)).ok()).unwrap();
         assert_eq!(again["uploaded"], 0, "{again}");
     }
-}
-
-/// Tarballs that keep their bytes are copied by the server too.
-#[test]
-fn the_server_copies_tarballs_under_their_new_names() {
-    let desk = Desk::new();
-    let store = Server::shared().store(&desk.bucket);
-    let set = built(sample(), "7.14.0rc1");
-    fs_err::create_dir_all(desk.bench.path("home")).unwrap();
-    let source = desk.bench.root.join("source");
-    let name = |version: &str| format!("therock-dist-linux-multiarch-{version}.tar.gz");
-    let path = tarball(&source.join("tarballs"), &name("7.14.0rc1"), "7.14.0");
-    send(&store, &source);
-    let place = |name: &str| format!("s3://{}/{name}", desk.bucket);
-    let promote = |more: &[&str]| {
-        let mut command = desk.command(&KEYS);
-        command.args(["promote", text(&set), "--to", "release", "--no-check"]);
-        command.args([
-            "--layout",
-            "product",
-            "--no-directory-pages",
-            "--format",
-            "json",
-        ]);
-        command.args([
-            "--into",
-            &place("to/v5"),
-            "--tarball-dir",
-            &place("v5/tarballs"),
-        ]);
-        desk.run(command.args(more))
-    };
-    let done = promote(&[]);
-    assert_eq!(
-        (done.code, done.stderr.matches("Copied").count()),
-        (0, 1),
-        "{}",
-        done.stderr
-    );
-    let key = |path: &str| -> Key { format!("to/v5/rocm/core/tarball/{path}").parse().unwrap() };
-    let bytes = fs_err::read(path).unwrap();
-    let object = store.head(&key(&name("7.14.0"))).unwrap();
-    assert_eq!(
-        (object.size, object.sha256),
-        (bytes.len() as u64, Some(Sha256::of(&bytes)))
-    );
-    let mut page = String::new();
-    let mut reader = store.get(&key("index.html"), Span::Whole).unwrap();
-    reader.read_to_string(&mut page).unwrap();
-    assert!(
-        page.contains(&format!(
-            "const files = [{{\"name\":\"{}\",\"mtime\":1",
-            name("7.14.0")
-        )),
-        "{page}"
-    );
-    let before = published(&store);
-    promote(&[]).ok();
-    assert_eq!(published(&store), before);
-    // Another tarball of the name is not replaced.
-    // The time in the header of gzip.
-    let mut other = bytes.clone();
-    other[4] ^= 1;
-    let old: Key = format!("v5/tarballs/{}", name("7.14.0rc1"))
-        .parse()
-        .unwrap();
-    store.delete(&old).unwrap();
-    store.put(&old, &other.as_slice(), &options()).unwrap();
-    let refused = promote(&[]);
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert_eq!(published(&store), before);
 }
 
 #[test]
@@ -278,7 +200,7 @@ fn a_large_object_that_the_server_does_not_copy_has_to_be_sent() {
 
 /// A server of another make knows neither conditions of copies nor those of deletions.
 #[test]
-fn two_servers_take_what_is_promoted_published_and_pruned() {
+fn two_servers_take_what_is_promoted_and_published() {
     for set in sets() {
         let other = InProcess::start();
         let desk = Desk {
@@ -307,25 +229,6 @@ fn two_servers_take_what_is_promoted_published_and_pruned() {
         receive(&store, &here, "to/v5/");
         assert_whole(&here);
         assert_eq!(wheels(&here).len(), set.packages() - 1);
-
-        let source = empty(&format!("s3/products/nightlies-{}", set.name));
-        filled(&source);
-        send(&store, &source);
-        let mut prune = desk.command(&KEYS);
-        prune.args(["prune", &place("v5"), "--stream", "nightly", "--keep", "2"]);
-        prune.args([
-            "--grace",
-            "0",
-            "--most",
-            "100",
-            "--really",
-            "--no-directory-pages",
-        ]);
-        desk.run(&mut prune).ok();
-        let here = empty(&format!("s3/products/pruned-{}", set.name));
-        receive(&store, &here, "v5/rocm/");
-        assert_whole(&here);
-        assert_eq!(wheels(&here).len(), 12);
     }
 }
 
@@ -334,37 +237,30 @@ fn two_servers_take_what_is_promoted_published_and_pruned() {
 fn a_publication_that_was_killed_is_finished_by_the_next() {
     let server = Server::shared();
     let set = sets_in_turn(1)[0];
-    let rounds = long::rounds(4, 24);
-    let (mut time, mut whole) = (None, None);
-    for round in 0..=rounds {
-        let desk = Desk::new();
+    let desk = RefCell::new(Desk::new());
+    let command = |_| {
+        let mut desk = desk.borrow_mut();
+        *desk = Desk::new();
+        with_set(set, &server.store(&desk.bucket), &desk);
+        promote(&desk)
+    };
+    let keys = |desk: &Desk, name: &str| -> Vec<String> {
         let store = server.store(&desk.bucket);
-        with_set(set, &store, &desk);
-        if let Some(time) = time {
-            let time: std::time::Duration = time;
-            let mut killed = promote(&desk);
-            let mut child = killed
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            thread::sleep(time * (round * 37 % rounds) / rounds);
-            child.kill().unwrap();
-            child.wait().unwrap();
-            let here = empty(&format!("s3/products/{round}"));
-            receive(&store, &here, "to/v5/");
-            assert_whole(&here);
-        }
-        let begun = Instant::now();
-        desk.run(&mut promote(&desk)).ok();
-        time.get_or_insert(begun.elapsed());
-        let here = empty(&format!("s3/products/{round}-done"));
+        let here = empty(&format!("s3/products/{name}"));
         receive(&store, &here, "to/v5/");
         assert_whole(&here);
-        assert_eq!(wheels(&here).len(), set.packages() - 1);
-        let keys: Vec<String> = published(&store).into_iter().map(|it| it.0).collect();
-        assert_eq!(whole.get_or_insert(keys.clone()), &keys, "round {round}");
-    }
+        published(&store).into_iter().map(|it| it.0).collect()
+    };
+    Outcome::of(command(0).output().unwrap()).ok();
+    let whole = keys(&desk.borrow(), "whole");
+    let wheels = whole.iter().filter(|key| key.ends_with(".whl"));
+    assert_eq!(wheels.count(), set.packages() - 1);
+    killed_at_every_step(command, |killed| {
+        let desk = desk.borrow();
+        keys(&desk, "killed");
+        desk.run(&mut promote(&desk)).ok();
+        assert_eq!(keys(&desk, "done"), whole, "{killed}");
+    });
 }
 
 /// The pages of a release place that other programs filled. What did not change costs a listing.
@@ -413,7 +309,7 @@ fn pages_are_written_from_the_files_that_are_there() {
         plan.stderr
     );
     insta::assert_snapshot!(plan.ok(), @"
-    in s3://BUCKET/v5
+    to s3://BUCKET/v5
     new           67 B  rocm/core/whl-next/rocm-sdk-core/rocm_sdk_core-7.14.0a20260801-py3-none-any.whl.metadata
     replace   6.04 KiB  rocm/core/whl-next/rocm-sdk-core/index.html
     new       5.61 KiB  rocm/core/whl-next/rocm-sdk-device-gfx942/index.html
@@ -424,7 +320,7 @@ fn pages_are_written_from_the_files_that_are_there() {
     new       2.89 KiB  rocm/core/whl-next/index.html
     new       2.73 KiB  rocm/pytorch/whl-next/index.html
     new          713 B  indexed.json
-    10 changes
+    9 new (27.21 KiB), 1 to replace (6.04 KiB), 0 there already (0 B)
     ");
     insta::assert_snapshot!(index(&[]).ok(), @"
     http://HOST/BUCKET/v5/rocm/core/whl-next/
@@ -460,14 +356,69 @@ fn pages_are_written_from_the_files_that_are_there() {
     let old = "rocm-sdk-old/rocm_sdk_old-7.14.0a20260801-py3-none-any.whl";
     store.delete(&key(old)).unwrap();
     store.delete(&key(&format!("{old}.metadata"))).unwrap();
-    insta::assert_snapshot!(index(&["--dry-run"]).ok(), @"
-    in s3://BUCKET/v5
+    let plan = index(&["--dry-run"]).ok();
+    let changes = plan.lines().filter(|line| !line.contains(" to replace"));
+    insta::assert_snapshot!(changes.collect::<Vec<_>>().join("\n"), @"
+    to s3://BUCKET/v5
     replace   2.65 KiB  rocm/core/whl-next/rocm-sdk-old/index.html
     replace   2.84 KiB  rocm/core/whl-next/index.html
     replace      713 B  indexed.json
-    3 changes
     ");
     index(&[]).ok();
     let root = fs_err::read_to_string(here().join("rocm/core/whl-next/index.html")).unwrap();
     assert!(!root.contains("rocm-sdk-old"), "{root}");
+}
+
+/// Of 5,000 wheels, what did not change costs a listing.
+#[test]
+fn many_wheels_cost_few_requests() {
+    let (projects, versions) = long::rounds((4, 5), (25, 200));
+    let desk = Desk::new();
+    let store = Server::shared().store(&desk.bucket);
+    let source = desk.bench.root.join("source");
+    let names: Vec<String> = (0..projects).map(|it| format!("rocm-sdk-{it}")).collect();
+    for name in &names {
+        for version in 0..versions {
+            add(&source, name, &format!("7.{version}.0"), "");
+        }
+    }
+    rocwheel(&["index", "--layout", "product", text(&source)]).ok();
+    let files = tree(&source);
+    thread::scope(|scope| {
+        for files in files.chunks(files.len().div_ceil(8)) {
+            let (source, store) = (&source, &store);
+            scope.spawn(move || {
+                for path in files {
+                    let bytes = fs_err::read(source.join(path)).unwrap();
+                    let key = format!("v5/{path}").parse().unwrap();
+                    store.put(&key, &bytes.as_slice(), &options()).unwrap();
+                }
+            });
+        }
+    });
+    let proxy = Proxy::before(desk.port);
+    let desk = Desk {
+        port: proxy.port,
+        ..desk
+    };
+    let index = || {
+        let place = format!("s3://{}/v5", desk.bucket);
+        let mut command = desk.command(&KEYS);
+        command.args(["index", &place, "--layout", "product"]);
+        desk.run(command.arg("--no-directory-pages"))
+    };
+    // Listings, and all other requests.
+    let requests = |run: &dyn Fn() -> Outcome| {
+        let counted = || (proxy.count("list-type=2"), proxy.count(""));
+        let before = counted();
+        run().ok();
+        let after = counted();
+        let lists = after.0 - before.0;
+        (lists, after.1 - before.1 - lists)
+    };
+    let pages = files.len().div_ceil(1000);
+    let first = requests(&index);
+    let again = requests(&index);
+    assert!(first.0 <= pages + 3, "{first:?}");
+    assert!(again.0 <= pages + 3 && again.1 < 12, "{again:?}");
 }

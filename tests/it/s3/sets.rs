@@ -28,7 +28,7 @@ fn is_in_a_bucket_what_it_was_in_a_directory(set: &TestSet) {
     assert_eq!(desk.there(), there);
     let place = format!("s3://{}/42-linux/python", desk.bucket);
     let checked = run(&["check", &place, "--fail-on", "warning"]);
-    let clean = format!("nothing found in {} packages\n", set.packages());
+    let clean = format!("OK, no problems in {} packages\n", set.packages());
     assert!(checked.contains(&clean), "{checked}");
     let summary = run(&["summary", &place]);
     let index = "http://HOST/BUCKET/42-linux/python/simple/";
@@ -59,12 +59,11 @@ fn a_difference_is_the_same_between_directories_addresses_and_runs() {
         let upload = [&upload[..], &place, &["--packages-dir", text(&packages)]].concat();
         run(&upload).ok();
     }
-    let json = ["--depth", "elf", "--format", "json", "--no-progress"];
+    let json = ["--format", "json", "--no-progress"];
     let (before, after) = (sample().dist(), odd().dist());
     let here = [&["diff", text(&before), text(&after)][..], &json].concat();
     let here = lists(&rocwheel(&here).ok());
     assert!(!here["packages"].as_array().unwrap().is_empty(), "{here}");
-    assert!(!here["libraries"].as_array().unwrap().is_empty(), "{here}");
 
     let [before, after] = ["42", "43"].map(|id| format!("s3://{bucket}/{id}-linux/python"));
     let places = [&["diff", &before, &after][..], &json].concat();

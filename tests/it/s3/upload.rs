@@ -299,7 +299,7 @@ fn an_upload_to_a_bucket_that_broke_off_is_completed() {
       caused by: AccessDenied: as told (HTTP 403)
       caused by: access denied: `s3://BUCKET/42-linux/python/dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
       caused by: failed to write `dist/rocm_sdk_libraries-7.13.0.dev0+ab.cd-py3-none-any.whl`
-    error: failed to upload to `s3://BUCKET/42-linux/python`
+    error: failed to write to `s3://BUCKET/42-linux/python`
     hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
     ");
     let there = desk.there();
@@ -433,4 +433,48 @@ fn an_unknown_profile_is_an_error() {
             .unwrap()
             .is_empty()
     );
+}
+
+/// One step builds, checks and uploads what `build` and `upload` do in two, and its plan names every key.
+#[test]
+fn a_pipeline_ends_where_upload_ends() {
+    let desk = Desk::new();
+    let out = desk.bench.path("out");
+    let place = |name: &str| format!("s3://{}/{name}", desk.bucket);
+    let pipeline = |more: &[&str]| {
+        let mut command = desk.command(&KEYS);
+        command.args(["pipeline", "--sample", "--output-dir", &out]);
+        command.args(["--to", &place("one"), "--no-directory-pages"]);
+        desk.run(command.args(more))
+    };
+    let plan = pipeline(&["--dry-run"]).ok();
+    assert_eq!(desk.there(), []);
+    let output = desk.bench.path("output");
+    pipeline(&["--github-output", &output]).ok();
+    assert!(!desk.bench.root.join("out/local-linux").exists());
+    let mut upload = desk.command(&KEYS);
+    upload.args(["upload", "--packages-dir", &desk.bench.path("out/packages")]);
+    upload.args(["--to", &place("two"), "--no-directory-pages"]);
+    desk.run(&mut upload).ok();
+    let (one, two): (Vec<_>, Vec<_>) = desk
+        .there()
+        .into_iter()
+        .partition(|(key, _)| key.starts_with("one/"));
+    let below = |all: &[(String, Sha256)], top: &str| -> Vec<(String, Sha256)> {
+        let below = all.iter();
+        let below = below.map(|(key, it)| (key.strip_prefix(top).unwrap().to_owned(), *it));
+        below.collect()
+    };
+    assert_eq!(below(&one, "one/"), below(&two, "two/"));
+    let planned = plan.lines();
+    let planned = planned.filter_map(|line| line.strip_prefix("write s3://BUCKET/"));
+    let mut planned: Vec<&str> = planned.collect();
+    planned.sort_unstable();
+    let keys: Vec<&str> = one.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(planned, keys);
+    let outputs = fs_err::read_to_string(output).unwrap();
+    assert!(outputs.contains("/one/simple/"), "{outputs}");
+    // The place of another run is never replaced.
+    let again = pipeline(&["--source-date-epoch", "400000000"]);
+    assert_eq!(again.code, 1, "{}", again.stderr);
 }

@@ -5,9 +5,11 @@
 //! | `program` | the `rocwheel` binary, and what a run of it came to |
 //! | `place` | directories to work in, and copies of them |
 //! | `digests` | the digests of the packages of the sample |
+//! | `killed` | commands that are stopped at any moment |
 //! | `linker` | writes ELF files that load and run, without a compiler |
 //! | `sample` | makes the artifacts of the built-in sample |
-//! | `long` | which tests are short at a desk and long in CI |
+//! | `long` | which tests are short for each change and long at night |
+//! | `namespace` | commands with mounts or process ids of their own |
 //! | `odd` | makes the artifacts of a set that is legal and unlike the sample |
 //! | `families` | its device code, of families that were split one by one |
 //! | `stored` | archives of device code without compression |
@@ -15,15 +17,18 @@
 //! | `demo` | wheels of a framework that links the libraries of the sample |
 //! | `published` | both sets, and their packages, built once for all tests |
 //! | `screen` | a terminal, and what a person sees on it |
+//! | `web` | web servers of directories and of keys |
 //! | `upstream` | models of TheRock's uploader and of the indexer of its buckets |
 
 pub(crate) mod bundles;
 pub(crate) mod demo;
 mod digests;
 mod families;
+pub(crate) mod killed;
 pub(crate) mod linker;
 pub(crate) mod long;
 pub(crate) mod members;
+pub(crate) mod namespace;
 pub(crate) mod odd;
 pub(crate) mod place;
 pub(crate) mod program;
@@ -32,6 +37,7 @@ pub(crate) mod sample;
 pub(crate) mod screen;
 pub(crate) mod stored;
 pub(crate) mod upstream;
+pub(crate) mod web;
 
 /// The most memory that this process has had, in kB.
 pub(crate) fn peak_memory() -> u64 {

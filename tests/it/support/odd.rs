@@ -55,7 +55,7 @@ fn changed(sketch: Sketch) -> Sketch {
         "core-amdsmi_lib_generic" => amd_smi(),
         "sysdeps_lib_generic" => drm(sketch),
         "amd-llvm_run_generic" => compiler(sketch),
-        "blas_lib_generic" => names(sketch),
+        "blas_lib_generic" => with_runtimes(names(sketch)),
         "blas_lib_gfx942" => device_files(sketch, "gfx942"),
         "blas_lib_gfx1100" => device_files(sketch, "gfx1100"),
         "prim_dev_generic" => names(headers(sketch)),
@@ -160,6 +160,26 @@ fn compiler(sketch: Sketch) -> Sketch {
         .script("share/odd tool/lib.sh", "# sourced by others\n")
         .link("share/odd tool/also.sh", "lib.sh")
         .program("lib/llvm/lib/odd plugin, v1.so", plugin.build())
+        // LLVM's runtimes: ROCm 10.1 has them in the directory of a host triple, and had them flat
+        // before.
+        .program(
+            "lib/llvm/lib/x86_64-unknown-linux-gnu/libomp.so",
+            runtime("libomp.so"),
+        )
+        .program("lib/llvm/lib/libunwind.so.1", runtime("libunwind.so.1"))
+}
+
+fn runtime(soname: &str) -> Vec<u8> {
+    SharedObject::new(soname).function("runtime", 1).build()
+}
+
+/// A library that needs runtimes of LLVM in both layouts, as rpp does.
+fn with_runtimes(sketch: Sketch) -> Sketch {
+    let needs = |library: SharedObject| library.needs("libomp.so").needs("libunwind.so.1");
+    sketch.stage("odd/runtimes/stage").program(
+        "lib/libodd-parallel.so.1",
+        needs(SharedObject::new("libodd-parallel.so.1")).build(),
+    )
 }
 
 /// Files for a target that are no kernels: a library with several names, Python, and a table.

@@ -8,9 +8,12 @@ use std::{
 use rocwheel::gpu::{DeviceAccess, Obstacle, Opened, detect, obstacle};
 
 use super::machine::Machine;
-use crate::support::{
-    place::{self, text},
-    program::{Outcome, ROCWHEEL, rocwheel},
+use crate::{
+    judges::needs,
+    support::{
+        place::{self, text},
+        program::{Outcome, ROCWHEEL, rocwheel},
+    },
 };
 
 /// The directories `/sys` and `/dev` of a machine. All its devices can be opened.
@@ -159,14 +162,15 @@ fn with_error(error: &str, call: &str, path: &Path, (sys, dev): (&Path, &Path)) 
     strace
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap());
-    let output = strace
-        .output()
-        .expect("`strace` is missing: install it with `apt-get install strace`");
-    shown(&Outcome::of(output), sys.parent().unwrap())
+    shown(
+        &Outcome::of(strace.output().unwrap()),
+        sys.parent().unwrap(),
+    )
 }
 
 #[test]
 fn what_the_kernel_forbids_has_a_reason_of_its_own() {
+    needs!("strace");
     let (sys, dev) = directories("forbidden", "strix-halo");
     let both = (sys.as_path(), dev.as_path());
     let node = sys.join("class/kfd/kfd/topology/nodes/1/properties");
@@ -193,6 +197,7 @@ fn what_the_kernel_forbids_has_a_reason_of_its_own() {
 
 #[test]
 fn detection_opens_no_file_of_another_place() {
+    needs!("strace");
     let (sys, dev) = directories("opened", "mi300x8");
     let log = dev.join("log");
     let mut strace = Command::new("strace");

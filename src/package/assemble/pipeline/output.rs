@@ -8,40 +8,25 @@ use std::{
 use fs_err::File;
 
 use crate::{
-    digest::{BegunHash, Hasher, Sha256},
-    error::{Context as _, Result, Stop, ensure},
-    parallel::HashBehind,
+    digest::{Hasher, Sha256},
+    error::{Result, ensure},
 };
 
 /// The file of a wheel. It is written from its start, read back to hash what was written twice, and
 /// truncated if compression made a member longer.
 pub trait Output: Read + Write + Seek {
     fn truncate(&mut self, len: u64) -> io::Result<()>;
-
-    /// Copies the next bytes of a file here. The system does it, if it can, without a buffer of ours.
-    fn copy(&mut self, source: &File, len: u64) -> io::Result<u64> {
-        io::copy(&mut source.take(len), self)
-    }
 }
 
 impl Output for File {
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         self.set_len(len)
     }
-
-    fn copy(&mut self, source: &File, len: u64) -> io::Result<u64> {
-        // `io::copy` asks the system if it is called with two files, and not for other types.
-        io::copy(&mut source.file().take(len), &mut self.file())
-    }
 }
 
 impl<W: Output> Output for &mut W {
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         W::truncate(self, len)
-    }
-
-    fn copy(&mut self, source: &File, len: u64) -> io::Result<u64> {
-        W::copy(self, source, len)
     }
 }
 
@@ -52,60 +37,29 @@ impl<W: Output> Output for &mut W {
 pub(super) struct HashedOutput<W> {
     out: W,
     at: u64,
-    /// On a thread of its own if members are copied. If all are packed, this thread hashes while it
-    /// waits for them.
-    hash: HashBehind,
+    hasher: Hasher,
     /// How many bytes, from the start of the file, are hashed.
     done: u64,
     /// The start of the bytes that may still change, if there are any.
     open: Option<u64>,
     /// The buffer for what is read back.
     again: Vec<u8>,
-    /// Where the hash so far is to be kept, and what was kept.
-    mark: Option<u64>,
-    begun: Option<BegunHash>,
 }
 
 /// How much is read back at a time. It is small, so that the writer soon looks for the next result.
 const STEP: u64 = 1 << 18;
 
-/// How much the system copies at a time. It cannot be interrupted meanwhile.
-const COPIED: u64 = 64 << 20;
-
 impl<W: Output> HashedOutput<W> {
     /// An empty file.
-    pub(super) fn new(out: W, hash: HashBehind) -> Self {
+    pub(super) fn new(out: W) -> Self {
         Self {
             out,
             at: 0,
-            hash,
+            hasher: Hasher::default(),
             done: 0,
             open: None,
             again: Vec::new(),
-            mark: None,
-            begun: None,
         }
-    }
-
-    /// Copies the first bytes of another file, whose hash is known.
-    pub(super) fn begin_with(
-        &mut self,
-        source: &File,
-        begun: &BegunHash,
-        stop: &Stop,
-    ) -> Result<()> {
-        let hasher = begun.hasher().context("a hash that cannot go on")?;
-        let shown = source.path().display();
-        while self.at < begun.len {
-            stop.check()?;
-            let copied = self.out.copy(source, COPIED.min(begun.len - self.at));
-            let copied = copied.with_context(|| format!("failed to copy `{shown}`"))?;
-            ensure!(copied > 0, "`{shown}` became shorter");
-            self.at += copied;
-        }
-        self.hash.go_on(hasher);
-        (self.done, self.begun) = (self.at, Some(begun.clone()));
-        Ok(())
     }
 
     /// From here on, bytes may still change until [`HashedOutput::close`].
@@ -118,34 +72,14 @@ impl<W: Output> HashedOutput<W> {
         self.open = None;
     }
 
-    /// Keeps the hash of all bytes before this place, once they are written. It is not before the end of
-    /// the file.
-    pub(super) fn mark(&mut self, at: u64) {
-        self.mark = Some(at);
-    }
-
-    /// The hash of all bytes so far, which are final.
-    pub(super) fn fork(&self) -> io::Result<Hasher> {
-        self.hash.fork()
-    }
-
     /// Cuts off what is behind the last byte.
     pub(super) fn cut(&mut self) -> io::Result<()> {
         self.out.truncate(self.at)
     }
 
-    fn hash(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let left = self.mark.map(|mark| mark.saturating_sub(self.done));
-        let left = left.and_then(|left| usize::try_from(left).ok());
-        let before = left.and_then(|left| bytes.split_at_checked(left));
-        let (before, rest) = before.unwrap_or((bytes, &[]));
-        self.hash.write_all(before)?;
-        if left == Some(before.len()) {
-            (self.begun, self.mark) = (Some(self.hash.fork()?.begun()), None);
-            self.hash.write_all(rest)?;
-        }
+    fn hash(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
         self.done += bytes.len() as u64;
-        Ok(())
     }
 
     /// Hashes the next final bytes, at most [`STEP`]; false if there are none. Called while the next
@@ -162,20 +96,20 @@ impl<W: Output> HashedOutput<W> {
         // The writers above this one do not know of the read, so the position is restored.
         self.out.seek(SeekFrom::Start(self.at))?;
         let again = mem::take(&mut self.again);
-        self.hash(&again[..read])?;
+        self.hash(&again[..read]);
         self.again = again;
         Ok(read > 0)
     }
 
-    /// Returns the length and the hash of the whole file, and the hash that was to be kept.
-    pub(super) fn finish(mut self) -> Result<(u64, Sha256, Option<BegunHash>)> {
+    /// Returns the length and the hash of the whole file.
+    pub(super) fn finish(mut self) -> Result<(u64, Sha256)> {
         while self.catch_up()? {}
-        let ((sha256, len), at) = (self.hash.finish()?, self.at);
+        let ((sha256, len), at) = (self.hasher.finish(), self.at);
         ensure!(
             len == at,
             "the wheel lost bytes while it was written: {len} of {at}"
         );
-        Ok((len, sha256, self.begun))
+        Ok((len, sha256))
     }
 }
 
@@ -186,7 +120,7 @@ impl<W: Output> Write for HashedOutput<W> {
         // back. Otherwise these bytes wait for `catch_up` as well, because a hash needs its input
         // in order.
         if self.done == self.at && self.open.is_none() {
-            self.hash(&bytes[..written])?;
+            self.hash(&bytes[..written]);
         }
         self.at += written as u64;
         Ok(written)

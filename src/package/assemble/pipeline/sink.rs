@@ -14,8 +14,6 @@ use crate::{
     archive::read_some,
     digest::Sha256,
     error::{Context as _, Result, ensure},
-    package::plan::is_links,
-    parallel::HashBehind,
     relpath::RelPath,
     wheel::{
         Deflater, Record, StorageMethod, WheelMember, ZipWriter,
@@ -27,8 +25,6 @@ use crate::{
 pub(super) struct Sink<'a, W: Output> {
     zip: ZipWriter<BufWriter<HashedOutput<W>>>,
     work: &'a WheelWork<'a>,
-    /// The hash of all bytes up to the end of this member is kept.
-    last_large: Option<usize>,
     streamed: Option<Streamed>,
     record: Record,
 }
@@ -44,14 +40,10 @@ struct Streamed {
 
 impl<'a, W: Output> Sink<'a, W> {
     pub(super) fn new(out: W, work: &'a WheelWork<'a>) -> Self {
-        let hash = HashBehind::new(work.taken.iter().any(Option::is_some));
-        let out = BufWriter::with_capacity(BUFFER, HashedOutput::new(out, hash));
-        // A list of symlinks may be large too, and a promotion changes it.
-        let is_kept = |member: &WheelMember| member.len >= LARGE && !is_links(&member.path);
+        let out = BufWriter::with_capacity(BUFFER, HashedOutput::new(out));
         Self {
             zip: ZipWriter::new(out, work.settings.time),
             work,
-            last_large: work.members.iter().rposition(is_kept),
             streamed: None,
             record: Record::default(),
         }
@@ -70,50 +62,12 @@ impl<'a, W: Output> Sink<'a, W> {
                 PackTask::Batch(members) => {
                     let index = members.start + at;
                     self.add(&self.work.members[index], piece, bytes)?;
-                    self.ended(index);
                 }
                 PackTask::Block(block) => self.block(block, piece, bytes)?,
                 PackTask::Copy(_) => {}
             }
         }
         Ok(())
-    }
-
-    /// Copies the members that another wheel begins with, and returns how many they are. They are
-    /// copied with their headers, so that one hash is enough for the beginning of both wheels.
-    pub(super) fn copy_start(&mut self) -> Result<usize> {
-        let Some(start) = &self.work.start else {
-            return Ok(0);
-        };
-        let members = self.work.members.iter().zip(self.work.taken);
-        for (member, taken) in members.take(start.members) {
-            let packed = &taken.as_ref().context("no member to copy")?.packed;
-            let (method, crc, bytes) = (packed.method, packed.crc, &packed.bytes);
-            self.zip.adopt(member, method, crc, bytes)?;
-            let content = Some((packed.sha256, packed.len));
-            self.record.push(member.path.clone(), content);
-        }
-        let known = start.begun.map_or(0, |begun| begun.len);
-        if let Some(begun) = start.begun {
-            let stop = self.work.stop;
-            self.output().begin_with(start.file, begun, stop)?;
-            self.zip.skip(begun.len);
-        }
-        let mut source = (start.open)(known)?;
-        let mut buffer = vec![0; COPIED];
-        loop {
-            self.work.stop.check()?;
-            let read = read_some(&mut source, &mut buffer)?;
-            if read == 0 {
-                break;
-            }
-            self.zip.append(&buffer[..read])?;
-        }
-        let copied = self.work.members.iter().take(start.members);
-        (self.work.progress)(copied.map(|it| it.len).sum());
-        self.zip.get_mut().flush()?;
-        (start.hashed)(self.output().fork()?);
-        Ok(start.members)
     }
 
     /// Copies the compressed bytes of a member from an earlier wheel.
@@ -140,7 +94,6 @@ impl<'a, W: Output> Sink<'a, W> {
             self.zip.append(&buffer[..read])?;
             copied += read as u64;
         }
-        self.ended(index);
         (self.work.progress)(member.len);
         self.record
             .push(path.clone(), Some((packed.sha256, packed.len)));
@@ -159,11 +112,10 @@ impl<'a, W: Output> Sink<'a, W> {
         let text = self.record.to_string();
         self.text(path, &text, None, deflater.as_mut())?;
         let out = self.zip.finish()?.into_inner();
-        let (len, sha256, begun) = out.map_err(IntoInnerError::into_error)?.finish()?;
+        let (len, sha256) = out.map_err(IntoInnerError::into_error)?.finish()?;
         Ok(WrittenWheel {
             len,
             sha256,
-            begun,
             record: self.record,
         })
     }
@@ -187,14 +139,6 @@ impl<'a, W: Output> Sink<'a, W> {
             len: text.len() as u64,
         };
         self.add(&member, &piece, bytes)
-    }
-
-    /// A member is whole.
-    fn ended(&mut self, index: usize) {
-        if self.last_large == Some(index) {
-            let at = self.zip.position();
-            self.output().mark(at);
-        }
     }
 
     fn add(&mut self, member: &WheelMember, piece: &PackedPiece, packed: &[u8]) -> Result<()> {
@@ -322,15 +266,11 @@ impl<'a, W: Output> Sink<'a, W> {
         let crc = streamed.crc.finalize();
         self.zip.end(streamed.begun, streamed.method, crc)?;
         self.output().close();
-        self.ended(block.member);
         let content = Some((sha256, member.len));
         self.record.push(member.path.clone(), content);
         Ok(())
     }
 }
-
-/// To hash shorter members again takes no time.
-const LARGE: u64 = 64 << 10;
 
 /// The size of the write buffer, which collects headers and small members.
 const BUFFER: usize = 256 << 10;

@@ -112,7 +112,6 @@ impl Fixture {
         progress: &'a (dyn Fn(u64) + Sync),
     ) -> WheelWork<'a> {
         WheelWork {
-            start: None,
             members: &self.members,
             open,
             taken: &[],
@@ -132,25 +131,7 @@ impl Fixture {
         assert_eq!(written.len, bytes.len() as u64);
         assert_eq!(written.sha256, Sha256::of(&bytes));
         self.check(&bytes, &written.record);
-        self.check_begun(&bytes, &written);
         bytes
-    }
-
-    /// Verifies that the hash that is kept ends with the last large member, and goes on to the digest.
-    fn check_begun(&self, bytes: &[u8], written: &WrittenWheel) {
-        let is_kept =
-            |it: &WheelMember| it.len >= 64 << 10 && !it.path.as_str().contains(".devel_links/");
-        let large = self.members.iter().rposition(is_kept);
-        assert_eq!(written.begun.is_some(), large.is_some());
-        let Some((begun, large)) = written.begun.as_ref().zip(large) else {
-            return;
-        };
-        let mut archive = ZipArchive::new(Cursor::new(bytes)).unwrap();
-        let next = archive.by_index(large + 1).unwrap().header_start();
-        assert_eq!(begun.len, next);
-        let mut hasher = begun.hasher().unwrap();
-        hasher.update(&bytes[usize::try_from(next).unwrap()..]);
-        assert_eq!(hasher.finish(), (written.sha256, written.len));
     }
 
     fn check(&self, bytes: &[u8], record: &Record) {
@@ -320,19 +301,6 @@ fn many_small_members_are_batches() {
         .read_to_string(&mut content)
         .unwrap();
     assert_eq!(content, "d/69999");
-}
-
-/// The list of symlinks of a real device package has megabytes, and names the version.
-#[test]
-fn the_hash_that_is_kept_ends_before_a_long_list_of_symlinks() {
-    let fixture = Fixture::new([
-        ("x/a.kpack", noise(100_000, 1)),
-        ("x/b", b"1".to_vec()),
-        ("x/.devel_links/gfx942.json", prose(100_000, 2)),
-    ]);
-    for block in [30_000, 300_000] {
-        fixture.wheel(&settings(block, 2));
-    }
 }
 
 /// A reader of this many zeros.

@@ -182,8 +182,8 @@ fn without_the_split_there_is_no_part_of_a_set() {
     let subset = Subset::new(&names, &fixture.options.catalog, Platform::Linux, targets);
     fixture.subset = Some(subset.unwrap());
     insta::assert_snapshot!(fixture.refusal(), @"
-    error: `--targets` needs split device code, and this set is fat
+    error: `--target` needs split device code, and this set is fat
 
-    hint: fetch all artifacts of the run, and leave out `--targets`
+    hint: fetch all artifacts of the run, and leave out `--target`
     ");
 }

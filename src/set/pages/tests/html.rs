@@ -246,7 +246,7 @@ fn pages_of_the_index_link_to_projects_and_files_only() {
     set.identity.run_id = "42".parse().ok();
     for (path, body) in rendered(&set) {
         if path.starts_with("simple/") && is_html(&path) {
-            let found = links::html_links(&body).len();
+            let found = parse::html_links(&body).len();
             let expected = if path == "simple/index.html" {
                 set.files.len()
             } else {

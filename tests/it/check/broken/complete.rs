@@ -5,7 +5,7 @@ use std::io::Read as _;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use regex::Regex;
 
-use super::*;
+use super::{python::unpacked, *};
 
 #[test]
 fn a_package_that_is_missing_is_found() {
@@ -241,5 +241,94 @@ fn a_file_that_the_python_of_the_set_finds_by_name_is_there() {
     exit 1
     rocm_sdk_core.whl
       error   RW121 not-executable: the command `hipconfig` runs `bin/hipconfig`, which has no execute bits
+    ");
+}
+
+/// Without a `set.json`, the packages themselves say whether they are of one build and complete.
+#[test]
+fn packages_of_a_set_know_their_build_targets_and_commands() {
+    let found = |package: &str, edit: &dyn Fn(&mut Members)| {
+        let set = Set::new();
+        set.edit(package, edit);
+        set.found(&[])
+    };
+    let without = |members: &mut Members, start: &str| {
+        let text = &mut member(members, "/_dist_info.py").2;
+        let lines = String::from_utf8(text.clone()).unwrap();
+        let lines = lines.lines().filter(|line| !line.starts_with(start));
+        *text = lines
+            .fold(String::new(), |all, line| all + line + "\n")
+            .into_bytes();
+    };
+    insta::assert_snapshot!(found("rocm_sdk_core", &|members| without(members, "AVAILABLE_")), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW214 other-build: its `_dist_info.py` lacks `AVAILABLE_TARGET_FAMILIES: list[str] = []`, which others have
+    ");
+    insta::assert_snapshot!(found("rocm_sdk_core", &|members| without(members, "FileEntry(")), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW214 other-build: its `_dist_info.py` lacks `FileEntry('core', 'lib/llvm/bin/amdclang', command='amdclang')`, which others have
+    ");
+    insta::assert_snapshot!(found("rocm_sdk_core", &|members| without(members, "THIS_PACKAGE")), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW213 unkept-promise: its `_dist_info.py` does not say which package it is of
+    ");
+    insta::assert_snapshot!(found("rocm_sdk_core", &|members| {
+        members.retain(|it| !it.0.ends_with("/entry_points.txt"));
+    }), @"
+    exit 1
+    rocm_sdk_core.whl
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amd-smi`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang++`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang-cl`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang-cpp`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdflang`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdlld`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `hipcc`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `hipconfig`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `hipify-clang`
+    …and 15 more of RW213 (`--all`)
+    ");
+    let of_sdist = |end: &str, from: &str, to: &str| {
+        let set = Set::new();
+        unpacked(&set, |files| {
+            for (path, text) in files.iter_mut().filter(|it| it.0.ends_with(end)) {
+                let changed = String::from_utf8(text.clone()).unwrap().replace(from, to);
+                assert_ne!(changed.as_bytes(), text.as_slice(), "{path}");
+                *text = changed.into_bytes();
+            }
+        });
+        set.found(&["--ignore", "RW214"])
+    };
+    let cases = [
+        of_sdist(
+            "_dist_info.py",
+            "AVAILABLE_TARGET_FAMILIES.append('gfx942')",
+            "",
+        ),
+        of_sdist("_dist_info.py", "DEFAULT_TARGET_FAMILY = ", "DEFAULT = "),
+        of_sdist("entry_points.txt", "rocm-sdk = ", "rocm = "),
+        of_sdist(
+            "pyproject.toml",
+            "requires = []\nbuild-backend = \"rocm_build\"\nbackend-path = [\".\"]",
+            "requires = [\"setuptools\"]\nbuild-backend = \"setuptools.build_meta\"",
+        ),
+    ];
+    insta::assert_snapshot!(cases.concat(), @"
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW213 unkept-promise: its `_dist_info.py` lacks the target `gfx942`
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW213 unkept-promise: its `_dist_info.py` names no target for machines without a GPU
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW119 broken-sdist: no `*.egg-info/entry_points.txt` has its command `rocm-sdk`
+    exit 1
+    rocm-0.0.1.dev0.tar.gz
+      error   RW119 broken-sdist: `pyproject.toml`: its build backend is `setuptools.build_meta`, which is not in the sdist
     ");
 }

@@ -90,3 +90,31 @@ fn development_files_in_an_order_that_deletes_some_are_found() {
       error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 56 in the archive
     ");
 }
+
+#[test]
+fn a_cmake_package_that_another_one_asks_for_is_missed() {
+    let asking = |entries: &mut Vec<(TarEntry, Vec<u8>)>, name: &str, text: &[u8]| {
+        let is_it = |it: &&mut (TarEntry, Vec<u8>)| it.0.path.as_str().ends_with(name);
+        let entry = entries.iter_mut().find(is_it).unwrap();
+        let TarKind::File { executable, .. } = entry.0.kind else {
+            panic!()
+        };
+        entry.0.kind = TarKind::File {
+            len: text.len() as u64,
+            executable,
+        };
+        entry.1 = text.to_vec();
+    };
+    let hip = "lib/cmake/hip/hip-config.cmake";
+    let whole = devel(|entries| asking(entries, hip, b"find_dependency(rocblas)\n"));
+    assert!(!whole.contains("RW507"), "{whole}");
+    insta::assert_snapshot!(devel(|entries| {
+        asking(entries, hip, b"find_dependency(rocblas)\nfind_dependency(Threads)\n");
+        entries.retain(|it| !it.0.path.as_str().contains("cmake/rocblas"));
+    }), @"
+    exit 1
+    rocm_sdk_devel.whl
+      error   RW507 missing-cmake-package: `_rocm_sdk_devel/lib/cmake/hip/hip-config.cmake`: it asks for the CMake package `rocblas`, which is missing; `_rocm_sdk_libraries/lib/librocblas.so.5` is in the set
+      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `files` is 9, and 8 in the archive
+    ");
+}

@@ -37,26 +37,20 @@ fn a_promised_file_that_is_missing_is_found() {
 
 #[test]
 fn other_bytes_than_promised_are_found() {
-    let numbers = Regex::new(r"[0-9a-f]{64}|\d{4,}").unwrap();
+    let numbers = Regex::new(r"[0-9a-f]{12}|\d{4,}").unwrap();
     let broken = |shown: String| only("RW702", &numbers.replace_all(&shown, "N"));
     insta::assert_snapshot!(broken(published(|set| {
         set.edit("rocm_profiler", |members| {
             add(members, "rocm_profiler/a", "1");
         });
-    })), @"
-    error   RW702 broken-promise: it has N bytes, and N in `index.html`
-    error   RW702 broken-promise: it has N bytes, and N in `set.json`
-    error   RW702 broken-promise: it has N bytes, and N in `simple/_json/rocm-profiler/`
-    error   RW702 broken-promise: it has N bytes, and N in `simple/rocm-profiler/`
-    error   RW702 broken-promise: it has SHA-256 N, and N in `SHA256SUMS`
-    ");
+    })), @"error   RW702 broken-promise: not the file that was built: `set.json`, `simple/rocm-profiler/` and 3 more describe another one (N bytes instead of N)");
     let digit = |c: char| if c == '0' { '1' } else { '0' };
     insta::assert_snapshot!(broken(published(|set| {
         let path = set.0.path().join("SHA256SUMS");
         let text = fs_err::read_to_string(&path).unwrap();
         let first = text.chars().next().unwrap();
         fs_err::write(path, format!("{}{}", digit(first), &text[1..])).unwrap();
-    })), @"error   RW702 broken-promise: it has SHA-256 N, and N in `SHA256SUMS`");
+    })), @"error   RW702 broken-promise: `SHA256SUMS` describes another one (SHA-256 N… instead of N…)");
 }
 
 #[test]
@@ -204,8 +198,6 @@ fn the_only_page_of_a_project_names_its_files() {
         page(set, "simple/rocm-profiler/index.html", "rocm_profiler-0", "rocm_sdk_core-0");
     }), @"
     exit 1
-    rocm-0.0.1.dev0.tar.gz
-      error   RW201 unresolved-requirement: it requires `rocm-profiler`, which is not in the set
     rocm_profiler.whl
       warning RW705 unlisted-package: no page of the set leads to it
     simple/rocm-profiler/
@@ -252,11 +244,10 @@ fn pages_of_an_earlier_build_are_found_and_the_hint_writes_them_again() {
         .unwrap()
         .replace(place, "[set]");
     insta::assert_snapshot!(said, @"
-         Checked 7 packages: 5 errors
-    note: the pages in `[set]` describe other packages: `rocwheel index [set]` writes them again, and `--ignore RW7` skips these rules
-    error: check: 5 errors in the package set
+         Checked 7 packages: 1 error
+    error: check: 1 error in the package set
 
-    hint: `rocwheel check explain RW702` explains a rule; `--accept FILE` accepts findings that are known, and `--ignore` skips a rule
+    hint: `rocwheel check explain RW702` explains a rule; build the set or copy the file again
     ");
     assert_eq!(set.found(&["--ignore", "RW7"]), "exit 0\n");
     set.index();

@@ -56,6 +56,7 @@ fn python_that_does_not_parse_is_found() {
     }), @"
     exit 1
     rocm_sdk_core.whl
+      error   RW214 other-build: its `_dist_info.py` has `def (`, which others lack
       error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 635: Expected an identifier
     ");
     insta::assert_snapshot!(with_file("rocm_build.py", Some("def (")), @"
@@ -89,6 +90,7 @@ fn names_that_lead_nowhere_are_found() {
     }), @"
     exit 1
     rocm_sdk_core.whl
+      error   RW214 other-build: its `_dist_info.py` has `__version__ = '7'`, which others lack
       error   RW111 metadata-disagrees: `rocm_sdk_core/_dist_info.py`: its version is 7, but the metadata says 0.0.1.dev0
     ");
 }
@@ -104,7 +106,7 @@ fn an_sdist_that_nothing_can_install_is_found() {
     insta::assert_snapshot!(with_file("pyproject.toml", Some(other)), @"
     exit 1
     rocm-0.0.1.dev0.tar.gz
-      error   RW119 broken-sdist: `pyproject.toml`: `setuptools.build_meta` is the build backend, but none of its requirements has it
+      error   RW119 broken-sdist: `pyproject.toml`: its build backend is `setuptools.build_meta`, which is not in the sdist
     ");
     let lost = "[build-system]\nbuild-backend = 'rocm_maker'\nbackend-path = ['.']\n";
     insta::assert_snapshot!(with_file("pyproject.toml", Some(lost)), @"

@@ -1,0 +1,240 @@
+//! The connection to GitHub's API.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use http::{
+    HeaderValue, StatusCode, Uri,
+    header::{ACCEPT, LOCATION, USER_AGENT},
+};
+use octocrab::{
+    AuthState, FromResponse, Octocrab, OctocrabBuilder,
+    service::middleware::{
+        auth_header::AuthHeaderLayer, base_uri::BaseUriLayer, extra_headers::ExtraHeadersLayer,
+        reqwest_connector::ReqwestConnector,
+    },
+};
+use reqwest::{Client, redirect::Policy};
+
+use super::{
+    failure::{ApiFailureKind, one_short_line, without_answer},
+    route::{ApiUrl, route},
+    waits::{WaitPolicy, Waits},
+};
+use crate::{
+    error::{Context as _, Error, Result, Secret, Stop, last_cause},
+    parallel,
+    retry::HasAnswered,
+    run::Repository,
+};
+
+const CONNECT: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_mins(1);
+const AGENT: &str = concat!("rocwheel/", env!("CARGO_PKG_VERSION"));
+
+/// The API to use, and how to use it.
+#[derive(Clone, Debug)]
+pub struct ApiSettings {
+    pub api: ApiUrl,
+    /// Sent to this API and to no other host.
+    pub token: Option<Secret>,
+    pub waits: WaitPolicy,
+}
+
+/// A connection to GitHub's API.
+#[derive(Clone)]
+pub struct GitHub {
+    settings: ApiSettings,
+    client: Client,
+    crab: Octocrab,
+    has_answered: HasAnswered,
+    stop: Stop,
+}
+
+impl GitHub {
+    /// Sends no request. `announce` gets a message for the user before each wait.
+    pub fn connect(
+        settings: ApiSettings,
+        stop: Stop,
+        announce: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let client = Client::builder()
+            .user_agent(AGENT)
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENCE)
+            .redirect(Policy::custom(|attempt| {
+                // Follow a renamed repository, as long as it stays on this server. Do not follow the
+                // redirect of an artifact (302): its target is the answer, and another host must not
+                // get the token.
+                let from = attempt.previous().last().map(reqwest::Url::origin);
+                let is_same = from == Some(attempt.url().origin());
+                if is_same && attempt.status() != StatusCode::FOUND && attempt.previous().len() < 5
+                {
+                    attempt.follow()
+                } else {
+                    attempt.stop()
+                }
+            }))
+            .build()
+            .context("failed to prepare to ask GitHub")?;
+        let has_answered = HasAnswered::default();
+        let crab = octocrab(&settings, &client, &has_answered, Arc::new(announce))
+            .context("failed to prepare to ask GitHub")?;
+        Ok(Self {
+            settings,
+            client,
+            crab,
+            has_answered,
+            stop,
+        })
+    }
+
+    /// The same connection for a question that may stay unanswered: it is asked once, without a
+    /// wait and without a word to the user.
+    pub fn single_attempt(&self) -> Result<Self> {
+        let mut settings = self.settings.clone();
+        settings.waits.backoff.attempts = 1;
+        let crab = octocrab(
+            &settings,
+            &self.client,
+            &self.has_answered,
+            Arc::new(|_: &str| {}),
+        )?;
+        Ok(Self {
+            settings,
+            crab,
+            ..self.clone()
+        })
+    }
+
+    /// Asks whether the API accepts the token, or an anonymous user. Returns the number of requests
+    /// that it still answers within this hour, if it has a limit.
+    pub fn remaining_requests(&self) -> Result<Option<u64>> {
+        self.wait(async {
+            let answer = async { octocrab::map_github_error(self.crab._get("/").await?).await };
+            let answer = answer.await.map_err(|error| self.failed("/", &error))?;
+            let remaining = answer.headers().get("x-ratelimit-remaining");
+            Ok(remaining.and_then(|it| it.to_str().ok()?.parse().ok()))
+        })
+    }
+
+    /// The route of something in a repository. The query is encoded already.
+    pub(super) fn route(repository: &Repository, segments: &[&str], query: &str) -> String {
+        let mut path = vec!["repos", repository.owner(), repository.name()];
+        path.extend_from_slice(segments);
+        route(&path, query)
+    }
+
+    /// Requests a JSON document.
+    pub(super) fn get<T: FromResponse>(&self, route: &str) -> Result<T> {
+        self.wait(async {
+            let answer = self.crab.get(route, None::<&()>).await;
+            answer.map_err(|error| self.failed(route, &error))
+        })
+    }
+
+    /// The URL that a route redirects to. Anyone can use it for the next minute, so it is a secret.
+    pub(super) async fn locate(&self, route: &str) -> Result<Secret> {
+        let answer = self.crab._get(route).await;
+        let answer = answer.map_err(|error| self.failed(route, &error))?;
+        let is_safe = |url: &&str| {
+            url.starts_with("https:")
+                || url.starts_with("http:") && !self.settings.api.as_str().starts_with("https:")
+        };
+        let place = answer.headers().get(LOCATION);
+        let place = place.and_then(|it| it.to_str().ok()).filter(is_safe);
+        if answer.status() == StatusCode::FOUND {
+            return place
+                .map(Secret::new)
+                .ok_or_else(|| self.unexpected(route, "it has no target"));
+        }
+        match octocrab::map_github_error(answer).await {
+            Err(error) => Err(self.failed(route, &error)),
+            Ok(_) => Err(self.unexpected(route, "it has no target")),
+        }
+    }
+
+    /// The error for an answer that is not what the API promises.
+    pub(super) fn unexpected(&self, route: &str, cause: &str) -> Error {
+        ApiFailureKind::Unexpected.error(route, cause, self.has_token())
+    }
+
+    pub(super) fn incomplete(&self, route: &str, cause: &str) -> Error {
+        ApiFailureKind::Unavailable.error(route, cause, self.has_token())
+    }
+
+    fn failed(&self, route: &str, error: &octocrab::Error) -> Error {
+        let has_token = self.has_token();
+        match error {
+            octocrab::Error::GitHub { source, .. } => {
+                let (status, headers) = (source.status_code.as_u16(), source.headers.clone());
+                let headers = headers.unwrap_or_default();
+                let kind = ApiFailureKind::of_answer(status, &headers, &source.message, has_token);
+                let cause = one_short_line(&source.message);
+                kind.unwrap_or(ApiFailureKind::Unexpected)
+                    .error(route, &cause, has_token)
+            }
+            _ => without_answer(error).error(route, &last_cause(error), has_token),
+        }
+    }
+
+    /// Whether requests carry a token, and so have a far higher rate limit.
+    pub fn has_token(&self) -> bool {
+        self.settings.token.is_some()
+    }
+
+    /// How long and how often to wait for GitHub and its storage servers.
+    pub fn waits(&self) -> &WaitPolicy {
+        &self.settings.waits
+    }
+
+    /// Sleeps until the time is over or the user interrupts.
+    pub fn sleep(&self, wait: Duration) -> Result<()> {
+        Ok(parallel::sleep(&self.stop, wait)?)
+    }
+
+    /// Runs a future until it ends or the user interrupts.
+    fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        parallel::wait(&self.stop, future)?
+    }
+}
+
+fn octocrab(
+    settings: &ApiSettings,
+    client: &Client,
+    has_answered: &HasAnswered,
+    announce: Arc<dyn Fn(&str) + Send + Sync>,
+) -> Result<Octocrab> {
+    let base: Uri = settings.api.as_str().parse()?;
+    let token = settings.token.as_ref().map(|token| -> Result<_> {
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))?;
+        bearer.set_sensitive(true);
+        Ok(bearer)
+    });
+    let headers = vec![
+        (USER_AGENT, HeaderValue::from_static(AGENT)),
+        (
+            ACCEPT,
+            HeaderValue::from_static("application/vnd.github+json"),
+        ),
+    ];
+    let server = Waits {
+        server: ReqwestConnector::new(client.clone()),
+        policy: settings.waits.clone(),
+        has_answered: has_answered.clone(),
+        announce,
+    };
+    // octocrab starts a task, which needs a runtime.
+    let _runtime = parallel::runtime().enter();
+    let Ok(crab) = OctocrabBuilder::new_empty()
+        .with_service(server)
+        .with_layer(&ExtraHeadersLayer::new(Arc::new(headers)))
+        .with_layer(&BaseUriLayer::new(base.clone()))
+        .with_layer(&AuthHeaderLayer::new(
+            token.transpose()?,
+            base.clone(),
+            base,
+        ))
+        .with_auth(AuthState::None)
+        .build();
+    Ok(crab)
+}

@@ -1,0 +1,123 @@
+//! Sends requests again, a few times, after a pause that the user reads about.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use octocrab::{OctoBody, service::middleware::reqwest_connector::ReqwestConnector};
+use tower::Service;
+
+use super::failure::{ApiFailureKind, message, without_answer};
+use crate::retry::{Backoff, Failures, HasAnswered};
+
+/// How long and how often to wait for GitHub.
+#[derive(Clone, Debug)]
+pub struct WaitPolicy {
+    /// Attempts of one request and the pauses between them.
+    pub backoff: Backoff,
+    /// How long a storage server may send nothing before the request is repeated.
+    pub silence: Duration,
+    /// The longest wait for a rate limit. A longer one is an error at once.
+    pub longest: Duration,
+}
+
+impl Default for WaitPolicy {
+    fn default() -> Self {
+        Self {
+            backoff: Backoff {
+                attempts: 5,
+                pause: Duration::from_secs(1),
+            },
+            silence: Duration::from_secs(20),
+            longest: Duration::from_mins(10),
+        }
+    }
+}
+
+/// Sends requests without a body, until one is answered or there were too many attempts. Answers of
+/// the API are small, so each is read completely: one that breaks off is requested again.
+#[derive(Clone)]
+pub(super) struct Waits {
+    pub(super) server: ReqwestConnector,
+    pub(super) policy: WaitPolicy,
+    pub(super) has_answered: HasAnswered,
+    /// Gets a message for the user before each wait.
+    pub(super) announce: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Service<Request<OctoBody>> for Waits {
+    type Response = Response<Full<Bytes>>;
+    type Error = octocrab::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.server.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<OctoBody>) -> Self::Future {
+        let mut waits = self.clone();
+        let (parts, _) = request.into_parts();
+        Box::pin(async move {
+            let mut failures = Failures::default();
+            loop {
+                let request = Request::from_parts(parts.clone(), OctoBody::empty());
+                let answer = waits.once(request).await;
+                let Some((wait, why)) = waits.wait(&answer, &mut failures) else {
+                    return answer.map(|it| it.map(Full::new));
+                };
+                let seconds = wait.as_secs_f32().ceil();
+                (waits.announce)(&format!("asking GitHub again in {seconds} s: {why}"));
+                tokio::time::sleep(wait).await;
+            }
+        })
+    }
+}
+
+impl Waits {
+    async fn once(
+        &mut self,
+        request: Request<OctoBody>,
+    ) -> Result<Response<Bytes>, octocrab::Error> {
+        let answer = self.server.call(request).await?;
+        self.has_answered.note(true);
+        let (parts, body) = answer.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Response::from_parts(parts, body))
+    }
+
+    /// How long to wait before the next attempt, and why. `None` if there is none.
+    fn wait(
+        &self,
+        answer: &Result<Response<Bytes>, octocrab::Error>,
+        failures: &mut Failures,
+    ) -> Option<(Duration, &'static str)> {
+        let mut backoff = self.policy.backoff;
+        let kind = match answer {
+            Ok(answer) => {
+                let (status, headers) = (answer.status().as_u16(), answer.headers());
+                ApiFailureKind::of_answer(status, headers, &message(answer.body()), false)?
+            }
+            Err(error) => {
+                backoff = self.has_answered.patience(backoff, error);
+                without_answer(error)
+            }
+        };
+        let pause = failures.pause(&backoff)?;
+        match kind {
+            ApiFailureKind::Limited(wait) if wait <= self.policy.longest => {
+                Some((wait, "its rate limit is spent"))
+            }
+            ApiFailureKind::Unavailable | ApiFailureKind::Unreachable => {
+                Some((pause, "it does not answer"))
+            }
+            _ => None,
+        }
+    }
+}

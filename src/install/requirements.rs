@@ -1,0 +1,186 @@
+//! [`Requirements`]: the version and the digests of everything that an install consists of, as a
+//! requirements file that pip and uv read.
+
+use std::fmt::{self, Write as _};
+
+use itertools::Itertools as _;
+use serde::Deserialize;
+
+use super::select::no;
+use crate::{
+    digest::Sha256,
+    error::{Context as _, Result, ensure},
+    version::Version,
+    wheel::DistName,
+};
+
+/// A requirements file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Requirements {
+    /// `--index-url …`, in pairs.
+    pub(super) sources: Vec<String>,
+    pub(super) packages: Vec<Pinned>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pinned {
+    pub(super) project: DistName,
+    /// `libraries,device-gfx942`. The packages that they ask for are listed too.
+    pub(super) extras: String,
+    pub(super) version: Version,
+    /// Those of all files that may be installed. Empty if the source does not say.
+    pub(super) digests: Vec<Sha256>,
+}
+
+/// What `pip install --report` writes, as far as it is needed.
+#[derive(Deserialize)]
+struct PipReport {
+    install: Vec<PipReportItem>,
+}
+
+#[derive(Deserialize)]
+struct PipReportItem {
+    metadata: PipReportMetadata,
+    download_info: PipDownload,
+}
+
+#[derive(Deserialize)]
+struct PipReportMetadata {
+    name: DistName,
+    version: Version,
+}
+
+#[derive(Deserialize)]
+struct PipDownload {
+    archive_info: Option<PipArchive>,
+}
+
+#[derive(Default, Deserialize)]
+struct PipArchive {
+    #[serde(default)]
+    hashes: PipDigests,
+}
+
+#[derive(Default, Deserialize)]
+struct PipDigests {
+    sha256: Option<Sha256>,
+}
+
+impl Requirements {
+    /// Reads a file that `uv pip compile --generate-hashes` has written.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let mut found = Self::default();
+        let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
+        let lines = text.lines().map(str::trim);
+        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let mut words = line.split_whitespace();
+            let first = words.next().unwrap_or_default();
+            if first.starts_with('-') {
+                let words = line.split_whitespace().map(str::to_owned);
+                found.sources.extend(words);
+                continue;
+            }
+            let (project, version) = first.split_once("==").with_context(|| {
+                format!("expected `project==version --hash=sha256:…`: {line:?}")
+            })?;
+            let (project, extras) = project.split_once('[').unwrap_or((project, ""));
+            let digests = words.filter_map(|word| word.strip_prefix("--hash=sha256:"));
+            let digests: Vec<Sha256> = digests.map(str::parse).try_collect()?;
+            ensure!(!digests.is_empty(), "no digest for `{first}`");
+            found.packages.push(Pinned {
+                project: project.parse()?,
+                extras: extras.trim_end_matches(']').to_owned(),
+                version: version.trim_end_matches(';').parse()?,
+                digests,
+            });
+        }
+        ensure!(!found.packages.is_empty(), "no package in it");
+        found.packages.sort();
+        Ok(found)
+    }
+
+    /// Reads a report of pip.
+    pub(super) fn of_report(text: &str) -> Result<Self> {
+        let report: PipReport = serde_json::from_str(text)?;
+        let package = |item: PipReportItem| {
+            let PipReportMetadata { name, version } = item.metadata;
+            let archive = item.download_info.archive_info.unwrap_or_default();
+            let digest = archive.hashes.sha256;
+            let digest = digest.with_context(|| format!("no digest for `{name}`"))?;
+            Ok(Pinned {
+                project: name,
+                extras: String::new(),
+                version,
+                digests: vec![digest],
+            })
+        };
+        let packages: Result<Vec<_>> = report.install.into_iter().map(package).collect();
+        Ok(Self {
+            sources: Vec::new(),
+            packages: packages?.into_iter().sorted().collect(),
+        })
+    }
+
+    /// Fails if a file is not one of those that the source has under this name and version.
+    pub(super) fn ensure_agrees(&self, offered: &[Pinned]) -> Result<()> {
+        for package in &self.packages {
+            let (project, version) = (&package.project, &package.version);
+            let told = offered.iter();
+            let told = told.filter(|it| it.project == *project && it.version == *version);
+            let told: Vec<Sha256> = told.flat_map(|it| it.digests.iter().copied()).collect();
+            let other = package.digests.iter().find(|it| !told.contains(it));
+            if let Some(other) = other.filter(|_| !told.is_empty()) {
+                return Err(no(
+                    format!(
+                        "`{project}` {version} has the SHA-256 {other}, and the source says {}: this is \
+                         not the file that was built",
+                        told.iter().join(" or ")
+                    ),
+                    "`rocwheel check` names what else is wrong with the set; if `--deps` names an index, \
+                     it may have another file of this name"
+                        .to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the file decides alone, because it has a digest of each package.
+    pub(super) fn has_digests(&self) -> bool {
+        self.packages.iter().all(|it| !it.digests.is_empty())
+    }
+}
+
+impl fmt::Display for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.project.fmt(f)?;
+        if !self.extras.is_empty() {
+            write!(f, "[{}]", self.extras)?;
+        }
+        write!(f, "=={}", self.version)
+    }
+}
+
+impl fmt::Display for Requirements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = String::new();
+        for word in &self.sources {
+            let space = if word.starts_with("--") { "\n" } else { " " };
+            write!(line, "{space}{word}")?;
+        }
+        writeln!(f, "{}", line.trim_start())?;
+        for package in &self.packages {
+            write!(f, "{package}")?;
+            for digest in self
+                .has_digests()
+                .then_some(&package.digests)
+                .into_iter()
+                .flatten()
+            {
+                write!(f, " \\\n    --hash=sha256:{digest}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,281 @@
+//! [`WheelEdit`]: a wheel that is made from another one, or from parts of several. Members that do
+//! not change are copied as they are compressed, and a binary is patched while it is packed.
+//!
+//! To tie, to split and to promote a wheel differ in what changes. How the result is written is the
+//! same: sorted, with the metadata behind everything else, RECORD last, and under its name once it is
+//! whole.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Cursor, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use derive_more::Display;
+use fs_err::File;
+use serde::Serialize;
+
+use super::{
+    AssembleSettings, TakenMember,
+    pipeline::{WheelWork, write_wheel},
+};
+use crate::{
+    atomic::AtomicFile,
+    console::{self, World},
+    digest::{HashedReader, Sha256},
+    elf::{Patch, PatchedReader},
+    error::{Context as _, No, Result, bail, ensure},
+    package::plan::sort_key,
+    relpath::RelPath,
+    spool::Spool,
+    wheel::{Archive, PackageFilename, PackedMember, StoredMember, WheelMember},
+};
+
+/// How much of a member that is packed again is held in memory.
+const IN_MEMORY: usize = 16 << 20;
+
+/// A wheel to write: its members by their paths. RECORD is made when it is written.
+pub struct WheelEdit {
+    name: PackageFilename,
+    dist_info: RelPath,
+    members: BTreeMap<RelPath, EditedMember>,
+}
+
+struct EditedMember {
+    executable: bool,
+    content: EditedContent,
+}
+
+/// Where the bytes of a member come from.
+#[derive(Clone)]
+pub enum EditedContent {
+    /// A member of another wheel. Its compressed bytes are taken over, unless they are longer than the
+    /// content, as those of some programs are: then it is packed again.
+    Kept {
+        wheel: Arc<Path>,
+        member: StoredMember,
+        /// What RECORD of that wheel says, or what was hashed.
+        sha256: Option<Sha256>,
+    },
+    /// Compressed bytes of another wheel, as they are.
+    Taken(TakenMember),
+    /// A binary with a change.
+    Patched(Arc<Spool>, Patch),
+    /// A file of this length.
+    File(PathBuf, u64),
+    Bytes(Arc<[u8]>),
+}
+
+/// A wheel that was written. It is shown as in SHA256SUMS, with its size.
+#[derive(Clone, Debug, Display, Serialize)]
+#[display("{sha256}  {file} ({})", console::size(*size))]
+pub struct ChangedFile {
+    pub file: String,
+    pub size: u64,
+    pub sha256: Sha256,
+}
+
+impl EditedContent {
+    pub fn text(text: &str) -> Self {
+        Self::Bytes(text.as_bytes().into())
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Self::Kept { member, .. } => member.len,
+            Self::Taken(member) => member.packed.len,
+            Self::Patched(_, patch) => patch.total_len(),
+            Self::File(_, len) => *len,
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Decides how a member of another wheel is taken over.
+    fn prepared(self, path: &RelPath) -> Result<Self> {
+        let Self::Kept {
+            wheel,
+            member,
+            sha256,
+        } = self
+        else {
+            return Ok(self);
+        };
+        let sha256 = sha256.with_context(|| format!("RECORD has no digest of `{path}`"))?;
+        if member.is_not_longer_than_content() {
+            let packed = PackedMember::of(&member, sha256);
+            return Ok(Self::Taken(TakenMember::of_file(&wheel, packed)?));
+        }
+        let mut bytes = Spool::new(IN_MEMORY);
+        let mut content = HashedReader::new(member.content(File::open(&*wheel)?)?);
+        io::copy(&mut content, &mut bytes)?;
+        ensure!(
+            content.finish() == (sha256, member.len),
+            No(format!("`{path}` is not what RECORD says"))
+        );
+        Ok(Self::Patched(Arc::new(bytes), Patch::nothing(member.len)))
+    }
+
+    fn taken(&self) -> Option<TakenMember> {
+        match self {
+            Self::Taken(member) => Some(member.clone()),
+            _ => None,
+        }
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(match self {
+            Self::Kept { .. } => bail!("a member that was not prepared"),
+            Self::Taken(member) => member.open()?,
+            Self::Patched(bytes, patch) => {
+                Box::new(PatchedReader::new(Arc::clone(bytes), patch.clone()))
+            }
+            Self::File(path, _) => Box::new(File::open(path)?),
+            Self::Bytes(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
+        })
+    }
+}
+
+impl WheelEdit {
+    /// A wheel without members.
+    pub fn new(name: PackageFilename) -> Result<Self> {
+        Ok(Self {
+            dist_info: name.dist_info().parse()?,
+            name,
+            members: BTreeMap::new(),
+        })
+    }
+
+    /// The wheel at a path under another name: all its members but RECORD and signatures of it.
+    /// `dist_info` is the directory of its metadata then. `digest` says what is known of a member.
+    pub fn of(
+        path: &Path,
+        archive: &Archive,
+        name: PackageFilename,
+        dist_info: RelPath,
+        digest: impl Fn(&RelPath) -> Option<Sha256>,
+    ) -> Result<Self> {
+        let wheel: Arc<Path> = path.into();
+        let files = archive.members.iter();
+        let files = files.filter(|(path, _)| !archive.is_record(path));
+        let members = files.map(|(path, member)| {
+            let content = EditedContent::Kept {
+                wheel: Arc::clone(&wheel),
+                member: member.clone(),
+                sha256: digest(path),
+            };
+            let member = EditedMember {
+                executable: member.executable,
+                content,
+            };
+            Ok((archive.renamed(path, &dist_info)?, member))
+        });
+        Ok(Self {
+            members: members.collect::<Result<_>>()?,
+            name,
+            dist_info,
+        })
+    }
+
+    /// The path that a member of the wheel that is changed has here.
+    pub fn renamed(&self, archive: &Archive, path: &RelPath) -> Result<RelPath> {
+        archive.renamed(path, &self.dist_info)
+    }
+
+    /// Removes a member, if there is one.
+    pub fn drop(&mut self, path: &RelPath) {
+        self.members.remove(path);
+    }
+
+    /// Adds a member, or replaces one.
+    pub fn add(&mut self, path: RelPath, executable: bool, content: EditedContent) {
+        let member = EditedMember {
+            executable,
+            content,
+        };
+        self.members.insert(path, member);
+    }
+
+    /// Gives a member another content. Its mode stays.
+    pub fn replace(&mut self, path: &RelPath, content: EditedContent) -> Result<()> {
+        let member = self.members.get_mut(path);
+        member
+            .with_context(|| format!("no `{path}` in the wheel"))?
+            .content = content;
+        Ok(())
+    }
+
+    /// Writes the wheel into a directory. `verb` says what is done: `Tying`.
+    pub fn write(
+        self,
+        directory: &Path,
+        settings: &AssembleSettings,
+        verb: &str,
+        world: &World,
+    ) -> Result<ChangedFile> {
+        let file = self.name.to_string();
+        let written = self.written(&directory.join(&file), settings, verb, world);
+        written.with_context(|| format!("failed to write `{file}`"))
+    }
+
+    fn written(
+        self,
+        target: &Path,
+        settings: &AssembleSettings,
+        verb: &str,
+        world: &World,
+    ) -> Result<ChangedFile> {
+        let Self {
+            name,
+            dist_info,
+            members,
+        } = self;
+        let is_metadata = |path: &RelPath| path.strip_prefix(&dist_info).is_some();
+        let mut all: Vec<(WheelMember, EditedContent)> = members
+            .into_iter()
+            .map(
+                |(
+                    path,
+                    EditedMember {
+                        executable,
+                        content,
+                    },
+                )| {
+                    let len = content.len();
+                    let member = WheelMember {
+                        path,
+                        executable,
+                        len,
+                    };
+                    (member, content)
+                },
+            )
+            .collect();
+        all.sort_by_cached_key(|(it, _)| (is_metadata(&it.path), sort_key(&it.path)));
+        let (members, contents): (Vec<WheelMember>, Vec<EditedContent>) = all.into_iter().unzip();
+        let contents = members.iter().zip(contents);
+        let contents = contents.map(|(member, it)| it.prepared(&member.path));
+        let contents: Vec<EditedContent> = contents.collect::<Result<_>>()?;
+        let taken: Vec<Option<TakenMember>> = contents.iter().map(EditedContent::taken).collect();
+        let size: u64 = members.iter().map(|it| it.len).sum();
+        let progress = world.console.progress(verb, &name, size);
+        let mut file = AtomicFile::beside(target)?;
+        let work = WheelWork {
+            members: &members,
+            open: &|index| contents.get(index).context("no such member")?.open(),
+            taken: &taken,
+            texts: &[],
+            record: &dist_info.join(&"RECORD".parse()?),
+            settings,
+            stop: &world.stop,
+            progress: &|bytes| progress.inc(bytes),
+        };
+        let written = write_wheel(file.file(), &work)?;
+        file.replace(target)?;
+        Ok(ChangedFile {
+            file: name.to_string(),
+            size: written.len,
+            sha256: written.sha256,
+        })
+    }
+}

@@ -1,0 +1,347 @@
+//! Lists the packages and sidecars of a place, and [`PackageFile`]: a wheel or sdist at any place,
+//! read as streams.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    io::{self, Read},
+    ops::Range,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use fs_err::{self as fs, File};
+use itertools::Itertools as _;
+
+use super::{
+    place::{Address, PlaceKind, SetPlace, found},
+    set_json::{Layout, PART, PackageDirectories, SetStamp, is_package, is_wheel},
+};
+use crate::{
+    error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
+    io::Tap,
+    location::Key,
+    run::ArtifactGroup,
+    store::{CopySource, Depth, Object, Span, Store},
+};
+
+/// A package or sidecar in the directory of packages, or in that of a family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ListedPackage {
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`.
+    pub(super) path: String,
+    pub(super) name: String,
+    pub(super) stamp: SetStamp,
+    /// When it was uploaded. `None` in a local directory, where a modification time does not say
+    /// it.
+    pub(super) uploaded: Option<SystemTime>,
+}
+
+impl SetPlace {
+    /// Lists all packages and sidecars, with those in the directories of families.
+    pub(super) fn files(&self, layouts: &[Layout]) -> Result<Vec<ListedPackage>> {
+        let mut found = Vec::new();
+        for layout in layouts {
+            found.extend(self.files_in(*layout)?);
+        }
+        Ok(found)
+    }
+
+    /// The packages and sidecars of some layouts among listed objects.
+    pub(super) fn files_among(
+        &self,
+        layouts: &[Layout],
+        objects: &HashMap<String, Object>,
+    ) -> Vec<ListedPackage> {
+        let groups = groups(objects.keys());
+        let found = objects.iter().filter_map(|(path, object)| {
+            let (layout, _) = Layout::of(path);
+            let is_wanted = layouts.contains(&layout);
+            is_wanted.then(|| self.listed(layout, &groups, path, object))?
+        });
+        found.collect()
+    }
+
+    fn files_in(&self, layout: Layout) -> Result<Vec<ListedPackage>> {
+        let objects = match (layout, self.local()) {
+            // A flat directory may be a user's download directory, with other files at any depth.
+            // List only the levels that can hold packages.
+            (Layout::Flat, Some(_)) => {
+                let mut objects = self.list("", Depth::Children)?;
+                let families = self.flat_families();
+                for name in families.hint("pass the directory that `rocwheel build` wrote to")? {
+                    objects.extend(self.list(&format!("{name}/"), Depth::Children)?);
+                }
+                objects
+            }
+            _ => self.list(layout.files(), Depth::All)?,
+        };
+        let groups = groups(objects.iter().map(|(path, _)| path));
+        let found = objects.iter();
+        let found = found.filter_map(|(path, object)| self.listed(layout, &groups, path, object));
+        Ok(found.collect())
+    }
+
+    /// The directories of families in a local flat directory.
+    pub(super) fn flat_families(&self) -> Result<Vec<String>> {
+        let Some(root) = self.local() else {
+            return Ok(Vec::new());
+        };
+        let mut families = Vec::new();
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_family(&name, Layout::Flat) && entry.file_type()?.is_dir() {
+                families.push(name);
+            }
+        }
+        Ok(families)
+    }
+
+    /// The packages and sidecars directly in a directory, among listed objects, sorted.
+    pub(super) fn listed_below(
+        &self,
+        directory: &str,
+        objects: &HashMap<String, Object>,
+    ) -> Vec<ListedPackage> {
+        let listed = objects.iter().filter_map(|(path, object)| {
+            let name = path.strip_prefix(directory)?.strip_prefix('/')?;
+            (is_package(name) && !name.contains('/')).then(|| ListedPackage {
+                path: path.clone(),
+                name: name.to_owned(),
+                stamp: self.stamp_of(object),
+                uploaded: object.modified.filter(|_| self.local().is_none()),
+            })
+        });
+        listed.sorted_by(|a, b| a.path.cmp(&b.path)).collect()
+    }
+
+    /// The packages among listed objects, in any layout. One that is there twice is the one in
+    /// `layout`.
+    pub(super) fn listed_packages(
+        &self,
+        layout: Layout,
+        objects: &HashMap<String, Object>,
+    ) -> Vec<ListedPackage> {
+        let found = self.files_among(&[Layout::Dist, Layout::Flat], objects);
+        let is_second = |file: &ListedPackage| Layout::of(&file.path).0 != layout;
+        let found = found
+            .into_iter()
+            .sorted_by_key(|file| (is_second(file), file.path.clone()));
+        let found = found.unique_by(|file| Layout::of(&file.path).1.to_owned());
+        found.collect()
+    }
+
+    /// The package or sidecar that an object is in a layout.
+    fn listed(
+        &self,
+        layout: Layout,
+        groups: &HashSet<String>,
+        path: &str,
+        object: &Object,
+    ) -> Option<ListedPackage> {
+        let below = path.strip_prefix(layout.files())?;
+        let name = match below.split_once('/') {
+            Some((family, _))
+                if groups.contains(&path[..path.len() - below.len() + family.len()]) =>
+            {
+                return None;
+            }
+            Some((family, name)) if is_family(family, layout) => name,
+            _ => below,
+        };
+        // A file at a deeper level is not a package of the set.
+        let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
+        (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| ListedPackage {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            stamp: self.stamp_of(object),
+            uploaded: object.modified.filter(|_| self.local().is_none()),
+        })
+    }
+
+    /// Lists the packages, with those in the directories of families, each name once. A web server
+    /// cannot be listed, so the result is empty.
+    pub(super) fn packages(&self, directories: PackageDirectories) -> Result<Vec<PackageFile>> {
+        if self.kind == PlaceKind::Web {
+            return Ok(Vec::new());
+        }
+        let mut found = BTreeMap::new();
+        for layout in self.layouts(directories)? {
+            let files = self.files_in(layout)?.into_iter();
+            for file in files.filter(|file| is_package(&file.name)) {
+                let name = file.path.strip_prefix(layout.files());
+                let name = name.unwrap_or(&file.name).to_owned();
+                let key = self.key(&file.path)?;
+                let package = PackageFile::new(name.clone(), &self.store, key, file.stamp.size);
+                found.entry(name).or_insert(package);
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// The layouts of those directories, that of the set first.
+    pub(super) fn layouts(&self, directories: PackageDirectories) -> Result<Vec<Layout>> {
+        Ok(match (directories, self.layout()?) {
+            (PackageDirectories::Only(layout), _) | (PackageDirectories::Built, layout) => {
+                vec![layout]
+            }
+            (PackageDirectories::All, Layout::Dist) => vec![Layout::Dist, Layout::Flat],
+            (PackageDirectories::All, Layout::Flat) => vec![Layout::Flat],
+        })
+    }
+
+    /// A package, not opened yet. `None` if it does not exist.
+    pub(super) fn package(&self, name: &str, address: &Address) -> Result<Option<PackageFile>> {
+        let path = &address.path;
+        let Ok(key) = path.parse::<Key>() else {
+            return Ok(None);
+        };
+        let store = self.store_of(address)?;
+        let object = found(store.head(&key))
+            .with_context(|| format!("failed to look for `{path}` in `{store}`"))?;
+        Ok(object.map(|object| PackageFile::new(name.to_owned(), &store, key, object.size)))
+    }
+
+    /// The layout of the set: [`Layout::Dist`] if `dist/` exists.
+    pub fn layout(&self) -> Result<Layout> {
+        let has_dist = match self.local() {
+            Some(root) => root.join("dist").is_dir(),
+            None => !self.list(Layout::Dist.files(), Depth::All)?.is_empty(),
+        };
+        Ok(if has_dist { Layout::Dist } else { Layout::Flat })
+    }
+
+    /// The text of a document such as `set.json`, and when it was written.
+    pub(super) fn document(&self, name: &str) -> Result<Option<(String, Option<SystemTime>)>> {
+        let Some(object) = found(self.store.head(&self.key(name)?))? else {
+            return Ok(None);
+        };
+        let text = self.text(&self.path(name))?;
+        Ok(text.map(|text| (text, object.modified)))
+    }
+
+    /// Of a file on this disk the cache knows more.
+    fn stamp_of(&self, object: &Object) -> SetStamp {
+        SetStamp {
+            size: object.size,
+            etag: object.etag.clone().filter(|_| self.local().is_none()),
+        }
+    }
+}
+
+/// The directories that are sets of their own, uploaded with `--artifact-group`, and not families of
+/// this one.
+fn groups<'a>(paths: impl Iterator<Item = &'a String>) -> HashSet<String> {
+    let documents = paths.filter_map(|path| {
+        let (directory, name) = path.rsplit_once('/')?;
+        ["set.json", PART]
+            .contains(&name)
+            .then(|| directory.to_owned())
+    });
+    documents.collect()
+}
+
+/// Whether a directory is that of a family. A flat directory may have any subdirectories, so there
+/// the name must begin with `gfx`.
+pub(super) fn is_family(name: &str, layout: Layout) -> bool {
+    let is_likely = layout == Layout::Dist || name.starts_with("gfx");
+    is_likely && !name.is_empty() && ArtifactGroup::of_directory(name).is_ok()
+}
+
+/// One wheel or sdist.
+#[derive(Debug)]
+pub struct PackageFile {
+    /// With the directory of its family: `gfx94X-dcgpu/rocm-7.13.0.tar.gz`.
+    pub name: String,
+    pub size: u64,
+    store: Arc<dyn Store>,
+    key: Key,
+    /// The first error of the store while reading. It is not a finding about the package, because
+    /// another attempt may succeed.
+    failure: Mutex<Option<Error>>,
+}
+
+impl PackageFile {
+    pub(super) fn new(name: String, store: &Arc<dyn Store>, key: Key, size: u64) -> Self {
+        Self {
+            name,
+            size,
+            store: Arc::clone(store),
+            key,
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Its path in the store.
+    pub fn path(&self) -> &str {
+        self.key.as_str()
+    }
+
+    /// The object as it is now, if its store can copy it.
+    pub fn copy_source(&self) -> Result<Option<CopySource>> {
+        Ok(self.store.copy_source(&self.key)?)
+    }
+
+    pub fn is_wheel(&self) -> bool {
+        is_wheel(&self.name)
+    }
+
+    /// The error of the store, if one occurred while reading. Call it after reading the package,
+    /// before using any findings about it.
+    pub fn outcome(&self) -> Result<()> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure.take() {
+            Some(error) => Err(error).with_context(|| format!("failed to read `{}`", self.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Records an error of the store, and returns it as an `io::Error`. The reader of the format
+    /// reports that one like damage in the file, so the original is kept for `outcome`.
+    fn failed(&self, error: Error) -> io::Error {
+        let shown = io::Error::other(format!("{error:#}"));
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert(error);
+        shown
+    }
+
+    /// Streams the bytes of a range. The stream ends early at the end of the package.
+    pub fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
+        let len = range.end.min(self.size).saturating_sub(range.start);
+        let reader = self.store.get(&self.key, Span::Between(range));
+        let reader = reader.map_err(|error| self.failed(error.into()))?;
+        Ok(Box::new(PackageStream {
+            reader: reader.take(len),
+            package: self,
+        }))
+    }
+
+    /// Copies all bytes to a new file.
+    pub fn save(&self, to: &Path, stop: &Stop, progress: &dyn Fn(u64)) -> Result<()> {
+        let copied = self.stream(0..self.size).and_then(|source| {
+            let mut source = Tap::new(source, stop, progress);
+            io::copy(&mut source, &mut File::create(to)?)
+        });
+        self.outcome()?;
+        copied?;
+        Ok(())
+    }
+}
+
+struct PackageStream<'a> {
+    reader: io::Take<Box<dyn Read + Send>>,
+    package: &'a PackageFile,
+}
+
+impl Read for PackageStream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer);
+        let count = count.map_err(|error| self.package.failed(error.into()))?;
+        if count == 0 && self.reader.limit() > 0 && !buffer.is_empty() {
+            let error = anyhow!("it became shorter while it was read");
+            return Err(self.package.failed(error));
+        }
+        Ok(count)
+    }
+}

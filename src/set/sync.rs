@@ -1,0 +1,469 @@
+//! Makes a place equal to what a pure function decides from its listing: [`Sync`].
+//!
+//! Every command that publishes works this way. It lists what the place has, decides ([`Changes`]), compares
+//! ([`Plan`]), and either prints the plan or carries it out: in phases, each write with a condition, then read
+//! back. If another job has written there meanwhile, everything is decided again from a new listing.
+
+mod item;
+mod listing;
+mod write;
+
+use std::{
+    fmt,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use self::{
+    item::{Action, ExistingObject, immutable},
+    write::{WriteOutcome, Writer, failed},
+};
+pub(super) use self::{
+    item::{Item, ItemBytes, REQUESTS},
+    listing::Listing,
+};
+use super::{
+    local::because,
+    pages::{Phase, content_type},
+    place::{SetPlace, found},
+    set_json::Layout,
+};
+use crate::{
+    console::{World, many, size},
+    digest::Sha256,
+    error::{Context as _, Error, Hint as _, No, Result, anyhow},
+    store::{Body, Condition, Depth, Object, PutOptions, Span, StoreFailureKind},
+};
+
+/// Attempts before giving up, if other jobs write to the place each time.
+const ATTEMPTS: u32 = 5;
+/// The most files that an error names.
+const MOST_REFUSED: usize = 10;
+
+/// What is to become of a place.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The objects that the place has afterwards, in any order.
+    pub(super) items: Vec<Item>,
+    /// Pages and sidecars that go, after everything else is written.
+    pub(super) removed: Vec<String>,
+    /// Objects that do not belong to what is published. They stay, and a plan names them.
+    pub(super) unknown: Vec<String>,
+}
+
+/// Which writes have a condition, so that no other writer's object is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// An upload. A package must not replace one that another job uploaded after the destination was listed, and
+    /// of two sets that are completed at the same time, one has to know the packages of the other. Pages are
+    /// always replaced.
+    Packages,
+    /// An index. A page replaces only the version that this writer has seen.
+    Pages,
+}
+
+/// What happens to a file that is there with other bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    Replace,
+    /// It is an error, and the user may say otherwise with `--overwrite`.
+    Refuse,
+    /// It is an error, always: the place has releases.
+    Keep,
+}
+
+/// How a command publishes at a place.
+pub(super) struct Sync<'a> {
+    pub(super) place: &'a SetPlace,
+    pub(super) guard: Guard,
+    pub(super) existing: Existing,
+    /// The directory of the packages. They are linked if the place is on the same disk.
+    pub(super) source: Option<&'a Path>,
+    /// The layout of the packages that are published, if it has a find-links page.
+    pub(super) layout: Option<Layout>,
+    /// What the command does, for the progress bar: `Uploading`.
+    pub(super) verb: &'static str,
+    pub(super) world: &'a World,
+}
+
+impl<'a> Sync<'a> {
+    /// A command that writes pages, and replaces what it finds.
+    pub(super) fn of_pages(place: &'a SetPlace, world: &'a World) -> Self {
+        Self {
+            place,
+            guard: Guard::Pages,
+            existing: Existing::Replace,
+            source: None,
+            layout: None,
+            verb: "Indexing",
+            world,
+        }
+    }
+
+    /// A command that publishes the packages of a directory.
+    pub(super) fn of_packages(
+        place: &'a SetPlace,
+        source: &'a Path,
+        guard: Guard,
+        existing: Existing,
+        world: &'a World,
+    ) -> Self {
+        Self {
+            guard,
+            existing,
+            source: Some(source),
+            verb: "Uploading",
+            ..Self::of_pages(place, world)
+        }
+    }
+
+    /// Decides once, and compares with the place.
+    pub(super) fn plan<T>(
+        &self,
+        mut decide: impl FnMut(&mut Listing<'a>) -> Result<(Changes, T)>,
+    ) -> Result<(Plan, T)> {
+        let mut listing = Listing::nothing(self.place);
+        let (changes, value) = decide(&mut listing)?;
+        Ok((self.compare(changes, &listing)?, value))
+    }
+
+    /// Decides, compares and writes, until no other job has written to the place meanwhile.
+    pub(super) fn run<T>(
+        &self,
+        mut decide: impl FnMut(&mut Listing<'a>) -> Result<(Changes, T)>,
+    ) -> Result<(Synced, T)> {
+        for _ in 0..ATTEMPTS {
+            let (plan, value) = self.plan(&mut decide)?;
+            if let Some(done) = self.carry_out(&plan)? {
+                return Ok((done, value));
+            }
+            let note = "another job published at the same place meanwhile: planning again";
+            self.world.console.note(note);
+        }
+        let place = self.place;
+        let text = format!("other jobs published meanwhile in all {ATTEMPTS} attempts: `{place}`");
+        Err(anyhow!(No(text))).hint("repeat the command when they are done")
+    }
+
+    fn compare(&self, changes: Changes, listing: &Listing<'_>) -> Result<Plan> {
+        let (place, mut items) = (self.place, changes.items);
+        items.retain(|item| place.has_directory_keys() || !item.is_directory());
+        // Objects that are written in parallel are sorted by path, so that the output is the same each time. Root
+        // pages have an order of their own.
+        items.sort_by_cached_key(|item| {
+            let is_sorted = item.phase < Phase::Root;
+            (item.phase, is_sorted.then(|| item.path.clone()))
+        });
+        let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
+        let replaces = self.existing == Existing::Replace;
+        let actions = listing.actions(&items, replaces, links, &self.world.stop);
+        let actions = actions.with_context(|| format!("failed to read `{place}`"))?;
+        Ok(Plan {
+            place: place.to_string(),
+            steps: items.into_iter().zip(actions).collect(),
+            removed: changes.removed,
+            unknown: changes.unknown,
+            links,
+        })
+    }
+
+    /// Writes everything, and reads it back. `None` if another job changed what the plan is made from.
+    fn carry_out(&self, plan: &Plan) -> Result<Option<Synced>> {
+        if let Some(refusal) = plan.refusal() {
+            return Err(refusal).hint(self.way_out(plan));
+        }
+        let (to, world) = (self.place, self.world);
+        if plan.changes() > 0 {
+            to.store.ensure_writable()?;
+        }
+        let written = plan.steps.iter().filter(|(_, it)| it.is_written());
+        let bytes: u64 = written.map(|(item, _)| item.size).sum();
+        let console = &world.console;
+        let writer = Writer {
+            to,
+            guard: self.guard,
+            world,
+            progress: console.progress_in_parts(self.verb, to, plan.steps.len(), bytes),
+            layout: self.layout,
+            overtaken: AtomicBool::new(false),
+        };
+        let (mut written, mut linked) = (0, Vec::new());
+        let done = |item: &Item, outcome| {
+            let verb = match outcome {
+                WriteOutcome::Unchanged => "Unchanged",
+                WriteOutcome::Written => "Uploaded",
+                WriteOutcome::Linked => "Linked",
+                WriteOutcome::Copied => "Copied",
+            };
+            written += usize::from(outcome != WriteOutcome::Unchanged);
+            writer.progress.finish_part();
+            if outcome == WriteOutcome::Linked {
+                linked.push(item.size);
+            }
+            if item.phase == Phase::File && outcome != WriteOutcome::Linked {
+                console.item(verb, format!("{}: {}", item.path, size(item.size)));
+            } else {
+                console.debug(format!("{verb} {}", item.path));
+            }
+        };
+        let answer = writer.carry_out(&plan.steps, done);
+        if answer.is_err() && writer.overtaken.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        answer.with_context(|| format!("failed to write to `{to}`"))?;
+        writer.remove(&plan.removed)?;
+        if !linked.is_empty() {
+            let bytes = linked.iter().sum();
+            let facts = format!("{} ({})", many(linked.len(), "package"), size(bytes));
+            console.status("Linked", facts);
+        }
+        for path in &plan.removed {
+            console.status("Removed", path);
+        }
+        Ok(Some(Synced {
+            written,
+            linked: linked.len(),
+            unchanged: plan.steps.len() - written,
+            removed: plan.removed.len(),
+        }))
+    }
+
+    /// What to do about files that exist with other bytes.
+    fn way_out(&self, plan: &Plan) -> String {
+        let mut refused = plan.refused();
+        let twin = refused.find_map(|(_, there)| there.twin.as_deref());
+        match (self.existing, twin) {
+            (Existing::Keep, _) => {
+                "publish under another version: a file of this place is never replaced".into()
+            }
+            (_, None) => {
+                "build under another version, or pass `--overwrite` to replace the files".into()
+            }
+            (_, Some(twin)) => format!(
+                "build under another version, or replace the files there with `--layout {} --overwrite`",
+                Layout::of(twin).0
+            ),
+        }
+    }
+}
+
+/// What [`Sync`] would do, or does.
+#[derive(Debug)]
+pub struct Plan {
+    place: String,
+    /// Every object, in the order of writing.
+    steps: Vec<(Item, Action)>,
+    removed: Vec<String>,
+    unknown: Vec<String>,
+    /// Whether packages become hard links.
+    links: bool,
+}
+
+/// What was done, in objects.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Synced {
+    pub(super) written: usize,
+    /// How many of them are hard links to packages.
+    pub(super) linked: usize,
+    pub(super) unchanged: usize,
+    pub(super) removed: usize,
+}
+
+impl Plan {
+    /// The number of objects that are written or removed.
+    pub fn changes(&self) -> usize {
+        let written = self.steps.iter().filter(|(_, it)| it.is_written());
+        written.count() + self.removed.len()
+    }
+
+    /// Whether an object will be a hard link to a package, if the file system allows it.
+    fn is_link(&self, item: &Item, action: &Action) -> bool {
+        self.links && action.is_written() && item.is_proven_file()
+    }
+
+    fn refused(&self) -> impl Iterator<Item = (&Item, &ExistingObject)> {
+        self.steps.iter().filter_map(|(item, action)| match action {
+            Action::Refuse(there) => Some((item, there)),
+            _ => None,
+        })
+    }
+
+    /// The error for files that exist with other bytes, with one cause for each of them.
+    fn refusal(&self) -> Option<Error> {
+        let lines = self.refused().map(|(item, there)| item.conflict(there));
+        let mut lines: Vec<String> = lines.collect();
+        let count = lines.len();
+        let noun = if count == 1 { "file is" } else { "files are" };
+        if count > MOST_REFUSED {
+            lines.truncate(MOST_REFUSED);
+            lines.push(format!("and {} more", count - MOST_REFUSED));
+        }
+        let headline = format!(
+            "{count} {noun} in `{}` already, with other bytes; nothing was changed",
+            self.place
+        );
+        because(headline, lines)
+    }
+}
+
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let steps = self.steps.iter().map(|(item, action)| {
+            let mut object = json!({
+                "action": action.to_string(),
+                "path": item.path,
+                "size": item.size,
+                "sha256": item.sha256,
+                "content-type": content_type(&item.path),
+                "cache-control": item.cache_control(),
+            });
+            if self.is_link(item, action) {
+                object["link"] = json!(true);
+            }
+            if let Action::Replace(there) | Action::Refuse(there) = action {
+                object["there"] = json!({ "size": there.size, "sha256": there.sha256 });
+                if let Some(path) = &there.twin {
+                    object["there"]["path"] = json!(path);
+                }
+            }
+            object
+        });
+        let removed = self.removed.iter();
+        let removed = removed.map(|path| json!({ "action": "remove", "path": path }));
+        let plan = json!({
+            "schema": "rocwheel-plan-v1",
+            "place": self.place,
+            "actions": steps.chain(removed).collect::<Vec<Value>>(),
+            "not-of-this-set": self.unknown,
+        });
+        plan.serialize(serializer)
+    }
+}
+
+/// One line for each object that is written or removed, and a line of totals.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "to {}", self.place)?;
+        let mut line = |action: &str, size: &str, path: &str, note: &str| {
+            writeln!(f, "{action:<7} {size:>10}  {path}{note}")
+        };
+        for (item, action) in &self.steps {
+            if *action != Action::Same {
+                let is_link = self.is_link(item, action);
+                let note = if is_link { "  (hard link)" } else { "" };
+                line(
+                    &action.to_string(),
+                    &size(item.size).to_string(),
+                    &item.path,
+                    note,
+                )?;
+            }
+        }
+        for path in &self.removed {
+            line("remove", "", path, "")?;
+        }
+        for path in &self.unknown {
+            line("leave", "", path, "  (not of this set)")?;
+        }
+        let total = |action: &str, what: &str| {
+            let steps = self.steps.iter().filter(|(_, it)| it.to_string() == action);
+            let sizes: Vec<u64> = steps.map(|(item, _)| item.size).collect();
+            format!("{} {what} ({})", sizes.len(), size(sizes.iter().sum()))
+        };
+        write!(
+            f,
+            "{}, {}",
+            total("new", "new"),
+            total("replace", "to replace")
+        )?;
+        if !self.removed.is_empty() {
+            write!(f, ", {} to remove", self.removed.len())?;
+        }
+        if self.refused().next().is_some() {
+            write!(f, ", {}", total("refuse", "refused"))?;
+        }
+        writeln!(f, ", {}", total("same", "there already"))?;
+        let links = self
+            .steps
+            .iter()
+            .filter(|(item, it)| self.is_link(item, it));
+        let links: Vec<u64> = links.map(|(item, _)| item.size).collect();
+        if !links.is_empty() {
+            let (count, bytes) = (many(links.len(), "package"), size(links.iter().sum()));
+            writeln!(f, "{count} as hard links ({bytes}), which take no space")?;
+        }
+        Ok(())
+    }
+}
+
+/// Single files, for `deps mirror`, which downloads each file just before it writes it.
+impl SetPlace {
+    /// Whether pages are also stored under keys that end in `/`. A directory has `index.html` for them.
+    pub(super) fn has_directory_keys(&self) -> bool {
+        self.directory_pages && self.local().is_none()
+    }
+
+    /// The files below a directory of the set, each with its path. A place that does not exist has
+    /// none.
+    pub fn files_below(&self, directory: &str) -> Result<Vec<(String, Object)>> {
+        self.list(directory, Depth::Children)
+    }
+
+    /// The digest of a file. Reads the file if the store does not keep its digest.
+    pub fn digest(&self, path: &str) -> Result<Option<Sha256>> {
+        let key = self.key(path)?;
+        let read = || -> Result<Option<Sha256>> {
+            let Some(object) = found(self.store.head(&key))? else {
+                return Ok(None);
+            };
+            if object.sha256.is_some() {
+                return Ok(object.sha256);
+            }
+            let (sha256, _) = Sha256::of_reader(self.store.get(&key, Span::Whole)?)?;
+            Ok(Some(sha256))
+        };
+        read().with_context(|| format!("failed to read `{path}` of `{self}`"))
+    }
+
+    /// Writes a package, unless there is one: then it must have the same bytes. Another writer may
+    /// come first at any moment.
+    pub fn add(&self, path: &str, body: &dyn Body, sha256: Sha256) -> Result<()> {
+        let options = PutOptions {
+            content_type: content_type(path).to_owned(),
+            cache_control: Some(immutable().to_owned()),
+            condition: Condition::IfAbsent,
+            sha256: Some(sha256),
+        };
+        match self.store.put(&self.key(path)?, body, &options) {
+            Err(error) if error.kind() == StoreFailureKind::Exists => {
+                let there = self.digest(path)?;
+                (there == Some(sha256))
+                    .then_some(())
+                    .ok_or_else(|| anyhow!(No(format!("`{path}` of `{self}` has other bytes"))))
+            }
+            Err(error) => Err(failed(error)).with_context(|| format!("failed to write `{path}`")),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Removes a file of a listing, if it is still the one that was listed.
+    pub fn remove(&self, path: &str, listed: &Object) -> Result<()> {
+        let etag = listed.etag.as_deref();
+        match self.store.delete_same(&self.key(path)?, etag) {
+            // Another job has just written it, and knows why.
+            Err(error) if error.kind() == StoreFailureKind::Exists => Ok(()),
+            deleted => deleted.with_context(|| format!("failed to remove `{path}` of `{self}`")),
+        }
+    }
+
+    /// Fails if it is clear without a request that nothing may be written.
+    pub fn ensure_writable(&self) -> Result<()> {
+        Ok(self.store.ensure_writable()?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! [`Item`]: an object to publish; and [`Action`]: what is done with it.
+
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    digest::Sha256,
+    error::{Result, Stop},
+    io::FileStamp,
+    parallel,
+    set::{
+        pages::{IndexPage, Phase, pages},
+        place::{SetPlace, found},
+        set_json::{Layout, SetFile, SetJson},
+    },
+    store::{CopySource, Object, Span},
+};
+
+/// Requests at the same time. They mostly wait for the network; the store bounds the memory of all
+/// of them together.
+pub(in crate::set) const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// One object of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::set) struct Item {
+    /// Relative to the directory of the set: `dist/rocm-7.13.0.tar.gz`, `simple/rocm/`.
+    pub(in crate::set) path: String,
+    pub(in crate::set) phase: Phase,
+    pub(in crate::set) size: u64,
+    pub(in crate::set) sha256: Sha256,
+    pub(in crate::set) bytes: ItemBytes,
+    /// An object with these bytes that the server of the place may copy.
+    pub(in crate::set) copy: Option<CopySource>,
+    /// Whether it replaces other bytes, although it is no page: it follows from a file that may change.
+    pub(in crate::set) replaces: bool,
+}
+
+/// Where the bytes of an object are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::set) enum ItemBytes {
+    /// A file, and the stamp that it had before its digest was taken. `None` if only an earlier index
+    /// says that it has this digest: then its bytes are compared with it while they are copied.
+    OnDisk(PathBuf, Option<FileStamp>),
+    Here(Arc<[u8]>),
+}
+
+/// The `Cache-Control` of a package.
+pub(super) fn immutable() -> &'static str {
+    "public, max-age=31536000, immutable"
+}
+
+impl Item {
+    /// A wheel or sdist on disk. A stamp without an inode proves too little for a link.
+    pub(in crate::set) fn file(file: &SetFile, on_disk: PathBuf, stamp: Option<FileStamp>) -> Self {
+        Self {
+            path: file.path.clone(),
+            phase: Phase::File,
+            size: file.size,
+            sha256: file.sha256,
+            bytes: ItemBytes::OnDisk(on_disk, stamp.filter(FileStamp::has_inode)),
+            copy: None,
+            replaces: false,
+        }
+    }
+
+    pub(in crate::set) fn here(path: String, phase: Phase, bytes: impl Into<Arc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self {
+            path,
+            phase,
+            size: bytes.len() as u64,
+            sha256: Sha256::of(&bytes),
+            bytes: ItemBytes::Here(bytes),
+            copy: None,
+            replaces: false,
+        }
+    }
+
+    /// A page under its file name and, if it is the page of a directory, under the key that ends in
+    /// `/`: installers request `simple/rocm/`, and S3 answers only to exact keys.
+    ///
+    /// The file name comes first. Listings contain it, so its `ETag` is known and a conflict with
+    /// another writer shows there. A listing may leave out the key that ends in `/`.
+    pub(in crate::set) fn page(page: &IndexPage) -> Vec<Self> {
+        let item = Self::here(String::new(), page.phase, page.body().into_bytes());
+        let paths = page.paths().map(|path| Self {
+            path: path.to_owned(),
+            ..item.clone()
+        });
+        paths.collect()
+    }
+
+    /// The page of a directory, which ends in `/`, under both names.
+    pub(in crate::set) fn directory_page(directory: &str, phase: Phase, text: &str) -> [Self; 2] {
+        let of = |name| Self::here(format!("{directory}{name}"), phase, text.as_bytes());
+        ["index.html", ""].map(of)
+    }
+
+    /// The names of packages and sidecars contain the version, so their bytes never change. A cache
+    /// may keep a page, but must revalidate it.
+    pub(super) fn cache_control(&self) -> &'static str {
+        if self.is_page() {
+            "no-cache"
+        } else {
+            immutable()
+        }
+    }
+
+    /// Whether it is a file that is known to have its digest, so that it may be linked.
+    pub(super) fn is_proven_file(&self) -> bool {
+        matches!(self.bytes, ItemBytes::OnDisk(_, Some(_)))
+    }
+
+    /// Whether it is another name of a file of a directory.
+    pub(super) fn is_file_of(&self, root: &Path, path: &str) -> bool {
+        let ItemBytes::OnDisk(_, Some(stamp)) = &self.bytes else {
+            return false;
+        };
+        FileStamp::of(&root.join(path)).is_ok_and(|there| stamp.is_same_file(&there))
+    }
+
+    /// The path of a package in the other layout.
+    pub(super) fn twin(&self) -> Option<String> {
+        let files = Layout::Dist.files();
+        (self.phase == Phase::File).then(|| match self.path.strip_prefix(files) {
+            Some(below) => below.to_owned(),
+            None => format!("{files}{}", self.path),
+        })
+    }
+
+    pub(super) fn is_page(&self) -> bool {
+        self.phase >= Phase::Project
+    }
+
+    pub(in crate::set) fn is_directory(&self) -> bool {
+        self.path.ends_with('/')
+    }
+
+    /// All pages of a set, and its `set.json`. They are rendered in parallel, because root pages have
+    /// a line for every file.
+    pub(in crate::set) fn pages(
+        set: &SetJson,
+        jobs: NonZeroUsize,
+        stop: &Stop,
+    ) -> Result<Vec<Self>> {
+        let views = set.views();
+        let render = |page: &IndexPage| Ok(Self::page(page));
+        let items = parallel::map(&pages(set, &views), jobs, stop, render)?;
+        Ok(items.concat())
+    }
+
+    /// Describes a conflict: size and digest of the item and of the existing object.
+    pub(super) fn conflict(&self, there: &ExistingObject) -> String {
+        let name = there.twin.as_ref().map(|path| format!("`{path}`, "));
+        let name = name.unwrap_or_default();
+        let sha256 = there.sha256.map_or("not read".into(), |it| it.to_string());
+        format!(
+            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {sha256}",
+            self.path, self.size, self.sha256, there.size
+        )
+    }
+}
+
+/// An object that a place already has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ExistingObject {
+    /// Its path, if it is the file of the same name in the other layout.
+    pub(super) twin: Option<String>,
+    pub(super) size: u64,
+    /// `None` if it is replaced without being read.
+    pub(super) sha256: Option<Sha256>,
+    pub(super) etag: Option<String>,
+}
+
+impl ExistingObject {
+    /// An object with the bytes of an item.
+    pub(super) fn same(item: &Item) -> Self {
+        Self {
+            twin: None,
+            size: item.size,
+            sha256: Some(item.sha256),
+            etag: None,
+        }
+    }
+
+    /// `None` if there is no such object. One without a recorded digest is read.
+    pub(super) fn find(place: &SetPlace, path: &str) -> Result<Option<Self>> {
+        match found(place.store.head(&place.key(path)?))? {
+            Some(object) => Self::of(place, path, &object),
+            None => Ok(None),
+        }
+    }
+
+    /// An object that a request or, in a directory, a listing has described.
+    pub(super) fn of(place: &SetPlace, path: &str, object: &Object) -> Result<Option<Self>> {
+        let sha256 = match object.sha256 {
+            Some(sha256) => sha256,
+            None => match found(place.store.get(&place.key(path)?, Span::Whole))? {
+                Some(reader) => Sha256::of_reader(reader)?.0,
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Self {
+            twin: None,
+            size: object.size,
+            sha256: Some(sha256),
+            etag: object.etag.clone(),
+        }))
+    }
+}
+
+/// What is done with an object, and why.
+#[derive(Clone, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub(super) enum Action {
+    New,
+    /// The place has the same bytes: nothing to do.
+    Same,
+    /// The place has other bytes, which are replaced: a page, or a file with `--overwrite`.
+    Replace(ExistingObject),
+    /// The place has other bytes, which must not be replaced, or has them under the same name in the
+    /// other layout. The upload fails.
+    Refuse(ExistingObject),
+}
+
+impl Action {
+    pub(super) fn is_written(&self) -> bool {
+        matches!(self, Self::New | Self::Replace(_))
+    }
+
+    pub(super) fn of(item: &Item, there: Option<ExistingObject>, replaces: bool) -> Self {
+        match there {
+            None => Self::New,
+            Some(there) if there.sha256 == Some(item.sha256) => Self::Same,
+            Some(there) if item.is_page() || item.replaces || replaces => Self::Replace(there),
+            Some(there) => Self::Refuse(there),
+        }
+    }
+}

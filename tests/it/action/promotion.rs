@@ -1,0 +1,60 @@
+//! The workflow that promotes a set.
+
+use rocwheel::store::{Depth, Store as _};
+use serde_json::{Value, json};
+
+use super::{
+    frameworks::{CHECKED_OUT, CHECKOUT},
+    runner::{Repository, Run, read},
+    workflows::{CREDENTIALS, role},
+};
+use crate::{
+    s3::{objects::send, server::Server},
+    support::{long, published::sample},
+};
+
+const ROLE: &str = "arn:aws:iam::1:role/releaser";
+
+/// Runs a workflow with inputs, on a machine with the buckets of our server.
+fn run(workflow: &str, inputs: &Value) -> Run {
+    let mut repository = Repository::new();
+    let event = repository.path().join("event.json");
+    let repository_of = json!({"full_name": "ROCm/TheRock", "fork": false});
+    let event_of = json!({"inputs": inputs, "repository": repository_of});
+    fs_err::write(&event, event_of.to_string()).unwrap();
+    let endpoint = format!("http://127.0.0.1:{}", Server::shared().port);
+    repository
+        .variable("AWS_ENDPOINT_URL_S3", &endpoint)
+        .variable("AWS_ENDPOINT_URL", &endpoint)
+        .variable("ROCWHEEL_NO_DIRECTORY_PAGES", "true")
+        .argument("--eventpath", event.to_str().unwrap());
+    repository.action(CREDENTIALS, &role(ROLE));
+    repository.action(CHECKOUT, CHECKED_OUT);
+    repository
+        .run("workflow_dispatch", &read(workflow))
+        .expect_success()
+}
+
+fn keys(bucket: &str) -> Vec<String> {
+    let store = Server::shared().store(&bucket.parse().unwrap());
+    let objects = store.list(None, Depth::All).unwrap();
+    objects.iter().map(|it| it.key.to_string()).collect()
+}
+
+#[test]
+fn a_set_is_published_in_a_workflow() {
+    if long::is_left_out() {
+        return;
+    }
+    let server = Server::shared();
+    let bucket = server.bucket();
+    let store = server.store(&bucket);
+    send(&store, &sample().place());
+    let inputs = json!({
+        "set": format!("s3://{bucket}/v5"), "to": "same", "into": format!("s3://{bucket}/to"),
+        "aws-region": "us-east-2", "role": ROLE, "dry-run": "false",
+    });
+    run("workflows/promote.yml", &inputs);
+    let page = "to/rocm/core/whl-next/rocm-sdk-core/index.html".to_owned();
+    assert!(keys(bucket.as_str()).contains(&page));
+}

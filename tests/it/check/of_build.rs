@@ -1,0 +1,69 @@
+//! The facts that `pipeline` takes from what `build` has just packed are those of the packages.
+
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
+
+use rocwheel::{
+    check::{self, SetFacts},
+    error::Stop,
+    package::{SdkTreePacking, assemble::Reuse},
+    set::{PackageDirectories, PlaceDepth, SetPlace},
+    wheel::WheelCompression,
+};
+
+use crate::{
+    build::built::{make, options, world},
+    support::published::sets,
+};
+
+/// Without what a build does not know: the digests of single files in the development files. And
+/// without the digests of packages, which are read only if pages name them.
+fn comparable(mut set: SetFacts) -> Vec<String> {
+    for wheel in &mut set.wheels {
+        let wheel = Arc::get_mut(wheel).unwrap();
+        wheel.package.digest = None;
+        for entry in wheel.devel.iter_mut().flat_map(|tree| &mut tree.entries) {
+            if let Some(content) = &mut entry.content {
+                content.sha256 = None;
+            }
+        }
+    }
+    let mut facts = Vec::new();
+    for wheel in &set.wheels {
+        facts.push(format!("{:?} {:?}", wheel.package, wheel.faults));
+        facts.extend(wheel.members.iter().map(|it| format!("{it:?}")));
+        let entries = wheel.devel.iter().flat_map(|tree| &tree.entries);
+        facts.extend(entries.map(|it| format!("{it:?}")));
+        facts.extend(
+            wheel
+                .devel
+                .as_ref()
+                .map(|it| format!("{} {:?}", it.member, it.fault)),
+        );
+    }
+    facts.extend(set.sdists.iter().map(|it| format!("{it:?}")));
+    facts
+}
+
+fn read(dest: &Path) -> SetFacts {
+    let (world, place) = (world(), SetPlace::directory(dest, &Stop::default()));
+    let depth = PlaceDepth::Packages(PackageDirectories::Built);
+    check::facts_of(&place, depth, NonZeroUsize::new(2).unwrap(), &world).unwrap()
+}
+
+#[test]
+fn the_facts_of_what_was_built_are_those_of_its_bytes() {
+    let (jobs, stop) = (NonZeroUsize::new(2).unwrap(), Stop::default());
+    for set in sets() {
+        let place = tempfile::tempdir().unwrap();
+        let mut other = options();
+        other.devel_packing = SdkTreePacking::TarXz;
+        other.settings.compression = WheelCompression::Store;
+        for (name, options) in [("tar", options()), ("xz", other)] {
+            let dest = place.path().join(name);
+            let made = make(&set.artifacts(), &dest, &Reuse::default(), &options);
+            let bytes = comparable(read(&dest));
+            let seen = check::facts_of_built(&made.packages, jobs, &stop).unwrap();
+            assert_eq!(comparable(seen), bytes, "{} as {name}", set.name);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! `doctor ENVIRONMENT`: environments that are broken by hand, each as in a report of a user.
+
+use std::{fmt::Write as _, path::Path};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{
+    linker::SharedObject,
+    members::{Members, record, unzip},
+    place::text,
+    program::rocwheel,
+    published::{VERSION, sample},
+};
+
+/// A `site-packages` directory without a Python.
+struct Site {
+    place: TempDir,
+}
+
+type Edit = fn(&mut Members);
+
+impl Site {
+    /// The wheels of the sample, and a `rocm` that requires them.
+    fn new() -> Self {
+        Self::edited(&[])
+    }
+
+    /// The same, with some wheels changed before they were installed.
+    fn edited(edits: &[(&str, Edit)]) -> Self {
+        let site = Self {
+            place: tempfile::tempdir().unwrap(),
+        };
+        for entry in fs_err::read_dir(sample().dist()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|it| it == "whl") {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                let mut members = unzip(&fs_err::read(&path).unwrap());
+                for (start, edit) in edits {
+                    if name.starts_with(start) {
+                        edit(&mut members);
+                        record(&mut members);
+                    }
+                }
+                for (path, _, bytes) in members {
+                    site.write(&path, &bytes);
+                }
+            }
+        }
+        let devices = ["gfx942", "gfx1100"].map(|target| {
+            format!("rocm-sdk-device-{target}=={VERSION}; extra == \"device-{target}\"")
+        });
+        let requires: Vec<&str> = devices.iter().map(String::as_str).collect();
+        site.install("rocm", VERSION, &requires, &[("rocm_sdk/__init__.py", b"")]);
+        site
+    }
+
+    fn root(&self) -> &Path {
+        self.place.path()
+    }
+
+    fn write(&self, path: &str, bytes: &[u8]) {
+        let place = self.root().join(path);
+        fs_err::create_dir_all(place.parent().unwrap()).unwrap();
+        fs_err::write(place, bytes).unwrap();
+    }
+
+    fn remove(&self, path: &str) {
+        fs_err::remove_file(self.root().join(path)).unwrap();
+    }
+
+    /// The path of the only file whose path ends so.
+    fn path(&self, end: &str) -> String {
+        let files = walkdir::WalkDir::new(self.root()).into_iter();
+        let files = files.map(|it| it.unwrap().into_path());
+        let mut found = files.filter(|it| text(it).ends_with(end));
+        let found = found.next().unwrap();
+        text(found.strip_prefix(self.root()).unwrap()).to_owned()
+    }
+
+    fn install(&self, name: &str, version: &str, requires: &[&str], files: &[(&str, &[u8])]) {
+        let info = format!("{}-{version}.dist-info", name.replace('-', "_"));
+        let mut metadata = format!("Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n");
+        for line in requires {
+            writeln!(metadata, "Requires-Dist: {line}").unwrap();
+        }
+        let mut rows = format!("{info}/METADATA,,\n{info}/RECORD,,\n");
+        for (path, bytes) in files {
+            writeln!(rows, "{path},,{}", bytes.len()).unwrap();
+            self.write(path, bytes);
+        }
+        self.write(&format!("{info}/METADATA"), metadata.as_bytes());
+        self.write(&format!("{info}/RECORD"), rows.as_bytes());
+    }
+
+    /// What is wrong, with what to do.
+    fn says(&self, targets: &str) -> String {
+        let arguments = [
+            "doctor",
+            text(self.root()),
+            "--target",
+            targets,
+            "--format=json",
+        ];
+        let said = rocwheel(&arguments);
+        let report: Value = serde_json::from_str(&said.stdout).unwrap();
+        let checks = report["checks"].as_array().unwrap().iter();
+        let problems = checks.filter(|it| it["status"] == "problem");
+        let lines = problems.map(|it| {
+            let field = |name: &str| it[name].as_str().unwrap().to_owned();
+            format!("{}\n  {}", field("found"), field("way-out"))
+        });
+        let lines: Vec<String> = lines.collect();
+        assert_eq!(said.code == 0, lines.is_empty(), "{}", said.stderr);
+        lines.join("\n").replace(text(self.root()), "SITE")
+    }
+}
+
+#[test]
+fn nothing_is_wrong_with_a_healthy_environment() {
+    let site = Site::new();
+    assert_eq!(site.says("gfx942,gfx1100"), "");
+    site.install(
+        "torch",
+        "2.9.0+rocm7.14.0",
+        &["amd-torch-device-gfx942==2.9.0+rocm7.14.0; extra == \"device-gfx942\""],
+        &[("torch/lib/libtorch_hip.so", b"")],
+    );
+    let files: &[(&str, &[u8])] = &[("torch/lib/gfx942.kpack", b"x")];
+    site.install("amd-torch-device-gfx942", "2.9.0+rocm7.14.0", &[], files);
+    assert_eq!(site.says("gfx942"), "");
+    // What Python has compiled, and scripts outside of the packages.
+    site.install("other", "1.0", &[], &[("other.py", b"")]);
+    let record = "other.py,,0\n__pycache__/other.cpython-313.pyc,,\nother-1.0.dist-info/RECORD,,\n";
+    site.write("other-1.0.dist-info/RECORD", record.as_bytes());
+    assert_eq!(site.says("gfx942"), "");
+}
+
+/// <https://github.com/ROCm/TheRock/issues/7839>
+#[test]
+fn torch_without_its_package_for_the_gpu() {
+    let site = Site::new();
+    let requires = "amd-torch-device-gfx942==2.9.0+rocm7.14.0; extra == \"device-gfx942\"";
+    let files: &[(&str, &[u8])] = &[("torch/lib/libtorch_hip.so", b"")];
+    site.install("torch", "2.9.0+rocm7.14.0", &[requires], files);
+    insta::assert_snapshot!(site.says("gfx942"), @r#"
+    `torch` 2.9.0+rocm7.14.0 has no code for `gfx942`: `amd-torch-device-gfx942` is not installed
+      pip install "torch[device-gfx942]==2.9.0+rocm7.14.0"
+    "#);
+}
+
+/// <https://github.com/astral-sh/uv/issues/21683>
+#[test]
+fn packages_without_code_for_the_gpu() {
+    let site = Site::new();
+    insta::assert_snapshot!(site.says("gfx1201"), @"
+    `rocm` 0.0.1.dev0 has no code for `gfx1201`, only for gfx1100, gfx942
+      install another build of `rocm`, which has `gfx1201`
+    ");
+}
+
+/// <https://github.com/ROCm/TheRock/issues/7183>
+#[test]
+fn packages_of_two_versions() {
+    let site = Site::new();
+    let info = format!("rocm_profiler-{VERSION}.dist-info");
+    let metadata = fs_err::read_to_string(site.root().join(&info).join("METADATA")).unwrap();
+    let metadata = metadata.replace(&format!("Version: {VERSION}"), "Version: 0.0.2.dev0");
+    let record = fs_err::read_to_string(site.root().join(&info).join("RECORD")).unwrap();
+    site.write(&format!("{info}/METADATA"), metadata.as_bytes());
+    site.write(&format!("{info}/RECORD"), record.as_bytes());
+    let said = site.says("gfx942");
+    assert!(
+        said.contains("version 0.0.2.dev0, but most of the set has 0.0.1.dev0 (RW204)"),
+        "{said}"
+    );
+    assert!(said.contains("rocm-profiler==0.0.2.dev0"), "{said}");
+}
+
+#[test]
+fn torch_of_pypi_over_rocm() {
+    let site = Site::new();
+    let files: &[(&str, &[u8])] = &[("torch/lib/libtorch_cuda.so", b"")];
+    site.install("torch", "2.9.0", &[], files);
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    torch 2.9.0 is built for CUDA, and not for ROCm
+      pip install --force-reinstall torch, from a ROCm index (`--index-url`)
+    ");
+}
+
+/// `actions/upload-artifact` leaves out hidden directories.
+#[test]
+fn archives_that_were_lost_on_the_way() {
+    let site = Site::new();
+    let archive = site.path("blas_lib_gfx942.kpack");
+    site.remove(&archive);
+    insta::assert_snapshot!(site.says("gfx1100"), @"
+    `rocm-sdk-device-gfx942` 0.0.1.dev0: 1 file is missing: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack`
+      pip install --force-reinstall --no-deps rocm-sdk-device-gfx942==0.0.1.dev0
+    `rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl`: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, but none for `gfx942` itself; `rocm_sdk_device_gfx942-0.0.1.dev0-py3-none-linux_x86_64.whl`: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself (RW314)
+      pip install --force-reinstall --no-deps rocm-sdk-device-gfx942==0.0.1.dev0
+    ");
+}
+
+/// <https://github.com/ROCm/TheRock/issues/7081>
+#[test]
+fn an_archive_that_shadows_the_right_one() {
+    let site = Site::edited(&[("rocm_sdk_device_gfx942", |members| {
+        let plain = members
+            .iter()
+            .find(|it| it.0.ends_with("blas_lib_gfx942.kpack"));
+        let path = plain
+            .unwrap()
+            .0
+            .replace("gfx942.kpack", "gfx942-xnack+.kpack");
+        members.push((path, 0o100_644, b"KPAK".to_vec()));
+    })]);
+    let said = site.says("gfx942");
+    assert!(
+        said.contains("4 bytes, where the plain variant has"),
+        "{said}"
+    );
+    assert!(
+        said.contains("--no-deps rocm-sdk-device-gfx942=="),
+        "{said}"
+    );
+}
+
+/// <https://github.com/ROCm/TheRock/issues/7807>
+#[test]
+fn development_files_that_are_not_complete() {
+    let site = Site::new();
+    site.write("_rocm_sdk_devel/include/hip.h", b"only this one");
+    let said = site.says("gfx942");
+    assert!(
+        said.starts_with("the development files are not complete: 1 of "),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("  rm -r SITE/_rocm_sdk_devel && rocm-sdk init"),
+        "{said}"
+    );
+}
+
+/// <https://github.com/ROCm/AMDMIGraphX/pull/5235>
+#[test]
+fn libraries_that_look_where_they_were_built() {
+    let site = Site::new();
+    let core = site.path("_rocm_sdk_core/lib/libamdhip64.so.7");
+    let name = core.rsplit('/').next().unwrap();
+    let lost = SharedObject::new("libmigraphx.so")
+        .needs(name)
+        .runpath("/home/build/lib")
+        .build();
+    let good = SharedObject::new("libgood.so")
+        .needs(name)
+        .runpath("/home/build/lib:$ORIGIN/../_rocm_sdk_core/lib")
+        .build();
+    let files: &[(&str, &[u8])] = &[
+        ("migraphx/libmigraphx.so", &lost),
+        ("migraphx/libgood.so", &good),
+    ];
+    site.install("migraphx-libs", "2.18.0+rocm10.1.0", &[], files);
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    `migraphx-libs` 2.18.0+rocm10.1.0: `migraphx/libmigraphx.so` looks for `libamdhip64.so.7` in `/home/build/lib`
+      rocwheel framework tie, for the wheel of `migraphx-libs`, and install that
+    ");
+}
+
+#[test]
+fn a_placeholder_and_files_that_were_changed() {
+    let site = Site::new();
+    site.install("amd-torch-device-gfx942", "0.0.1", &[], &[]);
+    let path = site.path("rocm_sdk_core/_dist_info.py");
+    site.write(&path, b"changed");
+    insta::assert_snapshot!(site.says("gfx942"), @"
+    `amd-torch-device-gfx942` 0.0.1 is empty: a placeholder
+      pip uninstall amd-torch-device-gfx942, and install it from a ROCm index (`--index-url`)
+    `rocm-sdk-core` 0.0.1.dev0: 1 file is changed: `rocm_sdk_core/_dist_info.py`
+      pip install --force-reinstall --no-deps rocm-sdk-core==0.0.1.dev0
+    ");
+}
+
+#[test]
+fn packages_of_two_pythons() {
+    let site = Site::new();
+    let environment = tempfile::tempdir().unwrap();
+    let config = "home = /usr/bin\ninclude-system-site-packages = true\n";
+    fs_err::write(environment.path().join("pyvenv.cfg"), config).unwrap();
+    let lib = environment.path().join("lib/python3.13");
+    fs_err::create_dir_all(&lib).unwrap();
+    std::os::unix::fs::symlink(site.root(), lib.join("site-packages")).unwrap();
+    let said = rocwheel(&["doctor", text(environment.path()), "--target", "gfx942"]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.stdout
+            .contains("`include-system-site-packages = true`"),
+        "{}",
+        said.stdout
+    );
+}
+
+#[test]
+fn a_directory_without_packages_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let said = rocwheel(&["doctor", text(place.path())]);
+    assert_eq!(said.code, 2);
+    insta::assert_snapshot!(said.stderr.replace(text(place.path()), "PLACE"), @"
+    error: no packages are installed in `PLACE`
+
+    hint: pass a virtual environment, a conda prefix, or a `site-packages` directory
+    ");
+}
