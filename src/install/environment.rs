@@ -2,7 +2,7 @@
 //!
 //! A virtual environment cannot be moved, because its scripts have its path. So packages are installed
 //! in place. An install removes only what the same process has made and not finished: a new
-//! environment. It never clears up after another process, because nobody knows what has happened in
+//! environment. It never clears up after another process, because it cannot know what has happened in
 //! that directory since. An update that fails has changed some packages or none; running it again
 //! repairs that.
 

@@ -117,7 +117,7 @@ pub enum Origin {
     Web(Endpoint),
 }
 
-/// Opens a store, of whatever kind. Sends no request. `access` is for a bucket.
+/// Opens a store of any kind. Sends no request. `access` is for a bucket.
 pub fn open(origin: &Origin, access: &Access, stop: &Stop) -> Result<Arc<dyn Store>, StoreError> {
     Ok(match origin {
         Origin::Directory(root) => Arc::new(LocalStore::new(root)),

@@ -212,7 +212,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
     role:   none, because the run builds the code of a fork, and there are no other credentials: the packages stay with the run
     note: assumed that run 8 has release type `ci`; pass `--release-type` if it has another
     ");
-    // For a directory of the user's own nobody is asked, and what was assumed is said.
+    // For a local directory, `upload` sends no request, and prints what it assumes.
     let own = tempfile::tempdir().unwrap();
     let place = own.path().to_str().unwrap();
     let [artifacts, packages] =
