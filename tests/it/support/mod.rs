@@ -3,6 +3,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | `program` | the `rocwheel` binary, and what a run of it came to |
+//! | `sandbox` | a directory for one test, in which programs run: `t.run("check packages")` |
 //! | `place` | directories to work in, and copies of them |
 //! | `digests` | the digests of the packages of the sample |
 //! | `killed` | commands that are stopped at any moment |
@@ -34,6 +35,7 @@ pub(crate) mod place;
 pub(crate) mod program;
 pub(crate) mod published;
 pub(crate) mod sample;
+pub(crate) mod sandbox;
 pub(crate) mod screen;
 pub(crate) mod stored;
 pub(crate) mod upstream;

@@ -33,6 +33,11 @@ impl Outcome {
         }
     }
 
+    /// The exit code, then what it printed: stdout, then stderr.
+    pub(crate) fn all(&self) -> String {
+        format!("exit {}\n{}{}", self.code, self.stdout, self.stderr)
+    }
+
     /// What it printed. Panics if it failed.
     pub(crate) fn ok(self) -> String {
         let Self {
