@@ -134,6 +134,37 @@ fn every_path_of_the_pages_exists() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+#[test]
+fn architecture_names_the_crates_of_the_manifest() {
+    let manifest = fs_err::read_to_string(root().join("Cargo.toml")).unwrap();
+    let page = fs_err::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let (_, section) = page.split_once("\n## Dependencies\n").unwrap();
+    let (section, _) = section.split_once("\n### ").unwrap();
+    let used: BTreeSet<&str> = manifest
+        .split("\n[")
+        .filter(|table| table.lines().next().unwrap().ends_with("dependencies]"))
+        .flat_map(|table| table.lines().skip(1))
+        .filter_map(|line| line.split_once(" = ").map(|(name, _)| name))
+        .collect();
+    // The first column of the table, and what is said below it of crates for tests.
+    let rows = section.lines();
+    let rows = rows.map(|line| match line.strip_prefix("| ") {
+        Some(row) => row.split(" |").next().unwrap(),
+        None => line,
+    });
+    let text = rows.collect::<Vec<_>>().join("\n");
+    let named: BTreeSet<&str> = text.split('`').skip(1).step_by(2).collect();
+    let missing: Vec<_> = used.difference(&named).collect();
+    assert!(
+        missing.is_empty(),
+        "not in docs/architecture.md: {missing:?}"
+    );
+    let code = ["Cargo.toml", "cargo run", "cargo test"];
+    let gone = named.difference(&used).filter(|it| !code.contains(it));
+    let gone: Vec<_> = gone.collect();
+    assert!(gone.is_empty(), "not in Cargo.toml: {gone:?}");
+}
+
 /// `benches/all.py draw` makes both of what `run` measured.
 #[test]
 fn tables_and_pictures_are_of_the_same_measurements() {

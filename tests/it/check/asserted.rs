@@ -10,7 +10,7 @@ use rocwheel::check::RULES;
 
 /// The findings in the inline snapshots of a file: `error RW101 unreadable-package`.
 fn asserted(text: &str) -> BTreeSet<String> {
-    let snapshot = Regex::new(r##"(?s)@(?:"([^"]*)"|r#"(.*?)"#)"##).unwrap();
+    let snapshot = Regex::new(r##"(?s)@(?:r?"([^"]*)"|r#"(.*?)"#)"##).unwrap();
     let finding = r"(?m)^\s*(error|warning|note)\s+(RW[\dF]\d\d [a-z-]+): ";
     let finding = Regex::new(finding).unwrap();
     let mut found = BTreeSet::new();
