@@ -264,7 +264,9 @@ impl Bench<'_> {
                 stop: &Stop::default(),
                 progress: &|_| {},
             };
-            Ok(write_wheel(&mut out, &work)?.len)
+            let written = write_wheel(&mut out, &work)?;
+            written.digest(&mut out)?;
+            Ok(written.len)
         })
     }
 }

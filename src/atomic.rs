@@ -1,17 +1,16 @@
 //! Files and directories that get their final name only once they are complete.
 //!
 //! Both are written beside their target under a random name, and renamed at the end. A killed
-//! process leaves such a temporary file or directory behind; [`sweep`] recognizes it by its name
-//! and removes it.
+//! process leaves such a temporary file or directory behind, which [`sweep`] removes.
 
 pub mod lock;
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
+    fs::TryLockError,
     io::{self, Write as _},
     path::{Path, PathBuf},
     sync::LazyLock,
-    time::{Duration, SystemTime},
 };
 
 use fs_err::{self as fs, File, OpenOptions};
@@ -20,12 +19,6 @@ use tempfile::{NamedTempFile, TempDir};
 /// Prefix of the names of unfinished files and directories.
 pub const PREFIX: &str = ".rocwheel-";
 const SUFFIX: &str = ".part";
-
-/// How long an unfinished file of another machine must have been unmodified before [`sweep`] may
-/// treat it as abandoned.
-const QUIET: Duration = Duration::from_mins(10);
-/// The same for file systems without locks, where only the age tells a slow writer from a dead one.
-const QUIET_WITHOUT_LOCKS: Duration = Duration::from_hours(24);
 
 /// A temporary file. It is deleted on drop unless it was renamed to its target.
 #[derive(Debug)]
@@ -162,8 +155,8 @@ impl StagedDir {
         }
         loop {
             let staging = name.tempdir_in(directory)?;
-            // Outside Unix a directory cannot be opened as a file. Without a lock, only its age
-            // protects it from `sweep`. On Unix, a concurrent `sweep` may have removed it already.
+            // Outside Unix a directory cannot be opened as a file, and there is no `sweep`. On Linux,
+            // a concurrent one may have removed it already.
             let lock = File::open(staging.path()).ok();
             let path = staging.path();
             let is_ours = lock.as_ref().map_or(exists(path), |it| is_held(it, path));
@@ -227,72 +220,42 @@ pub fn restore(target: &Path) -> io::Result<()> {
 
 /// Removes the unfinished files and directories that killed processes have left in `directory`.
 ///
-/// A writer holds a lock on its unfinished file. If the name says that the writer runs under this
-/// kernel, in any container, the lock alone tells whether it is alive. A network file system may
-/// hide the locks of other machines, so their files must also have been unmodified for a while.
-/// Failures are ignored: a leftover does no harm, as readers ignore its name.
+/// A writer holds a lock on its unfinished file, and the name says under which kernel it runs. So a
+/// file of this kernel, in any container, is abandoned if it has no lock. A network file system may
+/// hide the locks of other machines, so their files are left alone, and so is everything on systems
+/// without a boot id. Failures are ignored: a leftover does no harm, as readers ignore its name.
 pub fn sweep(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else {
+    let (Ok(entries), Some(ours)) = (fs::read_dir(directory), OF_THIS_KERNEL.as_deref()) else {
         return;
     };
     for entry in entries.flatten() {
-        if is_unfinished(&entry.file_name()) {
-            let _ = remove_if_abandoned(&entry.path());
+        let name = entry.file_name();
+        let is_ours = |name: &str| name.starts_with(ours) && name.ends_with(SUFFIX);
+        // Stays open, and so locked, until the file is removed: of two concurrent sweeps one
+        // removes it.
+        if name.to_str().is_some_and(is_ours)
+            && let Ok(file) = File::open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            let _ = clear(&entry.path());
         }
     }
-}
-
-fn is_unfinished(name: &OsStr) -> bool {
-    let name = name.to_str();
-    name.is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX))
-}
-
-fn remove_if_abandoned(path: &Path) -> io::Result<()> {
-    let modified = fs::symlink_metadata(path)?.modified()?;
-    let quiet = SystemTime::now().duration_since(modified);
-    let quiet = quiet.unwrap_or_default();
-    let name = path.file_name().and_then(OsStr::to_str);
-    let is_of_this_kernel = name
-        .zip(OF_THIS_KERNEL.as_deref())
-        .is_some_and(|(name, ours)| name.starts_with(ours));
-    if quiet < QUIET && !is_of_this_kernel {
-        return Ok(());
-    }
-    // Stays open, and so locked, until the file is removed: of two concurrent sweeps one removes
-    // it.
-    let file = File::open(path);
-    let is_abandoned = match file.as_ref().map(try_lock) {
-        Ok(Ok(())) => true,
-        Ok(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => false,
-        Ok(Err(_)) | Err(_) => quiet >= QUIET_WITHOUT_LOCKS,
-    };
-    if is_abandoned { clear(path) } else { Ok(()) }
 }
 
 /// Locks a newly created file, and returns whether it is still ours.
 ///
 /// Between its creation and the lock it looks abandoned, so a concurrent `sweep` may lock and
 /// remove it; the caller then creates another one. On a file system without locks this returns
-/// true, and `sweep` decides by the age of the file alone.
+/// true, and no `sweep` can lock the file.
 fn is_held(file: &File, path: &Path) -> bool {
-    let is_being_swept =
-        try_lock(file).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-    !is_being_swept && exists(path)
+    !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && exists(path)
 }
-
-fn try_lock(file: &File) -> io::Result<()> {
-    Ok(file.try_lock()?)
-}
-
-/// The boot id, which only Linux has.
-static BOOT: LazyLock<Option<String>> =
-    LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
 
 /// The prefix of names that writers under this kernel use, so that `sweep` knows whose locks it can
-/// see.
+/// see: it has the boot id, which only Linux has.
 static OF_THIS_KERNEL: LazyLock<Option<String>> = LazyLock::new(|| {
-    let boot = BOOT.as_deref()?.get(..8)?;
-    Some(format!("{PREFIX}{boot}-"))
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(format!("{PREFIX}{}-", boot.get(..8)?))
 });
 
 fn named() -> tempfile::Builder<'static, 'static> {

@@ -2,7 +2,7 @@
 //! Results come in the order of the items.
 
 mod ahead;
-mod parts;
+mod ordered;
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use self::{
     ahead::ahead,
-    parts::{Divide, in_parts},
+    ordered::{Limits, ordered},
 };
 use crate::error::{
     Error, Exit, Interrupted, No, Result, Stop, advise, anyhow, full_disk, hinted, hints,

@@ -1,6 +1,5 @@
-//! Decompresses [zstd](https://www.rfc-editor.org/rfc/rfc8878),
-//! [xz](https://tukaani.org/xz/xz-file-format.txt) and
-//! [gzip](https://www.rfc-editor.org/rfc/rfc1952) streams that may be truncated, damaged, or in
+//! Decompresses [zstd](https://www.rfc-editor.org/rfc/rfc8878) and
+//! [xz](https://tukaani.org/xz/xz-file-format.txt) streams that may be truncated, damaged, or in
 //! another format than the name says.
 
 use std::{
@@ -11,7 +10,6 @@ use std::{
     },
 };
 
-use flate2::bufread::MultiGzDecoder;
 use xz2::{bufread::XzDecoder, stream};
 use zstd::stream::read::Decoder as ZstdDecoder;
 
@@ -43,7 +41,6 @@ enum Decoder<R: Read> {
         rest: Option<BufReader<SourceErrors<R>>>,
     },
     Xz(XzDecoder<BufReader<SourceErrors<R>>>),
-    Gzip(MultiGzDecoder<BufReader<SourceErrors<R>>>),
 }
 
 /// The first bytes of a frame, which were already read to inspect them, chained with the rest.
@@ -78,7 +75,6 @@ impl<R: Read> Decompressor<R> {
                 let stream = stream::Stream::new_stream_decoder(XZ_MEMORY, flags)?;
                 Decoder::Xz(XzDecoder::new_stream(BufReader::new(source), stream))
             }
-            ArchiveFormat::TarGz => Decoder::Gzip(MultiGzDecoder::new(BufReader::new(source))),
         };
         Ok(Self {
             decoder,
@@ -105,7 +101,6 @@ impl<R: Read> Decompressor<R> {
         let text = match &self.decoder {
             Decoder::Zstd { .. } => explain_zstd(&error, self.begun),
             Decoder::Xz(_) => explain_xz(&error),
-            Decoder::Gzip(_) => explain_gzip(&error, self.begun),
         };
         io::Error::new(io::ErrorKind::InvalidData, text)
     }
@@ -116,7 +111,6 @@ impl<R: Read> Decompressor<R> {
                 Decoder::Xz(decoder) => {
                     return read_xz(decoder, &mut self.all_have_checksums, buf);
                 }
-                Decoder::Gzip(decoder) => return decoder.read(buf),
                 Decoder::Zstd { frame, .. } => frame.as_mut().map_or(Ok(0), |it| it.read(buf))?,
             };
             if read > 0 || !self.next_frame()? {
@@ -231,14 +225,6 @@ fn explain_xz(error: &io::Error) -> String {
     }
 }
 
-fn explain_gzip(error: &io::Error, begun: bool) -> String {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => "the gzip data is cut off".to_owned(),
-        io::ErrorKind::InvalidInput if !begun => "this is not gzip data".to_owned(),
-        _ => format!("the gzip data is damaged: {error}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -260,30 +246,6 @@ mod tests {
             .and_then(|mut decompressor| decompressor.read_to_end(&mut out))
             .map(|_| out)
             .map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_tarball_says_what_is_wrong_with_it() {
-        let gzip = compressed(ArchiveFormat::TarGz);
-        let read = |bytes: &[u8]| read(ArchiveFormat::TarGz, bytes);
-        assert_eq!(read(&[&*gzip, &*gzip].concat()).unwrap(), TEXT.repeat(2));
-        let mut damaged = gzip.clone();
-        let last = damaged.len() - 6;
-        damaged[last] ^= 1;
-        let cut = &gzip[..gzip.len() - 9];
-        let refused = [
-            read(b"<html><body>not found"),
-            read(&damaged),
-            read(cut),
-            read(b""),
-        ];
-        let refused = refused.map(|it| it.unwrap_err());
-        insta::assert_snapshot!(refused.join("\n"), @"
-        this is not gzip data
-        the gzip data is damaged: corrupt gzip stream does not have a matching checksum
-        the gzip data is cut off
-        the gzip data is cut off
-        ");
     }
 
     #[test]

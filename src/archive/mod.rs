@@ -23,20 +23,17 @@ const BLOCK: usize = 512;
 pub enum ArchiveFormat {
     TarZst,
     TarXz,
-    /// Of release tarballs. No artifact has it.
-    TarGz,
 }
 
 impl ArchiveFormat {
     /// The formats of artifacts, in order of preference.
     pub const ALL: [Self; 2] = [Self::TarZst, Self::TarXz];
 
-    /// `.tar.zst`, `.tar.xz` or `.tar.gz`.
+    /// `.tar.zst` or `.tar.xz`.
     pub fn extension(self) -> &'static str {
         match self {
             Self::TarZst => ".tar.zst",
             Self::TarXz => ".tar.xz",
-            Self::TarGz => ".tar.gz",
         }
     }
 

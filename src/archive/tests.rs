@@ -3,7 +3,6 @@
 
 use std::io::{self, Read, Write};
 
-use flate2::{Compression, write::GzEncoder};
 use tar::{EntryType, Header};
 use xz2::write::XzEncoder;
 use zstd::stream::write::Encoder as ZstdEncoder;
@@ -29,11 +28,6 @@ pub(crate) fn compress(
         }
         ArchiveFormat::TarXz => {
             let mut encoder = XzEncoder::new(out, XZ_PRESET);
-            io::copy(&mut tar, &mut encoder)?;
-            encoder.finish()?.flush()
-        }
-        ArchiveFormat::TarGz => {
-            let mut encoder = GzEncoder::new(out, Compression::fast());
             io::copy(&mut tar, &mut encoder)?;
             encoder.finish()?.flush()
         }

@@ -19,4 +19,4 @@ pub use tree::{
     Artifact, ArtifactTree, Collision, FileAt, FileFacts, FileKind, LinkEnd, Merged, Owned,
     PermissionBits, TreeContent, TreeFile, TreeForm, merge, same_content,
 };
-pub use unpack::{Staged, UnpackLimits, Unpacked, Unpacker, stage};
+pub use unpack::{Staged, UnpackLimits, Unpacked, stage};

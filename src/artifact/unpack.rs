@@ -2,7 +2,6 @@
 //! nothing is written outside of the directory. The directory gets its final name only when it is
 //! complete.
 
-mod names;
 mod system;
 
 use std::{
@@ -14,12 +13,9 @@ use std::{
 
 use fs_err::OpenOptions;
 
-use self::{
-    names::{fold, windows_allows},
-    system::{mode_of, set_mode, symlink},
-};
+use self::system::{fold, mode_of, set_mode, symlink, windows_allows};
 use crate::{
-    archive::{ArchiveFormat, Decompressor, TarEntry, TarKind, TarReader},
+    archive::{Decompressor, TarEntry, TarKind, TarReader},
     artifact::{ArchiveName, ArtifactManifest, local_path},
     atomic::StagedDir,
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow, bail, ensure},
@@ -95,24 +91,6 @@ impl Staged {
     }
 }
 
-/// What an archive has inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
-    /// Base directories, and the manifest that lists them.
-    Artifact,
-    /// One tree.
-    Tree,
-}
-
-/// How archives are unpacked.
-#[derive(Clone, Copy)]
-pub struct Unpacker<'a> {
-    pub limits: &'a UnpackLimits,
-    pub stop: &'a Stop,
-    /// Called with the number of bytes of the tar after each read.
-    pub progress: &'a dyn Fn(u64),
-}
-
 /// Unpacks into a temporary directory beside `{destination}/{stem}`. The caller can verify more and
 /// then call [`Staged::commit`]; dropping the result deletes the directory.
 ///
@@ -127,72 +105,40 @@ pub fn stage(
     progress: &dyn Fn(u64),
 ) -> Result<Staged> {
     let target = destination.join(name.artifact.file_name());
-    let unpacker = Unpacker {
-        limits,
-        stop,
-        progress,
-    };
-    let archive = (archive, name.format, name.to_string());
-    unpacker.stage(archive, &target, Content::Artifact)
-}
-
-impl Unpacker<'_> {
-    /// Unpacks an archive of one tree, such as a release tarball, into a temporary directory beside
-    /// `target`.
-    pub fn stage_tree<R: Read + Send>(
-        &self,
-        archive: (R, ArchiveFormat, String),
-        target: &Path,
-    ) -> Result<Staged> {
-        self.stage(archive, target, Content::Tree)
-    }
-
-    fn stage<R: Read + Send>(
-        &self,
-        (archive, format, name): (R, ArchiveFormat, String),
-        target: &Path,
-        content: Content,
-    ) -> Result<Staged> {
-        let attempt = || -> Result<Staged> {
-            // Only directories and symlinks are replaced.
-            if fs_err::symlink_metadata(target).is_ok_and(|found| found.is_file()) {
-                let file = target.display();
-                return Err(anyhow!("a file has this name already: `{file}`"))
-                    .hint("remove it, or unpack to another directory");
+    let attempt = || -> Result<Staged> {
+        // Only directories and symlinks are replaced.
+        if fs_err::symlink_metadata(&target).is_ok_and(|found| found.is_file()) {
+            let file = target.display();
+            return Err(anyhow!("a file has this name already: `{file}`"))
+                .hint("remove it, or unpack to another directory");
+        }
+        let staging = StagedDir::beside(&target)?;
+        let mut decompressor = Decompressor::new(name.format, archive)?;
+        let mut unpacking = Unpacking::new(staging.path(), limits)?;
+        ahead(&mut decompressor, |source| {
+            let mut tar = TarReader::new(Tap::new(source, stop, progress), limits.bytes);
+            while let Some(entry) = tar.next_entry()? {
+                unpacking.take(entry, &mut tar)?;
             }
-            let staging = StagedDir::beside(target)?;
-            let mut decompressor = Decompressor::new(format, archive)?;
-            let mut unpacking = Unpacking::new(staging.path(), self.limits, content)?;
-            ahead(&mut decompressor, |source| {
-                let source = Tap::new(source, self.stop, self.progress);
-                let mut tar = TarReader::new(source, self.limits.bytes);
-                while let Some(entry) = tar.next_entry()? {
-                    unpacking.take(entry, &mut tar)?;
-                }
-                unpacking.finish(self.stop)
-            })?;
-            let unpacked = Unpacked {
-                directory: target.to_owned(),
-                has_checksum: decompressor.has_checksum(),
-                ..unpacking.done
-            };
-            Ok(Staged { staging, unpacked })
+            unpacking.finish(stop)
+        })?;
+        let unpacked = Unpacked {
+            directory: target.clone(),
+            has_checksum: decompressor.has_checksum(),
+            ..unpacking.done
         };
-        attempt().or_else(|error| {
-            // `Tap` reports a stop as an I/O error. Report the stop itself, not a damaged
-            // archive.
-            self.stop.check()?;
-            let damaged = error.chain().any(is_damage);
-            let result = Err(error).with_context(|| format!("failed to unpack `{name}`"));
-            match content {
-                _ if !damaged => result,
-                Content::Artifact => result.hint(
-                    "download the archive again; if that does not help, rebuild it in its run",
-                ),
-                Content::Tree => result.hint("download the archive again"),
-            }
-        })
-    }
+        Ok(Staged { staging, unpacked })
+    };
+    attempt().or_else(|error| {
+        // `Tap` reports a stop as an I/O error. Report the stop itself, not a damaged archive.
+        stop.check()?;
+        let damaged = error.chain().any(is_damage);
+        let result = Err(error).with_context(|| format!("failed to unpack `{name}`"));
+        if !damaged {
+            return result;
+        }
+        result.hint("download the archive again; if that does not help, rebuild it in its run")
+    })
 }
 
 fn is_damage(cause: &(dyn StdError + 'static)) -> bool {
@@ -210,7 +156,6 @@ struct Unpacking<'a> {
     /// the others.
     mask: u32,
     limits: &'a UnpackLimits,
-    content: Content,
     /// Members that come before the manifest are checked when it is read.
     manifest: Option<ArtifactManifest>,
     /// Every path so far, including the directories above each.
@@ -228,12 +173,11 @@ struct Unpacking<'a> {
 
 impl<'a> Unpacking<'a> {
     /// `root` was just created, with all rights.
-    fn new(root: &'a Path, limits: &'a UnpackLimits, content: Content) -> Result<Self> {
+    fn new(root: &'a Path, limits: &'a UnpackLimits) -> Result<Self> {
         Ok(Self {
             root,
             mask: mode_of(root)?,
             limits,
-            content,
             manifest: None,
             seen: HashMap::new(),
             folded: HashMap::new(),
@@ -245,7 +189,7 @@ impl<'a> Unpacking<'a> {
 
     fn take(&mut self, entry: TarEntry, content: &mut impl Read) -> Result<()> {
         let TarEntry { path, kind } = entry;
-        if self.content == Content::Artifact && path.as_str() == ArtifactManifest::FILE_NAME {
+        if path.as_str() == ArtifactManifest::FILE_NAME {
             return self.take_manifest(&path, &kind, content);
         }
         self.check_place(&path, &kind)?;
@@ -340,9 +284,7 @@ impl<'a> Unpacking<'a> {
             );
         }
         if cfg!(windows)
-            && let Some(name) = path
-                .components()
-                .find(|name| !windows_allows(name, self.content))
+            && let Some(name) = path.components().find(|name| !windows_allows(name))
         {
             bail!("a name that Windows does not allow: `{name}` in `{path}`");
         }
@@ -420,7 +362,7 @@ impl<'a> Unpacking<'a> {
 
     /// Creates the symlinks. All paths are known now, so the end of each symlink can be checked.
     fn finish(&self, stop: &Stop) -> Result<()> {
-        if self.content == Content::Artifact && self.manifest.is_none() {
+        if self.manifest.is_none() {
             return Err(anyhow!(
                 "the archive has no `{}`",
                 ArtifactManifest::FILE_NAME
@@ -441,10 +383,7 @@ impl<'a> Unpacking<'a> {
     }
 
     fn at(&self, path: &RelPath) -> PathBuf {
-        match self.content {
-            Content::Artifact => local_path(self.root, path),
-            Content::Tree => self.root.join(path.as_str()),
-        }
+        local_path(self.root, path)
     }
 }
 

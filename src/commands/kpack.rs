@@ -225,7 +225,7 @@ fn each_of_wheel(wheel: &Path, each: &mut EachCode<'_>) -> Result<()> {
         let has_code = is_archive
             || matches!(
                 host::look(&bytes).with_context(|| format!("failed to read `{path}`"))?,
-                FatFileKind::Fat(_) | FatFileKind::Stuck { .. }
+                FatFileKind::Fat(_) | FatFileKind::Unsplittable { .. }
             );
         if !has_code {
             continue;

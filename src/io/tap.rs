@@ -4,13 +4,11 @@ use std::io::{self, Read};
 
 use crate::error::Stop;
 
-/// A reader that fails once the user asks to stop, says how many bytes it has read, and has a limit.
+/// A reader that fails once the user asks to stop, and says how many bytes it has read.
 pub struct Tap<'a, R, F> {
     source: R,
-    stop: Option<&'a Stop>,
+    stop: &'a Stop,
     progress: F,
-    /// How many bytes may follow, and the whole limit.
-    limit: Option<(u64, u64)>,
 }
 
 impl<'a, R: Read, F: FnMut(u64)> Tap<'a, R, F> {
@@ -18,28 +16,17 @@ impl<'a, R: Read, F: FnMut(u64)> Tap<'a, R, F> {
     pub fn new(source: R, stop: &'a Stop, progress: F) -> Self {
         Self {
             source,
-            stop: Some(stop),
+            stop,
             progress,
-            limit: None,
         }
     }
 }
 
 impl<R: Read, F: FnMut(u64)> Read for Tap<'_, R, F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(stop) = self.stop {
-            stop.check().map_err(io::Error::other)?;
-        }
+        self.stop.check().map_err(io::Error::other)?;
         let count = self.source.read(buffer)?;
         (self.progress)(count as u64);
-        if let Some((left, most)) = &mut self.limit {
-            *left = left.checked_sub(count as u64).ok_or_else(|| {
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("more than {most} bytes"),
-                )
-            })?;
-        }
         Ok(count)
     }
 }
@@ -47,13 +34,13 @@ impl<R: Read, F: FnMut(u64)> Read for Tap<'_, R, F> {
 /// Reads everything, or fails if it is more than `most` bytes.
 pub fn read_at_most(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut tap = Tap {
-        source: source.take(most.saturating_add(1)),
-        stop: None,
-        progress: |_: u64| {},
-        limit: Some((most, most)),
-    };
-    tap.read_to_end(&mut bytes)?;
+    source
+        .take(most.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let text = format!("more than {most} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
     Ok(bytes)
 }
 
@@ -64,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_counts_stops_and_has_a_limit() {
+    fn it_counts_and_stops_and_what_is_read_whole_has_a_limit() {
         let (stop, count) = (Stop::default(), Cell::new(0));
         let mut tap = Tap::new(&b"bytes"[..], &stop, |read| count.set(count.get() + read));
         let mut two = [0; 2];

@@ -76,7 +76,7 @@ pub fn each(
     } else {
         let code = match host::look(source)? {
             FatFileKind::Fat(fat) => fat.code,
-            FatFileKind::Stuck { code, .. } => code,
+            FatFileKind::Unsplittable { code, .. } => code,
             FatFileKind::Split => return Ok(CodeFile::Split(host::references(source)?)),
             FatFileKind::Plain => {
                 bail!("no device code: neither an archive, nor bundles, nor a fat binary")

@@ -1,15 +1,14 @@
 //! [`Catalog`]: the contents of `packages.toml`, which says which packages a set has, and which
 //! artifacts and files each package takes.
 
-mod built_in;
 mod without;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     iter,
+    sync::LazyLock,
 };
 
-pub use self::built_in::CATALOG;
 use itertools::Itertools as _;
 use serde::Deserialize;
 
@@ -28,6 +27,11 @@ use crate::{
 };
 
 const SCHEMA: u32 = 2;
+const BUILT_IN: &str = include_str!("packages.toml");
+
+/// The policy that is compiled into rocwheel. It is parsed once.
+pub static CATALOG: LazyLock<Catalog> =
+    LazyLock::new(|| Catalog::built_in().expect("a test reads the built-in policy"));
 
 /// All packages, in the order of `packages.toml`.
 #[derive(Clone, Debug)]
@@ -59,6 +63,9 @@ pub struct CommonMetadata {
     pub license: String,
     pub requires_python: String,
     pub urls: BTreeMap<String, String>,
+    /// The licence texts among the files of artifacts.
+    #[serde(default)]
+    pub license_files: Vec<Glob>,
 }
 
 /// One `[[package]]` of `packages.toml`.
@@ -160,6 +167,11 @@ impl Take {
 }
 
 impl Catalog {
+    /// The `packages.toml` that is compiled into rocwheel.
+    pub fn built_in() -> Result<Self> {
+        Self::parse(BUILT_IN).context("failed to read the built-in `packages.toml`")
+    }
+
     /// Parses a policy. Errors name the line.
     pub fn parse(text: &str) -> Result<Self> {
         let document: CatalogDocument =

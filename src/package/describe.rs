@@ -2,23 +2,25 @@
 //! code, and METADATA, WHEEL and the other texts of `.dist-info` ([PEP
 //! 427](https://peps.python.org/pep-0427/)). Reads and writes no files.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use itertools::Itertools as _;
 use serde_json::json;
 
 use crate::{
+    artifact::{ArtifactTree, Component, FileFacts, Owned, TreeContent},
     error::Result,
     package::{
         catalog::{PackageKind, PackageSpec},
         devel_manifest,
         dist_info::DistInfo,
         plan::{
-            DEVEL_LINKS, Label, MemberSource, Members, PackageForm, PackagePlan, SdkTree,
-            SdkTreePacking,
+            BuildOrigin, DEVEL_LINKS, Label, MemberSource, Members, PackageForm, PackagePlan,
+            SdkTree, SdkTreePacking,
         },
+        planner::Same,
         request::Request,
-        runtime::Claim,
+        runtime::{Claim, origin},
         selector, templates,
     },
     relpath::RelPath,
@@ -31,6 +33,8 @@ use crate::{
 pub(super) struct Describer<'a> {
     pub(super) info: DistInfo<'a>,
     pub(super) request: &'a Request<'a>,
+    pub(super) tree: &'a ArtifactTree,
+    pub(super) same: Same<'a>,
     /// Whether the set has several families. Each then has a selector and a devel package in a
     /// directory of its own, and its selector knows only this family.
     pub(super) has_directories: bool,
@@ -134,15 +138,20 @@ impl Describer<'_> {
         &self,
         spec: &PackageSpec,
         label: Label,
-        members: Members,
+        mut members: Members,
         scripts: &[String],
         requires: &[String],
     ) -> Result<PackagePlan> {
         let (version, options) = (&self.request.version, self.request.options);
         let (tag, compression) = (&options.tag, options.settings.compression);
         let filename = PackageFilename::new(label.dist.parse()?, version, Some(tag));
+        let in_directory = |name: &str| format!("{}/{name}", filename.dist_info()).parse();
+        let licenses = self.licenses(&members)?;
         let mut texts = vec![
-            ("METADATA", self.metadata(spec, &label, &members, requires)),
+            (
+                "METADATA",
+                self.metadata(spec, &label, &members, requires, licenses.keys()),
+            ),
             ("WHEEL", wheel::wheel_text(tag, compression)),
             ("top_level.txt", wheel::top_level_text(members.keys())),
         ];
@@ -151,7 +160,10 @@ impl Describer<'_> {
             texts.push(("entry_points.txt", text));
         }
         texts.sort_unstable();
-        let in_directory = |name: &str| format!("{}/{name}", filename.dist_info()).parse();
+        for (path, origin) in licenses {
+            let member = MemberSource::File(origin, None);
+            members.insert(in_directory(&format!("licenses/{path}"))?, member)?;
+        }
         let texts = texts.into_iter();
         let texts = texts.map(|(name, text)| Ok((in_directory(name)?, text)));
         Ok(PackagePlan {
@@ -163,17 +175,70 @@ impl Describer<'_> {
         })
     }
 
+    /// The licence texts of the artifacts that a package has files of, by their paths in the install
+    /// tree, each text once. Those of an artifact may be in its documentation, or in the generic one
+    /// beside it. A build of one package from fewer artifacts has all of these, see
+    /// [`Subset::needs`](super::Subset::needs).
+    fn licenses(&self, members: &Members) -> Result<BTreeMap<&RelPath, BuildOrigin>> {
+        let used = members.artifacts();
+        let patterns = &self.info.catalog.metadata.license_files;
+        let mut texts: BTreeMap<&RelPath, (Owned<'_>, &FileFacts)> = BTreeMap::new();
+        for artifact in &self.tree.artifacts {
+            let name = &artifact.name;
+            let is_beside = name.scope == Scope::Generic
+                && used.iter().any(|it| {
+                    let is_alike = it.component == name.component;
+                    it.name == name.name && (is_alike || name.component == Component::Doc)
+                });
+            if !is_beside && !used.contains(name) {
+                continue;
+            }
+            for file in &artifact.files {
+                let TreeContent::File(facts) = &file.content else {
+                    continue;
+                };
+                let path = file.path.as_str();
+                if facts.len == 0 || !patterns.iter().any(|it| it.matches(path)) {
+                    continue;
+                }
+                let mut is_known = texts.contains_key(&file.path);
+                for (other, of_other) in texts.values() {
+                    is_known =
+                        is_known || of_other.len == facts.len && (self.same)(other.file, file)?;
+                }
+                if !is_known {
+                    texts.insert(&file.path, (Owned { artifact, file }, facts));
+                }
+            }
+        }
+        let texts = texts.into_iter();
+        let texts = texts.map(|(path, (owned, facts))| {
+            let origin = BuildOrigin {
+                executable: false,
+                ..origin(&owned, &owned.file.source, facts)
+            };
+            (path, origin)
+        });
+        Ok(texts.collect())
+    }
+
     /// METADATA ([core
     /// metadata](https://packaging.python.org/en/latest/specifications/core-metadata/)).
-    fn metadata(
+    fn metadata<'p>(
         &self,
         spec: &PackageSpec,
         label: &Label,
         members: &Members,
         requires: &[String],
+        license_files: impl Iterator<Item = &'p &'p RelPath>,
     ) -> String {
         let (common, version) = (&self.info.catalog.metadata, &self.request.version);
-        let license = self.info.catalog.license(members.artifacts());
+        let artifacts = members.artifacts();
+        let license = self
+            .info
+            .catalog
+            .license(artifacts.iter().map(|it| &*it.name));
+        let files = license_files.map(|path| format!("License-File: {path}\n"));
         let urls = common.urls.iter();
         let urls = urls.map(|(label, url)| format!("Project-URL: {label}, {url}\n"));
         let requires = requires.iter();
@@ -185,10 +250,12 @@ impl Describer<'_> {
              Summary: {}\n\
              License-Expression: {license}\n\
              {}\
+             {}\
              Requires-Python: {}\n\
              {}",
             label.dist,
             spec.summary(label.scope.as_ref()),
+            files.collect::<String>(),
             urls.collect::<String>(),
             common.requires_python,
             requires.collect::<String>(),

@@ -117,16 +117,20 @@ impl MemberSource {
 /// The directory for the lists of symlinks of a device wheel.
 pub(super) const DEVEL_LINKS: &str = ".devel_links";
 
-/// The order of the members of a wheel, before its metadata: by path, but lists of symlinks come last.
-/// Another order would change the bytes of every device package.
-pub fn sort_key(path: &RelPath) -> (bool, RelPath) {
-    (is_links(path), path.clone())
-}
-
-/// Whether a member is a list of symlinks: `.devel_links/gfx942.json`.
-fn is_links(path: &RelPath) -> bool {
-    let directory = path.parent();
-    directory.is_some_and(|it| it.file_name() == DEVEL_LINKS)
+/// The order of the members of a wheel: by path, but lists of symlinks come behind other files, then
+/// licence texts, then other metadata. Another order would change the bytes of every device package.
+pub fn sort_key(path: &RelPath) -> (u8, RelPath) {
+    let top = path.components().next().unwrap_or_default();
+    let below = path.as_str().get(top.len()..).unwrap_or_default();
+    let is_metadata = top.ends_with(".dist-info");
+    let group = match path.parent() {
+        _ if is_metadata && below.starts_with("/licenses/") => 2,
+        _ if is_metadata => 3,
+        // `.devel_links/gfx942.json`
+        Some(directory) if directory.file_name() == DEVEL_LINKS => 1,
+        _ => 0,
+    };
+    (group, path.clone())
 }
 
 impl Members {
@@ -138,15 +142,15 @@ impl Members {
             .collect()
     }
 
-    /// The names of the artifacts whose files are among the members.
-    pub fn artifacts(&self) -> BTreeSet<&str> {
+    /// The artifacts whose files are among the members.
+    pub fn artifacts(&self) -> BTreeSet<&ArtifactName> {
         let mut names = BTreeSet::new();
         for member in self.0.values() {
             match member {
-                MemberSource::File(origin, _) => _ = names.insert(&*origin.artifact.name),
+                MemberSource::File(origin, _) => _ = names.insert(&origin.artifact),
                 MemberSource::Sdk(tree, _) => {
                     names.extend(tree.entries.values().filter_map(|entry| match entry {
-                        SdkEntry::File(origin, _) => Some(&*origin.artifact.name),
+                        SdkEntry::File(origin, _) => Some(&origin.artifact),
                         _ => None,
                     }));
                 }

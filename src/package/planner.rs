@@ -259,6 +259,8 @@ impl<'a> Planner<'a> {
                 only: None,
             },
             request: self.request,
+            tree: self.tree,
+            same: self.same,
             has_directories,
         }
     }

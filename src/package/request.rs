@@ -297,6 +297,7 @@ impl Subset {
     /// of the same name and component.
     pub fn needs(&self, artifact: &ArtifactName, has_generic: bool) -> bool {
         artifact.to_string() == TherockManifest::ARTIFACT
+            || self.has_licenses(artifact)
             || self.packages.iter().any(|package| match package.kind {
                 PackageKind::Selector => false,
                 PackageKind::Runtime => {
@@ -305,6 +306,18 @@ impl Subset {
                 }
                 PackageKind::Device => self.is_device_code(package, artifact),
                 PackageKind::Devel => self.has(package) && self.is_for_devel(package, artifact),
+            })
+    }
+
+    /// Whether an artifact may have licence texts for the packages: it is documentation.
+    fn has_licenses(&self, artifact: &ArtifactName) -> bool {
+        let is_made = |package: &PackageSpec| {
+            self.has(package) || package.kind == PackageKind::Runtime && self.is_for_all()
+        };
+        artifact.component == Component::Doc
+            && artifact.scope == Scope::Generic
+            && self.packages.iter().any(|package| {
+                is_made(package) && package.names_artifact(&artifact.name, DistributionMode::Split)
             })
     }
 

@@ -4,8 +4,6 @@
 //! The contents do not depend on the machine that builds them. The extras are the same as those
 //! that `build_extras(None)` of `_dist_info.py` computes; a test compares the two.
 
-mod device;
-
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use itertools::Itertools as _;
@@ -14,16 +12,16 @@ use crate::{
     error::Result,
     package::{
         catalog::{PackageKind, PackageSpec},
-        dist_info::DistInfo,
+        dist_info::{self, DistInfo},
         naming::DistributionMode,
         templates,
     },
     relpath::RelPath,
     run::Platform,
-    target::Scope,
+    target::{Scope, Target},
+    version::Version,
+    wheel::DistName,
 };
-
-pub use self::device::DeviceSelector;
 
 /// The name of an extra, and the requirements that it installs: each with the environment marker
 /// under which it applies.
@@ -192,6 +190,49 @@ fn requires_txt(info: &DistInfo<'_>) -> String {
         let _ = write!(text, "\n[{name}]\n{}", pins.collect::<String>());
     }
     text
+}
+
+const BUILD: &str = include_str!("python/device/device_build.py");
+const PYPROJECT: &str = include_str!("python/device/pyproject.toml");
+
+/// The sdist that selects the device wheel of a framework on the machine that installs it, with the
+/// tables and the order of decisions of the `rocm` sdist.
+#[derive(Debug)]
+pub struct DeviceSelector<'a> {
+    /// The name of the sdist, with which the names of the device wheels begin.
+    pub name: &'a DistName,
+    pub version: &'a Version,
+    /// What the code is for.
+    pub host: &'a DistName,
+    pub targets: &'a [Target],
+}
+
+impl DeviceSelector<'_> {
+    /// The files of the sdist, relative to its top directory, in the order of the archive.
+    pub fn files(&self) -> Result<Vec<(RelPath, String)>> {
+        let Self {
+            name,
+            version,
+            host,
+            ..
+        } = self;
+        let facts = format!(
+            "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
+             Summary: Device code of {host} for the GPU of this machine\nDynamic: Requires-Dist\n"
+        );
+        let version = version.to_string();
+        let tables = dist_info::of_devices(&format!("{name}-"), &version, self.targets);
+        let files = [
+            ("PKG-INFO", facts),
+            ("_dist_info.py", tables),
+            ("device_build.py", BUILD.to_owned()),
+            ("pyproject.toml", PYPROJECT.to_owned()),
+        ];
+        files
+            .into_iter()
+            .map(|(path, text)| Ok((path.parse()?, text)))
+            .collect()
+    }
 }
 
 #[cfg(test)]

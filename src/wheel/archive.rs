@@ -93,12 +93,6 @@ impl Archive {
 }
 
 impl StoredMember {
-    /// Whether it is not longer than its content: [`ZipWriter`](super::ZipWriter) copies only such
-    /// members as they are.
-    pub fn is_not_longer_than_content(&self) -> bool {
-        self.bytes.end.saturating_sub(self.bytes.start) <= self.len
-    }
-
     /// Reads the content, from the wheel at its first byte.
     pub fn content<'a>(&self, mut wheel: impl Read + Seek + 'a) -> io::Result<Box<dyn Read + 'a>> {
         wheel.seek(SeekFrom::Start(self.bytes.start))?;

@@ -32,7 +32,7 @@ pub enum WheelCompression {
 ///
 /// WHEEL names it, and `build --reuse` copies compressed members only from wheels with the same
 /// one.
-const REVISION: u32 = 2;
+const REVISION: u32 = 3;
 
 impl Default for WheelCompression {
     /// The measurements are in docs/performance.md.

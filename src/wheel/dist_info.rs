@@ -363,7 +363,7 @@ mod tests {
         let text = wheel_text(&tag, WheelCompression::default());
         insta::assert_snapshot!(text.replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
         Wheel-Version: 1.0
-        Generator: rocwheel (VERSION; deflate level 5, revision 2)
+        Generator: rocwheel (VERSION; deflate level 5, revision 3)
         Root-Is-Purelib: true
         Tag: py3-none-linux_x86_64
         Tag: py3-none-win_amd64

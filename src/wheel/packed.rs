@@ -64,7 +64,7 @@ pub fn packed_members(
         let member = archive.members.get(path);
         let member = member.with_context(|| format!("RECORD lists `{path}`, and it is missing"))?;
         ensure!(
-            member.len == len && member.is_not_longer_than_content(),
+            member.len == len,
             "`{path}` does not have the size that RECORD says"
         );
         members.push(PackedMember::of(member, sha256));
@@ -81,8 +81,8 @@ pub fn compression_of(generator: &str) -> Option<WheelCompression> {
     all.find(|it| it.recipe() == recipe)
 }
 
-/// How a generator compresses: `deflate level 5, revision 2` of `rocwheel (0.1.0; deflate level 5,
-/// revision 2)`.
+/// How a generator compresses: `deflate level 5, revision 3` of `rocwheel (0.1.0; deflate level 5,
+/// revision 3)`.
 fn recipe(generator: &str) -> Option<&str> {
     let inner = generator.strip_prefix("rocwheel (")?.strip_suffix(')')?;
     inner.split_once("; ").map(|(_, recipe)| recipe)
@@ -201,7 +201,7 @@ mod tests {
             let crc = crc32fast::hash(content);
             zip.add(&member, method, crc, bytes).unwrap();
         }
-        zip.finish().unwrap().into_inner()
+        zip.finish().unwrap().out.into_inner()
     }
 
     fn refusal(bytes: &[u8]) -> String {
@@ -264,8 +264,8 @@ mod tests {
         ];
         let messages = messages.join("\n");
         insta::assert_snapshot!(messages.replace(env!("CARGO_PKG_VERSION"), "VERSION"), @"
-        it was not packed with `deflate level 5, revision 2`, but by `rocwheel (VERSION; deflate level 6, revision 2)`
-        it was not packed with `deflate level 5, revision 2`, but by `rocwheel (VERSION; store)`
+        it was not packed with `deflate level 5, revision 3`, but by `rocwheel (VERSION; deflate level 6, revision 3)`
+        it was not packed with `deflate level 5, revision 3`, but by `rocwheel (VERSION; store)`
         RECORD lists `x/none`, and it is missing
         `x/a.so` does not have the size that RECORD says
         not a zip archive that can be trusted: invalid Zip archive: Unexpected end of zip::format::blocks::ZipCentralEntryBlock

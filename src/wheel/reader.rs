@@ -199,7 +199,7 @@ mod tests {
             let written = writer.add(&member, StorageMethod::Stored, crc, content);
             written.unwrap();
         }
-        writer.finish().unwrap().into_inner()
+        writer.finish().unwrap().out.into_inner()
     }
 
     fn good() -> Vec<u8> {

@@ -58,13 +58,23 @@ pub struct ZipWriter<W> {
     out: W,
     at: u64,
     time: u32,
-    entries: Vec<Begun>,
+    entries: Vec<OpenMember>,
+    /// CRC-32 of what was written, from its start or from the first byte of the open member.
+    crc: crc32fast::Hasher,
+}
+
+/// A finished archive: where it is, its length, and the CRC-32 of all of its bytes.
+#[derive(Debug)]
+pub struct FinishedZip<W> {
+    pub out: W,
+    pub len: u64,
+    pub crc: u32,
 }
 
 /// A member: its header is written, and its bytes are appended one after the other.
 #[derive(Debug)]
 #[must_use = "a member that does not end is not in the archive"]
-pub struct Begun {
+pub struct OpenMember {
     member: WheelMember,
     method: StorageMethod,
     /// CRC-32 of the uncompressed bytes.
@@ -73,6 +83,10 @@ pub struct Begun {
     /// The offset of the local header, and that of the compressed bytes.
     offset: u64,
     data: u64,
+    /// Whether the local header has the ZIP64 field.
+    is_zip64: bool,
+    /// CRC-32 of the archive before the local header.
+    before: crc32fast::Hasher,
 }
 
 impl<W: Write + Seek> ZipWriter<W> {
@@ -83,17 +97,8 @@ impl<W: Write + Seek> ZipWriter<W> {
             at: 0,
             time: dos_time(seconds),
             entries: Vec::new(),
+            crc: crc32fast::Hasher::new(),
         }
-    }
-
-    /// Offset of the next byte in the archive.
-    pub fn position(&self) -> u64 {
-        self.at
-    }
-
-    /// The underlying writer. The caller must leave its position unchanged.
-    pub fn get_mut(&mut self) -> &mut W {
-        &mut self.out
     }
 
     /// Adds a member whose compressed bytes are all in memory.
@@ -117,56 +122,62 @@ impl<W: Write + Seek> ZipWriter<W> {
         crc: u32,
         packed: u64,
     ) -> io::Result<()> {
-        let mut begun = self.entry(member)?;
-        begun.method = method;
-        begun.crc = crc;
-        begun.pack(packed)?;
-        self.append(&begun.header(self.time, false))?;
-        self.entries.push(begun);
+        let open = OpenMember {
+            method,
+            crc,
+            packed,
+            is_zip64: is_long(packed) || is_long(member.len),
+            ..self.entry(member)?
+        };
+        self.append(&open.header(self.time, false))?;
+        self.entries.push(open);
         Ok(())
     }
 
-    /// Begins a member whose compressed bytes follow by [`ZipWriter::append`]. They must not be
-    /// longer than `member.len`.
-    pub fn begin(&mut self, member: &WheelMember) -> io::Result<Begun> {
-        let mut begun = self.entry(member)?;
-        self.append(&begun.header(self.time, false))?;
-        begun.data = self.at;
-        Ok(begun)
+    /// Begins a member whose compressed bytes follow by [`ZipWriter::append`].
+    ///
+    /// Whether the local header needs the ZIP64 field must follow from the uncompressed length: with
+    /// another answer in [`ZipWriter::end`], the header would overwrite the first bytes of the member.
+    pub fn begin(&mut self, member: &WheelMember) -> io::Result<OpenMember> {
+        let mut open = self.entry(member)?;
+        open.is_zip64 = is_long(most_packed(member.len));
+        open.before = self.crc.clone();
+        self.append(&open.header(self.time, false))?;
+        self.crc = crc32fast::Hasher::new();
+        open.data = self.at;
+        Ok(open)
     }
 
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
+        self.crc.update(bytes);
         self.at += bytes.len() as u64;
         Ok(())
     }
 
-    /// Number of compressed bytes of the member so far.
-    pub fn packed(&self, begun: &Begun) -> u64 {
-        self.at - begun.data
-    }
-
-    /// Seeks back to the first byte of the member, to write it again in another way. Nothing is
-    /// truncated: old bytes stay where the new ones do not overwrite them.
-    pub fn again(&mut self, begun: &Begun) -> io::Result<()> {
-        self.seek(begun.data)
-    }
-
     /// Ends a member: writes its local header again, now with sizes, CRC and method.
-    pub fn end(&mut self, mut begun: Begun, method: StorageMethod, crc: u32) -> io::Result<()> {
-        let end = self.at;
-        begun.pack(end - begun.data)?;
-        begun.method = method;
-        begun.crc = crc;
-        self.seek(begun.offset)?;
-        self.append(&begun.header(self.time, false))?;
-        self.seek(end)?;
-        self.entries.push(begun);
+    pub fn end(&mut self, mut open: OpenMember, method: StorageMethod, crc: u32) -> io::Result<()> {
+        open.packed = self.at - open.data;
+        if is_long(open.packed) && !open.is_zip64 {
+            let WheelMember { path, len, .. } = &open.member;
+            let message = format!("`{path}` of {len} bytes takes {}", open.packed);
+            return Err(invalid(message));
+        }
+        open.method = method;
+        open.crc = crc;
+        let header = open.header(self.time, false);
+        self.out.seek(SeekFrom::Start(open.offset))?;
+        self.out.write_all(&header)?;
+        self.out.seek(SeekFrom::Start(self.at))?;
+        open.before.update(&header);
+        open.before.combine(&self.crc);
+        self.crc = std::mem::take(&mut open.before);
+        self.entries.push(open);
         Ok(())
     }
 
-    /// Writes the central directory. Returns the underlying writer.
-    pub fn finish(mut self) -> io::Result<W> {
+    /// Writes the central directory.
+    pub fn finish(mut self) -> io::Result<FinishedZip<W>> {
         let start = self.at;
         let entries = std::mem::take(&mut self.entries);
         for entry in &entries {
@@ -174,28 +185,35 @@ impl<W: Write + Seek> ZipWriter<W> {
         }
         self.append(&directory_end(entries.len(), start, self.at - start))?;
         self.out.flush()?;
-        Ok(self.out)
+        Ok(FinishedZip {
+            out: self.out,
+            len: self.at,
+            crc: self.crc.finalize(),
+        })
     }
 
-    fn entry(&self, member: &WheelMember) -> io::Result<Begun> {
+    fn entry(&self, member: &WheelMember) -> io::Result<OpenMember> {
         let path = &member.path;
         if path.as_str().len() > usize::from(u16::MAX) {
             return Err(invalid(format!("a name too long for an archive: `{path}`")));
         }
-        Ok(Begun {
+        Ok(OpenMember {
             member: member.clone(),
             method: StorageMethod::Stored,
             crc: 0,
             packed: 0,
             offset: self.at,
             data: self.at,
+            is_zip64: false,
+            before: crc32fast::Hasher::new(),
         })
     }
+}
 
-    fn seek(&mut self, to: u64) -> io::Result<()> {
-        self.at = self.out.seek(SeekFrom::Start(to))?;
-        Ok(())
-    }
+/// The most bytes that a member takes: a deflate stream may consist of stored blocks, each with a
+/// header of five bytes and mostly 65,535 bytes of content. zipfile of Python also adds a reserve.
+const fn most_packed(len: u64) -> u64 {
+    len.saturating_add(len / 8192)
 }
 
 fn invalid(message: String) -> io::Error {
@@ -210,22 +228,7 @@ const VERSION_ZIP64: u16 = 45;
 const UTF_8: u16 = 0x800;
 const ZIP64: u16 = 1;
 
-impl Begun {
-    /// Sets the compressed length, which must not exceed the uncompressed one.
-    ///
-    /// [`ZipWriter::begin`] writes the local header before the compressed length is known. Whether
-    /// it needs ZIP64 fields must follow from the uncompressed length alone, or the header would
-    /// change its size in [`ZipWriter::end`] and overwrite the first bytes of the member.
-    fn pack(&mut self, packed: u64) -> io::Result<()> {
-        let WheelMember { path, len, .. } = &self.member;
-        if packed > *len {
-            let message = format!("`{path}` of {len} bytes takes {packed}");
-            return Err(invalid(message));
-        }
-        self.packed = packed;
-        Ok(())
-    }
-
+impl OpenMember {
     /// The local header, or the one in the central directory. They have mostly the same fields.
     fn header(&self, time: u32, is_central: bool) -> Vec<u8> {
         let (name, sizes) = (self.member.path.as_str(), [self.packed, self.member.len]);
@@ -233,7 +236,7 @@ impl Begun {
         let mut long = vec![self.member.len, self.packed, self.offset];
         if is_central {
             long.retain(|number| is_long(*number));
-        } else if sizes.into_iter().any(is_long) {
+        } else if self.is_zip64 {
             // APPNOTE 4.5.3: the ZIP64 field of a local header must have both sizes.
             old = [u32::MAX; 2];
             long.pop();

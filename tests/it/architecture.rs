@@ -321,7 +321,7 @@ fn a_house_with_allowed_paths_has_no_violations() {
             "use fs_err as fs; fn f() { fs::read(x) }",
         ),
         (
-            "src/package/assemble/crew.rs",
+            "src/parallel/crew.rs",
             "use std::thread; fn f() { thread::scope(|s| ()) }",
         ),
         ("src/store/local/listing.rs", "use fs_err::File;"),

@@ -249,7 +249,7 @@ fn action(file: &TreeFile) -> Result<SplitAction> {
 fn look_into(file: &TreeFile, source: &FileAt) -> Result<SplitAction> {
     let fat = match host::look(source)? {
         FatFileKind::Plain | FatFileKind::Split => return Ok(SplitAction::Stays),
-        FatFileKind::Stuck { why, .. } => return Ok(SplitAction::Keeps(why.to_owned())),
+        FatFileKind::Unsplittable { why, .. } => return Ok(SplitAction::Keeps(why.to_owned())),
         FatFileKind::Fat(fat) => fat,
     };
     let section = fat.section(source)?;

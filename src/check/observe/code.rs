@@ -110,8 +110,8 @@ fn fat(file: &dyn ReadAt) -> Result<DeviceCodeFacts> {
         FatFileKind::Plain | FatFileKind::Split => return Ok(DeviceCodeFacts::None),
         FatFileKind::Fat(fat) => fat.code,
         // No wrapper leads to this code, but the library may load it by other means.
-        FatFileKind::Stuck { code, .. } if !code.is_empty() => code,
-        FatFileKind::Stuck { why, .. } => bail!("{why}"),
+        FatFileKind::Unsplittable { code, .. } if !code.is_empty() => code,
+        FatFileKind::Unsplittable { why, .. } => bail!("{why}"),
     };
     let section = ByteRegion::new(file, "device code", &code)?;
     carried(&section, &bundle::find(&section)?)

@@ -94,7 +94,7 @@ fn look(path: &str, member: &str, binary: &Binary) -> Result<Looked> {
     let fat = match host::look(&binary.bytes)? {
         FatFileKind::Plain => return Ok(Looked::Plain),
         FatFileKind::Split => return Ok(Looked::Split),
-        FatFileKind::Stuck { why, .. } => return Ok(Looked::Unsplittable(why.to_owned())),
+        FatFileKind::Unsplittable { why, .. } => return Ok(Looked::Unsplittable(why.to_owned())),
         FatFileKind::Fat(fat) => fat,
     };
     let section = fat.section(&binary.bytes)?;

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     io::{Seek, Write},
-    marker::PhantomData,
     num::NonZeroUsize,
 };
 
@@ -12,11 +11,11 @@ use crate::{
     elf::ReadAt,
     error::{Context as _, Result, Stop},
     kpack::{
-        ByteRegion, CodeTarget, SplittableBinary,
-        bundle::{self, Bundle, BundleEntry},
+        CodeTarget, SplittableBinary,
+        bundle::{self, Bundle},
         split::FatBinary,
     },
-    parallel::{Divide, in_parts},
+    parallel::{self, Limits},
 };
 
 /// Memory for decoded bundles and for compressed code that is not written yet. A bundle that is
@@ -46,7 +45,7 @@ pub(crate) type PlaceCode<'a, K> =
 /// Code objects are compressed by many threads and added in the order of the binaries, so that archives
 /// have the same bytes with any number of threads. `progress` gets the number of bytes that were read
 /// since the last call.
-pub fn write_archives<K: Ord + Clone + Send + Sync, W: Write + Seek>(
+pub fn write_archives<K: Ord + Send, W: Write + Seek>(
     archives: &mut BTreeMap<K, ArchiveWriter<W>>,
     sources: &[CodeSource<'_>],
     place: &PlaceCode<'_, K>,
@@ -63,18 +62,30 @@ pub fn write_archives<K: Ord + Clone + Send + Sync, W: Write + Seek>(
             bundle,
         })
     });
-    let tasks: Vec<BundleTask<'_, '_>> = bundles.collect();
-    let work = CodeWork {
-        place,
-        progress,
-        _tasks: PhantomData,
+    let limits = Limits {
+        jobs,
+        room: ROOM,
+        stop,
     };
-    in_parts(&work, &tasks, jobs, ROOM, stop, |index, _, code| {
-        let task = tasks.get(index).context("no such bundle")?;
-        let archive = archives.get_mut(&code.place).context("no such archive")?;
-        let key = key(&task.source.binary.kernel_name, task.ordinal);
-        archive.add(&key, &code.target, &code.packed, Some(code.origin))
-    })
+    parallel::ordered(
+        bundles.map(|task| (task.bundle.unpacked(), task)),
+        limits,
+        || (),
+        |(), task| {
+            let packed = task.pack(place);
+            progress(task.bundle.len);
+            packed
+                .with_context(|| format!("failed to open bundle {}", task.ordinal))
+                .with_context(|| format!("failed to split `{}`", task.source.name))
+        },
+        |codes| {
+            for code in codes {
+                let archive = archives.get_mut(&code.place).context("no such archive")?;
+                archive.add(&code.key, &code.target, &code.packed, Some(code.origin))?;
+            }
+            Ok(())
+        },
+    )
 }
 
 /// One bundle of a binary.
@@ -85,96 +96,43 @@ struct BundleTask<'a, 's> {
     bundle: &'a Bundle,
 }
 
-struct CodeWork<'w, 'a, 's, K> {
-    place: &'w PlaceCode<'w, K>,
-    progress: &'w (dyn Fn(u64) + Sync),
-    _tasks: PhantomData<fn(&BundleTask<'a, 's>)>,
-}
-
-/// The wanted code objects of a bundle, and the bundle itself if it was compressed.
-struct OpenBundle<K> {
-    entries: Vec<(K, CodeTarget, BundleEntry)>,
-    decoded: Option<Vec<u8>>,
-}
-
 /// A code object that waits for its turn.
 struct PackedCode<K> {
     place: K,
+    key: String,
     target: CodeTarget,
     origin: CodeOrigin,
     packed: Packed,
 }
 
-impl<'a, 's, K: Clone + Send + Sync> Divide for CodeWork<'_, 'a, 's, K> {
-    type Item = BundleTask<'a, 's>;
-    type Opened = OpenBundle<K>;
-    type Done = PackedCode<K>;
-
-    fn cost(&self, task: &BundleTask<'a, 's>) -> u64 {
-        task.bundle.unpacked()
-    }
-
-    fn open(&self, task: &BundleTask<'a, 's>) -> Result<(OpenBundle<K>, usize)> {
-        let opened = task.open(self.place);
-        let opened = opened
-            .with_context(|| format!("failed to open bundle {}", task.ordinal))
-            .with_context(|| task.failed())?;
-        (self.progress)(task.bundle.len);
-        let count = opened.entries.len();
-        Ok((opened, count))
-    }
-
-    fn work(
-        &self,
-        task: &BundleTask<'a, 's>,
-        opened: &OpenBundle<K>,
-        part: usize,
-    ) -> Result<PackedCode<K>> {
-        let (place, target, entry) = opened.entries.get(part).context("no such code object")?;
-        let packed = || -> Result<Packed> {
-            let what = "code object";
-            let code = if let Some(decoded) = &opened.decoded {
-                ByteRegion::whole(decoded).bytes(what, entry.offset, entry.size)?
-            } else {
-                let source = (task.source.open)()?;
-                let start = task.bundle.offset.saturating_add(entry.offset);
-                let section = task.source.fat.section(&*source)?;
-                section.bytes(what, start, entry.size)?
-            };
-            Packed::new(&code)
-        };
-        Ok(PackedCode {
-            place: place.clone(),
-            target: target.clone(),
-            origin: CodeOrigin {
-                target: entry.id.clone(),
-                source_prefix: task.source.binary.prefix.to_string(),
-            },
-            packed: packed().with_context(|| task.failed())?,
-        })
-    }
-}
-
 impl BundleTask<'_, '_> {
-    fn open<K>(&self, place: &PlaceCode<'_, K>) -> Result<OpenBundle<K>> {
+    /// Compresses the wanted code objects.
+    fn pack<K>(&self, place: &PlaceCode<'_, K>) -> Result<Vec<PackedCode<K>>> {
+        let CodeSource { fat, binary, .. } = self.source;
         let source = (self.source.open)()?;
-        let section = self.source.fat.section(&*source)?;
+        let section = fat.section(&*source)?;
         let opened = if self.source.is_verified {
             bundle::open_unhashed(&section, self.bundle)?
         } else {
             bundle::open(&section, self.bundle)?
         };
-        let mut entries = Vec::new();
+        let mut codes = Vec::new();
         for (target, entry) in opened.code() {
-            if let Some(place) = place(self.index, self.ordinal, target)? {
-                entries.push((place, target.clone(), entry.clone()));
-            }
+            let Some(place) = place(self.index, self.ordinal, target)? else {
+                continue;
+            };
+            let code = opened.read(entry)?;
+            codes.push(PackedCode {
+                place,
+                key: key(&binary.kernel_name, self.ordinal),
+                target: target.clone(),
+                origin: CodeOrigin {
+                    target: entry.id.clone(),
+                    source_prefix: binary.prefix.to_string(),
+                },
+                packed: Packed::new(&code)?,
+            });
         }
-        let decoded = opened.into_decoded();
-        Ok(OpenBundle { entries, decoded })
-    }
-
-    fn failed(&self) -> String {
-        format!("failed to split `{}`", self.source.name)
+        Ok(codes)
     }
 }

@@ -172,11 +172,6 @@ impl<R: ReadAt> KpackArchive<R> {
         Ok(Self { source, toc, codes })
     }
 
-    /// The file that it was opened from.
-    pub fn source(&self) -> &R {
-        &self.source
-    }
-
     pub fn group(&self) -> &str {
         &self.toc.group_name
     }

@@ -196,11 +196,6 @@ impl OpenedBundle<'_> {
         entries.filter_map(|entry| Some((entry.target.as_ref()?, entry)))
     }
 
-    /// The decompressed bundle, if it was compressed. The offsets of the entries refer to it.
-    pub fn into_decoded(self) -> Option<Vec<u8>> {
-        self.decoded
-    }
-
     /// Reads the code object of an entry.
     pub fn read(&self, entry: &BundleEntry) -> Result<Vec<u8>> {
         self.content()

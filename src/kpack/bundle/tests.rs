@@ -210,7 +210,7 @@ fn the_hash_of_a_compressed_bundle_is_verified() {
     let mut packed = compress(&inside, 3, "zstd").unwrap();
     let region = ByteRegion::whole(&packed);
     let bundle = bundle_at(&region, 0).unwrap();
-    assert!(open(&region, &bundle).unwrap().into_decoded().unwrap() == inside);
+    assert!(open(&region, &bundle).unwrap().decoded.unwrap() == inside);
     packed[24] ^= 1;
     let region = ByteRegion::whole(&packed);
     let bundle = bundle_at(&region, 0).unwrap();

@@ -32,7 +32,7 @@ pub enum FatFileKind {
     /// Its device code has been removed before.
     Split,
     /// It has device code that must stay.
-    Stuck {
+    Unsplittable {
         /// The reason, for a warning.
         why: &'static str,
         /// The bundles in the file, which can still be listed and extracted.
@@ -58,10 +58,10 @@ impl SplittableBinary {
 
 /// Finds the device code of any file. It is an error if a file has device code and is inconsistent.
 pub fn look(source: &dyn ReadAt) -> Result<FatFileKind> {
-    let stuck = |why, code| Ok(FatFileKind::Stuck { why, code });
+    let unsplittable = |why, code| Ok(FatFileKind::Unsplittable { why, code });
     let Some(image) = HostImage::read(source)? else {
         return match windows::code(ByteRegion::whole(source))? {
-            Some(code) => stuck("Windows binaries are not split", code),
+            Some(code) => unsplittable("Windows binaries are not split", code),
             None => Ok(FatFileKind::Plain),
         };
     };
@@ -73,13 +73,13 @@ pub fn look(source: &dyn ReadAt) -> Result<FatFileKind> {
     }
     let code = section.file();
     if !image.is_host() {
-        return stuck("neither an executable nor a shared object for x86-64", code);
+        return unsplittable("neither an executable nor a shared object for x86-64", code);
     }
     if section.kind == SHT_NOBITS || section.size == 0 {
-        return stuck("the code was removed, and no marker was left", code);
+        return unsplittable("the code was removed, and no marker was left", code);
     }
     if image.section(WRAPPERS).is_none() {
-        return stuck("no wrapper leads to the code", code);
+        return unsplittable("no wrapper leads to the code", code);
     }
     fat(&image).map(FatFileKind::Fat)
 }

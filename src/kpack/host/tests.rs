@@ -40,7 +40,7 @@ fn fat(file: &[u8]) -> SplittableBinary {
 
 fn stuck(file: &[u8]) -> String {
     match look(&file) {
-        Ok(FatFileKind::Stuck { why, .. }) => why.to_owned(),
+        Ok(FatFileKind::Unsplittable { why, .. }) => why.to_owned(),
         Ok(other) => panic!("{other:?}"),
         Err(error) => format!("error: {error:#}"),
     }

@@ -19,7 +19,7 @@ use crate::{
     archive::{TarEntry, TarKind, TarPlan},
     artifact::{FileAt, TreeForm},
     elf::{self, Patch, PatchedReader, ReadAt, Rpath},
-    error::{Context as _, Result, bail},
+    error::{Context as _, Result},
     io::FileState,
     package::{
         devel_manifest,
@@ -34,16 +34,10 @@ pub(super) struct MemberContent {
     pub(super) len: u64,
     /// What it is made of, if that can be remembered.
     pub(super) key: Option<ContentKey>,
-    source: ContentSource,
-}
-
-enum ContentSource {
-    Plain(SourceBytes),
-    /// The tar of the SDK tree.
-    Tar(Arc<SdkArchive>),
-    /// The tar of the SDK tree as xz, in a temporary file. `None` if it is not made, because an
-    /// earlier wheel has it packed.
-    Xz(Option<TempPath>, Arc<SdkArchive>),
+    /// What is still known of it after packing.
+    pub(super) built: BuiltContent,
+    /// The archive of the SDK tree as xz, in a temporary file.
+    packed: Option<TempPath>,
 }
 
 impl MemberContent {
@@ -76,7 +70,8 @@ impl MemberContent {
                 Self {
                     len: tar.len,
                     key: keys.and_then(|keys| ContentKey::derived(&how, &keys)),
-                    source: ContentSource::Tar(Arc::new(SdkArchive { tar, files })),
+                    built: BuiltContent::Sdk(Arc::new(SdkArchive { tar, files })),
+                    packed: None,
                 }
             }
             MemberSource::SdkManifest(tree) => {
@@ -92,55 +87,35 @@ impl MemberContent {
         Self {
             len: bytes.len(),
             key: None,
-            source: ContentSource::Plain(bytes),
+            built: BuiltContent::Plain(bytes),
+            packed: None,
         }
     }
 
-    /// The tar of the SDK tree as xz, in a temporary file.
-    pub(super) fn packed(self, file: TempPath) -> Result<Self> {
-        let len = fs_err::metadata(&file)?.len();
-        self.xz(Some(file), len)
-    }
-
-    /// The tar of the SDK tree as xz, which is not made, because an earlier wheel has it.
-    pub(super) fn taken(self, len: u64) -> Result<Self> {
-        self.xz(None, len)
-    }
-
-    fn xz(self, file: Option<TempPath>, len: u64) -> Result<Self> {
-        let (ContentSource::Tar(archive) | ContentSource::Xz(_, archive)) = self.source else {
-            bail!("only the archive of the SDK tree is packed as xz");
-        };
-        Ok(Self {
+    /// The archive of the SDK tree as xz, of this length. Without a file it is taken over from an
+    /// earlier wheel and never opened.
+    pub(super) fn packed(self, file: Option<TempPath>, len: u64) -> Self {
+        Self {
             len,
-            key: self.key,
-            source: ContentSource::Xz(file, archive),
-        })
+            packed: file,
+            ..self
+        }
     }
 
     pub(super) fn open(&self) -> Result<Box<dyn Read + Send>> {
-        Ok(match &self.source {
-            ContentSource::Plain(bytes) => bytes.open()?,
-            ContentSource::Tar(archive) => {
+        if let Some(file) = &self.packed {
+            return Ok(Box::new(fs_err::File::open(file)?));
+        }
+        Ok(match &self.built {
+            BuiltContent::Plain(bytes) => bytes.open()?,
+            BuiltContent::Sdk(archive) => {
                 let (tar, archive) = (archive.tar.clone(), Arc::clone(archive));
                 Box::new(tar.stream(move |index| match archive.files.get(index) {
                     Some(Some(bytes)) => bytes.open(),
                     _ => Ok(Box::new(io::empty())),
                 }))
             }
-            ContentSource::Xz(Some(file), _) => Box::new(fs_err::File::open(file)?),
-            ContentSource::Xz(None, _) => bail!("it was taken over and is not made"),
         })
-    }
-
-    /// What is still known of it after packing.
-    pub(super) fn built(&self) -> BuiltContent {
-        match &self.source {
-            ContentSource::Plain(bytes) => BuiltContent::Plain(bytes.clone()),
-            ContentSource::Tar(archive) | ContentSource::Xz(_, archive) => {
-                BuiltContent::Sdk(Arc::clone(archive))
-            }
-        }
     }
 }
 

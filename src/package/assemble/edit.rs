@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Cursor, Read},
+    io::{Cursor, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -23,17 +23,14 @@ use super::{
 use crate::{
     atomic::AtomicFile,
     console::{self, World},
-    digest::{HashedReader, Sha256},
+    digest::Sha256,
     elf::{Patch, PatchedReader},
-    error::{Context as _, No, Result, bail, ensure},
+    error::{Context as _, Result, bail},
     package::plan::sort_key,
     relpath::RelPath,
     spool::Spool,
     wheel::{Archive, PackageFilename, PackedMember, StoredMember, WheelMember},
 };
-
-/// How much of a member that is packed again is held in memory.
-const IN_MEMORY: usize = 16 << 20;
 
 /// A wheel to write: its members by their paths. RECORD is made when it is written.
 pub struct WheelEdit {
@@ -50,8 +47,7 @@ struct EditedMember {
 /// Where the bytes of a member come from.
 #[derive(Clone)]
 pub enum EditedContent {
-    /// A member of another wheel. Its compressed bytes are taken over, unless they are longer than the
-    /// content, as those of some programs are: then it is packed again.
+    /// A member of another wheel, whose compressed bytes are taken over.
     Kept {
         wheel: Arc<Path>,
         member: StoredMember,
@@ -91,42 +87,26 @@ impl EditedContent {
         }
     }
 
-    /// Decides how a member of another wheel is taken over.
-    fn prepared(self, path: &RelPath) -> Result<Self> {
-        let Self::Kept {
-            wheel,
-            member,
-            sha256,
-        } = self
-        else {
-            return Ok(self);
-        };
-        let sha256 = sha256.with_context(|| format!("RECORD has no digest of `{path}`"))?;
-        if member.is_not_longer_than_content() {
-            let packed = PackedMember::of(&member, sha256);
-            return Ok(Self::Taken(TakenMember::of_file(&wheel, packed)?));
-        }
-        let mut bytes = Spool::new(IN_MEMORY);
-        let mut content = HashedReader::new(member.content(File::open(&*wheel)?)?);
-        io::copy(&mut content, &mut bytes)?;
-        ensure!(
-            content.finish() == (sha256, member.len),
-            No(format!("`{path}` is not what RECORD says"))
-        );
-        Ok(Self::Patched(Arc::new(bytes), Patch::nothing(member.len)))
-    }
-
-    fn taken(&self) -> Option<TakenMember> {
+    /// The compressed bytes that are copied, if there are such.
+    fn taken(&self, path: &RelPath) -> Result<Option<TakenMember>> {
         match self {
-            Self::Taken(member) => Some(member.clone()),
-            _ => None,
+            Self::Taken(member) => Ok(Some(member.clone())),
+            Self::Kept {
+                wheel,
+                member,
+                sha256,
+            } => {
+                let sha256 = sha256.with_context(|| format!("RECORD has no digest of `{path}`"))?;
+                let packed = PackedMember::of(member, sha256);
+                Ok(Some(TakenMember::of_file(wheel, packed)?))
+            }
+            _ => Ok(None),
         }
     }
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
         Ok(match self {
-            Self::Kept { .. } => bail!("a member that was not prepared"),
-            Self::Taken(member) => member.open()?,
+            Self::Kept { .. } | Self::Taken(_) => bail!("a member that is copied"),
             Self::Patched(bytes, patch) => {
                 Box::new(PatchedReader::new(Arc::clone(bytes), patch.clone()))
             }
@@ -230,33 +210,24 @@ impl WheelEdit {
             dist_info,
             members,
         } = self;
-        let is_metadata = |path: &RelPath| path.strip_prefix(&dist_info).is_some();
         let mut all: Vec<(WheelMember, EditedContent)> = members
             .into_iter()
-            .map(
-                |(
+            .map(|(path, member)| {
+                let (executable, len) = (member.executable, member.content.len());
+                let as_member = WheelMember {
                     path,
-                    EditedMember {
-                        executable,
-                        content,
-                    },
-                )| {
-                    let len = content.len();
-                    let member = WheelMember {
-                        path,
-                        executable,
-                        len,
-                    };
-                    (member, content)
-                },
-            )
+                    executable,
+                    len,
+                };
+                (as_member, member.content)
+            })
             .collect();
-        all.sort_by_cached_key(|(it, _)| (is_metadata(&it.path), sort_key(&it.path)));
+        all.sort_by_cached_key(|(it, _)| sort_key(&it.path));
+        let taken = all
+            .iter()
+            .map(|(member, content)| content.taken(&member.path))
+            .collect::<Result<Vec<_>>>()?;
         let (members, contents): (Vec<WheelMember>, Vec<EditedContent>) = all.into_iter().unzip();
-        let contents = members.iter().zip(contents);
-        let contents = contents.map(|(member, it)| it.prepared(&member.path));
-        let contents: Vec<EditedContent> = contents.collect::<Result<_>>()?;
-        let taken: Vec<Option<TakenMember>> = contents.iter().map(EditedContent::taken).collect();
         let size: u64 = members.iter().map(|it| it.len).sum();
         let progress = world.console.progress(verb, &name, size);
         let mut file = AtomicFile::beside(target)?;
@@ -271,11 +242,12 @@ impl WheelEdit {
             progress: &|bytes| progress.inc(bytes),
         };
         let written = write_wheel(file.file(), &work)?;
+        let sha256 = written.digest(file.file())?;
         file.replace(target)?;
         Ok(ChangedFile {
             file: name.to_string(),
             size: written.len,
-            sha256: written.sha256,
+            sha256,
         })
     }
 }

@@ -42,7 +42,7 @@ use content::{MemberContent, XZ, pack_xz};
 use destination::{advise, bytes, check_existing, check_space};
 use earlier::EarlierSet;
 use memory::{BuildMemory, ContentKey, WheelRecipe};
-use pipeline::WheelWork;
+use pipeline::{WheelWork, WrittenWheel};
 
 /// How to write the packages: timestamp, compression, number of threads.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,7 @@ pub fn assemble(
             bytes(plan.members().map(|(_, member)| member)),
         ),
     };
-    let (mut all, mut packed) = (Vec::new(), 0);
+    let (mut written, mut packed) = (Vec::new(), 0);
     for (package, path) in plan.packages.iter().zip(&names) {
         world.stop.check()?;
         making.progress.begin(path);
@@ -116,7 +116,7 @@ pub fn assemble(
             .package(package, path)
             .with_context(|| format!("failed to make `{path}`"))
             .map_err(|error| advise(error, dist))?;
-        all.push(made);
+        written.push(made);
         packed += bytes(package.members.values());
         // What was taken over from an earlier set was not counted yet.
         making.progress.reach(packed);
@@ -128,30 +128,84 @@ pub fn assemble(
         progress,
         ..
     } = making;
+    let digests = parallel::map(&written, settings.jobs, &world.stop, WrittenFile::digest)?;
     drop(progress);
     staged.replace()?;
-    for made in &mut all {
-        made.settle(dist);
-    }
-    let wheels = all.iter().filter_map(|it| Some((it.sha256, it.recipe?)));
+    let packages: Vec<MadePackage> = written
+        .into_iter()
+        .zip(digests)
+        .map(|(file, sha256)| file.finished(sha256, dist))
+        .collect();
+    let wheels = packages
+        .iter()
+        .filter_map(|it| Some((it.sha256, it.recipe?)));
     if let Err(error) = memory.write(root, wheels) {
         let why = one_line(&error);
         let text = format!("the next build cannot reuse this one quickly: {why}");
         world.console.warn(text);
     }
-    let bytes = size(all.iter().map(|made| made.size).sum());
-    let (packages, time) = (many(all.len(), "package"), took(began.elapsed()));
-    let facts = format!("{packages}, {bytes}, in {time}");
-    world.console.status("Built", facts);
+    let bytes = size(packages.iter().map(|made| made.size).sum());
+    let (count, time) = (many(packages.len(), "package"), took(began.elapsed()));
+    world
+        .console
+        .status("Built", format!("{count}, {bytes}, in {time}"));
     let reused = earlier.map(|_| reused);
     if let Some(count) = reused {
         world.console.status("Reused", count);
     }
     Ok(MadeSet {
-        packages: all,
+        packages,
         reused,
         _archives: None,
     })
+}
+
+/// The file of a package in the staging directory.
+struct WrittenFile {
+    path: String,
+    size: u64,
+    members: Vec<BuiltMember>,
+    /// Of the handle that was written, before its bytes were read for their digest.
+    identity: Option<FileIdentity>,
+    recipe: Option<WheelRecipe>,
+    /// Whether the file also belongs to the earlier set, which is deleted once this one is finished.
+    is_shared: bool,
+    digest: FileDigest,
+}
+
+enum FileDigest {
+    Known(Sha256),
+    Of(fs_err::File, WrittenWheel),
+}
+
+impl WrittenFile {
+    fn digest(&self) -> Result<Sha256> {
+        match &self.digest {
+            FileDigest::Known(sha256) => Ok(*sha256),
+            FileDigest::Of(file, wheel) => wheel
+                .digest(file)
+                .with_context(|| format!("failed to make `{}`", self.path)),
+        }
+    }
+
+    /// Looks for the file under its final name. Replacing an earlier set takes seconds, and another
+    /// program may write to the file meanwhile.
+    fn finished(self, sha256: Sha256, dist: &Path) -> MadePackage {
+        let found = FileIdentity::of(&dist.join(&self.path)).ok().flatten();
+        // Deleting another name of a file changes its `ctime`.
+        let is_same = |old: FileIdentity, new: FileIdentity| {
+            old == new || self.is_shared && new.is_but_for_ctime(old)
+        };
+        let both = self.identity.zip(found);
+        MadePackage {
+            path: self.path,
+            size: self.size,
+            sha256,
+            members: self.members,
+            identity: both.and_then(|(old, new)| is_same(old, new).then_some(new)),
+            recipe: self.recipe,
+        }
+    }
 }
 
 /// What all packages of one build share while they are written.
@@ -170,32 +224,14 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn package(&mut self, package: &PackagePlan, path: &str) -> Result<MadePackage> {
+    fn package(&mut self, package: &PackagePlan, path: &str) -> Result<WrittenFile> {
         let file = self.staging.join(path);
         if let Some(directory) = file.parent() {
             fs_err::create_dir_all(directory)?;
         }
         let record = match &package.form {
             PackageForm::Wheel(record) => record,
-            PackageForm::Sdist(top) => {
-                let mut out = created(&file)?;
-                archive::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
-                out.rewind()?;
-                let (sha256, size) = Sha256::of_reader(&mut out)?;
-                let members = package.texts.iter();
-                let members = members.map(|(path, text)| BuiltMember::text(path, text));
-                let made = MadePackage {
-                    path: path.to_owned(),
-                    size,
-                    sha256,
-                    members: members.collect(),
-                    identity: FileIdentity::from_metadata(&out.metadata()?),
-                    recipe: None,
-                    is_shared: false,
-                };
-                self.tell_packed(path, &made.members, size);
-                return Ok(made);
-            }
+            PackageForm::Sdist(top) => return self.sdist(package, top, path, &file),
         };
         let (mut members, mut contents) = (Vec::new(), Vec::new());
         for (path, source) in package.members.ordered() {
@@ -227,6 +263,34 @@ impl Making<'_> {
         }
     }
 
+    fn sdist(
+        &self,
+        package: &PackagePlan,
+        top: &RelPath,
+        path: &str,
+        file: &Path,
+    ) -> Result<WrittenFile> {
+        let mut out = created(file)?;
+        archive::write_sdist(&mut out, top, &package.texts, self.settings.time)?;
+        out.rewind()?;
+        let (sha256, size) = Sha256::of_reader(&mut out)?;
+        let members: Vec<BuiltMember> = package
+            .texts
+            .iter()
+            .map(|(path, text)| BuiltMember::text(path, text))
+            .collect();
+        self.tell_packed(path, &members, size);
+        Ok(WrittenFile {
+            path: path.to_owned(),
+            size,
+            members,
+            identity: FileIdentity::from_metadata(&out.metadata()?),
+            recipe: None,
+            is_shared: false,
+            digest: FileDigest::Known(sha256),
+        })
+    }
+
     fn tell_packed(&self, path: &str, members: &[BuiltMember], len: u64) {
         let facts = format!("{path}: {}, {}", many(members.len(), "member"), size(len));
         self.world.console.item("Packed", facts);
@@ -244,7 +308,7 @@ impl Making<'_> {
         let key = content.key.take();
         content.key = key.and_then(|key| ContentKey::derived(XZ, &[key]));
         if let Some(taken) = self.earlier.and_then(|it| it.find_remembered(&content)) {
-            return content.taken(taken.packed.len);
+            return Ok(content.packed(None, taken.packed.len));
         }
         let (progress, stop) = (&self.progress, &self.world.stop);
         progress.begin(path);
@@ -252,7 +316,8 @@ impl Making<'_> {
         let mut file = NamedTempFile::new_in(self.staging)?;
         pack_xz(source, &mut file, self.settings.jobs)
             .map_err(|error| stop.check().map_or_else(Into::into, |()| error))?;
-        content.packed(file.into_temp_path())
+        let len = file.as_file().metadata()?.len();
+        Ok(content.packed(Some(file.into_temp_path()), len))
     }
 
     /// The members that can be taken over from an earlier set.
@@ -269,7 +334,7 @@ impl Making<'_> {
     }
 
     /// Takes over a whole wheel, if an earlier build of this machine wrote one with the same bytes.
-    fn linked(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<Option<MadePackage>> {
+    fn linked(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<Option<WrittenFile>> {
         let Some(record) = work.taken_record() else {
             return Ok(None);
         };
@@ -295,18 +360,18 @@ impl Making<'_> {
         let facts = format!("{path}: the whole wheel, {}", size(len));
         self.world.console.item("Reused", facts);
         self.learn(work, &record);
-        Ok(Some(MadePackage {
+        Ok(Some(WrittenFile {
             path: path.to_owned(),
             size: len,
-            sha256,
             members: work.built(&record),
             identity,
             recipe: Some(recipe),
             is_shared,
+            digest: FileDigest::Known(sha256),
         }))
     }
 
-    fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<MadePackage> {
+    fn written(&mut self, work: &Wheel, path: &str, file: &Path) -> Result<WrittenFile> {
         let mut out = created(file)?;
         let written = pipeline::write_wheel(
             &mut out,
@@ -324,10 +389,9 @@ impl Making<'_> {
         self.learn(work, &written.record);
         let members = work.built(&written.record);
         self.tell_packed(path, &members, written.len);
-        Ok(MadePackage {
+        Ok(WrittenFile {
             path: path.to_owned(),
             size: written.len,
-            sha256: written.sha256,
             members,
             identity: FileIdentity::from_metadata(&out.metadata()?),
             recipe: Some(WheelRecipe::new(
@@ -336,6 +400,7 @@ impl Making<'_> {
                 self.settings,
             )),
             is_shared: false,
+            digest: FileDigest::Of(out, written),
         })
     }
 
@@ -370,7 +435,7 @@ impl Wheel<'_> {
                 executable: member.executable,
                 len: member.len,
                 sha256: row.digest?,
-                content: content.built(),
+                content: content.built.clone(),
             })
         });
         let texts = self.texts.iter();
@@ -398,7 +463,7 @@ impl Wheel<'_> {
     }
 }
 
-/// Creates a file, which is readable too: what is written last is read back for its hash.
+/// Creates a file, which is readable too: it is read back for its digest.
 fn created(file: &Path) -> io::Result<fs_err::File> {
     let mut options = fs_err::OpenOptions::new();
     options.read(true).write(true).create_new(true).open(file)
@@ -408,4 +473,65 @@ fn created(file: &Path) -> io::Result<fs_err::File> {
 fn is_below(file: &Path, directory: &Path) -> bool {
     let real = (fs_err::canonicalize(file), fs_err::canonicalize(directory));
     matches!(real, (Ok(file), Ok(directory)) if file.starts_with(&directory))
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::{thread::sleep, time::Duration};
+
+    use super::*;
+
+    /// Whether a wheel is still the one that was written after something happened to its file.
+    fn is_it(is_shared: bool, happens: impl Fn(&Path)) -> bool {
+        let dist = tempfile::tempdir().unwrap();
+        let file = dist.path().join("a.whl");
+        fs_err::write(&file, "a wheel").unwrap();
+        let sha256 = Sha256::of(b"a wheel");
+        let written = WrittenFile {
+            path: "a.whl".to_owned(),
+            size: 7,
+            members: Vec::new(),
+            identity: FileIdentity::of(&file).unwrap(),
+            recipe: None,
+            is_shared,
+            digest: FileDigest::Known(sha256),
+        };
+        // Let the clock of the file system go on.
+        sleep(Duration::from_millis(30));
+        happens(&file);
+        let made = written.finished(sha256, dist.path());
+        assert!(made.identity.is_none() || made.identity == FileIdentity::of(&file).unwrap());
+        made.identity.is_some()
+    }
+
+    #[test]
+    fn a_package_is_the_one_that_was_written_until_its_file_changes() {
+        assert!(is_it(false, |_| {}));
+        // As when the earlier set is deleted that has the same wheel.
+        let unlink = |file: &Path| {
+            let other = file.with_extension("old");
+            fs_err::hard_link(file, &other).unwrap();
+            fs_err::remove_file(other).unwrap();
+        };
+        assert!(is_it(true, unlink));
+        assert!(!is_it(false, unlink));
+        let replace = |file: &Path| {
+            let other = file.with_extension("new");
+            fs_err::write(&other, "a whale").unwrap();
+            fs_err::rename(other, file).unwrap();
+        };
+        let damage = |file: &Path| {
+            let time = fs_err::metadata(file).unwrap().modified().unwrap();
+            fs_err::write(file, "a whale").unwrap();
+            let file = fs_err::OpenOptions::new().write(true).open(file).unwrap();
+            file.file().set_modified(time).unwrap();
+        };
+        for is_shared in [false, true] {
+            assert!(!is_it(is_shared, |file| fs_err::write(file, "a whale").unwrap()));
+            assert!(!is_it(is_shared, |file| fs_err::remove_file(file).unwrap()));
+            assert!(!is_it(is_shared, replace));
+        }
+        assert!(!is_it(false, damage));
+    }
 }

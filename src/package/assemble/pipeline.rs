@@ -1,47 +1,40 @@
-//! Writes the members of a wheel: several workers compress, one writer writes in the order of the
+//! Writes the members of a wheel: several threads compress, one writer writes in the order of the
 //! members.
 //!
-//! A task is one block of a large member, or a batch of small members. Each worker has one task,
-//! and at most two finished tasks per worker wait for the writer. So memory is about five blocks
-//! per worker, and does not depend on the size of the members.
+//! A task is one block of a large member, or a batch of small members. Each thread has one task,
+//! and at most two finished tasks per thread wait for the writer. So memory is about five blocks
+//! per thread, and does not depend on the size of the members.
 
 use std::{
-    io::{self, Read, Write as _},
+    io::{self, BufWriter, Read, Seek, SeekFrom, Write},
     mem,
     num::NonZeroUsize,
     ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        mpsc::{self, Receiver, SyncSender, TryRecvError},
-    },
-    thread,
 };
 
 use itertools::Itertools as _;
 
 use super::{AssembleSettings, earlier::TakenMember};
 use crate::{
-    archive::read_full,
+    archive::read_some,
     digest::{Hasher, Sha256},
-    error::{Context as _, Error, Result, Stop, anyhow, bail, ensure},
+    error::{Context as _, Result, Stop, bail, ensure},
+    parallel::{self, Limits},
     relpath::RelPath,
-    wheel::{Deflater, Record, StorageMethod, WheelMember, deflate::BlockPosition},
+    wheel::{
+        Deflater, Record, StorageMethod, WheelCompression, WheelMember, ZipWriter,
+        deflate::{BlockPosition, plain_blocks},
+        writer::{FinishedZip, OpenMember},
+    },
 };
 
-pub use output::Output;
-use sink::Sink;
-use tasks::{Block, PackTask, Tasks};
-
-mod output;
-mod sink;
-mod tasks;
 #[cfg(test)]
 mod tests;
 
 /// A wheel to write. Its members and texts are in the order in which they are written.
 pub struct WheelWork<'a> {
     pub members: &'a [WheelMember],
-    /// Opens a member by its index. It may be called twice, and must give the same bytes then.
+    /// Opens a member by its index.
     pub open: &'a Open<'a>,
     /// By index, the members whose compressed bytes are copied from an earlier wheel; they are not
     /// opened. Empty if there are none.
@@ -52,7 +45,7 @@ pub struct WheelWork<'a> {
     pub record: &'a RelPath,
     pub settings: &'a AssembleSettings,
     pub stop: &'a Stop,
-    /// Workers call it with the number of bytes that they have read since the last call.
+    /// Called from any thread with the number of bytes that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -63,37 +56,80 @@ pub type OpenedMember = Box<dyn Read + Send>;
 
 /// The default block: 4.5 MiB. Larger blocks compress hardly better, see docs/performance.md.
 pub const BLOCK: NonZeroUsize = NonZeroUsize::new(9 << 19).expect("not zero");
+/// The size of the write buffer, which collects headers and small members.
+const BUFFER: usize = 256 << 10;
+/// How much of a member of an earlier wheel is copied at a time.
+const COPIED: usize = 128 << 10;
 
-/// A finished wheel.
+/// A wheel that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenWheel {
     pub len: u64,
-    pub sha256: Sha256,
     /// The members, the texts, and RECORD itself, as written.
     pub record: Record,
+    /// CRC-32 of all bytes that were written.
+    crc: u32,
 }
 
-/// Writes a wheel. Each member is opened and read once. A large member is opened a second time only
-/// if the writer changes its method (stored or deflated) after some blocks are written.
-pub fn write_wheel<W: Output>(out: &mut W, wheel: &WheelWork<'_>) -> Result<WrittenWheel> {
+impl WrittenWheel {
+    /// Reads the file that was written, mostly from the page cache, for its digest. Fails if it has
+    /// other bytes than were written: no other program may write to it.
+    pub fn digest(&self, mut file: impl Read + Seek) -> Result<Sha256> {
+        file.seek(SeekFrom::Start(0))?;
+        let (mut hasher, mut crc) = (Hasher::default(), crc32fast::Hasher::new());
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let read = read_some(&mut file, &mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(&buffer[..read]);
+            crc.update(&buffer[..read]);
+        }
+        let (sha256, len) = hasher.finish();
+        ensure!(
+            (len, crc.finalize()) == (self.len, self.crc),
+            "another program wrote to the file while it was written"
+        );
+        Ok(sha256)
+    }
+}
+
+/// Writes a wheel. Each member is opened and read once.
+pub fn write_wheel(out: impl Write + Seek, wheel: &WheelWork<'_>) -> Result<WrittenWheel> {
     let members = wheel.members.iter().map(|member| &member.path);
     let texts = wheel.texts.iter().map(|(path, _)| path);
     let mut paths = members.chain(texts).chain([wheel.record]).duplicates();
     if let Some(path) = paths.next() {
         bail!("two members of one name: `{path}`");
     }
-    let spare = Spare {
-        // One byte more than a block: if it can be filled, the member is longer than planned.
-        size: Deflater::room(wheel.settings.block.get() + 1),
-        buffers: Mutex::default(),
+    let AssembleSettings {
+        block,
+        jobs,
+        compression,
+        ..
+    } = *wheel.settings;
+    let read = ReadTasks {
+        wheel,
+        tasks: Tasks::new(wheel.members, wheel.taken, block),
+        reader: Box::new(io::empty()),
+        hash: Hasher::default(),
     };
-    let mut sink = Sink::new(out, wheel);
-    Workers { wheel, spare }.run(&mut sink)?;
-    sink.finish()
+    let limits = Limits {
+        jobs,
+        room: 2 * jobs.get() as u64,
+        stop: wheel.stop,
+    };
+    let mut writer = WheelWriter::new(out, wheel);
+    parallel::ordered(
+        read.map(|task| (1, task)),
+        limits,
+        || compression.deflater(),
+        |deflater, task| wheel.pack(task?, deflater.as_mut()),
+        |(task, pieces)| writer.write(&task, &pieces),
+    )?;
+    writer.finish()
 }
-
-/// The members of a batch or one block of a large member, and a buffer with their packed bytes.
-type FinishedTask = (Vec<PackedPiece>, Box<[u8]>);
 
 /// A member that was packed as a whole, or a block of a large one.
 struct PackedPiece {
@@ -101,243 +137,395 @@ struct PackedPiece {
     /// The SHA-256 of the whole member. Of its blocks, only the last one has it.
     sha256: Option<Sha256>,
     method: StorageMethod,
-    /// The range of its packed bytes in the buffer.
-    packed: Range<usize>,
+    bytes: Vec<u8>,
 }
 
 impl PackedPiece {
-    /// Describes bytes that are at `start` of a buffer: packed to this length, or as they are.
-    fn new(bytes: &[u8], sha256: Option<Sha256>, packed: Option<usize>, start: usize) -> Self {
+    /// Packs a member or a block, unless that would not make it shorter.
+    fn new(
+        bytes: Vec<u8>,
+        sha256: Option<Sha256>,
+        deflater: Option<&mut Deflater>,
+        place: BlockPosition,
+    ) -> Self {
         let mut crc = crc32fast::Hasher::new();
-        crc.update(bytes);
+        crc.update(&bytes);
+        let packed = deflater.and_then(|deflater| {
+            let mut room = vec![0; Deflater::room(bytes.len())];
+            let len = deflater.block(&bytes, place, &mut room)?;
+            room.truncate(len);
+            Some(room)
+        });
         Self {
             crc,
             sha256,
-            method: packed.map_or(StorageMethod::Stored, |_| StorageMethod::Deflated),
-            packed: start..start + packed.unwrap_or(bytes.len()),
+            method: packed
+                .as_ref()
+                .map_or(StorageMethod::Stored, |_| StorageMethod::Deflated),
+            bytes: packed.unwrap_or(bytes),
         }
     }
 }
 
-/// Unused buffers of one size, as many as were ever in use at the same time. To allocate fresh
-/// memory for each block takes as long as to hash the block.
-struct Spare {
-    size: usize,
-    buffers: Mutex<Vec<Box<[u8]>>>,
-}
-
-impl Spare {
-    fn take(&self) -> Box<[u8]> {
-        let used = self.buffers.lock().ok().and_then(|mut it| it.pop());
-        // The allocator gives zeroed pages lazily: what is never written takes no memory.
-        used.unwrap_or_else(|| vec![0; self.size].into())
-    }
-
-    fn give(&self, buffer: Box<[u8]>) {
-        if let Ok(mut buffers) = self.buffers.lock() {
-            buffers.push(buffer);
-        }
-    }
-}
-
-/// The worker threads, and what they share.
-struct Workers<'a> {
-    wheel: &'a WheelWork<'a>,
-    spare: Spare,
-}
-
-/// The tasks that no worker has taken yet. A worker locks the queue to take the next one.
-struct TaskQueue<'a> {
-    tasks: Tasks<'a>,
-    /// The large member that the workers read, block by block, and the hash of what was read.
-    reader: Box<dyn Read + Send>,
-    hash: Arc<Mutex<Hasher>>,
-    /// One ticket per task that was taken, in the order of the tasks. The channel is bounded: a
-    /// worker that sends to a full one waits for the writer, which bounds the memory.
-    tickets: SyncSender<Ticket>,
-}
-
-/// Receives the result of one task.
-type Ticket = Receiver<Result<FinishedTask>>;
-
-impl<'a> Workers<'a> {
-    /// Does all tasks. The first error, in the order of the tasks, ends all threads.
-    fn run<W: Output>(&self, sink: &mut Sink<W>) -> Result<()> {
-        let AssembleSettings { block, jobs, .. } = *self.wheel.settings;
-        let tasks = Tasks::new(self.wheel.members, self.wheel.taken, block);
-        let jobs = jobs.get();
-        let (sender, tickets) = mpsc::sync_channel(2 * jobs);
-        let queue = Mutex::new(TaskQueue {
-            tasks: tasks.clone(),
-            reader: Box::new(io::empty()),
-            hash: Arc::default(),
-            tickets: sender,
-        });
-        thread::scope(|scope| {
-            // If the writer fails, this drops the receiver before the scope joins the threads. A
-            // worker that waits to send into the full channel then gets an error and ends. With the
-            // receiver outside of the scope, the join would wait forever.
-            let tickets = tickets;
-            let packing = tasks.clone().filter(PackTask::is_packing);
-            for _ in packing.take(jobs) {
-                thread::Builder::new()
-                    .spawn_scoped(scope, || self.work(&queue))
-                    .context("failed to start a thread")?;
-            }
-            for task in tasks {
-                if let PackTask::Copy(index) = task {
-                    sink.copy(index)?;
-                    continue;
-                }
-                let ticket = tickets.recv().map_err(|_| died())?;
-                let (pieces, bytes) = wait(&ticket, sink)?;
-                self.wheel.stop.check()?;
-                sink.take(&task, &pieces, &bytes)?;
-                self.spare.give(bytes);
-            }
-            Ok(())
-        })
-    }
-
-    /// Does the next tasks; returns if there is none.
-    fn work(&self, queue: &Mutex<TaskQueue<'a>>) -> Option<()> {
-        let mut deflater = self.wheel.settings.compression.deflater();
-        loop {
-            // The lock is poisoned if a source panicked under it. The other workers then end as
-            // well.
-            let mut queue = queue.lock().ok()?;
-            let task = queue.tasks.find(PackTask::is_packing)?;
-            // The ticket is sent under the lock that the task was taken under. So tickets are in the
-            // order of the tasks, even if the results arrive in another order.
-            let (reply, ticket) = mpsc::channel();
-            queue.tickets.send(ticket).ok()?;
-            let done = match task {
-                PackTask::Batch(members) => {
-                    drop(queue);
-                    self.batch(members, deflater.as_mut())
-                }
-                PackTask::Block(block) => self.block(&block, queue, deflater.as_mut()),
-                PackTask::Copy(_) => continue,
-            };
-            // The receiver is gone if another task failed. That error is the one to report.
-            let _ = reply.send(done);
-        }
-    }
-
-    /// Reads and packs a block of a large member.
-    fn block(
+impl WheelWork<'_> {
+    /// Packs what is still to be packed of a task.
+    fn pack(
         &self,
-        block: &Block,
-        mut queue: MutexGuard<TaskQueue>,
-        deflater: Option<&mut Deflater>,
-    ) -> Result<FinishedTask> {
-        self.wheel.stop.check()?;
-        // The block is read under the lock: the blocks come from one reader, which only one worker
-        // at a time can use.
-        if block.start == 0 {
-            queue.reader = self.open(block.member)?;
-            queue.hash = Arc::default();
-        }
-        let mut room = self.spare.take();
-        let bytes = self.read(block, &mut queue.reader, &mut room)?;
-        // A SHA-256 needs the blocks in their order. So the worker locks the hash before it unlocks
-        // the queue: the next worker can read its block meanwhile, but waits here to hash it.
-        let hash = Arc::clone(&queue.hash);
-        let mut hash = hash.lock().map_err(|_| died())?;
-        drop(queue);
-        hash.write_all(bytes)?;
-        let is_last = block.place == BlockPosition::Last;
-        let sha256 = is_last.then(|| mem::take(&mut *hash).finish().0);
-        drop(hash);
-        let mut out = self.spare.take();
-        let packed = deflater.and_then(|it| it.block(bytes, block.place, &mut out));
-        let piece = PackedPiece::new(bytes, sha256, packed, 0);
-        // Bytes that do not shrink are written from the buffer that they were read into, without a
-        // copy.
-        if packed.is_none() {
-            mem::swap(&mut room, &mut out);
-        }
-        self.spare.give(room);
-        Ok((vec![piece], out))
-    }
-
-    /// Reads and packs consecutive members one by one, into one buffer. The buffer is large enough,
-    /// because a member that compression would make longer is stored.
-    fn batch(
-        &self,
-        members: Range<usize>,
+        (task, block): (PackTask, Option<ReadBlock>),
         mut deflater: Option<&mut Deflater>,
-    ) -> Result<FinishedTask> {
-        let (mut room, mut out) = (self.spare.take(), self.spare.take());
-        let (mut pieces, mut start) = (Vec::with_capacity(members.len()), 0);
-        for index in members {
-            self.wheel.stop.check()?;
-            // A member of a batch is at most one block long.
-            let whole = Block {
-                member: index,
-                start: 0,
-                len: usize::try_from(self.wheel.members[index].len)?,
-                place: BlockPosition::Last,
-            };
-            let bytes = self.read(&whole, self.open(index)?, &mut room)?;
-            let out = &mut out[start..];
-            let packed = deflater
-                .as_mut()
-                .and_then(|it| it.block(bytes, BlockPosition::Last, out));
-            if packed.is_none() {
-                out[..bytes.len()].copy_from_slice(bytes);
+    ) -> Result<(PackTask, Vec<PackedPiece>)> {
+        let mut pieces = Vec::new();
+        match (&task, block) {
+            (PackTask::Block(block), Some(ReadBlock { bytes, sha256 })) => {
+                pieces.push(PackedPiece::new(bytes, sha256, deflater, block.place));
             }
-            let piece = PackedPiece::new(bytes, Some(Sha256::of(bytes)), packed, start);
-            start = piece.packed.end;
-            pieces.push(piece);
+            (PackTask::Batch(members), _) => {
+                for index in members.clone() {
+                    // A member of a batch is at most one block long.
+                    let whole = Block {
+                        member: index,
+                        start: 0,
+                        len: usize::try_from(self.members[index].len)?,
+                        place: BlockPosition::Last,
+                    };
+                    let bytes = self.read(&whole, self.open(index)?)?;
+                    let sha256 = Some(Sha256::of(&bytes));
+                    let deflater = deflater.as_deref_mut();
+                    pieces.push(PackedPiece::new(bytes, sha256, deflater, whole.place));
+                }
+            }
+            _ => {}
         }
-        self.spare.give(room);
-        Ok((pieces, out))
+        Ok((task, pieces))
     }
 
-    fn open(&self, index: usize) -> Result<Box<dyn Read + Send>> {
-        let path = &self.wheel.members[index].path;
-        (self.wheel.open)(index).with_context(|| format!("failed to open `{path}`"))
+    fn open(&self, index: usize) -> Result<OpenedMember> {
+        let path = &self.members[index].path;
+        (self.open)(index).with_context(|| format!("failed to open `{path}`"))
     }
 
-    /// Reads a block to the start of a buffer, and returns it.
-    fn read<'b>(
-        &self,
-        block: &Block,
-        mut reader: impl Read,
-        buffer: &'b mut [u8],
-    ) -> Result<&'b [u8]> {
-        let WheelMember { path, len, .. } = &self.wheel.members[block.member];
+    fn read(&self, block: &Block, reader: impl Read) -> Result<Vec<u8>> {
+        let WheelMember { path, len, .. } = &self.members[block.member];
         // Ask for one byte more than the last block has. If there is one, the member is longer than
         // its local header will say.
         let more = usize::from(block.place == BlockPosition::Last);
-        let room = &mut buffer[..block.len + more];
-        let read = read_full(&mut reader, room);
-        let read = read.with_context(|| format!("failed to read `{path}`"))?;
-        (self.wheel.progress)(read as u64);
+        let mut bytes = Vec::with_capacity(block.len + more);
+        reader
+            .take((block.len + more) as u64)
+            .read_to_end(&mut bytes)
+            .with_context(|| format!("failed to read `{path}`"))?;
+        let read = bytes.len();
+        (self.progress)(read as u64);
         ensure!(read <= block.len, "`{path}` is longer than its {len} bytes");
         let end = block.start + read as u64;
         ensure!(
             read == block.len,
             "`{path}` ends after {end} of its {len} bytes"
         );
-        Ok(&buffer[..read])
+        Ok(bytes)
     }
 }
 
-/// Waits for the result of a task. Meanwhile the sink hashes what it has not hashed yet.
-fn wait<W: Output>(ticket: &Ticket, sink: &mut Sink<W>) -> Result<FinishedTask> {
-    loop {
-        match ticket.try_recv() {
-            Ok(done) => return done,
-            Err(TryRecvError::Disconnected) => return Err(died()),
-            Err(TryRecvError::Empty) if sink.output().catch_up()? => {}
-            Err(TryRecvError::Empty) => return ticket.recv().map_err(|_| died())?,
+/// The tasks. The blocks of a large member come with their bytes: they are from one reader, and its
+/// hash needs them in their order.
+struct ReadTasks<'a> {
+    wheel: &'a WheelWork<'a>,
+    tasks: Tasks<'a>,
+    reader: OpenedMember,
+    hash: Hasher,
+}
+
+struct ReadBlock {
+    bytes: Vec<u8>,
+    /// The digest of the whole member, with its last block.
+    sha256: Option<Sha256>,
+}
+
+impl ReadTasks<'_> {
+    fn read(&mut self, block: &Block) -> Result<ReadBlock> {
+        if block.start == 0 {
+            self.reader = self.wheel.open(block.member)?;
+        }
+        let bytes = self.wheel.read(block, &mut self.reader)?;
+        self.hash.update(&bytes);
+        let is_last = block.place == BlockPosition::Last;
+        let sha256 = is_last.then(|| mem::take(&mut self.hash).finish().0);
+        Ok(ReadBlock { bytes, sha256 })
+    }
+}
+
+impl Iterator for ReadTasks<'_> {
+    type Item = Result<(PackTask, Option<ReadBlock>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let task = self.tasks.next()?;
+        let block = match &task {
+            PackTask::Block(block) => self.read(block).map(Some),
+            _ => Ok(None),
+        };
+        Some(block.map(|block| (task, block)))
+    }
+}
+
+/// The unit of work of one worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PackTask {
+    /// A member to copy. The writer does it, no worker.
+    Copy(usize),
+    /// Consecutive members that are together at most one block long.
+    Batch(Range<usize>),
+    Block(Block),
+}
+
+/// A piece of a member that is longer than a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    member: usize,
+    /// The offset of the block in the member.
+    start: u64,
+    len: usize,
+    place: BlockPosition,
+}
+
+/// An iterator over the tasks, in order. It is lazy, because a member may have billions of blocks.
+///
+/// Only the lengths of the members decide, so the bytes of a wheel do not depend on the machine or
+/// the number of threads.
+#[derive(Clone, Debug)]
+struct Tasks<'a> {
+    members: &'a [WheelMember],
+    taken: &'a [Option<TakenMember>],
+    block: NonZeroUsize,
+    next: usize,
+    /// How many blocks of the next member were returned already.
+    cut: u64,
+}
+
+/// The most members in a batch. Without it, any number of empty members would be one task.
+const BATCH: usize = 256;
+
+impl<'a> Tasks<'a> {
+    fn new(
+        members: &'a [WheelMember],
+        taken: &'a [Option<TakenMember>],
+        block: NonZeroUsize,
+    ) -> Self {
+        Self {
+            members,
+            taken,
+            block,
+            next: 0,
+            cut: 0,
         }
     }
+
+    /// The next block of a large member.
+    ///
+    /// All blocks of a member have the same length, or differ by one byte. A short last block would
+    /// compress worse than the others.
+    fn block(&mut self, len: u64) -> Block {
+        let count = len.div_ceil(self.block.get() as u64);
+        let (short, longer) = (len / count, len % count);
+        let (member, index) = (self.next, self.cut);
+        let mut place = BlockPosition::Inner;
+        self.cut += 1;
+        if self.cut == count {
+            place = BlockPosition::Last;
+            self.next += 1;
+            self.cut = 0;
+        }
+        Block {
+            member,
+            start: index * short + index.min(longer),
+            // At most the block length, which is a `usize`.
+            len: usize::try_from(short + u64::from(index < longer)).unwrap_or(self.block.get()),
+            place,
+        }
+    }
+
+    fn is_taken(&self, index: usize) -> bool {
+        self.taken.get(index).is_some_and(Option::is_some)
+    }
+
+    /// The next members that fit into one block together.
+    fn batch(&mut self) -> Range<usize> {
+        let mut room = self.block.get() as u64;
+        let start = self.next;
+        for member in self.members.iter().skip(start).take(BATCH) {
+            let Some(left) = room.checked_sub(member.len) else {
+                break;
+            };
+            if self.is_taken(self.next) {
+                break;
+            }
+            room = left;
+            self.next += 1;
+        }
+        start..self.next
+    }
 }
 
-/// The error of a thread that waited for another one that panicked. The panic has its own message.
-fn died() -> Error {
-    anyhow!("a thread that packs died")
+impl Iterator for Tasks<'_> {
+    type Item = PackTask;
+
+    fn next(&mut self) -> Option<PackTask> {
+        let member = self.members.get(self.next)?;
+        if self.is_taken(self.next) {
+            self.next += 1;
+            return Some(PackTask::Copy(self.next - 1));
+        }
+        Some(if member.len > self.block.get() as u64 {
+            PackTask::Block(self.block(member.len))
+        } else {
+            PackTask::Batch(self.batch())
+        })
+    }
+}
+
+/// Appends what the threads packed in the order of the tasks, then the texts of `.dist-info` and
+/// RECORD.
+///
+/// A large member is written before its CRC and its packed length are known, and its local header is
+/// completed at the end. Nor is it known whether it will shrink. So, unless nothing is compressed, it
+/// is always deflated, and a block that does not shrink becomes stored blocks of the deflate stream
+/// ([RFC 1951](https://www.rfc-editor.org/rfc/rfc1951)), which make it 0.008 % longer.
+struct WheelWriter<'a, W: Write + Seek> {
+    zip: ZipWriter<BufWriter<W>>,
+    work: &'a WheelWork<'a>,
+    /// A large member of which some blocks are written, and its CRC so far.
+    open: Option<(OpenMember, crc32fast::Hasher)>,
+    record: Record,
+}
+
+impl<'a, W: Write + Seek> WheelWriter<'a, W> {
+    fn new(out: W, work: &'a WheelWork<'a>) -> Self {
+        let out = BufWriter::with_capacity(BUFFER, out);
+        Self {
+            zip: ZipWriter::new(out, work.settings.time),
+            work,
+            open: None,
+            record: Record::default(),
+        }
+    }
+
+    /// Writes the result of a task.
+    fn write(&mut self, task: &PackTask, pieces: &[PackedPiece]) -> Result<()> {
+        match task {
+            PackTask::Copy(index) => self.copy(*index)?,
+            PackTask::Batch(members) => {
+                for (member, piece) in self.work.members[members.clone()].iter().zip(pieces) {
+                    self.add(member, piece)?;
+                }
+            }
+            PackTask::Block(block) => {
+                for piece in pieces {
+                    self.block(block, piece)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the compressed bytes of a member from an earlier wheel.
+    fn copy(&mut self, index: usize) -> Result<()> {
+        let member = &self.work.members[index];
+        let taken = self.work.taken.get(index).and_then(Option::as_ref);
+        let taken = taken.context("no member to copy")?;
+        let (packed, path) = (&taken.packed, &member.path);
+        let mut left = packed.bytes.end - packed.bytes.start;
+        self.zip.announce(member, packed.method, packed.crc, left)?;
+        let context = || format!("failed to take `{path}` over from an earlier wheel");
+        let mut bytes = taken.open().with_context(context)?;
+        let mut buffer = vec![0; usize::try_from(left).map_or(COPIED, |len| len.min(COPIED))];
+        while left > 0 {
+            self.work.stop.check()?;
+            let read = read_some(&mut bytes, &mut buffer).with_context(context)?;
+            ensure!(
+                read > 0,
+                "the wheel that `{path}` is taken from became shorter"
+            );
+            self.zip.append(&buffer[..read])?;
+            left = left.saturating_sub(read as u64);
+        }
+        (self.work.progress)(member.len);
+        self.record
+            .push(path.clone(), Some((packed.sha256, packed.len)));
+        Ok(())
+    }
+
+    /// Writes the texts, RECORD and the central directory.
+    fn finish(mut self) -> Result<WrittenWheel> {
+        let mut deflater = self.work.settings.compression.deflater();
+        for (path, text) in self.work.texts {
+            let sha256 = Sha256::of(text.as_bytes());
+            self.text(path, text, Some(sha256), deflater.as_mut())?;
+        }
+        let path = self.work.record;
+        self.record.push(path.clone(), None);
+        let text = self.record.to_string();
+        self.text(path, &text, None, deflater.as_mut())?;
+        let FinishedZip { len, crc, .. } = self.zip.finish()?;
+        Ok(WrittenWheel {
+            len,
+            record: self.record,
+            crc,
+        })
+    }
+
+    fn text(
+        &mut self,
+        path: &RelPath,
+        text: &str,
+        sha256: Option<Sha256>,
+        deflater: Option<&mut Deflater>,
+    ) -> Result<()> {
+        let member = WheelMember {
+            path: path.clone(),
+            executable: false,
+            len: text.len() as u64,
+        };
+        let text = text.as_bytes().to_vec();
+        let piece = PackedPiece::new(text, sha256, deflater, BlockPosition::Last);
+        self.add(&member, &piece)
+    }
+
+    fn add(&mut self, member: &WheelMember, piece: &PackedPiece) -> Result<()> {
+        let crc = piece.crc.clone().finalize();
+        self.zip.add(member, piece.method, crc, &piece.bytes)?;
+        if let Some(sha256) = piece.sha256 {
+            let content = Some((sha256, member.len));
+            self.record.push(member.path.clone(), content);
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, block: &Block, piece: &PackedPiece) -> Result<()> {
+        let member = &self.work.members[block.member];
+        let method = match self.work.settings.compression {
+            WheelCompression::Store => StorageMethod::Stored,
+            WheelCompression::Deflate(_) => StorageMethod::Deflated,
+        };
+        let (open, mut crc) = match self.open.take() {
+            Some(begun) => begun,
+            None => (self.zip.begin(member)?, crc32fast::Hasher::new()),
+        };
+        crc.combine(&piece.crc);
+        if method == piece.method {
+            self.zip.append(&piece.bytes)?;
+        } else {
+            for (head, chunk) in plain_blocks(&piece.bytes, block.place) {
+                self.zip.append(&head)?;
+                self.zip.append(chunk)?;
+            }
+        }
+        match piece.sha256 {
+            None => self.open = Some((open, crc)),
+            Some(sha256) => {
+                self.zip.end(open, method, crc.finalize())?;
+                let content = Some((sha256, member.len));
+                self.record.push(member.path.clone(), content);
+            }
+        }
+        Ok(())
+    }
 }

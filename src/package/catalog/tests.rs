@@ -1,6 +1,6 @@
 //! Tests of the built-in policy, and of the errors in invalid ones.
 
-use super::{built_in::TEXT, *};
+use super::*;
 
 fn name(text: &str) -> ArtifactName {
     text.parse().unwrap()
@@ -98,20 +98,20 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn a_mistake_in_the_policy_is_named_with_its_line() {
-    let with = |from: &str, to: &str| refusal(&TEXT.replacen(from, to, 1));
+    let with = |from: &str, to: &str| refusal(&BUILT_IN.replacen(from, to, 1));
     insta::assert_snapshot!(with("kind = \"selector\"", "kind = \"selecter\""), @r#"
-    TOML parse error at line 72, column 8
+    TOML parse error at line 79, column 8
        |
-    72 | kind = "selecter"
+    79 | kind = "selecter"
        |        ^^^^^^^^^^
     unknown variant `selecter`, expected one of `selector`, `runtime`, `device`, `devel`
     "#);
-    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 244: package `device`: `overlay` names no runtime package: `librarys`");
-    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 82 and 199: two packages are called `core`");
+    insta::assert_snapshot!(with("overlay = \"libraries\"", "overlay = \"librarys\""), @"line 251: package `device`: `overlay` names no runtime package: `librarys`");
+    insta::assert_snapshot!(with("name = \"libraries\"", "name = \"core\""), @"lines 89 and 206: two packages are called `core`");
     insta::assert_snapshot!(with("\"lib/llvm/lib\"", "\"/lib/llvm/lib\""), @r#"
-    TOML parse error at line 101, column 9
+    TOML parse error at line 108, column 9
         |
-    101 | rpath = ["/lib/llvm/lib", "lib/llvm/lib/*-linux-gnu", "lib/rocm_sysdeps/lib"]
+    108 | rpath = ["/lib/llvm/lib", "lib/llvm/lib/*-linux-gnu", "lib/rocm_sysdeps/lib"]
         |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
     an absolute path: "/lib/llvm/lib"
     "#);

@@ -5,6 +5,7 @@ mod device;
 mod legacy;
 mod runtime;
 
+use crate::artifact::FileFacts;
 use crate::package::{
     plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
     planner::fixture::{Fixture, file, library, script},
@@ -72,6 +73,44 @@ fn split() -> Fixture {
         .file(".kpack/blas_gfx1100.kpack", file())
         .artifact("blas_lib_gfx942:xnack+")
         .file(".kpack/blas_gfx942.kpack", file())
+}
+
+#[test]
+fn a_package_has_the_licence_texts_of_its_artifacts_each_once() {
+    let text = |len| FileFacts { len, ..file() };
+    let plan = Fixture::new()
+        .artifact("blas_doc_generic")
+        .file("share/doc/rocblas/LICENSE", text(3))
+        .artifact("core-hip_doc_generic")
+        .file("share/doc/hip/LICENSE.md", text(9))
+        .artifact("core-hip_lib_generic")
+        .file("lib/libamdhip64.so.7", library("libamdhip64.so.7"))
+        .artifact("core-ocl_lib_generic")
+        .file("share/doc/ocl/LICENSE", text(9))
+        .file("share/doc/ocl/readme.txt", text(8))
+        .file("share/licenses/ocl/none", text(0))
+        .file("share/licenses/ocl/notice", text(5))
+        .plan();
+    let core = &plan.packages[0];
+    let members = core.members.ordered().into_iter().map(|(path, _)| path);
+    let members = members.map(ToString::to_string);
+    let metadata = core.texts[0].1.lines().map(str::to_owned);
+    let all: Vec<String> = members.chain(metadata).collect();
+    let found: Vec<&str> = all
+        .iter()
+        .filter_map(|line| {
+            line.find("dist-info/licenses/")
+                .or(line.find("License-"))
+                .map(|at| &line[at..])
+        })
+        .collect();
+    insta::assert_snapshot!(found.join("\n"), @"
+    dist-info/licenses/share/doc/hip/LICENSE.md
+    dist-info/licenses/share/licenses/ocl/notice
+    License-Expression: Apache-2.0 AND MIT AND NCSA
+    License-File: share/doc/hip/LICENSE.md
+    License-File: share/licenses/ocl/notice
+    ");
 }
 
 #[test]
@@ -192,7 +231,7 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     Requires-Dist: rocm-sdk-libraries==1.0
     --- rocm_sdk_device_gfx1100-1.0.dist-info/WHEEL
     Wheel-Version: 1.0
-    Generator: rocwheel (0.1.0; deflate level 5, revision 2)
+    Generator: rocwheel (0.1.0; deflate level 5, revision 3)
     Root-Is-Purelib: true
     Tag: py3-none-linux_x86_64
     --- rocm_sdk_device_gfx1100-1.0.dist-info/top_level.txt
@@ -209,7 +248,7 @@ fn wheels_say_of_themselves_what_tools_ask_for() {
     Requires-Dist: rocm-sdk-libraries==1.0
     --- rocm_sdk_device_gfx942-1.0.dist-info/WHEEL
     Wheel-Version: 1.0
-    Generator: rocwheel (0.1.0; deflate level 5, revision 2)
+    Generator: rocwheel (0.1.0; deflate level 5, revision 3)
     Root-Is-Purelib: true
     Tag: py3-none-linux_x86_64
     --- rocm_sdk_device_gfx942-1.0.dist-info/top_level.txt

@@ -389,10 +389,10 @@ fn a_revision_stands_for_the_same_streams() {
         format!("{recipe}: {}", crate::digest::Sha256::of(&stream))
     });
     insta::assert_snapshot!(digests.join("\n"), @"
-    deflate level 1, revision 2: a877f316fb286d2a45d884a9bbcc4b80890fdf2f97b6428b1ffc70a2f6b3b08e
-    deflate level 5, revision 2: e103d2e74634e10e4d9fe9032362dd6596961b4d4a912b14c3a874a989117d92
-    deflate level 6, revision 2: a8e9a134893e9b487d830d36dcf80ed064697d3b2aeded2d65b3472d8c09509f
-    deflate level 9, revision 2: e52996b772745f566b0ac9bd9efb531ac8c8ba7766bb2654a1e98177f662cff0
-    deflate level 12, revision 2: 2fd53fa7dc64e5a2ddb2507bd2a4c6b8386f7bbbe8182b21536e0141b7ed5f74
+    deflate level 1, revision 3: a877f316fb286d2a45d884a9bbcc4b80890fdf2f97b6428b1ffc70a2f6b3b08e
+    deflate level 5, revision 3: e103d2e74634e10e4d9fe9032362dd6596961b4d4a912b14c3a874a989117d92
+    deflate level 6, revision 3: a8e9a134893e9b487d830d36dcf80ed064697d3b2aeded2d65b3472d8c09509f
+    deflate level 9, revision 3: e52996b772745f566b0ac9bd9efb531ac8c8ba7766bb2654a1e98177f662cff0
+    deflate level 12, revision 3: 2fd53fa7dc64e5a2ddb2507bd2a4c6b8386f7bbbe8182b21536e0141b7ed5f74
     ");
 }

@@ -37,7 +37,11 @@ fn writer() -> ZipWriter<Cursor<Vec<u8>>> {
 }
 
 fn bytes(writer: ZipWriter<Cursor<Vec<u8>>>) -> Vec<u8> {
-    writer.finish().unwrap().into_inner()
+    let finished = writer.finish().unwrap();
+    let bytes = finished.out.into_inner();
+    assert_eq!(finished.len, bytes.len() as u64);
+    assert_eq!(finished.crc, crc32fast::hash(&bytes));
+    bytes
 }
 
 /// All offsets of a marker.
@@ -139,32 +143,11 @@ fn a_streamed_member_is_the_same_as_one_at_hand() {
     let begun = streamed.begin(&member("a", content.len())).unwrap();
     streamed.append(&content[..9]).unwrap();
     streamed.append(&content[9..]).unwrap();
-    assert_eq!(streamed.packed(&begun), content.len() as u64);
     streamed
         .end(begun, StorageMethod::Stored, crc32fast::hash(content))
         .unwrap();
     add(&mut streamed, "b", b"x").unwrap();
     assert_eq!(bytes(streamed), bytes(whole));
-}
-
-#[test]
-fn a_member_may_be_written_again_from_its_first_byte() {
-    let mut writer = writer();
-    let begun = writer.begin(&member("a", 4)).unwrap();
-    writer.append(b"wrong").unwrap();
-    writer.again(&begun).unwrap();
-    writer.append(b"good").unwrap();
-    writer
-        .end(begun, StorageMethod::Stored, crc32fast::hash(b"good"))
-        .unwrap();
-    let mut archive = ZipArchive::new(Cursor::new(bytes(writer))).unwrap();
-    let mut content = String::new();
-    archive
-        .by_index(0)
-        .unwrap()
-        .read_to_string(&mut content)
-        .unwrap();
-    assert_eq!(content, "good");
 }
 
 #[test]
@@ -203,16 +186,17 @@ fn huge(len: u64) -> SparseWheel {
     }
     writer.end(begun, StorageMethod::Stored, 7).unwrap();
     add(&mut writer, "after", b"small").unwrap();
-    writer.finish().unwrap()
+    writer.finish().unwrap().out
 }
 
 #[test]
 fn zip64_begins_with_the_size_that_the_old_field_keeps_for_it() {
     // The local header of the first, what both central headers say is needed, and the end.
     for (len, local, central, after, end) in [
-        (4 * GIB - 100, 20, 20, 20, 0),
-        (4 * GIB - 40, 20, 20, 20, 1),
-        (4 * GIB - 2, 20, 20, 45, 1),
+        (4 * GIB - (1 << 20), 20, 20, 20, 0),
+        // It might take more than it has.
+        (4 * GIB - 100, 45, 20, 20, 0),
+        (4 * GIB - 2, 45, 20, 45, 1),
         (4 * GIB - 1, 45, 45, 45, 1),
         (4 * GIB, 45, 45, 45, 1),
         (4 * GIB + 1, 45, 45, 45, 1),
@@ -244,21 +228,6 @@ fn zip64_begins_with_the_size_that_the_old_field_keeps_for_it() {
             .unwrap();
         assert_eq!(content, "small");
     }
-}
-
-#[test]
-fn a_member_that_takes_more_than_it_has_is_refused() {
-    let mut whole = writer();
-    let deflated = whole.add(&member("a", 4), StorageMethod::Deflated, 0, b"12345");
-    let mut streamed = writer();
-    let begun = streamed.begin(&member("b", 4)).unwrap();
-    streamed.append(b"12345").unwrap();
-    let messages = [deflated, streamed.end(begun, StorageMethod::Deflated, 0)]
-        .map(|result| result.unwrap_err().to_string());
-    insta::assert_snapshot!(messages.join("\n"), @"
-    `a` of 4 bytes takes 5
-    `b` of 4 bytes takes 5
-    ");
 }
 
 #[test]

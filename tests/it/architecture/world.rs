@@ -147,7 +147,7 @@ const MAY: [May; 7] = [
             "spawn_blocking",
         ],
         except: &["std::thread::available_parallelism", "std::thread::sleep"],
-        who: &["parallel", "package/assemble"],
+        who: &["parallel"],
         ..NONE
     },
     May {

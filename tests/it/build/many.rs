@@ -17,7 +17,7 @@ const MOST: f64 = 18.0;
 
 #[test]
 fn ten_times_as_many_files_take_about_ten_times_as_long() {
-    let many = long::rounds(5_000, 100_000);
+    let many = long::rounds(3_000, 100_000);
     let few = seconds_of_steps(many / 10);
     let many = seconds_of_steps(many);
     for ((step, few), (_, many)) in few.iter().zip(&many) {

@@ -52,19 +52,40 @@ impl Run {
         artifacts
     }
 
-    fn build(&self, artifacts: &Path, dest: &str) -> Command {
+    /// A build to a directory of the run, with these flags.
+    fn build(&self, artifacts: &Path, dest: &str, flags: &str) -> Command {
         let mut build = Command::new(ROCWHEEL);
         build.args(["--quiet", "build", "--artifact-dir"]);
         build.arg(artifacts).arg("--dest-dir");
-        build.arg(self.place.join(dest));
+        build
+            .arg(self.place.join(dest))
+            .args(flags.split_whitespace());
         build
     }
-}
 
-fn names(artifacts: &Path) -> Vec<String> {
-    let names = files_of(artifacts);
-    let artifacts = names.into_iter().filter(|name| !name.starts_with('.'));
-    artifacts.collect()
+    fn refused(&self, artifacts: &Path, flags: &str) -> String {
+        let said = refusal(&mut self.build(artifacts, "out", flags), 2);
+        said.replace(artifacts.to_str().unwrap(), "HERE")
+    }
+
+    /// Removes the archives whose names begin like this.
+    fn remove(&self, begin: &str) {
+        let run = self.fixture.bucket().join("7-linux");
+        for archive in files_of(&run) {
+            if archive.starts_with(begin) {
+                fs_err::remove_file(run.join(archive)).unwrap();
+            }
+        }
+    }
+
+    /// Whether the packages of one build are those of another, byte for byte. Returns how many.
+    fn same(&self, part: &str, whole: &str) -> usize {
+        let [part, whole] = [part, whole].map(|it| files(&self.place.join(it).join("dist")));
+        for (name, bytes) in &part {
+            assert!(whole[name] == *bytes, "{name}");
+        }
+        part.len()
+    }
 }
 
 fn files_of(directory: &Path) -> Vec<String> {
@@ -94,10 +115,9 @@ fn what_a_part_fetches_is_enough_for_the_very_bytes_that_the_whole_has() {
         });
         for part in parts.chain(devices) {
             let artifacts = run.fetch(&part);
-            is_what_the_part_is_made_of(set, &part, &names(&artifacts));
-            let mut build = run.build(&artifacts, &part);
-            let targets = set.targets.join(",");
-            succeed(build.args(["--only", &part, "--targets", &targets]));
+            is_what_the_part_is_made_of(set, &part, &files_of(&artifacts));
+            let flags = format!("--only {part} --targets {}", set.targets.join(","));
+            succeed(&mut run.build(&artifacts, &part, &flags));
             for (name, bytes) in files(&run.place.join(&part).join("dist")) {
                 assert!(whole[&name] == bytes, "{part}: {name}");
                 made.insert(name);
@@ -130,55 +150,33 @@ fn is_what_the_part_is_made_of(set: &TestSet, part: &str, fetched: &[String]) {
 #[test]
 fn the_targets_of_both_platforms_are_printed_and_nothing_is_fetched() {
     let run = Run::new();
-    let promised = [
-        "--linux-amdgpu-families",
-        "gfx942;gfx1100",
-        "--windows-amdgpu-families",
-        "gfx1201",
-    ];
+    let promised =
+        "--linux-amdgpu-families gfx942;gfx1100 --windows-amdgpu-families gfx1201".to_owned();
     let all = run.fetch("whole");
-    succeed(run.build(&all, "whole").args(promised));
-    let artifacts = run.fetch("meta");
-    let mut part = run.build(&artifacts, "meta");
-    succeed(
-        part.args(promised)
-            .args(["--only", "meta", "--targets", "gfx942,gfx1100"]),
-    );
-    let (whole, part) = (
-        files(&run.place.join("whole/dist")),
-        files(&run.place.join("meta/dist")),
-    );
-    assert_eq!(part.len(), 1);
-    assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
+    succeed(&mut run.build(&all, "whole", &promised));
+    let part = promised + " --only meta --targets gfx942,gfx1100";
+    succeed(&mut run.build(&run.fetch("meta"), "meta", &part));
+    assert_eq!(run.same("meta", "whole"), 1);
 }
 
 #[test]
 fn what_a_run_has_nothing_for_is_left_out_of_a_part_as_it_is_of_the_whole() {
     let run = Run::new();
-    for archive in files_of(&run.fixture.bucket().join("7-linux")) {
-        if archive.starts_with("rocprofiler-systems") || archive.starts_with("rocprofiler-compute")
-        {
-            fs_err::remove_file(run.fixture.bucket().join("7-linux").join(archive)).unwrap();
-        }
-    }
+    run.remove("rocprofiler-systems");
+    run.remove("rocprofiler-compute");
     let all = run.fetch("whole");
-    let refused = refusal(&mut run.build(&all, "whole"), 2);
-    insta::assert_snapshot!(refused, @"
+    insta::assert_snapshot!(run.refused(&all, ""), @"
     error: package `profiler` (`rocprofiler-compute`, `rocprofiler-systems`) is missing
 
     hint: add the artifacts, or leave out on purpose what this run does not build: `--without profiler`
     ");
-    succeed(run.build(&all, "whole").args(["--without", "profiler"]));
-    let whole = files(&run.place.join("whole/dist"));
+    succeed(&mut run.build(&all, "whole", "--without profiler"));
     let artifacts = run.fetch("core,profiler,meta");
-    let targets = ["--targets", "gfx942,gfx1100", "--without", "profiler"];
-    let mut build = run.build(&artifacts, "part");
-    succeed(build.args(targets).args(["--only", "core,profiler,meta"]));
-    let part = files(&run.place.join("part/dist"));
-    assert_eq!(part.len(), 2);
-    assert!(part.iter().all(|(name, bytes)| whole[name] == *bytes));
-    let mut build = run.build(&artifacts, "none");
-    let refused = refusal(build.args(targets).args(["--only", "profiler"]), 2);
+    let flags = "--targets gfx942,gfx1100 --without profiler --only";
+    let part = format!("{flags} core,profiler,meta");
+    succeed(&mut run.build(&artifacts, "part", &part));
+    assert_eq!(run.same("part", "whole"), 2);
+    let refused = run.refused(&artifacts, &format!("{flags} profiler"));
     insta::assert_snapshot!(refused, @"error: none of these packages is in this set: `rocm-profiler`");
 }
 
@@ -186,72 +184,31 @@ fn what_a_run_has_nothing_for_is_left_out_of_a_part_as_it_is_of_the_whole() {
 fn artifacts_that_are_not_those_of_the_part_are_refused() {
     let run = Run::new();
     let device = run.fetch("device-gfx942");
-    let refused = |targets: &str, only: &str| {
-        let mut build = run.build(&device, "out");
-        let said = refusal(build.args(["--only", only, "--targets", targets]), 2);
-        said.replace(device.to_str().unwrap(), "HERE")
+    let refused = |artifacts: &Path, flags: &[&str]| {
+        let said = flags.iter().map(|flags| run.refused(artifacts, flags));
+        said.collect::<Vec<_>>().join("\n")
     };
-    insta::assert_snapshot!(refused("gfx942,gfx1100", "device"), @"
-    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-device-gfx1100`
-
-    hint: fetch with the `--only` of this build
-    ");
-    insta::assert_snapshot!(refused("gfx1100", "meta"), @"
-    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches
-      caused by: no package `device-gfx942` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-libraries`
-
-    hint: pass all targets of the run as `--target`
-    ");
-    insta::assert_snapshot!(refused("gfx942", "device-gfx1100"), @"error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
-    insta::assert_snapshot!(refused("gfx942,gfx_1", "device-gfx942"), @r#"
-    error: invalid value 'gfx942,gfx_1' for '--target <LIST>': a family with other characters than letters, digits and `-`: "gfx_1"
-
-    For more information, try '--help'.
-    "#);
-    insta::assert_snapshot!(refused("generic", "device-gfx942"), @"
-    error: invalid value 'generic' for '--target <LIST>': `generic` is not a GPU target
-
-    For more information, try '--help'.
-    ");
-    insta::assert_snapshot!(refused("gfx942,gfx1100", "core"), @"
-    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-core`
-
-    hint: fetch with the `--only` of this build
-    ");
+    insta::assert_snapshot!(refused(&device, &[
+        "--targets gfx942,gfx1100 --only device",
+        "--targets gfx1100 --only meta",
+        "--targets gfx942 --only device-gfx1100",
+        "--targets gfx942,gfx_1 --only device-gfx942",
+        "--targets generic --only device-gfx942",
+        "--targets gfx942,gfx1100 --only core",
+    ]), @"");
     // As if they had been put there by hand.
     fs_err::remove_file(device.join(".rocwheel-fetch.json")).unwrap();
-    insta::assert_snapshot!(refused("gfx942,gfx1100", "device"), @"
-    error: no device code for `gfx1100`: found `gfx942`
-
-    hint: fetch what the package is made of, with the `--only` of this build
-    ");
-    insta::assert_snapshot!(refused("gfx1100", "meta"), @"
-    error: device code for `gfx942`, which is not among the targets of the set: `gfx1100`
-
-    hint: pass all targets of the run as `--target`
-    ");
-    let host = run.fetch("core");
-    let mut devel = run.build(&host, "out");
-    let devel = refusal(
-        devel.args(["--only", "meta,devel", "--targets", "gfx942,gfx1100"]),
-        2,
-    );
-    insta::assert_snapshot!(devel.replace(host.to_str().unwrap(), "HERE"), @"
-    error: the artifacts in `HERE` are those that `fetch --only core` fetches, which is not enough for `rocm-sdk-devel`
-
-    hint: fetch with the `--only` of this build
-    ");
+    insta::assert_snapshot!(refused(&device, &[
+        "--targets gfx942,gfx1100 --only device",
+        "--targets gfx1100 --only meta",
+    ]), @"");
     // Without the targets, the package would not know of them.
-    for only in [[].as_slice(), &["--only", "core"]] {
-        let refused = refusal(run.build(&host, "out").args(only), 2);
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(refused.replace(host.to_str().unwrap(), "HERE"), @"
-            error: the artifacts in `HERE` are those that `fetch --only core` fetches, which do not show all targets
-
-            hint: build with `--only`, and all targets of the run as `--target`; or fetch all of it
-            ");
-        }
-    }
+    let host = run.fetch("core");
+    insta::assert_snapshot!(refused(&host, &[
+        "--targets gfx942,gfx1100 --only meta,devel",
+        "",
+        "--only core",
+    ]), @"");
     let mut pipeline = Command::new(ROCWHEEL);
     pipeline
         .args(["--quiet", "pipeline", "--artifact-dir"])
@@ -260,8 +217,8 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
     let refused = refusal(&mut pipeline, 2);
     assert!(refused.contains("fetch --only core"), "{refused}");
     assert!(!run.place.join("out/dist").exists());
-    let mut meta = run.build(&host, "out");
-    succeed(meta.args(["--only", "meta", "--targets", "gfx942,gfx1100"]));
+    let meta = "--targets gfx942,gfx1100 --only meta";
+    succeed(&mut run.build(&host, "out", meta));
 }
 
 #[test]
@@ -276,11 +233,7 @@ fn what_a_part_is_called_and_what_it_needs_are_looked_up_before_anything_is_fetc
     };
     insta::assert_snapshot!(refused(&["--only", "device-gfx950"]), @"error: no package `device-gfx950` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
     insta::assert_snapshot!(refused(&["--only", "device-gfx1100", "--amdgpu-targets", "gfx942"]), @"error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`");
-    for archive in files_of(&run.fixture.bucket().join("7-linux")) {
-        if archive.starts_with("base_lib_generic") {
-            fs_err::remove_file(run.fixture.bucket().join("7-linux").join(archive)).unwrap();
-        }
-    }
+    run.remove("base_lib_generic");
     insta::assert_snapshot!(refused(&["--only", "device-gfx942"]), @"
     error: not enough for packages: no `base_lib_generic`, which says what was built
 

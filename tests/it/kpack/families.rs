@@ -1,6 +1,6 @@
 //! Families that are split one by one, and then share one generic part.
 
-use std::{num::NonZeroUsize, path::Path, process::Command};
+use std::{num::NonZeroUsize, path::Path};
 
 use rocwheel::{
     artifact::{ArtifactTree, split as splitting},
@@ -9,7 +9,7 @@ use rocwheel::{
 
 use crate::support::{
     linker::{DeviceRelocations, SharedObject},
-    program::ROCWHEEL,
+    program::{Outcome, command},
 };
 
 use super::{
@@ -79,18 +79,15 @@ fn mixed_without(
 
 /// What a command of the program says of artifacts.
 fn said(arguments: &[&str], artifacts: &Path, place: &Path) -> String {
-    let run = Command::new(ROCWHEEL)
-        .env_clear()
-        .args(arguments)
-        .arg("--artifact-dir")
-        .arg(artifacts)
-        .current_dir(place)
-        .output()
-        .unwrap();
-    let err = String::from_utf8(run.stderr).unwrap();
-    let lines = err.lines().filter(|line| !line.starts_with("     "));
-    let err = lines.collect::<Vec<_>>().join("\n");
-    format!("exit {}\n{err}", run.status.code().unwrap())
+    let mut run = command();
+    run.args(arguments).arg("--artifact-dir").arg(artifacts);
+    let said = Outcome::of(run.current_dir(place).output().unwrap());
+    let lines = said.stderr.lines().filter(|it| !it.starts_with("     "));
+    format!(
+        "exit {}\n{}",
+        said.code,
+        lines.collect::<Vec<_>>().join("\n")
+    )
 }
 
 #[test]

@@ -1,27 +1,11 @@
 //! `kpack ls` and `kpack extract`.
 
-use std::{io::Cursor, path::Path, process::Command};
+use std::io::Cursor;
 
 use rocwheel::kpack::archive::{ArchiveWriter, Packed, key};
 
 use super::binaries::{code_object, library};
-use crate::support::{members::zipped, program::ROCWHEEL};
-
-/// Exit code, stdout and stderr of the binary, run in a directory.
-pub(super) fn run(directory: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(ROCWHEEL)
-        .env_clear()
-        .current_dir(directory)
-        .args(arguments)
-        .output()
-        .unwrap();
-    format!(
-        "exit {}\n{}{}",
-        output.status.code().unwrap(),
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap()
-    )
-}
+use crate::support::{members::zipped, sandbox::Sandbox};
 
 fn archive(name: &str) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
@@ -38,9 +22,9 @@ fn archive(name: &str) -> Vec<u8> {
 
 #[test]
 fn a_fat_binary_shows_its_code() {
-    let place = tempfile::tempdir().unwrap();
-    fs_err::write(place.path().join("libfat.so"), library()).unwrap();
-    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "libfat.so"]), @"
+    let t = Sandbox::new();
+    t.write("libfat.so", library());
+    insta::assert_snapshot!(t.run("kpack ls libfat.so").all(), @"
     exit 0
     libfat.so: fat binary, 4 code objects, 38.23 KiB
     BUNDLE  TARGET         SIZE   STORED  COMPRESSION   KERNELS
@@ -49,18 +33,9 @@ fn a_fat_binary_shows_its_code() {
     #0      gfx90a:xnack-  9256   9256    none          add, scale
     #1      gfx90a         8392   -       CCOB v3 zstd  a, b, c, and 2 more
     ");
-    let json = run(
-        place.path(),
-        &[
-            "kpack",
-            "ls",
-            "libfat.so",
-            "--target",
-            "gfx1100",
-            "--format",
-            "json",
-        ],
-    );
+    let json = t
+        .run("kpack ls libfat.so --target gfx1100 --format json")
+        .all();
     insta::assert_snapshot!(json, @r#"
     exit 0
     {"schema":"rocwheel-kpack-v1","file":"libfat.so","kind":"fat binary","code_objects":[{"bundle":0,"target":"gfx1100","size":11256,"stored":11256,"compression":"none","kernels":["add","scale"]}]}
@@ -69,9 +44,9 @@ fn a_fat_binary_shows_its_code() {
 
 #[test]
 fn an_archive_shows_its_code() {
-    let place = tempfile::tempdir().unwrap();
-    fs_err::write(place.path().join("x.kpack"), archive("stage/lib/libx.so")).unwrap();
-    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "x.kpack"]), @"
+    let t = Sandbox::new();
+    t.write("x.kpack", archive("stage/lib/libx.so"));
+    insta::assert_snapshot!(t.run("kpack ls x.kpack").all(), @"
     exit 0
     x.kpack: archive, 2 code objects, 13.08 KiB
     BUNDLE               TARGET         SIZE  STORED  COMPRESSION  KERNELS
@@ -82,27 +57,27 @@ fn an_archive_shows_its_code() {
 
 #[test]
 fn code_is_written_to_files() {
-    let place = tempfile::tempdir().unwrap();
-    fs_err::write(place.path().join("libfat.so"), library()).unwrap();
-    fs_err::write(place.path().join("x.kpack"), archive("stage/lib/libx.so")).unwrap();
-    let extract = |file: &str, more: &[&str]| {
-        let arguments = [&["kpack", "extract", file, "--output-dir", "out"], more].concat();
-        run(place.path(), &arguments)
+    let t = Sandbox::new();
+    t.write("libfat.so", library());
+    t.write("x.kpack", archive("stage/lib/libx.so"));
+    let extract = |what: &str| {
+        let line = format!("kpack extract {what} --output-dir out");
+        t.run(&line).all()
     };
-    insta::assert_snapshot!(extract("libfat.so", &["--target", "gfx90a"]), @"
+    insta::assert_snapshot!(extract("libfat.so --target gfx90a"), @"
     exit 0
     out/libfat.so.0.gfx90a-xnack+.hsaco
     out/libfat.so.0.gfx90a-xnack-.hsaco
     out/libfat.so.1.gfx90a.hsaco
        Extracted 3 code objects, 27.24 KiB
     ");
-    insta::assert_snapshot!(extract("x.kpack", &[]), @"
+    insta::assert_snapshot!(extract("x.kpack"), @"
     exit 0
     out/stage/lib/libx.so.0.gfx942-xnack+.hsaco
     out/stage/lib/libx.so.1.gfx942-xnack+.hsaco
        Extracted 2 code objects, 13.08 KiB
     ");
-    let read = |name: &str| fs_err::read(place.path().join("out").join(name)).unwrap();
+    let read = |name: &str| fs_err::read(t.path("out").join(name)).unwrap();
     assert_eq!(
         read("libfat.so.0.gfx90a-xnack-.hsaco"),
         code_object(&["add", "scale"], 8_000)
@@ -111,7 +86,7 @@ fn code_is_written_to_files() {
         read("stage/lib/libx.so.1.gfx942-xnack+.hsaco"),
         code_object(&["add"], 6000)
     );
-    insta::assert_snapshot!(extract("libfat.so", &["--target", "gfx906"]), @"
+    insta::assert_snapshot!(extract("libfat.so --target gfx906"), @"
     exit 2
     error: none of 4 code objects is for a wanted target
 
@@ -121,24 +96,22 @@ fn code_is_written_to_files() {
 
 #[test]
 fn an_archive_writes_nothing_outside_of_the_directory() {
-    let place = tempfile::tempdir().unwrap();
-    fs_err::write(place.path().join("x.kpack"), archive("../../escaped")).unwrap();
-    let arguments = ["kpack", "extract", "x.kpack", "--output-dir", "a/b"];
-    insta::assert_snapshot!(run(place.path(), &arguments), @r#"
+    let t = Sandbox::new();
+    t.write("x.kpack", archive("../../escaped"));
+    insta::assert_snapshot!(t.run("kpack extract x.kpack --output-dir a/b").all(), @r#"
     exit 2
     error: failed to read `x.kpack`
       caused by: failed to make a file name of a code object
       caused by: a path with `..`: "../../escaped.0.gfx942-xnack+.hsaco"
     "#);
-    assert!(!place.path().join("escaped.0.gfx942-xnack+.hsaco").exists());
+    assert!(!t.path("escaped.0.gfx942-xnack+.hsaco").exists());
 }
 
 #[test]
 fn no_file_of_an_archive_has_a_colon() {
-    let place = tempfile::tempdir().unwrap();
-    fs_err::write(place.path().join("x.kpack"), archive("C:/x:y")).unwrap();
-    let arguments = ["kpack", "extract", "x.kpack", "--output-dir", "out"];
-    insta::assert_snapshot!(run(place.path(), &arguments), @"
+    let t = Sandbox::new();
+    t.write("x.kpack", archive("C:/x:y"));
+    insta::assert_snapshot!(t.run("kpack extract x.kpack --output-dir out").all(), @"
     exit 0
     out/C-/x-y.0.gfx942-xnack+.hsaco
     out/C-/x-y.1.gfx942-xnack+.hsaco
@@ -148,25 +121,25 @@ fn no_file_of_an_archive_has_a_colon() {
 
 #[test]
 fn a_file_without_code_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    fs_err::write(place.path().join("text"), "no code").unwrap();
-    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "text"]), @"
+    let t = Sandbox::new();
+    t.write("text", "no code");
+    insta::assert_snapshot!(t.run("kpack ls text").all(), @"
     exit 2
     error: failed to read `text`
       caused by: no device code: neither an archive, nor bundles, nor a fat binary
     ");
-    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "."]), @"
+    insta::assert_snapshot!(t.run("kpack ls .").all(), @"
     exit 2
     error: a directory: `.`
 
     hint: pass a file: a binary, a bundle, a `.kpack` archive or a wheel
     ");
-    insta::assert_snapshot!(run(place.path(), &["kpack", "ls", "nowhere"]), @"
+    insta::assert_snapshot!(t.run("kpack ls nowhere").all(), @"
     exit 2
     error: failed to open file `nowhere`: No such file or directory (os error 2)
     ");
     insta::assert_snapshot!(
-        run(place.path(), &["kpack", "ls", "text", "--target", "sm_90"]),
+        t.run("kpack ls text --target sm_90").all(),
         @r#"
     exit 2
     error: invalid value 'sm_90' for '--target <TARGET>': not a processor such as `gfx942` or `gfx9-4-generic`: "sm_90"
@@ -178,7 +151,7 @@ fn a_file_without_code_is_refused() {
 
 #[test]
 fn a_wheel_shows_the_code_of_its_archives_and_binaries() {
-    let place = tempfile::tempdir().unwrap();
+    let t = Sandbox::new();
     let members = [
         ("x/.kpack/x.kpack", archive("lib/libx.so")),
         ("x/lib/libfat.so.1", library()),
@@ -186,9 +159,8 @@ fn a_wheel_shows_the_code_of_its_archives_and_binaries() {
         ("x-1.dist-info/METADATA", Vec::new()),
     ];
     let members = members.map(|(name, bytes)| (name.to_owned(), 0o100_644, bytes));
-    fs_err::write(place.path().join("x.whl"), zipped(&members.to_vec())).unwrap();
-    let arguments = ["kpack", "ls", "x.whl", "--target", "gfx942,gfx1100"];
-    insta::assert_snapshot!(run(place.path(), &arguments), @"
+    t.write("x.whl", zipped(&members.to_vec()));
+    insta::assert_snapshot!(t.run("kpack ls x.whl --target gfx942,gfx1100").all(), @"
     exit 0
     x.whl: wheel, 3 code objects, 24.07 KiB
     BUNDLE                          TARGET         SIZE   STORED  COMPRESSION  KERNELS
@@ -196,16 +168,7 @@ fn a_wheel_shows_the_code_of_its_archives_and_binaries() {
     x/.kpack/x.kpack/lib/libx.so#1  gfx942:xnack+  7192   6412    zstd         add
     x/lib/libfat.so.1#0             gfx1100        11256  11256   none         add, scale
     ");
-    let arguments = [
-        "kpack",
-        "extract",
-        "x.whl",
-        "--target",
-        "gfx942",
-        "--output-dir",
-        "out",
-    ];
-    insta::assert_snapshot!(run(place.path(), &arguments), @"
+    insta::assert_snapshot!(t.run("kpack extract x.whl --target gfx942 --output-dir out").all(), @"
     exit 0
     out/x/.kpack/x.kpack/lib/libx.so.0.gfx942-xnack+.hsaco
     out/x/.kpack/x.kpack/lib/libx.so.1.gfx942-xnack+.hsaco

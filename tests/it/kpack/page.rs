@@ -1,13 +1,13 @@
 //! Every command of `docs/kpack.md` runs.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use super::{
     splitting::put,
     wheels::{copy, place, rocblas},
 };
 use crate::docs::commands;
-use crate::support::program::ROCWHEEL;
+use crate::support::program::{self, succeed};
 
 #[test]
 fn every_command_of_the_page_runs() {
@@ -34,16 +34,11 @@ fn every_command_of_the_page_runs() {
             }
             _ => word.into(),
         });
-        let output = Command::new(ROCWHEEL)
-            .env_clear()
-            .args(arguments)
-            // `rocblas` takes the place of all of the sample's BLAS libraries.
-            .args(builds.then_some("--without=hipblas,hipblaslt,origami"))
-            .current_dir(&place)
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command}\n{stderr}");
+        let mut run = program::command();
+        // `rocblas` takes the place of all of the sample's BLAS libraries.
+        run.args(arguments)
+            .args(builds.then_some("--without=hipblas,hipblaslt,origami"));
+        let output = succeed(run.current_dir(&place));
         assert!(!output.stdout.is_empty(), "{command}: says nothing");
     }
 }

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use crate::support::bundles;
@@ -13,7 +12,10 @@ use super::{
     binaries::{code_object, concatenated, library},
     runtime::compare,
 };
-use crate::support::{killed::killed_at_every_step, program::ROCWHEEL};
+use crate::support::{
+    killed::killed_at_every_step,
+    program::{Outcome, command},
+};
 
 pub(super) const STAGE: &str = "math-libs/stage";
 
@@ -56,20 +58,12 @@ pub(super) fn artifacts(root: &Path) -> PathBuf {
 }
 
 pub(super) fn split(input: &Path, output: &Path, jobs: &str) -> String {
-    let run = Command::new(ROCWHEEL)
-        .env_clear()
+    let mut split = command();
+    split
         .args(["split", "--jobs", jobs, "--artifact-dir"])
-        .arg(input)
-        .arg("--output-dir")
-        .arg(output)
-        .output()
-        .unwrap();
-    format!(
-        "exit {}\n{}{}",
-        run.status.code().unwrap(),
-        String::from_utf8(run.stdout).unwrap(),
-        String::from_utf8(run.stderr).unwrap()
-    )
+        .arg(input);
+    split.arg("--output-dir").arg(output);
+    Outcome::of(split.output().unwrap()).all()
 }
 
 /// Every file below a directory, links as their text.
@@ -194,15 +188,14 @@ fn a_split_that_is_killed_is_made_again_whole() {
     let whole = place.path().join("whole");
     split(&fat, &whole, "2");
     let out = place.path().join("out");
-    let command = |_| {
+    let killed = |_| {
         let _ = fs_err::remove_dir_all(&out);
-        let mut command = Command::new(ROCWHEEL);
-        command.env_clear();
+        let mut command = command();
         command.args(["split", "--jobs", "2", "--artifact-dir"]);
         command.arg(&fat).arg("--output-dir").arg(&out);
         command
     };
-    killed_at_every_step(command, |killed| {
+    killed_at_every_step(killed, |killed| {
         // It may have made everything before it was killed. Then it is not made again.
         fs_err::create_dir_all(&out).unwrap();
         if made(&out) != files(&whole) {
@@ -261,32 +254,29 @@ fn a_directory_is_one_split_s_at_a_time() {
 }
 
 #[test]
-fn two_families_of_the_same_artifact_are_refused() {
+fn two_artifacts_that_would_be_one_are_refused() {
     let place = tempfile::tempdir().unwrap();
-    let fat = artifacts(place.path());
-    put(&fat, "blas_lib_gfx110X-all/artifact_manifest.txt", b"");
-    let said = split(&fat, &place.path().join("split"), "2");
-    insta::assert_snapshot!(said, @"
+    let mut said = Vec::new();
+    for pair in [
+        ["blas_lib_gfx110X-all", "blas_lib_gfx90X-dcgpu"],
+        ["blas_lib_generic", "blas_lib_gfx90X-dcgpu"],
+        ["blas_lib_generic", "blas_lib_gfx942"],
+    ] {
+        let fat = place.path().join(pair.concat());
+        for name in pair {
+            put(&fat, &format!("{name}/artifact_manifest.txt"), b"");
+        }
+        said.push(split(&fat, &place.path().join("split"), "2"));
+    }
+    insta::assert_snapshot!(said.join(""), @"
     exit 2
     error: `blas_lib_gfx110X-all` and `blas_lib_gfx90X-dcgpu` would both become `blas_lib_generic`
 
     hint: split one family at a time: keep only its artifacts in `--artifact-dir`
-    ");
-    let gone = fs_err::remove_dir_all(fat.join("blas_lib_gfx110X-all"));
-    gone.unwrap();
-    put(&fat, "blas_lib_generic/artifact_manifest.txt", b"");
-    let said = split(&fat, &place.path().join("split"), "2");
-    insta::assert_snapshot!(said, @"
     exit 2
     error: only one of `blas_lib_generic` and `blas_lib_gfx90X-dcgpu` is split
 
     hint: keep the artifacts of one run in `--artifact-dir`
-    ");
-    let gone = fs_err::remove_dir_all(fat.join("blas_lib_gfx90X-dcgpu"));
-    gone.unwrap();
-    put(&fat, "blas_lib_gfx942/artifact_manifest.txt", b"");
-    let said = split(&fat, &place.path().join("split"), "2");
-    insta::assert_snapshot!(said, @"
     exit 2
     error: `blas_lib_gfx942` is split already, beside `blas_lib_generic`
 

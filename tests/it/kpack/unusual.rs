@@ -9,6 +9,7 @@ use super::{
 };
 use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
+use crate::support::sandbox::Sandbox;
 
 fn library(targets: &[&[&str]]) -> Vec<u8> {
     let bundles = targets.iter().map(|targets| {
@@ -122,24 +123,24 @@ fn windows() -> Vec<u8> {
 
 #[test]
 fn a_windows_binary_is_shown_and_stays_whole() {
-    let place = tempfile::tempdir().unwrap();
-    fs_err::write(place.path().join("x.dll"), windows()).unwrap();
-    insta::assert_snapshot!(super::looking::run(place.path(), &["kpack", "ls", "x.dll"]), @"
+    let t = Sandbox::new();
+    t.write("x.dll", windows());
+    insta::assert_snapshot!(t.run("kpack ls x.dll").all(), @"
     exit 0
     x.dll: fat binary, 1 code object, 4.10 KiB
     BUNDLE  TARGET   SIZE  STORED  COMPRESSION  KERNELS
     #0      gfx1100  4200  4200    none         k
     ");
-    let artifact = place.path().join("fat/rand_lib_gfx110X-all");
+    let artifact = t.path("fat/rand_lib_gfx110X-all");
     put(&artifact, "artifact_manifest.txt", STAGE.as_bytes());
     put(&artifact, &format!("{STAGE}/bin/x.dll"), &windows());
-    let said = split(&place.path().join("fat"), &place.path().join("split"), "2");
-    insta::assert_snapshot!(said.replace(place.path().to_str().unwrap(), "HERE"), @"
+    let said = t.run("split --artifact-dir fat --output-dir split").all();
+    insta::assert_snapshot!(said.replace("`fat/", "`HERE/fat/"), @"
     exit 0
     rand_lib_generic: 1 file, 12.10 KiB
     warning: `HERE/fat/rand_lib_gfx110X-all/math-libs/stage/bin/x.dll` keeps its device code: Windows binaries are not split
            Split rand_lib_gfx110X-all: 1 artifact, 12.10 KiB
     ");
     let kept = format!("split/rand_lib_generic/{STAGE}/bin/x.dll");
-    assert!(fs_err::read(place.path().join(kept)).unwrap() == windows());
+    assert!(fs_err::read(t.path(kept)).unwrap() == windows());
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::judges::tool;
 use crate::support::bundles;
 use crate::support::linker::{DeviceRelocations, SharedObject};
-use crate::support::program::ROCWHEEL;
+use crate::support::program::{Outcome, command, succeed};
 
 const FAT: &str = "blas_lib_gfx94X-dcgpu";
 const STAGE: &str = "math-libs/BLAS/rocBLAS/stage";
@@ -81,20 +81,11 @@ pub(super) fn copy(from: &Path, to: &Path) {
 }
 
 fn run(arguments: &[&str], place: &Path) -> String {
-    let output = Command::new(ROCWHEEL)
-        .env_clear()
-        .current_dir(place)
-        .args(arguments)
-        // `rocblas` takes the place of all of the sample's BLAS libraries.
-        .arg("--without=hipblas,hipblaslt,origami")
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    format!(
-        "exit {}\n{}{stderr}",
-        output.status.code().unwrap(),
-        String::from_utf8(output.stdout).unwrap(),
-    )
+    let mut run = command();
+    // `rocblas` takes the place of all of the sample's BLAS libraries.
+    run.args(arguments)
+        .arg("--without=hipblas,hipblaslt,origami");
+    Outcome::of(run.current_dir(place).output().unwrap()).all()
 }
 
 #[test]
@@ -117,30 +108,10 @@ fn fat_artifacts_become_wheels_in_which_every_device_finds_its_code() {
         summary.contains("gfx942") && summary.contains("gfx1100"),
         "{summary}"
     );
-    let installed = Command::new(tool("pip"))
-        .args([
-            "install",
-            "--quiet",
-            "--no-index",
-            "--no-deps",
-            "--target",
-            "site",
-        ])
-        .args([
-            "--find-links",
-            "out/packages/dist",
-            "rocm-sdk-core",
-            "rocm-sdk-libraries",
-        ])
-        .args(["rocm-sdk-device-gfx942", "rocm-sdk-device-gfx1100"])
-        .current_dir(&place)
-        .output()
-        .unwrap();
-    assert!(
-        installed.status.success(),
-        "{}",
-        String::from_utf8_lossy(&installed.stderr)
-    );
+    let install = "install --quiet --no-index --no-deps --target site --find-links out/packages/dist \
+                   rocm-sdk-core rocm-sdk-libraries rocm-sdk-device-gfx942 rocm-sdk-device-gfx1100";
+    let mut pip = Command::new(tool("pip"));
+    succeed(pip.args(install.split(' ')).current_dir(&place));
     let root = place.join("site/_rocm_sdk_libraries");
     assert_eq!(compare(&rocblas(), &root, "lib/librocblas.so.5"), 50);
     let names: Vec<String> = files(&root).into_keys().collect();
@@ -192,14 +163,7 @@ fn what_happens_to_code_in_binaries_is_a_choice() {
     let place = place("choice");
     copy(&place.join("fat").join(FAT), &place.join("in"));
     let build = |more: &[&str]| {
-        let build = [
-            "build",
-            "--artifact-dir",
-            "in",
-            "--dest-dir",
-            "out",
-            "--plan",
-        ];
+        let build = ["build", "--artifact-dir=in", "--dest-dir=out", "--plan"];
         run(&[&build[..], more].concat(), &place)
     };
     // The build says that code is apart: users ask for that of a target, and there is none.

@@ -168,43 +168,26 @@ fn the_target_gets_no_open_file_of_the_launcher() {
 }
 
 #[test]
-fn a_launcher_found_by_its_name_alone_runs_its_target() {
+fn the_target_beside_a_launcher_runs_however_the_launcher_is_called() {
     let stage = &Stage::new();
-    stage.launcher("bin/rocm-clang", "../lib/clang-22");
-    stage.program("lib/clang-22", &static_program());
-    let mut command = Command::new("rocm-clang");
-    ran(
-        &command.env("PATH", stage.path("bin")).output().unwrap(),
-        "rocm-clang",
-    );
-}
-
-#[test]
-fn a_relative_call_runs_the_target_beside_the_launcher() {
-    let stage = &Stage::new();
-    stage.launcher("bin/clang", "clang-22");
-    stage.program("bin/clang-22", &static_program());
-    let mut command = Command::new("./clang");
-    ran(
-        &command.current_dir(stage.path("bin")).output().unwrap(),
-        "./clang",
-    );
-}
-
-#[test]
-fn a_link_to_a_launcher_runs_the_target_beside_the_launcher() {
-    let stage = &Stage::new();
-    stage.launcher("real/bin/clang", "clang-22");
+    let launcher = stage.launcher("real/bin/clang", "clang-22");
     stage.program("real/bin/clang-22", &static_program());
     stage.link("directory", "real/bin");
     stage.link("a/first", "second");
     stage.link("a/second", "../directory/clang");
-    for link in ["a/first", "directory/clang"].map(|link| stage.path(link)) {
-        ran(
-            &Command::new(&link).output().unwrap(),
-            link.to_str().unwrap(),
-        );
+    let beside = stage.path("real/bin");
+    let [mut by_name, mut relative] = ["clang", "./clang"].map(Command::new);
+    let links = ["a/first", "directory/clang"].map(|link| stage.path(link));
+    let opened = fs_err::File::open(&launcher).unwrap();
+    let mut deleted = Command::new(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    ran(&by_name.env("PATH", &beside).output().unwrap(), "clang");
+    ran(&relative.current_dir(beside).output().unwrap(), "./clang");
+    for link in links {
+        let name = link.to_str().unwrap();
+        ran(&Command::new(&link).output().unwrap(), name);
     }
+    fs_err::remove_file(launcher).unwrap();
+    ran(&deleted.arg0("clang").output().unwrap(), "clang");
 }
 
 #[test]
@@ -243,37 +226,24 @@ fn a_target_that_cannot_run_is_named_with_the_reason() {
     stage.program("lib/script", b"no interpreter");
     stage.program("lib/for another machine", b"\x7fELF");
     fs_err::write(stage.path("lib/text"), "#!/bin/sh\n").unwrap();
-    let launcher = stage.launcher("bin/clang", "../lib/clang-22");
-    insta::assert_snapshot!(
-        stage.failure(&mut Command::new(launcher)),
-        @"exit status: 1 could not exec …/bin/../lib/clang-22: No such file or directory"
-    );
-    let launcher = stage.launcher("bin/clang", "../lib/text");
-    insta::assert_snapshot!(
-        stage.failure(&mut Command::new(launcher)),
-        @"exit status: 1 could not exec …/lib/text: Permission denied"
-    );
-    let launcher = stage.launcher("bin/clang", "../lib");
-    insta::assert_snapshot!(
-        stage.failure(&mut Command::new(launcher)),
-        @"exit status: 1 could not exec …/lib: Permission denied"
-    );
-    let launcher = stage.launcher("bin/clang", "../lib/script");
-    insta::assert_snapshot!(
-        stage.failure(&mut Command::new(launcher)),
-        @"exit status: 1 could not exec …/lib/script: Exec format error"
-    );
-    let launcher = stage.launcher("bin/clang", "../lib/text/clang");
-    insta::assert_snapshot!(
-        stage.failure(&mut Command::new(launcher)),
-        @"exit status: 1 could not exec …/bin/../lib/text/clang: Not a directory"
-    );
     stage.link("bin/circle", "circle");
-    let launcher = stage.launcher("bin/clang", "circle");
-    insta::assert_snapshot!(
-        stage.failure(&mut Command::new(launcher)),
-        @"exit status: 1 could not exec …/bin/circle: Too many levels of symbolic links"
-    );
+    let targets = ["../lib/clang-22", "../lib/text", "../lib", "../lib/script"];
+    let said = targets
+        .into_iter()
+        .chain(["../lib/text/clang", "circle"])
+        .map(|target| {
+            let launcher = stage.launcher("bin/clang", target);
+            stage.failure(&mut Command::new(launcher))
+        })
+        .collect::<Vec<_>>();
+    insta::assert_snapshot!(said.join("\n"), @"
+    exit status: 1 could not exec …/bin/../lib/clang-22: No such file or directory
+    exit status: 1 could not exec …/lib/text: Permission denied
+    exit status: 1 could not exec …/lib: Permission denied
+    exit status: 1 could not exec …/lib/script: Exec format error
+    exit status: 1 could not exec …/bin/../lib/text/clang: Not a directory
+    exit status: 1 could not exec …/bin/circle: Too many levels of symbolic links
+    ");
 }
 
 #[test]
@@ -286,17 +256,6 @@ fn a_launcher_does_not_run_itself() {
         let expected = "exit status: 1 could not exec …/bin/clang: the launcher would run itself";
         assert_eq!(said, expected);
     }
-}
-
-#[test]
-fn a_launcher_deleted_while_it_starts_still_runs_its_target() {
-    let stage = &Stage::new();
-    let launcher = stage.launcher("bin/clang", "clang-22");
-    stage.program("bin/clang-22", &static_program());
-    let opened = fs_err::File::open(&launcher).unwrap();
-    fs_err::remove_file(&launcher).unwrap();
-    let mut command = Command::new(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-    ran(&command.arg0("clang").output().unwrap(), "clang");
 }
 
 /// The kernel takes paths of up to 4095 bytes.

@@ -19,12 +19,12 @@ static HOW: LazyLock<Option<&[&str]>> = LazyLock::new(|| {
     ways.into_iter().find(works)
 });
 
-/// Whether the test is skipped, because nobody may have another root here.
-fn is_skipped() -> bool {
+/// A directory that may be another root. Without the right to that the test is skipped.
+fn stage() -> Option<Stage> {
     if HOW.is_none() {
         skipped("`chroot` needs root, user namespaces, or `sudo -n`");
     }
-    HOW.is_none()
+    HOW.map(|_| Stage::new())
 }
 
 /// Runs a program with a stage as its whole world: nothing there but what the test has put.
@@ -51,10 +51,7 @@ fn confine(way: &[&str], root: &Path, program: &str) -> Command {
 
 #[test]
 fn without_proc_a_chain_runs_by_the_names_that_were_called() {
-    if is_skipped() {
-        return;
-    }
-    let stage = &Stage::new();
+    let Some(stage) = &stage() else { return };
     stage.launcher("bin/clang++", "clang");
     stage.launcher("bin/clang", "../lib/clang-22");
     stage.program("lib/clang-22", &static_program());
@@ -74,10 +71,7 @@ fn without_proc_a_chain_runs_by_the_names_that_were_called() {
 
 #[test]
 fn without_proc_as_many_links_are_followed_as_the_kernel_follows() {
-    if is_skipped() {
-        return;
-    }
-    let stage = &Stage::new();
+    let Some(stage) = &stage() else { return };
     stage.launcher("bin/clang", "clang-22");
     stage.program("bin/clang-22", &static_program());
     stage.link("link40", "bin/clang");
@@ -89,10 +83,7 @@ fn without_proc_as_many_links_are_followed_as_the_kernel_follows() {
 
 #[test]
 fn without_proc_a_name_beyond_all_room_is_too_long() {
-    if is_skipped() {
-        return;
-    }
-    let stage = &Stage::new();
+    let Some(stage) = &stage() else { return };
     let directory = ("d".repeat(200) + "/").repeat(15);
     let target = "./".repeat(1000) + "clang-22";
     stage.launcher(directory.clone() + "clang", target);
@@ -104,10 +95,7 @@ fn without_proc_a_name_beyond_all_room_is_too_long() {
 
 #[test]
 fn without_proc_a_failure_says_that_proc_is_missing() {
-    if is_skipped() {
-        return;
-    }
-    let stage = &Stage::new();
+    let Some(stage) = &stage() else { return };
     stage.launcher("clang++", "bin/clang-22");
     insta::assert_snapshot!(stage.failure(&mut confined(stage, "/clang++")), @"
         exit status: 1 could not exec /bin/clang-22: No such file or directory
@@ -121,10 +109,7 @@ fn without_proc_a_failure_says_that_proc_is_missing() {
 
 #[test]
 fn without_proc_a_launcher_does_not_run_itself_for_ever() {
-    if is_skipped() {
-        return;
-    }
-    let stage = &Stage::new();
+    let Some(stage) = &stage() else { return };
     stage.link("bin/alias", "clang");
     for target in ["clang", "alias"] {
         stage.launcher("bin/clang", target);
@@ -143,10 +128,7 @@ fn without_proc_a_launcher_does_not_run_itself_for_ever() {
 
 #[test]
 fn the_longest_target_that_the_kernel_takes_runs() {
-    if is_skipped() {
-        return;
-    }
-    let stage = &Stage::new();
+    let Some(stage) = &stage() else { return };
     stage.program("pp", &static_program());
     stage.launcher("clang", "./".repeat(2046) + "pp");
     ran(&confined(stage, "/clang").output().unwrap(), "/clang");

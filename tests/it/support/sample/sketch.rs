@@ -189,12 +189,6 @@ pub(crate) fn compress(format: ArchiveFormat, mut tar: impl Read) -> io::Result<
             io::copy(&mut tar, &mut encoder)?;
             encoder.finish()
         }
-        ArchiveFormat::TarGz => {
-            let level = flate2::Compression::fast();
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
-            io::copy(&mut tar, &mut encoder)?;
-            encoder.finish()
-        }
     }
 }
 
