@@ -24,6 +24,8 @@ use crate::{
     relpath::links,
 };
 
+pub use crate::relpath::join;
+
 /// The files below one directory, such as `site-packages`. Paths are relative to it.
 #[derive(Debug, Default)]
 pub struct InstalledTree<'a> {
@@ -144,24 +146,6 @@ impl<'a> InstalledTree<'a> {
         }
         self.files.insert(path.to_owned(), file);
     }
-}
-
-/// Resolves the text of a symlink or run path relative to the directory of `file`. `None` if the
-/// result is outside of the tree.
-pub fn join(file: &str, text: &str) -> Option<String> {
-    if text.starts_with('/') {
-        return None;
-    }
-    let mut parts: Vec<&str> = file.split('/').collect();
-    parts.pop();
-    for part in text.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => _ = parts.pop()?,
-            name => parts.push(name),
-        }
-    }
-    Some(parts.join("/"))
 }
 
 /// A library that is not found if the file that needs it is loaded by itself.

@@ -5,7 +5,9 @@
 
 pub mod links;
 
-use std::{borrow::Borrow, str::FromStr};
+use std::{borrow::Borrow, iter, str::FromStr};
+
+use itertools::Itertools as _;
 
 use crate::error::{Invalid, as_text};
 
@@ -68,19 +70,39 @@ impl RelPath {
         if text.is_empty() || text.starts_with('/') || text.contains(['\\', '\0']) {
             return None;
         }
-        let mut components: Vec<&str> = self.components().collect();
-        components.pop();
-        for component in text.split('/') {
-            match component {
-                "" | "." => {}
-                ".." => {
-                    components.pop()?;
-                }
-                name => components.push(name),
-            }
-        }
-        (!components.is_empty()).then(|| Self(components.join("/").into()))
+        let target = join(self.as_str(), text)?;
+        (!target.is_empty()).then(|| Self(target.into()))
     }
+}
+
+/// The directory of a path, which is empty at the top, and the name of its file.
+pub fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Where a relative text leads from the directory of a file, such as that of a symlink. Empty for the top.
+/// `None` if it is absolute, or leads out of the tree.
+pub fn join(file: &str, text: &str) -> Option<String> {
+    let mut parts: Vec<&str> = file.split('/').collect();
+    parts.pop();
+    for part in text.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => _ = parts.pop()?,
+            name => parts.push(name),
+        }
+    }
+    (!text.starts_with('/')).then(|| parts.join("/"))
+}
+
+/// The way from one directory to another, both below the same one: `../../lib` from `a/b` to `lib`. Empty
+/// from a directory to itself.
+pub fn between(from: &str, to: &str) -> String {
+    let parts = |path| str::split(path, '/').filter(|it| !it.is_empty());
+    let common = iter::zip(parts(from), parts(to)).take_while(|(one, other)| one == other);
+    let common = common.count();
+    let up = parts(from).skip(common).map(|_| "..");
+    up.chain(parts(to).skip(common)).join("/")
 }
 
 impl FromStr for RelPath {

@@ -9,7 +9,7 @@ use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::observe::{ObservedFile, ObservedPackage, ObservedSet};
-use crate::{digest::Sha256, set::Identity, wheel::dist_info::fields};
+use crate::{digest::Sha256, set::Identity, wheel::Headers};
 
 /// What differs between two sets. Every list begins with what matters most.
 #[derive(Clone, Debug, Serialize)]
@@ -473,9 +473,11 @@ fn metadata_lines(path: &str, text: &str) -> Option<BTreeSet<String>> {
 }
 
 fn field_lines(text: &str) -> BTreeSet<String> {
-    let fields = fields(text).unwrap_or_default().into_iter();
-    let fields = fields.filter(|(name, _)| name != "Dynamic");
-    fields
+    let headers = text.parse::<Headers>();
+    headers
+        .iter()
+        .flat_map(Headers::iter)
+        .filter(|(name, _)| *name != "Dynamic")
         .map(|(name, value)| format!("{name}: {value}"))
         .collect()
 }

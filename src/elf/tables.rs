@@ -1,23 +1,34 @@
-//! A second parser for the headers of 64-bit little-endian files: `Elf64_Ehdr`, `Elf64_Phdr` and
-//! `Elf64_Shdr` of the [gABI](https://gabi.xinuos.com/).
+//! [`ElfTables`]: the headers of a file, from small reads at their offsets, in the form that edits need.
 //!
-//! The plan of a run path is made with goblin's parsers and verified with these, so that a mistake
-//! in one parser does not hide in the other. The split of device code uses these for both.
+//! goblin parses the single structures. Its `Elf::parse` is not used, because it needs the whole
+//! file and reads all symbols and relocations.
 
 use std::ops::Range;
 
-use goblin::elf::{
-    ProgramHeader, SectionHeader,
-    dynamic::{self, DF_1_PIE, DT_FLAGS_1, DT_NULL},
-    header::{EI_DATA, ELFDATA2MSB, ET_EXEC},
-    program_header::{PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NULL, PT_PHDR},
-    section_header::{self, SHT_NOBITS, SHT_NULL},
+use goblin::{
+    container::{Container, Ctx, Endian},
+    elf::{
+        Elf, Header, ProgramHeader, SectionHeader,
+        dynamic::{self, DF_1_PIE, DT_FLAGS_1, DT_NULL},
+        header::{
+            EI_CLASS, EI_DATA, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_X86_64, ET_DYN,
+            ET_EXEC,
+        },
+        program_header::{PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NULL, PT_PHDR},
+        section_header::{self, SHF_TLS, SHT_NOBITS, SHT_NULL},
+    },
 };
 
 use crate::{
-    elf::{ReadAt, source::read_exact_at},
-    error::{Context as _, Result, ensure},
+    elf::{Machine, ReadAt, source::read_exact_at},
+    error::{Context as _, Result, bail, ensure},
 };
+
+/// `EM_AMDGPU`: a device code object. By its type it is a shared object, but no host can load it.
+/// See the [AMDGPU ABI](https://llvm.org/docs/AMDGPUUsage.html#header).
+const EM_AMDGPU: u16 = 224;
+/// Limit for damaged files: a dynamic table of 4,096 entries.
+const MAX_DYNAMIC: u64 = 1 << 16;
 
 /// `SHF_ALLOC`: the section is loaded.
 pub(crate) const ALLOC: u64 = 2;
@@ -71,10 +82,13 @@ pub(super) const FIXED_ADDRESSES: [u64; 11] = [
 /// Limit for damaged files, whose version records may form a loop.
 const MAX_VERSIONS: usize = 1 << 14;
 
-/// The headers of a file.
+/// The headers of a file, for any machine. Only linked files get their `sections`.
 pub(crate) struct ElfTables<'a> {
     pub(crate) source: &'a dyn ReadAt,
+    /// The first bytes of the file, and the file header that they are.
     pub(crate) header: [u8; 64],
+    pub(crate) head: Header,
+    ctx: Ctx,
     pub(crate) segments: Vec<Segment>,
     pub(crate) sections: Vec<Section>,
 }
@@ -116,25 +130,160 @@ pub(crate) struct DynamicEntry {
 }
 
 impl<'a> ElfTables<'a> {
-    pub(crate) fn read(source: &'a dyn ReadAt) -> Result<Self> {
-        let mut header = [0; 64];
-        read_exact_at(source, 0, &mut header)?;
+    /// Reads the headers; `None` if the file does not begin with the magic number of ELF.
+    pub(crate) fn read(source: &'a dyn ReadAt) -> Result<Option<Self>> {
+        let mut bytes = [0; 64];
+        let len = usize::try_from(source.len()).unwrap_or(usize::MAX).min(64);
+        read_exact_at(source, 0, bytes.get_mut(..len).unwrap_or_default())?;
+        if !bytes.starts_with(b"\x7fELF") {
+            return Ok(None);
+        }
+        let container = match bytes.get(EI_CLASS) {
+            Some(&ELFCLASS32) => Container::Little,
+            Some(&ELFCLASS64) => Container::Big,
+            _ => bail!("neither a 32-bit nor a 64-bit file"),
+        };
+        let endian = match bytes.get(EI_DATA) {
+            Some(&ELFDATA2LSB) => Endian::Little,
+            Some(&ELFDATA2MSB) => Endian::Big,
+            _ => bail!("neither little-endian nor big-endian"),
+        };
+        let ctx = Ctx::new(container, endian);
+        ensure!(
+            len >= Header::size(ctx),
+            "the file ends in its header, after {len} bytes"
+        );
+        let header = Elf::parse_header(&bytes).context("a damaged header")?;
         let mut tables = Self {
             source,
-            header,
+            header: bytes,
+            head: header,
+            ctx,
             segments: Vec::new(),
             sections: Vec::new(),
         };
-        let count = half(&header, 56);
-        ensure!(count != u16::MAX, "too many program headers");
-        let bytes = entries(source, tables.table(), count, half(&header, 54), SEGMENT)?;
-        tables.segments = bytes.chunks_exact(56).map(Segment::parse).collect();
-        if tables.section_table() != 0 {
-            let (count, stated) = (half(&header, 60), half(&header, 58));
-            let bytes = entries(source, tables.section_table(), count, stated, SECTION)?;
-            tables.sections = bytes.chunks_exact(64).map(Section::parse).collect();
+        tables.segments = tables.read_segments()?;
+        if tables.is_linked() && tables.section_table() != 0 {
+            tables.sections = tables.read_sections()?;
         }
-        Ok(tables)
+        Ok(Some(tables))
+    }
+
+    /// Whether this is a program or a shared object, for any machine.
+    pub(crate) fn is_linked(&self) -> bool {
+        matches!(self.head.e_type, ET_DYN | ET_EXEC)
+    }
+
+    pub(crate) fn machine(&self) -> Machine {
+        let host = self.ctx.is_big() && self.ctx.is_little_endian();
+        match self.head.e_machine {
+            EM_X86_64 if host => Machine::X86_64,
+            EM_AMDGPU => Machine::AmdGpu,
+            other => Machine::Other(other),
+        }
+    }
+
+    fn read_segments(&self) -> Result<Vec<Segment>> {
+        let (count, size) = (self.head.e_phnum, ProgramHeader::size(self.ctx));
+        ensure!(
+            count != u16::MAX,
+            "more than 65,534 program headers, which is not supported"
+        );
+        let (start, stated) = (self.head.e_phoff, self.head.e_phentsize);
+        let bytes = self.headers("program", start, count, stated, size)?;
+        let headers = ProgramHeader::parse(&bytes, 0, count.into(), self.ctx)
+            .context("a damaged program header table")?;
+        Ok(headers.iter().map(Segment::from).collect())
+    }
+
+    fn read_sections(&self) -> Result<Vec<Section>> {
+        let (count, size) = (self.head.e_shnum, SectionHeader::size(self.ctx));
+        ensure!(
+            count > 0,
+            "more than 65,279 sections, which is not supported"
+        );
+        let (start, stated) = (self.head.e_shoff, self.head.e_shentsize);
+        let bytes = self.headers("section", start, count, stated, size)?;
+        // The gABI stores the real number of sections in the size of the first header if the number
+        // does not fit into `e_shnum`, and goblin follows that size. A damaged file could have any
+        // size there, so a null header replaces the first one, which has no other use.
+        let rest = SectionHeader::parse_from(&bytes, size, usize::from(count) - 1, self.ctx)
+            .context("a damaged section header table")?;
+        let sections = [SectionHeader::default()].into_iter().chain(rest);
+        Ok(sections.map(|header| Section::from(&header)).collect())
+    }
+
+    /// Reads a table of headers. The size in the file header must be the usual one.
+    fn headers(
+        &self,
+        what: &str,
+        offset: u64,
+        count: u16,
+        stated: u16,
+        size: usize,
+    ) -> Result<Vec<u8>> {
+        ensure!(
+            count == 0 || usize::from(stated) == size,
+            "{what} headers of {stated} bytes instead of {size}"
+        );
+        let len = u64::from(count) * size as u64;
+        let offset = if count == 0 { 0 } else { offset };
+        self.bytes(&format!("{what} header table"), offset, len)
+    }
+
+    /// Reads a range of the file. The range is checked before memory is allocated for it, so a
+    /// damaged length cannot allocate more than the size of the file.
+    pub(crate) fn bytes(&self, what: &str, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let size = self.source.len();
+        let inside = offset.checked_add(len).is_some_and(|end| end <= size);
+        let (true, Ok(count)) = (inside, usize::try_from(len)) else {
+            bail!("the {what} lies outside the file: {len} bytes at {offset} of {size}");
+        };
+        let mut bytes = vec![0; count];
+        read_exact_at(self.source, offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Whether the file has only debug information. Such a file (`objcopy --only-keep-debug`) has
+    /// the headers of the original, but not the bytes of its loaded sections.
+    pub(crate) fn is_debug_only(&self) -> bool {
+        let Some(place) = self.first(PT_DYNAMIC) else {
+            return false;
+        };
+        // Before binutils 2.35, `objcopy` left the sizes in the program headers, so the section
+        // type has to be checked too.
+        place.file_size == 0
+            || self.sections.iter().any(|section| {
+                section.kind == SHT_NOBITS
+                    && section.address == place.address
+                    && section.size > 0
+                    && section.flags & u64::from(SHF_TLS) == 0
+            })
+    }
+
+    /// All slots of the dynamic table, with the spare ones behind `DT_NULL`.
+    pub(crate) fn slots(&self) -> Result<Vec<DynamicEntry>> {
+        let Some(place) = self.first(PT_DYNAMIC) else {
+            return Ok(Vec::new());
+        };
+        let (len, size) = (place.file_size, self.ctx.size());
+        ensure!(len <= MAX_DYNAMIC, "a dynamic table of {len} bytes");
+        let bytes = self.bytes("dynamic table", place.offset, len)?;
+        let slots = bytes.chunks_exact(2 * size).map(|entry| DynamicEntry {
+            tag: self.number(entry, 0, size),
+            value: self.number(entry, size, size),
+        });
+        Ok(slots.collect())
+    }
+
+    /// The entries of the dynamic table before `DT_NULL`; `None` if there is no table, or if it is
+    /// not terminated.
+    pub(crate) fn dynamic(&self) -> Result<Option<Vec<DynamicEntry>>> {
+        let mut entries = self.slots()?;
+        let used = used(&entries);
+        let is_terminated = used < entries.len();
+        entries.truncate(used);
+        Ok(is_terminated.then_some(entries))
     }
 
     /// The length of the file.
@@ -144,7 +293,7 @@ impl<'a> ElfTables<'a> {
 
     /// Whether this is a program at a fixed address (`ET_EXEC`).
     pub(crate) fn is_fixed(&self) -> bool {
-        half(&self.header, 16) == ET_EXEC
+        self.head.e_type == ET_EXEC
     }
 
     /// Whether this is a program: at a fixed address, or position-independent.
@@ -156,17 +305,22 @@ impl<'a> ElfTables<'a> {
 
     /// The address at which a program starts (`e_entry`).
     pub(crate) fn entry(&self) -> u64 {
-        long(&self.header, 24)
+        self.head.e_entry
     }
 
     /// The offset of the program headers in the file.
     pub(crate) fn table(&self) -> u64 {
-        long(&self.header, 32)
+        self.head.e_phoff
     }
 
     /// The offset of the section headers in the file; 0 if there are none.
     pub(crate) fn section_table(&self) -> u64 {
-        long(&self.header, 40)
+        self.head.e_shoff
+    }
+
+    /// The index of the section with the names (`e_shstrndx`).
+    pub(crate) fn names(&self) -> usize {
+        self.head.e_shstrndx.into()
     }
 
     pub(crate) fn table_range(&self) -> Range<u64> {
@@ -194,29 +348,10 @@ impl<'a> ElfTables<'a> {
         })
     }
 
-    /// The entries of the dynamic table before `DT_NULL`; `None` if there is no table, or if it is
-    /// not terminated.
-    pub(crate) fn dynamic(&self) -> Result<Option<Vec<DynamicEntry>>> {
-        let Some(place) = self.first(PT_DYNAMIC) else {
-            return Ok(None);
-        };
-        let mut entries = Vec::new();
-        for index in 0..place.file_size / 16 {
-            let mut bytes = [0; ENTRY];
-            let at = place.offset.saturating_add(index * 16);
-            read_exact_at(self.source, at, &mut bytes)?;
-            match DynamicEntry::parse(&bytes) {
-                entry if entry.tag == DT_NULL => return Ok(Some(entries)),
-                entry => entries.push(entry),
-            }
-        }
-        Ok(None)
-    }
-
     /// A number in the byte order of the file.
     pub(super) fn number(&self, bytes: &[u8], at: usize, size: usize) -> u64 {
         let mut bytes = bytes.get(at..at + size).unwrap_or_default().to_vec();
-        if self.header.get(EI_DATA) == Some(&ELFDATA2MSB) {
+        if !self.ctx.is_little_endian() {
             bytes.reverse();
         }
         number(&bytes, 0, size)
@@ -272,7 +407,7 @@ impl<'a> ElfTables<'a> {
             let len = usize::try_from(end - at)?.min(chunk.len());
             let symbols = &mut chunk[..len];
             read_exact_at(self.source, at, symbols)?;
-            let mut names = symbols.chunks(SYMBOL).map(|it| u64::from(word(it, 0)));
+            let mut names = symbols.chunks(SYMBOL).map(|it| number(it, 0, 4));
             if names.any(|name| part.contains(&name)) {
                 return Ok(true);
             }
@@ -338,45 +473,24 @@ impl<'a> ElfTables<'a> {
 /// The places in the file of the segments with machine code, of a file with these first bytes; empty
 /// if they do not tell. A segment that begins with the file has more than code: the headers.
 pub(crate) fn code_segments(begin: &[u8]) -> Vec<Range<u64>> {
-    if !begin.starts_with(b"\x7fELF\x02\x01") {
-        return Vec::new();
-    }
-    let (count, stated) = (half(begin, 56), half(begin, 54));
-    let table = entries(&begin, long(begin, 32), count, stated, SEGMENT).unwrap_or_default();
-    let segments = table.chunks_exact(56).map(Segment::parse);
+    let headers = Elf::parse_header(begin).ok().and_then(|header| {
+        let start = usize::try_from(header.e_phoff).ok()?;
+        let ctx = Ctx::new(Container::Big, Endian::Little);
+        let is_known = begin.starts_with(b"\x7fELF\x02\x01")
+            && usize::from(header.e_phentsize) == ProgramHeader::size(ctx);
+        let count = header.e_phnum.into();
+        ProgramHeader::parse(begin, start, count, ctx)
+            .ok()
+            .filter(|_| is_known)
+    });
+    let segments = headers.iter().flatten().map(Segment::from);
     segments
         .filter(|it| it.kind == PT_LOAD && it.flags & PF_X != 0 && it.offset > 0)
         .map(|it| it.file())
         .collect()
 }
 
-/// Reads a table of `count` entries. The entry size in the file header must be the usual one.
-fn entries(source: &dyn ReadAt, start: u64, count: u16, stated: u16, size: u64) -> Result<Vec<u8>> {
-    ensure!(
-        count == 0 || u64::from(stated) == size,
-        "headers of {stated} bytes instead of {size}"
-    );
-    let mut bytes = vec![0; usize::from(count) * usize::try_from(size).unwrap_or(0)];
-    read_exact_at(source, start, &mut bytes)?;
-    Ok(bytes)
-}
-
 impl Segment {
-    fn parse(entry: &[u8]) -> Self {
-        let words = [8, 16, 24, 32, 40, 48].map(|at| long(entry, at));
-        let [offset, address, physical, file_size, memory_size, align] = words;
-        Self {
-            kind: word(entry, 0),
-            flags: word(entry, 4),
-            offset,
-            address,
-            physical,
-            file_size,
-            memory_size,
-            align,
-        }
-    }
-
     pub(crate) fn render(&self) -> Vec<u8> {
         let place = [self.offset, self.address, self.physical];
         let sizes = [self.file_size, self.memory_size, self.align];
@@ -439,22 +553,6 @@ impl From<&ProgramHeader> for Segment {
 }
 
 impl Section {
-    fn parse(entry: &[u8]) -> Self {
-        Self {
-            name: String::new(),
-            name_at: word(entry, 0),
-            kind: word(entry, 4),
-            flags: long(entry, 8),
-            address: long(entry, 16),
-            offset: long(entry, 24),
-            size: long(entry, 32),
-            link: word(entry, 40),
-            info: word(entry, 44),
-            align: long(entry, 48),
-            entry_size: long(entry, 56),
-        }
-    }
-
     pub(crate) fn render(&self) -> Vec<u8> {
         let place = [self.flags, self.address, self.offset, self.size];
         [
@@ -499,13 +597,10 @@ impl From<&SectionHeader> for Section {
     }
 }
 
-impl DynamicEntry {
-    pub(crate) fn parse(bytes: &[u8; ENTRY]) -> Self {
-        Self {
-            tag: long(bytes, 0),
-            value: long(bytes, 8),
-        }
-    }
+/// The number of entries before the terminating `DT_NULL`; all if there is none.
+pub(crate) fn used(slots: &[DynamicEntry]) -> usize {
+    let end = slots.iter().position(|entry| entry.tag == DT_NULL);
+    end.unwrap_or(slots.len())
 }
 
 /// The value of a tag. If the tag is repeated, the loader uses the last one.
@@ -542,16 +637,4 @@ pub(crate) fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
     let bytes = bytes.get(at..at.saturating_add(size)).unwrap_or_default();
     let bytes = bytes.iter().rev();
     bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
-}
-
-pub(crate) fn half(bytes: &[u8], at: usize) -> u16 {
-    u16::try_from(number(bytes, at, 2)).unwrap_or(0)
-}
-
-pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::try_from(number(bytes, at, 4)).unwrap_or(0)
-}
-
-pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
-    number(bytes, at, 8)
 }

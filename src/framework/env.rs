@@ -91,29 +91,17 @@ pub fn variables(
     exists: impl Fn(&str) -> bool,
 ) -> Result<BuildVariables> {
     let mut found = BuildVariables::default();
-    let targets: Vec<&str> = rocm.targets.iter().map(Target::as_str).collect();
-    let places = rocm.places()?;
-    for row in &ROWS.variable {
-        let is_for = row.r#for.is_empty() || row.r#for.contains(&built);
-        let has_target = row.if_targets.is_empty()
-            || targets
-                .iter()
-                .any(|it| row.if_targets.iter().any(|start| it.starts_with(start)));
-        let has_platform = row.platform.is_none_or(|it| it == rocm.platform);
-        if !is_for || row.not_for.contains(&built) || !has_target || !has_platform {
-            continue;
-        }
-        let mut value = row.value.clone();
-        let mut missing = None;
-        for (name, text, otherwise) in &places {
-            match text {
-                Some(text) => value = value.replace(name, text),
-                None if value.contains(name) => {
-                    missing = Some((*otherwise).to_owned());
-                }
-                None => {}
-            }
-        }
+    let mut places = rocm.places();
+    let base = rocm.base.as_ref();
+    let built_version = base.map(|base| with_suffix(base, &suffix(&rocm.version)));
+    let built_version = built_version.transpose()?.map(|it| it.to_string());
+    places.extend(built_version.map(|it| (BUILD_VERSION, it)));
+    for row in ROWS.variable.iter().filter(|row| row.applies(rocm, built)) {
+        let value = places
+            .iter()
+            .fold(row.value.clone(), |value, (name, text)| {
+                value.replace(name, text)
+            });
         // No form of a file of variables has a way to write it that all its readers understand.
         ensure!(
             !value.contains(char::is_control),
@@ -121,7 +109,11 @@ pub fn variables(
             row.name
         );
         let path = row.if_exists.as_ref().filter(|path| !exists(path));
-        let missing = missing.or(path.map(|path| format!("the packages have no `{path}`")));
+        let missing = if value.contains(BUILD_VERSION) {
+            Some("no version was named with `--base-version`".to_owned())
+        } else {
+            path.map(|path| format!("the packages have no `{path}`"))
+        };
         if let Some(missing) = missing {
             let names = found.left_out.entry(missing).or_default();
             names.push(row.name.clone());
@@ -153,28 +145,38 @@ impl BuildVariables {
     }
 }
 
+impl EnvironmentRow {
+    fn applies(&self, rocm: &InstalledRocm, built: BuiltFramework) -> bool {
+        let is_for = self.r#for.is_empty() || self.r#for.contains(&built);
+        let starts = |target: &Target| {
+            let mut starts = self.if_targets.iter();
+            starts.any(|start| target.as_str().starts_with(start))
+        };
+        is_for
+            && !self.not_for.contains(&built)
+            && (self.if_targets.is_empty() || rocm.targets.iter().any(starts))
+            && self.platform.is_none_or(|it| it == rocm.platform)
+    }
+}
+
+/// What stands for the version of the framework in the values of rows, if it is known.
+const BUILD_VERSION: &str = "{build-version}";
+
 impl InstalledRocm {
-    /// What stands for what in the values of rows, and what is missing if it is not known.
-    fn places(&self) -> Result<Vec<(&'static str, Option<String>, &'static str)>> {
-        let targets = self.targets.iter().join(";");
-        let plus = format!("+{}", suffix(&self.version));
-        let base = self.base.as_ref();
-        let built = base.map(|base| with_suffix(base, &suffix(&self.version)));
-        let built = built.transpose()?.map(|it| it.to_string());
-        // Unlike those of PyTorch, builds of JAX do not mark development versions.
-        let jax = format!("+rocm{}", self.version.to_string().replace('+', "."));
-        Ok(vec![
-            ("{root}", Some(self.root.clone()), ""),
-            ("{version}", Some(self.version.to_string()), ""),
-            ("{targets}", Some(targets), ""),
-            ("{suffix}", Some(plus), ""),
-            ("{jax-suffix}", Some(jax), ""),
+    /// What stands for what in the values of rows.
+    fn places(&self) -> Vec<(&'static str, String)> {
+        let version = self.version.to_string();
+        vec![
+            ("{root}", self.root.clone()),
+            ("{targets}", self.targets.iter().join(";")),
+            ("{suffix}", format!("+{}", suffix(&self.version))),
+            // Unlike those of PyTorch, builds of JAX do not mark development versions.
             (
-                "{build-version}",
-                built,
-                "no version was named with `--base-version`",
+                "{jax-suffix}",
+                format!("+rocm{}", version.replace('+', ".")),
             ),
-        ])
+            ("{version}", version),
+        ]
     }
 }
 

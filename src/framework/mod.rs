@@ -41,7 +41,7 @@ use std::fmt;
 pub use device_selector::SelectorPlan;
 pub use policy::Frameworks;
 pub use providers::Providers;
-pub use read::FrameworkWheel;
+pub use read::{ElfMember, FrameworkWheel};
 pub use refusal::WheelRefusal;
 pub use rocm::RocmLibraries;
 pub use rules::FrameworkCheck;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::{
     error::{Context as _, Result, ensure},
     glob::Glob,
+    package::DistNames,
     relpath::RelPath,
     wheel::DistName,
 };
@@ -135,7 +136,14 @@ impl Frameworks {
 
     /// Parses a policy file, and checks that it can be true.
     pub fn parse(text: &str) -> Result<Self> {
-        let this: Self = toml::from_str(text)?;
+        let mut this: Self = toml::from_str(text)?;
+        let names = DistNames::built_in();
+        for directory in &mut this.directories {
+            for (place, dist) in [("{core}", &names.core), ("{libraries}", &names.libraries)] {
+                let top = DistNames::import_name(dist);
+                directory.path = directory.path.replace(place, &top);
+            }
+        }
         for row in &this.framework {
             let names = row.names.join(", ");
             ensure!(!row.names.is_empty(), "a framework without `names`");
@@ -176,6 +184,11 @@ impl Frameworks {
         rows.find(|row| row.names.iter().any(|it| is_named(it, name.normalized())))
     }
 
+    /// The package of a framework that users import, if a row names it.
+    pub fn root_of(&self, name: &DistName) -> Option<String> {
+        Some(self.of(name)?.root.as_ref()?.to_string())
+    }
+
     /// The framework that provides a library to others, and the directory of the library.
     pub fn provider(&self, library: &str) -> Option<(&str, &str)> {
         self.framework.iter().find_map(|row| {
@@ -203,6 +216,13 @@ impl Frameworks {
         let mut directories = self.directories.iter();
         let found = directories.find(|it| it.libraries.iter().any(|one| one.matches(library)));
         found.map(|it| it.key)
+    }
+
+    /// Whether a directory directly below `site-packages` is that of the package which has a directory.
+    pub fn is_in_package(&self, key: RocmDirectoryKey, top: &str) -> bool {
+        let package = self.path_of(key).split('/').next();
+        let suffix = package.and_then(|it| top.strip_prefix(it));
+        suffix.is_some_and(|it| it.is_empty() || it.starts_with('_'))
     }
 
     /// The path of a directory below `site-packages`.

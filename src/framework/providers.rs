@@ -6,13 +6,14 @@ use derive_more::Display;
 
 use super::{
     policy::{Frameworks, RocmDirectoryKey},
-    read::FrameworkWheel,
+    read::{ElfMember, FrameworkWheel},
     rocm::RocmLibraries,
     tags::Manylinux,
 };
 use crate::{
-    elf::{ElfFacts, ElfKind},
-    loader::{SystemLibraries, is_loadable, origin},
+    elf::ElfKind,
+    loader::{SystemLibraries, origin},
+    relpath,
     wheel::DistName,
 };
 
@@ -41,10 +42,21 @@ pub enum LibraryProvider {
     Unknown,
 }
 
+impl LibraryProvider {
+    /// The other framework that provides it, if one does.
+    pub fn framework(self) -> Option<DistName> {
+        match self {
+            Self::Group { wheel, .. } => Some(wheel),
+            Self::Neighbour { framework, .. } => framework.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
 /// What is installed together: wheels of frameworks, and a set if there is one.
 #[derive(Debug)]
 pub struct Providers<'a> {
-    policy: &'a Frameworks,
+    pub policy: &'a Frameworks,
     pub rocm: Option<&'a RocmLibraries>,
     /// The libraries of the frameworks by file name: the project, and the directory of the library.
     libraries: BTreeMap<&'a str, Vec<(&'a DistName, &'a str)>>,
@@ -61,9 +73,9 @@ impl<'a> Providers<'a> {
     ) -> Self {
         let mut libraries: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for wheel in wheels {
-            for (path, _, elf) in wheel.elf_files() {
-                if is_loadable(&elf.facts) && elf.facts.kind == ElfKind::SharedObject {
-                    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+            for elf in wheel.host_files() {
+                if elf.facts.kind == ElfKind::SharedObject {
+                    let (directory, name) = relpath::split(elf.path);
                     let places = libraries.entry(name).or_default();
                     places.push((&wheel.name.name, directory));
                 }
@@ -77,15 +89,19 @@ impl<'a> Providers<'a> {
         }
     }
 
-    /// Who provides a library to the file at a path of a project.
-    pub fn of(
+    /// The libraries that a file of a wheel needs, by who provides them.
+    pub fn needs<'e>(
         &self,
-        project: &DistName,
-        path: &str,
-        elf: &ElfFacts,
-        library: &str,
-    ) -> LibraryProvider {
-        if let Some(directory) = self.own(project, path, elf, library) {
+        wheel: &FrameworkWheel,
+        elf: ElfMember<'e>,
+    ) -> impl Iterator<Item = (&'e str, LibraryProvider)> {
+        let needed = elf.facts.needed.iter().map(String::as_str);
+        needed.map(move |name| (name, self.of(&wheel.name.name, elf, name)))
+    }
+
+    /// Who provides a library to a file of a project.
+    fn of(&self, project: &DistName, elf: ElfMember<'_>, library: &str) -> LibraryProvider {
+        if let Some(directory) = self.own(project, elf, library) {
             return LibraryProvider::Own(directory.to_owned());
         }
         if let Some((wheel, directory)) = self.libraries.get(library).and_then(|it| it.first()) {
@@ -95,17 +111,12 @@ impl<'a> Providers<'a> {
             };
         }
         let expected = self.policy.directory_of(library);
-        match self.rocm {
-            Some(rocm) => {
-                if let Some(found) = rocm.library(library) {
-                    return LibraryProvider::Rocm(found.directory);
-                }
-            }
-            None => {
-                if let Some(directory) = expected {
-                    return LibraryProvider::Rocm(directory);
-                }
-            }
+        let directory = match self.rocm {
+            Some(rocm) => rocm.library(library).map(|it| it.directory),
+            None => expected,
+        };
+        if let Some(directory) = directory {
+            return LibraryProvider::Rocm(directory);
         }
         if let Some((framework, directory)) = self.policy.provider(library) {
             return LibraryProvider::Neighbour {
@@ -113,9 +124,10 @@ impl<'a> Providers<'a> {
                 directory: directory.to_owned(),
             };
         }
-        let is_on_host =
-            SystemLibraries::builtin().has(library) || Manylinux::builtin().has(library);
-        if is_on_host || self.host.iter().any(|it| it == library) {
+        if SystemLibraries::builtin().has(library)
+            || Manylinux::builtin().has(library)
+            || self.host.iter().any(|it| it == library)
+        {
             return LibraryProvider::Host;
         }
         let other = self.rocm.and_then(|rocm| rocm.of_other_version(library));
@@ -153,22 +165,13 @@ impl<'a> Providers<'a> {
 
     /// The directory of a library of the same wheel: that of the file itself, else one on its run
     /// path, else the first.
-    fn own(
-        &self,
-        project: &DistName,
-        path: &str,
-        elf: &ElfFacts,
-        library: &str,
-    ) -> Option<&'a str> {
+    fn own(&self, project: &DistName, elf: ElfMember<'_>, library: &str) -> Option<&'a str> {
         let places = self.libraries.get(library)?.iter();
         let own: Vec<&str> = places.filter(|it| it.0 == project).map(|it| it.1).collect();
-        let directory = path.rsplit_once('/').map_or("", |it| it.0);
-        if own.contains(&directory) {
-            return own.into_iter().find(|it| *it == directory);
-        }
-        let run_path = elf.run_path().unwrap_or_default().split(':');
-        let mut reached = run_path.filter_map(|entry| origin(path, entry));
-        let on_run_path = reached.find_map(|place| own.iter().find(|it| **it == place).copied());
-        on_run_path.or(own.first().copied())
+        let in_own = |place: &str| own.iter().copied().find(|it| *it == place);
+        let mut run_path = elf.facts.run_path().unwrap_or_default().split(':');
+        in_own(relpath::split(elf.path).0)
+            .or_else(|| run_path.find_map(|entry| in_own(&origin(elf.path, entry)?)))
+            .or(own.first().copied())
     }
 }

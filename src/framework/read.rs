@@ -15,17 +15,21 @@ use fs_err::{self as fs, File};
 use super::strings;
 use crate::{
     check::{
-        facts::{ArchiveFault, Elf, ElfFile, MemberFacts, MemberKind, WheelFile},
+        facts::{ArchiveFault, Elf, MemberFacts, MemberKind, WheelFile},
         observe::{ObserveProgress, Outline, PackageReader},
     },
     console::{World, many},
     digest::Sha256,
+    elf::ElfFacts,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
+    loader::is_loadable,
     package::assemble::{EditedContent, WheelEdit},
     parallel,
     relpath::RelPath,
     spool::Spool,
-    wheel::{Archive, Metadata, PackageFilename, Record, Tag, dist_info::WheelFacts},
+    wheel::{
+        Archive, Metadata, PackageFilename, Record, RequirementLine, Tag, dist_info::WheelFacts,
+    },
 };
 
 /// The longest file of Python that is read as text.
@@ -58,19 +62,28 @@ pub struct Binary {
     pub names: BTreeSet<String>,
 }
 
+/// An ELF file of a wheel that could be read.
+#[derive(Clone, Copy, Debug)]
+pub struct ElfMember<'a> {
+    /// The path that it gets in `site-packages`.
+    pub path: &'a str,
+    pub member: &'a MemberFacts,
+    pub facts: &'a ElfFacts,
+}
+
 /// A wheel in a file.
-struct LocalWheel {
-    path: PathBuf,
+struct LocalWheel<'a> {
+    path: &'a Path,
     size: u64,
 }
 
-impl PackageReader for LocalWheel {
+impl PackageReader for LocalWheel<'_> {
     fn size(&self) -> u64 {
         self.size
     }
 
     fn stream(&self, range: Range<u64>) -> io::Result<Box<dyn Read + Send + '_>> {
-        let mut file = File::open(&self.path)?;
+        let mut file = File::open(self.path)?;
         file.seek(SeekFrom::Start(range.start))?;
         Ok(Box::new(file.take(range.end.saturating_sub(range.start))))
     }
@@ -92,8 +105,10 @@ impl FrameworkWheel {
         let _bar = world
             .console
             .joined_progress("Reading", what, count, sizes.sum());
-        let wheels = paths.iter().map(|path| Self::read(path, jobs, world));
-        wheels.collect()
+        paths
+            .iter()
+            .map(|path| Self::read(path, jobs, world))
+            .collect()
     }
 
     /// The size of the members.
@@ -103,72 +118,98 @@ impl FrameworkWheel {
 
     /// The members that are installed into `site-packages`, with the paths that they get there.
     pub fn installed(&self) -> impl Iterator<Item = (&str, &MemberFacts)> {
-        let members = self.facts.members.iter();
-        let members = members.filter(|it| it.kind != MemberKind::Directory);
-        members.filter_map(|member| Some((installed_path(&member.path)?, member)))
+        let files = self.facts.members.iter();
+        files
+            .filter(|it| it.kind != MemberKind::Directory)
+            .filter_map(|member| Some((installed_path(&member.path)?, member)))
     }
 
-    /// The ELF files that could be read, by the paths that they get in `site-packages`.
-    pub fn elf_files(&self) -> impl Iterator<Item = (&str, &MemberFacts, &ElfFile)> {
+    /// The ELF files, or why they could not be read, with their paths.
+    fn all_elf_files(&self) -> impl Iterator<Item = (&str, Result<ElfMember<'_>, &str>)> {
         self.installed().filter_map(|(path, member)| {
-            match &member.content.as_ref().ok()?.elf.as_ref()? {
-                Elf::Read(elf) => Some((path, member, &**elf)),
-                Elf::Damaged(_) | Elf::TooLarge => None,
-            }
+            let read = match &member.content.as_ref().ok()?.elf.as_ref()? {
+                Elf::Read(elf) => Ok(ElfMember {
+                    path,
+                    member,
+                    facts: &elf.facts,
+                }),
+                Elf::Damaged(why) => Err(why.as_str()),
+                Elf::TooLarge => Err("its headers or tables are too large to check"),
+            };
+            Some((path, read))
         })
+    }
+
+    /// The ELF files that could be read.
+    pub fn elf_files(&self) -> impl Iterator<Item = ElfMember<'_>> {
+        self.all_elf_files().filter_map(|(_, elf)| elf.ok())
+    }
+
+    /// The ELF files that the loader of a host loads.
+    pub fn host_files(&self) -> impl Iterator<Item = ElfMember<'_>> {
+        self.elf_files().filter(|it| is_loadable(it.facts))
+    }
+
+    /// The ELF files that could not be read, and why.
+    pub fn unread_binaries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.all_elf_files()
+            .filter_map(|(path, elf)| Some((path, elf.err()?)))
     }
 
     /// The binaries for Windows, by their names.
     pub fn windows_files(&self) -> impl Iterator<Item = (&str, &MemberFacts)> {
         self.installed().filter(|(path, _)| {
             let lower = path.to_ascii_lowercase();
-            [".dll", ".pyd", ".exe"]
-                .iter()
-                .any(|it| lower.ends_with(it))
+            let ends = [".dll", ".pyd", ".exe"];
+            ends.iter().any(|it| lower.ends_with(it))
         })
     }
 
-    /// The ELF files that could not be read, and why.
-    pub fn unread_binaries(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.installed().filter_map(|(path, member)| {
-            match member.content.as_ref().ok()?.elf.as_ref()? {
-                Elf::Read(_) => None,
-                Elf::Damaged(why) => Some((path, why.as_str())),
-                Elf::TooLarge => Some((path, "its headers or tables are too large to check")),
-            }
-        })
+    /// The libraries that the files for Windows import, or why they cannot be read, by path.
+    pub fn imports(&self) -> BTreeMap<&str, Result<&BTreeSet<String>, &str>> {
+        let files = self.windows_files().map(|(path, member)| {
+            let content = member.content.as_ref().map_err(String::as_str);
+            let imports = content.and_then(|it| match &it.imports {
+                Some(imports) => imports.as_ref().map_err(String::as_str),
+                None => Err("it is no file for Windows"),
+            });
+            (path, imports)
+        });
+        files.collect()
     }
 
     /// The names of libraries among the strings of a binary, without those in its own tables.
-    pub fn opened<'a>(
-        &'a self,
-        member: &str,
-        elf: &'a ElfFile,
-    ) -> impl Iterator<Item = &'a str> + use<'a> {
-        let own = &elf.facts;
-        let names = self.binaries.get(member).into_iter();
-        let names = names.flat_map(|binary| binary.names.iter().map(String::as_str));
+    pub fn opened<'a>(&'a self, elf: ElfMember<'a>) -> impl Iterator<Item = &'a str> {
+        let binary = self.binaries.get(&elf.member.path).into_iter();
+        let names = binary.flat_map(|it| it.names.iter().map(String::as_str));
         names.filter(move |name| {
-            own.soname.as_deref() != Some(name) && !own.needed.iter().any(|it| it == name)
+            elf.facts.soname.as_deref() != Some(name)
+                && !elf.facts.needed.iter().any(|it| it == name)
         })
+    }
+
+    /// The requirements that name a project, each with its whole line.
+    pub(super) fn requirements(&self) -> impl Iterator<Item = (&str, RequirementLine<'_>)> {
+        let lines = self.metadata.requires_dist.iter();
+        lines.filter_map(|line| Some((line.as_str(), RequirementLine::parse(line)?)))
     }
 
     /// The path of the member that is installed at a path.
     pub fn member(&self, installed: &str) -> Option<&str> {
-        let mut members = self.installed();
-        members
-            .find(|it| it.0 == installed)
-            .map(|it| it.1.path.as_str())
+        let found = self.installed().find(|it| it.0 == installed)?;
+        Some(&found.1.path)
     }
 
-    /// The bytes of a member, which must not be long.
-    pub fn bytes(&self, path: &str) -> Result<Option<Vec<u8>>> {
-        match path.parse() {
-            Ok(path) => self
-                .archive
-                .bytes(File::open(&self.path)?, &path, LONGEST_TEXT),
-            Err(_) => Ok(None),
-        }
+    /// A text of the wheel, such as Python. `None` if there is no such member.
+    pub fn text(&self, path: &str) -> Result<Option<String>> {
+        let Ok(member) = path.parse() else {
+            return Ok(None);
+        };
+        let file = File::open(&self.path)?;
+        let bytes = self.archive.bytes(file, &member, LONGEST_TEXT)?;
+        bytes
+            .map(|bytes| String::from_utf8(bytes).map_err(|_| anyhow!("`{path}` is not UTF-8")))
+            .transpose()
     }
 
     /// The directory of the metadata under another name. That of the same version stays as it is.
@@ -194,23 +235,18 @@ impl FrameworkWheel {
 
     /// A member for another wheel.
     pub(super) fn edited_content(&self, path: &str) -> Result<EditedContent> {
-        let missing = || format!("no `{path}` in the wheel");
-        let member = self.archive.members.get(path);
         let facts = self.facts.members.iter().find(|it| it.path == path);
-        let content = facts.with_context(missing)?.content.as_ref().ok();
+        let member = self.archive.members.get(path).zip(facts);
+        let (member, facts) = member.with_context(|| format!("no `{path}` in the wheel"))?;
         Ok(EditedContent::Kept {
             wheel: self.path.as_path().into(),
-            member: member.with_context(missing)?.clone(),
-            sha256: content.and_then(|it| it.sha256),
+            member: member.clone(),
+            sha256: facts.content.as_ref().ok().and_then(|it| it.sha256),
         })
     }
 
-    /// A text of the wheel, such as Python. `None` if there is no such member.
-    pub fn text(&self, path: &str) -> Result<Option<String>> {
-        let bytes = self.bytes(path)?;
-        let text = bytes
-            .map(|bytes| String::from_utf8(bytes).map_err(|_| anyhow!("`{path}` is not UTF-8")));
-        text.transpose()
+    pub(super) fn tag(&self) -> Result<&Tag> {
+        self.name.tag.as_ref().context("a wheel without a tag")
     }
 
     /// The platform part of its tag: `linux_x86_64`.
@@ -225,58 +261,36 @@ impl FrameworkWheel {
                 && self.windows_files().next().is_some()
                 && self.elf_files().next().is_none()
     }
-
-    /// The libraries that the files for Windows import, or why they cannot be read, by path.
-    pub fn imports(&self) -> BTreeMap<&str, Result<&BTreeSet<String>, &str>> {
-        let files = self.windows_files().map(|(path, member)| {
-            let content = member.content.as_ref().map_err(String::as_str);
-            let imports = content.and_then(|it| match &it.imports {
-                Some(imports) => imports.as_ref().map_err(String::as_str),
-                None => Err("it is no file for Windows"),
-            });
-            (path, imports)
-        });
-        files.collect()
-    }
 }
 
 /// The path of a member once it is installed. `None` for files that go elsewhere, such as scripts.
 pub(super) fn installed_path(member: &str) -> Option<&str> {
     match member.split_once('/') {
-        Some((top, rest)) if is_data(top) => rest
+        Some((top, rest)) if top.ends_with(".data") => rest
             .strip_prefix("platlib/")
             .or_else(|| rest.strip_prefix("purelib/")),
         _ => Some(member),
     }
 }
 
-/// Whether a top directory is that of files which installers put elsewhere.
-fn is_data(top: &str) -> bool {
-    top.rsplit_once('.').is_some_and(|(_, end)| end == "data")
-}
-
 fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel> {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let name: PackageFilename = file.parse()?;
     ensure!(name.tag.is_some(), "not a wheel: `{file}`");
-    let size = fs::metadata(path)
-        .hint("pass a wheel: a file that ends in `.whl`")?
-        .len();
+    let found = fs::metadata(path).hint("pass a wheel: a file that ends in `.whl`")?;
     let source = LocalWheel {
-        path: path.to_owned(),
-        size,
+        path,
+        size: found.len(),
     };
     let binaries = Mutex::new(BTreeMap::new());
     let facts = observe(&file, &source, &binaries, jobs, world)?;
     let archive = Archive::read(File::open(path)?)?;
-    let dist_info = &archive.dist_info;
     let text = |name: &str| {
-        let path = format!("{dist_info}/{name}");
-        let bytes = facts.text(&path);
-        let bytes =
-            bytes.with_context(|| format!("no `{path}` in the wheel, or it cannot be read"))?;
-        let text = String::from_utf8(bytes.to_vec());
-        text.map_err(|_| anyhow!("`{path}` is not UTF-8"))
+        let path = format!("{}/{name}", archive.dist_info);
+        let bytes = facts
+            .text(&path)
+            .with_context(|| format!("no `{path}` in the wheel, or it cannot be read"))?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| anyhow!("`{path}` is not UTF-8"))
     };
     let (metadata_text, wheel_text) = (text("METADATA")?, text("WHEEL")?);
     let metadata = Metadata::parse(metadata_text.as_bytes())?;
@@ -288,9 +302,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
     );
     let record = Record::parse(text("RECORD")?.as_bytes())?;
     let (damage, without_digest) = damage(&facts, &record, &archive);
-    let binaries = binaries
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let binaries = binaries.into_inner();
     Ok(FrameworkWheel {
         path: path.to_owned(),
         name,
@@ -298,7 +310,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
         metadata_text,
         wheel: wheel_text.parse()?,
         wheel_text,
-        binaries,
+        binaries: binaries.unwrap_or_else(PoisonError::into_inner),
         archive,
         damage,
         without_digest,
@@ -309,7 +321,7 @@ fn read(path: &Path, jobs: NonZeroUsize, world: &World) -> Result<FrameworkWheel
 /// Reads all members. The binaries are held for those who read on in them.
 fn observe(
     file: &str,
-    source: &LocalWheel,
+    source: &LocalWheel<'_>,
     binaries: &Mutex<BTreeMap<String, Binary>>,
     jobs: NonZeroUsize,
     world: &World,
@@ -328,9 +340,8 @@ fn observe(
         binaries: Some(&hold),
     };
     let outline = Outline::read(file, source);
-    let portions = outline.portions(false);
     let read = |portion: &_| Ok(outline.read_portion(source, portion, watch)?);
-    let portions = parallel::map(&portions, jobs, &world.stop, read)?;
+    let portions = parallel::map(&outline.portions(false), jobs, &world.stop, read)?;
     let facts = outline.finish(portions);
     let unreadable = facts.faults.iter().find_map(|fault| match fault {
         ArchiveFault::Unreadable(why) => Some(why),
@@ -344,53 +355,45 @@ fn observe(
 
 /// What is wrong with an archive and its RECORD, and the number of members without a digest.
 fn damage(facts: &WheelFile, record: &Record, archive: &Archive) -> (Vec<String>, usize) {
-    let mut damage: Vec<String> = Vec::new();
-    for fault in &facts.faults {
-        damage.push(match fault {
-            ArchiveFault::Unreadable(why) | ArchiveFault::Inconsistent(why) => why.clone(),
-            ArchiveFault::Around(bytes) => format!("{bytes} bytes around the archive"),
-        });
-    }
-    let rows: BTreeMap<&str, _> = record
-        .rows()
-        .iter()
-        .map(|row| (row.path.as_str(), row))
-        .collect();
+    let faults = facts.faults.iter().map(|fault| match fault {
+        ArchiveFault::Unreadable(why) | ArchiveFault::Inconsistent(why) => why.clone(),
+        ArchiveFault::Around(bytes) => format!("{bytes} bytes around the archive"),
+    });
+    let mut damage: Vec<String> = faults.collect();
+    let rows = record.rows().iter().map(|row| (row.path.as_str(), row));
+    let mut rows: BTreeMap<&str, _> = rows.collect();
     let mut without_digest = 0;
-    let files = facts
-        .members
-        .iter()
-        .filter(|it| it.kind != MemberKind::Directory);
-    for member in files {
+    for member in &facts.members {
         let path = &member.path;
+        let row = rows.remove(path.as_str());
+        if member.kind == MemberKind::Directory {
+            continue;
+        }
         if member.kind != MemberKind::File {
             damage.push(format!(
                 "`{path}` is no file, and installers would not make what it is"
             ));
         }
-        let content = match &member.content {
-            Ok(content) => content,
-            Err(why) => {
-                damage.push(format!("`{path}`: {why}"));
-                continue;
-            }
-        };
-        match rows.get(path.as_str()) {
+        match (&member.content, row) {
+            (Err(why), _) => damage.push(format!("`{path}`: {why}")),
             // RECORD has no digest of itself, and signatures of it cannot be in it.
             _ if path.parse().is_ok_and(|path| archive.is_record(&path)) => {}
-            None => damage.push(format!("`{path}` is not in RECORD")),
-            Some(row) if row.digest.is_none() && row.len.is_none_or(|len| len == content.len) => {
+            (_, None) => damage.push(format!("`{path}` is not in RECORD")),
+            (Ok(content), Some(row))
+                if row.digest.is_none() && row.len.is_none_or(|len| len == content.len) =>
+            {
                 without_digest += 1;
             }
-            Some(row) => {
-                let mismatch = content.sha256.map(|it| row.mismatch(it, content.len));
-                let mismatch = mismatch.unwrap_or(Some("was not hashed".to_owned()));
+            (Ok(content), Some(row)) => {
+                let mismatch = match content.sha256 {
+                    Some(digest) => row.mismatch(digest, content.len),
+                    None => Some("was not hashed".to_owned()),
+                };
                 damage.extend(mismatch.map(|why| format!("`{path}` {why}")));
             }
         }
     }
-    let members: BTreeSet<&str> = facts.members.iter().map(|it| it.path.as_str()).collect();
-    let gone = rows.keys().filter(|path| !members.contains(*path));
+    let gone = rows.keys();
     damage.extend(gone.map(|path| format!("`{path}` is in RECORD and not in the wheel")));
     (damage, without_digest)
 }

@@ -5,7 +5,7 @@ use itertools::Itertools as _;
 use super::read::FrameworkWheel;
 use crate::{
     console::many,
-    error::{Error, No, hinted},
+    error::{Error, No, Result, hinted},
 };
 
 /// Why a wheel is not tied or split.
@@ -33,9 +33,7 @@ pub enum RefusalKind {
     OtherSoname,
     TiedOtherwise,
     UnknownLibrary,
-    UnknownPreload,
     UnknownTarget,
-    UnprovableTag,
     VersionText,
 }
 
@@ -55,8 +53,12 @@ impl WheelRefusal {
         self
     }
 
-    /// One error for all refusals, with the hints of all. `what` is what was not done: `tied`.
-    pub fn all(what: &str, refusals: &[Self]) -> Error {
+    /// One error for all refusals, with the hints of all, if there are any. `what` is what was not done:
+    /// `tied`.
+    pub(super) fn none(what: &str, refusals: &[Self]) -> Result<()> {
+        if refusals.is_empty() {
+            return Ok(());
+        }
         let lines = refusals
             .iter()
             .map(|it| format!("`{}`: {} ({})", it.file, it.message, it.kind));
@@ -64,7 +66,7 @@ impl WheelRefusal {
         let title = format!("{} cannot be {what}", many(wheels, "wheel"));
         let error = Error::new(No::list(title, lines, usize::MAX));
         let hints = refusals.iter().map(|it| it.hint).unique();
-        hints.fold(error, hinted)
+        Err(hints.fold(error, hinted))
     }
 
     /// One for each damage of a wheel.

@@ -1,10 +1,7 @@
 //! [`RocmLibraries`]: the libraries that the packages of a set bring, where they are installed, and
 //! the short names by which `rocm_sdk` loads them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::policy::{Frameworks, RocmDirectoryKey};
 use crate::{
@@ -13,7 +10,8 @@ use crate::{
     error::{Context as _, Hint as _, Result},
     glob::Glob,
     loader::is_loadable,
-    package::{DistributionMode, catalog::CATALOG},
+    package::{DistNames, catalog::CATALOG},
+    relpath,
     run::Platform,
     target::Target,
     version::Version,
@@ -23,6 +21,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct RocmLibraries {
     pub version: Version,
+    /// What the packages of the set are called.
+    pub names: DistNames,
     /// By file name, which is the SONAME.
     libraries: BTreeMap<String, RocmLibrary>,
     /// Where each directory is in this set, below `site-packages`.
@@ -53,17 +53,18 @@ struct RocmDll {
 impl RocmLibraries {
     /// Takes the libraries from the facts of a set.
     pub fn of(set: &SetFacts, policy: &Frameworks) -> Result<Self> {
-        let core = CATALOG.core()?.dist_name(DistributionMode::Split, None);
+        let names = DistNames::built_in();
         let mut packages = set.packages().filter_map(|it| it.identity());
         let version = packages
-            .find(|it| [core.as_str(), "rocm"].contains(&it.name.normalized()))
+            .find(|it| [&names.core, &names.selector].contains(&&it.name.to_string()))
             .map(|it| it.version.clone())
-            .context("no `rocm` and no `rocm-sdk-core` in the set")
+            .with_context(|| format!("no `{}` and no `{}` in the set", names.selector, names.core))
             .hint(
                 "pass the directory that `rocwheel build` wrote to, or an index of ROCm packages",
             )?;
         let mut this = Self {
             version,
+            names: names.clone(),
             libraries: BTreeMap::new(),
             directories: BTreeMap::new(),
             short_names: Vec::new(),
@@ -77,16 +78,14 @@ impl RocmLibraries {
                 this.add(&member.path, elf, policy);
             }
             let imports = content.imports.as_ref().and_then(|it| it.as_ref().ok());
-            this.add_dll(&member.path, imports.cloned().unwrap_or_default());
+            this.add_dll(&member.path, imports.cloned().unwrap_or_default(), policy);
         }
         this.short_names = this.short_names();
         Ok(this)
     }
 
     fn add(&mut self, path: &str, elf: &ElfFacts, policy: &Frameworks) {
-        let Some((directory, name)) = path.rsplit_once('/') else {
-            return;
-        };
+        let (directory, name) = relpath::split(path);
         let mut known = policy.directories.iter();
         let Some(known) = known.find(|it| it.is(directory)) else {
             return;
@@ -103,25 +102,21 @@ impl RocmLibraries {
         }
     }
 
-    fn add_dll(&mut self, path: &str, imports: BTreeSet<String>) {
-        let (Some((top, _)), Some((_, name))) = (path.split_once('/'), path.rsplit_once('/'))
-        else {
+    fn add_dll(&mut self, path: &str, imports: BTreeSet<String>, policy: &Frameworks) {
+        let (Some((top, _)), name) = (path.split_once('/'), relpath::split(path).1) else {
             return;
         };
-        let directory = if top.starts_with("_rocm_sdk_libraries") {
-            RocmDirectoryKey::Math
-        } else {
-            RocmDirectoryKey::Core
-        };
-        let extension = Path::new(name).extension();
-        let is_dll = extension.is_some_and(|it| it.eq_ignore_ascii_case("dll"));
-        if top.starts_with("_rocm_sdk_") && is_dll {
+        let lower = name.to_ascii_lowercase();
+        // Libraries for Windows are in `bin`, of the same packages.
+        let mut keys = [RocmDirectoryKey::Math, RocmDirectoryKey::Core].into_iter();
+        let key = keys.find(|key| policy.is_in_package(*key, top));
+        if let Some(directory) = key.filter(|_| lower.ends_with(".dll")) {
             let dll = RocmDll {
                 name: name.to_owned(),
                 directory,
                 imports,
             };
-            self.dlls.insert(name.to_ascii_lowercase(), dll);
+            self.dlls.insert(lower, dll);
         }
     }
 
@@ -152,27 +147,28 @@ impl RocmLibraries {
     /// The short names of `packages.toml`, with the library of this set that each stands for.
     fn short_names(&self) -> Vec<(String, Option<String>)> {
         let specs = CATALOG.packages().iter().flat_map(|it| &it.libraries);
-        if self.platform() == Platform::Windows {
-            let specs = specs.filter(|it| !it.windows.is_empty());
-            let names = specs.map(|spec| {
-                let pattern = Glob::new(&*spec.windows);
-                let mut dlls = self.dlls.values();
-                let found = dlls.find(|it| pattern.matches(&it.name));
-                (spec.name.clone(), found.map(|it| it.name.clone()))
-            });
-            return names.collect();
-        }
-        let specs = specs.filter(|it| !it.linux.is_empty());
-        let names = specs.map(|spec| {
-            let pattern = Glob::new(&*spec.linux);
-            let mut libraries = self.libraries.iter();
-            let found = libraries.find(|(name, library)| {
-                let directory = self.directories.get(&library.directory);
-                let is_there =
-                    directory.is_some_and(|it| it.ends_with(&format!("/{}", spec.directory)));
-                is_there && pattern.matches(name)
-            });
-            (spec.name.clone(), found.map(|(name, _)| name.clone()))
+        let is_windows = self.platform() == Platform::Windows;
+        let names = specs.filter_map(|spec| {
+            let pattern = if is_windows {
+                &spec.windows
+            } else {
+                &spec.linux
+            };
+            let glob = Glob::new(&**pattern);
+            let found = if is_windows {
+                let mut names = self.dlls.values().map(|it| &it.name);
+                names.find(|name| glob.matches(name))
+            } else {
+                let place = format!("/{}", spec.directory);
+                let mut there = self.libraries.iter().filter(|(_, library)| {
+                    let directory = self.directories.get(&library.directory);
+                    directory.is_some_and(|it| it.ends_with(&place))
+                });
+                there
+                    .find(|(name, _)| glob.matches(name))
+                    .map(|(name, _)| name)
+            };
+            (!pattern.is_empty()).then(|| (spec.name.clone(), found.cloned()))
         });
         names.collect()
     }

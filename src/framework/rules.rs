@@ -6,35 +6,28 @@ use itertools::Itertools as _;
 
 use super::{
     facts::{self, FoundInit},
-    init_module::InitModule,
-    policy::{Frameworks, RocmDirectoryKey},
+    init_module::{self, InitModule},
     providers::{LibraryProvider, Providers},
-    read::FrameworkWheel,
+    read::{ElfMember, FrameworkWheel},
     rocm::RocmLibraries,
     run_path::{self, RunPathEntry},
     tags::Manylinux,
 };
 use crate::{
-    check::{
-        self, Finding, Rule, SetFacts,
-        facts::{DeviceCodeFacts, ElfFile, MemberFacts},
-        rule,
-    },
+    check::{self, Finding, Rule, SetFacts, facts::DeviceCodeFacts, rule},
     console::{many, size},
-    elf::ElfKind,
     error::Result,
-    loader::{MissingLibrary, is_loadable, missing_libraries},
+    loader::{MissingLibrary, missing_libraries},
     set,
     version::Version,
     wheel::DistName,
 };
 
-/// What the rules look at.
+/// What the rules are about.
 pub struct FrameworkCheck<'a> {
     pub wheels: &'a [FrameworkWheel],
     pub providers: &'a Providers<'a>,
     pub rocm: &'a RocmLibraries,
-    pub policy: &'a Frameworks,
     pub set: &'a SetFacts,
     /// The packages of the baseline.
     pub published: &'a [(DistName, Version)],
@@ -51,14 +44,14 @@ impl FrameworkCheck<'_> {
         let missing = missing_libraries(&check::installed(&all));
         let mut findings = Vec::new();
         for wheel in self.wheels {
-            let init = facts::init(wheel, self.policy)?;
-            let one = OneWheel {
+            let mut one = OneWheel {
                 check: self,
                 wheel,
-                init,
+                init: facts::init(wheel, self.providers.policy)?,
                 found: Vec::new(),
             };
-            findings.extend(one.find(&missing));
+            one.find(&missing);
+            findings.extend(one.found);
         }
         Ok(findings)
     }
@@ -72,31 +65,33 @@ struct OneWheel<'a> {
 }
 
 impl OneWheel<'_> {
-    fn find(mut self, missing: &[MissingLibrary]) -> Vec<Finding> {
-        for damage in &self.wheel.damage {
-            self.add(rule::DAMAGED_FOREIGN_PACKAGE, None, damage.clone());
+    fn find(&mut self, missing: &[MissingLibrary]) {
+        let (wheel, check) = (self.wheel, self.check);
+        for damage in &wheel.damage {
+            self.add(rule::DAMAGED_FOREIGN_PACKAGE, damage);
         }
-        let wheel = self.wheel;
-        if let Some(why) = facts::not_for_set(wheel, self.check.providers, self.check.rocm) {
-            self.add(rule::NOT_FOR_SET, None, why);
+        if let Some(why) = facts::not_for_set(wheel, check.providers, check.rocm) {
+            self.add(rule::NOT_FOR_SET, why);
         }
         self.libraries(missing);
         self.requirements();
+        self.neighbours();
         self.init();
-        for (path, member, elf) in wheel.elf_files().filter(|it| is_loadable(&it.2.facts)) {
-            self.binary(path, member, elf);
+        for elf in wheel.host_files() {
+            self.binary(elf);
         }
         self.tags();
         self.index();
-        self.found
     }
 
-    fn add(&mut self, rule: &'static Rule, member: Option<&str>, fact: impl Into<String>) {
+    fn add(&mut self, rule: &'static Rule, fact: impl Into<String>) {
         let finding = Finding::new(rule, fact).in_file(&self.wheel.facts.file);
-        self.found.push(match member {
-            Some(member) => finding.at(member),
-            None => finding,
-        });
+        self.found.push(finding);
+    }
+
+    fn add_at(&mut self, rule: &'static Rule, member: &str, fact: impl Into<String>) {
+        let finding = Finding::new(rule, fact).in_file(&self.wheel.facts.file);
+        self.found.push(finding.at(member));
     }
 
     /// The libraries of the set that the init module has loaded before any extension.
@@ -121,219 +116,177 @@ impl OneWheel<'_> {
 
     /// Each library that a binary needs, with the path of the binary.
     fn needs(&self) -> impl Iterator<Item = (&str, &str, LibraryProvider)> {
-        let files = self.wheel.elf_files().filter(|it| is_loadable(&it.2.facts));
-        files.flat_map(move |(path, _, elf)| {
-            elf.facts.needed.iter().map(move |name| {
-                let by = self
-                    .check
-                    .providers
-                    .of(&self.wheel.name.name, path, &elf.facts, name);
-                (path, name.as_str(), by)
-            })
+        let (wheel, providers) = (self.wheel, self.check.providers);
+        wheel.host_files().flat_map(move |elf| {
+            let needs = providers.needs(wheel, elf);
+            needs.map(move |(name, by)| (elf.path, name, by))
         })
     }
 
     fn libraries(&mut self, missing: &[MissingLibrary]) {
         let preloaded = self.preloaded();
-        let missing: BTreeSet<(&str, &str)> = missing
-            .iter()
-            .map(|it| (it.path.as_str(), it.name.as_str()))
-            .collect();
-        let mut found = Vec::new();
-        for (path, name, by) in self.needs() {
-            match by {
-                LibraryProvider::Rocm(_)
-                    if missing.contains(&(path, name)) && !preloaded.contains(name) =>
-                {
-                    let fact =
-                        format!("`{name}` is found neither by its run path nor by the init module");
-                    found.push((rule::UNTIED_LIBRARY, path.to_owned(), fact));
-                }
-                LibraryProvider::OtherRocm(has) => {
-                    let has = has.map_or("lacks it".to_owned(), |has| format!("has `{has}`"));
-                    found.push((
-                        rule::OTHER_ROCM,
-                        path.to_owned(),
-                        format!("it needs `{name}`, and the set {has}"),
-                    ));
-                }
-                _ => {}
+        let missing = missing.iter().map(|it| (&*it.path, &*it.name));
+        let missing: BTreeSet<(&str, &str)> = missing.collect();
+        let found = self.needs().filter_map(|(path, name, by)| match by {
+            LibraryProvider::Rocm(_)
+                if missing.contains(&(path, name)) && !preloaded.contains(name) =>
+            {
+                let fact =
+                    format!("`{name}` is found neither by its run path nor by the init module");
+                Some((rule::UNTIED_LIBRARY, path.to_owned(), fact))
             }
-        }
-        for (rule, path, fact) in found {
-            self.add(rule, Some(&path), fact);
+            LibraryProvider::OtherRocm(has) => {
+                let has = has.map_or("lacks it".to_owned(), |has| format!("has `{has}`"));
+                let fact = format!("it needs `{name}`, and the set {has}");
+                Some((rule::OTHER_ROCM, path.to_owned(), fact))
+            }
+            _ => None,
+        });
+        for (rule, path, fact) in found.collect_vec() {
+            self.add_at(rule, &path, fact);
         }
     }
 
     fn requirements(&mut self) {
-        let (wheel, rocm) = (self.wheel, self.check.rocm);
-        let row = self.check.policy.of(&wheel.name.name);
-        let packages = self.check.set.packages().filter_map(|it| it.identity());
+        let (wheel, check, rocm) = (self.wheel, self.check, self.check.rocm);
+        let row = check.providers.policy.of(&wheel.name.name);
+        let packages = check.set.packages().filter_map(|it| it.identity());
         let packages: BTreeSet<&DistName> = packages.map(|it| &it.name).collect();
-        let plain = facts::requirements(wheel).filter(|it| it.1.extra.is_none());
-        let on_rocm: Vec<_> = plain.filter(|it| set::is_ours(&it.1.name)).collect();
+        let plain = wheel.requirements().filter(|it| it.1.extra.is_none());
+        let on_rocm = plain.filter(|it| set::is_ours(&it.1.name)).collect_vec();
         let runs_rocm = self.needs_rocm() || row.is_some_and(|row| row.runs_rocm);
+        let selector = &rocm.names.selector;
         if on_rocm.is_empty() && runs_rocm {
-            self.add(
-                rule::UNREQUIRED_SET,
-                None,
-                "its binaries need ROCm, and it does not require `rocm`",
-            );
+            let fact = format!("its binaries need ROCm, and it does not require `{selector}`");
+            self.add(rule::UNREQUIRED_SET, fact);
         }
         for (line, requirement) in on_rocm {
             if rocm.version.fulfils(requirement.specifier) == Some(false) {
-                self.add(
-                    rule::OTHER_SET,
-                    None,
-                    format!("it requires `{line}`, and the set is {}", rocm.version),
-                );
+                let fact = format!("it requires `{line}`, and the set is {}", rocm.version);
+                self.add(rule::OTHER_SET, fact);
             }
         }
-        for (line, requirement) in facts::requirements(wheel) {
+        for (line, requirement) in wheel.requirements() {
             let Some(extra) = requirement.extra else {
                 continue;
             };
-            let is_lost = set::is_ours(&requirement.name)
-                && requirement.name.normalized() != "rocm"
-                && !packages.contains(&requirement.name);
-            if is_lost || row.is_some_and(|row| row.is_dead(&requirement.name)) {
-                self.add(
-                    rule::DEAD_EXTRA,
-                    None,
-                    format!("its extra `{extra}` requires `{line}`, which is not in the set"),
-                );
+            let name = &requirement.name;
+            let is_lost =
+                set::is_ours(name) && name.normalized() != selector && !packages.contains(name);
+            if is_lost || row.is_some_and(|row| row.is_dead(name)) {
+                let fact =
+                    format!("its extra `{extra}` requires `{line}`, which is not in the set");
+                self.add(rule::DEAD_EXTRA, fact);
             }
         }
-        let mut neighbours: BTreeSet<DistName> = row
-            .iter()
-            .flat_map(|row| row.needs.iter().cloned())
-            .collect();
-        neighbours.extend(self.needs().filter_map(|(_, _, by)| match by {
-            LibraryProvider::Group { wheel, .. } => Some(wheel),
-            LibraryProvider::Neighbour { framework, .. } => framework.parse().ok(),
-            _ => None,
-        }));
+    }
+
+    fn neighbours(&mut self) {
+        let row = self.check.providers.policy.of(&self.wheel.name.name);
+        let known = row.into_iter().flat_map(|row| row.needs.iter().cloned());
+        let needed = self.needs().filter_map(|(_, _, by)| by.framework());
+        let neighbours: BTreeSet<DistName> = needed.chain(known).collect();
         for name in neighbours {
-            let is_pinned = facts::requirements(wheel).any(|(_, it)| {
-                it.name == name && it.specifier.starts_with("==") && !it.specifier.contains('*')
-            });
-            if !is_pinned {
-                self.add(
-                    rule::UNPINNED_NEIGHBOUR,
-                    None,
-                    format!("it needs {name}, and does not require one version of it"),
-                );
+            let mut requirements = self.wheel.requirements();
+            if !requirements.any(|(_, it)| it.name == name && it.pin().is_some()) {
+                let fact = format!("it needs {name}, and does not require one version of it");
+                self.add(rule::UNPINNED_NEIGHBOUR, fact);
             }
         }
     }
 
     fn init(&mut self) {
-        let Some(init) = self.init.clone() else {
-            return self.two_sites(false);
-        };
-        let module = format!("{}/{}", init.root, super::init_module::FILE);
         let mut preloads = false;
-        match (&init.module, &init.hook) {
-            (Some(_), None) => self.add(rule::UNHOOKED_INIT, Some(&module), "nothing imports it"),
-            (None, Some(hook)) if !hook.catches_absence() => {
-                let caught = hook.catches.clone().unwrap_or_default().join(", ");
-                let caught = if caught.is_empty() {
-                    "nothing".to_owned()
-                } else {
-                    caught
+        if let Some(init) = self.init.take() {
+            let module = format!("{}/{}", init.root, init_module::FILE);
+            match (&init.module, &init.hook) {
+                (Some(_), None) => self.add_at(rule::UNHOOKED_INIT, &module, "nothing imports it"),
+                (None, Some(hook)) if !hook.catches_absence() => {
+                    let caught = hook.catches.iter().flatten().join(", ");
+                    let caught = if caught.is_empty() {
+                        "nothing"
+                    } else {
+                        &caught
+                    };
+                    let fact = format!(
+                        "it is imported and absent, and the import catches {caught}, not ImportError"
+                    );
+                    self.add_at(rule::UNHOOKED_INIT, &module, fact);
+                }
+                _ => {}
+            }
+            if let Some(InitModule::Known(call)) = &init.module {
+                preloads = init.hook.is_some() && !call.preload.is_empty();
+                let rocm = self.check.rocm;
+                let mut unknown = call
+                    .preload
+                    .iter()
+                    .filter(|it| rocm.of_short_name(it).is_none())
+                    .peekable();
+                if unknown.peek().is_some() {
+                    let unknown = unknown.join(", ");
+                    let fact = format!("it loads {unknown}, which the set does not have");
+                    self.add_at(rule::UNKNOWN_PRELOAD, &module, fact);
+                }
+                let version = rocm.version.to_string();
+                let fits = |wanted: &str| match wanted.split_once('*') {
+                    None => version == wanted,
+                    Some((start, end)) => version.starts_with(start) && version.ends_with(end),
                 };
-                let fact = format!(
-                    "it is imported and absent, and the import catches {caught}, not ImportError"
-                );
-                self.add(rule::UNHOOKED_INIT, Some(&module), fact);
-            }
-            _ => {}
-        }
-        if let Some(InitModule::Known(call)) = &init.module {
-            preloads = init.hook.is_some() && !call.preload.is_empty();
-            let rocm = self.check.rocm;
-            let unknown: Vec<&String> = call
-                .preload
-                .iter()
-                .filter(|it| rocm.of_short_name(it).is_none())
-                .collect();
-            if !unknown.is_empty() {
-                let fact = format!(
-                    "it loads {}, which the set does not have",
-                    unknown.iter().join(", ")
-                );
-                self.add(rule::UNKNOWN_PRELOAD, Some(&module), fact);
-            }
-            let version = rocm.version.to_string();
-            let fits = |wanted: &str| match wanted.split_once('*') {
-                None => version == wanted,
-                Some((start, end)) => version.starts_with(start) && version.ends_with(end),
-            };
-            if let Some(wanted) = call.check_version.as_ref().filter(|it| !fits(it)) {
-                self.add(
-                    rule::OTHER_SET,
-                    Some(&module),
-                    format!("it wants ROCm {wanted}, and the set is {version}"),
-                );
+                if let Some(wanted) = call.check_version.as_ref().filter(|it| !fits(it)) {
+                    let fact = format!("it wants ROCm {wanted}, and the set is {version}");
+                    self.add_at(rule::OTHER_SET, &module, fact);
+                }
             }
         }
-        self.two_sites(preloads);
-    }
-
-    fn two_sites(&mut self, preloads: bool) {
         if !self.wheel.wheel.root_is_purelib && !preloads && self.needs_rocm() {
             let fact = "`Root-Is-Purelib` is `false`: where purelib and platlib differ, no run path leads to ROCm, and nothing loads it";
-            self.add(rule::TWO_SITES, None, fact);
+            self.add(rule::TWO_SITES, fact);
         }
     }
 
-    fn binary(&mut self, path: &str, member: &MemberFacts, elf: &ElfFile) {
-        let (wheel, check) = (self.wheel, self.check);
-        let entries = run_path::entries(wheel, path, &elf.facts, check.providers);
-        let leads_nowhere = |it: RunPathEntry| it == RunPathEntry::Dead || it.leads_out();
-        let dead = entries.iter().filter(|(_, leads)| leads_nowhere(*leads));
-        let dead: Vec<&str> = dead.map(|(entry, _)| *entry).collect();
-        if let Some(first) = dead.first() {
-            let fact = format!(
-                "{} of {} on its run path lead nowhere, such as `{first}`",
-                dead.len(),
-                many(entries.len(), "entry")
-            );
-            self.add(rule::DEAD_RUN_PATH, Some(path), fact);
+    fn binary(&mut self, elf: ElfMember<'_>) {
+        let (wheel, check, path) = (self.wheel, self.check, elf.path);
+        let entries = run_path::entries(wheel, elf, check.providers);
+        let dead = entries
+            .iter()
+            .filter(|(_, leads)| *leads == RunPathEntry::Dead || leads.leads_out())
+            .collect_vec();
+        if let Some((first, _)) = dead.first() {
+            let (dead, all) = (dead.len(), many(entries.len(), "entry"));
+            let fact = format!("{dead} of {all} on its run path lead nowhere, such as `{first}`");
+            self.add_at(rule::DEAD_RUN_PATH, path, fact);
         }
-        let name = path.rsplit('/').next().unwrap_or(path);
-        let original = check
-            .rocm
-            .of_other_version(name)
-            .filter(|_| elf.facts.kind == ElfKind::SharedObject);
-        let directory = original
-            .and_then(|it| check.rocm.library(it))
-            .map(|it| it.directory);
-        if let Some(original) =
-            original.filter(|_| !directory.is_some_and(RocmDirectoryKey::is_llvm))
+        if let Some(original) = facts::copy_of(elf, check.rocm) {
+            let fact = format!("it is `{original}` of the set");
+            self.add_at(rule::GRAFTED_LIBRARY, path, fact);
+        }
+        let opened = facts::opened(wheel, elf, check.providers.policy);
+        let mut fragile = opened
+            .filter(|name| name.starts_with('/') || !name.contains(".so."))
+            .peekable();
+        if fragile.peek().is_some() {
+            let names = fragile.join(", ");
+            let fact = format!("it opens {names}, which no ROCm package has under this name");
+            self.add_at(rule::RUN_TIME_NAME, path, fact);
+        }
+        if let Ok(content) = &elf.member.content
+            && let DeviceCodeFacts::Fat(code) = &content.code
+            && code.len() > 1
         {
-            self.add(
-                rule::GRAFTED_LIBRARY,
-                Some(path),
-                format!("it is `{original}` of the set"),
-            );
+            let fact = format!("it has device code for {}", many(code.len(), "target"));
+            self.add_at(rule::FAT_FRAMEWORK, path, fact);
         }
-        let opened = facts::opened(wheel, &member.path, elf, check.policy);
-        let fragile = opened.filter(|name| name.starts_with('/') || !name.contains(".so."));
-        let fragile: Vec<&str> = fragile.collect();
-        if !fragile.is_empty() {
-            let fact = format!(
-                "it opens {}, which no ROCm package has under this name",
-                fragile.join(", ")
-            );
-            self.add(rule::RUN_TIME_NAME, Some(path), fact);
-        }
-        if let Some(DeviceCodeFacts::Fat(code)) = member.content.as_ref().ok().map(|it| &it.code) {
-            let targets: BTreeSet<_> = code.keys().map(ToString::to_string).collect();
-            if targets.len() > 1 {
-                let fact = format!("it has device code for {}", many(targets.len(), "target"));
-                self.add(rule::FAT_FRAMEWORK, Some(path), fact);
-            }
+    }
+
+    fn tags(&mut self) {
+        let proved = facts::proved_tag(self.wheel, self.check.providers);
+        let claimed = self.wheel.platform();
+        let is_too_old = |it: &str| Manylinux::builtin().is_proved(it, &proved) == Some(false);
+        if claimed.split('.').any(is_too_old) {
+            let (policy, why) = (&proved.policy, proved.reason(": "));
+            let fact = format!("its tag is `{claimed}`, and its symbols prove `{policy}`{why}");
+            self.add(rule::TAG_TOO_OLD, fact);
         }
     }
 
@@ -347,43 +300,23 @@ impl OneWheel<'_> {
             let fact = format!(
                 "{version} sorts below {newest}, which is there: installers take it for older"
             );
-            self.add(rule::SORTS_BELOW, None, fact);
+            self.add(rule::SORTS_BELOW, fact);
         }
         let Some(most) = self.check.largest else {
             return;
         };
         if version.to_string().contains('+') {
             let fact = format!("it has a local version, {version}");
-            self.add(rule::UNPUBLISHABLE, None, fact);
+            self.add(rule::UNPUBLISHABLE, fact);
         }
-        if wheel
-            .platform()
-            .split('.')
-            .any(|it| it.starts_with("linux_"))
-        {
-            let fact = format!("its tag is `{}`", wheel.platform());
-            self.add(rule::UNPUBLISHABLE, None, fact);
+        let platform = wheel.platform();
+        if platform.split('.').any(|it| it.starts_with("linux_")) {
+            self.add(rule::UNPUBLISHABLE, format!("its tag is `{platform}`"));
         }
         if wheel.facts.size > most {
             let (has, most) = (size(wheel.facts.size), size(most));
             let fact = format!("it has {has}, and a file may have {most}");
-            self.add(rule::UNPUBLISHABLE, None, fact);
-        }
-    }
-
-    fn tags(&mut self) {
-        let proved = facts::proved_tag(self.wheel, self.check.providers);
-        let claimed = self.wheel.platform().to_owned();
-        let is_too_old = |it: &str| Manylinux::builtin().is_proved(it, &proved) == Some(false);
-        if claimed.split('.').any(is_too_old) {
-            let because = proved.because.as_ref();
-            let because = because.map(|(file, needs)| format!(": `{file}` needs {needs}"));
-            let fact = format!(
-                "its tag is `{claimed}`, and its symbols prove `{}`{}",
-                proved.policy,
-                because.unwrap_or_default()
-            );
-            self.add(rule::TAG_TOO_OLD, None, fact);
+            self.add(rule::UNPUBLISHABLE, fact);
         }
     }
 }

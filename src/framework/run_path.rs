@@ -6,13 +6,14 @@ use itertools::Itertools as _;
 
 use super::{
     providers::{LibraryProvider, Providers},
-    read::FrameworkWheel,
+    read::{ElfMember, FrameworkWheel},
     strings,
 };
 use crate::{
-    elf::{ElfFacts, ElfKind, Rpath},
+    elf::{ElfKind, Rpath},
     error::Result,
     loader::origin,
+    relpath,
 };
 
 /// Where an entry of a run path leads, if all packages are in one directory.
@@ -45,18 +46,14 @@ impl RunPathEntry {
 /// Says where each entry of a run path leads.
 pub(super) fn entries<'a>(
     wheel: &FrameworkWheel,
-    path: &str,
-    elf: &'a ElfFacts,
+    elf: ElfMember<'a>,
     providers: &Providers<'_>,
 ) -> Vec<(&'a str, RunPathEntry)> {
-    let Some(run_path) = elf.run_path() else {
-        return Vec::new();
-    };
-    let place_of = |entry: &str| {
+    let leads = |entry: &str| {
         if entry.is_empty() {
             return RunPathEntry::Empty;
         }
-        let Some(place) = origin(path, entry) else {
+        let Some(place) = origin(elf.path, entry) else {
             return if entry.starts_with('/') {
                 RunPathEntry::Absolute
             } else {
@@ -64,14 +61,8 @@ pub(super) fn entries<'a>(
             };
         };
         let is_in = |member: &str| {
-            let rest = if place.is_empty() {
-                Some(member)
-            } else {
-                member
-                    .strip_prefix(&place)
-                    .and_then(|it| it.strip_prefix('/'))
-            };
-            rest.is_some()
+            let rest = member.strip_prefix(&place);
+            place.is_empty() || rest.is_some_and(|it| it.starts_with('/'))
         };
         if wheel.installed().any(|(member, _)| is_in(member)) {
             RunPathEntry::Own
@@ -83,9 +74,10 @@ pub(super) fn entries<'a>(
             RunPathEntry::Dead
         }
     };
+    let run_path = elf.facts.run_path().into_iter();
     run_path
-        .split(':')
-        .map(|entry| (entry, place_of(entry)))
+        .flat_map(|it| it.split(':'))
+        .map(|entry| (entry, leads(entry)))
         .collect()
 }
 
@@ -93,15 +85,12 @@ pub(super) fn entries<'a>(
 /// path now; those of other frameworks; those of the ROCm packages, in their order.
 pub(super) fn wanted(
     wheel: &FrameworkWheel,
-    path: &str,
-    member: &str,
-    elf: &ElfFacts,
+    elf: ElfMember<'_>,
     providers: &Providers<'_>,
 ) -> Result<Rpath> {
-    let project = &wheel.name.name;
     let (mut own, mut others, mut rocm) = (Vec::new(), Vec::new(), Vec::new());
-    for library in &elf.needed {
-        match providers.of(project, path, elf, library) {
+    for (_, by) in providers.needs(wheel, elf) {
+        match by {
             LibraryProvider::Own(directory) => own.push(directory),
             LibraryProvider::Group { directory, .. }
             | LibraryProvider::Neighbour { directory, .. } => others.push(directory),
@@ -112,18 +101,16 @@ pub(super) fn wanted(
             | LibraryProvider::Unknown => {}
         }
     }
-    let now = elf.run_path().unwrap_or_default().split(':');
-    let now: Vec<String> = now.filter_map(|entry| origin(path, entry)).collect();
+    let now = elf.facts.run_path().unwrap_or_default().split(':');
+    let now: Vec<String> = now.filter_map(|entry| origin(elf.path, entry)).collect();
     for directory in &now {
-        if !own.contains(directory) && opens_in(wheel, path, member, directory)? {
+        if !own.contains(directory) && opens_in(wheel, elf, directory)? {
             own.push(directory.clone());
         }
     }
     own.sort_by_key(|it| {
-        (
-            now.iter().position(|now| now == it).unwrap_or(usize::MAX),
-            it.clone(),
-        )
+        let place = now.iter().position(|now| now == it);
+        (place.unwrap_or(usize::MAX), it.clone())
     });
     others.sort();
     rocm.sort_unstable();
@@ -131,40 +118,34 @@ pub(super) fn wanted(
         .into_iter()
         .map(|key| providers.rocm_directory(key).to_owned());
     let directories = own.into_iter().chain(others).chain(rocm).unique();
-    let entries = directories.map(|directory| entry(path, &directory));
-    Ok(entries.collect_vec().join(":").parse()?)
+    let mut entries = directories.map(|directory| entry(elf.path, &directory));
+    Ok(entries.join(":").parse()?)
 }
 
 /// Whether a file has the name of a library in a directory of its wheel, which it may open at run time.
-fn opens_in(wheel: &FrameworkWheel, path: &str, member: &str, directory: &str) -> Result<bool> {
-    let Some(binary) = wheel.binaries.get(member) else {
+fn opens_in(wheel: &FrameworkWheel, elf: ElfMember<'_>, directory: &str) -> Result<bool> {
+    let Some(binary) = wheel.binaries.get(&elf.member.path) else {
         return Ok(false);
     };
-    // A file has its own name as its SONAME.
-    let others = wheel.elf_files().filter(|(it, ..)| *it != path);
-    let names: Vec<&str> = others
-        .filter(|(.., elf)| elf.facts.kind == ElfKind::SharedObject)
-        .filter_map(|(it, ..)| {
-            let (place, name) = it.rsplit_once('/').unwrap_or(("", it));
-            (place == directory).then_some(name)
-        })
-        .collect();
-    Ok(strings::mentions(&binary.bytes, &names)?)
+    let libraries = wheel.elf_files().filter(|it| {
+        // A file has its own name as its SONAME.
+        it.path != elf.path && it.facts.kind == ElfKind::SharedObject
+    });
+    let names = libraries
+        .map(|it| relpath::split(it.path))
+        .filter(|(place, _)| *place == directory)
+        .map(|(_, name)| name);
+    Ok(strings::mentions(&binary.bytes, &names.collect_vec())?)
 }
 
 /// The run path entry of a file that leads to a directory, both below `site-packages`: `$ORIGIN/../lib`.
 fn entry(file: &str, directory: &str) -> String {
-    let here: Vec<&str> = file.split('/').collect();
-    let here = &here[..here.len().saturating_sub(1)];
-    let there: Vec<&str> = directory.split('/').filter(|it| !it.is_empty()).collect();
-    let common = here
-        .iter()
-        .zip(&there)
-        .take_while(|(one, other)| one == other)
-        .count();
-    let up = std::iter::repeat_n("..", here.len() - common);
-    let down = there.iter().skip(common).copied();
-    ["$ORIGIN"].into_iter().chain(up).chain(down).join("/")
+    let way = relpath::between(relpath::split(file).0, directory);
+    if way.is_empty() {
+        "$ORIGIN".to_owned()
+    } else {
+        format!("$ORIGIN/{way}")
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, io};
 
 use memchr::memmem::Finder;
 
-use crate::{elf::ReadAt, spool::Spool};
+use crate::{
+    elf::{ReadAt, read_exact_at},
+    spool::Spool,
+};
 
 const CHUNK: usize = 1 << 20;
 /// The longest name that is found. Chunks overlap by as much.
@@ -19,13 +22,9 @@ pub(super) fn library_names(binary: &Spool) -> io::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let (mut at, mut buffer) = (0, vec![0; CHUNK + 2 * LONGEST]);
     while at < binary.len() && names.len() < MOST {
-        let len = fill(binary, at, &mut buffer)?;
-        let bytes = buffer.get(..len).unwrap_or_default();
-        names.extend(
-            finder
-                .find_iter(bytes)
-                .filter_map(|dot| name_around(bytes, dot)),
-        );
+        let bytes = fill(binary, at, &mut buffer)?;
+        let dots = finder.find_iter(bytes);
+        names.extend(dots.filter_map(|dot| name_around(bytes, dot)));
         at = at.saturating_add(CHUNK as u64);
     }
     Ok(names)
@@ -36,8 +35,7 @@ pub(super) fn mentions(binary: &Spool, names: &[&str]) -> io::Result<bool> {
     let finders: Vec<Finder<'_>> = names.iter().map(Finder::new).collect();
     let (mut at, mut buffer) = (0, vec![0; CHUNK + LONGEST]);
     while at < binary.len() && !finders.is_empty() {
-        let len = fill(binary, at, &mut buffer)?;
-        let bytes = buffer.get(..len).unwrap_or_default();
+        let bytes = fill(binary, at, &mut buffer)?;
         if finders.iter().any(|it| it.find(bytes).is_some()) {
             return Ok(true);
         }
@@ -46,16 +44,13 @@ pub(super) fn mentions(binary: &Spool, names: &[&str]) -> io::Result<bool> {
     Ok(false)
 }
 
-fn fill(binary: &Spool, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut len = 0;
-    while let Some(room) = buffer.get_mut(len..).filter(|room| !room.is_empty()) {
-        let count = binary.read_at(at.saturating_add(len as u64), room)?;
-        if count == 0 {
-            break;
-        }
-        len = len.saturating_add(count);
-    }
-    Ok(len)
+/// As many bytes as there are at an offset, up to the size of the buffer.
+fn fill<'a>(binary: &Spool, at: u64, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let rest = usize::try_from(binary.len().saturating_sub(at)).unwrap_or(usize::MAX);
+    let len = rest.min(buffer.len());
+    let bytes = &mut buffer[..len];
+    read_exact_at(binary, at, bytes)?;
+    Ok(bytes)
 }
 
 /// The whole string with `.so` at an offset, if it is a name.

@@ -37,11 +37,21 @@ struct TagPolicy {
 
 /// The oldest policy that a wheel fulfils, and what keeps it from an older one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProvenTag {
+pub(super) struct ProvenTag {
     /// `manylinux_2_28`, or `linux` if no policy fits.
     pub policy: String,
     /// The file and the symbol version or library that rule out the next older policy.
     pub because: Option<(String, String)>,
+}
+
+impl ProvenTag {
+    /// What rules out the next older policy, behind a text that introduces it. Empty if nothing does.
+    pub(super) fn reason(&self, before: &str) -> String {
+        let because = self.because.as_ref();
+        because.map_or(String::new(), |(file, needs)| {
+            format!("{before}`{file}` needs {needs}")
+        })
+    }
 }
 
 impl Manylinux {

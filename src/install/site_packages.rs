@@ -21,7 +21,7 @@ use crate::{
     parallel,
     set::is_ours,
     version::Version,
-    wheel::{DistName, dist_info::fields},
+    wheel::{DistName, Headers},
 };
 
 /// The directory of the development files, which `rocm-sdk init` unpacks.
@@ -134,21 +134,16 @@ impl InstalledPackage {
         let (Some(metadata), Some(record)) = (text("METADATA")?, text("RECORD")?) else {
             return Ok(None);
         };
-        let metadata = fields(&metadata)?;
-        let field = |wanted: &str| {
-            let mut fields = metadata.iter().filter(|(name, _)| name == wanted);
-            fields.next().map(|(_, value)| value.as_str())
-        };
-        let name = field("Name").and_then(|it| it.parse::<DistName>().ok());
-        let version = field("Version").and_then(|it| it.parse::<Version>().ok());
+        let metadata: Headers = metadata.parse()?;
+        let name = metadata.get("Name").and_then(|it| it.parse().ok());
+        let version = metadata.get("Version").and_then(|it| it.parse().ok());
         let (Some(name), Some(version)) = (name, version) else {
             return Ok(None);
         };
-        let requires = metadata.iter().filter(|(name, _)| name == "Requires-Dist");
-        let requires = requires.map(|(_, value)| value.clone()).collect();
-        let tag = text("WHEEL")?.unwrap_or_default();
-        let tag = fields(&tag)?.into_iter().find(|(name, _)| name == "Tag");
-        let tag = tag.map_or_else(|| "py3-none-any".to_owned(), |(_, tag)| tag);
+        let (name, version): (DistName, Version) = (name, version);
+        let requires = metadata.all("Requires-Dist").map(str::to_owned).collect();
+        let wheel: Headers = text("WHEEL")?.unwrap_or_default().parse()?;
+        let tag = wheel.get("Tag").unwrap_or("py3-none-any");
         let file = format!("{}-{version}-{tag}.whl", name.filename_form());
         let files = InstalledFiles::read(root, &record, is_ours(&name))?;
         Ok(Some(Self {

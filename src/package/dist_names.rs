@@ -33,7 +33,7 @@ impl DistNames {
         &BUILT_IN
     }
 
-    fn of(catalog: &Catalog) -> Result<Self> {
+    pub(crate) fn of(catalog: &Catalog) -> Result<Self> {
         let (mode, only) = (DistributionMode::Split, |kind| catalog.only(kind));
         Ok(Self {
             selector: only(PackageKind::Selector)?.dist_name(mode, None),
@@ -42,6 +42,11 @@ impl DistNames {
             devel: only(PackageKind::Devel)?.dist_name(mode, None),
             device: only(PackageKind::Device)?.dist_template(mode).clone(),
         })
+    }
+
+    /// The directory with the files of a distribution: `_rocm_sdk_core`.
+    pub fn import_name(dist: &str) -> String {
+        format!("_{}", dist.replace('-', "_"))
     }
 
     /// The device package of a target: `rocm-sdk-device-gfx942`.

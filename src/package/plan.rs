@@ -19,7 +19,7 @@ use crate::{
     error::{Result, bail, ensure},
     io::FileState,
     package::{catalog::PackageSpec, naming::DistributionMode},
-    relpath::{RelPath, links},
+    relpath::{self, RelPath, links},
     run::Platform,
     target::Scope,
     version::Version,
@@ -353,14 +353,11 @@ impl SdkTree {
 
 /// The text of a symlink at `from` that leads to `to`: `../lib/libx.so`.
 pub(super) fn relative_path(from: &RelPath, to: &RelPath) -> String {
-    let (from, to): (Vec<&str>, Vec<&str>) =
-        (from.components().collect(), to.components().collect());
-    let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
-    // The last component is never shared, even if one path is a parent of the other.
-    let shared = shared.min(from.len() - 1).min(to.len() - 1);
-    let up = std::iter::repeat_n("..", from.len() - 1 - shared);
-    let text: Vec<&str> = up.chain(to.into_iter().skip(shared)).collect();
-    text.join("/")
+    let (directory, name) = relpath::split(to.as_str());
+    match &*relpath::between(relpath::split(from.as_str()).0, directory) {
+        "" => name.to_owned(),
+        way => format!("{way}/{name}"),
+    }
 }
 
 impl SdkEntry {

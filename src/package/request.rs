@@ -10,7 +10,7 @@ use crate::{
     artifact::{ArtifactName, Component, TherockManifest},
     error::{Result, ensure},
     package::{
-        artifact_version,
+        DistNames, artifact_version,
         assemble::{AssembleSettings, pipeline},
         catalog::{Catalog, PackageKind, PackageSpec},
         naming::{DistributionMode, ImportSuffix},
@@ -130,7 +130,7 @@ impl Request<'_> {
     /// The import name of the directory with the files of a distribution: `_rocm_sdk_core` and the
     /// suffix of the set.
     pub(super) fn import_name(&self, dist: &str) -> String {
-        format!("_{}{}", dist.replace('-', "_"), self.options.suffix)
+        DistNames::import_name(dist) + &self.options.suffix.to_string()
     }
 
     /// Lists the packages that would be built from these artifacts.

@@ -19,7 +19,7 @@ use crate::{
     set::SetFile,
     target::Target,
     version::PromotionGoal,
-    wheel::Archive,
+    wheel::{Archive, Headers},
 };
 
 /// What is asked of a promotion.
@@ -161,9 +161,9 @@ fn planned(
 /// and one that is new nothing before it.
 fn differences(before: &str, after: &str) -> Vec<(String, String)> {
     let lines = |text: &str| -> Vec<String> {
-        let headers = text.lines().take_while(|line| !line.is_empty());
-        let values = headers.filter_map(|line| line.strip_prefix("Requires-Dist: "));
-        values.map(str::to_owned).collect()
+        let headers = text.parse::<Headers>();
+        let lines = headers.iter().flat_map(|it| it.all("Requires-Dist"));
+        lines.map(str::to_owned).collect()
     };
     let is_of = |line: &str| line.split("==").next().unwrap_or_default().to_owned();
     let mut left = lines(after);

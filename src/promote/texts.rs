@@ -3,7 +3,7 @@
 //! Nothing is replaced that is not a version as a whole, and that of one of our packages. Only what
 //! names it changes: all other bytes stay.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::{
     set::is_ours,
     target::{Scope, Target},
     version::Version,
-    wheel::DistName,
+    wheel::{DistName, Headers, RequirementLine},
 };
 
 /// What changes in all packages of a set.
@@ -117,40 +117,29 @@ impl VersionChange {
     }
 
     fn metadata(&self, text: &str) -> Result<String> {
-        let (mut out, mut versions, mut is_body) = (String::with_capacity(text.len()), 0, false);
-        for line in text.split_inclusive('\n') {
-            let plain = line.trim_end_matches(['\r', '\n']);
-            is_body |= plain.is_empty();
-            if is_body {
-                out.push_str(line);
-                continue;
-            }
-            let (name, value) = plain.split_once(':').unwrap_or((plain, ""));
-            let value = value.trim();
-            match name {
-                "Version" if self.is_from(value) => {
-                    versions += 1;
-                    out.push_str(&line.replacen(value, &self.to.to_string(), 1));
-                }
-                "Requires-Dist" if self.drops_requirement(value) => {}
-                "Provides-Extra" if self.targets.drops_extra(value) => {}
-                _ => out.push_str(line),
-            }
-            if let Some(pin) = self
-                .pin_of_only()
-                .filter(|_| plain == "Provides-Extra: device")
-            {
-                let _ = writeln!(out, "Requires-Dist: {pin}; extra == \"device\"");
-            }
+        let mut headers: Headers = text.parse()?;
+        let versions: Vec<&str> = headers.all("Version").collect();
+        ensure!(
+            matches!(versions[..], [version] if self.is_from(version)),
+            "its `Version` is not {}",
+            self.from
+        );
+        headers.set("Version", &self.to.to_string());
+        headers.remove("Requires-Dist", |it| self.drops_requirement(it));
+        headers.remove("Provides-Extra", |it| self.targets.drops_extra(it));
+        if let Some(pin) = self.pin_of_only() {
+            let pin = format!("{pin}; extra == \"device\"");
+            headers.insert_behind(
+                |name, value| name == "Provides-Extra" && value == "device",
+                [("Requires-Dist", pin)],
+            );
         }
-        ensure!(versions == 1, "its `Version` is not {}", self.from);
-        Ok(self.pins(&out))
+        Ok(self.pins(&headers.to_string()))
     }
 
     fn drops_requirement(&self, text: &str) -> bool {
-        let end = text.find(|c: char| !is_of_name(c)).unwrap_or(text.len());
-        let name = text[..end].parse();
-        name.is_ok_and(|it| self.targets.drops_project(&it))
+        let requirement = RequirementLine::parse(text);
+        requirement.is_some_and(|it| self.targets.drops_project(&it.name))
     }
 
     /// What `rocm[device]` requires, if one device package is left.

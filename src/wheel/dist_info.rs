@@ -1,9 +1,5 @@
 //! The small files of a `.dist-info` directory besides RECORD: METADATA, WHEEL ([PEP
 //! 427](https://peps.python.org/pep-0427/)), `entry_points.txt` and `top_level.txt`.
-//!
-//! METADATA (PKG-INFO in sdists) and WHEEL are `Name: value` lines, an empty line and a text. The
-//! syntax is that of email ([core
-//! metadata](https://packaging.python.org/en/latest/specifications/core-metadata/)).
 
 use std::{collections::BTreeSet, str::FromStr};
 
@@ -12,7 +8,7 @@ use crate::{
     relpath::RelPath,
     version::Version,
     wheel::{
-        WheelCompression,
+        Headers, WheelCompression,
         name::{DistName, Tag},
     },
 };
@@ -32,52 +28,10 @@ pub fn ensure_one_line(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The headers of one file: their names and values. The lines of a folded value are joined by
-/// spaces.
-struct Headers(Vec<(String, String)>);
-
-/// The fields of METADATA, PKG-INFO or WHEEL, in their order.
-pub fn fields(text: &str) -> Result<Vec<(String, String)>> {
-    Ok(Headers::parse(text)?.0)
-}
-
-impl Headers {
-    fn parse(text: &str) -> Result<Self> {
-        let mut headers: Vec<(String, String)> = Vec::new();
-        for (index, line) in text.lines().enumerate() {
-            if line.is_empty() {
-                break;
-            }
-            let invalid = || anyhow!("line {} is no `Name: value`: {line:?}", index + 1);
-            if line.starts_with([' ', '\t']) {
-                let (_, folded) = headers.last_mut().ok_or_else(invalid)?;
-                let more = line.trim();
-                if !folded.is_empty() && !more.is_empty() {
-                    folded.push(' ');
-                }
-                folded.push_str(more);
-                continue;
-            }
-            let (name, value) = line.split_once(':').ok_or_else(invalid)?;
-            if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') || name.is_empty() {
-                return Err(invalid());
-            }
-            headers.push((name.to_owned(), value.trim().to_owned()));
-        }
-        Ok(Self(headers))
-    }
-
-    /// The values of a field that are not empty.
-    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        let named = self.0.iter().filter(|it| it.0.eq_ignore_ascii_case(name));
-        let values = named.map(|(_, value)| value.as_str());
-        values.filter(|value| !value.is_empty())
-    }
-
-    fn required<'a>(&'a self, file: &str, name: &'a str) -> Result<&'a str> {
-        let value = self.all(name).next();
-        value.with_context(|| format!("{file} without `{name}`"))
-    }
+/// The value of a header that a file must have.
+fn required<'a>(headers: &'a Headers, file: &str, name: &'a str) -> Result<&'a str> {
+    let value = headers.get(name);
+    value.with_context(|| format!("{file} without `{name}`"))
 }
 
 /// What rocwheel needs of the metadata of a distribution.
@@ -114,17 +68,16 @@ const FIELDS: [(&str, bool); 16] = [
 impl Metadata {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let text = str::from_utf8(bytes).map_err(|_| anyhow!("metadata that is not UTF-8"))?;
-        let headers = Headers::parse(text)?;
+        let headers: Headers = text.parse()?;
         // Metadata 1.x and 2.x: a newer minor version only adds fields, but a newer major one may
         // change their meaning.
-        let version = headers.required("metadata", "Metadata-Version")?;
+        let version = required(&headers, "metadata", "Metadata-Version")?;
         ensure!(
             matches!(version.split_once('.'), Some(("1" | "2", minor)) if minor.bytes().all(|byte| byte.is_ascii_digit())),
             "metadata of a version that is not known: {version}"
         );
         for (field, may_repeat) in FIELDS {
-            let named = headers.0.iter();
-            let named = named.filter(|it| it.0.eq_ignore_ascii_case(field));
+            let named = headers.iter().filter(|it| it.0.eq_ignore_ascii_case(field));
             ensure!(
                 may_repeat || named.count() <= 1,
                 "metadata with a second `{field}`"
@@ -139,9 +92,9 @@ impl Metadata {
         }
         let lines = |field| headers.all(field).map(str::to_owned);
         Ok(Self {
-            name: read("Name", headers.required("metadata", "Name")?)?,
-            version: read("Version", headers.required("metadata", "Version")?)?,
-            requires_python: lines("Requires-Python").next(),
+            name: read("Name", required(&headers, "metadata", "Name")?)?,
+            version: read("Version", required(&headers, "metadata", "Version")?)?,
+            requires_python: headers.get("Requires-Python").map(str::to_owned),
             requires_dist: lines("Requires-Dist").collect(),
             provides_extra: lines("Provides-Extra").collect(),
         })
@@ -195,22 +148,18 @@ impl FromStr for WheelFacts {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let headers = Headers::parse(text)?;
-        let version = headers.required("WHEEL", "Wheel-Version")?;
+        let headers: Headers = text.parse()?;
+        let version = required(&headers, "WHEEL", "Wheel-Version")?;
         ensure!(
             version.starts_with("1."),
             "WHEEL of a version that is not known: {version:?}"
         );
-        headers.required("WHEEL", "Tag")?;
-        let purelib = headers.required("WHEEL", "Root-Is-Purelib");
+        required(&headers, "WHEEL", "Tag")?;
+        let purelib = required(&headers, "WHEEL", "Root-Is-Purelib");
         Ok(Self {
             tags: headers.all("Tag").map(str::parse).collect::<Result<_>>()?,
             root_is_purelib: purelib?.eq_ignore_ascii_case("true"),
-            generator: headers
-                .all("Generator")
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
+            generator: headers.get("Generator").unwrap_or_default().to_owned(),
         })
     }
 }
@@ -271,7 +220,7 @@ mod tests {
             "A b: 1",
             "A: 1\nÄ: 1",
         ]
-        .map(|text| Headers::parse(text).err().unwrap().to_string());
+        .map(|text| text.parse::<Headers>().err().unwrap().to_string());
         insta::assert_snapshot!(messages.join("\n"), @r#"
         line 1 is no `Name: value`: " folded"
         line 2 is no `Name: value`: "plain text"
@@ -449,9 +398,9 @@ mod tests {
         #[test]
         fn every_line_reads_back_from_a_header(text in "\\PC{1,20}") {
             if ensure_one_line(&text).is_ok() {
-                let headers = Headers::parse(&format!("A: {text}\nB: x\n")).unwrap();
-                prop_assert_eq!(headers.0.len(), 2);
-                prop_assert_eq!(&headers.0[0].1, &text);
+                let headers: Headers = format!("A: {text}\nB: x\n").parse().unwrap();
+                prop_assert_eq!(headers.iter().count(), 2);
+                prop_assert_eq!(headers.get("A"), Some(&*text));
             }
         }
 

@@ -2,24 +2,26 @@
 
 mod archive;
 pub mod deflate;
+mod directory;
 pub mod dist_info;
+mod headers;
 mod marker;
 pub mod name;
 mod packed;
-pub mod reader;
 pub mod record;
 mod requirement;
 #[cfg(test)]
 pub(crate) mod specimen;
 pub mod writer;
 
-pub use archive::{Archive, StoredMember};
+pub use archive::{Archive, StoredMember, read_metadata};
 pub use deflate::{Deflater, WheelCompression};
+pub use directory::{Directory, DirectoryEntry, LocalHeader, MemberKind, ReadRange};
 pub use dist_info::{Metadata, ensure_one_line, entry_point, top_level_text, wheel_text};
+pub use headers::Headers;
 pub use marker::MarkerVariables;
 pub use name::{DistName, PackageFilename, Tag};
 pub use packed::{PackedMember, compression_of, packed_members};
-pub use reader::read_metadata;
 pub use record::{Record, RecordRow};
 pub use requirement::RequirementLine;
 pub use writer::{StorageMethod, WheelMember, ZipWriter};

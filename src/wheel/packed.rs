@@ -4,10 +4,7 @@
 //! [`PackedMember::verify`] its bytes, or know from elsewhere that they did not change since they
 //! were written.
 
-use std::{
-    io::{self, BufRead as _, BufReader, Read, Seek, Write},
-    ops::Range,
-};
+use std::io::{self, BufRead as _, BufReader, Read, Seek, Write};
 
 use super::{
     Record, StorageMethod, WheelCompression,
@@ -24,16 +21,12 @@ use flate2::bufread::DeflateDecoder;
 const WHEEL_LIMIT: u64 = 1 << 20;
 const RECORD_LIMIT: u64 = 256 << 20;
 
-/// A member of a finished wheel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A member of a finished wheel, with the digest of its content, as RECORD says.
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Deref)]
 pub struct PackedMember {
-    /// The digest and the length of its content, as RECORD says.
     pub sha256: Sha256,
-    pub len: u64,
-    pub crc: u32,
-    pub method: StorageMethod,
-    /// Where its compressed bytes are in the wheel.
-    pub bytes: Range<u64>,
+    #[deref]
+    stored: StoredMember,
 }
 
 /// The members of a wheel that were compressed like those of a new wheel will be. It is an error if
@@ -94,13 +87,8 @@ const BUFFER: usize = 128 << 10;
 impl PackedMember {
     /// A member whose content has this digest.
     pub fn of(stored: &StoredMember, sha256: Sha256) -> Self {
-        Self {
-            sha256,
-            len: stored.len,
-            crc: stored.crc,
-            method: stored.method,
-            bytes: stored.bytes.clone(),
-        }
+        let stored = stored.clone();
+        Self { sha256, stored }
     }
 
     /// Whether the compressed bytes in `reader` give the content, and end with it. They do not if
@@ -238,10 +226,8 @@ mod tests {
                 changed[at] ^= 0x10;
                 assert!(!member.verify(&changed[..]), "{at}");
             }
-            let other = PackedMember {
-                crc: !member.crc,
-                ..member.clone()
-            };
+            let mut other = member.clone();
+            other.stored.crc = !member.crc;
             assert!(!other.verify(bytes));
         }
     }
@@ -268,7 +254,7 @@ mod tests {
         it was not packed with `deflate level 5, revision 3`, but by `rocwheel (VERSION; store)`
         RECORD lists `x/none`, and it is missing
         `x/a.so` does not have the size that RECORD says
-        not a zip archive that can be trusted: invalid Zip archive: Unexpected end of zip::format::blocks::ZipCentralEntryBlock
+        not a wheel that can be read: its end record says that the directory has 288 bytes at 5972, before byte 6259
         ");
         for generator in ["bdist_wheel (0.46.2)", "rocwheel (0.1.0)", "", "rocwheel ("] {
             assert_eq!(recipe(generator), None, "{generator}");

@@ -29,6 +29,15 @@ pub enum StorageMethod {
     Deflated = 8,
 }
 
+impl StorageMethod {
+    /// The method with a number. `None` for methods that installers need not know.
+    pub fn of(number: u16) -> Option<Self> {
+        [Self::Stored, Self::Deflated]
+            .into_iter()
+            .find(|it| *it as u16 == number)
+    }
+}
+
 /// A member as it will be installed: path, mode and uncompressed length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WheelMember {

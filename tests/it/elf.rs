@@ -2,7 +2,6 @@
 
 pub(crate) mod compiled;
 mod cost;
-mod kpack;
 mod layouts;
 mod linkers;
 mod load;

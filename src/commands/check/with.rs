@@ -53,9 +53,8 @@ impl WithArgs {
         let rocm = RocmLibraries::of(set, policy)?;
         let providers = Providers::new(&wheels, Some(&rocm), policy, &[]);
         for wheel in &wheels {
-            let binaries = wheel.elf_files().map(|it| it.2);
             let (mut all, mut tied) = (0, 0);
-            for elf in binaries {
+            for elf in wheel.elf_files() {
                 all += 1;
                 let of_rocm = elf.facts.needed.iter().map(|name| rocm.library(name));
                 tied += usize::from(of_rocm.flatten().next().is_some());
@@ -69,7 +68,6 @@ impl WithArgs {
             wheels: &wheels,
             providers: &providers,
             rocm: &rocm,
-            policy,
             set,
             published: &published,
             largest: self.index.map(|_| self.max_size.saturating_mul(1 << 20)),

@@ -5,10 +5,14 @@ mod split;
 mod tie;
 mod version;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use fs_err as fs;
 use itertools::Itertools as _;
+use serde::Serialize;
 
 use super::{World, args::AccessArgs, args::Jobs};
 use crate::{
@@ -16,10 +20,11 @@ use crate::{
     check,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     framework::{
-        FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
+        FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries,
+        split::SplitWheelPlan, tie::VersionSuffix,
     },
     package::{
-        FIRST_DAY,
+        DistNames, FIRST_DAY,
         assemble::{AssembleSettings, ChangedFile, pipeline},
     },
     set::PlaceDepth,
@@ -66,18 +71,19 @@ struct ShowArgs {
     #[arg(long, value_name = "SET")]
     set: Option<PathBuf>,
     #[command(flatten)]
-    policy: PolicyArgs,
+    reading: ReadingArgs,
+}
+
+/// What all commands that read wheels have.
+#[derive(Debug, clap::Args)]
+struct ReadingArgs {
+    /// Rows for frameworks that rocwheel does not know, in the form of its own `frameworks.toml`
+    #[arg(long, value_name = "FILE")]
+    framework: Option<PathBuf>,
     #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
     access: AccessArgs,
-}
-
-#[derive(Debug, clap::Args)]
-struct PolicyArgs {
-    /// Rows for frameworks that rocwheel does not know, in the form of its own `frameworks.toml`
-    #[arg(long, value_name = "FILE")]
-    framework: Option<PathBuf>,
 }
 
 /// What all commands that write wheels have.
@@ -97,37 +103,58 @@ struct WritingArgs {
         allow_hyphen_values = true
     )]
     version_suffix: VersionSuffix,
-    #[command(flatten)]
-    policy: PolicyArgs,
     /// How to compress what changes: `store`, or a level from 1 (fast) to 12 (small)
     #[arg(long, value_name = "HOW", default_value_t)]
     compression: WheelCompression,
     #[command(flatten)]
-    jobs: Jobs,
-    #[command(flatten)]
-    access: AccessArgs,
+    reading: ReadingArgs,
 }
 
-impl WritingArgs {
-    fn read(&self, wheels: &[PathBuf], world: &World) -> Result<Vec<FrameworkWheel>> {
-        read(wheels, &self.jobs, world)
+pub fn run(args: &FrameworkArgs, world: &World) -> Result<()> {
+    match &args.verb {
+        FrameworkVerb::Show(args) => show(args, world),
+        FrameworkVerb::Tie(args) => tie::run(args, world),
+        FrameworkVerb::Split(args) => split::run(args, world),
+        FrameworkVerb::Env(args) => env::run(args, world),
+        FrameworkVerb::Version(args) => version::run(args, world),
+    }
+}
+
+fn show(args: &ShowArgs, world: &World) -> Result<()> {
+    let policy = args.reading.policy()?;
+    let wheels = args.reading.wheels(&args.wheels, world)?;
+    let rocm = args.set.as_ref();
+    let rocm = rocm.map(|set| args.reading.rocm(set, &policy, world));
+    let rocm = rocm.transpose()?;
+    let providers = Providers::new(&wheels, rocm.as_ref(), &policy, &[]);
+    world
+        .console
+        .answer(&FrameworkFacts::of(&wheels, &providers)?)
+}
+
+impl ReadingArgs {
+    fn policy(&self) -> Result<Frameworks> {
+        let Some(file) = &self.framework else {
+            return Ok(Frameworks::builtin().clone());
+        };
+        let more = Frameworks::parse(&fs::read_to_string(file)?)
+            .with_context(|| format!("failed to read `{}`", file.display()))?;
+        Ok(Frameworks::builtin().with(more))
     }
 
-    /// Reads wheels that were written to a directory.
-    fn read_back(
-        &self,
-        written: &[ChangedFile],
-        directory: &Path,
-        world: &World,
-    ) -> Result<Vec<FrameworkWheel>> {
-        let paths = written.iter().map(|it| directory.join(&it.file));
-        self.read(&paths.collect::<Vec<_>>(), world)
+    fn wheels(&self, paths: &[PathBuf], world: &World) -> Result<Vec<FrameworkWheel>> {
+        FrameworkWheel::read_all(paths, self.jobs.count(), world)
     }
 
     fn rocm(&self, set: &Path, policy: &Frameworks, world: &World) -> Result<RocmLibraries> {
-        rocm(set, policy, &self.jobs, &self.access, world)
+        let place = self.access.place(set, &world.stop)?;
+        let facts = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
+        super::check::ensure_undamaged(&facts, &place.to_string())?;
+        RocmLibraries::of(&facts, policy).with_context(|| format!("failed to use `{place}`"))
     }
+}
 
+impl WritingArgs {
     /// Where the wheels go. It need not exist for a plan.
     fn directory(&self) -> &Path {
         self.output_dir.as_deref().unwrap_or(Path::new("."))
@@ -142,97 +169,72 @@ impl WritingArgs {
         AssembleSettings {
             time: FIRST_DAY,
             compression: self.compression,
-            jobs: self.jobs.count(),
+            jobs: self.reading.jobs.count(),
             block: pipeline::BLOCK,
         }
     }
-}
 
-pub fn run(args: &FrameworkArgs, world: &World) -> Result<()> {
-    match &args.verb {
-        FrameworkVerb::Show(args) => show(args, world),
-        FrameworkVerb::Tie(args) => tie::run(args, world),
-        FrameworkVerb::Split(args) => split::run(args, world),
-        FrameworkVerb::Env(args) => env::run(args, world),
-        FrameworkVerb::Version(args) => version::run(args, world),
+    /// Moves finished wheels to their directory. It is an error if one would replace its own input.
+    fn publish(
+        &self,
+        written: &[ChangedFile],
+        staged: &Path,
+        inputs: &[FrameworkWheel],
+    ) -> Result<()> {
+        for wheel in written {
+            let target = self.directory().join(&wheel.file);
+            let is_input = |it: &FrameworkWheel| {
+                fs::canonicalize(&it.path).ok() == fs::canonicalize(&target).ok()
+            };
+            ensure!(
+                !(target.exists() && inputs.iter().any(is_input)),
+                "`{}` is one of the wheels that were named: pass another `--output-dir`",
+                target.display()
+            );
+        }
+        for wheel in written {
+            fs::rename(staged.join(&wheel.file), self.directory().join(&wheel.file))?;
+        }
+        Ok(())
     }
-}
-
-fn show(args: &ShowArgs, world: &World) -> Result<()> {
-    let policy = args.policy.read()?;
-    let wheels = read(&args.wheels, &args.jobs, world)?;
-    let open = |set: &PathBuf| rocm(set, &policy, &args.jobs, &args.access, world);
-    let rocm = args.set.as_ref().map(open).transpose()?;
-    let providers = Providers::new(&wheels, rocm.as_ref(), &policy, &[]);
-    let facts = FrameworkFacts::of(&wheels, &providers, &policy)?;
-    world.console.answer(&facts)
-}
-
-impl PolicyArgs {
-    fn read(&self) -> Result<Frameworks> {
-        let Some(file) = &self.framework else {
-            return Ok(Frameworks::builtin().clone());
-        };
-        let text = fs_err::read_to_string(file)?;
-        let more = Frameworks::parse(&text);
-        let more = more.with_context(|| format!("failed to read `{}`", file.display()))?;
-        Ok(Frameworks::builtin().with(more))
-    }
-}
-
-fn read(paths: &[PathBuf], jobs: &Jobs, world: &World) -> Result<Vec<FrameworkWheel>> {
-    FrameworkWheel::read_all(paths, jobs.count(), world)
-}
-
-fn rocm(
-    set: &Path,
-    policy: &Frameworks,
-    jobs: &Jobs,
-    access: &AccessArgs,
-    world: &World,
-) -> Result<RocmLibraries> {
-    let place = access.place(set, &world.stop)?;
-    let facts = check::facts_of(&place, PlaceDepth::Pages, jobs.count(), world)?;
-    super::check::ensure_undamaged(&facts, &place.to_string())?;
-    RocmLibraries::of(&facts, policy).with_context(|| format!("failed to use `{place}`"))
 }
 
 /// The targets of a list, each of which must have device code.
 fn chosen_targets(list: &TargetList, there: &[Target], whence: &str) -> Result<Vec<Target>> {
     let targets: Vec<Target> = list.bases().unique().collect();
-    match targets.iter().find(|target| !there.contains(target)) {
-        Some(target) => {
-            let there = match there {
-                [] => "none at all".to_owned(),
-                there => format!("only for {}", there.iter().join(", ")),
-            };
-            Err(anyhow!("no device code for {target} is {whence}, {there}")).hint(format!(
-                "add `rocm-sdk-device-{target}`, or leave {target} out of `--target`"
-            ))
-        }
-        None => Ok(targets),
-    }
+    let Some(target) = targets.iter().find(|target| !there.contains(target)) else {
+        return Ok(targets);
+    };
+    let there = match there {
+        [] => "none at all".to_owned(),
+        there => format!("only for {}", there.iter().join(", ")),
+    };
+    let package = DistNames::built_in().device(target);
+    Err(anyhow!("no device code for {target} is {whence}, {there}")).hint(format!(
+        "add `{package}`, or leave {target} out of `--target`"
+    ))
 }
 
-/// Moves finished wheels to their directory. It is an error if one would replace its own input.
-fn publish(
-    written: &[ChangedFile],
-    staged: &Path,
-    directory: &Path,
-    inputs: &[FrameworkWheel],
-) -> Result<()> {
-    for wheel in written {
-        let target = directory.join(&wheel.file);
-        let is_input =
-            |it: &FrameworkWheel| fs::canonicalize(&it.path).ok() == fs::canonicalize(&target).ok();
-        ensure!(
-            !(target.exists() && inputs.iter().any(is_input)),
-            "`{}` is one of the wheels that were named: pass another `--output-dir`",
-            target.display()
-        );
+/// What was planned for each wheel, and what was written.
+#[derive(Debug, Serialize)]
+struct PlansAnswer<P, W> {
+    schema: &'static str,
+    plans: Vec<P>,
+    /// How tied wheels are split.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    splits: Vec<SplitWheelPlan>,
+    written: Vec<W>,
+}
+
+impl<P: fmt::Display, W: fmt::Display> fmt::Display for PlansAnswer<P, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.plans.iter().join("\n"))?;
+        for plan in &self.splits {
+            write!(f, "\n{plan}")?;
+        }
+        for made in &self.written {
+            write!(f, "\n{made}\n")?;
+        }
+        Ok(())
     }
-    for wheel in written {
-        fs::rename(staged.join(&wheel.file), directory.join(&wheel.file))?;
-    }
-    Ok(())
 }

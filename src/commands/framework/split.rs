@@ -1,20 +1,18 @@
 //! `framework split`: takes the device code out of wheels.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use fs_err as fs;
-use serde::Serialize;
 
-use super::{World, WritingArgs, publish};
+use super::{PlansAnswer, World, WritingArgs};
 use crate::{
     console::many,
     error::Result,
     framework::{
         FrameworkWheel, Frameworks, RocmLibraries,
-        split::{self, SplitInput, SplitWheelPlan, SplitWheels, ToSplit, WheelSplitOptions},
+        split::{
+            self, SplitInput, SplitWheelPlan, SplitWheels, SplitWriter, ToSplit, WheelSplitOptions,
+        },
         tie::VersionSuffix,
     },
     package::assemble::{AssembleSettings, ChangedFile},
@@ -64,11 +62,12 @@ pub(super) struct SplitOptionArgs {
 }
 
 pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
-    let writing = &args.writing;
-    let wheels = writing.read(&args.wheels, world)?;
-    let policy = writing.policy.read()?;
-    let open = |set: &PathBuf| writing.rocm(set, &policy, world);
-    let rocm: Option<RocmLibraries> = args.set.as_ref().map(open).transpose()?;
+    let (writing, reading) = (&args.writing, &args.writing.reading);
+    let wheels = reading.wheels(&args.wheels, world)?;
+    let policy = reading.policy()?;
+    let rocm = args.set.as_ref();
+    let rocm = rocm.map(|set| reading.rocm(set, &policy, world));
+    let rocm: Option<RocmLibraries> = rocm.transpose()?;
     let inputs = device_code(&wheels, writing, world)?;
     let parts = wheels.iter().zip(&inputs);
     let parts = parts.map(|(wheel, code)| ToSplit {
@@ -77,17 +76,23 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
         tied: None,
     });
     let parts: Vec<ToSplit<'_>> = parts.collect();
-    let options = args.division.options(&writing.version_suffix);
-    let plans = plans(&parts, rocm.as_ref(), &policy, &options, world)?;
-    let mut answer = SplitAnswer {
+    let division = &args.division;
+    let suffix = writing.version_suffix.clone();
+    let plans = division.plans(&parts, rocm.as_ref(), &policy, suffix, world)?;
+    let mut written = Vec::new();
+    if !writing.dry_run {
+        let (staged, settings) = (writing.staged()?, writing.settings());
+        written = division.write(&parts, &plans, staged.path(), &settings, world)?;
+        let made = written.iter().flat_map(SplitWheels::made);
+        let made: Vec<ChangedFile> = made.cloned().collect();
+        writing.publish(&made, staged.path(), &wheels)?;
+    }
+    world.console.answer(&PlansAnswer {
         schema: "rocwheel-framework-split-v1",
         plans,
-        written: Vec::new(),
-    };
-    if !writing.dry_run {
-        answer.written = args.write(&wheels, &parts, &answer.plans, world)?;
-    }
-    world.console.answer(&answer)
+        splits: Vec::new(),
+        written,
+    })
 }
 
 /// The device code of wheels.
@@ -96,37 +101,34 @@ pub(super) fn device_code(
     writing: &WritingArgs,
     world: &World,
 ) -> Result<Vec<SplitInput>> {
-    let jobs = writing.jobs.count();
+    let jobs = writing.reading.jobs.count();
     let read = |wheel| SplitInput::read(wheel, jobs, &world.stop);
     wheels.iter().map(read).collect()
 }
 
-/// The plans. What is strange is said.
-pub(super) fn plans(
-    wheels: &[ToSplit<'_>],
-    rocm: Option<&RocmLibraries>,
-    policy: &Frameworks,
-    options: &WheelSplitOptions,
-    world: &World,
-) -> Result<Vec<SplitWheelPlan>> {
-    let plans = split::decide(wheels, rocm, policy, options)?;
-    for plan in &plans {
-        for warning in plan.notices() {
-            world.console.warn(format!("{}: {warning}", plan.file));
-        }
-    }
-    Ok(plans)
-}
-
 impl SplitOptionArgs {
-    pub(super) fn options(&self, suffix: &VersionSuffix) -> WheelSplitOptions {
-        let targets = self.targets.as_ref();
-        WheelSplitOptions {
+    /// The plans. What is strange is said.
+    pub(super) fn plans(
+        &self,
+        wheels: &[ToSplit<'_>],
+        rocm: Option<&RocmLibraries>,
+        policy: &Frameworks,
+        suffix: VersionSuffix,
+        world: &World,
+    ) -> Result<Vec<SplitWheelPlan>> {
+        let options = WheelSplitOptions {
             prefix: self.device_prefix.clone(),
-            targets: targets.map(|list| list.bases().collect()),
+            targets: self.targets.as_ref().map(|list| list.bases().collect()),
             selector: !self.no_selector,
-            suffix: suffix.clone(),
+            suffix,
+        };
+        let plans = split::decide(wheels, rocm, policy, &options)?;
+        for plan in &plans {
+            for warning in plan.notices() {
+                world.console.warn(format!("{}: {warning}", plan.file));
+            }
         }
+        Ok(plans)
     }
 
     /// Writes the wheels of plans into a directory.
@@ -143,62 +145,19 @@ impl SplitOptionArgs {
         let what = many(wheels.len(), "wheel");
         let join = || (world.console).joined_progress("Splitting", what, count, size);
         let _bar = (count > 0).then(join);
-        for (number, (wheel, plan)) in wheels.iter().zip(plans).enumerate() {
-            let scratch = directory.join(number.to_string());
+        let scratch = directory.join("scratch");
+        let writer = SplitWriter {
+            directory,
+            scratch: &scratch,
+            min_saving: self.min_saving,
+            settings,
+            world,
+        };
+        for (wheel, plan) in wheels.iter().zip(plans) {
             fs::create_dir(&scratch)?;
-            all.push(split::write(
-                *wheel,
-                plan,
-                directory,
-                &scratch,
-                self.min_saving,
-                settings,
-                world,
-            )?);
+            all.push(writer.write(*wheel, plan)?);
             fs::remove_dir_all(&scratch)?;
         }
         Ok(all)
-    }
-}
-
-impl FrameworkSplitArgs {
-    /// Writes the wheels beside the directory, and publishes them together.
-    fn write(
-        &self,
-        wheels: &[FrameworkWheel],
-        parts: &[ToSplit<'_>],
-        plans: &[SplitWheelPlan],
-        world: &World,
-    ) -> Result<Vec<SplitWheels>> {
-        let (staged, settings) = (self.writing.staged()?, self.writing.settings());
-        let all = self
-            .division
-            .write(parts, plans, staged.path(), &settings, world)?;
-        let made = all.iter().flat_map(SplitWheels::made);
-        let made: Vec<ChangedFile> = made.cloned().collect();
-        publish(&made, staged.path(), self.writing.directory(), wheels)?;
-        Ok(all)
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct SplitAnswer {
-    schema: &'static str,
-    plans: Vec<SplitWheelPlan>,
-    written: Vec<SplitWheels>,
-}
-
-impl fmt::Display for SplitAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, plan) in self.plans.iter().enumerate() {
-            if index > 0 {
-                writeln!(f)?;
-            }
-            plan.fmt(f)?;
-        }
-        for made in &self.written {
-            write!(f, "\n{made}")?;
-        }
-        Ok(())
     }
 }

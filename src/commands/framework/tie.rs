@@ -1,21 +1,18 @@
 //! `framework tie`: binds wheels to one set of ROCm packages.
 
-use std::{fmt, path::PathBuf};
-
-use serde::Serialize;
+use std::path::PathBuf;
 
 use super::{
-    World, WritingArgs, publish,
+    PlansAnswer, World, WritingArgs,
     split::{self, SplitOptionArgs},
 };
 use crate::{
     error::Result,
     framework::{
-        FrameworkWheel, Frameworks, RocmLibraries,
-        split::{SplitInput, SplitWheelPlan, SplitWheels, ToSplit},
+        FrameworkWheel,
+        split::{SplitWheelPlan, SplitWheels, ToSplit},
         tie::{self, InitMode, TagChoice, TieOptions, TiePlan, VersionPin, VersionSuffix},
     },
-    glob::Glob,
     package::assemble::ChangedFile,
 };
 
@@ -76,13 +73,6 @@ struct ModuleArgs {
     /// Whether to write `_rocm_init.py` and the hook in `__init__.py` that calls it
     #[arg(long, value_name = "MODE", default_value = "auto")]
     init: InitMode,
-    /// Libraries to load, by short names as in `amdhip64` (default: those that the binaries need or
-    /// open)
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    preload: Option<Vec<String>>,
-    /// Which installed versions are accepted (default: as `--requires`)
-    #[arg(long, value_name = "PIN")]
-    check_version: Option<VersionPin>,
     /// Make another version of ROCm an error instead of a warning
     #[arg(long)]
     fail_on_version_mismatch: bool,
@@ -94,27 +84,46 @@ struct BinaryArgs {
     /// Leave run paths alone
     #[arg(long)]
     keep_run_paths: bool,
-    /// Platform tag: `auto`, `keep`, or one that the symbols prove, such as `manylinux_2_28_x86_64`
+    /// Which platform tag the wheel gets
     #[arg(long, value_name = "TAG", default_value = "auto")]
     tag: TagChoice,
     /// Further libraries that every host has, by file name, comma-separated
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     host_provides: Vec<String>,
-    /// Tie only these binaries, by globs of their installed paths, comma-separated
-    #[arg(long, value_name = "GLOBS", value_delimiter = ',')]
-    only: Vec<String>,
 }
 
 pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
     let (writing, options) = (&args.writing, args.options());
-    let policy = writing.policy.read()?;
-    let wheels = writing.read(&args.wheels, world)?;
-    let rocm = writing.rocm(&args.set, &policy, world)?;
-    let plans = plans(&wheels, &rocm, &policy, &options, world)?;
-    let code = args.device_code(&wheels, world)?;
-    let parts = parts(&wheels, &code, &plans);
-    let how = args.division.options(&VersionSuffix::Keep);
-    let splits = split::plans(&parts, Some(&rocm), &policy, &how, world)?;
+    let policy = writing.reading.policy()?;
+    let wheels = writing.reading.wheels(&args.wheels, world)?;
+    let rocm = writing.reading.rocm(&args.set, &policy, world)?;
+    let plans = tie::decide(&wheels, &rocm, &policy, &options)?;
+    for plan in &plans {
+        for warning in &plan.warnings {
+            world.console.warn(format!("{}: {warning}", plan.file));
+        }
+    }
+    let code = if args.split {
+        split::device_code(&wheels, writing, world)?
+    } else {
+        Vec::new()
+    };
+    // Wheels without device code, those that were split before and their device wheels are only tied.
+    let parts = wheels
+        .iter()
+        .zip(&code)
+        .zip(&plans)
+        .filter(|((_, code), plan)| code.passed_on().is_none() && plan.follows.is_none())
+        .map(|((wheel, code), plan)| ToSplit {
+            wheel,
+            code,
+            tied: Some(plan),
+        });
+    let parts: Vec<ToSplit<'_>> = parts.collect();
+    let suffix = VersionSuffix::Keep;
+    let splits = args
+        .division
+        .plans(&parts, Some(&rocm), &policy, suffix, world)?;
     let mut written = Vec::new();
     if !writing.dry_run {
         let verify = |plans: &[TiePlan], tied: &[FrameworkWheel]| {
@@ -122,7 +131,7 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
         };
         written = args.write(&wheels, &plans, &parts, &splits, &verify, world)?;
     }
-    world.console.answer(&TieAnswer {
+    world.console.answer(&PlansAnswer {
         schema: "rocwheel-tie-plan-v1",
         plans,
         splits,
@@ -133,41 +142,6 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
 /// Fails unless wheels are what their plans say.
 type Verify<'a> = dyn Fn(&[TiePlan], &[FrameworkWheel]) -> Result<()> + 'a;
 
-/// The plans. What is strange is said.
-fn plans(
-    wheels: &[FrameworkWheel],
-    rocm: &RocmLibraries,
-    policy: &Frameworks,
-    options: &TieOptions,
-    world: &World,
-) -> Result<Vec<TiePlan>> {
-    let plans = tie::decide(wheels, rocm, policy, options)?;
-    for plan in &plans {
-        for warning in &plan.warnings {
-            world.console.warn(format!("{}: {warning}", plan.file));
-        }
-    }
-    Ok(plans)
-}
-
-/// The wheels that are split. Those without device code, those that were split before and their
-/// device wheels are only tied.
-fn parts<'a>(
-    wheels: &'a [FrameworkWheel],
-    code: &'a [SplitInput],
-    plans: &'a [TiePlan],
-) -> Vec<ToSplit<'a>> {
-    let all = wheels.iter().zip(code).zip(plans);
-    let parts =
-        all.filter(|((_, code), plan)| code.passed_on().is_none() && plan.follows.is_none());
-    let parts = parts.map(|((wheel, code), plan)| ToSplit {
-        wheel,
-        code,
-        tied: Some(plan),
-    });
-    parts.collect()
-}
-
 impl TieArgs {
     fn options(&self) -> TieOptions {
         TieOptions {
@@ -176,22 +150,11 @@ impl TieArgs {
             device_extras: !self.requirements.no_device_extras,
             suffix: self.writing.version_suffix.clone(),
             init: self.module.init,
-            preload: self.module.preload.clone(),
-            check_version: self.module.check_version,
             fail_on_version_mismatch: self.module.fail_on_version_mismatch,
             keep_run_paths: self.binaries.keep_run_paths,
-            tag: self.binaries.tag.clone(),
+            tag: self.binaries.tag,
             host: self.binaries.host_provides.clone(),
-            only: self.binaries.only.iter().map(Glob::new).collect(),
         }
-    }
-
-    /// The device code of the wheels, if they are to be split.
-    fn device_code(&self, wheels: &[FrameworkWheel], world: &World) -> Result<Vec<SplitInput>> {
-        if !self.split {
-            return Ok(Vec::new());
-        }
-        split::device_code(wheels, &self.writing, world)
     }
 
     /// Writes the wheels beside the directory, reads them back, and publishes them together.
@@ -210,11 +173,11 @@ impl TieArgs {
             .division
             .write(parts, splits, directory, &settings, world)?;
         let divided = |plan: &TiePlan| splits.iter().zip(&made).find(|it| it.0.file == plan.file);
-        let others = wheels
+        let others: Vec<(&FrameworkWheel, &TiePlan)> = wheels
             .iter()
             .zip(plans)
-            .filter(|it| divided(it.1).is_none());
-        let others: Vec<(&FrameworkWheel, &TiePlan)> = others.collect();
+            .filter(|it| divided(it.1).is_none())
+            .collect();
         let mut others = tie::write_all(&others, directory, &settings, world)?.into_iter();
         let (mut tied, mut promised) = (Vec::new(), plans.to_vec());
         for plan in &mut promised {
@@ -226,41 +189,14 @@ impl TieArgs {
                 tied.extend(others.next());
             }
         }
-        verify(&promised, &self.writing.read_back(&tied, directory, world)?)?;
+        let paths: Vec<PathBuf> = tied.iter().map(|it| directory.join(&it.file)).collect();
+        verify(&promised, &self.writing.reading.wheels(&paths, world)?)?;
         let selectors = plans.iter().filter_map(|it| it.selector.as_ref());
         let selectors = selectors.map(|it| it.write(directory, settings.time));
         let mut written = tied;
         written.extend(made.iter().flat_map(SplitWheels::parts).cloned());
         written.extend(selectors.collect::<Result<Vec<_>>>()?);
-        publish(&written, directory, self.writing.directory(), wheels)?;
+        self.writing.publish(&written, directory, wheels)?;
         Ok(written)
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct TieAnswer {
-    schema: &'static str,
-    plans: Vec<TiePlan>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    splits: Vec<SplitWheelPlan>,
-    written: Vec<ChangedFile>,
-}
-
-impl fmt::Display for TieAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, plan) in self.plans.iter().enumerate() {
-            if index > 0 {
-                writeln!(f)?;
-            }
-            plan.fmt(f)?;
-        }
-        for plan in &self.splits {
-            writeln!(f)?;
-            plan.fmt(f)?;
-        }
-        for wheel in &self.written {
-            writeln!(f, "\n{wheel}")?;
-        }
-        Ok(())
     }
 }

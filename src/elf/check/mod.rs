@@ -1,7 +1,6 @@
 //! Verifies a plan: compares the file with its patched view, without using any code of the planner.
 //!
-//! The files are read with `elf::tables` and not with goblin, so that a mistake in the planner's
-//! parser cannot hide itself. `rules` holds for every file that loads. The functions here compare
+//! `rules` holds for every file that loads. The functions here compare
 //! two files: everything but the run path must be the same, except that tables may have moved.
 
 mod rules;
@@ -27,7 +26,7 @@ use crate::{
             last_value, overlaps,
         },
     },
-    error::{Result, bail},
+    error::{Context as _, Result, bail},
 };
 
 /// The headers and the dynamic table of a file. `dynamic` is `None` if there is no table, or if it
@@ -41,7 +40,7 @@ struct RawElf<'a> {
 
 impl<'a> RawElf<'a> {
     fn read(source: &'a dyn ReadAt) -> Result<Self> {
-        let tables = ElfTables::read(source)?;
+        let tables = ElfTables::read(source)?.context("not an ELF file")?;
         let dynamic = tables.dynamic()?;
         Ok(Self { tables, dynamic })
     }

@@ -23,8 +23,7 @@ use itertools::Itertools as _;
 
 use crate::{
     elf::{
-        Rpath, check,
-        facts::{ElfImage, Machine},
+        Machine, Rpath, check,
         patch::{Patch, Replacement},
         plan::draft::PlanDraft,
         source::{ReadAt, read_exact_at, text_at},
@@ -58,7 +57,7 @@ pub fn plan_rpath(source: &dyn ReadAt, goal: &Rpath) -> Result<EditPlan> {
         let patch = Patch::nothing(source.len());
         Ok(EditPlan { patch, strategy })
     };
-    let Some(image) = ElfImage::read(source)? else {
+    let Some(image) = ElfTables::read(source)? else {
         return unchanged("not ELF");
     };
     // Relocatable objects, core dumps, device code objects, and files with only the debug
@@ -168,9 +167,8 @@ struct ElfParts<'a> {
 }
 
 impl<'a> ElfParts<'a> {
-    fn new(image: ElfImage<'a>) -> Result<Self> {
-        let slots = image.slots()?;
-        let tables = image.tables;
+    fn new(tables: ElfTables<'a>) -> Result<Self> {
+        let slots = tables.slots()?;
         let used = slots.iter().position(|entry| entry.tag == DT_NULL);
         let used = used.context("the dynamic table has no end")?;
         let (entries, end) = slots.split_at_checked(used).unwrap_or_default();

@@ -6,29 +6,27 @@ use itertools::Itertools as _;
 
 use super::{
     SplitInput, WheelSplitOptions,
-    base::HostBase,
-    observe::FatMember,
-    placement::{self, NamedBundles, PlacedArchive, PlacedBinary},
-    plan::{DeviceWheelPlan, DroppedTarget, KeptCode, LightenedBinary, SplitWheelPlan},
-    texts::{self, HostExtras},
+    placement::{self, NamedBundles, PlacedArchive},
+    plan::{DeviceWheelPlan, DroppedTarget, LightenedBinary, SplitWheelPlan},
 };
 use crate::{
     error::{Context as _, Result},
     framework::{
         device_selector::SelectorPlan,
         facts,
-        metadata::HeaderText,
+        metadata::MetadataEdit,
         policy::{FrameworkSpec, Frameworks, RocmDirectoryKey},
         read::FrameworkWheel,
         refusal::{RefusalKind, WheelRefusal},
         rocm::RocmLibraries,
-        tie::{TiePlan, TieRecord},
+        tie::{self, TiePlan, TieRecord},
     },
     kpack::{CodeTarget, databases},
-    package::selector::DeviceSelector,
+    package::{DistNames, selector::DeviceSelector},
     relpath::RelPath,
     target::{Scope, Target},
-    wheel::{DistName, PackageFilename},
+    version::Version,
+    wheel::{DistName, Headers, PackageFilename, RequirementLine},
 };
 
 /// A wheel to split, its device code, and how it is tied in the same step.
@@ -50,25 +48,22 @@ pub fn decide(
     let mut names: BTreeSet<DistName> =
         wheels.iter().map(|it| it.wheel.name.name.clone()).collect();
     for &ToSplit { wheel, code, tied } in wheels {
-        let row = policy.of(&wheel.name.name);
-        let context = || format!("failed to plan `{}`", wheel.name);
-        let base = match tied {
-            Some(tied) => HostBase::tied(wheel, tied),
-            None => HostBase::of_wheel(wheel, row, rocm, options),
-        };
-        let one = OneSplit {
-            wheel,
-            input: code,
-            base: &base.with_context(context)?,
-            rocm,
-            row,
-            options,
-        };
         let mut refused = WheelRefusal::of_damage(wheel);
-        if let Some(why) = code.passed_on() {
-            plans.push(SplitWheelPlan::passed_on(wheel, why));
-        } else if refused.is_empty() {
-            let plan = one.plan(&mut refused).with_context(context)?;
+        if code.passed_on().is_some() || !refused.is_empty() {
+            plans.push(SplitWheelPlan::new(wheel, code.passed_on()));
+        } else {
+            let mut split = Split {
+                wheel,
+                code,
+                rocm,
+                row: policy.of(&wheel.name.name),
+                options,
+                plan: SplitWheelPlan::new(wheel, None),
+                refusals: &mut refused,
+            };
+            let decided = split.decide(tied);
+            decided.with_context(|| format!("failed to plan `{}`", wheel.name))?;
+            let plan = split.plan;
             let devices = plan.devices.iter().map(|it| &it.name.name);
             let selector = plan.selector.iter().map(SelectorPlan::project);
             for name in devices.chain(selector) {
@@ -84,26 +79,99 @@ pub fn decide(
         }
         refusals.extend(refused.into_iter().map(|it| it.in_wheel(wheel)));
     }
-    if refusals.is_empty() {
-        Ok(plans)
-    } else {
-        Err(WheelRefusal::all("split", &refusals))
-    }
+    WheelRefusal::none("split", &refusals)?;
+    Ok(plans)
 }
 
-struct OneSplit<'a> {
+/// One wheel on the way to its plan.
+struct Split<'a> {
     wheel: &'a FrameworkWheel,
-    input: &'a SplitInput,
-    base: &'a HostBase<'a>,
+    code: &'a SplitInput,
     rocm: Option<&'a RocmLibraries>,
     row: Option<&'a FrameworkSpec>,
     options: &'a WheelSplitOptions,
+    plan: SplitWheelPlan,
+    refusals: &'a mut Vec<WheelRefusal>,
 }
 
-impl OneSplit<'_> {
+impl Split<'_> {
+    fn decide(&mut self, tied: Option<&TiePlan>) -> Result<()> {
+        let (wheel, code) = (self.wheel, self.code);
+        let mut record = self.base(tied)?;
+        self.place()?;
+        let databases = self.databases();
+        let binaries = code.fat.iter().map(|it| LightenedBinary {
+            path: it.installed.to_string(),
+            bundles: it.bundles.len(),
+            code_objects: it.bundles.iter().map(BTreeMap::len).sum(),
+        });
+        self.plan.binaries = binaries.collect();
+        self.plan.kept.clone_from(&code.unsplittable);
+        self.plan.dropped = self.dropped();
+        self.plan.warnings = self.warnings(&databases);
+        self.plan.devices = self.devices(&databases)?;
+        // Databases of targets that are left out are left out, too.
+        let targets = self.targets();
+        let moved = databases.iter().filter(|(it, _)| targets.contains(*it));
+        self.plan.moved = moved.flat_map(|it| it.1).cloned().collect();
+        self.selector()?;
+        self.extras();
+        let replaced = record.as_mut().map(TieRecord::take_extras);
+        let (removed, removed_extras) = replaced.unwrap_or_default();
+        let plan = &mut self.plan;
+        let top = wheel.dist_info_of(&plan.host);
+        let metadata = plan.texts.entry(format!("{top}/METADATA"));
+        let metadata = metadata.or_insert_with(|| wheel.metadata_text.clone());
+        let own: Headers = metadata.parse()?;
+        let clash = own
+            .all("Provides-Extra")
+            .find(|it| plan.extras.iter().any(|new| new == it) && !removed_extras.contains(*it));
+        if let Some(extra) = clash {
+            self.refusals.push(WheelRefusal::new(
+                RefusalKind::NameTaken,
+                format!("it has an extra `{extra}` of its own"),
+                "remove the extra from its build",
+            ));
+        }
+        let edit = MetadataEdit {
+            requires: plan.requires.clone(),
+            extras: plan.extras.clone(),
+            removed: removed.clone(),
+            removed_extras,
+            version: plan.host.version.clone(),
+        };
+        *metadata = edit.apply(metadata)?;
+        plan.removed = removed;
+        if let Some(record) = record {
+            let path = format!("{top}/{}", TieRecord::FILE);
+            plan.texts.insert(path, record.render()?);
+        }
+        Ok(())
+    }
+
+    /// Begins with the wheel as it was read, or as a tie changes it. Returns what a tie has recorded.
+    fn base(&mut self, tied: Option<&TiePlan>) -> Result<Option<TieRecord>> {
+        let (wheel, plan) = (self.wheel, &mut self.plan);
+        if let Some(tied) = tied {
+            plan.host = tied.result.clone();
+            plan.texts = tied.texts.clone();
+            return Ok(Some(tied.record.clone()));
+        }
+        let rocm = self.rocm.map(|it| &it.version);
+        let (version, suffix) = tie::version_of(wheel, &self.options.suffix, rocm)?;
+        let files = tie::version_files(wheel, self.row, &version, self.refusals)?;
+        plan.host = tie::result(wheel, &version, wheel.tag()?);
+        plan.texts.extend(files);
+        let mut record = TieRecord::read(wheel)?;
+        if let Some(record) = &mut record {
+            record.version_suffix = suffix;
+        }
+        Ok(record)
+    }
+
     /// The targets that have code, without features.
     fn targets(&self) -> BTreeSet<Target> {
-        let bundles = self.input.fat.iter().flat_map(|it| &it.bundles);
+        let bundles = self.code.fat.iter().flat_map(|it| &it.bundles);
         let targets = bundles.flat_map(BTreeMap::keys);
         targets.filter_map(|it| it.base().target()).collect()
     }
@@ -113,109 +181,39 @@ impl OneSplit<'_> {
         chosen.is_none_or(|chosen| chosen.contains(target))
     }
 
-    fn plan(&self, refusals: &mut Vec<WheelRefusal>) -> Result<SplitWheelPlan> {
-        let Self {
-            wheel, input, base, ..
-        } = *self;
-        let host = &base.name;
-        let targets = |it: &BTreeMap<CodeTarget, u64>| -> BTreeSet<CodeTarget> {
-            it.keys().cloned().collect()
-        };
-        let binaries = input.fat.iter();
+    /// Decides which archive gets the code of which binary. Those for generic targets and for the chosen
+    /// ones are written.
+    fn place(&mut self) -> Result<()> {
+        let targets = |it: &BTreeMap<CodeTarget, u64>| it.keys().cloned().collect();
+        let binaries = self.code.fat.iter();
         let binaries: Vec<NamedBundles<'_>> = binaries
             .map(|it| (&it.installed, it.bundles.iter().map(targets).collect()))
             .collect();
-        let packages = facts::packages(wheel);
-        let placed = placement::place(&wheel.name.name, &packages, binaries)?;
-        let archives = self.archives(&placed)?;
-        let databases = self.databases();
-        let record = base.record.as_ref();
-        let devices = self.devices(host, &archives, &databases)?;
-        let selector = self.selector(host, &devices)?;
-        let selected = selector.as_ref().map(SelectorPlan::project);
-        let extras = HostExtras::new(&devices, selected, &host.version, record);
-        self.refuse_own_extras(&extras, refusals);
-        refusals.extend(base.refusals.iter().cloned());
-        let mut texts = base.texts.clone();
-        let top = &wheel.dist_info_of(host);
-        texts.insert(format!("{top}/METADATA"), extras.metadata(wheel, base));
-        if let Some(mut record) = record.cloned() {
-            record.version_suffix.clone_from(&base.suffix);
-            texts.insert(format!("{top}/{}", TieRecord::FILE), extras.record(record)?);
-        }
-        // Databases of targets that are left out are left out, too.
-        let code = self.targets();
-        let moved = databases.iter().filter(|(it, _)| code.contains(*it));
-        let moved = moved.flat_map(|it| it.1).cloned().collect();
-        Ok(SplitWheelPlan {
-            file: wheel.name.to_string(),
-            passed_on: None,
-            host: host.clone(),
-            binaries: input.fat.iter().map(LightenedBinary::of).collect(),
-            kept: input.unsplittable.iter().map(KeptCode::of).collect(),
-            dropped: self.dropped(),
-            removed: extras.replaced.requires,
-            requires: extras.requires,
-            extras: extras.extras,
-            warnings: self.warnings(&databases),
-            devices,
-            selector,
-            placed,
-            archives,
-            moved,
-            texts,
-        })
-    }
-
-    /// The archives that are written: those for generic targets and for the chosen ones.
-    fn archives(&self, placed: &[PlacedBinary]) -> Result<BTreeMap<RelPath, PlacedArchive>> {
-        let mut archives = BTreeMap::new();
-        for binary in placed {
+        let packages = facts::packages(self.wheel);
+        let placed = placement::place(&self.wheel.name.name, &packages, binaries)?;
+        let mut archives: BTreeMap<RelPath, PlacedArchive> = BTreeMap::new();
+        for binary in &placed {
             archives.extend(binary.archives()?);
         }
         archives.retain(|_, archive| match &archive.scope {
             Scope::Target(target) => self.is_wanted(target),
             _ => true,
         });
-        Ok(archives)
+        (self.plan.placed, self.plan.archives) = (placed, archives);
+        Ok(())
     }
 
     /// The members with kernels for one target, as far as policy says that they move.
     fn databases(&self) -> BTreeMap<Target, Vec<String>> {
-        let Some(row) = self.row else {
-            return BTreeMap::new();
-        };
         let owned = self.wheel.installed().filter_map(|(path, member)| {
             let (library, target) = databases::owner(&path.parse().ok()?)?;
-            row.moves(library)
-                .then(|| (target.base(), member.path.clone()))
+            let is_moved = self.row?.moves(library);
+            is_moved.then(|| (target.base(), member.path.clone()))
         });
         let mut databases: BTreeMap<Target, Vec<String>> =
             owned.into_group_map().into_iter().collect();
-        for it in databases.values_mut() {
-            it.sort();
-        }
+        databases.values_mut().for_each(|it| it.sort());
         databases
-    }
-
-    /// The sdist that selects a device wheel.
-    fn selector(
-        &self,
-        host: &PackageFilename,
-        devices: &[DeviceWheelPlan],
-    ) -> Result<Option<SelectorPlan>> {
-        if !self.options.selector || devices.is_empty() {
-            return Ok(None);
-        }
-        let prefix = self.prefix()?;
-        let targets: Vec<Target> = devices.iter().map(|it| it.target.clone()).collect();
-        let selector = DeviceSelector {
-            name: &prefix,
-            version: &host.version,
-            host: &host.name,
-            targets: &targets,
-        };
-        SelectorPlan::of(&selector).map(Some)
     }
 
     /// The beginning of the names of device wheels.
@@ -226,24 +224,21 @@ impl OneSplit<'_> {
         }
     }
 
-    fn devices(
-        &self,
-        host: &PackageFilename,
-        archives: &BTreeMap<RelPath, PlacedArchive>,
-        databases: &BTreeMap<Target, Vec<String>>,
-    ) -> Result<Vec<DeviceWheelPlan>> {
-        let prefix = self.prefix()?;
-        let mut by_target: BTreeMap<&Target, Vec<String>> = BTreeMap::new();
-        for (path, archive) in archives {
-            if let Scope::Target(target) = &archive.scope {
-                let paths = by_target.entry(target).or_default();
-                paths.push(path.to_string());
-            }
-        }
-        let devices = by_target.into_iter().map(|(target, archives)| {
+    fn devices(&self, databases: &BTreeMap<Target, Vec<String>>) -> Result<Vec<DeviceWheelPlan>> {
+        let (prefix, host) = (self.prefix()?, &self.plan.host);
+        let archives = self.plan.archives.iter();
+        let by_target = archives.filter_map(|(path, archive)| match &archive.scope {
+            Scope::Target(target) => Some((target, path.to_string())),
+            _ => None,
+        });
+        let by_target = by_target.into_group_map().into_iter().sorted();
+        let top = self.wheel.dist_info_of(host);
+        let wheel_text = self.plan.texts.get(&format!("{top}/WHEEL"));
+        let wheel_text = device_wheel(wheel_text.unwrap_or(&self.wheel.wheel_text))?;
+        let devices = by_target.map(|(target, archives)| {
             let name: DistName = format!("{prefix}-{target}").parse()?;
-            let rocm = self.rocm_of(target).map(|it| &it.version);
-            let metadata = texts::device_metadata(&name, host, target, rocm);
+            let rocm = self.rocm_of(target).map(|it| (&it.names, &it.version));
+            let metadata = device_metadata(&name, host, target, rocm);
             let name = PackageFilename::new(name, &host.version, host.tag.as_ref());
             let top = name.dist_info();
             Ok(DeviceWheelPlan {
@@ -254,10 +249,7 @@ impl OneSplit<'_> {
                 name,
                 texts: vec![
                     (format!("{top}/METADATA"), metadata),
-                    (
-                        format!("{top}/WHEEL"),
-                        texts::device_wheel(&self.base.wheel_text),
-                    ),
+                    (format!("{top}/WHEEL"), wheel_text.clone()),
                 ],
             })
         });
@@ -267,7 +259,7 @@ impl OneSplit<'_> {
     /// The set, if it has device code for a target and the wheel uses the libraries that have some.
     fn rocm_of(&self, target: &Target) -> Option<&RocmLibraries> {
         let rocm = self.rocm.filter(|it| it.targets.contains(target))?;
-        let mut needed = self.wheel.elf_files().flat_map(|it| &it.2.facts.needed);
+        let mut needed = self.wheel.elf_files().flat_map(|it| &it.facts.needed);
         let uses = needed.any(|name| {
             let library = rocm.library(name);
             library.is_some_and(|it| it.directory == RocmDirectoryKey::Math)
@@ -275,33 +267,49 @@ impl OneSplit<'_> {
         uses.then_some(rocm)
     }
 
-    /// An extra of the wheel itself would ask for device wheels, too.
-    fn refuse_own_extras(&self, extras: &HostExtras, refusals: &mut Vec<WheelRefusal>) {
-        let text = HeaderText::parse(&self.base.metadata);
-        let mut own = text.values("Provides-Extra");
-        let clash = own.find(|it| {
-            let is_new = extras.extras.iter().any(|new| new == it);
-            is_new && !extras.replaced.extras.contains(*it)
-        });
-        if let Some(extra) = clash {
-            refusals.push(WheelRefusal::new(
-                RefusalKind::NameTaken,
-                format!("it has an extra `{extra}` of its own"),
-                "remove the extra from its build",
-            ));
+    /// The sdist that selects a device wheel.
+    fn selector(&mut self) -> Result<()> {
+        let devices = self.plan.devices.iter();
+        let targets: Vec<Target> = devices.map(|it| it.target.clone()).collect();
+        if self.options.selector && !targets.is_empty() {
+            self.plan.selector = Some(SelectorPlan::of(&DeviceSelector {
+                name: &self.prefix()?,
+                version: &self.plan.host.version,
+                host: &self.plan.host.name,
+                targets: &targets,
+            })?);
         }
+        Ok(())
+    }
+
+    /// The extras of the host wheel, and what they require.
+    fn extras(&mut self) {
+        let plan = &mut self.plan;
+        let mut extras: Vec<(String, &DistName)> = Vec::new();
+        for device in &plan.devices {
+            extras.push((format!("device-{}", device.target), &device.name.name));
+            extras.push(("device-all".to_owned(), &device.name.name));
+        }
+        let selector = plan.selector.iter();
+        extras.extend(selector.map(|it| ("device".to_owned(), it.project())));
+        let version = &plan.host.version;
+        let lines = extras
+            .iter()
+            .map(|(extra, name)| format!("{name}=={version}; extra == \"{extra}\""));
+        plan.requires = lines.sorted().collect();
+        plan.extras = extras.into_iter().map(|it| it.0).sorted().dedup().collect();
     }
 
     fn dropped(&self) -> Vec<DroppedTarget> {
         let targets = self.targets().into_iter();
-        let targets = targets.filter(|target| !self.is_wanted(target));
-        let dropped = targets.map(|target| {
-            let bundles = self.input.fat.iter().flat_map(|it| &it.bundles);
+        let dropped = targets.filter(|target| !self.is_wanted(target));
+        let dropped = dropped.map(|target| {
+            let bundles = self.code.fat.iter().flat_map(|it| &it.bundles);
             let code = bundles.flatten();
-            let sizes: Vec<u64> = code
+            let sizes = code
                 .filter(|(it, _)| it.base().target().as_ref() == Some(&target))
                 .map(|(_, size)| *size)
-                .collect();
+                .collect_vec();
             DroppedTarget {
                 target,
                 code_objects: sizes.len(),
@@ -313,14 +321,16 @@ impl OneSplit<'_> {
 
     fn warnings(&self, databases: &BTreeMap<Target, Vec<String>>) -> Vec<String> {
         let code = self.targets();
-        let mut warnings = Vec::new();
         // Without an archive there is no wheel that could have them.
-        for (target, files) in databases.iter().filter(|(it, _)| !code.contains(*it)) {
-            warnings.push(format!(
-                "{} database files for {target} stay in the host wheel, since no binary has code for it",
-                files.len()
-            ));
-        }
+        let stays = databases.iter().filter(|(it, _)| !code.contains(*it));
+        let mut warnings = stays
+            .map(|(target, files)| {
+                let count = files.len();
+                format!(
+                    "{count} database files for {target} stay in the host wheel, since no binary has code for it"
+                )
+            })
+            .collect_vec();
         let wanted = self.options.targets.iter().flatten();
         let absent = wanted.filter(|target| !code.contains(*target)).join(", ");
         if !absent.is_empty() {
@@ -330,21 +340,102 @@ impl OneSplit<'_> {
     }
 }
 
-impl LightenedBinary {
-    fn of(member: &FatMember) -> Self {
-        Self {
-            path: member.installed.to_string(),
-            bundles: member.bundles.len(),
-            code_objects: member.bundles.iter().map(BTreeMap::len).sum(),
-        }
+/// METADATA of a device wheel. `rocm` is the set whose device code it goes with: the names of its packages,
+/// and its version.
+fn device_metadata(
+    name: &DistName,
+    host: &PackageFilename,
+    target: &Target,
+    rocm: Option<(&DistNames, &Version)>,
+) -> String {
+    let (of, version) = (&host.name, &host.version);
+    let rocm = rocm.map_or(String::new(), |(names, rocm)| {
+        format!("Requires-Dist: {}=={rocm}\n", names.device(target))
+    });
+    format!(
+        "Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\
+         Summary: Device code of {of} for {target}\nRequires-Dist: {of}=={version}\n{rocm}"
+    )
+}
+
+/// WHEEL of a device wheel, from that of its host wheel. It has to be installed into the directory of its
+/// host wheel, for the same platforms.
+fn device_wheel(host: &str) -> Result<String> {
+    let mut text: Headers = host.parse()?;
+    let generator = format!("rocwheel ({})", env!("CARGO_PKG_VERSION"));
+    text.set("Generator", &generator);
+    // A build number is that of the host wheel's file name.
+    text.remove("Build", |_| true);
+    Ok(text.to_string())
+}
+
+impl TieRecord {
+    /// Takes the extras that the tie forwarded to `rocm`, and their requirements: those of the device wheels
+    /// replace them, and another tie must leave these alone. Returns the requirements and the extras.
+    fn take_extras(&mut self) -> (Vec<String>, BTreeSet<String>) {
+        let extras: BTreeSet<String> = self.extras.drain(..).collect();
+        let is_forwarded = |line: &String| {
+            let extra = RequirementLine::parse(line).and_then(|it| it.extra);
+            extra.is_some_and(|it| extras.contains(it))
+        };
+        let (removed, kept) = self.requires.drain(..).partition(is_forwarded);
+        self.requires = kept;
+        (removed, extras)
     }
 }
 
-impl KeptCode {
-    fn of((path, why): &(String, String)) -> Self {
-        Self {
-            path: path.clone(),
-            why: why.clone(),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::Catalog;
+
+    #[test]
+    fn a_device_wheel_requires_its_host_and_the_device_code_of_the_set() {
+        let host = "fw-1.0-py3-none-any.whl".parse().unwrap();
+        let (target, version) = ("gfx942".parse().unwrap(), "7.14.0".parse().unwrap());
+        let name = "amd-fw-device-gfx942".parse().unwrap();
+        let rocm = (DistNames::built_in(), &version);
+        let text = device_metadata(&name, &host, &target, Some(rocm));
+        insta::assert_snapshot!(text, @"
+        Metadata-Version: 2.4
+        Name: amd-fw-device-gfx942
+        Version: 1.0
+        Summary: Device code of fw for gfx942
+        Requires-Dist: fw==1.0
+        Requires-Dist: rocm-sdk-device-gfx942==7.14.0
+        ");
+    }
+
+    #[test]
+    fn a_renamed_distribution_passes_through() {
+        let text = include_str!("../../package/packages.toml").replace("\"rocm-sdk-", "\"sdk-");
+        let names = DistNames::of(&Catalog::parse(&text).unwrap()).unwrap();
+        let (target, version) = ("gfx942".parse().unwrap(), "7.14.0".parse().unwrap());
+        let host = "fw-1.0-py3-none-any.whl".parse().unwrap();
+        let name = "amd-fw-device-gfx942".parse().unwrap();
+        let text = device_metadata(&name, &host, &target, Some((&names, &version)));
+        assert!(
+            text.contains("Requires-Dist: sdk-device-gfx942==7.14.0\n"),
+            "{text}"
+        );
+        let required = "sdk-device-gfx942".parse().unwrap();
+        assert_eq!(names.device_target(&required), Some(target));
+    }
+
+    #[test]
+    fn the_extras_of_a_tie_are_replaced() {
+        let mut record = TieRecord::new(&"7.14.0".parse().unwrap());
+        record.extras = vec!["device".to_owned(), "device-gfx942".to_owned()];
+        record.requires = [
+            "rocm[libraries]==7.14.*",
+            "rocm[device]==7.14.*; extra == \"device\"",
+            "rocm[device-gfx942]==7.14.*; extra == \"device-gfx942\"",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        let (removed, extras) = record.take_extras();
+        assert_eq!((removed.len(), extras.len()), (2, 2));
+        assert_eq!(record.requires, ["rocm[libraries]==7.14.*"]);
+        assert!(record.extras.is_empty());
     }
 }

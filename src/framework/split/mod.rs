@@ -2,7 +2,7 @@
 //! only. The result is a host wheel, which works for every GPU, and a device wheel for each target.
 //!
 //! [`observe`](SplitInput::read) finds the device code of all binaries, [`decide`] says which archive
-//! gets what and how the metadata change, and [`write`] writes archives and wheels. Before anything is
+//! gets what and how the metadata change, and [`SplitWriter`] writes archives and wheels. Before anything is
 //! published, the model of the runtime is asked for each wrapper and each kind of device, and has to
 //! find the code that the wheel had.
 //!
@@ -10,14 +10,11 @@
 //! install into one `site-packages`: each device wheel adds files to a directory that the host wheel
 //! has. Names and markers follow the rules of [`kpack::split`](crate::kpack::split).
 
-mod base;
-mod code;
 mod decide;
 mod observe;
 mod placement;
 mod plan;
 mod same;
-mod texts;
 mod write;
 
 use std::collections::BTreeSet;
@@ -29,7 +26,7 @@ pub use self::{
     decide::{ToSplit, decide},
     observe::SplitInput,
     plan::SplitWheelPlan,
-    write::{SplitWheels, work, write},
+    write::{SplitWheels, SplitWriter, work},
 };
 
 /// How to split.

@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc};
 
+use itertools::Itertools as _;
+
+use super::plan::KeptCode;
 use crate::{
     error::{Context as _, Result, Stop},
     framework::read::{Binary, FrameworkWheel},
@@ -20,7 +23,7 @@ use crate::{
 pub struct SplitInput {
     pub(super) fat: Vec<FatMember>,
     /// The binaries whose device code must stay, and why.
-    pub(super) unsplittable: Vec<(String, String)>,
+    pub(super) unsplittable: Vec<KeptCode>,
     /// The binaries whose device code was taken out before.
     pub(super) split: Vec<String>,
 }
@@ -37,13 +40,6 @@ pub(super) struct FatMember {
     pub bundles: Vec<BTreeMap<CodeTarget, u64>>,
 }
 
-enum Looked {
-    Plain,
-    Split,
-    Unsplittable(String),
-    Fat(Box<FatMember>),
-}
-
 impl SplitInput {
     /// Why a wheel is not split, if so: there is no code to take out, or some was taken out before.
     pub fn passed_on(&self) -> Option<String> {
@@ -52,7 +48,7 @@ impl SplitInput {
         }
         match self.unsplittable.first() {
             _ if !self.fat.is_empty() => None,
-            Some((path, why)) => Some(format!(
+            Some(KeptCode { path, why }) => Some(format!(
                 "the device code of `{path}` cannot be taken out: {why}"
             )),
             None => Some("no binary has device code".to_owned()),
@@ -66,55 +62,57 @@ impl SplitInput {
     }
 
     pub fn read(wheel: &FrameworkWheel, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
-        let mut files: Vec<(&str, &str, &Binary)> = wheel
-            .installed()
-            .filter_map(|(path, member)| {
-                let binary = wheel.binaries.get(&member.path)?;
-                Some((path, member.path.as_str(), binary))
-            })
-            .collect();
-        files.sort_by_key(|it| it.0);
-        let looked = parallel::map(&files, jobs, stop, |(path, member, binary)| {
-            look(path, member, binary).with_context(|| format!("failed to read `{path}`"))
+        let files = wheel.installed().filter_map(|(path, member)| {
+            let binary = wheel.binaries.get(&member.path)?;
+            Some((path, member.path.as_str(), binary))
+        });
+        let files = files.sorted_by_key(|it| it.0).collect_vec();
+        let parts = parallel::map(&files, jobs, stop, |(path, member, binary)| {
+            read(path, member, binary).with_context(|| format!("failed to read `{path}`"))
         })?;
-        let mut input = Self::default();
-        for ((path, _, _), looked) in files.iter().zip(looked) {
-            match looked {
-                Looked::Plain => {}
-                Looked::Split => input.split.push((*path).to_owned()),
-                Looked::Unsplittable(why) => input.unsplittable.push(((*path).to_owned(), why)),
-                Looked::Fat(fat) => input.fat.push(*fat),
-            }
+        let mut all = Self::default();
+        for part in parts {
+            all.fat.extend(part.fat);
+            all.unsplittable.extend(part.unsplittable);
+            all.split.extend(part.split);
         }
-        Ok(input)
+        Ok(all)
     }
 }
 
-fn look(path: &str, member: &str, binary: &Binary) -> Result<Looked> {
-    let fat = match host::look(&binary.bytes)? {
-        FatFileKind::Plain => return Ok(Looked::Plain),
-        FatFileKind::Split => return Ok(Looked::Split),
-        FatFileKind::Unsplittable { why, .. } => return Ok(Looked::Unsplittable(why.to_owned())),
-        FatFileKind::Fat(fat) => fat,
+/// The device code of one binary.
+fn read(path: &str, member: &str, binary: &Binary) -> Result<SplitInput> {
+    let mut input = SplitInput::default();
+    let mut keep = |why: String| {
+        let path = path.to_owned();
+        input.unsplittable.push(KeptCode { path, why });
     };
-    let section = fat.section(&binary.bytes)?;
-    let mut bundles = Vec::new();
-    for (ordinal, one) in fat.bundles.iter().enumerate() {
-        let parts = bundle::parts(&section, one)
-            .with_context(|| format!("failed to open bundle {ordinal}"))?;
-        bundles.push(parts.into_iter().collect::<BTreeMap<_, _>>());
+    match host::look(&binary.bytes)? {
+        FatFileKind::Plain => {}
+        FatFileKind::Split => input.split.push(path.to_owned()),
+        FatFileKind::Unsplittable { why, .. } => keep(why.to_owned()),
+        FatFileKind::Fat(fat) => {
+            let section = fat.section(&binary.bytes)?;
+            let bundles = fat.bundles.iter().enumerate().map(|(ordinal, one)| {
+                let parts = bundle::parts(&section, one);
+                let parts = parts.with_context(|| format!("failed to open bundle {ordinal}"))?;
+                Ok(parts.into_iter().collect())
+            });
+            let bundles: Vec<BTreeMap<CodeTarget, u64>> = bundles.collect::<Result<_>>()?;
+            let mut targets = bundles.iter().flat_map(BTreeMap::keys);
+            match targets.find(|it| home(it).is_none()) {
+                Some(target) => {
+                    keep(format!("no runtime looks into an archive for `{target}`"));
+                }
+                None => input.fat.push(FatMember {
+                    member: member.to_owned(),
+                    installed: path.parse()?,
+                    bytes: Arc::clone(&binary.bytes),
+                    fat,
+                    bundles,
+                }),
+            }
+        }
     }
-    let mut targets = bundles.iter().flat_map(BTreeMap::keys);
-    if let Some(target) = targets.find(|it| home(it).is_none()) {
-        return Ok(Looked::Unsplittable(format!(
-            "no runtime looks into an archive for `{target}`"
-        )));
-    }
-    Ok(Looked::Fat(Box::new(FatMember {
-        member: member.to_owned(),
-        installed: path.parse()?,
-        bytes: Arc::clone(&binary.bytes),
-        fat,
-        bundles,
-    })))
+    Ok(input)
 }

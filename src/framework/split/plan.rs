@@ -64,7 +64,7 @@ pub struct LightenedBinary {
     pub code_objects: usize,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct KeptCode {
     pub path: String,
     pub why: String,
@@ -151,10 +151,10 @@ impl fmt::Display for SplitWheelPlan {
 
 impl SplitWheelPlan {
     /// The plan for a wheel that is not split.
-    pub(super) fn passed_on(wheel: &FrameworkWheel, why: String) -> Self {
+    pub(super) fn new(wheel: &FrameworkWheel, passed_on: Option<String>) -> Self {
         Self {
             file: wheel.name.to_string(),
-            passed_on: Some(why),
+            passed_on,
             host: wheel.name.clone(),
             binaries: Vec::new(),
             kept: Vec::new(),

@@ -1,17 +1,19 @@
-//! Writes the host wheel and the device wheels of a plan.
+//! Writes the archives, the host wheel and the device wheels of a plan.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    path::Path,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use fs_err as fs;
+use fs_err::{self as fs, File};
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
-    SplitInput, ToSplit,
-    code::{self, WrittenArchive},
+    ToSplit,
     plan::{DeviceWheelPlan, SplitWheelPlan},
     same::ensure_same,
 };
@@ -22,7 +24,11 @@ use crate::{
     elf::Patch,
     error::{Context as _, Result},
     framework::{read::FrameworkWheel, tie},
-    kpack::{archive::KpackArchive, host},
+    kpack::{
+        CodeTarget,
+        archive::{self, ArchiveWriter, CodeSource, KpackArchive},
+        host,
+    },
     package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit},
     parallel,
     relpath::RelPath,
@@ -55,66 +61,172 @@ pub fn work(wheels: &[ToSplit<'_>], plans: &[SplitWheelPlan]) -> (usize, u64) {
     (parts.sum(), sizes.sum())
 }
 
-/// Writes the wheels of a plan into a directory of finished wheels. `scratch` is another one, for what
-/// is needed while it is done. They stay whole if a split would save less than `min_saving` percent.
-pub fn write(
+/// Where and how the wheels of a split are written.
+pub struct SplitWriter<'a> {
+    /// The directory of finished wheels, and another one for what is needed while they are made.
+    pub directory: &'a Path,
+    pub scratch: &'a Path,
+    /// Wheels stay whole if a split would save less than this, in percent.
+    pub min_saving: u8,
+    pub settings: &'a AssembleSettings,
+    pub world: &'a World,
+}
+
+impl SplitWriter<'_> {
+    /// Writes the wheels of a plan.
+    pub fn write(&self, split: ToSplit<'_>, plan: &SplitWheelPlan) -> Result<SplitWheels> {
+        let (settings, world) = (self.settings, self.world);
+        let ToSplit { wheel, code, tied } = split;
+        let whole = |host, saving| SplitWheels {
+            host,
+            devices: Vec::new(),
+            selector: None,
+            saving,
+            whole: true,
+        };
+        if plan.passed_on.is_some() {
+            return Ok(whole(passed_on(wheel, self.directory)?, None));
+        }
+        let binaries: Vec<_> = code.fat.iter().zip(&plan.placed).collect();
+        let patches = parallel::map(&binaries, settings.jobs, &world.stop, |(member, placed)| {
+            let patch = host::plan(&member.bytes, &member.fat, &placed.markers);
+            patch.with_context(|| format!("failed to take the code out of `{}`", member.installed))
+        })?;
+        let archives = self.archives(split, plan)?;
+        let opened = archives.iter().map(|(path, (file, _))| {
+            let archive = KpackArchive::open(FileAt::open(file)?)?;
+            Ok((path.clone(), archive))
+        });
+        ensure_same(code, plan, &patches, &opened.collect::<Result<_>>()?)?;
+        let write = |edit: WheelEdit| edit.write(self.scratch, settings, "Splitting", world);
+        let host = write(host_wheel(split, plan, &patches, &archives)?)?;
+        let devices = plan.devices.iter();
+        let devices = devices.map(|it| write(device_wheel(wheel, it, &archives)?));
+        let devices: Vec<ChangedFile> = devices.collect::<Result<_>>()?;
+        let largest = devices.iter().map(|it| it.size).max().unwrap_or(0);
+        let saving = saving(wheel.facts.size, host.size.saturating_add(largest));
+        if saving < i64::from(self.min_saving) {
+            let host = match tied {
+                Some(tied) => tie::write(wheel, tied, self.directory, settings, world)?,
+                None => passed_on(wheel, self.directory)?,
+            };
+            return Ok(whole(host, Some(saving)));
+        }
+        let selector = plan.selector.as_ref();
+        let selector = selector.map(|it| it.write(self.scratch, settings.time));
+        let wheels = SplitWheels {
+            host,
+            devices,
+            selector: selector.transpose()?,
+            saving: Some(saving),
+            whole: false,
+        };
+        for made in wheels.made() {
+            fs::rename(
+                self.scratch.join(&made.file),
+                self.directory.join(&made.file),
+            )?;
+        }
+        Ok(wheels)
+    }
+
+    /// Writes the archives of a plan. Returns their files and lengths by their installed paths.
+    fn archives(&self, split: ToSplit<'_>, plan: &SplitWheelPlan) -> Result<WrittenArchives> {
+        let (name, code) = (&split.wheel.name, split.code);
+        let bar = (self.world.console).progress("Packing", name, code.size());
+        let group = name.name.filename_form();
+        let (mut files, mut writers) = (BTreeMap::new(), BTreeMap::new());
+        for (number, (path, archive)) in plan.archives.iter().enumerate() {
+            let file = self.scratch.join(format!("{number}.kpack"));
+            let out = io::BufWriter::new(File::create(&file)?);
+            let writer = ArchiveWriter::new(out, &group, archive.base.as_str())?;
+            files.insert(path.clone(), file);
+            writers.insert(path.clone(), writer);
+        }
+        let binaries = code.fat.iter().zip(&plan.placed);
+        let sources = binaries.map(|(member, placed)| CodeSource {
+            name: member.installed.to_string(),
+            fat: &member.fat,
+            binary: &placed.binary,
+            open: Box::new(|| Ok(Box::new(Arc::clone(&member.bytes)))),
+            // The rows of RECORD were verified when the wheel was read.
+            is_verified: true,
+        });
+        let sources: Vec<CodeSource<'_>> = sources.collect();
+        let archive_of = |index: usize, ordinal: usize, target: &CodeTarget| -> Result<_> {
+            let placed = plan.placed.get(index).context("no such binary")?;
+            let path = placed.archive(ordinal, target)?;
+            Ok(Some(path).filter(|it| plan.archives.contains_key(it)))
+        };
+        let (jobs, stop) = (self.settings.jobs, &self.world.stop);
+        let progress = &|bytes| bar.inc(bytes);
+        archive::write_archives(&mut writers, &sources, &archive_of, jobs, stop, progress)?;
+        let written = writers.into_iter().map(|(path, writer)| {
+            let (mut out, len) = writer.finish()?;
+            let file = files.remove(&path).context("no file of an archive")?;
+            out.flush()?;
+            Ok((path, (file, len)))
+        });
+        written.collect()
+    }
+}
+
+/// The files of archives and their lengths, by their installed paths.
+type WrittenArchives = BTreeMap<RelPath, (PathBuf, u64)>;
+
+fn archive_content(archives: &WrittenArchives, path: &RelPath) -> Result<EditedContent> {
+    let (file, len) = archives.get(path).context("no such archive")?;
+    Ok(EditedContent::File(file.clone(), *len))
+}
+
+fn host_wheel(
     split: ToSplit<'_>,
     plan: &SplitWheelPlan,
-    directory: &Path,
-    scratch: &Path,
-    min_saving: u8,
-    settings: &AssembleSettings,
-    world: &World,
-) -> Result<SplitWheels> {
+    patches: &[Patch],
+    archives: &WrittenArchives,
+) -> Result<WheelEdit> {
     let ToSplit { wheel, code, tied } = split;
-    let whole = |host, saving| SplitWheels {
-        host,
-        devices: Vec::new(),
-        selector: None,
-        saving,
-        whole: true,
-    };
-    if plan.passed_on.is_some() {
-        return Ok(whole(passed_on(wheel, directory)?, None));
+    let mut host = wheel.edit(plan.host.clone(), &wheel.dist_info_of(&plan.host))?;
+    for path in &plan.moved {
+        host.drop(&path.parse()?);
     }
-    let binaries: Vec<_> = code.fat.iter().zip(&plan.placed).collect();
-    let patches = parallel::map(&binaries, settings.jobs, &world.stop, |(member, placed)| {
-        let patch = host::plan(&member.bytes, &member.fat, &placed.markers);
-        patch.with_context(|| format!("failed to take the code out of `{}`", member.installed))
-    })?;
-    let archives = code::write(split, plan, scratch, settings, world)?;
-    verify(code, plan, &patches, &archives)?;
-    let parts = WheelParts {
-        split,
-        plan,
-        archives: &archives,
-    };
-    let write = |edit: WheelEdit| edit.write(scratch, settings, "Splitting", world);
-    let host = write(parts.host(&patches)?)?;
-    let devices = plan.devices.iter().map(|it| write(parts.device(it)?));
-    let devices: Vec<ChangedFile> = devices.collect::<Result<_>>()?;
-    let largest = devices.iter().map(|it| it.size).max().unwrap_or(0);
-    let saving = saving(wheel.facts.size, host.size.saturating_add(largest));
-    if saving < i64::from(min_saving) {
-        let host = match tied {
-            Some(tied) => tie::write(wheel, tied, directory, settings, world)?,
-            None => passed_on(wheel, directory)?,
-        };
-        return Ok(whole(host, Some(saving)));
+    // First the code leaves a file, then its run path changes: the other order would cost a larger file.
+    let patches = code.fat.iter().map(|it| it.member.as_str()).zip(patches);
+    let patches: BTreeMap<&str, &Patch> = patches.collect();
+    let run_paths = tied.iter().flat_map(|it| &it.run_paths);
+    let run_paths: BTreeMap<&str, _> = run_paths.map(|it| (it.path.as_str(), it)).collect();
+    let paths: BTreeSet<&str> = patches.keys().chain(run_paths.keys()).copied().collect();
+    for path in paths {
+        let (patch, run_path) = (patches.get(path), run_paths.get(path));
+        tie::change_binary(&mut host, wheel, path, patch.copied(), run_path.copied())?;
     }
-    let selector = plan.selector.as_ref();
-    let selector = selector.map(|it| it.write(scratch, settings.time));
-    let selector = selector.transpose()?;
-    for made in devices.iter().chain(&selector).chain([&host]) {
-        fs::rename(scratch.join(&made.file), directory.join(&made.file))?;
+    for (path, text) in &plan.texts {
+        host.add(path.parse()?, false, EditedContent::text(text));
     }
-    Ok(SplitWheels {
-        host,
-        devices,
-        selector,
-        saving: Some(saving),
-        whole: false,
-    })
+    for (path, _) in plan.generic() {
+        host.add(path.clone(), false, archive_content(archives, path)?);
+    }
+    Ok(host)
+}
+
+fn device_wheel(
+    wheel: &FrameworkWheel,
+    plan: &DeviceWheelPlan,
+    archives: &WrittenArchives,
+) -> Result<WheelEdit> {
+    let mut device = WheelEdit::new(plan.name.clone())?;
+    for path in &plan.archives {
+        let path: RelPath = path.parse()?;
+        let archive = archive_content(archives, &path)?;
+        device.add(path, false, archive);
+    }
+    for path in &plan.databases {
+        device.add(path.parse()?, false, wheel.edited_content(path)?);
+    }
+    for (path, text) in &plan.texts {
+        device.add(path.parse()?, false, EditedContent::text(text));
+    }
+    Ok(device)
 }
 
 /// A copy of a wheel.
@@ -133,79 +245,6 @@ fn saving(whole: u64, parts: u64) -> i64 {
     i64::try_from(percent).unwrap_or(i64::MIN)
 }
 
-/// Fails if a device would get other code than before, or none.
-fn verify(
-    code: &SplitInput,
-    plan: &SplitWheelPlan,
-    patches: &[Patch],
-    archives: &BTreeMap<RelPath, WrittenArchive>,
-) -> Result<()> {
-    let opened = archives.iter().map(|(path, written)| {
-        let archive = KpackArchive::open(FileAt::open(&written.file)?)?;
-        Ok((path.clone(), archive))
-    });
-    let opened: BTreeMap<RelPath, KpackArchive<FileAt>> = opened.collect::<Result<_>>()?;
-    ensure_same(code, plan, patches, &opened)
-}
-
-struct WheelParts<'a> {
-    split: ToSplit<'a>,
-    plan: &'a SplitWheelPlan,
-    archives: &'a BTreeMap<RelPath, WrittenArchive>,
-}
-
-impl WheelParts<'_> {
-    fn host(&self, patches: &[Patch]) -> Result<WheelEdit> {
-        let Self { split, plan, .. } = *self;
-        let ToSplit { wheel, code, tied } = split;
-        let mut host = wheel.edit(plan.host.clone(), &wheel.dist_info_of(&plan.host))?;
-        for path in &plan.moved {
-            host.drop(&path.parse()?);
-        }
-        // First the code leaves a file, then its run path changes: the other order would cost a larger
-        // file.
-        let patches = code.fat.iter().map(|it| it.member.as_str()).zip(patches);
-        let patches: BTreeMap<&str, &Patch> = patches.collect();
-        let run_paths = tied.iter().flat_map(|it| &it.run_paths);
-        let run_paths = run_paths.map(|it| (it.path.as_str(), it));
-        let run_paths: BTreeMap<&str, _> = run_paths.collect();
-        let paths: BTreeSet<&str> = patches.keys().chain(run_paths.keys()).copied().collect();
-        for path in paths {
-            let (patch, run_path) = (patches.get(path), run_paths.get(path));
-            tie::change_binary(&mut host, wheel, path, patch.copied(), run_path.copied())?;
-        }
-        for (path, text) in &plan.texts {
-            host.add(path.parse()?, false, EditedContent::text(text));
-        }
-        for (path, _) in plan.generic() {
-            host.add(path.clone(), false, self.archive(path)?);
-        }
-        Ok(host)
-    }
-
-    fn device(&self, plan: &DeviceWheelPlan) -> Result<WheelEdit> {
-        let wheel = self.split.wheel;
-        let mut device = WheelEdit::new(plan.name.clone())?;
-        for path in &plan.archives {
-            let path: RelPath = path.parse()?;
-            let archive = self.archive(&path)?;
-            device.add(path, false, archive);
-        }
-        for path in &plan.databases {
-            device.add(path.parse()?, false, wheel.edited_content(path)?);
-        }
-        for (path, text) in &plan.texts {
-            device.add(path.parse()?, false, EditedContent::text(text));
-        }
-        Ok(device)
-    }
-
-    fn archive(&self, path: &RelPath) -> Result<EditedContent> {
-        let written = self.archives.get(path).context("no such archive")?;
-        Ok(EditedContent::File(written.file.clone(), written.len))
-    }
-}
-
 impl SplitWheels {
     /// All files.
     pub fn made(&self) -> impl Iterator<Item = &ChangedFile> {
@@ -220,15 +259,13 @@ impl SplitWheels {
 
 impl fmt::Display for SplitWheels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for made in self.made() {
-            writeln!(f, "{made}")?;
-        }
+        write!(f, "{}", self.made().join("\n"))?;
         match self.saving {
             None => Ok(()),
             Some(saving) if self.whole => {
-                writeln!(f, "not split: it would save {saving} % for one target")
+                write!(f, "\nnot split: it would save {saving} % for one target")
             }
-            Some(saving) => writeln!(f, "saves {saving} % for the largest target"),
+            Some(saving) => write!(f, "\nsaves {saving} % for the largest target"),
         }
     }
 }

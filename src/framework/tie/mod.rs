@@ -10,15 +10,16 @@ mod device;
 mod module;
 mod plan;
 mod requirements;
-mod verify;
 mod version;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+};
 
 use derive_more::Display;
 
-use self::module::TiedModule;
 use super::{
     facts,
     policy::{FrameworkSpec, Frameworks, RocmDirectoryKey},
@@ -28,16 +29,14 @@ use super::{
     rocm::RocmLibraries,
 };
 use crate::{
-    error::{Context as _, Result},
-    glob::Glob,
+    error::{Context as _, Error, Result},
     version::Version,
     wheel::DistName,
 };
 
 pub use self::{
     plan::{TiePlan, TieRecord},
-    verify::verify,
-    write::{write, write_all},
+    write::{verify, write, write_all},
 };
 pub(super) use self::{
     version::{result, version_files, version_of},
@@ -69,8 +68,8 @@ pub enum VersionSuffix {
     Text(String),
 }
 
-impl std::str::FromStr for VersionSuffix {
-    type Err = crate::error::Error;
+impl FromStr for VersionSuffix {
+    type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text {
@@ -78,8 +77,7 @@ impl std::str::FromStr for VersionSuffix {
             "none" => Self::None,
             "set" => Self::Set,
             text => {
-                let version: crate::version::Version =
-                    format!("1+{}", text.trim_start_matches('+')).parse()?;
+                let version: Version = format!("1+{}", text.trim_start_matches('+')).parse()?;
                 Self::Text(version.to_string().trim_start_matches("1+").to_owned())
             }
         })
@@ -98,28 +96,13 @@ pub enum InitMode {
 }
 
 /// Which platform tag a tied wheel gets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum TagChoice {
-    /// The one that it has if its symbols prove it, else the one that they prove.
+    /// The one that it has if its symbols prove it, else the one that they prove
     #[default]
     Auto,
+    /// The one that it has
     Keep,
-    Platform(String),
-}
-
-impl std::str::FromStr for TagChoice {
-    type Err = crate::error::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Ok(match text {
-            "auto" => Self::Auto,
-            "keep" => Self::Keep,
-            text => {
-                let tag: crate::wheel::Tag = format!("py3-none-{text}").parse()?;
-                Self::Platform(tag.platform().to_owned())
-            }
-        })
-    }
 }
 
 /// How to tie.
@@ -133,29 +116,28 @@ pub struct TieOptions {
     pub device_extras: bool,
     pub suffix: VersionSuffix,
     pub init: InitMode,
-    /// The libraries that the module loads, by short names. `None` if the binaries say it.
-    pub preload: Option<Vec<String>>,
-    pub check_version: Option<VersionPin>,
     pub fail_on_version_mismatch: bool,
     pub keep_run_paths: bool,
     pub tag: TagChoice,
     /// Further libraries that every host is said to have.
     pub host: Vec<String>,
-    /// Which binaries are tied. All if this is empty.
-    pub only: Vec<Glob>,
+}
+
+/// Wheels that are tied together, and the set that they are tied to.
+struct Group<'a> {
+    wheels: &'a [FrameworkWheel],
+    rocm: &'a RocmLibraries,
+    providers: &'a Providers<'a>,
+    options: &'a TieOptions,
+    /// The versions that the wheels will have.
+    versions: BTreeMap<DistName, Version>,
 }
 
 /// One wheel on the way to its plan: what is known of it, and the plan as far as it is made.
 struct Tie<'a> {
+    group: &'a Group<'a>,
     wheel: &'a FrameworkWheel,
     row: Option<&'a FrameworkSpec>,
-    rocm: &'a RocmLibraries,
-    policy: &'a Frameworks,
-    providers: &'a Providers<'a>,
-    options: &'a TieOptions,
-    /// The versions that the wheels of the group will have.
-    group: &'a BTreeMap<DistName, Version>,
-    module: TiedModule,
     /// What an earlier tie has left.
     earlier: Option<TieRecord>,
     needs: Needs,
@@ -182,27 +164,28 @@ pub fn decide(
     policy: &Frameworks,
     options: &TieOptions,
 ) -> Result<Vec<TiePlan>> {
-    let providers = Providers::new(wheels, Some(rocm), policy, &options.host);
     let versions = wheels.iter().map(|wheel| {
         let (version, _) = version_of(wheel, &options.suffix, Some(&rocm.version))?;
         Ok((wheel.name.name.clone(), version))
     });
-    let group: BTreeMap<DistName, Version> = versions.collect::<Result<_>>()?;
-    let mut plans: BTreeMap<usize, TiePlan> = BTreeMap::new();
-    let mut refusals: Vec<WheelRefusal> = Vec::new();
-    let hosted = wheels.iter().map(|it| (it, device::host_of(it, wheels)));
+    let group = Group {
+        versions: versions.collect::<Result<_>>()?,
+        providers: &Providers::new(wheels, Some(rocm), policy, &options.host),
+        wheels,
+        rocm,
+        options,
+    };
+    let (mut plans, mut refusals) = (BTreeMap::<usize, TiePlan>::new(), Vec::new());
     // Device wheels get the version and the tag of their host wheels, which are planned before them.
-    let (devices, others): (Vec<_>, Vec<_>) = hosted
-        .enumerate()
-        .partition(|(_, (_, host))| host.is_some());
-    for (index, (wheel, host)) in others.into_iter().chain(devices) {
-        let tied = host.and_then(|host| {
-            let at = wheels.iter().position(|it| std::ptr::eq(it, host))?;
-            Some((host, plans.get(&at)?))
-        });
-        let planned = match tied {
-            Some((host, tied)) => device::plan(wheel, host, tied, &providers, rocm),
-            None => Tie::new(wheel, rocm, policy, &providers, options, &group).and_then(Tie::plan),
+    let (devices, others): (Vec<_>, Vec<_>) = (0..wheels.len())
+        .map(|index| (index, group.host_of(&wheels[index])))
+        .partition(|(_, host)| host.is_some());
+    for (index, host) in others.into_iter().chain(devices) {
+        let wheel = &wheels[index];
+        let host = host.and_then(|host| Some((&wheels[host], plans.get(&host)?)));
+        let planned = match host {
+            Some((host, tied)) => group.device(wheel, host, tied),
+            None => Tie::new(&group, wheel).and_then(Tie::plan),
         };
         let (plan, mut refused) =
             planned.with_context(|| format!("failed to plan `{}`", wheel.name))?;
@@ -216,65 +199,46 @@ pub fn decide(
         refusals.extend(refused.into_iter().map(|it| it.in_wheel(wheel)));
         plans.insert(index, plan);
     }
-    if refusals.is_empty() {
-        Ok(plans.into_values().collect())
-    } else {
-        Err(WheelRefusal::all("tied", &refusals))
-    }
+    WheelRefusal::none("tied", &refusals)?;
+    Ok(plans.into_values().collect())
 }
 
 impl<'a> Tie<'a> {
-    fn new(
-        wheel: &'a FrameworkWheel,
-        rocm: &'a RocmLibraries,
-        policy: &'a Frameworks,
-        providers: &'a Providers<'a>,
-        options: &'a TieOptions,
-        group: &'a BTreeMap<DistName, Version>,
-    ) -> Result<Self> {
-        let row = policy.of(&wheel.name.name);
+    fn new(group: &'a Group<'a>, wheel: &'a FrameworkWheel) -> Result<Self> {
         Ok(Self {
-            wheel,
-            row,
-            rocm,
-            policy,
-            providers,
-            options,
-            group,
-            module: TiedModule::read(wheel, policy)?,
+            row: group.providers.policy.of(&wheel.name.name),
             earlier: TieRecord::read(wheel)?,
             needs: Needs::default(),
-            plan: TiePlan::new(wheel, rocm),
+            plan: TiePlan::new(wheel, group.rocm),
             refusals: WheelRefusal::of_damage(wheel),
+            group,
+            wheel,
         })
     }
 
     fn plan(mut self) -> Result<(TiePlan, Vec<WheelRefusal>)> {
-        self.look_at_record();
+        let (wheel, options, rocm) = (self.wheel, self.group.options, self.group.rocm);
+        self.warn_of_wheel();
         self.binaries()?;
         let row = self.row;
         let runs_rocm = row.is_some_and(|row| row.runs_rocm || !row.extras.is_empty());
         let is_used = !self.plan.record.run_paths.is_empty() || runs_rocm;
-        if !is_used && self.options.extras.is_empty() && self.refusals.is_empty() {
-            let nothing = self.nothing();
-            self.refusals.push(nothing);
+        if !is_used && options.extras.is_empty() && self.refusals.is_empty() {
+            self.refuse_nothing();
         }
         self.requirements()?;
         self.init_module()?;
-        let (version, suffix) =
-            version_of(self.wheel, &self.options.suffix, Some(&self.rocm.version))?;
-        let files = facts::version_files(self.wheel, row)?;
-        let was = &self.wheel.name.version;
-        let files = version_files(&files, was, &version, &mut self.refusals);
-        self.plan.texts.extend(files);
+        let (version, suffix) = version_of(wheel, &options.suffix, Some(&rocm.version))?;
+        let files = version_files(wheel, row, &version, &mut self.refusals)?;
         let tag = self.tag()?;
         let plan = &mut self.plan;
-        plan.result = result(self.wheel, &version, &tag);
+        plan.texts.extend(files);
+        plan.result = result(wheel, &version, &tag);
         let requires = plan.requires.iter().map(|it| it.line.clone());
         plan.record.requires = requires.collect();
         plan.record.version_suffix = suffix;
-        plan.finish(self.wheel, &tag)?;
-        let path = format!("{}/{}", plan.dist_info(self.wheel), TieRecord::FILE);
+        plan.finish(wheel, &tag)?;
+        let path = format!("{}/{}", plan.dist_info(wheel), TieRecord::FILE);
         plan.texts.insert(path, plan.record.render()?);
         Ok((self.plan, self.refusals))
     }
@@ -283,52 +247,58 @@ impl<'a> Tie<'a> {
         self.refusals.push(WheelRefusal::new(kind, message, hint));
     }
 
-    /// Why there is nothing to tie. What cannot be loaded beside the set is no better off with an extra of
-    /// `rocm`.
-    fn nothing(&self) -> WheelRefusal {
+    fn warn(&mut self, warning: impl Into<String>) {
+        self.plan.warnings.push(warning.into());
+    }
+
+    /// Refuses a wheel with nothing to tie. What cannot be loaded beside the set is no better off with an
+    /// extra of `rocm`.
+    fn refuse_nothing(&mut self) {
         let count = self.plan.binaries;
         let what = match count {
             0 => "it has no binary for the set".to_owned(),
             1 => "its only binary needs no library of the set".to_owned(),
             count => format!("none of its {count} binaries needs a library of the set"),
         };
-        let (why, hint) = match facts::not_for_set(self.wheel, self.providers, self.rocm) {
+        let group = self.group;
+        let (why, hint) = match facts::not_for_set(self.wheel, group.providers, group.rocm) {
             Some(why) => (
                 format!("{what}: {why}"),
                 "build it against this set, or tie it to the set that it was built with",
             ),
-            None if count == 0 => (
-                "it has no binaries".to_owned(),
-                "pass `--extras` if its Python uses ROCm, or check that it is the right wheel",
-            ),
             None => (
-                what,
+                if count == 0 {
+                    "it has no binaries".to_owned()
+                } else {
+                    what
+                },
                 "pass `--extras` if its Python uses ROCm, or check that it is the right wheel",
             ),
         };
-        WheelRefusal::new(RefusalKind::NothingToTie, why, hint)
+        self.refuse(RefusalKind::NothingToTie, why, hint);
     }
 
     /// Warns of what is strange about the wheel as it is.
-    fn look_at_record(&mut self) {
-        let (wheel, warnings) = (self.wheel, &mut self.plan.warnings);
+    fn warn_of_wheel(&mut self) {
+        let wheel = self.wheel;
         if wheel.without_digest > 0 {
-            warnings.push(format!(
+            self.warn(format!(
                 "RECORD has no digest of {} of its members, so that damage cannot be seen",
                 wheel.without_digest
             ));
         }
-        let signed = wheel.facts.members.iter().map(|it| &it.path);
-        let signed = signed.filter(|it| {
-            it.ends_with(".dist-info/RECORD.jws") || it.ends_with(".dist-info/RECORD.p7s")
-        });
-        warnings.extend(signed.map(|it| format!("`{it}` is dropped, since it signs what changes")));
-        let version = &wheel.name.version;
-        if self.options.suffix == VersionSuffix::Keep && version.to_string().contains("rocm") {
-            let own = super::version::suffix(&self.rocm.version).replace('-', ".");
-            if super::version::rocm_part(version).is_some_and(|named| named != own) {
-                warnings
-                    .push("its version names another ROCm: pass `--version-suffix set`".to_owned());
+        for member in &wheel.facts.members {
+            let is_signature = [".dist-info/RECORD.jws", ".dist-info/RECORD.p7s"];
+            if is_signature.iter().any(|it| member.path.ends_with(it)) {
+                let path = &member.path;
+                self.warn(format!("`{path}` is dropped, since it signs what changes"));
+            }
+        }
+        if self.group.options.suffix == VersionSuffix::Keep {
+            let own = super::version::suffix(&self.group.rocm.version).replace('-', ".");
+            let named = super::version::rocm_part(&wheel.name.version);
+            if named.is_some_and(|named| named != own) {
+                self.warn("its version names another ROCm: pass `--version-suffix set`");
             }
         }
     }

@@ -6,6 +6,7 @@ use std::{
     fmt,
 };
 
+use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -17,7 +18,6 @@ use crate::{
         metadata::{self, MetadataEdit},
         read::FrameworkWheel,
         rocm::RocmLibraries,
-        tags::ProvenTag,
     },
     version::Version,
     wheel::{PackageFilename, Tag},
@@ -56,7 +56,7 @@ pub struct TiePlan {
 
 /// What a tie has done to a wheel, in `rocm_tie.json` of its metadata. It names no path of a build
 /// machine, and nothing that depends on when the wheel was tied.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TieRecord {
     schema: String,
@@ -80,7 +80,7 @@ pub struct TieRecord {
     pub untied: Vec<(String, String)>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PlannedRequirement {
     pub line: String,
     pub why: String,
@@ -120,15 +120,7 @@ impl TieRecord {
         Self {
             schema: Self::SCHEMA.to_owned(),
             rocm: rocm.to_string(),
-            requirement: None,
-            requires: Vec::new(),
-            extras: Vec::new(),
-            init: None,
-            preload: Vec::new(),
-            run_paths: Vec::new(),
-            version_suffix: None,
-            proved_tag: None,
-            untied: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -153,17 +145,6 @@ impl TieRecord {
         let mut text = serde_json::to_string_pretty(self).context("failed to write JSON")?;
         text.push('\n');
         Ok(text)
-    }
-}
-
-impl PlannedTag {
-    pub fn new(from: &str, to: &str, proved: &ProvenTag) -> Self {
-        let because = proved.because.as_ref();
-        Self {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            because: because.map(|(file, needs)| format!("`{file}` needs {needs}")),
-        }
     }
 }
 
@@ -201,23 +182,21 @@ impl TiePlan {
     /// Adds METADATA and WHEEL as they become, and leaves out of the shown plan what is removed only to be
     /// added again.
     pub(super) fn finish(&mut self, wheel: &FrameworkWheel, tag: &Tag) -> Result<()> {
-        let version = &self.result.version;
         let extras = &self.record.extras;
         let edit = MetadataEdit {
             requires: self.requires.iter().map(|it| it.line.clone()).collect(),
             extras: extras.clone(),
             removed: self.removed.clone(),
             removed_extras: self.removed_extras.iter().chain(extras).cloned().collect(),
-            version: (*version != wheel.name.version).then(|| version.clone()),
+            version: self.result.version.clone(),
         };
         let top = self.dist_info(wheel);
-        let metadata = edit.apply(&wheel.metadata_text);
+        let metadata = edit.apply(&wheel.metadata_text)?;
+        let wheel_text = metadata::wheel_text(&wheel.wheel_text, tag)?;
         self.texts.insert(format!("{top}/METADATA"), metadata);
-        let text = metadata::wheel_text(&wheel.wheel_text, tag)?;
-        self.texts.insert(format!("{top}/WHEEL"), text);
-        let requires = &self.requires;
+        self.texts.insert(format!("{top}/WHEEL"), wheel_text);
         self.removed
-            .retain(|line| !requires.iter().any(|it| it.line == *line));
+            .retain(|line| !edit.requires.iter().any(|it| it == line));
         Ok(())
     }
 }
@@ -236,8 +215,8 @@ impl fmt::Display for TiePlan {
             let (tied, binaries) = (record.run_paths.len(), many(self.binaries, "binary"));
             writeln!(f, "  ties      {tied} of {binaries} to ROCm {rocm}")?;
         }
-        for one in &self.requires {
-            writeln!(f, "  + requires {} ({})", one.line, one.why)?;
+        for PlannedRequirement { line, why } in &self.requires {
+            writeln!(f, "  + requires {line} ({why})")?;
         }
         for line in &self.removed {
             writeln!(f, "  - requires {line}")?;
@@ -246,8 +225,7 @@ impl fmt::Display for TiePlan {
             writeln!(f, "  + extras  {}", record.extras.join(", "))?;
         }
         if !self.removed_extras.is_empty() {
-            let extras: Vec<&str> = self.removed_extras.iter().map(String::as_str).collect();
-            writeln!(f, "  - extras  {}", extras.join(", "))?;
+            writeln!(f, "  - extras  {}", self.removed_extras.iter().join(", "))?;
         }
         match (&self.init, &record.init) {
             (Some(init), Some(module)) => {
@@ -259,12 +237,11 @@ impl fmt::Display for TiePlan {
             _ => writeln!(f, "  init      no hook: run paths only")?,
         }
         if let Some(PlannedTag { from, to, because }) = &self.tag {
-            let because = because.as_ref().map(|it| format!(", since {it}"));
-            writeln!(
-                f,
-                "  tag       {from} to {to}{}",
-                because.unwrap_or_default()
-            )?;
+            write!(f, "  tag       {from} to {to}")?;
+            match because {
+                Some(because) => writeln!(f, ", since {because}")?,
+                None => writeln!(f)?,
+            }
         }
         if let Some(selector) = &self.selector {
             writeln!(f, "  selector  {}", selector.file)?;

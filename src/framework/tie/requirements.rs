@@ -9,13 +9,8 @@ use crate::{
     console::many,
     error::Result,
     framework::{
-        device_selector::SelectorPlan,
-        facts,
-        metadata::HeaderText,
-        policy::RocmDirectoryKey,
-        read::FrameworkWheel,
-        refusal::{RefusalKind, WheelRefusal},
-        version,
+        device_selector::SelectorPlan, policy::RocmDirectoryKey, read::FrameworkWheel,
+        refusal::RefusalKind, version,
     },
     package::selector::DeviceSelector,
     set,
@@ -27,17 +22,16 @@ use crate::{
 impl VersionPin {
     /// What follows the name in a requirement. `None` if nothing is required.
     pub fn specifier(self, version: &Version) -> Option<String> {
-        match self {
-            Self::Exact => Some(format!("=={version}")),
-            Self::Minor => Some(format!("=={}.*", version.minor())),
-            Self::None => None,
-        }
+        Some(format!("=={}", self.pattern(version)?))
     }
 
     /// The version with which `rocm_sdk` compares its own. Its `*` stands for anything.
     pub fn pattern(self, version: &Version) -> Option<String> {
-        self.specifier(version)
-            .map(|it| it.trim_start_matches('=').to_owned())
+        match self {
+            Self::Exact => Some(version.to_string()),
+            Self::Minor => Some(format!("{}.*", version.minor())),
+            Self::None => None,
+        }
     }
 
     /// A final release may be replaced by a later patch release, any other build only by itself.
@@ -50,33 +44,42 @@ impl VersionPin {
     }
 }
 
-/// The requirements of the extras that a split has added.
-fn device_lines(wheel: &FrameworkWheel) -> Vec<(&str, RequirementLine<'_>, &str)> {
-    let pin = format!("=={}", wheel.name.version);
-    let lines = facts::requirements(wheel).filter_map(|(line, requirement)| {
+/// A requirement of an extra that a split has added.
+struct DeviceLine<'a> {
+    line: &'a str,
+    name: DistName,
+    extra: &'a str,
+}
+
+fn device_lines(wheel: &FrameworkWheel) -> Vec<DeviceLine<'_>> {
+    let own = wheel.name.version.to_string();
+    let lines = wheel.requirements().filter_map(|(line, requirement)| {
         let extra = requirement.extra?;
         let is_device = extra == "device" || extra.starts_with("device-");
-        let is_ours = set::is_ours(&requirement.name);
-        let fits = is_device && !is_ours && requirement.specifier == pin;
-        fits.then_some((line, requirement, extra))
+        let is_of_wheel = !set::is_ours(&requirement.name) && requirement.pin() == Some(&own);
+        (is_device && is_of_wheel).then_some(DeviceLine {
+            line,
+            name: requirement.name,
+            extra,
+        })
     });
     lines.collect()
 }
 
 impl Tie<'_> {
     pub(super) fn requirements(&mut self) -> Result<()> {
+        let (options, rocm) = (self.group.options, self.group.rocm);
         self.remove();
         self.follow();
-        let pin = self.options.requires;
-        let pin = pin.unwrap_or_else(|| VersionPin::usual(&self.rocm.version));
-        if let Some(specifier) = pin.specifier(&self.rocm.version) {
-            self.require(&specifier);
+        let pin = options.requires;
+        let pin = pin.unwrap_or_else(|| VersionPin::usual(&rocm.version));
+        if let Some(specifier) = pin.specifier(&rocm.version) {
+            self.require_rocm(&specifier);
         }
         self.neighbours();
         self.devices()?;
         let plan = &mut self.plan;
-        plan.requires
-            .sort_by(|one, other| one.line.cmp(&other.line));
+        plan.requires.sort();
         plan.record.extras.sort();
         plan.record.extras.dedup();
         let extras = &plan.record.extras;
@@ -87,36 +90,31 @@ impl Tie<'_> {
     /// Removes what an earlier tie has added, what is required of another ROCm, and what policy knows
     /// to be dead, with the extras that only these had.
     fn remove(&mut self) {
-        let record = self.earlier.as_ref();
-        let is_added =
-            |line: &str| record.is_some_and(|it| it.requires.iter().any(|own| own == line));
+        let rocm = &self.group.rocm.version;
+        let earlier = self.earlier.take();
+        // The number of requirements of each extra, and how many of them go.
         let mut extras: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for (line, requirement) in facts::requirements(self.wheel) {
+        for (line, requirement) in self.wheel.requirements() {
             let is_rocm = set::is_ours(&requirement.name);
             let is_dead = self.row.is_some_and(|row| row.is_dead(&requirement.name));
-            let is_gone = is_rocm || is_dead || is_added(line);
-            if is_rocm
-                && requirement.extra.is_none()
-                && record.is_none()
-                && self.options.requires.is_none()
-            {
-                let fits = self.rocm.version.fulfils(requirement.specifier);
-                if fits == Some(false) {
-                    let message = format!(
-                        "it requires `{line}`, which the set {} is not",
-                        self.rocm.version
-                    );
-                    self.refusals.push(WheelRefusal::new(
-                        RefusalKind::TiedOtherwise,
-                        message,
-                        "build it against this set, or pass `--requires` to replace the requirement",
-                    ));
-                }
-            }
+            let is_added = earlier
+                .as_ref()
+                .is_some_and(|it| it.requires.iter().any(|own| own == line));
+            let is_gone = is_rocm || is_dead || is_added;
             if let Some(extra) = requirement.extra {
                 let counts = extras.entry(extra).or_default();
                 counts.0 += 1;
                 counts.1 += usize::from(is_gone);
+            } else if is_rocm
+                && earlier.is_none()
+                && self.group.options.requires.is_none()
+                && rocm.fulfils(requirement.specifier) == Some(false)
+            {
+                self.refuse(
+                    RefusalKind::TiedOtherwise,
+                    format!("it requires `{line}`, which the set {rocm} is not"),
+                    "build it against this set, or pass `--requires` to replace the requirement",
+                );
             }
             if is_gone {
                 self.plan.removed.push(line.to_owned());
@@ -125,87 +123,82 @@ impl Tie<'_> {
         let emptied = extras.into_iter().filter(|(_, (all, gone))| all == gone);
         let removed = &mut self.plan.removed_extras;
         removed.extend(emptied.map(|(extra, _)| extra.to_owned()));
-        removed.extend(record.iter().flat_map(|it| &it.extras).cloned());
+        removed.extend(earlier.into_iter().flat_map(|it| it.extras));
+    }
+
+    fn is_removed(&self, line: &str) -> bool {
+        self.plan.removed.iter().any(|it| it == line)
     }
 
     /// Follows the frameworks of the group that are for another ROCm now: what pins one of them
     /// exactly gets its new version.
     fn follow(&mut self) {
         let devices = device_lines(self.wheel);
-        for (line, requirement) in facts::requirements(self.wheel) {
-            if devices.iter().any(|it| it.0 == line) {
-                continue;
-            }
-            let Some(was) = requirement
-                .pin()
-                .and_then(|pin| pin.parse::<Version>().ok())
-            else {
+        for (line, requirement) in self.wheel.requirements() {
+            let pin = requirement.pin().and_then(|it| it.parse::<Version>().ok());
+            let now = self.group.versions.get(&requirement.name);
+            let (Some(was), Some(now)) = (pin, now) else {
                 continue;
             };
-            let now = self.group.get(&requirement.name).filter(|now| {
-                **now != was && version::without_rocm(now) == version::without_rocm(&was)
-            });
-            let plan = &mut self.plan;
-            let now = now.filter(|_| !plan.removed.iter().any(|it| it == line));
-            if let Some(now) = now.and_then(|now| requirement.with_pin(now)) {
-                plan.removed.push(line.to_owned());
-                plan.require(now, format!("{} is in the group", requirement.name));
+            let is_same = version::without_rocm(now) == version::without_rocm(&was);
+            let is_device = devices.iter().any(|it| it.line == line);
+            if *now == was || !is_same || is_device || self.is_removed(line) {
+                continue;
+            }
+            if let Some(now) = requirement.with_pin(now) {
+                self.plan.removed.push(line.to_owned());
+                let why = format!("{} is in the group", requirement.name);
+                self.plan.require(now, why);
             }
         }
     }
 
     /// Requires ROCm, and forwards its extras for device code.
-    fn require(&mut self, specifier: &str) {
-        let plan = &mut self.plan;
-        let mut extras: BTreeSet<&str> = self.options.extras.iter().map(String::as_str).collect();
-        extras.extend(
-            self.row
-                .iter()
-                .flat_map(|row| &row.extras)
-                .map(String::as_str),
-        );
+    fn require_rocm(&mut self, specifier: &str) {
+        let (options, rocm, plan) = (self.group.options, self.group.rocm, &mut self.plan);
+        let known = self.row.iter().flat_map(|row| &row.extras);
+        let mut extras: BTreeSet<&str> = options
+            .extras
+            .iter()
+            .chain(known)
+            .map(String::as_str)
+            .collect();
         if self.needs.directories.contains(&RocmDirectoryKey::Math) {
             extras.insert("libraries");
         }
-        let extras: Vec<&str> = extras.into_iter().collect();
-        let named = if extras.is_empty() {
-            String::new()
+        let name = &rocm.names.selector;
+        let extras = extras.iter().join(",");
+        let extras = if extras.is_empty() {
+            extras
         } else {
-            format!("[{}]", extras.join(","))
+            format!("[{extras}]")
         };
-        let line = format!("rocm{named}{specifier}");
-        let tied = plan.record.run_paths.len();
-        let why = if tied == 0 {
-            self.row.map_or("named by a flag".to_owned(), |row| {
-                format!("policy: {}", row.why)
-            })
-        } else {
-            format!("libraries of {}", many(tied, "binary"))
+        let line = format!("{name}{extras}{specifier}");
+        let why = match (plan.record.run_paths.len(), self.row) {
+            (0, None) => "named by a flag".to_owned(),
+            (0, Some(row)) => format!("policy: {}", row.why),
+            (tied, _) => format!("libraries of {}", many(tied, "binary")),
         };
         plan.record.requirement = Some(line.clone());
         plan.require(line, why);
         let is_split = !device_lines(self.wheel).is_empty();
-        if !self.options.device_extras || self.rocm.targets.is_empty() || is_split {
+        if !options.device_extras || rocm.targets.is_empty() || is_split {
             return;
         }
-        let own = HeaderText::parse(&self.wheel.metadata_text);
-        let own: BTreeSet<&str> = own.values("Provides-Extra").collect();
-        let targets = self
-            .rocm
-            .targets
-            .iter()
-            .map(|target| format!("device-{target}"));
-        for extra in ["device".to_owned(), "device-all".to_owned()]
+        let targets = rocm.targets.iter().map(|target| format!("device-{target}"));
+        for extra in ["device", "device-all"]
+            .map(str::to_owned)
             .into_iter()
             .chain(targets)
         {
-            if own.contains(&*extra) && !plan.removed_extras.contains(&extra) {
+            let is_own = self.wheel.metadata.provides_extra.contains(&extra);
+            if is_own && !plan.removed_extras.contains(&extra) {
                 let warning =
-                    format!("its extra `{extra}` is its own, so that of `rocm` is not forwarded");
+                    format!("its extra `{extra}` is its own, so that of `{name}` is not forwarded");
                 plan.warnings.push(warning);
                 continue;
             }
-            let line = format!("rocm[{extra}]{specifier}; extra == \"{extra}\"");
+            let line = format!("{name}[{extra}]{specifier}; extra == \"{extra}\"");
             plan.require(line, "device code of the set");
             plan.record.extras.push(extra);
         }
@@ -214,53 +207,46 @@ impl Tie<'_> {
     /// The device wheels of a wheel that was split follow it. Extras for device wheels that are not in
     /// the group go, because none of the new version will exist.
     fn devices(&mut self) -> Result<()> {
-        let Some(version) = self.group.get(&self.wheel.name.name) else {
+        let (wheel, versions) = (self.wheel, &self.group.versions);
+        let lines = device_lines(wheel);
+        let Some(version) = versions.get(&wheel.name.name).filter(|_| !lines.is_empty()) else {
             return Ok(());
         };
-        let lines = device_lines(self.wheel);
-        let names = lines.iter().map(|(_, it, _)| &it.name);
-        let there: BTreeSet<&DistName> = names.filter(|it| self.group.contains_key(*it)).collect();
-        let is_renamed = *version != self.wheel.name.version;
-        if lines.is_empty() {
-            return Ok(());
-        }
-        if there.is_empty() {
-            if is_renamed {
-                self.refuse(
-                    RefusalKind::DeviceWheels,
-                    format!(
-                        "its extras require device wheels of version {}",
-                        self.wheel.name.version
-                    ),
-                    "name its device wheels too, which get the new version with it",
+        let is_there = |it: &DeviceLine<'_>| versions.contains_key(&it.name);
+        if !lines.iter().any(is_there) {
+            let was = &wheel.name.version;
+            if version == was {
+                self.warn(
+                    "its device wheels are not in the group, and keep what they require of ROCm",
                 );
             } else {
-                self.plan.warnings.push(
-                    "its device wheels are not in the group, and keep what they require of ROCm"
-                        .to_owned(),
+                self.refuse(
+                    RefusalKind::DeviceWheels,
+                    format!("its extras require device wheels of version {was}"),
+                    "name its device wheels too, which get the new version with it",
                 );
             }
             return Ok(());
         }
-        for (line, requirement, extra) in &lines {
-            let name = &requirement.name;
+        for it in &lines {
+            let DeviceLine { line, name, extra } = it;
             let plan = &mut self.plan;
             plan.removed.push((*line).to_owned());
             plan.removed_extras.insert((*extra).to_owned());
-            if *extra == "device" || there.contains(name) {
+            if *extra == "device" || is_there(it) {
                 let line = format!("{name}=={version}; extra == \"{extra}\"");
                 plan.require(line, "device wheels of the group");
                 plan.record.extras.push((*extra).to_owned());
             }
         }
-        if let Some((_, selector, _)) = lines.iter().find(|it| it.2 == "device") {
-            let there = lines.iter().filter(|it| there.contains(&it.1.name));
-            let extras = there.filter_map(|it| it.2.strip_prefix("device-"));
-            let targets: Vec<Target> = extras.filter_map(|it| it.parse().ok()).sorted().collect();
+        if let Some(selector) = lines.iter().find(|it| it.extra == "device") {
+            let there = lines.iter().filter(|it| is_there(it));
+            let targets = there.filter_map(|it| it.extra.strip_prefix("device-")?.parse().ok());
+            let targets: Vec<Target> = targets.sorted().collect();
             self.plan.selector = Some(SelectorPlan::of(&DeviceSelector {
                 name: &selector.name,
                 version,
-                host: &self.wheel.name.name,
+                host: &wheel.name.name,
                 targets: &targets,
             })?);
         }
@@ -269,39 +255,25 @@ impl Tie<'_> {
 
     /// Requires the frameworks whose libraries it needs, exactly, as far as they are in the group.
     fn neighbours(&mut self) {
-        let plan = &mut self.plan;
-        let known = self.row.iter().flat_map(|row| &row.needs);
-        let neighbours: BTreeSet<&DistName> = self.needs.neighbours.iter().chain(known).collect();
+        let known = self.row.iter().flat_map(|row| row.needs.iter().cloned());
+        let neighbours: BTreeSet<DistName> =
+            self.needs.neighbours.iter().cloned().chain(known).collect();
         for name in neighbours {
-            let kept = facts::requirements(self.wheel).filter(|(line, it)| {
-                it.name == *name
-                    && it.extra.is_none()
-                    && !plan.removed.iter().any(|gone| gone == line)
+            let version = self.group.versions.get(&name);
+            let fits = |it: &RequirementLine<'_>| {
+                let pin = it.pin().and_then(|it| it.parse().ok());
+                pin.is_some() && version.is_none_or(|version| pin.as_ref() == Some(version))
+            };
+            let is_pinned = self.wheel.requirements().any(|(line, it)| {
+                it.name == name && it.extra.is_none() && !self.is_removed(line) && fits(&it)
             });
-            let pins: Vec<(&str, bool)> = kept
-                .map(|(line, it)| {
-                    let pin = it
-                        .specifier
-                        .strip_prefix("==")
-                        .filter(|pin| !pin.contains(['*', ',']));
-                    let fits = pin.and_then(|pin| pin.trim().parse().ok())
-                        == self.group.get(name).cloned();
-                    (
-                        line,
-                        pin.is_some() && (fits || !self.group.contains_key(name)),
-                    )
-                })
-                .collect();
-            if pins.iter().any(|it| it.1) {
-                continue;
-            }
-            match self.group.get(name) {
+            match version {
+                _ if is_pinned => {}
                 Some(version) => {
-                    let line = format!("{name}=={version}");
                     let why = format!("libraries of {name}, which is in the group");
-                    plan.require(line, why);
+                    self.plan.require(format!("{name}=={version}"), why);
                 }
-                None => plan.warnings.push(format!(
+                None => self.warn(format!(
                     "it needs {name} and does not require one version of it: name the wheel of {name} too"
                 )),
             }

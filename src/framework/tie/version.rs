@@ -1,12 +1,13 @@
 //! The version and the platform tag of a tied wheel.
 
-use std::collections::BTreeMap;
+use itertools::Itertools as _;
 
 use super::{TagChoice, Tie, VersionSuffix, plan::PlannedTag};
 use crate::{
     error::{Context as _, Hint as _, Result},
     framework::{
         facts,
+        policy::FrameworkSpec,
         read::FrameworkWheel,
         refusal::{RefusalKind, WheelRefusal},
         tags::Manylinux,
@@ -40,30 +41,26 @@ pub(in crate::framework) fn version_of(
         return Ok((base, None));
     };
     let version = version::with_suffix(&base, &suffix)?;
-    let suffix = version.to_string();
-    Ok((
-        version,
-        suffix.split_once('+').map(|(_, local)| local.to_owned()),
-    ))
+    let text = version.to_string();
+    let local = text.split_once('+').map(|(_, local)| local.to_owned());
+    Ok((version, local))
 }
 
-/// The files that name the version, with the new one. A file that does not have the old version
-/// once is a refusal: to replace text that is not understood could change anything.
+/// The files that policy says have the version, with the new one. A file that does not have the old
+/// version once is a refusal: to replace text that is not understood could change anything.
 pub(in crate::framework) fn version_files(
-    files: &BTreeMap<String, Option<String>>,
-    from: &Version,
+    wheel: &FrameworkWheel,
+    row: Option<&FrameworkSpec>,
     to: &Version,
     refusals: &mut Vec<WheelRefusal>,
-) -> Vec<(String, String)> {
-    let (from, to) = (from.to_string(), to.to_string());
+) -> Result<Vec<(String, String)>> {
+    let (from, to) = (wheel.name.version.to_string(), to.to_string());
     let mut changed = Vec::new();
-    if from == to {
-        return changed;
-    }
-    for (path, text) in files {
-        match text {
+    for path in row.iter().flat_map(|row| &row.version_files) {
+        match wheel.text(path.as_str())? {
+            _ if from == to => {}
             Some(text) if text.matches(&from).count() == 1 => {
-                changed.push((path.clone(), text.replace(&from, &to)));
+                changed.push((path.to_string(), text.replace(&from, &to)));
             }
             Some(_) => refusals.push(WheelRefusal::new(
                 RefusalKind::VersionText,
@@ -73,7 +70,7 @@ pub(in crate::framework) fn version_files(
             None => {}
         }
     }
-    changed
+    Ok(changed)
 }
 
 /// The file name of a tied wheel. Its build number stays.
@@ -82,68 +79,49 @@ pub(in crate::framework) fn result(
     version: &Version,
     tag: &Tag,
 ) -> PackageFilename {
-    let old = wheel.name.to_string();
-    let parts: Vec<&str> = old.split('-').collect();
     if *version == wheel.name.version && wheel.name.tag.as_ref() == Some(tag) {
         return wheel.name.clone();
     }
-    let plain = PackageFilename::new(wheel.name.name.clone(), version, Some(tag));
-    let build = if parts.len() == 6 { parts.get(2) } else { None };
-    let numbered = build.and_then(|build| {
-        let stem = format!(
-            "{}-{}",
-            wheel.name.name.filename_form(),
-            version.filename_form()
-        );
-        format!("{stem}-{build}-{tag}.whl").parse().ok()
-    });
-    numbered.unwrap_or(plain)
+    let (old, name) = (wheel.name.to_string(), &wheel.name.name);
+    let numbered = match old.split('-').collect::<Vec<_>>()[..] {
+        [_, _, build, _, _, _] => {
+            let (name, version) = (name.filename_form(), version.filename_form());
+            format!("{name}-{version}-{build}-{tag}.whl").parse().ok()
+        }
+        _ => None,
+    };
+    numbered.unwrap_or_else(|| PackageFilename::new(name.clone(), version, Some(tag)))
 }
 
 impl Tie<'_> {
     /// The tag of the tied wheel. Nothing proves a tag for Windows.
     pub(super) fn tag(&mut self) -> Result<Tag> {
-        let tag = self.wheel.name.tag.as_ref();
-        let tag = tag.context("a wheel without a tag")?.clone();
+        let tag = self.wheel.tag()?.clone();
         if self.wheel.is_for_windows() {
             return Ok(tag);
         }
-        let proved = facts::proved_tag(self.wheel, self.providers);
+        let proved = facts::proved_tag(self.wheel, self.group.providers);
         self.plan.record.proved_tag = Some(proved.policy.clone());
-        let (now, table) = (tag.platform(), Manylinux::builtin());
+        let now = tag.platform();
         let is_proved = |platform: &str| {
             let parts = platform.split('.');
-            let proofs = parts.map(|it| table.is_proved(it, &proved));
-            proofs.collect::<Option<Vec<bool>>>()
+            let mut proofs = parts.map(|it| Manylinux::builtin().is_proved(it, &proved));
+            proofs.fold_options(true, |all, one| all && one)
         };
-        let to = match &self.options.tag {
-            TagChoice::Keep => now.to_owned(),
-            TagChoice::Platform(platform) => {
-                if is_proved(platform).is_none_or(|it| it.contains(&false)) {
-                    let because = proved.because.as_ref();
-                    let because = because.map(|(file, needs)| format!(": `{file}` needs {needs}"));
-                    self.refuse(
-                        RefusalKind::UnprovableTag,
-                        format!(
-                            "its symbols do not prove `{platform}`, but `{}_x86_64`{}",
-                            proved.policy,
-                            because.unwrap_or_default()
-                        ),
-                        "pass `--tag auto`",
-                    );
-                }
-                platform.clone()
-            }
-            TagChoice::Auto => match is_proved(now) {
-                Some(all) if !all.contains(&false) => now.to_owned(),
-                None if now != "any" => now.to_owned(),
-                _ => format!("{}_x86_64", proved.policy),
-            },
+        let to = match (self.group.options.tag, is_proved(now)) {
+            (TagChoice::Keep, _) | (TagChoice::Auto, Some(true)) => now.to_owned(),
+            (TagChoice::Auto, None) if now != "any" => now.to_owned(),
+            (TagChoice::Auto, _) => format!("{}_x86_64", proved.policy),
         };
         if to == now {
             return Ok(tag);
         }
-        self.plan.tag = Some(PlannedTag::new(now, &to, &proved));
+        let because = proved.because.is_some().then(|| proved.reason(""));
+        self.plan.tag = Some(PlannedTag {
+            from: now.to_owned(),
+            to: to.clone(),
+            because,
+        });
         let text = tag.to_string();
         format!("{}{to}", text.strip_suffix(now).unwrap_or_default()).parse()
     }

@@ -1,18 +1,28 @@
-//! Makes the tied wheel of a plan.
+//! Makes the tied wheels of plans, and reads them back.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use super::plan::{RunPathChange, TiePlan, TieRecord};
+use super::{
+    TieOptions,
+    plan::{RunPathChange, TiePlan, TieRecord},
+};
 use crate::{
     console::{World, many},
-    elf::{self, ElfFacts, Patch, PatchedReader, ReadAt as _},
-    error::{Context as _, Result, ensure},
-    framework::read::FrameworkWheel,
+    elf::{self, Patch, PatchedReader, ReadAt as _},
+    error::{Context as _, Result, bail, ensure},
+    framework::{
+        facts,
+        policy::Frameworks,
+        providers::Providers,
+        read::{FrameworkWheel, installed_path},
+        rocm::RocmLibraries,
+    },
+    loader::{FileContents, InstalledTree, missing_libraries},
     package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit},
     spool::Spool,
 };
 
-/// Writes the wheel of a plan into a directory.
+/// Writes the wheel of a plan into a directory. What an earlier tie has recorded is left out.
 pub fn write(
     wheel: &FrameworkWheel,
     plan: &TiePlan,
@@ -20,30 +30,6 @@ pub fn write(
     settings: &AssembleSettings,
     world: &World,
 ) -> Result<ChangedFile> {
-    edit(wheel, plan)?.write(directory, settings, "Tying", world)
-}
-
-/// Writes the wheels of all plans, with one bar.
-pub fn write_all(
-    wheels: &[(&FrameworkWheel, &TiePlan)],
-    directory: &Path,
-    settings: &AssembleSettings,
-    world: &World,
-) -> Result<Vec<ChangedFile>> {
-    let (count, size) = (
-        wheels.len(),
-        wheels.iter().map(|it| it.0.unpacked_size()).sum(),
-    );
-    let join = || (world.console).joined_progress("Tying", many(count, "wheel"), count, size);
-    let _bar = (count > 0).then(join);
-    wheels
-        .iter()
-        .map(|(wheel, plan)| write(wheel, plan, directory, settings, world))
-        .collect()
-}
-
-/// The wheel of a plan. What an earlier tie has recorded is left out.
-fn edit(wheel: &FrameworkWheel, plan: &TiePlan) -> Result<WheelEdit> {
     let dist_info = plan.dist_info(wheel);
     let mut edit = wheel.edit(plan.result.clone(), &dist_info)?;
     edit.drop(&format!("{dist_info}/{}", TieRecord::FILE).parse()?);
@@ -53,7 +39,26 @@ fn edit(wheel: &FrameworkWheel, plan: &TiePlan) -> Result<WheelEdit> {
     for (path, text) in &plan.texts {
         edit.add(path.parse()?, false, EditedContent::text(text));
     }
-    Ok(edit)
+    edit.write(directory, settings, "Tying", world)
+}
+
+/// Writes the wheels of all plans, with one bar.
+pub fn write_all(
+    wheels: &[(&FrameworkWheel, &TiePlan)],
+    directory: &Path,
+    settings: &AssembleSettings,
+    world: &World,
+) -> Result<Vec<ChangedFile>> {
+    let (count, sizes) = (
+        wheels.len(),
+        wheels.iter().map(|it| it.0.unpacked_size()).sum(),
+    );
+    let join = || (world.console).joined_progress("Tying", many(count, "wheel"), count, sizes);
+    let _bar = (count > 0).then(join);
+    wheels
+        .iter()
+        .map(|(wheel, plan)| write(wheel, plan, directory, settings, world))
+        .collect()
 }
 
 /// Puts a binary into a changed wheel: with a change that comes first, and then with a run path.
@@ -84,15 +89,92 @@ fn patch(bytes: &Arc<Spool>, before: &Patch, change: &RunPathChange) -> Result<P
     let reader = PatchedReader::new(Arc::clone(bytes), before.clone());
     let edit: Patch = elf::plan_rpath(&reader, &change.to)?.into();
     let patch = before.then(&edit);
-    let patched = PatchedReader::new(Arc::clone(bytes), patch.clone());
-    let facts = elf::read(&patched)?.unwrap_or_default();
-    let ElfFacts { rpath, runpath, .. } = &facts;
-    let is_wanted =
-        runpath.is_none() && rpath.as_deref().unwrap_or_default() == change.to.to_string();
+    let facts = elf::read(&PatchedReader::new(Arc::clone(bytes), patch.clone()))?;
+    let facts = facts.unwrap_or_default();
     ensure!(
-        is_wanted || edit.is_nothing(),
-        "its run path would be {rpath:?}, not `{}`",
+        facts.has_rpath(&change.to) || edit.is_nothing(),
+        "its run path would be {:?}, not `{}`",
+        facts.run_path(),
         change.to
     );
     Ok(patch)
+}
+
+/// Fails unless the tied wheels are what their plans say, and find their libraries beside the set. The
+/// wheels have the order of the plans.
+///
+/// The models of installer and loader are asked. A difference is a defect of rocwheel, and nothing is
+/// published then.
+pub fn verify(
+    plans: &[TiePlan],
+    tied: &[FrameworkWheel],
+    rocm: &RocmLibraries,
+    policy: &Frameworks,
+    options: &TieOptions,
+) -> Result<()> {
+    let providers = Providers::new(tied, Some(rocm), policy, &options.host);
+    let missing = missing(tied, rocm);
+    for (plan, wheel) in plans.iter().zip(tied) {
+        verify_one(plan, wheel, &providers)
+            .with_context(|| format!("`{}` is not what was planned", plan.result))?;
+        let lost = missing.iter().find(|(file, name)| {
+            let mut files = plan.record.run_paths.iter();
+            rocm.library(name).is_some() && files.any(|it| it.0 == *file)
+        });
+        if let Some((path, name)) = lost.filter(|_| !options.keep_run_paths) {
+            bail!("`{path}` of `{}` does not find `{name}`", plan.result);
+        }
+    }
+    Ok(())
+}
+
+/// The libraries that are not found where all wheels and the set are in one directory: the path of
+/// the file that needs it, and its name.
+fn missing(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> BTreeSet<(String, String)> {
+    let mut site = InstalledTree::default();
+    for (name, library) in rocm.libraries() {
+        let path = format!("{}/{name}", rocm.directory(library.directory));
+        site.add_file(&path, "rocm", FileContents::Elf(&library.elf));
+    }
+    for wheel in tied {
+        let package = wheel.name.name.normalized();
+        for elf in wheel.elf_files() {
+            site.add_file(elf.path, package, FileContents::Elf(elf.facts));
+        }
+    }
+    let missing = missing_libraries(&site).into_iter();
+    missing.map(|it| (it.path, it.name)).collect()
+}
+
+fn verify_one(plan: &TiePlan, wheel: &FrameworkWheel, providers: &Providers<'_>) -> Result<()> {
+    if let Some(damage) = wheel.damage.first() {
+        bail!("{damage}");
+    }
+    ensure!(
+        wheel.without_digest == 0,
+        "RECORD has no digest of {} members",
+        wheel.without_digest
+    );
+    let lines = &wheel.metadata.requires_dist;
+    if let Some(absent) = plan.requires.iter().find(|it| !lines.contains(&it.line)) {
+        bail!("METADATA lacks a requirement: {:?}", absent.line);
+    }
+    if !wheel.is_for_windows() {
+        let proved = facts::proved_tag(wheel, providers).policy;
+        ensure!(
+            plan.record.proved_tag.as_ref() == Some(&proved),
+            "its symbols prove `{proved}`"
+        );
+    }
+    for change in &plan.run_paths {
+        let path = installed_path(&change.path).unwrap_or(&change.path);
+        let elf = wheel.elf_files().find(|it| it.path == path);
+        let elf = elf.with_context(|| format!("`{path}` cannot be read any more"))?;
+        ensure!(
+            elf.facts.has_rpath(&change.to),
+            "the run path of `{path}` is {:?}",
+            elf.facts.run_path()
+        );
+    }
+    Ok(())
 }

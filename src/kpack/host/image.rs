@@ -17,16 +17,13 @@ use std::{io::Read as _, ops::Range};
 use derive_more::Deref;
 use goblin::elf::{
     dynamic::{DT_JMPREL, DT_PLTRELSZ, DT_REL, DT_RELA, DT_RELASZ, DT_SYMTAB},
-    header::{EM_X86_64, ET_DYN, ET_EXEC},
     section_header::{SHT_DYNSYM, SHT_SYMTAB},
 };
 
 use crate::{
     elf::{
-        ReadAt,
-        tables::{
-            ElfTables, SECTION_EXECUTE, Section, Segment, half, last_value, number, overlaps,
-        },
+        Machine, ReadAt,
+        tables::{ElfTables, SECTION_EXECUTE, Section, Segment, last_value, number, overlaps},
     },
     error::{Context as _, Result, ensure},
     kpack::{ByteRegion, host::CODE, region::BlockReader},
@@ -79,7 +76,7 @@ impl<'a> HostImage<'a> {
         if !file.has(0, b"\x7fELF\x02\x01")? || file.len() < 64 {
             return Ok(None);
         }
-        let tables = ElfTables::read(source)?;
+        let tables = ElfTables::read(source)?.context("not an ELF file")?;
         let mut image = Self { file, tables };
         if let Some(names) = image.sections.get(image.names()) {
             let (start, size) = (names.offset, names.size);
@@ -96,16 +93,10 @@ impl<'a> HostImage<'a> {
         Ok(Some(image))
     }
 
-    /// The index of the section with the names (`e_shstrndx`).
-    pub(super) fn names(&self) -> usize {
-        half(&self.header, 62).into()
-    }
-
     /// Whether this is an executable or a shared object for x86-64. Any other file is an object
     /// file, a core dump, or for another machine.
     pub(super) fn is_host(&self) -> bool {
-        let [kind, machine] = [16, 18].map(|at| half(&self.header, at));
-        matches!(kind, ET_EXEC | ET_DYN) && machine == EM_X86_64
+        self.is_linked() && self.machine() == Machine::X86_64
     }
 
     /// Like [`Self::read`], but refuses any other file.

@@ -11,7 +11,6 @@ use crate::support::linker::SharedObject;
 use crate::{
     elf::{
         compiled::{Linker, linkers, say, sysroot},
-        kpack::{self, Table},
         load::{Place, call, linked, run, with_rpath},
     },
     judges,
@@ -142,38 +141,6 @@ fn programs_of_every_linker_run_after_the_change() {
     assert_headers_stay(&strategies);
 }
 
-/// What every other tool refused or broke when it was tried: see `docs/elf.md`.
-#[test]
-fn what_the_kpack_split_leaves_loads_after_the_change() {
-    let place = Bench::new();
-    let library = ["-shared", "-fPIC", "-Wl,-soname,libx.so.1"];
-    let answer = |path: &Path, _: &str| run(path).map(|(_, code)| code);
-    let mut strategies = Vec::new();
-    for &linker in linkers() {
-        for table in [Table::Loose, Table::Pinned] {
-            for spare in [&[][..], &["-Wl,-rpath,$ORIGIN"]] {
-                let what = format!("{}, {table:?}, {}", linker.name(), spare.len());
-                let file = place.build(linker, LIBRARY, &[&library, spare].concat());
-                let file = place.split(&file, table);
-                strategies.push(format!(
-                    "{what}: {}",
-                    place.judge_split(&what, &file, linked)
-                ));
-                for kind in [["-fPIE", "-pie"], ["-fno-PIE", "-no-pie"]] {
-                    let file = place.build(linker, PROGRAM, &[&kind, spare].concat());
-                    let file = place.split(&file, table);
-                    let what = format!("{what}, {}", kind[1]);
-                    strategies.push(format!(
-                        "{what}: {}",
-                        place.judge_split(&what, &file, answer)
-                    ));
-                }
-            }
-        }
-    }
-    say(&strategies);
-}
-
 /// patchelf refuses these; here the program headers have to move.
 #[test]
 fn files_without_section_headers_load_after_the_change() {
@@ -237,26 +204,8 @@ impl Bench {
         self.place.put("bare", &file)
     }
 
-    fn split(&self, file: &Path, table: Table) -> PathBuf {
-        let split = kpack::split(&fs_err::read(file).unwrap(), table);
-        self.place.put("split", &split)
-    }
-
     /// Everything that must hold of a file and its change; how the change was made.
     fn judge(
-        &self,
-        what: &str,
-        file: &Path,
-        answer: impl Fn(&Path, &str) -> Result<i32, String>,
-    ) -> String {
-        let seen = self.judge_split(what, file, &answer);
-        let changed = self.place.path().join("bin/after");
-        self.assert_tools_still_work(what, &changed, &answer);
-        seen
-    }
-
-    /// The same without strip, which breaks the files that it is asked for as they are.
-    fn judge_split(
         &self,
         what: &str,
         file: &Path,
@@ -265,6 +214,7 @@ impl Bench {
         let seen = self.judge_loading(what, file, &answer);
         let [unchanged, changed] = ["bin/before", "bin/after"].map(|it| self.place.path().join(it));
         self.assert_as_patchelf(what, &unchanged, &changed, &answer);
+        self.assert_tools_still_work(what, &changed, &answer);
         seen
     }
 

@@ -1,10 +1,8 @@
-//! Figures of published wheels: what `tie` mends in each of them, and what `split` saves.
-
-use std::path::Path;
+//! Figures of published wheels: what `tie` mends in each of them.
 
 use serde_json::Value;
 
-use super::{split::names, text};
+use super::text;
 use crate::support::members::Members;
 
 /// A wheel as it was published and after the tie: its members, and what `framework show` says of it.
@@ -108,43 +106,5 @@ pub(super) fn is_mended(name: &str, before: &Seen<'_>, after: &Seen<'_>) {
             metadata.contains("Requires-Dist: torch==2.12.0\n"),
             "{metadata}"
         );
-    }
-}
-
-/// What a split of a wheel makes, in bytes at most: the host wheel, and the wheel for gfx942.
-const SPLITS: [(&str, u64, u64, usize); 2] = [
-    ("jax_rocm7_pjrt", 105_000_000, 3_640_000, 27),
-    ("cupy_rocm_7_0", 39_500_000, 2_620_000, 9),
-];
-
-/// Compares the wheels of a split with the figures that are known.
-pub(super) fn is_small(name: &str, plan: &Value, parts: &Path) {
-    let Some((_, host, device, targets)) = SPLITS.iter().find(|it| name.starts_with(it.0)) else {
-        return;
-    };
-    let size = |start: &str| {
-        let names = names(parts).into_iter();
-        let mut names = names.filter(|it| it.starts_with(start) && it.ends_with(".whl"));
-        let name = names.next().unwrap();
-        assert!(names.next().is_none(), "{start}");
-        fs_err::metadata(parts.join(name)).unwrap().len()
-    };
-    let start = name.split('-').next().unwrap();
-    assert!(size(&format!("{start}-")) <= *host, "{name}");
-    assert!(
-        size(&format!("amd_{start}_device_gfx942-")) <= *device,
-        "{name}"
-    );
-    let plan = &plan["plans"][0];
-    let devices = plan["devices"].as_array().unwrap();
-    assert_eq!(devices.len(), *targets);
-    if name.starts_with("jax") {
-        assert_eq!(plan["binaries"][0]["bundles"], 45);
-        assert_eq!(plan["binaries"][0]["code-objects"], 45 * 27);
-    } else {
-        let mut archives = devices
-            .iter()
-            .flat_map(|it| it["archives"].as_array().unwrap());
-        assert!(archives.all(|it| it.as_str().unwrap().starts_with("cupy/.kpack/")));
     }
 }

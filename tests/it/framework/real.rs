@@ -80,8 +80,8 @@ fn libraries() -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Writes a set of stubs. One library is called as these say.
-pub(super) fn stubs(to: &Path, version: &str, renamed: Option<(&str, &str)>) {
+/// Writes a set of stubs.
+pub(super) fn stubs(to: &Path, version: &str) {
     fs_err::create_dir(to).unwrap();
     let libraries = libraries();
     for package in ["rocm_sdk_core", "rocm_sdk_libraries"] {
@@ -89,8 +89,6 @@ pub(super) fn stubs(to: &Path, version: &str, renamed: Option<(&str, &str)>) {
         version.clone_into(&mut wheel.version);
         for row in libraries.iter().filter(|it| it[0] == package) {
             for name in &row[2..] {
-                let renamed = renamed.filter(|it| it.0 == name);
-                let name = renamed.map_or(name.as_str(), |it| it.1);
                 wheel.add(
                     &format!("{}/{name}", row[1]),
                     SharedObject::new(name).build(),
@@ -232,8 +230,8 @@ fn wheels_of_pypi_are_tied_and_judged() {
     }
     let stage = tempfile::tempdir().unwrap();
     let [set, next] = ["set", "next"].map(|it| stage.path().join(it));
-    stubs(&set, "7.14.0", None);
-    stubs(&next, "7.15.0", None);
+    stubs(&set, "7.14.0");
+    stubs(&next, "7.15.0");
     let torch = torch(stage.path());
     let page = fs_err::read_to_string("docs/framework.md").unwrap();
     let mut missing = Vec::new();
@@ -280,87 +278,6 @@ fn text_of(wheel: &Path) -> &str {
     wheel.file_name().unwrap().to_str().unwrap()
 }
 
-/// The functions that a library takes from others than those of the host.
-fn undefined(library: &Path) -> BTreeSet<String> {
-    let mut nm = Command::new("nm");
-    let said = succeed(nm.args(["-D", "--undefined-only"]).arg(library)).stdout;
-    let said = String::from_utf8(said).unwrap();
-    let names = said.lines().filter_map(|it| it.trim().strip_prefix("U "));
-    let of_host = ["GLIBC_", "GLIBCXX_", "CXXABI_", "GCC_"];
-    let names = names.filter(|it| {
-        let version = it.split_once('@').map(|it| it.1);
-        !version.is_some_and(|it| of_host.iter().any(|host| it.starts_with(host)))
-    });
-    let names = names.map(|it| it.split('@').next().unwrap().to_owned());
-    names.collect()
-}
-
-#[test]
-fn jax_is_opened_by_the_loader_once_it_is_tied() {
-    if !are_large_wanted() {
-        return;
-    }
-    let stage = tempfile::tempdir().unwrap();
-    let set = stage.path().join("set");
-    stubs(&set, "7.14.0", None);
-    let rocm = fs_err::read_dir(&set).unwrap();
-    let rocm: Vec<Members> = rocm.map(|it| members(&it.unwrap().path())).collect();
-    let built = wheel_of_pypi("jax_rocm7_pjrt");
-    let place = Place::new();
-    place.tie(std::slice::from_ref(&built), &set, &[]).ok();
-    let opened = [&built, &place.only()].map(|wheel| {
-        let wheel = members(wheel);
-        let site = installed(&rocm.iter().chain([&wheel]).collect::<Vec<_>>());
-        let library = site.path().join("jax_plugins/xla_rocm7/xla_rocm_plugin.so");
-        // The loader refuses a function of this name in a library that it wants a version of, and it
-        // wants none of this one.
-        let name = "libMIOpen.so.1";
-        let mut functions = SharedObject::new(name);
-        for function in undefined(&library) {
-            functions = functions.function(&function, 0);
-        }
-        let to = site.path().join("_rocm_sdk_libraries/lib").join(name);
-        fs_err::write(to, functions.build()).unwrap();
-        let mut python = Command::new("python3");
-        python.args(["-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])"]);
-        let output = python
-            .arg(library)
-            .env_remove("LD_LIBRARY_PATH")
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&output.stderr)
-            .lines()
-            .last()
-            .map(str::to_owned)
-    });
-    let said = "OSError: librocm_sysdeps_drm.so.2: cannot open shared object file: No such file or directory";
-    assert_eq!(opened, [Some(said.to_owned()), None]);
-}
-
-/// Wheels that are for another ROCm, or have a copy of it: they are not tied.
-#[test]
-fn the_tags_of_further_wheels_are_those_of_auditwheel() {
-    if !are_large_wanted() {
-        return;
-    }
-    let stage = tempfile::tempdir().unwrap();
-    let set = stage.path().join("set");
-    stubs(&set, "7.14.0", None);
-    for wheel in [
-        "jax_rocm10_pjrt",
-        "onnxruntime_migraphx",
-        "mooncake",
-        "cyllama",
-    ] {
-        let wheel = wheel_of_pypi(wheel);
-        let ours = shown(&set, &wheel);
-        let ours = ours["proved-tag"]["policy"].as_str().unwrap();
-        let said = auditwheel(&wheel);
-        let tag = format!("constrains the platform tag to \"{ours}_x86_64\"");
-        assert!(said.contains(&tag), "{}: {ours}, {said}", wheel.display());
-    }
-}
-
 /// What auditwheel says about a wheel, with single spaces.
 fn auditwheel(wheel: &Path) -> String {
     let mut auditwheel = Command::new(tool("auditwheel"));
@@ -371,55 +288,6 @@ fn auditwheel(wheel: &Path) -> String {
     let said = String::from_utf8(said).unwrap();
     let said: Vec<&str> = said.split_whitespace().collect();
     said.join(" ")
-}
-
-#[test]
-fn wheels_that_do_not_fit_the_set_are_refused() {
-    if !are_large_wanted() {
-        return;
-    }
-    let stage = tempfile::tempdir().unwrap();
-    let [set, next] = ["set", "next"].map(|it| stage.path().join(it));
-    stubs(&set, "7.14.0", None);
-    stubs(
-        &next,
-        "10.1.0",
-        Some(("libamd_smi.so.26", "libamd_smi.so.27")),
-    );
-    for (wheel, set, fact) in [
-        (
-            "jax_rocm7_pjrt",
-            &next,
-            "needs `libamd_smi.so.26`; the set has `libamd_smi.so.27` (11 of its 12 names of ROCm are there) (other-soname)",
-        ),
-        (
-            "jax_rocm10_pjrt",
-            &set,
-            "needs `libamd_smi.so.27`; the set has `libamd_smi.so.26` (11 of its 12 names of ROCm are there) (other-soname)",
-        ),
-        (
-            "onnxruntime_migraphx",
-            &set,
-            "needs `libmigraphx_c.so.3`, which nothing provides (unknown-library)",
-        ),
-        (
-            "cyllama",
-            &set,
-            "none of its 11 binaries needs a library of the set: `",
-        ),
-        (
-            "mooncake",
-            &set,
-            "`mooncake/engine.so` needs `libibverbs.so.1`, which nothing provides (unknown-library)",
-        ),
-    ] {
-        let said = Place::new().tie(&[wheel_of_pypi(wheel)], set, &["--plan"]);
-        assert!(
-            said.code == 1 && said.stderr.contains(fact),
-            "{}",
-            said.stderr
-        );
-    }
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn recorded(site: &Path, project: &str) -> Vec<PathBuf> {
 fn is_installed(wheel: &Path, installer: &str) {
     let stage = tempfile::tempdir().unwrap();
     let [set, parts, site] = ["set", "parts", "site"].map(|it| stage.path().join(it));
-    stubs(&set, "7.14.0", None);
+    stubs(&set, "7.14.0");
     rocm(&set);
     let torch = torch(stage.path());
     let torch_file = torch.file_name().unwrap();

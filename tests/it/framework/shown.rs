@@ -93,27 +93,6 @@ fn a_version_that_installers_take_for_older_is_refused() {
 }
 
 #[test]
-fn a_version_is_compared_with_those_of_an_index() {
-    let published = super::guide::followed().join("published");
-    let version = |base: &str, project: &str| {
-        let index = ["--over-index", published.to_str().unwrap()];
-        let set = ["--set", "0.0.1", "--project", project];
-        rocwheel(&[&["framework", "version", base], &index[..], &set].concat())
-    };
-    let older = version("0.9", "fw");
-    assert!(
-        older.code == 1
-            && older
-                .stderr
-                .contains("0.9+rocm0.0.1 sorts below 1.0+devrocm0.0.1.dev0"),
-        "{}",
-        older.stderr
-    );
-    assert_eq!(version("1.0", "fw").ok(), "1.0+rocm0.0.1\n");
-    assert_eq!(version("0.9", "fw-more").ok(), "0.9+rocm0.0.1\n");
-}
-
-#[test]
 fn files_for_other_platforms_and_loose_code_are_shown() {
     let place = Place::new();
     let mut wheel = DemoWheel::bare("fw");

@@ -7,7 +7,7 @@ use std::{
 
 use rocwheel::kpack::contents;
 
-use super::{Place, accepted::is_small, damaged, member, members, real::wheels, text};
+use super::{Place, damaged, member, members, real::wheels, text};
 use crate::support::{
     bundles,
     demo::DemoWheel,
@@ -387,14 +387,13 @@ const ARCHIVES: [(&str, usize); 8] = [
 
 #[test]
 fn no_code_of_wheels_of_pypi_is_lost() {
-    for (wheel, _) in wheels() {
+    // The first is the smallest. Each kind of code is in the wheels that are made here, too.
+    let count = if long::is_left_out() { 1 } else { usize::MAX };
+    for (wheel, _) in wheels().into_iter().take(count) {
         let place = Place::new();
         let parts = place.0.path().join("parts");
         let name = wheel.file_name().unwrap().to_str().unwrap();
-        let mut flags = vec!["--min-saving", "0"];
-        flags.extend(["--format", "json"]);
-        let plan = split(std::slice::from_ref(&wheel), &parts, &flags).ok();
-        is_small(name, &serde_json::from_str(&plan).unwrap(), &parts);
+        split(std::slice::from_ref(&wheel), &parts, &["--min-saving", "0"]).ok();
         let device = names(&parts)
             .into_iter()
             .find(|it| it.contains("_device_gfx942-"));

@@ -98,19 +98,6 @@ fn what_is_not_for_the_set_is_refused() {
         refused("unhooked", &[("unhooked/x.pyd", EXTENSION.1)], "", &[]),
         refused("mixed", &[("mixed/x.pyd", mixed)], HOOK, &[]),
         refused("older", &[("older/x.pyd", older)], HOOK, &[]),
-        refused(
-            "copied",
-            &[
-                EXTENSION,
-                ("copied/hipblas.dll", &[]),
-                (
-                    "copied.libs/amdhip64_7-8f141b4454fa78db34bc1f28c571b9c4.dll",
-                    &[],
-                ),
-            ],
-            HOOK,
-            &[],
-        ),
     ];
     insta::assert_snapshot!(shown.join("\n"), @"
     exit 1: error: 1 wheel cannot be tied
@@ -127,12 +114,6 @@ fn what_is_not_for_the_set_is_refused() {
       `older-1.0-py3-none-win_amd64.whl`: its only binary needs no library of the set: `older/x.pyd` needs `amdhip64_6.dll`, and the set has `amdhip64_7.dll` (nothing-to-tie)
 
     hint: build it against this set, or tie it to the set that it was built with
-
-    exit 1: error: 1 wheel cannot be tied
-      `copied-1.0-py3-none-win_amd64.whl`: it holds `copied.libs/amdhip64_7-8f141b4454fa78db34bc1f28c571b9c4.dll`, which is `amdhip64_7.dll` of the set (grafted)
-      `copied-1.0-py3-none-win_amd64.whl`: it holds `copied/hipblas.dll`, which is `hipblas.dll` of the set (grafted)
-
-    hint: build the wheel without copies of ROCm: `delvewheel repair` needs `--exclude` for each library
     ");
     // With a hook of our own it is tied.
     let said = refused(
