@@ -1,10 +1,7 @@
 //! [`Coverage`]: a table of the device code of each library for each target. And the targets of a
 //! set, from its device wheels or from the device code inside fat libraries.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +12,7 @@ use crate::{
         path_facts::{self, file_name, has_extension},
         rule::one_line,
     },
-    kpack::{CodeTarget, loader::wanted},
+    kpack::{CodeTarget, databases, loader::wanted},
     target::{Target, TargetTable},
 };
 
@@ -32,6 +29,9 @@ pub struct Coverage {
     /// The first package in which each library was found.
     #[serde(skip)]
     pub(super) places: BTreeMap<String, String>,
+    /// Rows of files without which the library works, such as the databases of MIOpen.
+    #[serde(skip)]
+    pub(super) optional: BTreeSet<String>,
     /// Libraries and targets that only have code for XNACK, each with its package.
     #[serde(skip)]
     pub(super) only_with_xnack: BTreeMap<(String, String), String>,
@@ -41,6 +41,7 @@ pub struct Coverage {
 struct LibraryCode {
     library: String,
     needs_xnack: bool,
+    is_optional: bool,
     cell: Cell,
 }
 
@@ -49,10 +50,12 @@ impl Coverage {
     /// fat libraries.
     pub fn of(set: &SetFacts) -> Self {
         let targets = targets(set);
-        let devices = set.device_wheels();
+        let devices = set.device_targets();
         let mut found: Vec<(LibraryCode, &Target, &WheelFile)> = Vec::new();
         for (target, wheel) in &devices {
-            for member in wheel.members.iter().filter(|it| is_device_file(&it.path)) {
+            let is_its =
+                |it: &&MemberFacts| is_device_file(&it.path) && names_no_other(&it.path, target);
+            for member in wheel.members.iter().filter(is_its) {
                 let content = member.content.as_ref().ok();
                 let codes = in_member(&member.path, content, target).into_iter();
                 found.extend(codes.map(|code| (code, target, *wheel)));
@@ -72,8 +75,13 @@ impl Coverage {
         // Code that needs XNACK is added to the cell of the plain target. Without code for the
         // plain target it does not cover the target, because devices run with XNACK off by default.
         found.sort_by_key(|(code, ..)| code.needs_xnack);
+        let needed = found.iter().filter(|(code, ..)| !code.is_optional);
+        let needed: BTreeSet<&str> = needed.map(|(code, ..)| &*code.library).collect();
+        let all = found.iter().map(|(code, ..)| &*code.library);
+        let optional = all.filter(|it| !needed.contains(it));
         let mut coverage = Self {
             targets: targets.iter().map(ToString::to_string).collect(),
+            optional: optional.map(str::to_owned).collect(),
             ..Self::default()
         };
         for (code, target, wheel) in found {
@@ -96,6 +104,8 @@ impl Coverage {
         self.targets.extend(other.targets);
         self.targets.sort();
         self.targets.dedup();
+        let optional = other.optional.into_iter().map(|it| it + suffix);
+        self.optional.extend(optional);
         for (library, row) in other.libraries {
             let own = self.libraries.entry(library + suffix).or_default();
             // Count what several parts share only once.
@@ -114,6 +124,10 @@ impl Coverage {
         rows.filter(|row| row.contains_key(target.as_str())).count()
     }
 
+    fn is_needed(&self, library: &str) -> bool {
+        !self.optional.contains(library)
+    }
+
     /// The libraries that lack code for this target. Not those that ROCm does not build for it.
     pub fn lacking(&self, target: &Target) -> Vec<&str> {
         let rows = self.libraries.iter();
@@ -121,7 +135,7 @@ impl Coverage {
         let names = lacking.map(|(library, _)| library.as_str());
         let table = TargetTable::builtin();
         names
-            .filter(|library| table.has_library(library, target))
+            .filter(|library| self.is_needed(library) && table.has_library(library, target))
             .collect()
     }
 
@@ -135,7 +149,8 @@ impl Coverage {
         let rows = self.libraries.iter();
         let table = TargetTable::builtin();
         rows.filter(|(_, row)| !row.contains_key(target.as_str()))
-            .filter(|(library, _)| !has_some(library) && table.has_library(library, target))
+            .filter(|(library, _)| self.is_needed(library) && !has_some(library))
+            .filter(|(library, _)| table.has_library(library, target))
             .map(|(library, row)| (library.as_str(), row.keys().map(String::as_str).collect()))
             .collect()
     }
@@ -169,6 +184,7 @@ fn inside(path: &str, target: &CodeTarget, cell: Cell) -> LibraryCode {
     LibraryCode {
         library: one_line(name),
         needs_xnack: !target.runs_with_xnack_off(),
+        is_optional: false,
         cell,
     }
 }
@@ -183,6 +199,7 @@ fn as_file(path: &str, content: Option<&ContentFacts>) -> LibraryCode {
             }
             _ => path.contains("xnack+"),
         },
+        is_optional: path.parse().is_ok_and(|it| databases::is_optional(&it)),
         cell: Cell {
             files: 1,
             code_objects: 0,
@@ -224,6 +241,14 @@ pub(super) fn is_device_file(path: &str) -> bool {
     !top.ends_with(".dist-info") && !is_list && inside != "__init__.py"
 }
 
+/// Whether a file of a device wheel is not for another target that shares the wheel: a file whose path
+/// names `gfx1250-strict` is not for `gfx1250`, and the other way round.
+fn names_no_other(path: &str, target: &Target) -> bool {
+    let named = path_facts::targets(path);
+    let shares = |it: &Target| it.packaged() == target.packaged();
+    named.contains(target) || !named.iter().any(shares)
+}
+
 /// SPIR-V, which is compiled for a device when it is loaded.
 const LATER: &str = "amdgcnspirv";
 
@@ -247,7 +272,7 @@ pub(super) fn fat(set: &SetFacts) -> impl Iterator<Item = FatLibrary<'_>> {
 /// The targets of the device wheels. Without device wheels, the targets of the families in the
 /// names of packages, and of the code in fat libraries.
 pub(super) fn targets(set: &SetFacts) -> BTreeSet<Target> {
-    let devices = set.device_wheels();
+    let devices = set.device_targets();
     if !devices.is_empty() {
         return devices.into_keys().collect();
     }
@@ -297,41 +322,12 @@ pub(super) fn found_for(target: &Target) -> BTreeSet<CodeTarget> {
 
 /// Whether a set has any code for a target.
 pub(super) fn covers(set: &SetFacts, target: &Target) -> bool {
-    set.device_wheels().contains_key(target) || fat(set).any(|(.., it)| serves(it, target))
-}
-
-/// Shows a table with a row for each library.
-impl fmt::Display for Coverage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let longest = self.libraries.keys().map(|name| name.chars().count()).max();
-        let first = longest.unwrap_or(0).max("library".len());
-        write!(f, "{:<first$}", "library")?;
-        for target in &self.targets {
-            write!(f, "  {target:>10}")?;
-        }
-        writeln!(f)?;
-        for (library, row) in &self.libraries {
-            write!(f, "{library:<first$}")?;
-            for target in &self.targets {
-                let cell = row.get(target);
-                let cell = cell.map_or("-".to_owned(), |cell| short_size(cell.bytes));
-                let width = target.len().max(10);
-                write!(f, "  {cell:>width$}")?;
-            }
-            writeln!(f)?;
-        }
-        Ok(())
-    }
-}
-
-/// A size without fraction, for a table: `96 KiB`.
-pub fn short_size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
-        0x10_0000..0x4000_0000 => format!("{} MiB", bytes >> 20),
-        _ => format!("{} GiB", bytes >> 30),
-    }
+    let has_code = |wheel: &&WheelFile| {
+        let files = wheel.members.iter().filter(|it| is_device_file(&it.path));
+        files.into_iter().any(|it| names_no_other(&it.path, target))
+    };
+    set.device_targets().get(target).is_some_and(has_code)
+        || fat(set).any(|(.., it)| serves(it, target))
 }
 
 #[cfg(test)]
@@ -339,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_shows_gaps() {
+    fn gaps_are_known_for_each_target() {
         let cell = |bytes| Cell {
             files: 1,
             code_objects: 0,
@@ -354,6 +350,7 @@ mod tests {
         let coverage = Coverage {
             targets: vec!["gfx1100".to_owned(), "gfx942".to_owned()],
             places: BTreeMap::new(),
+            optional: BTreeSet::new(),
             only_with_xnack: BTreeMap::new(),
             libraries: BTreeMap::from([
                 (
@@ -363,11 +360,6 @@ mod tests {
                 ("hipblaslt".to_owned(), row(&[("gfx942", 3 << 30)])),
             ]),
         };
-        insta::assert_snapshot!(coverage, @"
-        library       gfx1100      gfx942
-        blas            4 KiB       5 MiB
-        hipblaslt           -       3 GiB
-        ");
         let target: Target = "gfx1100".parse().unwrap();
         assert_eq!(coverage.gaps(&target), [("hipblaslt", vec!["gfx942"])]);
         assert_eq!(coverage.count(&target), 1);

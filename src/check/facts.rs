@@ -32,8 +32,6 @@ pub struct SetFacts {
     pub sdists: Vec<Arc<SdistFile>>,
     /// The facts from the pages, if the set has any.
     pub published: Option<Arc<PublishedFacts>>,
-    /// The digests of the sdists of a set for another platform, if the user named one.
-    pub siblings: Option<BTreeMap<String, Sha256>>,
 }
 
 /// What wheels and sdists have in common.
@@ -111,7 +109,7 @@ pub enum MemberKind {
 }
 
 /// A file of a package.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ContentFacts {
     pub len: u64,
     /// `None` for a file of the development files of a set that was just built: no rule needs it,
@@ -422,6 +420,21 @@ impl SetFacts {
         let wheels = self.wheels.iter();
         let found = wheels.filter_map(|wheel| Some((wheel.device_target()?.ok()?, &**wheel)));
         found.collect()
+    }
+
+    /// The device wheel with the code for each target: its own target, and each other one for which it has
+    /// an archive, such as `gfx1250-strict` in the wheel of `gfx1250`.
+    pub fn device_targets(&self) -> BTreeMap<Target, &WheelFile> {
+        let mut found = BTreeMap::new();
+        for (own, wheel) in self.device_wheels() {
+            let archives = wheel.contents().filter_map(|(_, it)| it.archive());
+            let targets = archives.flat_map(|it| it.targets());
+            let targets = targets.filter_map(|it| Some(it.parse::<Target>().ok()?.base()));
+            let further = targets.filter(|it| it.packaged() == own);
+            found.extend(further.map(|it| (it, wheel)));
+            found.insert(own, wheel);
+        }
+        found
     }
 
     /// The selector: the `rocm` sdist, whose extras select the other packages.

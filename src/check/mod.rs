@@ -18,9 +18,7 @@ pub use accept::{AcceptList, AcceptedFinding};
 pub use coverage::Coverage;
 pub use facts::SetFacts;
 pub use observe::facts_of_built;
-pub use read::{facts_of, inventory, sdists};
+pub use read::facts_of;
 pub use report::{Report, annotations, level};
 pub use rule::{Finding, RULES, Rule, RulePattern, RuleSelection, Severity};
-pub use rules::{
-    CheckOptions, Digests, PackageInventory, differences, installed, judge, originals,
-};
+pub use rules::{CheckOptions, installed, judge};

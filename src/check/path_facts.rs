@@ -19,7 +19,7 @@ pub(super) fn targets(path: &str) -> BTreeSet<Target> {
         let is_strict = rest.starts_with(&strict);
         let name = if is_strict { &strict } else { name };
         let target = name.parse::<Target>().ok();
-        found.extend(target.filter(|it| TargetTable::builtin().product(it).is_some()));
+        found.extend(target.filter(|it| TargetTable::builtin().product(&it.packaged()).is_some()));
     }
     found
 }

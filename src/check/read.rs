@@ -3,7 +3,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     io::{self, Read},
     num::NonZeroUsize,
     ops::Range,
@@ -12,18 +12,14 @@ use std::{
 
 use crate::{
     check::{
-        PackageInventory, SetFacts,
+        SetFacts,
         facts::SdistFile,
         observe::{ObserveProgress, Outline, PackageReader, Portion, PortionFacts, read_sdist},
     },
     console::World,
-    digest::Sha256,
-    error::{Context as _, Result},
+    error::Result,
     parallel,
-    set::{
-        self, PackageFile, PlaceDepth, PublishedFacts, SetPlace, identity, is_of_others, is_ours,
-    },
-    wheel::DistName,
+    set::{self, PackageFile, PlaceDepth, SetPlace, is_of_others},
 };
 
 impl PackageReader for PackageFile {
@@ -128,12 +124,7 @@ fn read(
     }
     for (index, outline) in outlines.into_iter().enumerate() {
         let portions = portions.remove(&index).unwrap_or_default();
-        let wheel = if is_of_others(&wheels[index].name) {
-            outline.finish_partly(portions)
-        } else {
-            outline.finish(portions)
-        };
-        set.wheels.push(Arc::new(wheel));
+        set.wheels.push(Arc::new(outline.finish(portions)));
     }
     set.sdists.sort_by(|one, other| one.file.cmp(&other.file));
     Ok(set)
@@ -147,55 +138,4 @@ fn outlines(wheels: &[&PackageFile], jobs: NonZeroUsize, world: &World) -> Resul
         package.outcome()?;
     }
     Ok(outlines)
-}
-
-/// The inventory of another set, the baseline: a directory, `set.json`, `s3://…` or the URL of an
-/// index.
-///
-/// Only the end of each wheel is read, for its list of files. For a wheel that is missing, only the
-/// facts of the index are known.
-pub fn inventory(place: &SetPlace, jobs: NonZeroUsize, world: &World) -> Result<PackageInventory> {
-    let read = || -> Result<PackageInventory> {
-        let found = set::find_published(place)?;
-        let mut inventory = PackageInventory::default();
-        let (wheels, sdists): (Vec<_>, Vec<_>) =
-            found.packages.iter().partition(|it| it.is_wheel());
-        let outlines = outlines(&wheels, jobs, world)?;
-        for (package, outline) in wheels.iter().zip(&outlines) {
-            if let Some(project) = our_project(&package.name) {
-                let members = Some(outline.members().collect());
-                inventory.add(&project, Some(package.size), members);
-            }
-        }
-        let gone = found.published.iter();
-        let gone = gone.flat_map(PublishedFacts::promised_and_gone);
-        let sdists = sdists.iter().map(|it| (it.name.as_str(), Some(it.size)));
-        for (file, size) in sdists.chain(gone) {
-            if let Some(project) = our_project(file) {
-                inventory.add(&project, size, None);
-            }
-        }
-        Ok(inventory)
-    };
-    read().with_context(|| format!("failed to read the baseline `{place}`"))
-}
-
-/// The project of a file, if it is one of ours.
-fn our_project(file: &str) -> Option<DistName> {
-    let (project, _) = identity(file)?;
-    is_ours(&project).then_some(project)
-}
-
-/// The digests of the sdists of another set.
-pub fn sdists(place: &SetPlace) -> Result<BTreeMap<String, Sha256>> {
-    let read = || -> Result<BTreeMap<String, Sha256>> {
-        let found = set::find_published(place)?;
-        let sdists = found.packages.iter().filter(|it| !it.is_wheel());
-        let digests = sdists.map(|package| {
-            let (sha256, _) = Sha256::of_reader(package.stream(0..package.size)?)?;
-            Ok((package.name.clone(), sha256))
-        });
-        digests.collect()
-    };
-    read().with_context(|| format!("failed to read the set to compare with, `{place}`"))
 }

@@ -150,7 +150,7 @@ fn annotation(rule: &Rule, findings: &[&Finding]) -> Annotation {
     if rest > 0 {
         lines.push(format!("and {rest} more in the log"));
     }
-    lines.push(format!("fix: {}", rule.way_out()));
+    lines.push(format!("fix: {}", rule.fix()));
     Annotation::new(level(rule.severity), rule.to_string(), lines.join("\n"))
 }
 

@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::LazyLock};
 
 use derive_more::Display;
+use itertools::Itertools as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeStruct as _};
 
 use crate::{
@@ -53,17 +54,17 @@ pub struct Rule {
     /// its links and libraries for its code may be in other parts, so that a part may break these
     /// rules although the set is correct.
     pub needs_whole_set: bool,
+    /// Whether it says that a file is damaged, replaced or hostile. Nothing is to be accepted or
+    /// tried again then: the file must be replaced.
+    pub is_damage: bool,
+    /// Whether packages seem to break it if another package is missing.
+    pub is_consequence: bool,
 }
 
 /// Declares a constant for each rule, and the list of all rules.
 macro_rules! rules {
-    ($($constant:ident = $severity:ident $id:literal $name:literal $($whole:ident)?;)*) => {
-        $(pub const $constant: &Rule = &Rule {
-            id: $id,
-            name: $name,
-            severity: Severity::$severity,
-            needs_whole_set: !concat!($(stringify!($whole))?).is_empty(),
-        };)*
+    ($($constant:ident = $severity:ident $id:literal $name:literal $($is:ident)*;)*) => {
+        $(pub const $constant: &Rule = &Rule::new($id, $name, Severity::$severity)$(.$is())*;)*
 
         /// Every rule, sorted by id.
         pub const RULES: &[&Rule] = &[$($constant),*];
@@ -71,16 +72,16 @@ macro_rules! rules {
 }
 
 rules! {
-    UNREADABLE_PACKAGE = Error "RW101" "unreadable-package";
-    DAMAGED_MEMBER = Error "RW102" "damaged-member";
-    TRAILING_BYTES = Error "RW103" "trailing-bytes";
-    INCONSISTENT_ZIP = Error "RW104" "inconsistent-zip";
-    BAD_PATH = Error "RW105" "bad-path";
-    NOT_A_FILE = Error "RW106" "not-a-file";
-    INVALID_RECORD = Error "RW107" "invalid-record";
-    RECORD_MISMATCH = Error "RW108" "record-mismatch";
-    UNRECORDED_MEMBER = Error "RW109" "unrecorded-member";
-    MISSING_MEMBER = Error "RW110" "missing-member";
+    UNREADABLE_PACKAGE = Error "RW101" "unreadable-package" damage;
+    DAMAGED_MEMBER = Error "RW102" "damaged-member" damage;
+    TRAILING_BYTES = Error "RW103" "trailing-bytes" damage;
+    INCONSISTENT_ZIP = Error "RW104" "inconsistent-zip" damage;
+    BAD_PATH = Error "RW105" "bad-path" damage;
+    NOT_A_FILE = Error "RW106" "not-a-file" damage;
+    INVALID_RECORD = Error "RW107" "invalid-record" damage;
+    RECORD_MISMATCH = Error "RW108" "record-mismatch" damage;
+    UNRECORDED_MEMBER = Error "RW109" "unrecorded-member" damage;
+    MISSING_MEMBER = Error "RW110" "missing-member" damage;
     METADATA_DISAGREES = Error "RW111" "metadata-disagrees";
     WHEEL_DISAGREES = Error "RW112" "wheel-disagrees";
     CONFLICTING_PATH = Error "RW113" "conflicting-path";
@@ -90,12 +91,13 @@ rules! {
     BROKEN_PYTHON = Error "RW117" "broken-python";
     BROKEN_IMPORT = Error "RW118" "broken-import";
     BROKEN_SDIST = Error "RW119" "broken-sdist";
-    FOREIGN_FILE = Error "RW120" "foreign-file";
+    FOREIGN_FILE = Error "RW120" "foreign-file" damage;
     NOT_EXECUTABLE = Error "RW121" "not-executable";
     REQUIRES_PYTHON = Error "RW122" "requires-python";
     DEAD_SCRIPT = Warning "RW123" "dead-script";
-    DAMAGED_FOREIGN_PACKAGE = Error "RW124" "damaged-foreign-package";
+    DAMAGED_FOREIGN_PACKAGE = Error "RW124" "damaged-foreign-package" damage;
     TAG_AND_PYTHON_DISAGREE = Error "RW125" "tag-and-python-disagree";
+    UNKNOWN_LICENSE = Warning "RW126" "unknown-license";
 
     UNRESOLVED_REQUIREMENT = Error "RW201" "unresolved-requirement" of_whole_set;
     MISSING_DEVICE_WHEEL = Error "RW202" "missing-device-wheel" of_whole_set;
@@ -104,7 +106,6 @@ rules! {
     MISSING_SELECTOR = Error "RW205" "missing-selector" of_whole_set;
     UNKNOWN_TARGET = Error "RW206" "unknown-target";
     DUPLICATE_PACKAGE = Error "RW207" "duplicate-package";
-    SELECTOR_DIFFERS = Error "RW208" "selector-differs";
     FOREIGN_REQUIREMENT = Warning "RW209" "foreign-requirement";
     FOREIGN_PACKAGE = Note "RW210" "foreign-package";
     LEGACY_PROMISE = Note "RW211" "legacy-promise";
@@ -120,42 +121,41 @@ rules! {
     EMPTY_VARIANT = Warning "RW306" "empty-variant";
     DEVICE_FILE_IN_HOST_WHEEL = Warning "RW307" "device-file-in-host-wheel";
     BROKEN_KPACK_REFERENCE = Error "RW308" "broken-kpack-reference";
-    UNRESOLVED_KPACK = Error "RW309" "unresolved-kpack" of_whole_set;
+    UNRESOLVED_KPACK = Error "RW309" "unresolved-kpack" of_whole_set consequence;
     MISSING_KERNELS = Error "RW310" "missing-kernels" of_whole_set;
     UNREADABLE_DEVICE_CODE = Error "RW311" "unreadable-device-code";
-    UNASKED_ARCHIVE = Warning "RW312" "unasked-archive" of_whole_set;
-    BEYOND_PROVIDER = Warning "RW313" "beyond-provider" of_whole_set;
+    UNASKED_ARCHIVE = Warning "RW312" "unasked-archive" of_whole_set consequence;
     ONLY_WITH_XNACK = Error "RW314" "only-with-xnack";
     LOST_DEVICE_CODE = Error "RW315" "lost-device-code";
     UNCOVERED_IN_FAMILY = Warning "RW316" "uncovered-in-family" of_whole_set;
 
-    MISSING_LIBRARY = Error "RW401" "missing-library" of_whole_set;
-    LUCKY_LIBRARY = Warning "RW402" "lucky-library" of_whole_set;
+    MISSING_LIBRARY = Error "RW401" "missing-library" of_whole_set consequence;
+    LUCKY_LIBRARY = Warning "RW402" "lucky-library" of_whole_set consequence;
     RUNPATH = Warning "RW403" "runpath";
-    SONAME_WITHOUT_FILE = Error "RW404" "soname-without-file" of_whole_set;
+    SONAME_WITHOUT_FILE = Error "RW404" "soname-without-file" of_whole_set consequence;
     TOO_NEW_A_HOST = Error "RW405" "too-new-a-host";
     BROKEN_ELF = Error "RW406" "broken-elf";
-    DANGLING_LAUNCHER = Error "RW407" "dangling-launcher" of_whole_set;
+    DANGLING_LAUNCHER = Error "RW407" "dangling-launcher" of_whole_set consequence;
     FOREIGN_MACHINE = Warning "RW408" "foreign-machine";
     UNEXAMINED_ELF = Warning "RW409" "unexamined-elf";
 
     UNREADABLE_DEVEL = Error "RW501" "unreadable-devel";
     DEVEL_MANIFEST_DISAGREES = Error "RW502" "devel-manifest-disagrees";
     DEVEL_ORDER = Error "RW503" "devel-order";
-    DANGLING_DEVEL_LINK = Error "RW504" "dangling-devel-link" of_whole_set;
-    DANGLING_TREE_LINK = Warning "RW505" "dangling-tree-link";
+    DANGLING_DEVEL_LINK = Error "RW504" "dangling-devel-link" of_whole_set consequence;
+    DANGLING_TREE_LINK = Warning "RW505" "dangling-tree-link" consequence;
     NO_DEVEL_MANIFEST = Note "RW506" "no-devel-manifest";
     MISSING_CMAKE_PACKAGE = Error "RW507" "missing-cmake-package" of_whole_set;
 
     ABSOLUTE_RUN_PATH = Warning "RW601" "absolute-run-path";
     OPEN_RUN_PATH = Error "RW602" "open-run-path";
-    SETUID_MEMBER = Error "RW603" "setuid-member";
+    SETUID_MEMBER = Error "RW603" "setuid-member" damage;
     WORLD_WRITABLE = Error "RW604" "world-writable";
     DEBUG_LEFTOVER = Warning "RW605" "debug-leftover";
 
     PROMISED_FILE_MISSING = Error "RW701" "promised-file-missing";
-    BROKEN_PROMISE = Error "RW702" "broken-promise";
-    WRONG_SIDECAR = Error "RW703" "wrong-sidecar";
+    BROKEN_PROMISE = Error "RW702" "broken-promise" damage;
+    WRONG_SIDECAR = Error "RW703" "wrong-sidecar" damage;
     PAGES_DISAGREE = Error "RW704" "pages-disagree";
     UNLISTED_PACKAGE = Warning "RW705" "unlisted-package";
     UNREADABLE_PAGE = Error "RW706" "unreadable-page";
@@ -165,11 +165,6 @@ rules! {
     TARGET_GONE = Error "RW802" "target-gone";
     FILES_GONE = Warning "RW803" "files-gone";
     PACKAGE_GROWN = Warning "RW804" "package-grown";
-    NEW_ARCHITECTURE = Warning "RW805" "new-architecture";
-
-    PLANNED_MISSING = Error "RW901" "planned-missing";
-    UNPLANNED = Error "RW902" "unplanned";
-    NOT_AS_PLANNED = Error "RW903" "not-as-planned";
 
     UNTIED_LIBRARY = Error "RWF01" "untied-library";
     UNREQUIRED_SET = Error "RWF02" "unrequired-set";
@@ -191,32 +186,35 @@ rules! {
 }
 
 impl Rule {
+    const fn new(id: &'static str, name: &'static str, severity: Severity) -> Self {
+        Self {
+            id,
+            name,
+            severity,
+            needs_whole_set: false,
+            is_damage: false,
+            is_consequence: false,
+        }
+    }
+
+    const fn of_whole_set(mut self) -> Self {
+        self.needs_whole_set = true;
+        self
+    }
+
+    const fn damage(mut self) -> Self {
+        self.is_damage = true;
+        self
+    }
+
+    const fn consequence(mut self) -> Self {
+        self.is_consequence = true;
+        self
+    }
+
     /// The digit of the subject: `7` is for published pages.
     pub fn subject(&self) -> char {
         self.id.chars().nth(2).unwrap_or_default()
-    }
-
-    /// Whether it says that a file is damaged, replaced or hostile. Nothing is to be accepted or
-    /// tried again then: the file must be replaced.
-    pub fn is_about_damage(&self) -> bool {
-        matches!(
-            self.id,
-            "RW101"
-                | "RW102"
-                | "RW103"
-                | "RW104"
-                | "RW105"
-                | "RW106"
-                | "RW107"
-                | "RW108"
-                | "RW109"
-                | "RW110"
-                | "RW120"
-                | "RW124"
-                | "RW603"
-                | "RW702"
-                | "RW703"
-        )
     }
 
     /// Whether the rule is about published pages.
@@ -230,7 +228,7 @@ impl Rule {
     }
 
     /// How to fix it: the end of the section.
-    pub fn way_out(&self) -> &'static str {
+    pub fn fix(&self) -> &'static str {
         let fix = self.explanation().rsplit_once("Fix: ");
         fix.map_or("", |(_, fix)| fix.trim_end_matches('.'))
     }
@@ -409,6 +407,16 @@ pub(super) fn one_line(text: &str) -> String {
     text.replace(is_hidden, "\u{fffd}")
 }
 
+/// `` `a#0`, `a#1` and 3 more ``: the first names, up to `most`.
+pub(crate) fn some(names: impl IntoIterator<Item = impl fmt::Display>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let first = names.by_ref().take(most).join("`, `");
+    match names.count() {
+        0 => format!("`{first}`"),
+        rest => format!("`{first}` and {rest} more"),
+    }
+}
+
 /// Shows the finding without the file name, because findings are listed below it.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -429,7 +437,7 @@ impl Serialize for Finding {
         out.serialize_field("file", &self.file)?;
         out.serialize_field("member", &self.member)?;
         out.serialize_field("fact", &self.fact)?;
-        out.serialize_field("way-out", self.rule.way_out())?;
+        out.serialize_field("way-out", self.rule.fix())?;
         out.end()
     }
 }
@@ -468,15 +476,15 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_is_explained_with_its_way_out_and_no_other_is() {
+    fn every_rule_is_explained_with_its_fix_and_no_other_is() {
         let headings = PAGE.lines().filter_map(|line| line.strip_prefix("### "));
         let rules = RULES.iter();
         let rules = rules.map(|rule| format!("{rule} ({})", rule.severity));
         assert_eq!(headings.collect::<Vec<_>>(), rules.collect::<Vec<_>>());
         for rule in RULES {
-            let way_out = rule.way_out();
-            assert!(way_out.starts_with(char::is_lowercase), "{rule}");
-            assert!(!way_out.contains('\n') && !way_out.ends_with('.'), "{rule}");
+            let fix = rule.fix();
+            assert!(fix.starts_with(char::is_lowercase), "{rule}");
+            assert!(!fix.contains('\n') && !fix.ends_with('.'), "{rule}");
         }
         insta::assert_snapshot!(MISSING_SELECTOR.explanation(), @"
         The set has no `rocm` sdist, so its extras cannot be installed.
@@ -485,10 +493,7 @@ mod tests {
 
         Fix: add the `rocm` sdist to the set.
         ");
-        assert_eq!(
-            MISSING_SELECTOR.way_out(),
-            "add the `rocm` sdist to the set"
-        );
+        assert_eq!(MISSING_SELECTOR.fix(), "add the `rocm` sdist to the set");
     }
 
     fn selection(select: &[&str], ignore: &[&str]) -> RuleSelection {

@@ -12,6 +12,7 @@ use super::{
     check,
 };
 use crate::{
+    check::facts_of,
     console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
@@ -121,11 +122,12 @@ impl IndexArgs {
         if self.gate.no_check {
             return Ok(());
         }
-        let mut policy = self.gate.policy.clone();
-        policy.jobs = self.jobs.clone();
-        policy.depth = PlaceDepth::Packages(self.directories());
-        let report = check::look(&self.place()?.to_path(), &self.access, &policy, world)?;
-        policy.verdict(&report)
+        let place = self.access.named(self.place()?, &world.stop)?;
+        // The pages are about to be written, so those that are there do not count.
+        let depth = PlaceDepth::Packages(self.directories());
+        let set = facts_of(&place, depth, self.jobs.count(), world)?;
+        let policy = &self.gate.policy;
+        policy.verdict(&policy.check(&set, world)?)
     }
 
     fn place(&self) -> Result<&NamedPlace> {

@@ -7,7 +7,7 @@ use clap::ArgGroup;
 
 use super::{
     World,
-    args::{AccessArgs, PageArgs, unlisted, unusual},
+    args::{PageArgs, unlisted, unusual},
     build::{self, BuildInputs},
     check,
     fetch::ChoiceArgs,
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
     atomic::lock::{Lock, LockPurpose},
-    check::{Report, SetFacts, facts_of_built},
+    check::{Report, SetFacts, facts_of, facts_of_built},
     console::many,
     diff::Difference,
     error::{Hint as _, Result, anyhow},
@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Flags of `fetch`, `build` and `check` that few people need for all steps at once.
-const UNLISTED: [&str; 29] = [
+const UNLISTED: [&str; 27] = [
     // fetch
     "require_artifact",
     "require_successful_run",
@@ -66,8 +66,6 @@ const UNLISTED: [&str; 29] = [
     // check
     "select",
     "glibc_max",
-    "allow_requirements",
-    "windows_prefix",
     "all",
 ];
 
@@ -293,14 +291,16 @@ impl PipelineArgs {
         changes: Option<&Difference>,
         world: &World,
     ) -> Result<Report> {
-        let mut policy = self.policy.clone();
-        policy.jobs = self.what.jobs.clone();
-        policy.depth = PlaceDepth::Packages(PackageDirectories::Built);
         let report = match facts {
-            Some(facts) => check::look_at(facts, &policy, world)?,
-            None => check::look(&self.packages(), &AccessArgs::default(), &policy, world)?,
+            Some(facts) => self.policy.check(facts, world)?,
+            None => {
+                let place = SetPlace::directory(&self.packages(), &world.stop);
+                let depth = PlaceDepth::Packages(PackageDirectories::Built);
+                let facts = facts_of(&place, depth, self.what.jobs.count(), world)?;
+                self.policy.check(&facts, world)?
+            }
         };
-        let verdict = policy.verdict(&report);
+        let verdict = self.policy.verdict(&report);
         if verdict.is_err() {
             self.summary
                 .refuse(&set.document, &report, changes, world)?;

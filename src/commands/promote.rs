@@ -171,9 +171,10 @@ impl PromoteArgs {
         if self.gate.no_check {
             return Ok(None);
         }
-        let mut policy = self.gate.policy.clone();
-        policy.jobs = self.jobs.clone();
-        let report = check::look(root, &AccessArgs::default(), &policy, world)?;
+        let place = SetPlace::directory(root, &world.stop);
+        let set = facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
+        let policy = &self.gate.policy;
+        let report = policy.check(&set, world)?;
         policy.verdict(&report)?;
         Ok(Some(report))
     }

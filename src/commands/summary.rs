@@ -14,13 +14,16 @@ use super::{
     check,
 };
 use crate::{
-    check::Report,
+    check::{Report, facts_of},
     console::OutputFormat,
     diff::{Baseline, Difference},
     error::{Context as _, Hint as _, Result, anyhow},
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
-    set::{Layout, LocalSet, NamedPlace, PackageDirectories, Places, SetJson, SetPlace, Urls},
+    set::{
+        Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, Places, SetJson, SetPlace,
+        Urls,
+    },
 };
 
 /// Summarize a package set and how to install it
@@ -279,7 +282,10 @@ impl SummaryArgs {
         match place {
             _ if !self.check => Ok(None),
             NamedPlace::Directory(directory) => {
-                check::report(directory, &self.accept, world).map(Some)
+                let place = SetPlace::directory(directory, &world.stop);
+                let set = facts_of(&place, PlaceDepth::Pages, World::jobs(), world)?;
+                let policy = check::Policy::accepting(&self.accept);
+                policy.judge(&set, Vec::new(), world).map(Some)
             }
             NamedPlace::Bucket(..) => Err(anyhow!("`--check` is for packages in a directory"))
                 .hint("pass `--findings` with what `rocwheel check --format json` wrote"),
@@ -296,7 +302,7 @@ impl SummaryArgs {
         };
         let baseline = open_baseline(baseline, &self.access, world)?;
         let place = self.access.named(place, &world.stop)?;
-        baseline.changes(&place, set, world).map(Some)
+        baseline.changes(&place, Some(set), world).map(Some)
     }
 }
 
@@ -316,7 +322,7 @@ impl PublisherSummary {
         world: &World,
     ) -> Result<Option<Difference>> {
         let place = SetPlace::directory(&set.root, &world.stop);
-        let changes = |it: &Baseline| it.changes(&place, &set.document, world);
+        let changes = |it: &Baseline| it.changes(&place, Some(&set.document), world);
         since.map(changes).transpose()
     }
 
@@ -429,7 +435,7 @@ pub fn append(file: &Path, text: &str) -> Result<()> {
 }
 
 /// Opens a set to compare with: a `set.json` under any name, or a place with packages.
-fn open_baseline(named: &NamedPlace, access: &AccessArgs, world: &World) -> Result<Baseline> {
+pub fn open_baseline(named: &NamedPlace, access: &AccessArgs, world: &World) -> Result<Baseline> {
     let read = |file: &Path| {
         let document = SetJson::parse(&fs::read_to_string(file)?);
         document.with_context(|| format!("failed to read `{}`", file.display()))

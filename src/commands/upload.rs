@@ -12,7 +12,7 @@ use super::{
     summary::PublisherSummary,
 };
 use crate::{
-    check::Report,
+    check::{Report, facts_of},
     diff::{Baseline, Difference},
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     location::Location,
@@ -20,8 +20,8 @@ use crate::{
     report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
     set::{
-        self, Existing, Identity, Layout, LocalSet, PackageDirectories, PublishedUpload, SetPlace,
-        UploadOptions,
+        self, Existing, Identity, Layout, LocalSet, PackageDirectories, PlaceDepth,
+        PublishedUpload, SetPlace, UploadOptions,
     },
 };
 
@@ -207,7 +207,15 @@ impl UploadArgs {
         }
         let mut policy = self.gate.policy.clone();
         policy.is_part = self.part;
-        let report = check::look(self.set(), &AccessArgs::default(), &policy, world)?;
+        // Pages beside a part are those of the whole set.
+        let depth = if self.part {
+            PlaceDepth::Packages(PackageDirectories::Built)
+        } else {
+            PlaceDepth::Pages
+        };
+        let place = SetPlace::directory(self.set(), &world.stop);
+        let set = facts_of(&place, depth, World::jobs(), world)?;
+        let report = policy.check(&set, world)?;
         let verdict = policy.verdict(&report);
         if verdict.is_err() && !self.part && !self.dry_run {
             // A set can be so broken that nothing more is known of it than its findings.

@@ -1,6 +1,6 @@
 //! Which packages of a place are compared, and what each is called in both sets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
@@ -19,20 +19,35 @@ pub(super) fn packages(place: &SetPlace, world: &World) -> Result<Vec<PackageFil
         None => PlaceDepth::Pages,
     };
     let found = find(place, depth)?;
+    let gone = found.published.iter().flat_map(|it| &it.gone);
+    let names = found.packages.iter().map(|it| &it.name).chain(gone);
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    let newest = NewestVersions::of(names.iter().copied());
+    let is_wanted = |name: &str| match &place.version {
+        Some(wanted) => our_version(name).as_ref() == Some(wanted),
+        None => newest.have(name),
+    };
+    let is_gone = |name: &&str| found.packages.iter().all(|it| it.name != *name);
+    if let Some(gone) = names.iter().find(|it| is_wanted(it) && is_gone(it)) {
+        bail!("its pages name `{gone}`, which is missing");
+    }
+    let highest = names.iter().filter_map(|it| our_version(it)).max();
+    let is_several = !names.iter().all(|it| is_wanted(it));
+    let wanted: BTreeSet<String> = names
+        .iter()
+        .filter(|it| is_wanted(it))
+        .map(ToString::to_string)
+        .collect();
     let mut packages = found.packages;
+    packages.retain(|it| wanted.contains(&it.name));
     if let Some(wanted) = &place.version {
-        packages.retain(|it| our_version(&it.name).as_ref() == Some(wanted));
         if packages.is_empty() {
             bail!("it has no packages of version {wanted}");
         }
         return Ok(packages);
     }
-    let highest = packages.iter().filter_map(|it| our_version(&it.name)).max();
-    let newest = NewestVersions::of(packages.iter().map(|it| it.name.as_str()));
-    let count = packages.len();
-    packages.retain(|it| newest.have(&it.name));
     let chosen = found.chosen;
-    if let Some(version) = chosen.or(highest.filter(|_| packages.len() < count)) {
+    if let Some(version) = chosen.or(highest.filter(|_| is_several)) {
         world.console.note(format!(
             "`{place}` has several versions, and {version} is the newest: `{place}@VERSION` names another one"
         ));
@@ -54,6 +69,12 @@ impl NewestVersions {
         let newest = project(name).and_then(|project| self.0.get(&project));
         newest == identity(name).map(|(_, version)| version).as_ref()
     }
+}
+
+/// The project of a package of ours.
+pub(super) fn our_project(name: &str) -> Option<String> {
+    let (project, _) = identity(name)?;
+    is_ours(&project).then(|| project.normalized().to_owned())
 }
 
 /// The version of a package of ours.

@@ -8,8 +8,19 @@ use std::{
 use itertools::Itertools as _;
 use serde::Serialize;
 
-use super::observe::{ObservedFile, ObservedPackage, ObservedSet};
-use crate::{digest::Sha256, set::Identity, wheel::Headers};
+use super::{
+    choose::our_project,
+    observe::{ObservedFile, ObservedPackage, ObservedSet},
+};
+use crate::{
+    check::{
+        Finding,
+        facts::NAMES,
+        rule::{self, some},
+    },
+    set::Identity,
+    wheel::Headers,
+};
 
 /// What differs between two sets. Every list begins with what matters most.
 #[derive(Clone, Debug, Serialize)]
@@ -54,6 +65,9 @@ pub struct PackageWeight {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PackageChange {
     pub package: String,
+    /// The file of the later set, or of the earlier one if it is gone.
+    #[serde(skip)]
+    pub name: String,
     /// The file that the later set has of it.
     pub file: Option<String>,
     /// `None` if the set does not have the package.
@@ -68,32 +82,31 @@ pub struct PackageChange {
 pub enum FileFate {
     Gone,
     New,
-    /// The same bytes at another path.
-    Moved,
     Changed,
+}
+
+impl FileFate {
+    pub(super) fn of(is_before: bool, is_after: bool) -> Self {
+        match (is_before, is_after) {
+            (true, false) => Self::Gone,
+            (false, true) => Self::New,
+            _ => Self::Changed,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FileChange {
     pub fate: FileFate,
-    #[serde(flatten)]
-    pub file: FilePlace,
-    /// Where a file was that has moved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<FilePlace>,
+    pub package: String,
+    /// With `{version}` instead of the versions in it.
+    pub path: String,
     pub before: Option<u64>,
     pub after: Option<u64>,
     /// The permissions before and after, if they differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<(u32, u32)>,
-}
-
-/// A file, with the versions in its path replaced by `{version}`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct FilePlace {
-    pub package: String,
-    pub path: String,
 }
 
 /// The lines that METADATA, PKG-INFO, WHEEL or `entry_points.txt` lost and got.
@@ -105,6 +118,20 @@ pub struct LineChange {
     pub gone: Vec<String>,
     pub new: Vec<String>,
 }
+
+/// What a set may lose and gain since its baseline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AllowedChanges {
+    /// The percentage by which a package may have grown.
+    pub growth: u64,
+    /// How many files a package may lack.
+    pub gone: usize,
+}
+
+/// Growth by fewer bytes is ignored, even if its percentage is large.
+const NOISE: u64 = 1 << 20;
+/// The number of paths named for a package that lost files.
+const MOST_NAMED: usize = 3;
 
 impl Difference {
     pub(super) fn of(sets: &ComparedSets<'_>) -> Self {
@@ -122,6 +149,46 @@ impl Difference {
     /// Whether nothing differs.
     pub fn is_empty(&self) -> bool {
         self.packages.is_empty()
+    }
+
+    /// What the later set lacks of the earlier one, its baseline, and what has grown. Packages of other
+    /// projects come and go by themselves.
+    pub fn findings(&self, allowed: &AllowedChanges) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let ours = |it: &&PackageChange| our_project(&it.name).is_some();
+        for change in self.packages.iter().filter(ours) {
+            let name = &change.package;
+            let (old, new) = change.sizes();
+            let more = new.saturating_sub(old);
+            let percent = u128::from(more) * 100 / u128::from(old.max(1));
+            let most = allowed.growth;
+            if change.after.is_none() {
+                let target = our_project(&change.name);
+                let target = target.and_then(|it| Some(it.strip_prefix(&NAMES.device)?.to_owned()));
+                findings.push(match target {
+                    Some(target) => Finding::new(
+                        rule::TARGET_GONE,
+                        format!("the baseline has device code for `{target}`"),
+                    ),
+                    None => Finding::new(rule::PACKAGE_GONE, format!("the baseline has `{name}`")),
+                });
+            } else if change.before.is_some() && more > NOISE && percent > most.into() {
+                let fact = format!(
+                    "`{name}` has {new} bytes, {percent} % more than the baseline's {old}; {most} % are allowed"
+                );
+                findings.push(Finding::new(rule::PACKAGE_GROWN, fact));
+            }
+        }
+        let is_gone = |it: &&FileChange| it.fate == FileFate::Gone;
+        let gone = self.files.iter().filter(is_gone);
+        for (name, gone) in gone.map(|it| (&it.package, &it.path)).into_group_map() {
+            if gone.len() > allowed.gone {
+                let named = some(gone.iter().sorted(), MOST_NAMED);
+                let fact = format!("`{name}` lacks files of the baseline: {named}");
+                findings.push(Finding::new(rule::FILES_GONE, fact));
+            }
+        }
+        findings
     }
 
     /// The path of the comparison of both commits on GitHub, if both are of one repository.
@@ -179,20 +246,19 @@ pub(super) struct ComparedSets<'a> {
     pub(super) is_exact: bool,
 }
 
-/// A file with its path, and with the key of its package.
-#[derive(Clone, Copy, Debug)]
-struct PlacedFile<'a> {
+/// A file that is not the same in both sets, by the key of its package and its path without versions.
+#[derive(Clone, Debug)]
+struct MatchedFile<'a> {
     package: &'a str,
-    path: &'a str,
-    file: &'a ObservedFile,
+    path: String,
+    before: Option<&'a ObservedFile>,
+    after: Option<&'a ObservedFile>,
 }
 
-/// A file that is not the same in both sets.
-#[derive(Clone, Copy, Debug)]
-struct MatchedFile<'a> {
-    fate: FileFate,
-    before: Option<PlacedFile<'a>>,
-    after: Option<PlacedFile<'a>>,
+impl MatchedFile<'_> {
+    fn fate(&self) -> FileFate {
+        FileFate::of(self.before.is_some(), self.after.is_some())
+    }
 }
 
 impl<'a> ComparedSets<'a> {
@@ -204,46 +270,34 @@ impl<'a> ComparedSets<'a> {
         }
     }
 
-    /// The files that differ. Those of a package that only one set has are not among them, except
-    /// for those that moved.
+    /// The files that differ, of packages whose files are known of both sets.
     fn files(&self) -> Vec<MatchedFile<'a>> {
         let (before, after) = (placed(self.before), placed(self.after));
-        let mut found = Vec::new();
-        let (mut gone, mut new, mut kept) = (Vec::new(), Vec::new(), BTreeSet::new());
-        for (key, one) in &before {
-            let Some(other) = after.get(key) else {
-                gone.push(*one);
-                continue;
-            };
-            kept.extend(other.file.sha256);
-            // RECORD has the digests of the other files. It differs if one of them does.
-            let is_record = !self.is_exact && one.path.ends_with(".dist-info/RECORD");
-            if !is_record && !self.is_same(one.file, other.file) {
-                found.push(MatchedFile {
-                    fate: FileFate::Changed,
-                    before: Some(*one),
-                    after: Some(*other),
-                });
-            }
-        }
-        let added = after.iter().filter(|(key, _)| !before.contains_key(*key));
-        new.extend(added.map(|(_, file)| *file));
-        found.extend(moved(&mut gone, &mut new, &kept));
-        let is_in_both = |file: &PlacedFile<'_>| {
-            [self.before, self.after].map(|it| it.packages.contains_key(file.package)) == [true; 2]
+        let has_files = |set: &ObservedSet, package: &str| {
+            let package = set.packages.get(package);
+            package.is_some_and(|it| !it.files.is_empty())
         };
-        let gone = gone.into_iter().filter(is_in_both);
-        found.extend(gone.map(|file| MatchedFile {
-            fate: FileFate::Gone,
-            before: Some(file),
-            after: None,
-        }));
-        let new = new.into_iter().filter(is_in_both);
-        found.extend(new.map(|file| MatchedFile {
-            fate: FileFate::New,
-            before: None,
-            after: Some(file),
-        }));
+        let mut found = Vec::new();
+        for key in before.keys().chain(after.keys()).unique() {
+            let (package, path) = key;
+            if !has_files(self.before, package) || !has_files(self.after, package) {
+                continue;
+            }
+            let (one, other) = (before.get(key).copied(), after.get(key).copied());
+            if let (Some(one), Some(other)) = (one, other) {
+                // RECORD has the digests of the other files. It differs if one of them does.
+                let is_record = !self.is_exact && path.ends_with(".dist-info/RECORD");
+                if is_record || self.is_same(one, other) {
+                    continue;
+                }
+            }
+            found.push(MatchedFile {
+                package,
+                path: path.clone(),
+                before: one,
+                after: other,
+            });
+        }
         found
     }
 
@@ -270,10 +324,7 @@ impl<'a> ComparedSets<'a> {
 
     /// The packages that differ: gone and new ones first, then by size.
     fn package_changes(&self, files: &[MatchedFile<'_>]) -> Vec<PackageChange> {
-        let touched = files
-            .iter()
-            .flat_map(|it| it.before.into_iter().chain(it.after));
-        let touched: BTreeSet<&str> = touched.map(|it| it.package).collect();
+        let touched: BTreeSet<&str> = files.iter().map(|it| it.package).collect();
         // The version has another length in texts, and is compressed with them.
         let packed = |package: &ObservedPackage| -> u64 {
             let files = package.files.values();
@@ -285,7 +336,7 @@ impl<'a> ComparedSets<'a> {
         let is_changed = |name: &str, before: &ObservedPackage, after: &ObservedPackage| {
             touched.contains(name)
                 || differ(before.sha256, after.sha256)
-                || if self.is_exact {
+                || if self.is_exact || before.files.is_empty() || after.files.is_empty() {
                     before.size != after.size
                 } else {
                     packed(before) != packed(after)
@@ -303,6 +354,7 @@ impl<'a> ComparedSets<'a> {
             }
             changes.push(PackageChange {
                 package: name.clone(),
+                name: after.or(before).map_or(String::new(), |it| it.name.clone()),
                 file: after.map(|it| it.name.clone()),
                 before: before.map(PackageWeight::of),
                 after: after.map(PackageWeight::of),
@@ -319,35 +371,30 @@ impl<'a> ComparedSets<'a> {
     /// The files that differ, without those whose lines are shown as metadata.
     fn file_changes(&self, files: &[MatchedFile<'_>]) -> Vec<FileChange> {
         let is_shown = |file: &MatchedFile<'_>| self.line_change(file).is_some();
-        let shown = files.iter().filter(|it| is_shown(it));
-        let shown: BTreeSet<&str> = shown.map(MatchedFile::package).collect();
         // What setuptools derives from PKG-INFO.
         let is_copy = |file: &MatchedFile<'_>| {
-            let is_derived = file.after.is_some_and(|it| it.path.contains(".egg-info/"));
-            is_derived && file.fate == FileFate::Changed && shown.contains(file.package())
+            file.path.contains(".egg-info/") && file.fate() == FileFate::Changed
         };
-        let files = files.iter();
-        let files = files.filter(|it| self.is_exact || !(is_shown(it) || is_copy(it)));
-        let changes = files.map(|file| {
-            let modes = file.before.zip(file.after);
-            let modes = modes.map(|(before, after)| (before.file.mode, after.file.mode));
-            let before = file.before.map(|it| it.place(self.before));
-            let after = file.after.map(|it| it.place(self.after));
-            let is_moved = file.fate == FileFate::Moved;
-            Some(FileChange {
-                fate: file.fate,
-                from: before.clone().filter(|_| is_moved),
-                file: after.or(before)?,
-                before: file.before.map(|it| it.file.len),
-                after: file.after.map(|it| it.file.len),
-                modes: modes.filter(|(before, after)| before != after),
-            })
+        let files = files
+            .iter()
+            .filter(|it| self.is_exact || !(is_shown(it) || is_copy(it)));
+        let changes = files.map(|file| FileChange {
+            fate: file.fate(),
+            package: file.package.to_owned(),
+            path: file.path.clone(),
+            before: file.before.map(|it| it.len),
+            after: file.after.map(|it| it.len),
+            modes: file
+                .before
+                .zip(file.after)
+                .map(|(before, after)| (before.mode, after.mode))
+                .filter(|(before, after)| before != after),
         });
         let weight = |it: &FileChange| {
             let by = it.before.unwrap_or(0).abs_diff(it.after.unwrap_or(0));
-            (it.fate, Reverse(by), it.file.clone())
+            (it.fate, Reverse(by), it.package.clone(), it.path.clone())
         };
-        changes.flatten().sorted_by_cached_key(weight).collect()
+        changes.sorted_by_cached_key(weight).collect()
     }
 
     /// What differs in the lines of metadata, each change once for all packages with it.
@@ -368,18 +415,17 @@ impl<'a> ComparedSets<'a> {
     /// What differs in the lines of a file with metadata. `None` if they are the same lines, or if it
     /// is another file.
     fn line_change(&self, file: &MatchedFile<'_>) -> Option<LineChange> {
-        let is_changed = file.fate == FileFate::Changed;
-        let (before, after) = file.before.zip(file.after).filter(|_| is_changed)?;
-        let lines = |it: PlacedFile<'_>| metadata_lines(after.path, it.file.text.as_ref()?);
+        let (before, after) = file.before.zip(file.after)?;
+        let lines = |it: &ObservedFile| metadata_lines(&file.path, it.text.as_ref()?);
         let (old, new) = (lines(before)?, lines(after)?);
         // A line that is in both may name the version of one of them.
         let gone = old.difference(&new);
         let gone: BTreeSet<_> = gone.map(|it| self.folded(self.before, it)).collect();
         let added = new.difference(&old);
         let added: BTreeSet<_> = added.map(|it| self.folded(self.after, it)).collect();
-        let name = after.path.rsplit('/').next().unwrap_or_default();
+        let name = file.path.rsplit('/').next().unwrap_or_default();
         let change = LineChange {
-            packages: vec![after.package.to_owned()],
+            packages: vec![file.package.to_owned()],
             file: name.to_owned(),
             gone: gone.difference(&added).cloned().collect(),
             new: added.difference(&gone).cloned().collect(),
@@ -389,75 +435,18 @@ impl<'a> ComparedSets<'a> {
     }
 }
 
-impl PlacedFile<'_> {
-    fn place(&self, set: &ObservedSet) -> FilePlace {
-        FilePlace {
-            package: self.package.to_owned(),
-            path: set.fold.text(self.path),
-        }
-    }
-}
-
-impl MatchedFile<'_> {
-    /// The package that has it now, or had it.
-    fn package(&self) -> &str {
-        let file = self.after.or(self.before);
-        file.map_or("", |it| it.package)
-    }
-}
-
 /// Whether both are known, and differ.
 fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other)
 }
 
 /// The files of a set by package and path, both without versions.
-fn placed(set: &ObservedSet) -> BTreeMap<(&str, String), PlacedFile<'_>> {
-    let mut placed = BTreeMap::new();
-    for (package, of) in &set.packages {
-        for (path, file) in &of.files {
-            let key = (package.as_str(), set.fold.text(path));
-            let file = PlacedFile {
-                package,
-                path,
-                file,
-            };
-            placed.insert(key, file);
-        }
-    }
-    placed
-}
-
-/// Takes the files out of both lists that have the same bytes at another path. Bytes that the set
-/// has several times, such as empty files, prove nothing.
-fn moved<'a>(
-    gone: &mut Vec<PlacedFile<'a>>,
-    new: &mut Vec<PlacedFile<'a>>,
-    kept: &BTreeSet<Sha256>,
-) -> Vec<MatchedFile<'a>> {
-    let of = |files: &[PlacedFile<'a>]| {
-        let keyed = files
-            .iter()
-            .filter_map(|file| Some((file.file.sha256?, *file)));
-        let mut groups = keyed.into_group_map();
-        groups.retain(|sha256, group| group.len() == 1 && !kept.contains(sha256));
-        groups
-    };
-    let (before, after) = (of(gone), of(new));
-    let has_moved = |file: &PlacedFile<'a>| {
-        let sha256 = file.file.sha256;
-        sha256.is_some_and(|it| before.contains_key(&it) && after.contains_key(&it))
-    };
-    gone.retain(|file| !has_moved(file));
-    new.retain(|file| !has_moved(file));
-    let found = before.iter().filter_map(|(sha256, one)| {
-        Some(MatchedFile {
-            fate: FileFate::Moved,
-            before: one.first().copied(),
-            after: Some(*after.get(sha256)?.first()?),
-        })
-    });
-    found.collect()
+fn placed(set: &ObservedSet) -> BTreeMap<(&str, String), &ObservedFile> {
+    let packages = set.packages.iter();
+    let files = packages.flat_map(|(package, it)| it.files.iter().map(move |it| (package, it)));
+    files
+        .map(|(package, (path, file))| ((package.as_str(), set.fold.text(path)), file))
+        .collect()
 }
 
 /// The lines of a file with metadata, such as `Requires-Dist: numpy`. `None` for other files.

@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use self::{difference::ComparedSets, observe::ObservedSet};
 pub use self::{
     difference::{
-        ComparedSet, Difference, FileChange, FileFate, FilePlace, LineChange, PackageChange,
+        AllowedChanges, ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange,
         PackageWeight,
     },
     text::{DifferenceText, changed_size, file_notes},
@@ -52,7 +52,7 @@ pub(crate) fn compare_documents(before: (&str, &SetJson), after: (&str, &SetJson
     })
 }
 
-/// An earlier set, which a summary compares another one with.
+/// An earlier set, which a summary or a check compares another one with.
 #[derive(Debug)]
 pub enum Baseline {
     /// Only its `set.json`, and the file that this was read from.
@@ -62,9 +62,15 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// What changed in a set since then. Without the packages of both sets, this is what their
-    /// `set.json` say about packages: a summary is written of damaged sets, too.
-    pub fn changes(&self, set: &SetPlace, document: &SetJson, world: &World) -> Result<Difference> {
+    /// What changed in a set since then. Without the packages of the earlier set, this is what its
+    /// `set.json` says about packages. A summary is written of damaged sets, too: it passes the `set.json`
+    /// of the later one, which is compared if its packages cannot be.
+    pub fn changes(
+        &self,
+        set: &SetPlace,
+        document: Option<&SetJson>,
+        world: &World,
+    ) -> Result<Difference> {
         let (before, earlier) = match self {
             Self::Document(file, earlier) => (file.clone(), earlier),
             Self::Place(before, earlier) => {
@@ -80,9 +86,16 @@ impl Baseline {
                 (before.to_string(), earlier)
             }
         };
-        Ok(compare_documents(
-            (&before, earlier),
-            (&set.to_string(), document),
-        ))
+        if let Some(document) = document {
+            return Ok(compare_documents(
+                (&before, earlier),
+                (&set.to_string(), document),
+            ));
+        }
+        Ok(Difference::of(&ComparedSets {
+            before: &ObservedSet::described(&before, earlier),
+            after: &ObservedSet::read(set, World::jobs(), world)?,
+            is_exact: false,
+        }))
     }
 }

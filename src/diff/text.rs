@@ -123,17 +123,9 @@ impl Display for ComparedSet {
     }
 }
 
-fn fate(is_before: bool, is_after: bool) -> FileFate {
-    match (is_before, is_after) {
-        (true, false) => FileFate::Gone,
-        (false, true) => FileFate::New,
-        _ => FileFate::Changed,
-    }
-}
-
 fn package(change: &PackageChange) -> String {
     let (before, after) = change.sizes();
-    let fate = fate(change.before.is_some(), change.after.is_some());
+    let fate = FileFate::of(change.before.is_some(), change.after.is_some());
     let (by, name) = (growth(before, after), &change.package);
     let line = format!("{:<8}{by:>12}  {name}", fate.to_string());
     let Some((old, new)) = change.before.zip(change.after) else {
@@ -162,16 +154,9 @@ fn installed(old: PackageWeight, new: PackageWeight) -> String {
 
 /// `gone      −12.00 KiB  rocm-sdk-core: _rocm_sdk_core/lib/libx.so.1`
 fn file(change: &FileChange) -> String {
-    let by = changed_size(change);
-    let fate = change.fate.to_string();
-    let from = change.from.as_ref().map_or(String::new(), |from| {
-        let is_same = from.package == change.file.package;
-        let package = Some(&from.package).filter(|_| !is_same);
-        let package = package.map_or(String::new(), |it| format!("{it}: "));
-        format!("{package}{} → ", from.path)
-    });
-    let (package, path) = (&change.file.package, &change.file.path);
-    let line = format!("{fate:<8}{by:>12}  {package}: {from}{path}");
+    let (by, fate) = (changed_size(change), change.fate.to_string());
+    let (package, path) = (&change.package, &change.path);
+    let line = format!("{fate:<8}{by:>12}  {package}: {path}");
     let notes = file_notes(change);
     if notes.is_empty() {
         line
@@ -180,12 +165,9 @@ fn file(change: &FileChange) -> String {
     }
 }
 
-/// How much a file has grown. Empty for one that has only moved.
+/// How much a file has grown.
 pub fn changed_size(change: &FileChange) -> String {
-    match (change.fate, change.before, change.after) {
-        (FileFate::Moved, ..) => String::new(),
-        (_, before, after) => growth(before.unwrap_or(0), after.unwrap_or(0)),
-    }
+    growth(change.before.unwrap_or(0), change.after.unwrap_or(0))
 }
 
 /// What else is known of a changed file: its permissions.

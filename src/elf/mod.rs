@@ -27,4 +27,3 @@ pub use plan::{EditPlan, plan_rpath};
 pub use rpath::Rpath;
 pub use source::ReadAt;
 pub(crate) use source::{ReadFrom, read_exact_at};
-pub(crate) use tables::code_segments;

@@ -14,7 +14,7 @@ use goblin::{
             EI_CLASS, EI_DATA, ELFCLASS32, ELFCLASS64, ELFDATA2LSB, ELFDATA2MSB, EM_X86_64, ET_DYN,
             ET_EXEC,
         },
-        program_header::{PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NULL, PT_PHDR},
+        program_header::{PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NULL, PT_PHDR},
         section_header::{self, SHF_TLS, SHT_NOBITS, SHT_NULL},
     },
 };
@@ -468,26 +468,6 @@ impl<'a> ElfTables<'a> {
         }
         Ok(records)
     }
-}
-
-/// The places in the file of the segments with machine code, of a file with these first bytes; empty
-/// if they do not tell. A segment that begins with the file has more than code: the headers.
-pub(crate) fn code_segments(begin: &[u8]) -> Vec<Range<u64>> {
-    let headers = Elf::parse_header(begin).ok().and_then(|header| {
-        let start = usize::try_from(header.e_phoff).ok()?;
-        let ctx = Ctx::new(Container::Big, Endian::Little);
-        let is_known = begin.starts_with(b"\x7fELF\x02\x01")
-            && usize::from(header.e_phentsize) == ProgramHeader::size(ctx);
-        let count = header.e_phnum.into();
-        ProgramHeader::parse(begin, start, count, ctx)
-            .ok()
-            .filter(|_| is_known)
-    });
-    let segments = headers.iter().flatten().map(Segment::from);
-    segments
-        .filter(|it| it.kind == PT_LOAD && it.flags & PF_X != 0 && it.offset > 0)
-        .map(|it| it.file())
-        .collect()
 }
 
 impl Segment {

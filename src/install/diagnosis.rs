@@ -192,7 +192,7 @@ fn of_rules(site: &SitePackages) -> Vec<Diagnosis> {
         },
         ..CheckOptions::default()
     };
-    let (report, _) = judge(&set, &options, None, Vec::new());
+    let (report, _) = judge(&set, &options, Vec::new());
     let by_rule = report.by_rule().into_iter();
     by_rule
         .map(|(rule, findings)| {

@@ -30,6 +30,8 @@ struct DatabaseRule {
     targets: Vec<String>,
     #[serde(default)]
     renamed: BTreeMap<String, String>,
+    #[serde(default)]
+    optional: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -58,6 +60,13 @@ pub fn owner(path: &RelPath) -> Option<(&'static str, Target)> {
         let target = rule.target(path)?;
         Some((rule.library.as_str(), target))
     })
+}
+
+/// Whether the library of a database works without this file, so that a target may have none.
+pub fn is_optional(path: &RelPath) -> bool {
+    let mut rules = TABLE.rule.iter();
+    let rule = rules.find(|rule| rule.target(path).is_some());
+    rule.is_some_and(|rule| rule.optional)
 }
 
 impl DatabaseRule {

@@ -254,6 +254,13 @@ impl Catalog {
         terms.into_iter().join(" AND ")
     }
 
+    /// Whether a row says what the artifact of a `LicenseRef-ROCm-…` brings.
+    pub fn knows_license(&self, reference: &str) -> bool {
+        let rows = &self.licenses;
+        rows.values()
+            .any(|it| it.split(' ').any(|term| term == reference))
+    }
+
     pub fn packages(&self) -> &[PackageSpec] {
         &self.packages
     }

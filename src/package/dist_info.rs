@@ -4,10 +4,7 @@
 //! Every value is written as a Python literal, so no text in a version, a suffix or a target can
 //! become code.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use itertools::Itertools as _;
 use ruff_python_ast::{Expr, ExprCall, Stmt};
@@ -279,34 +276,6 @@ fn of_call(call: &ExprCall, platform: Platform) -> Result<Option<RequiredFile>> 
 fn text(expression: &Expr) -> Option<&str> {
     let literal = expression.as_string_literal_expr()?;
     Some(literal.value.to_str())
-}
-
-/// The names that were left out when a set was built, from the `_dist_info.py` of one of its
-/// packages. Compares its tables with the policy: packages, libraries, commands and files.
-pub fn left_out(catalog: &Catalog, dist_info: &str, platform: Platform) -> Result<Vec<String>> {
-    let there = read(dist_info, platform)?;
-    let is_there = |one: &RequiredFile| {
-        let mut there = there.iter();
-        there.any(|it| it.kind == one.kind && it.name() == one.name())
-    };
-    let is_absent = |package: &&PackageSpec| {
-        let line = format!("ABSENT_PACKAGES.append({})", literal(&package.name));
-        package.is_optional() && dist_info.lines().any(|it| it == line)
-    };
-    let (absent, packages): (Vec<_>, Vec<_>) = catalog.packages().iter().partition(is_absent);
-    let mut names: BTreeSet<String> = absent.iter().map(|it| it.name.clone()).collect();
-    let required_files = packages.iter().flat_map(|it| it.required_files(platform));
-    let (kept, lacking): (Vec<_>, Vec<_>) = required_files.partition(is_there);
-    for file in &lacking {
-        // If the set has nothing of an artifact, it was built without the whole artifact.
-        let artifact = file.artifact.as_ref().filter(|part| {
-            let mut kept = kept.iter().filter_map(|it| it.artifact.as_ref());
-            kept.all(|it| it.name != part.name)
-        });
-        let name = artifact.map_or(file.name(), |part| &part.name);
-        names.insert(name.to_owned());
-    }
-    Ok(names.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::{fmt, path::Path};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     console::size,
     digest::Sha256,
     elf::Rpath,
-    error::{Context as _, Hint as _, Result, ensure},
     package::{
         assemble::{MadePackage, ReuseCount},
         plan::{BuildOrigin, BuildPlan, MemberSource, PackagePlan, SdkEntry, SdkTree},
@@ -22,35 +21,34 @@ use crate::{
 
 const SCHEMA: &str = "rocwheel-plan-v1";
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PlannedPackage {
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct PlannedPackage {
     /// Path of the package below `dist/`.
-    pub path: String,
+    path: String,
     package: String,
     name: String,
     target: Option<String>,
-    pub members: Vec<PlannedMember>,
+    members: Vec<PlannedMember>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PlannedMember {
-    pub path: String,
-    #[serde(default)]
-    pub executable: bool,
+#[derive(Clone, Debug, Serialize)]
+struct PlannedMember {
+    path: String,
+    executable: bool,
     #[serde(flatten)]
-    pub source: PlannedSource,
+    source: PlannedSource,
 }
 
 /// The source of a member's bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(tag = "source", rename_all = "kebab-case")]
-pub enum PlannedSource {
+enum PlannedSource {
     Copy {
         artifact: String,
         file: String,
         /// `None` for a file that the build itself has yet to write, such as an archive of device
         /// code.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
     },
     Relink {
@@ -68,30 +66,13 @@ pub enum PlannedSource {
     Directory,
     Text {
         size: u64,
-        #[serde(default)]
-        sha256: Option<Sha256>,
+        sha256: Sha256,
     },
     Tree {
         top: String,
         members: Vec<PlannedMember>,
     },
     TreeManifest,
-    #[serde(other)]
-    Other,
-}
-
-/// Reads the packages of a plan that `build --dry-run --format json` wrote. Unknown fields are
-/// ignored, so later versions may add some.
-pub fn parse(text: &str) -> Result<Vec<PlannedPackage>> {
-    let read = || -> Result<_> {
-        let mut document: serde_json::Value = serde_json::from_str(text)?;
-        let schema = &document["schema"];
-        ensure!(schema == SCHEMA, "its schema is {schema}");
-        Ok(serde_json::from_value(document["packages"].take())?)
-    };
-    read()
-        .context("failed to read a plan")
-        .hint("write it with `rocwheel build --dry-run --format json`")
 }
 
 impl Serialize for BuildPlan {
@@ -114,8 +95,7 @@ impl Serialize for BuildPlan {
 }
 
 impl BuildPlan {
-    /// The packages as `check --planned` reads them.
-    pub fn planned(&self) -> Vec<PlannedPackage> {
+    pub(super) fn planned(&self) -> Vec<PlannedPackage> {
         self.packages.iter().map(planned).collect()
     }
 }
@@ -145,7 +125,7 @@ fn member(path: &RelPath, executable: bool, source: PlannedSource) -> PlannedMem
 fn text(text: &str) -> PlannedSource {
     PlannedSource::Text {
         size: text.len() as u64,
-        sha256: Some(Sha256::of(text.as_bytes())),
+        sha256: Sha256::of(text.as_bytes()),
     }
 }
 
@@ -243,7 +223,6 @@ fn line(member: &PlannedMember, is_in_tree: bool) -> String {
             format!("pack   {path}{}", members.collect::<String>())
         }
         PlannedSource::TreeManifest => format!("count  {path}"),
-        PlannedSource::Other => format!("other  {path}"),
     }
 }
 
@@ -280,40 +259,5 @@ impl fmt::Display for BuildAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut packages = self.packages.iter();
         packages.try_for_each(|package| writeln!(f, "{}", package.path))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::render;
-
-    #[test]
-    fn what_later_versions_add_is_passed_over() {
-        let text = r#"{"schema":"rocwheel-plan-v1","new":1,"version":"1","mode":"split","platform":"linux",
-            "targets":[],"notes":[],"packages":[{"path":"a.whl","package":"a","name":"a","members":[
-            {"path":"a","executable":true,"source":"copy","artifact":"x","file":"/x/a","size":3},
-            {"path":"e","source":"later"}]}]}"#;
-        let packages = parse(text).unwrap();
-        let [package] = &packages[..] else {
-            panic!("{packages:?}")
-        };
-        assert!(matches!(package.members[1].source, PlannedSource::Other));
-    }
-
-    #[test]
-    fn anything_else_is_refused_in_words() {
-        let refused = ["{", r#"{"schema":"rocwheel-check-v1"}"#]
-            .map(|text| render(&parse(text).unwrap_err()));
-        insta::assert_snapshot!(refused.concat(), @r#"
-        error: failed to read a plan
-          caused by: EOF while parsing an object at line 1 column 1
-
-        hint: write it with `rocwheel build --dry-run --format json`
-        error: failed to read a plan
-          caused by: its schema is "rocwheel-check-v1"
-
-        hint: write it with `rocwheel build --dry-run --format json`
-        "#);
     }
 }

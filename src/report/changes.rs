@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::cells::{RESERVE, arrow, code, folded, linked, plain, rows};
 use crate::{
     console::{few, many},
-    diff::{Difference, FileChange, FilePlace, LineChange, changed_size, file_notes},
+    diff::{Difference, FileChange, LineChange, changed_size, file_notes},
 };
 
 /// A difference as a section of a summary.
@@ -86,30 +86,17 @@ impl DifferenceSection<'_> {
     }
 }
 
-/// A path with its package below it.
-fn place(file: &FilePlace) -> String {
-    format!(
-        "{}<br><sub>{}</sub>",
-        code(&file.path),
-        plain(&file.package)
-    )
-}
-
 fn file(change: &FileChange) -> String {
-    let from = change.from.as_ref();
-    let from = from.map_or(String::new(), |from| format!("{} → ", code(&from.path)));
     let notes = file_notes(change);
     let notes = Some(plain(&notes)).filter(|it| !it.is_empty());
     let notes = notes.map_or(String::new(), |it| format!("<br><sub>{it}</sub>"));
-    let (fate, file) = (change.fate, place(&change.file));
-    let by = match changed_size(change) {
-        size if size.is_empty() => size,
-        size => format!(
-            "{}{size}",
-            arrow(change.before.unwrap_or(0), change.after.unwrap_or(0))
-        ),
-    };
-    format!("| {fate} | {from}{file} | {by}{notes} |\n")
+    let (path, package) = (code(&change.path), plain(&change.package));
+    let arrow = arrow(change.before.unwrap_or(0), change.after.unwrap_or(0));
+    let by = changed_size(change);
+    format!(
+        "| {} | {path}<br><sub>{package}</sub> | {arrow}{by}{notes} |\n",
+        change.fate
+    )
 }
 
 fn line(change: &LineChange) -> impl Iterator<Item = String> + '_ {

@@ -8,7 +8,7 @@ use super::cells::{RESERVE, code, folded, plain, rows};
 use crate::{
     check::{
         Report,
-        coverage::{Cell, Coverage, short_size},
+        coverage::{Cell, Coverage},
     },
     console::many,
 };
@@ -54,6 +54,16 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
         let _ = writeln!(table, "\n{} left out here.", many(omitted, "row"));
     }
     text + &folded("Size of the code by library and target", &table)
+}
+
+/// A size without fraction: `96 KiB`.
+fn short_size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    }
 }
 
 /// The row of a library that lacks code for a target: `🟩🟥`.

@@ -78,7 +78,7 @@ fn mark(rule: &Rule) -> &'static str {
 
 fn row(rule: &Rule, number: usize) -> String {
     let (id, name) = (plain(rule.id), plain(rule.name));
-    let (mark, number, fix) = (mark(rule), count(number), message(rule.way_out()));
+    let (mark, number, fix) = (mark(rule), count(number), message(rule.fix()));
     format!("| {mark} | <b>{id}</b> {name} | {number} | {fix} |\n")
 }
 

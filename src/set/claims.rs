@@ -1,7 +1,7 @@
 //! [`PublishedFacts`]: what the pages of a set say about its files, and which files exist. `check`
 //! compares them with the packages.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{parse::PageLink, urls::Urls};
 use crate::run::ArtifactGroup;
@@ -9,8 +9,6 @@ use crate::run::ArtifactGroup;
 /// The facts about a published set, besides those of its packages.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedFacts {
-    /// Packages that the set leaves out on purpose, according to its `set.json`.
-    pub without: Vec<String>,
     pub promises: Vec<PageClaim>,
     /// The listings that exist. One without a claim in `promises` names no package.
     pub listings: BTreeSet<ListingPlace>,
@@ -105,14 +103,5 @@ impl PublishedFacts {
     pub fn named(&self, place: &ListingPlace) -> BTreeSet<&str> {
         let promises = self.promises.iter().filter(|it| it.listing == *place);
         promises.map(|promise| promise.file.as_str()).collect()
-    }
-
-    /// The files that a page names and that do not exist, each with its size if a page says it.
-    pub fn promised_and_gone(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
-        let sizes = self.promises.iter().rev();
-        let sizes = sizes.filter_map(|it| Some((it.file.as_str(), it.link.size?)));
-        let sizes: HashMap<&str, u64> = sizes.collect();
-        let gone = self.gone.iter().map(String::as_str);
-        gone.map(move |file| (file, sizes.get(file).copied()))
     }
 }

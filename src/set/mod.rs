@@ -48,7 +48,7 @@ pub use self::{
         IndexedProducts, ProductDirectories, PublishedProducts, index_products,
         plan_index_products, plan_products, publish_products,
     },
-    read_index::{PlaceDepth, PublishedSet, find, find_published},
+    read_index::{PlaceDepth, PublishedSet, find},
     read_packages::{named_metadata, package_metadata},
     set_json::{
         Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,

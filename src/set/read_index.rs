@@ -81,7 +81,7 @@ pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
 }
 
 /// Reads the pages of a place, and finds the files that they lead to.
-pub fn find_published(place: &SetPlace) -> Result<PublishedSet> {
+fn find_published(place: &SetPlace) -> Result<PublishedSet> {
     let mut pages = PageReader {
         place,
         has_keys: false,
@@ -180,7 +180,6 @@ impl PageReader<'_> {
             let links = SetJson::parse(&text).map(|set| {
                 let links = parse::document(&set);
                 layout = (!set.files.is_empty()).then(|| set.layout());
-                self.facts.without = set.identity.without;
                 links
             });
             self.links(&document, &Listing::SetJson.of(None), links);

@@ -13,8 +13,9 @@ use crate::support::{
 };
 
 mod asserted;
+mod baseline;
 mod broken;
-mod damages;
+mod causes;
 mod device;
 mod fat;
 mod forms;
@@ -23,7 +24,7 @@ mod gate;
 mod mutation;
 mod of_build;
 mod others;
-mod planned;
+mod pages;
 mod remote;
 pub(crate) mod windows;
 
@@ -111,16 +112,26 @@ impl Set {
         let output = self.check(arguments);
         let stdout = String::from_utf8(output.stdout).unwrap();
         let stdout = stdout.replace("-0.0.1.dev0-py3-none-linux_x86_64", "");
-        let findings = stdout.split("\nfixes").next().unwrap();
-        // How many findings each rule has stands before them.
-        let findings = findings.split_once("\n\n").map_or("", |it| it.1);
         let code = output.status.code().unwrap();
-        if stdout.contains("\nfixes") {
-            format!("exit {code}\n{findings}")
-        } else {
-            format!("exit {code}\n")
+        // How many findings each rule has stands behind them.
+        match stdout.split_once("\n\n") {
+            Some((findings, _)) => format!("exit {code}\n{findings}\n"),
+            None => format!("exit {code}\n"),
         }
     }
+}
+
+/// What is found after one change.
+fn after(change: impl FnOnce(&Set)) -> String {
+    let set = Set::new();
+    change(&set);
+    set.found(&[])
+}
+
+/// The findings of one rule only.
+fn only(rule: &str, shown: &str) -> String {
+    let lines = shown.lines().filter(|line| line.contains(rule));
+    lines.map(str::trim).collect::<Vec<_>>().join("\n")
 }
 
 /// The member whose path ends like this.

@@ -5,11 +5,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use itertools::Itertools as _;
 
-use super::{
-    content, file_name,
-    tarball::{self, is_devel},
-    wheel::keep,
-};
+use super::{content, file_name, tarball, wheel::keep};
 use crate::{
     archive::{TarEntry, TarKind},
     check::{
@@ -24,18 +20,6 @@ use crate::{
     package::assemble::{BuiltContent, BuiltMember, MadePackage, SourceBytes},
     parallel,
 };
-
-/// What one thread examines at a time: a member, or a file in the development files.
-enum WheelPart<'a> {
-    Member(&'a BuiltMember),
-    Entry(&'a TarEntry, Option<&'a SourceBytes>),
-}
-
-/// The facts of a [`WheelPart`].
-enum ExaminedPart {
-    Member(MemberFacts),
-    Entry(DevelEntry),
-}
 
 /// The facts of the packages of a build.
 pub fn facts_of_built(
@@ -70,67 +54,41 @@ fn observe(
     jobs: NonZeroUsize,
     stop: &Stop,
 ) -> Result<WheelFile> {
-    let parts = members.iter().flat_map(|member| {
-        let entries = match &member.content {
-            BuiltContent::Sdk(archive) => Some(archive.entries()),
-            BuiltContent::Plain(_) => None,
-        };
-        let entries = entries.into_iter().flatten();
-        let entries = entries.map(|(entry, bytes)| WheelPart::Entry(entry, bytes));
-        [WheelPart::Member(member)].into_iter().chain(entries)
-    });
-    let parts: Vec<WheelPart<'_>> = parts.collect();
     let mut wheel = WheelFile {
         package,
         // A wheel that we made has no defects as an archive.
         faults: Vec::new(),
-        members: Vec::with_capacity(members.len()),
+        members: parallel::map(members, jobs, stop, |member| {
+            member_facts(member).with_context(|| format!("failed to examine `{}`", member.path))
+        })?,
         devel: None,
     };
-    for seen in parallel::map(&parts, jobs, stop, WheelPart::examine)? {
-        match seen {
-            ExaminedPart::Member(member) => {
-                if is_devel(&member.path) {
-                    wheel.devel.get_or_insert(DevelTree {
-                        member: member.path.clone(),
-                        entries: Vec::new(),
-                        fault: None,
-                    });
-                }
-                wheel.members.push(member);
-            }
-            ExaminedPart::Entry(entry) => {
-                let tree = wheel.devel.as_mut();
-                tree.context("an entry has no archive")?.entries.push(entry);
-            }
-        }
+    for member in members {
+        let BuiltContent::Sdk(archive) = &member.content else {
+            continue;
+        };
+        let entries: Vec<_> = archive.entries().collect();
+        wheel.devel.get_or_insert(DevelTree {
+            member: member.path.to_string(),
+            entries: parallel::map(&entries, jobs, stop, |(entry, bytes)| {
+                devel_entry(entry, *bytes)
+            })?,
+            fault: None,
+        });
     }
     Ok(wheel)
 }
 
-impl WheelPart<'_> {
-    fn examine(&self) -> Result<ExaminedPart> {
-        match self {
-            Self::Member(member) => {
-                let facts = member_facts(member);
-                let facts = facts.with_context(|| format!("failed to examine `{}`", member.path));
-                Ok(ExaminedPart::Member(facts?))
-            }
-            Self::Entry(entry, bytes) => {
-                let content = match (&entry.kind, bytes) {
-                    (TarKind::File { .. }, Some(bytes)) => Some(in_tree(bytes, entry)?),
-                    (TarKind::File { .. }, None) => {
-                        Some(content::plain((Some(Sha256::of(b"")), 0), None))
-                    }
-                    _ => None,
-                };
-                Ok(ExaminedPart::Entry(DevelEntry {
-                    entry: (*entry).clone(),
-                    content,
-                }))
-            }
-        }
-    }
+fn devel_entry(entry: &TarEntry, bytes: Option<&SourceBytes>) -> Result<DevelEntry> {
+    let content = match (&entry.kind, bytes) {
+        (TarKind::File { .. }, Some(bytes)) => Some(in_tree(bytes, entry)?),
+        (TarKind::File { .. }, None) => Some(content::plain((Some(Sha256::of(b"")), 0), None)),
+        _ => None,
+    };
+    Ok(DevelEntry {
+        entry: entry.clone(),
+        content,
+    })
 }
 
 fn in_tree(bytes: &SourceBytes, entry: &TarEntry) -> Result<ContentFacts> {

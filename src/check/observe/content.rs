@@ -1,22 +1,19 @@
 //! Takes the facts of one member of a package: of a stream in one pass, which is hashed meanwhile, or
 //! of a file that can be read at any offset, by a few small reads.
 //!
-//! A host binary needs random access. One that comes as a stream is held until its end is read, without
-//! its code: in memory, or in a temporary file if that is more than [`IN_MEMORY`] bytes. So the memory
-//! is bounded for any set.
+//! A host binary needs random access. One that comes as a stream is held until its end is read: in memory,
+//! or in a temporary file if it has more than [`IN_MEMORY`] bytes. So the memory is bounded for any set.
 
 use std::{
     cell::Cell,
-    collections::BTreeSet,
     io::{self, BufReader, Read},
-    mem,
 };
 
 use crate::{
     archive::read_full,
     check::{
         facts::{ContentFacts, DeviceCodeFacts, Elf, ElfFile},
-        observe::{code, held::HeldBinary},
+        observe::code,
         sparse::{Forward as _, ForwardStream},
     },
     digest::{HashedReader, Sha256},
@@ -32,7 +29,7 @@ const WINDOWS_MAGIC: &[u8] = b"MZ";
 const MIB: u64 = 1 << 20;
 /// The longest binary that is held in memory; a thread holds one at a time. Longer ones are written
 /// to a temporary file, which takes little time compared with unpacking and hashing them.
-const IN_MEMORY: usize = 64 << 20;
+pub(super) const IN_MEMORY: usize = 64 << 20;
 /// The same for a binary that is kept: there may be many of them.
 pub(super) const LITTLE_MEMORY: usize = 4 << 20;
 /// The longest table of a binary that is read. Tables are read as a whole, and a hostile file could
@@ -64,46 +61,14 @@ impl Keep {
     }
 }
 
-/// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error.
-pub(super) fn read(source: impl Read, len: u64, keep: Keep) -> io::Result<ContentFacts> {
-    Ok(read_into(HeldBinary::whole(IN_MEMORY), source, len, keep)?.0)
-}
-
-/// Like [`read`], without holding the machine code of a host binary. `None` if the code is needed
-/// after all, which is rare: the caller must [`read`] the file then.
-pub(super) fn read_sparse(
-    source: impl Read,
-    len: u64,
-    keep: Keep,
-) -> io::Result<Option<ContentFacts>> {
-    let held = if keep.is_for(len) {
-        HeldBinary::whole(IN_MEMORY)
-    } else {
-        HeldBinary::sparse(IN_MEMORY)
-    };
-    let (facts, held) = read_into(held, source, len, keep)?;
-    Ok((!held.has_missed()).then_some(facts))
-}
-
-/// Like [`read`]. Also returns a host binary itself, of which at most `memory` bytes are in memory.
-pub(super) fn read_held(
+/// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error. Also
+/// returns a host binary itself, of which at most `memory` bytes are in memory.
+pub(super) fn read(
     source: impl Read,
     len: u64,
     keep: Keep,
     memory: usize,
 ) -> io::Result<(ContentFacts, Option<Spool>)> {
-    let (facts, held) = read_into(HeldBinary::whole(memory), source, len, keep)?;
-    let is_binary = facts.kept.is_none() && held.len() > 0;
-    Ok((facts, is_binary.then(|| held.into_bytes())))
-}
-
-/// Reads a file, and holds it if it is a host binary or is kept for the rules.
-fn read_into(
-    mut held: HeldBinary,
-    source: impl Read,
-    len: u64,
-    keep: Keep,
-) -> io::Result<(ContentFacts, HeldBinary)> {
     let mut source = HashedReader::new(source);
     // One byte more than the file has, so that a file of a few bytes is read at once.
     let size = usize::try_from(len.saturating_add(1)).unwrap_or(CHUNK);
@@ -111,30 +76,24 @@ fn read_into(
     let mut count = read_full(&mut source, &mut chunk)?;
     let begin = &chunk[..count.min(BEGIN)];
     let form = Form::of(begin, keep.is_for(len));
-    let (mut seen, mut kept) = (ExaminedFile::default(), None);
+    let (mut seen, mut held) = (ContentFacts::default(), None);
     if form == Form::Other {
         let rest = BufReader::with_capacity(CHUNK, &mut source);
         let mut whole = ForwardStream(chunk[..count].chain(rest));
         seen.code = code::read(begin, &mut whole)?;
         whole.skip(u64::MAX)?;
     } else {
+        let held = held.insert(Spool::new(memory));
         while count > 0 {
             held.push(&chunk[..count])?;
             count = read_full(&mut source, &mut chunk)?;
         }
-        let examined = form.examine(&held);
-        // Nothing counts of what was found without bytes that are needed.
-        if !held.has_missed() {
-            seen = examined?;
-        }
-        if keep.is_for(len) {
-            kept = mem::replace(&mut held, HeldBinary::whole(0))
-                .into_bytes()
-                .into_memory();
-        }
+        seen = form.examine(held)?;
     }
     let content = hashed(source, len)?;
-    Ok((seen.into_facts(content, kept), held))
+    let kept = held.take_if(|_| keep.is_for(len));
+    let kept = kept.and_then(Spool::into_memory);
+    Ok((seen.of(content, kept), held))
 }
 
 /// Examines a file that can be read at any offset, and whose digest is known or is not asked for.
@@ -148,9 +107,9 @@ pub(super) fn examine(
     from(BEGIN as u64).read_to_end(&mut begin)?;
     let form = Form::of(&begin, keep.is_for(len));
     let seen = match form {
-        Form::Other => ExaminedFile {
+        Form::Other => ContentFacts {
             code: code::read(&begin, &mut ReadFrom(file, 0))?,
-            ..ExaminedFile::default()
+            ..ContentFacts::default()
         },
         _ => form.examine(file)?,
     };
@@ -158,7 +117,7 @@ pub(super) fn examine(
     if let Some(kept) = &mut kept {
         from(len).read_to_end(kept)?;
     }
-    Ok(seen.into_facts((sha256, len), kept))
+    Ok(seen.of((sha256, len), kept))
 }
 
 /// What the first bytes of a file say about the rest.
@@ -186,9 +145,9 @@ impl Form {
 
     /// Reads the headers and tables of a host binary. What is wrong with the binary is a fact; an
     /// error is only that it cannot be read.
-    fn examine(self, file: &dyn ReadAt) -> io::Result<ExaminedFile> {
+    fn examine(self, file: &dyn ReadAt) -> io::Result<ContentFacts> {
         let tables = Tables::of(file);
-        let mut seen = ExaminedFile::default();
+        let mut seen = ContentFacts::default();
         match self {
             Self::Elf => {
                 let (elf, code) = examine_elf(&tables);
@@ -207,32 +166,18 @@ impl Form {
     }
 }
 
-/// What was found in a file.
-#[derive(Default)]
-struct ExaminedFile {
-    elf: Option<Elf>,
-    code: DeviceCodeFacts,
-    imports: Option<Result<BTreeSet<String>, String>>,
-}
-
 /// The facts of a file of which nothing else is examined.
 pub(super) fn plain(content: (Option<Sha256>, u64), kept: Option<Vec<u8>>) -> ContentFacts {
-    ExaminedFile::default().into_facts(content, kept)
+    ContentFacts::default().of(content, kept)
 }
 
-impl ExaminedFile {
-    fn into_facts(
-        self,
-        (sha256, len): (Option<Sha256>, u64),
-        kept: Option<Vec<u8>>,
-    ) -> ContentFacts {
-        ContentFacts {
+impl ContentFacts {
+    fn of(self, (sha256, len): (Option<Sha256>, u64), kept: Option<Vec<u8>>) -> Self {
+        Self {
             len,
             sha256,
             kept,
-            elf: self.elf,
-            code: self.code,
-            imports: self.imports,
+            ..self
         }
     }
 }

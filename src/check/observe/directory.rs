@@ -9,7 +9,7 @@ use itertools::Itertools as _;
 
 use crate::{
     check::{
-        facts::{ArchiveFault, MemberKind},
+        facts::{ArchiveFault, ContentFacts, MemberFacts, MemberKind},
         observe::{PackageReader, bytes},
     },
     error::{Context as _, Result, bail, ensure},
@@ -211,6 +211,15 @@ fn large_end(source: &dyn PackageReader, plain: u64, offset: u64) -> Result<EndO
 }
 
 impl DirectoryEntry {
+    pub(super) fn facts(&self, content: Result<ContentFacts, String>) -> MemberFacts {
+        MemberFacts {
+            path: self.path.clone(),
+            kind: self.kind,
+            mode: self.mode,
+            content,
+        }
+    }
+
     fn new(header: &[u8], name: &[u8], extra: &[u8], before: u64, told: &mut Vec<String>) -> Self {
         const UTF8: u64 = 1 << 11;
         let path = String::from_utf8_lossy(name).into_owned();

@@ -5,8 +5,6 @@ mod built;
 mod code;
 mod content;
 mod directory;
-mod held;
-mod installed;
 mod tarball;
 mod wheel;
 
@@ -17,12 +15,13 @@ use std::{
 
 pub use built::facts_of_built;
 pub use directory::{DirectoryEntry, Outline};
-pub use installed::{installed_member, installed_wheel};
 pub use tarball::read_sdist;
 pub use wheel::{Portion, PortionFacts, is_kept};
 
 use crate::{
+    check::facts::{CheckedPackage, MemberFacts, MemberKind, WheelFile},
     digest::{Hasher, Sha256},
+    elf::ReadAt,
     error::{Error, Stop},
     spool::Spool,
     wheel::PackageFilename,
@@ -67,6 +66,33 @@ pub(super) fn file_name(file: &str) -> Result<PackageFilename, String> {
     let name = file.rsplit('/').next().unwrap_or(file);
     let name = name.parse();
     name.map_err(|error: Error| format!("{error:#}"))
+}
+
+/// The facts of an installed file, as if it were still in its wheel, from its headers. Its digest is
+/// not computed.
+pub fn installed_member(path: String, mode: u32, file: &dyn ReadAt) -> io::Result<MemberFacts> {
+    let content = content::examine(file, None, wheel::keep(&path))?;
+    Ok(MemberFacts {
+        path,
+        kind: MemberKind::File,
+        mode,
+        content: Ok(content),
+    })
+}
+
+/// An installed package. `file` is the name that its wheel has or would have.
+pub fn installed_wheel(file: String, members: Vec<MemberFacts>) -> WheelFile {
+    WheelFile {
+        package: CheckedPackage {
+            name: file_name(&file),
+            size: 0,
+            digest: None,
+            file,
+        },
+        faults: Vec::new(),
+        members,
+        devel: None,
+    }
 }
 
 /// A buffered stream that knows its offset in the package, reports progress, can hash what passes,

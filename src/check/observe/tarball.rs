@@ -115,7 +115,7 @@ fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<(
         ensure!(held <= most, "entries that take more than {most} bytes");
         let content = match entry.kind {
             TarKind::File { len, .. } => {
-                let content = content::read(&mut tar, len, keep)?;
+                let (content, _) = content::read(&mut tar, len, keep, content::IN_MEMORY)?;
                 Some(in_tree(content))
             }
             _ => None,

@@ -7,7 +7,7 @@
 //! others the second; where they differ, installers disagree about the contents, so every
 //! difference is reported.
 
-use std::{collections::HashMap, io::Read, ops::Range};
+use std::{collections::BTreeMap, io::Read, ops::Range};
 
 use flate2::{CrcReader, bufread::DeflateDecoder};
 
@@ -23,7 +23,7 @@ use crate::{
         path_facts::has_extension,
     },
     digest::Sha256,
-    error::{Context as _, Interrupted, Result, bail, ensure},
+    error::{Interrupted, Result, bail, ensure},
     parallel::ahead,
 };
 
@@ -110,7 +110,7 @@ impl Outline {
                 }
                 _ => portions.push(Portion {
                     members: index..index + 1,
-                    bytes: entry.at..end,
+                    bytes: if index == 0 { self.begin } else { entry.at }..end,
                     is_hashed: false,
                 }),
             }
@@ -131,20 +131,7 @@ impl Outline {
     /// All members, split into portions that may be read at the same time, and one more without
     /// members if the whole wheel is to be hashed.
     pub fn portions(&self, is_hashed: bool) -> Vec<Portion> {
-        let count = self.entries.len();
-        let mut portions = Vec::new();
-        let (mut first, mut start) = (0, self.begin);
-        for next in 1..=count {
-            let end = self.offset(next).max(start);
-            if end - start >= PORTION || next == count {
-                portions.push(Portion {
-                    members: first..next,
-                    bytes: start..end,
-                    is_hashed: false,
-                });
-                (first, start) = (next, end);
-            }
-        }
+        let mut portions = self.some(|_| true);
         portions.extend(is_hashed.then(|| Portion {
             members: 0..0,
             ..self.whole()
@@ -200,19 +187,10 @@ impl Outline {
         for member in portion.members.clone() {
             let (entry, next) = (&self.entries[member], self.offset(member + 1));
             facts.gap(at, entry.at, &format!("`{}`", entry.path));
-            let content = facts.content(&mut walk, entry, next, false);
+            let content = facts.content(&mut walk, entry, next);
             at = content.is_ok().then_some(walk.at);
-            let content = match content {
-                Ok(Some(content)) => Ok(content),
-                Ok(None) => read_again(source, entry, next, watch),
-                Err(error) => Err(error),
-            };
-            facts.members.push(MemberFacts {
-                path: entry.path.clone(),
-                kind: entry.kind,
-                mode: entry.mode,
-                content: content.map_err(|error| format!("{error:#}")),
-            });
+            let content = content.map_err(|error| format!("{error:#}"));
+            facts.members.push(entry.facts(content));
         }
         facts.gap(at, self.offset(portion.members.end), "what follows");
         facts.digest = walk.finish()?;
@@ -229,28 +207,10 @@ impl Outline {
         })
     }
 
-    /// The wheel of which only some members were read: only path, kind and length are known of the
-    /// others, from the directory.
-    pub fn finish_partly(self, portions: Vec<PortionFacts>) -> WheelFile {
-        let listed = self.entries.iter().map(|entry| MemberFacts {
-            path: entry.path.clone(),
-            kind: entry.kind,
-            mode: entry.mode,
-            content: Ok(content::plain((None, entry.len), None)),
-        });
-        let listed: Vec<MemberFacts> = listed.collect();
-        let mut wheel = self.finish(portions);
-        let read = wheel.members.drain(..).map(|it| (it.path.clone(), it));
-        let mut read: HashMap<String, MemberFacts> = read.collect();
-        wheel.members = listed
-            .into_iter()
-            .map(|it| read.remove(&it.path).unwrap_or(it))
-            .collect();
-        wheel
-    }
-
-    /// Combines the facts of all portions.
+    /// Combines the facts of all portions. Of members that were not read only path, kind and length are
+    /// known, from the directory.
     pub fn finish(self, mut portions: Vec<PortionFacts>) -> WheelFile {
+        // Of several contradictions the first are shown.
         portions.sort_by_key(|portion| portion.first);
         let mut wheel = WheelFile {
             package: CheckedPackage {
@@ -264,8 +224,9 @@ impl Outline {
             devel: None,
         };
         let (mut told, mut errors) = (self.told, Vec::new());
+        let mut read = BTreeMap::new();
         for portion in portions {
-            wheel.members.extend(portion.members);
+            read.extend((portion.first..).zip(portion.members));
             wheel.devel = wheel.devel.or(portion.devel);
             wheel.package.digest = wheel.digest.or(portion.digest);
             told.extend(portion.told);
@@ -276,6 +237,16 @@ impl Outline {
         let more = (rest > 0).then(|| format!("and {rest} more contradictions"));
         let told = told.into_iter().take(MOST_TOLD).chain(more);
         wheel.faults.extend(told.map(ArchiveFault::Inconsistent));
+        wheel.members = if errors.is_empty() {
+            let listed = self.entries.iter().enumerate();
+            let listed = listed.map(|(index, entry)| {
+                let read = read.remove(&index);
+                read.unwrap_or_else(|| entry.facts(Ok(content::plain((None, entry.len), None))))
+            });
+            listed.collect()
+        } else {
+            read.into_values().collect()
+        };
         // One reason is enough why it cannot be read.
         errors.truncate(usize::from(wheel.is_readable()));
         let unreadable = errors.into_iter().map(ArchiveFault::Unreadable);
@@ -304,15 +275,13 @@ impl PortionFacts {
         }
     }
 
-    /// Reads the member at the offset of the stream. `next` is the offset of what follows it. `None`
-    /// if it has to be read as a whole, and was not.
+    /// Reads the member at the offset of the stream. `next` is the offset of what follows it.
     fn content(
         &mut self,
         walk: &mut Walk<'_>,
         entry: &DirectoryEntry,
         next: u64,
-        is_whole: bool,
-    ) -> Result<Option<ContentFacts>> {
+    ) -> Result<ContentFacts> {
         ensure!(walk.at <= entry.at, "it overlaps the member before it");
         walk.skip_to(entry.at)?;
         let header = exactly(walk, LOCAL)?;
@@ -330,7 +299,7 @@ impl PortionFacts {
         let mut packed = walk.by_ref().take(entry.packed);
         let mut read = |data: &mut dyn Read| -> Result<_> {
             let mut data = CrcReader::new(data);
-            let content = self.unpacked(&mut data, entry, is_whole, watch)?;
+            let content = self.unpacked(&mut data, entry, watch)?;
             Ok((content, data.crc().sum()))
         };
         let (content, crc) = match entry.method {
@@ -360,46 +329,26 @@ impl PortionFacts {
         &mut self,
         data: &mut impl Read,
         entry: &DirectoryEntry,
-        is_whole: bool,
         watch: &ObserveProgress<'_>,
-    ) -> Result<Option<ContentFacts>> {
+    ) -> Result<ContentFacts> {
         // Read at most one byte more than the directory says: enough to notice data that is too
         // long, and a bound for data that unpacks to any size.
         let data = data.take(entry.len.saturating_add(1));
+        let keep = keep(&entry.path);
         if let Some(binaries) = watch.binaries {
-            let (facts, binary) =
-                content::read_held(data, entry.len, keep(&entry.path), content::LITTLE_MEMORY)?;
+            let (facts, binary) = content::read(data, entry.len, keep, content::LITTLE_MEMORY)?;
             if let Some(binary) = binary {
                 binaries(&entry.path, binary);
             }
-            return Ok(Some(facts));
+            return Ok(facts);
         }
         if tarball::is_devel(&entry.path) {
             let (tree, content) = tarball::read_devel(&entry.path, data, entry.len)?;
             self.devel.get_or_insert(tree);
-            return Ok(Some(content));
+            return Ok(content);
         }
-        let keep = keep(&entry.path);
-        if is_whole {
-            return Ok(Some(content::read(data, entry.len, keep)?));
-        }
-        Ok(content::read_sparse(data, entry.len, keep)?)
+        Ok(content::read(data, entry.len, keep, content::IN_MEMORY)?.0)
     }
-}
-
-/// Reads a member as a whole whose code was left out at first, and is needed.
-fn read_again(
-    source: &dyn PackageReader,
-    entry: &DirectoryEntry,
-    next: u64,
-    watch: &ObserveProgress<'_>,
-) -> Result<ContentFacts> {
-    let progress = &|_| ();
-    let watch = ObserveProgress { progress, ..*watch };
-    let mut walk = Walk::new(source.stream(entry.at..next)?, entry.at, false, &watch);
-    // What contradicts the directory is known from the first time.
-    let content = PortionFacts::default().content(&mut walk, entry, next, true)?;
-    content.context("it could not be examined")
 }
 
 fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {

@@ -17,18 +17,17 @@ use crate::{
     set::{identity, is_ours},
     target::{Target, TargetTable},
     version::Version,
-    wheel::{DistName, Metadata, Tag},
+    wheel::{DistName, Metadata, RequirementLine, Tag},
 };
 
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
-    requirements(set, &seen.options.base, findings);
+    requirements(set, findings);
     versions(set, findings);
     builds(set, findings);
     own_targets(set, findings);
     duplicates(set, findings);
     devices(set, findings);
-    siblings(set, findings);
     overlaid(set, findings);
     linked(set, findings);
     selected(set, findings);
@@ -87,14 +86,33 @@ pub(super) fn required(set: &SetFacts) -> BTreeMap<String, BTreeSet<String>> {
     }
 }
 
+/// What a package requires on some of these platforms (`sys_platform`), and the only version that each
+/// requirement allows.
 fn requirements_of(metadata: &Metadata, platforms: &[&str]) -> Vec<(DistName, Option<Version>)> {
+    lines_of(metadata, platforms)
+        .map(|line| {
+            (
+                line.name.clone(),
+                line.pin().and_then(|pin| pin.parse().ok()),
+            )
+        })
+        .sorted()
+        .dedup()
+        .collect()
+}
+
+fn lines_of<'a>(
+    metadata: &'a Metadata,
+    platforms: &[&str],
+) -> impl Iterator<Item = RequirementLine<'a>> {
     let lines = metadata.requires_dist.iter();
-    let found = lines.filter_map(|line| requirement(line, platforms));
-    found.sorted().dedup().collect()
+    lines
+        .filter_map(|line| RequirementLine::parse(line))
+        .filter(|line| platforms.iter().any(|it| line.may_apply_on(it)))
 }
 
 /// Every package of ours that another one requires is in the set, in the required version.
-fn requirements(set: &SetFacts, base: &[DistName], findings: &mut Findings) {
+fn requirements(set: &SetFacts, findings: &mut Findings) {
     let mut there: BTreeMap<&DistName, Vec<&Version>> = BTreeMap::new();
     for name in set.packages().filter_map(CheckedPackage::identity) {
         let versions = there.entry(&name.name).or_default();
@@ -105,11 +123,8 @@ fn requirements(set: &SetFacts, base: &[DistName], findings: &mut Findings) {
             let name = wanted.normalized();
             match (there.get(&wanted), pin) {
                 _ if !is_ours(&wanted) => {
-                    if !base.contains(&wanted) {
-                        let fact =
-                            format!("it requires `{name}`, which is not one of our packages");
-                        findings.of(rule::FOREIGN_REQUIREMENT, file, fact);
-                    }
+                    let fact = format!("it requires `{name}`, which is not one of our packages");
+                    findings.of(rule::FOREIGN_REQUIREMENT, file, fact);
                 }
                 (None, _) => missing(set, file, &wanted, findings),
                 (Some(versions), Some(pin)) if !versions.contains(&&pin) => {
@@ -201,16 +216,12 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
     let sdists = sdists.filter_map(|it| Some((&it.file, it.metadata.as_ref().ok()?)));
     let (files, metadata): (Vec<&String>, Vec<&Metadata>) = sdists.unzip();
     let Some(file) = files.first() else { return };
-    let lines = metadata.iter().flat_map(|it| &it.requires_dist);
-    let lines = lines.filter_map(|line| {
-        let (name, _) = requirement(line.as_str(), &set.platforms())?;
-        Some((name, line.as_str()))
-    });
-    let lines: Vec<(DistName, &str)> = lines.collect();
+    let platforms = set.platforms();
+    let lines = metadata.iter().flat_map(|it| lines_of(it, &platforms));
+    let lines: Vec<RequirementLine<'_>> = lines.collect();
     for name in set.wheels.iter().filter_map(|it| it.identity()) {
         let name = &name.name;
-        let lines = lines.iter().filter(|(it, _)| it == name);
-        let lines: Vec<&str> = lines.map(|(_, line)| *line).collect();
+        let lines: Vec<_> = lines.iter().filter(|it| it.name == *name).collect();
         let extras = match device(name) {
             // RW203 reports a device wheel that no extra names.
             Some(_) if lines.is_empty() => Vec::new(),
@@ -226,10 +237,9 @@ fn selected(set: &SetFacts, findings: &mut Findings) {
             }
         };
         let is_lacking = |extra: &&String| {
-            !lines.iter().any(|line| match line.split_once("extra == ") {
-                None => extra.is_empty(),
-                Some((_, it)) => it.trim_matches(['"', '\'', ')']) == extra.as_str(),
-            })
+            !lines
+                .iter()
+                .any(|line| line.extra.unwrap_or_default() == extra.as_str())
         };
         for extra in extras.iter().filter(is_lacking) {
             let whose = match extra.as_str() {
@@ -248,7 +258,9 @@ fn overlaid(set: &SetFacts, findings: &mut Findings) {
     for wheel in set.device_wheels().into_values() {
         let is_it = |(name, _): &(DistName, _)| name.normalized() == overlaid;
         if let Some(metadata) = wheel.metadata()
-            && !requirements_of(&metadata, &[]).iter().any(is_it)
+            && !requirements_of(&metadata, &set.platforms())
+                .iter()
+                .any(is_it)
         {
             let fact = format!("it does not require `{overlaid}`, which its code is for");
             findings.of(rule::LOOSE_REQUIREMENT, &wheel.file, fact);
@@ -385,70 +397,5 @@ fn devices(set: &SetFacts, findings: &mut Findings) {
             }
             Some(Ok(_)) | None => {}
         }
-    }
-}
-
-/// The sdists of another platform have the same names, so they must have the same bytes.
-fn siblings(set: &SetFacts, findings: &mut Findings) {
-    for sdist in &set.sdists {
-        let (Some(siblings), Some((digest, _))) = (&set.siblings, sdist.digest) else {
-            continue;
-        };
-        let fact = match siblings.get(&sdist.file) {
-            None => "the set to compare with has no such sdist".to_owned(),
-            Some(other) if *other == digest => continue,
-            Some(other) => format!("it has SHA-256 {digest}, and {other} in the other set"),
-        };
-        findings.of(rule::SELECTOR_DIFFERS, &sdist.file, fact);
-    }
-}
-
-/// The project that a requirement names, and the version after `==`, if it applies on one of these
-/// platforms (`sys_platform`). This is the part of [PEP 508](https://peps.python.org/pep-0508/) that
-/// package sets use: `rocm-sdk-core==7.13.0; sys_platform == "linux" and extra == "devel"`. Other
-/// specifiers than `==` are not checked.
-fn requirement(text: &str, platforms: &[&str]) -> Option<(DistName, Option<Version>)> {
-    let (what, marker) = text.split_once(';').unwrap_or((text, ""));
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let what = what.trim();
-    let end = what.find(|c| !is_name(c)).unwrap_or(what.len());
-    let (name, specifier) = what.split_at(end);
-    // After the extras that it asks for, if any: `rocm[devel]==7.13.0`.
-    let specifier = specifier.rsplit(']').next().unwrap_or_default();
-    let specifier = specifier.trim_matches(|c: char| c.is_whitespace() || "()".contains(c));
-    let pin = specifier.strip_prefix("==");
-    let platform = marker.split(" and ").find_map(|clause| {
-        let (left, right) = clause.split_once("==")?;
-        let is_platform = left.trim().trim_start_matches('(') == "sys_platform";
-        let right = right.trim().trim_end_matches(')');
-        is_platform.then(|| right.trim_matches(['"', '\'']))
-    });
-    let requirement = (
-        name.parse().ok()?,
-        pin.and_then(|pin| pin.trim().parse().ok()),
-    );
-    platform
-        .is_none_or(|it| platforms.contains(&it))
-        .then_some(requirement)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_requirement_says_what_it_pins_and_where() {
-        let shown = |text: &str| {
-            let found = requirement(text, &["linux"]);
-            found.map(|(name, pin)| (name.to_string(), pin.map(|it| it.to_string())))
-        };
-        let pinned = |name: &str| Some((name.to_owned(), Some("7.1".to_owned())));
-        let linux = "rocm-profiler==7.1; sys_platform == \"linux\" and extra == 'profiler'";
-        assert_eq!(shown(linux), pinned("rocm-profiler"));
-        assert_eq!(shown(&linux.replace("linux", "win32")), None);
-        assert_eq!(shown("numpy >=1.20"), Some(("numpy".to_owned(), None)));
-        assert_eq!(shown("rocm-sdk-core (==7.1)"), pinned("rocm-sdk-core"));
-        assert_eq!(shown("rocm [libraries,devel] == 7.1"), pinned("rocm"));
-        assert_eq!(shown("; a"), None);
     }
 }

@@ -336,6 +336,8 @@ fn cmake_packages(
         let name = file_name(path);
         let name = name.strip_suffix("Config.cmake");
         let name = name.or_else(|| file_name(path).strip_suffix("-config.cmake"));
+        let module = || file_name(path).strip_prefix("Find")?.strip_suffix(".cmake");
+        let name = name.or_else(module);
         name.map(plain)
     };
     let entries = tree.entries.iter();
@@ -371,24 +373,32 @@ fn cmake_packages(
 }
 
 /// The packages that a CMake file asks for in any case: `find_dependency(NAME …)` and
-/// `find_package(NAME …)` outside of conditions and definitions.
+/// `find_package(NAME … REQUIRED …)` outside of conditions and definitions.
 fn asked_packages(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut depth = 0_usize;
-    for line in text.lines().map(str::trim) {
-        let (command, rest) = line.split_once('(').unwrap_or((line, ""));
-        match command.trim_end().to_ascii_lowercase().as_str() {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        let command = line.split('(').next().unwrap_or_default();
+        match command.trim().to_ascii_lowercase().as_str() {
             "if" | "foreach" | "while" | "function" | "macro" => depth += 1,
             "endif" | "endforeach" | "endwhile" | "endfunction" | "endmacro" => {
                 depth = depth.saturating_sub(1);
             }
-            "find_dependency" | "find_package" if depth == 0 => {
-                let mut words = rest.split(|c: char| c.is_whitespace() || c == ')');
-                let is_optional = rest.contains("QUIET") || rest.contains("OPTIONAL");
-                names.extend(words.next().filter(|it| !it.is_empty() && !is_optional));
+            command @ ("find_dependency" | "find_package") if depth == 0 => {
+                // The arguments may be on several lines.
+                let all = rest.split_once('(').map_or("", |it| it.1);
+                let mut words = all.split(')').next().unwrap_or_default().split_whitespace();
+                let name = words.next();
+                let words: Vec<&str> = words.collect();
+                let is_optional = words.iter().any(|it| matches!(*it, "QUIET" | "OPTIONAL"));
+                let is_required = command == "find_dependency" || words.contains(&"REQUIRED");
+                names.extend(name.filter(|_| is_required && !is_optional));
             }
             _ => {}
         }
+        rest = after;
     }
     names
 }
@@ -404,6 +414,8 @@ mod tests {
             find_dependency(rocblas 4.0)\n\
             Find_Package (hip REQUIRED)\n\
             find_package(Threads QUIET)\n\
+            find_package(LLVM)\n\
+            find_dependency(\n  zlib\n  QUIET)\n\
             if(WIN32)\n  find_dependency(other)\nendif()\n\
             find_dependency(rocprim)\n";
         assert_eq!(asked_packages(text), ["rocblas", "hip", "rocprim"]);

@@ -1,5 +1,4 @@
-//! Rules about split libraries: each finds its device code, each archive is used by a library, and
-//! the libraries that one needs have code for the same targets.
+//! Rules about split libraries: each finds its device code, and each archive is used by a library.
 //!
 //! [`Reach`] searches like the runtime does, among the packages that a user of a target installs.
 
@@ -7,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
-use super::{Observed, some};
+use super::Observed;
 use crate::{
     check::{
         coverage,
-        facts::{ContentFacts, DeviceArchive, DeviceCodeFacts, SetFacts, WheelFile},
-        path_facts::{file_name, has_extension},
-        rule::{self, Findings},
+        facts::{DeviceArchive, DeviceCodeFacts, SetFacts, WheelFile},
+        path_facts::has_extension,
+        rule::{self, Findings, some},
         sparse::SparseFile,
     },
     kpack::{
@@ -27,25 +26,16 @@ use crate::{
 
 /// The number of keys named in a finding.
 const MOST_KEYS: usize = 2;
-/// Libraries that work although a library they are linked with has no device code for a target:
-/// their file names, and the SONAME of the other library; for Windows file names in lower case. A
-/// `*` at the end matches any version.
-const OPTIONAL: &[(&str, &str)] = &[
-    // rocBLAS takes its own Tensile kernels where hipBLASLt has none.
-    ("librocblas.so.*", "libhipblaslt.so.*"),
-    ("rocblas*", "libhipblaslt*"),
-];
-
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
     let reach = Reach::of(set);
     for library in &reach.libraries {
         one_library(library, findings);
     }
-    providers(set, &reach, findings);
     let is_known = unreadable(set, findings);
+    let targets: BTreeSet<Target> = set.device_targets().into_keys().collect();
     for (target, wheel) in set.device_wheels() {
-        foreign_code(&target, wheel, findings);
+        foreign_code(&targets, &target, wheel, findings);
         // A damaged library may use any archive, so no archive can be called unused.
         if is_known {
             unasked(&target, wheel, &reach, findings);
@@ -111,8 +101,14 @@ fn one_library(library: &SplitLibrary<'_>, findings: &mut Findings) {
 }
 
 /// The code in the files of a device wheel is for its target, also if their names say otherwise.
-fn foreign_code(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
-    let accepted = coverage::found_for(target);
+fn foreign_code(
+    targets: &BTreeSet<Target>,
+    target: &Target,
+    wheel: &WheelFile,
+    findings: &mut Findings,
+) {
+    let own = targets.iter().filter(|it| it.packaged() == *target);
+    let accepted: BTreeSet<CodeTarget> = own.flat_map(coverage::found_for).collect();
     let is_foreign = |target: &CodeTarget| !accepted.contains(&target.base());
     for (member, content) in wheel.contents() {
         let foreign = match &content.code {
@@ -161,99 +157,6 @@ fn unasked(target: &Target, wheel: &WheelFile, reach: &Reach<'_>, findings: &mut
     }
 }
 
-/// The libraries that a library needs have device code for the same targets.
-fn providers(set: &SetFacts, reach: &Reach<'_>, findings: &mut Findings) {
-    let split = reach.libraries.iter().filter_map(|it| {
-        let finds = it.finds.iter().filter(|(_, finds)| finds.any);
-        let targets = finds.map(|(target, _)| target.clone()).collect();
-        CodeUser::new(it.place, it.content, targets)
-    });
-    let columns = coverage::targets(set);
-    let unsplit = set.contents().filter_map(|(wheel, member, content)| {
-        let DeviceCodeFacts::Fat(carried) = &content.code else {
-            return None;
-        };
-        let targets = columns.iter().filter(|it| coverage::serves(carried, it));
-        let place = (&*wheel.file, &*member.path);
-        CodeUser::new(place, content, targets.cloned().collect())
-    });
-    let users: Vec<CodeUser<'_>> = split.chain(unsplit).collect();
-    let mut known: BTreeMap<&str, BTreeSet<&Target>> = BTreeMap::new();
-    for user in &users {
-        if let Some(name) = &user.asked_for_as {
-            let targets = known.entry(name).or_default();
-            targets.extend(&user.targets);
-        }
-    }
-    for user in &users {
-        let place = user.place;
-        if let Err(why) = &user.needed {
-            let fact = format!("the libraries it needs cannot be read: {why}");
-            findings.at(rule::BEYOND_PROVIDER, place, fact);
-        }
-        let needed = user.needed.iter().flatten();
-        for needed in needed.filter(|it| !is_optional(&user.name, it)) {
-            let Some(targets) = known.get(needed.as_str()) else {
-                continue;
-            };
-            let own = user.targets.iter();
-            let beyond = own.filter(|it| !targets.contains(it)).join(", ");
-            if !beyond.is_empty() {
-                let fact =
-                    format!("it has code for {beyond}, but `{needed}`, which it needs, has none");
-                findings.at(rule::BEYOND_PROVIDER, place, fact);
-            }
-        }
-    }
-}
-
-/// A library with device code, fat or split, and its targets. Names of libraries for Windows are in
-/// lower case, because Windows ignores case.
-struct CodeUser<'a> {
-    place: (&'a str, &'a str),
-    name: String,
-    /// The name by which other files need it: the SONAME of an ELF file, the file name on Windows.
-    asked_for_as: Option<String>,
-    needed: Result<Vec<String>, &'a str>,
-    targets: BTreeSet<Target>,
-}
-
-impl<'a> CodeUser<'a> {
-    fn new(
-        place: (&'a str, &'a str),
-        content: &'a ContentFacts,
-        targets: BTreeSet<Target>,
-    ) -> Option<Self> {
-        let name = file_name(place.1);
-        let (name, asked_for_as, needed) = if let Some(imports) = &content.imports {
-            let lower =
-                |names: &BTreeSet<String>| names.iter().map(|it| it.to_ascii_lowercase()).collect();
-            let (name, needed) = (name.to_ascii_lowercase(), imports.as_ref().map(lower));
-            (name.clone(), Some(name), needed.map_err(String::as_str))
-        } else {
-            let elf = &content.elf()?.facts;
-            (name.to_owned(), elf.soname.clone(), Ok(elf.needed.clone()))
-        };
-        Some(Self {
-            place,
-            name,
-            asked_for_as,
-            needed,
-            targets,
-        })
-    }
-}
-
-/// Whether the library `consumer` works without device code in `provider`.
-fn is_optional(consumer: &str, provider: &str) -> bool {
-    let fits = |pattern: &str, name: &str| match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == pattern,
-    };
-    let mut pairs = OPTIONAL.iter();
-    pairs.any(|(one, other)| fits(one, consumer) && fits(other, provider))
-}
-
 /// The split libraries of a set, and the code that they find in archives.
 struct Reach<'a> {
     libraries: Vec<SplitLibrary<'a>>,
@@ -263,7 +166,6 @@ struct Reach<'a> {
 
 struct SplitLibrary<'a> {
     place: (&'a str, &'a str),
-    content: &'a ContentFacts,
     references: &'a [WrapperReference],
     finds: BTreeMap<Target, Finds>,
 }
@@ -271,8 +173,6 @@ struct SplitLibrary<'a> {
 /// The code that a library finds for a target and its variants.
 #[derive(Default)]
 struct Finds {
-    /// Whether there is any code for the target that runs with XNACK off.
-    any: bool,
     /// The keys that are found for any variant.
     keys: BTreeSet<String>,
     /// Keys that no archive for a device has. The runtime then refuses the whole library.
@@ -293,7 +193,6 @@ impl<'a> Reach<'a> {
         let libraries = files.filter_map(|(place, content)| match &content.code {
             DeviceCodeFacts::Split(references) => Some(SplitLibrary {
                 place,
-                content,
                 references,
                 finds: BTreeMap::new(),
             }),
@@ -311,7 +210,7 @@ impl<'a> Reach<'a> {
         let tops: BTreeSet<&str> = tops.collect();
         let all = set.wheels.iter().flat_map(|it| archives(it));
         let all: BTreeSet<RelPath> = all.map(|(path, _)| path).collect();
-        for (target, wheel) in set.device_wheels() {
+        for (target, wheel) in set.device_targets() {
             let mut there = common.clone();
             there.extend(archives(wheel));
             unpack(&mut there, &tops);
@@ -340,7 +239,6 @@ impl<'a> Reach<'a> {
                 let find = |generation| loader::find(generation, there, &path, reference, device);
                 match find(Generation::EveryArchive) {
                     CodePlace::In(..) => {
-                        finds.any |= device.runs_with_xnack_off();
                         if !matches!(find(Generation::FirstArchive), CodePlace::In(..)) {
                             let keys = finds.hidden.entry(device.clone()).or_default();
                             keys.insert(key.clone());
@@ -387,18 +285,5 @@ fn unpack(there: &mut Archives<'_>, tops: &BTreeSet<&str>) {
         if let Some(Ok(place)) = place {
             there.entry(place).or_insert(*archive);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_do_not_matter_for_optional_libraries() {
-        assert!(is_optional("librocblas.so.5.1", "libhipblaslt.so.1"));
-        assert!(is_optional("rocblas.dll", "libhipblaslt.dll"));
-        assert!(!is_optional("libhipblaslt.so.1", "librocblas.so.5"));
-        assert!(!is_optional("librocblas.so.5", "librocblas.so.5"));
     }
 }

@@ -6,25 +6,15 @@
 //! `dist/gfx94X-dcgpu`, below the common packages. What is installed together, a part, is checked
 //! as a set of its own.
 
-mod changes;
 mod complete;
 mod installed;
 mod kpack;
-mod planned;
 mod published;
 mod python;
 mod targets;
 mod valid;
 
-pub use changes::PackageInventory;
-pub use planned::{Digests, differences, originals};
-
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Display,
-};
-
-use itertools::Itertools as _;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     archive::TarKind,
@@ -39,7 +29,6 @@ use crate::{
     package::{DistributionMode, catalog::CATALOG},
     set::identity,
     target::Target,
-    wheel::DistName,
 };
 
 /// The limits and requirements of a check, and which findings it reports.
@@ -49,14 +38,6 @@ pub struct CheckOptions {
     pub targets: Vec<Target>,
     /// The newest glibc that binaries may need.
     pub glibc: Dotted,
-    /// The percentage by which a package may be larger than in the baseline.
-    pub growth: u64,
-    /// The number of files of the baseline that may be missing from a package.
-    pub gone: usize,
-    /// Projects of others that packages may require.
-    pub base: Vec<DistName>,
-    /// The directory into which wheels for Windows are installed; long paths are checked below it.
-    pub windows_prefix: String,
     /// The rules to check.
     pub selection: RuleSelection,
     /// Known findings.
@@ -135,18 +116,6 @@ fn contents(content: Option<&ContentFacts>) -> FileContents<'_> {
     }
 }
 
-/// The rules that other packages seem to break if a package is missing.
-const FOLLOWERS: &[&Rule] = &[
-    rule::UNRESOLVED_KPACK,
-    rule::UNASKED_ARCHIVE,
-    rule::MISSING_LIBRARY,
-    rule::LUCKY_LIBRARY,
-    rule::SONAME_WITHOUT_FILE,
-    rule::DANGLING_LAUNCHER,
-    rule::DANGLING_DEVEL_LINK,
-    rule::DANGLING_TREE_LINK,
-];
-
 /// One finding for one cause: if a package is missing or unreadable, the findings that follow from
 /// it, in packages that require it, are left out. The cause then says how many they were.
 fn leave_out_followers(set: &SetFacts, findings: &mut Vec<Finding>) {
@@ -163,7 +132,7 @@ fn leave_out_followers(set: &SetFacts, findings: &mut Vec<Finding>) {
     let project = |file: &str| Some(identity(file)?.0.normalized().to_owned());
     let cause_of = |finding: &Finding| {
         let own = finding.file.as_deref().and_then(project);
-        let own = own.filter(|_| FOLLOWERS.contains(&finding.rule))?;
+        let own = own.filter(|_| finding.rule.is_consequence)?;
         let is_cause = |lacking: &&String| {
             // The requirements of a package that cannot be read are unknown, and so is what an
             // invalid name stands for.
@@ -192,25 +161,14 @@ fn leave_out_followers(set: &SetFacts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What is found in a file that is not the one that was built.
-const DAMAGE: &[&Rule] = &[
-    rule::UNREADABLE_PACKAGE,
-    rule::DAMAGED_MEMBER,
-    rule::TRAILING_BYTES,
-    rule::INCONSISTENT_ZIP,
-    rule::INVALID_RECORD,
-    rule::RECORD_MISMATCH,
-    rule::UNRECORDED_MEMBER,
-    rule::MISSING_MEMBER,
-    rule::WRONG_SIDECAR,
-];
-
 /// One finding for one file that was damaged or replaced: that it is not the file that was built,
 /// with the first defect in it. What is skipped or accepted was taken away before.
 fn join_damage(findings: &mut Vec<Finding>) {
     let replaced = findings.iter().filter(|it| it.rule == rule::BROKEN_PROMISE);
     let replaced: BTreeSet<Option<String>> = replaced.map(|it| it.file.clone()).collect();
-    let is_of_replaced = |it: &Finding| DAMAGE.contains(&it.rule) && replaced.contains(&it.file);
+    let is_of_replaced = |it: &Finding| {
+        it.rule.is_damage && it.rule != rule::BROKEN_PROMISE && replaced.contains(&it.file)
+    };
     let (damage, rest): (Vec<_>, Vec<_>) = findings.drain(..).partition(is_of_replaced);
     *findings = rest;
     for finding in findings
@@ -232,35 +190,21 @@ fn join_damage(findings: &mut Vec<Finding>) {
     }
 }
 
-/// `` `a#0`, `a#1` and 3 more ``: the first names, up to `most`.
-fn some(names: impl IntoIterator<Item = impl Display>, most: usize) -> String {
-    let mut names = names.into_iter();
-    let first = names.by_ref().take(most).join("`, `");
-    match names.count() {
-        0 => format!("`{first}`"),
-        rest => format!("`{first}` and {rest} more"),
-    }
-}
-
-/// Applies the rules to a set. `differences` are the findings from comparing it with a plan. Returns
+/// Applies the rules to a set. `compared` are the findings from comparing it with something else. Returns
 /// the report, and the entries of the accept list that accepted nothing.
 pub fn judge(
     set: &SetFacts,
     options: &CheckOptions,
-    baseline: Option<&PackageInventory>,
-    differences: Vec<Finding>,
+    compared: Vec<Finding>,
 ) -> (Report, Vec<String>) {
-    // The pages, and changes since the baseline, are those of the whole set.
+    // The pages are those of the whole set.
     let mut of_all = Findings::default();
     if let Some(published) = &set.published {
         published::find(set, published, &mut of_all);
     }
-    if let Some(baseline) = baseline {
-        baseline.changes(&PackageInventory::of(set), options, &mut of_all);
-    }
     let (mut findings, coverage) = of_parts(set, options, of_all.into_vec());
-    let compared: BTreeSet<char> = differences.iter().map(|it| it.rule.subject()).collect();
-    findings.extend(differences);
+    let subjects: BTreeSet<char> = compared.iter().map(|it| it.rule.subject()).collect();
+    findings.extend(compared);
     findings.sort_by(|one, other| one.order().cmp(&other.order()));
     findings.dedup();
     let can_be_asked = |rule: &Rule| !(options.is_part && rule.needs_whole_set);
@@ -272,8 +216,7 @@ pub fn judge(
     let (accepted, unused) = options.accept.apply(&mut findings, &options.today, |rule| {
         let is_there = match rule.subject() {
             '7' => set.published.is_some(),
-            '8' => baseline.is_some(),
-            subject @ ('9' | 'F') => compared.contains(&subject),
+            subject @ ('8' | 'F') => subjects.contains(&subject),
             _ => true,
         };
         is_there && is_asked(rule)

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 
-use super::some;
 use crate::{
     check::{
         facts::SetFacts,
-        rule::{self, Findings},
+        rule::{self, Findings, some},
     },
     console::many,
     digest::Sha256,

@@ -61,7 +61,9 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             };
             findings.at_each(rule, (file, path), facts);
         }
-        imports(file, &modules, findings);
+        for (path, fact) in broken_imports(&modules) {
+            findings.at(rule::BROKEN_IMPORT, (&**file, path), fact);
+        }
         if let Some(metadata) = wheel.metadata() {
             versions(file, &modules, &metadata, findings);
         }
@@ -93,13 +95,6 @@ fn modules<'a>(
     is_whole.then_some(modules)
 }
 
-/// Relative imports name existing modules, and names that these define.
-fn imports(file: &str, modules: &PythonModules<'_>, findings: &mut Findings) {
-    for (path, fact) in broken_imports(modules) {
-        findings.at(rule::BROKEN_IMPORT, (file, path), fact);
-    }
-}
-
 /// The version in `_dist_info.py` is that of the package.
 fn versions(file: &str, modules: &PythonModules<'_>, metadata: &Metadata, findings: &mut Findings) {
     let version = metadata.version.to_string();
@@ -112,35 +107,37 @@ fn versions(file: &str, modules: &PythonModules<'_>, metadata: &Metadata, findin
     }
 }
 
-/// The names of the console scripts in `entry_points.txt`.
-fn console_scripts(text: &[u8]) -> BTreeSet<String> {
-    let text = String::from_utf8_lossy(text);
-    let mut scripts = BTreeSet::new();
-    let mut is_script = false;
+/// The scripts in `entry_points.txt`: the section, the name, and the function that it calls.
+fn scripts_of(text: &str) -> Vec<(&str, &str, &str)> {
+    let (mut scripts, mut section) = (Vec::new(), "");
     for line in text.lines().map(str::trim) {
-        if line.starts_with('[') {
-            is_script = line == "[console_scripts]";
-        } else if is_script && let Some((name, _)) = line.split_once('=') {
-            scripts.insert(name.trim().to_owned());
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').trim();
+        } else if matches!(section, "console_scripts" | "gui_scripts")
+            && let Some((name, call)) = line.split_once('=')
+        {
+            scripts.push((section, name.trim(), call.trim()));
         }
     }
     scripts
 }
 
-/// The missing functions that console scripts in `entry_points.txt` call, each with the first
-/// script that calls it.
+/// The names of the console scripts in `entry_points.txt`.
+fn console_scripts(text: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(text);
+    let scripts = scripts_of(&text).into_iter();
+    let consoles = scripts.filter(|it| it.0 == "console_scripts");
+    consoles.map(|(_, name, _)| name.to_owned()).collect()
+}
+
+/// The missing functions that scripts in `entry_points.txt` call, each with the first script that calls
+/// it.
 fn broken_calls(text: &[u8], modules: &PythonModules<'_>, top: &str) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let mut callers: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    let mut is_script = false;
-    for line in text.lines().map(str::trim) {
-        if let Some(section) = line.strip_prefix('[') {
-            let section = section.trim_end_matches(']').trim();
-            is_script = matches!(section, "console_scripts" | "gui_scripts");
-        } else if let Some((name, call)) = line.split_once('=').filter(|_| is_script)
-            && let Some(why) = unresolved(modules, top, call.trim())
-        {
-            callers.entry(why).or_default().push(name.trim());
+    for (_, name, call) in scripts_of(&text) {
+        if let Some(why) = unresolved(modules, top, call) {
+            callers.entry(why).or_default().push(name);
         }
     }
     let fact = |(why, names): (String, Vec<&str>)| match names.as_slice() {
@@ -302,7 +299,9 @@ fn sdist(sdist: &SdistFile, metadata: &Metadata, findings: &mut Findings) {
     // that.
     let Some(modules) = modules else { return };
     if is_whole {
-        imports(file, &modules, findings);
+        for (path, fact) in broken_imports(&modules) {
+            findings.at(rule::BROKEN_IMPORT, (&**file, path), fact);
+        }
         scripts(sdist, &modules, findings);
         if sdist.is_built_by_us() {
             own_scripts(sdist, findings);

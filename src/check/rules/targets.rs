@@ -39,7 +39,7 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             format!("`{library}` has code for `{target}:xnack+`, but none for `{target}` itself");
         findings.of(rule::ONLY_WITH_XNACK, file, fact);
     }
-    gaps(set, table, findings);
+    gaps(seen, findings);
     if set.device_wheels().is_empty() {
         fat_gaps(set, table, findings);
     } else {
@@ -61,7 +61,10 @@ fn foreign_files(target: &Target, wheel: &WheelFile, findings: &mut Findings) {
     let base = target.base();
     for member in device_files(wheel) {
         let named = path_facts::covered(&member.path);
-        if let Some(first) = named.first().filter(|_| !named.contains(&base)) {
+        if let Some(first) = named
+            .first()
+            .filter(|_| !named.iter().any(|it| it.packaged() == base))
+        {
             let fact = format!("a file for `{first}` in the package of `{target}`");
             findings.at(rule::FOREIGN_DEVICE_FILE, (wheel, member), fact);
         }
@@ -151,9 +154,13 @@ fn empty_variants(wheel: &WheelFile, findings: &mut Findings) {
 }
 
 /// A library that has code for some targets has code for all targets that the selector offers.
-fn gaps(set: &SetFacts, table: &Coverage, findings: &mut Findings) {
-    let wheels = set.device_wheels();
-    for target in advertised(set) {
+///
+/// Of targets that share the wheel of another one, only those that were asked for must be complete.
+fn gaps(seen: &Observed<'_>, findings: &mut Findings) {
+    let (set, table) = (seen.set, &seen.coverage);
+    let wheels = set.device_targets();
+    let asked = seen.options.targets.iter().map(Target::base);
+    for target in advertised(set).into_iter().chain(asked).unique() {
         // Another rule reports a wheel without any code.
         let has_some = table.count(&target) > 0;
         let Some(wheel) = wheels.get(&target).filter(|_| has_some) else {
@@ -205,9 +212,12 @@ fn lack(set: &SetFacts, target: &Target) -> Option<String> {
     let is_fat = set.device_wheels().is_empty() && coverage::fat(set).next().is_some();
     match (
         coverage::covers(set, target),
-        advertised(set).contains(target),
+        advertised(set).contains(&target.packaged()),
     ) {
         (false, _) if is_fat => Some(format!("no library has code for `{target}`")),
+        (false, _) if set.device_wheels().contains_key(&target.packaged()) => {
+            Some(format!("no code for `{target}` in its device wheel"))
+        }
         (false, _) => Some(format!("no device wheel for `{target}`")),
         (true, false) if !is_fat => Some(format!("`rocm` has no extra for `{target}`")),
         (true, _) => None,

@@ -9,12 +9,17 @@ use pep440_rs::VersionSpecifiers;
 use super::Observed;
 use crate::{
     check::{
-        facts::{ArchiveFault, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile},
-        rule::{self, Findings, Rule},
+        facts::{
+            ArchiveFault, ContentFacts, MemberFacts, MemberKind, SdistFile, SetFacts, WheelFile,
+        },
+        rule::{self, Finding, Findings, Rule},
     },
     console::many,
+    package::catalog::CATALOG,
     relpath::RelPath,
-    wheel::{Metadata, PackageFilename, Record, Tag, dist_info::WheelFacts},
+    wheel::{
+        Headers, Metadata, PackageFilename, Record, RecordRow, Tag, dist_info::WheelFacts,
+    },
 };
 
 /// The minor versions of Python 3 tried against `Requires-Python`.
@@ -23,32 +28,7 @@ const PYTHONS: (u64, u64) = (6, 40);
 pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
     let set = seen.set;
     for wheel in &set.wheels {
-        if let Err(why) = &wheel.name {
-            findings.cause(rule::UNREADABLE_PACKAGE, &wheel.file, None, why);
-        }
-        let project = wheel.identity().map(|it| &it.name);
-        let file = &wheel.file;
-        for fault in &wheel.faults {
-            match fault {
-                ArchiveFault::Unreadable(why) => {
-                    findings.cause(rule::UNREADABLE_PACKAGE, file, project, why);
-                }
-                ArchiveFault::Inconsistent(why) => findings.of(rule::INCONSISTENT_ZIP, file, why),
-                ArchiveFault::Around(len) => {
-                    let fact = format!("{len} bytes stand before the archive or after its end");
-                    findings.of(rule::TRAILING_BYTES, file, fact);
-                }
-            }
-        }
-        // Without the members there is nothing to compare.
-        if wheel.is_readable() {
-            for it in &wheel.members {
-                member(wheel, it, findings);
-            }
-            record(wheel, findings);
-            metadata(wheel, findings);
-            wheel_text(wheel, findings);
-        }
+        archive(wheel, findings);
     }
     for sdist in &set.sdists {
         sdist_metadata(sdist, findings);
@@ -60,8 +40,11 @@ pub(super) fn find(seen: &Observed<'_>, findings: &mut Findings) {
             findings.of(rule::TAG_AND_PYTHON_DISAGREE, &wheel.file, fact);
         }
     }
+    for wheel in &set.wheels {
+        licenses(wheel, findings);
+    }
     shared_paths(set, findings);
-    long_paths(set, &seen.options.windows_prefix, findings);
+    long_paths(set, findings);
     foreign(seen.all, findings);
 }
 
@@ -73,123 +56,66 @@ fn foreign(set: &SetFacts, findings: &mut Findings) {
         let fact = "a package of another project";
         findings.of(rule::FOREIGN_PACKAGE, &package.file, fact);
     }
-    let rule = rule::DAMAGED_FOREIGN_PACKAGE;
     for wheel in set.wheels.iter().filter(|it| !it.is_ours()) {
-        // Most of what is wrong follows from the first reason, such as a file that is no archive.
-        let facts = foreign_wheel(wheel);
-        let more = facts.len().saturating_sub(MOST_OF_FOREIGN);
-        let mut facts: Vec<String> = facts.into_iter().take(MOST_OF_FOREIGN).collect();
-        if more > 0 {
-            facts.push(format!("and {}", many(more, "other defect")));
-        }
-        for fact in facts {
-            findings.of(rule, &wheel.file, fact);
-        }
+        let mut own = Findings::default();
+        archive(wheel, &mut own);
+        damaged(&wheel.file, own, findings);
     }
     for sdist in set.sdists.iter().filter(|it| !it.is_ours()) {
-        match (&sdist.metadata, sdist.identity()) {
-            (Err(why), _) => findings.of(rule, &sdist.file, why),
-            (Ok(inside), Some(name)) => {
-                if let Some(fact) = other_identity(inside, name) {
-                    findings.of(rule, &sdist.file, format!("its PKG-INFO {fact}"));
-                }
-            }
-            (Ok(_), None) => {}
-        }
+        let mut own = Findings::default();
+        sdist_metadata(sdist, &mut own);
+        damaged(&sdist.file, own, findings);
     }
 }
 
-/// The defects that are named of one package of another project.
-const MOST_OF_FOREIGN: usize = 3;
-
-/// Why a wheel of another project is not what its name says, or cannot be installed. Its files are
-/// not read: what RECORD says of them is compared with the directory of the archive.
-fn foreign_wheel(wheel: &WheelFile) -> Vec<String> {
-    let faults = wheel.faults.iter().map(|fault| match fault {
-        ArchiveFault::Unreadable(why) | ArchiveFault::Inconsistent(why) => why.clone(),
-        ArchiveFault::Around(len) => {
-            format!("{len} bytes stand before the archive or after its end")
-        }
+/// Reports the first defects of a package of another project. Most of what is wrong follows from the
+/// first reason, such as a file that is no archive.
+fn damaged(file: &str, own: Findings, findings: &mut Findings) {
+    const MOST: usize = 3;
+    let is_defect = |it: &Finding| {
+        it.rule.is_damage || it.rule == rule::METADATA_DISAGREES || it.rule == rule::WHEEL_DISAGREES
+    };
+    let own = own.into_vec().into_iter().filter(is_defect);
+    let mut facts = own.map(|it| match it.member {
+        Some(member) => format!("`{member}`: {}", it.fact),
+        None => it.fact,
     });
-    let mut facts: Vec<String> = faults.collect();
-    if !wheel.is_readable() {
-        return facts;
+    let mut shown: Vec<String> = facts.by_ref().take(MOST).collect();
+    let more = facts.count();
+    shown.extend((more > 0).then(|| format!("and {}", many(more, "other defect"))));
+    for fact in shown {
+        findings.of(rule::DAMAGED_FOREIGN_PACKAGE, file, fact);
     }
-    let files = || {
-        let members = wheel.members.iter();
-        members.filter(|it| it.kind != MemberKind::Directory)
-    };
-    for member in files() {
-        if let Err(why) = member.path.parse::<RelPath>() {
-            facts.push(format!("`{}`: {why}", member.path));
-        }
-        if member.kind != MemberKind::File {
-            facts.push(format!("`{}` is a symlink or a device", member.path));
-        }
-        if let Err(why) = &member.content {
-            facts.push(format!("`{}`: {why}", member.path));
-        }
-    }
-    let tops = files().filter_map(|it| Some(it.path.split_once('/')?.0));
-    let tops = tops.filter(|it| it.ends_with(".dist-info")).unique();
-    let tops: Vec<&str> = tops.collect();
-    if tops.len() > 1 {
-        let names = tops.join("`, `");
-        facts.push(format!("it has several directories of metadata: `{names}`"));
-    }
-    match (wheel.dist_info("METADATA"), wheel.identity()) {
-        (None, _) => facts.push("no METADATA that can be read".to_owned()),
-        (Some((_, bytes)), Some(name)) => match Metadata::parse(bytes) {
-            Err(error) => facts.push(format!("METADATA: {error:#}")),
-            Ok(inside) => {
-                let fact = other_identity(&inside, name);
-                facts.extend(fact.map(|fact| format!("its METADATA {fact}")));
-            }
-        },
-        (Some(_), None) => {}
-    }
-    match wheel.dist_info("WHEEL") {
-        None => facts.push("no WHEEL that can be read".to_owned()),
-        Some((_, bytes)) => {
-            let parsed = String::from_utf8_lossy(bytes).parse::<WheelFacts>();
-            facts.extend(parsed.err().map(|error| format!("WHEEL: {error:#}")));
-        }
-    }
-    let Some((path, bytes)) = wheel.dist_info("RECORD") else {
-        facts.push("no RECORD that can be read".to_owned());
-        return facts;
-    };
-    match Record::parse(bytes) {
-        Err(error) => facts.push(format!("RECORD: {error:#}")),
-        Ok(record) => {
-            let rows = record.rows().iter().map(|row| (row.path.as_str(), row.len));
-            let mut rows: BTreeMap<&str, Option<u64>> = rows.collect();
-            for member in files() {
-                // RECORD and signatures of it need no row.
-                let is_record = member.path.starts_with(path);
-                match (rows.remove(member.path.as_str()), &member.content) {
-                    (None, _) if !is_record => {
-                        facts.push(format!("`{}` is not in RECORD", member.path));
-                    }
-                    (Some(Some(len)), Ok(content)) if len != content.len && !is_record => {
-                        let (path, own) = (&member.path, content.len);
-                        facts.push(format!("`{path}` has {own} bytes, but {len} in RECORD"));
-                    }
-                    _ => {}
-                }
-            }
-            let gone = rows.into_keys();
-            facts.extend(gone.map(|it| format!("`{it}` is in RECORD and not in the wheel")));
-        }
-    }
-    facts
 }
 
-/// How the name and the version in the metadata of a package differ from its file name.
-fn other_identity(inside: &Metadata, outside: &PackageFilename) -> Option<String> {
-    let is_same = inside.name == outside.name && inside.version == outside.version;
-    let (name, version) = (&inside.name, &inside.version);
-    (!is_same).then(|| format!("says {name} {version}"))
+/// A wheel is an archive that installers read in one way, with all that it lists.
+fn archive(wheel: &WheelFile, findings: &mut Findings) {
+    let file = &wheel.file;
+    if let Err(why) = &wheel.name {
+        findings.cause(rule::UNREADABLE_PACKAGE, file, None, why);
+    }
+    let project = wheel.identity().map(|it| &it.name);
+    for fault in &wheel.faults {
+        match fault {
+            ArchiveFault::Unreadable(why) => {
+                findings.cause(rule::UNREADABLE_PACKAGE, file, project, why);
+            }
+            ArchiveFault::Inconsistent(why) => findings.of(rule::INCONSISTENT_ZIP, file, why),
+            ArchiveFault::Around(len) => {
+                let fact = format!("{len} bytes stand before the archive or after its end");
+                findings.of(rule::TRAILING_BYTES, file, fact);
+            }
+        }
+    }
+    // Without the members there is nothing to compare.
+    if wheel.is_readable() {
+        for it in &wheel.members {
+            member(wheel, it, findings);
+        }
+        record(wheel, findings);
+        metadata(wheel, findings);
+        wheel_text(wheel, findings);
+    }
 }
 
 fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
@@ -204,6 +130,8 @@ fn member(wheel: &WheelFile, member: &MemberFacts, findings: &mut Findings) {
     match member.kind {
         MemberKind::File => {}
         MemberKind::Symlink => findings.at(rule::NOT_A_FILE, place, "a symbolic link"),
+        // Others write entries for directories, which installers ignore.
+        MemberKind::Directory if !wheel.is_ours() => {}
         MemberKind::Directory => findings.at(rule::NOT_A_FILE, place, "a directory"),
         MemberKind::Special => findings.at(rule::NOT_A_FILE, place, "a device or a pipe"),
     }
@@ -271,19 +199,33 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
             findings.at(rule::MISSING_MEMBER, place, fact);
             continue;
         };
-        // RECORD cannot hold its own hash.
+        // RECORD cannot hold its own hash. Of packages of others only some files were read.
         if place.1 != path
             && let Ok(content) = &member.content
-            && let Some(sha256) = content.sha256
-            && let Some(fact) = row.mismatch(sha256, content.len)
+            && let Some(fact) = mismatch(row, content)
         {
             findings.at(rule::RECORD_MISMATCH, place, fact);
         }
     }
     members.retain(|_, member| member.kind != MemberKind::Directory);
+    if !wheel.is_ours() {
+        // Others do without a row for RECORD itself, and for signatures of it.
+        members.retain(|it, _| !it.starts_with(path));
+    }
     for path in members.into_keys() {
         let fact = "in the wheel, and not listed in RECORD";
         findings.at(rule::UNRECORDED_MEMBER, (file, path), fact);
+    }
+}
+
+fn mismatch(row: &RecordRow, content: &ContentFacts) -> Option<String> {
+    let len = content.len;
+    match (content.sha256, row.len) {
+        (Some(sha256), _) => row.mismatch(sha256, len),
+        (None, Some(listed)) if listed != len => {
+            Some(format!("has {len} bytes, but {listed} in RECORD"))
+        }
+        (None, _) => None,
     }
 }
 
@@ -294,8 +236,17 @@ fn metadata(wheel: &WheelFile, findings: &mut Findings) {
         return;
     };
     let place = (wheel.file.as_str(), path);
+    let infos = wheel.members.iter();
+    let infos = infos.filter_map(|it| Some(it.path.split_once('/')?.0));
+    let infos = infos.filter(|it| it.ends_with(".dist-info")).unique();
+    let infos: Vec<&str> = infos.collect();
+    if infos.len() > 1 {
+        let infos = infos.join("`, `");
+        let fact = format!("several directories of metadata: `{infos}`");
+        findings.of(rule::METADATA_DISAGREES, &wheel.file, fact);
+    }
     let wanted = format!("{}/METADATA", name.dist_info());
-    if path != wanted {
+    if path != wanted && wheel.is_ours() {
         findings.at(rule, place, format!("it is not at `{wanted}`"));
     }
     match Metadata::parse(bytes) {
@@ -316,7 +267,7 @@ fn compare(
         let fact = format!("it is of `{inside}`, and the file name of `{outside}`");
         findings.at(rule::METADATA_DISAGREES, place, fact);
     }
-    if inside.version.to_string() != version.to_string() {
+    if inside.version != *version {
         let inside = &inside.version;
         let fact = format!("it is of version {inside}, and the file name of {version}");
         findings.at(rule::METADATA_DISAGREES, place, fact);
@@ -324,6 +275,36 @@ fn compare(
     if let Some(fact) = requires_python(inside) {
         findings.at(rule::REQUIRES_PYTHON, place, fact);
     }
+}
+
+/// A wheel says under which licenses its files come, and has the texts that it names
+/// ([PEP 639](https://peps.python.org/pep-0639/)).
+fn licenses(wheel: &WheelFile, findings: &mut Findings) {
+    let Some((path, bytes)) = wheel.dist_info("METADATA") else {
+        return;
+    };
+    // `metadata-disagrees` says that METADATA cannot be read.
+    let Ok(headers) = String::from_utf8_lossy(bytes).parse::<Headers>() else {
+        return;
+    };
+    let expressions: Vec<&str> = headers.all("License-Expression").collect();
+    let files: Vec<&str> = headers.all("License-File").collect();
+    let mut facts = Vec::new();
+    if expressions.is_empty() && files.is_empty() && headers.get("License").is_none() {
+        facts.push("it names no license".to_owned());
+    }
+    let terms = expressions.iter().flat_map(|it| it.split([' ', '(', ')']));
+    let unknown = terms
+        .filter(|it| it.starts_with("LicenseRef-ROCm-") && !CATALOG.knows_license(it))
+        .map(|it| format!("`packages.toml` does not say what `{it}` is"));
+    facts.extend(unknown.unique());
+    let directory = path.trim_end_matches("METADATA");
+    let missing = files.iter().filter(|file| {
+        let place = format!("{directory}licenses/{file}");
+        wheel.members.iter().all(|it| it.path != place)
+    });
+    facts.extend(missing.map(|it| format!("`licenses/{it}` is missing")));
+    findings.at_each(rule::UNKNOWN_LICENSE, (&wheel.file, path), facts);
 }
 
 /// Why no Python can install it. `None` if one can.
@@ -380,6 +361,9 @@ fn wheel_text(wheel: &WheelFile, findings: &mut Findings) {
         Ok(facts) => facts,
         Err(error) => return findings.at(rule, place, format!("{error:#}")),
     };
+    if !wheel.is_ours() {
+        return;
+    }
     let tags = |tags: &[Tag]| tags.iter().map(ToString::to_string).sorted().join(" ");
     let inside = tags(&facts.tags);
     if inside != tags(&outside.expand()) {
@@ -403,7 +387,7 @@ fn sdist_metadata(sdist: &SdistFile, findings: &mut Findings) {
         (Ok(inside), Some(name)) => compare((file, "PKG-INFO"), inside, name, findings),
         (Ok(_), None) => {}
     }
-    if !sdist.copies_agree {
+    if !sdist.copies_agree && sdist.is_ours() {
         let fact = "the copies of PKG-INFO differ";
         findings.of(rule::METADATA_DISAGREES, file, fact);
     }
@@ -447,19 +431,19 @@ fn shared_paths(set: &SetFacts, findings: &mut Findings) {
     }
 }
 
-/// Windows can open every path below the directory into which its wheels are installed.
-fn long_paths(set: &SetFacts, prefix: &str, findings: &mut Findings) {
+/// Windows can open every path below `site-packages` on the Windows runners of GitHub.
+fn long_paths(set: &SetFacts, findings: &mut Findings) {
+    const PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages";
     /// `MAX_PATH`, without the NUL at the end.
     const MOST: usize = 259;
-    let prefix = prefix.trim_end_matches(['\\', '/']);
-    let before = prefix.encode_utf16().count() + 1;
+    let before = PREFIX.encode_utf16().count() + 1;
     for wheel in set.wheels.iter().filter(|it| is_for_windows(it)) {
         let members = wheel.members.iter().map(|member| member.path.as_str());
         let unpacked = wheel.unpacked().map(|it| it.entry.path.as_str());
         for path in members.chain(unpacked) {
             let len = before + path.encode_utf16().count();
             if len > MOST {
-                let fact = format!("{len} characters in `{prefix}`");
+                let fact = format!("{len} characters in `{PREFIX}`");
                 findings.at(rule::LONG_PATH, (&wheel.file, path), fact);
             }
         }

@@ -1,32 +1,33 @@
 //! `check`: finds what is wrong with a package set, before users install it.
 
-mod plan;
 mod with;
 
 use std::{
     collections::BTreeMap,
-    fmt,
     path::{Path, PathBuf},
 };
 
 use fs_err as fs;
-use serde::Serialize;
+use itertools::Itertools as _;
 use time::{Duration, OffsetDateTime};
 
-use self::{plan::PlanArgs, with::WithArgs};
+use self::with::WithArgs;
 use super::World;
 use crate::{
     check::{
-        self, AcceptList, CheckOptions, Finding, PackageInventory, RULES, Report, RulePattern,
-        RuleSelection, SetFacts, Severity, rule,
+        self, AcceptList, CheckOptions, Finding, RULES, Report, RulePattern, RuleSelection,
+        SetFacts, Severity, rule,
     },
-    commands::args::{AccessArgs, Jobs, unlisted},
+    commands::{
+        args::{AccessArgs, Jobs, unlisted},
+        summary,
+    },
     console::{OutputFormat, many},
+    diff::AllowedChanges,
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
-    set::{PackageDirectories, PlaceDepth},
+    set::{NamedPlace, PlaceDepth},
     target::TargetList,
-    wheel::DistName,
 };
 
 /// Check a package set or a published index
@@ -69,8 +70,6 @@ pub struct CheckArgs {
     #[command(flatten)]
     since: Since,
     #[command(flatten)]
-    plan: PlanArgs,
-    #[command(flatten)]
     with: WithArgs,
     #[command(flatten)]
     access: AccessArgs,
@@ -92,20 +91,14 @@ enum CheckVerb {
 struct Since {
     /// Find lost files and growth since this set: a directory, its `set.json`, or a URL
     #[arg(long, value_name = "SET")]
-    baseline: Option<PathBuf>,
+    baseline: Option<NamedPlace>,
     /// Percentage by which a package may exceed the baseline
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     growth_max: u64,
     /// Number of baseline files that a package may lack
     #[arg(long, value_name = "N", default_value_t = 0)]
     gone_max: usize,
-    /// Set for another platform, which must have the same sdist
-    #[arg(long, value_name = "SET")]
-    compare: Option<PathBuf>,
 }
-
-/// The `site-packages` directory on the Windows runners of GitHub.
-const WINDOWS_PREFIX: &str = r"C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages";
 
 /// What counts as wrong; `pipeline` asks the same.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -121,36 +114,18 @@ pub struct Policy {
     /// Oldest glibc that the packages must run on
     #[arg(long, value_name = "VERSION", default_value_t)]
     glibc_max: Dotted,
-    /// Other projects that packages may require, comma-separated
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    allow_requirements: Vec<DistName>,
-    /// Directory on Windows that wheels are installed into, for the limit of path lengths
-    #[arg(long, value_name = "PATH", default_value = WINDOWS_PREFIX)]
-    windows_prefix: String,
     #[command(flatten)]
     accept: AcceptArgs,
     /// Show every finding instead of ten of each rule
     #[arg(long)]
     all: bool,
-    /// For commands that have a flag for it.
-    #[arg(skip)]
-    pub jobs: Jobs,
     /// Whether only a part of a set is here, which cannot be judged as a whole.
     #[arg(skip)]
     pub is_part: bool,
-    /// How to find the packages: commands that write the pages themselves do not judge those that
-    /// are there.
-    #[arg(skip)]
-    pub depth: PlaceDepth,
 }
 
 /// Flags of `check` that few people need before they publish. They work there, too.
-const UNLISTED: [&str; 4] = [
-    "select",
-    "glibc_max",
-    "allow_requirements",
-    "windows_prefix",
-];
+const UNLISTED: [&str; 2] = ["select", "glibc_max"];
 
 /// The check before a set is published.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -185,11 +160,14 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         // clap requires one of them.
         (None, None) => return Ok(()),
     };
-    let report = args.look(place, world)?;
+    let report = args.report(place, world)?;
     if place.is_dir() {
         note_added_packages(place, &report, world);
     }
-    world.console.answer(&args.policy.text(&report, world))?;
+    world.console.answer(&ReportText {
+        report: &report,
+        text: args.policy.text(&report, world),
+    })?;
     if let Some(file) = &args.write_accept {
         return args.policy.accept.write(file, &report, world);
     }
@@ -201,7 +179,7 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
 fn note_added_packages(place: &Path, report: &Report, world: &World) {
     let is_wrong = |it: &&Finding| it.rule.is_about_pages() && it.rule.severity > Severity::Note;
     let mut about_pages = report.findings.iter().filter(is_wrong).peekable();
-    let is_damaged = report.findings.iter().any(|it| it.rule.is_about_damage());
+    let is_damaged = report.findings.iter().any(|it| it.rule.is_damage);
     if about_pages.peek().is_some()
         && about_pages.all(|it| it.rule == rule::UNLISTED_PACKAGE)
         && !is_damaged
@@ -214,21 +192,20 @@ fn note_added_packages(place: &Path, report: &Report, world: &World) {
 }
 
 impl CheckArgs {
-    fn look(&self, place: &Path, world: &World) -> Result<Report> {
-        let jobs = self.jobs.count();
-        let open = |place: &Path| self.access.place(place, &world.stop);
-        let mut set = check::facts_of(&open(place)?, PlaceDepth::Pages, jobs, world)?;
-        if let Some(other) = &self.since.compare {
-            set.siblings = Some(check::sdists(&open(other)?)?);
-        }
+    fn report(&self, place: &Path, world: &World) -> Result<Report> {
+        let place = self.access.place(place, &world.stop)?;
+        let set = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
         let baseline = self.since.baseline.as_ref();
-        let inventory = baseline.map(|place| check::inventory(&open(place)?, jobs, world));
-        let inventory = inventory.transpose()?;
-        let mut differences = self.plan.differences(&set, &self.jobs, world)?;
-        let baseline = baseline.map(|place| open(place)).transpose()?;
-        differences.extend(self.with.findings(&set, baseline, &self.jobs, world)?);
-        let since = (inventory.as_ref(), &self.since);
-        self.policy.judge(&set, since, differences, world)
+        let mut compared = self.with.findings(&set, baseline, self, world)?;
+        if let Some(baseline) = baseline {
+            let allowed = AllowedChanges {
+                growth: self.since.growth_max,
+                gone: self.since.gone_max,
+            };
+            let baseline = summary::open_baseline(baseline, &self.access, world)?;
+            compared.extend(baseline.changes(&place, None, world)?.findings(&allowed));
+        }
+        self.policy.judge(&set, compared, world)
     }
 }
 
@@ -243,40 +220,12 @@ fn explanations(patterns: &[RulePattern]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Checks a directory with the default policy, as `check` does.
-pub fn report(directory: &Path, accept: &AcceptArgs, world: &World) -> Result<Report> {
-    let policy = Policy {
-        accept: accept.clone(),
-        windows_prefix: WINDOWS_PREFIX.to_owned(),
-        ..Policy::default()
-    };
-    let place = AccessArgs::default().place(directory, &world.stop)?;
-    let set = check::facts_of(&place, PlaceDepth::Pages, policy.jobs.count(), world)?;
-    policy.judge(&set, (None, &Since::default()), Vec::new(), world)
-}
-
-/// Checks a set as a step of another command. Prints the findings as messages, not on stdout, which
-/// is for the answer of that command.
-pub fn look(place: &Path, access: &AccessArgs, policy: &Policy, world: &World) -> Result<Report> {
-    let report = policy.look(place, access, world)?;
-    policy.show(&report, world);
-    Ok(report)
-}
-
-/// Checks a set whose facts are known, as a step of another command.
-pub fn look_at(set: &SetFacts, policy: &Policy, world: &World) -> Result<Report> {
-    let report = policy.judge(set, (None, &Since::default()), Vec::new(), world)?;
-    policy.show(&report, world);
-    Ok(report)
-}
-
 /// Fails if a package of a set that is about to be used is damaged, replaced or hostile. What else
 /// is wrong with a set, those who publish it decide.
 pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
-    let (report, _) = check::judge(set, &CheckOptions::default(), None, Vec::new());
+    let (report, _) = check::judge(set, &CheckOptions::default(), Vec::new());
     let mut findings = report.findings.iter();
-    let is_damage =
-        |it: &&Finding| it.rule.severity == Severity::Error && it.rule.is_about_damage();
+    let is_damage = |it: &&Finding| it.rule.severity == Severity::Error && it.rule.is_damage;
     let Some(finding) = findings.find(is_damage) else {
         return Ok(());
     };
@@ -287,53 +236,39 @@ pub fn ensure_undamaged(set: &SetFacts, place: &str) -> Result<()> {
 }
 
 impl Policy {
-    fn show(&self, report: &Report, world: &World) {
-        if report.count_from(Severity::Warning) > 0 {
-            let _group = world.console.group("Findings");
-            // The table of device code is for those who run `check`.
-            world.console.findings(ReportText {
-                has_coverage: false,
-                ..self.text(report, world)
-            });
+    /// The policy of a command that has no flags for it.
+    pub fn accepting(accept: &AcceptArgs) -> Self {
+        Self {
+            accept: accept.clone(),
+            ..Self::default()
         }
     }
 
-    /// Checks packages without comparing them with a baseline or a plan.
-    fn look(&self, place: &Path, access: &AccessArgs, world: &World) -> Result<Report> {
-        let place = access.place(place, &world.stop)?;
-        // Pages beside a part are those of the whole set.
-        let depth = if self.is_part {
-            PlaceDepth::Packages(PackageDirectories::Built)
-        } else {
-            self.depth
-        };
-        let set = check::facts_of(&place, depth, self.jobs.count(), world)?;
-        self.judge(&set, (None, &Since::default()), Vec::new(), world)
+    /// Checks a set as a step of another command. Prints the findings as messages, not on stdout,
+    /// which is for the answer of that command.
+    pub fn check(&self, set: &SetFacts, world: &World) -> Result<Report> {
+        let report = self.judge(set, Vec::new(), world)?;
+        if report.count_from(Severity::Warning) > 0 {
+            let _group = world.console.group("Findings");
+            world.console.findings(self.text(&report, world));
+        }
+        Ok(report)
     }
 
-    /// Applies the rules. Prints the outcome, and entries of the accept list that match no finding;
-    /// the report itself is returned.
-    fn judge(
-        &self,
-        set: &SetFacts,
-        (inventory, since): (Option<&PackageInventory>, &Since),
-        differences: Vec<Finding>,
-        world: &World,
-    ) -> Result<Report> {
+    /// Applies the rules; `compared` are the findings from comparing the set with something else.
+    /// Prints the outcome, and entries of the accept list that match no finding; the report itself is
+    /// returned.
+    pub fn judge(&self, set: &SetFacts, compared: Vec<Finding>, world: &World) -> Result<Report> {
         let targets = self.require_targets.as_ref();
         let options = CheckOptions {
             targets: targets.map_or_else(Vec::new, |it| it.targets().to_vec()),
             glibc: self.glibc_max.clone(),
-            growth: since.growth_max,
-            gone: since.gone_max,
-            base: self.allow_requirements.clone(),
-            windows_prefix: self.windows_prefix.clone(),
             selection: self.selection.clone(),
             accept: self.accept.list()?,
             today: day(OffsetDateTime::now_utc()),
             is_part: self.is_part,
         };
-        let (report, unused) = check::judge(set, &options, inventory, differences);
+        let (report, unused) = check::judge(set, &options, compared);
         let packages = report.counted();
         let rules = report.by_rule();
         let level = rules.first().map(|(rule, _)| check::level(rule.severity));
@@ -354,16 +289,12 @@ impl Policy {
         Ok(report)
     }
 
-    /// The report as text. In the log of a workflow all findings are shown, because no reader can run
-    /// it again with `--all`.
-    fn text<'a>(&self, report: &'a Report, world: &World) -> ReportText<'a> {
+    /// The findings of each package, then how many each rule has, with its fix: the last lines are read
+    /// first. In the log of a workflow all findings are shown, because no reader can run it again with
+    /// `--all`.
+    fn text(&self, report: &Report, world: &World) -> String {
         let all = self.all || world.console.format() == OutputFormat::Github;
-        ReportText {
-            report,
-            all,
-            has_coverage: report.errors == 0 || self.all,
-            is_watched: world.console.is_watched(),
-        }
+        shown(report, if all { usize::MAX } else { MOST_OF_A_RULE })
     }
 
     /// Fails if there is a finding of the severity of `--fail-on` or worse.
@@ -379,7 +310,7 @@ impl Policy {
         let no = No(format!("check: {} in the package set", many(count, noun)));
         let explain = format!("`rocwheel check explain {}` explains a rule", rule.id);
         // A damaged or replaced file is not to be accepted.
-        let is_damaged = report.findings.iter().any(|it| it.rule.is_about_damage());
+        let is_damaged = report.findings.iter().any(|it| it.rule.is_damage);
         Err(no).hint(if is_damaged {
             format!("{explain}; build the set or copy the file again")
         } else {
@@ -427,94 +358,51 @@ fn day(time: OffsetDateTime) -> String {
     time.date().to_string()
 }
 
-/// The title of the table of device code.
-const COVERAGE: &str = "device code of each library for each target, in KiB";
-
 /// The most findings that are shown for one rule, without `--all`.
 const MOST_OF_A_RULE: usize = 10;
 
-/// A report as text, or as its JSON document.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// A report as its JSON document, or as text.
+#[derive(Debug, derive_more::Display, serde::Serialize)]
+#[display("{text}")]
 struct ReportText<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    /// Whether to show all findings of each rule.
     #[serde(skip)]
-    all: bool,
-    /// Whether to show the table of device code.
-    #[serde(skip)]
-    has_coverage: bool,
-    /// Whether it is printed below the outcome on a terminal, where the last lines are read first.
-    #[serde(skip)]
-    is_watched: bool,
+    text: String,
 }
 
-/// Prints how many findings each rule has, then the findings of each package, then how to fix them,
-/// then the coverage. On a terminal, the table of rules is the last, with the fixes.
-impl fmt::Display for ReportText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = self.report;
-        let mut rules = report.by_rule();
-        if !self.is_watched && !rules.is_empty() {
-            for (rule, found) in &rules {
-                writeln!(f, "{:>6} {:<7} {rule}", found.len(), rule.severity)?;
-            }
-            writeln!(f)?;
-        }
-        self.findings(f)?;
-        for (rule, found) in &rules {
-            let more = found.len().saturating_sub(MOST_OF_A_RULE);
-            if !self.all && more > 0 {
-                writeln!(f, "…and {more} more of {} (`--all`)", rule.id)?;
-            }
-        }
-        let coverage = Some(&report.coverage);
-        // A failing run ends with what is wrong.
-        let coverage = coverage.filter(|it| self.has_coverage && !it.libraries.is_empty());
-        if self.is_watched {
-            coverage.map_or(Ok(()), |it| write!(f, "\n{COVERAGE}\n{it}"))?;
-            for (rule, found) in &rules {
-                let (count, severity) = (found.len(), rule.severity);
-                write!(
-                    f,
-                    "\n{count:>6} {severity:<7} {rule}\n{:15}{}",
-                    "",
-                    rule.way_out()
-                )?;
-            }
-            return Ok(());
-        }
-        if !rules.is_empty() {
-            writeln!(f, "\nfixes")?;
-            rules.sort_by_key(|(rule, _)| rule.id);
-            for (rule, _) in rules {
-                writeln!(f, "  {}: {}", rule.id, rule.way_out())?;
-            }
-            writeln!(f)?;
-        }
-        coverage.map_or(Ok(()), |it| writeln!(f, "{COVERAGE}\n{it}"))?;
-        writeln!(f, "{report} in {}", report.counted())
+fn shown(report: &Report, most: usize) -> String {
+    let rules = report.by_rule();
+    let mut lines = Vec::new();
+    let mut counts = BTreeMap::new();
+    let is_shown = |finding: &&Finding| {
+        let count: &mut usize = counts.entry(finding.rule.id).or_default();
+        *count += 1;
+        *count <= most
+    };
+    let findings = report.findings.iter().filter(is_shown);
+    for (file, findings) in &findings.chunk_by(|finding| &finding.file) {
+        lines.push(file.as_deref().unwrap_or("the set").to_owned());
+        lines.extend(findings.map(|finding| format!("  {finding}")));
     }
-}
-
-impl ReportText<'_> {
-    /// The findings of each package.
-    fn findings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut file = None;
-        for finding in &self.report.findings {
-            let count = shown.entry(finding.rule.id).or_default();
-            *count += 1;
-            if !self.all && *count > MOST_OF_A_RULE {
-                continue;
-            }
-            if file != Some(&finding.file) {
-                file = Some(&finding.file);
-                let name = finding.file.as_deref().unwrap_or("the set");
-                writeln!(f, "{name}")?;
-            }
-            writeln!(f, "  {finding}")?;
-        }
-        Ok(())
+    for (rule, found) in rules.iter().filter(|(_, found)| found.len() > most) {
+        let more = found.len() - most;
+        lines.push(format!("…and {more} more of {} (`--all`)", rule.id));
     }
+    lines.extend((!rules.is_empty()).then(String::new));
+    for (rule, found) in &rules {
+        let (count, severity) = (found.len(), rule.severity);
+        lines.push(format!("{count:>6} {severity:<7} {rule}"));
+        lines.push(format!("{:15}{}", "", rule.fix()));
+    }
+    lines.extend((!rules.is_empty()).then(String::new));
+    lines.push(format!(
+        "{report} in {}
+",
+        report.counted()
+    ));
+    lines.join(
+        "
+",
+    )
 }

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::CheckArgs;
 use crate::{
     check::{Finding, SetFacts},
-    commands::args::Jobs,
     console::{World, many},
     error::Result,
     framework::{FrameworkCheck, FrameworkWheel, Frameworks, Providers, RocmLibraries},
-    set::{self, PlaceDepth, SetPlace},
+    set::{self, NamedPlace, PlaceDepth, SetPlace},
     version::Version,
     wheel::DistName,
 };
@@ -37,19 +37,19 @@ impl WithArgs {
     pub(super) fn findings(
         &self,
         set: &SetFacts,
-        baseline: Option<SetPlace>,
-        jobs: &Jobs,
+        baseline: Option<&NamedPlace>,
+        check: &CheckArgs,
         world: &World,
     ) -> Result<Vec<Finding>> {
         if self.with.is_empty() {
             return Ok(Vec::new());
         }
         let published = match baseline {
-            Some(place) => packages(&place)?,
+            Some(place) => packages(&check.access.named(place, &world.stop)?)?,
             None => Vec::new(),
         };
         let policy = Frameworks::builtin();
-        let wheels = FrameworkWheel::read_all(&self.with, jobs.count(), world)?;
+        let wheels = FrameworkWheel::read_all(&self.with, check.jobs.count(), world)?;
         let rocm = RocmLibraries::of(set, policy)?;
         let providers = Providers::new(&wheels, Some(&rocm), policy, &[]);
         for wheel in &wheels {

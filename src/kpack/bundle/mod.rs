@@ -12,7 +12,7 @@ mod compressed;
 #[path = "../../../tests/it/support/bundles.rs"]
 pub(crate) mod write;
 
-use std::{collections::BTreeSet, ops::Range};
+use std::collections::BTreeSet;
 
 use itertools::Itertools as _;
 
@@ -21,7 +21,7 @@ use crate::{
     error::{Context as _, Result, anyhow, bail, ensure},
     kpack::{ByteRegion, CodeTarget},
 };
-use compressed::{compression, fields};
+use compressed::compression;
 
 pub use compressed::BundleCompression;
 
@@ -36,8 +36,6 @@ pub const MOST: usize = 1 << 16;
 /// Limit for the header of a bundle: how much of a compressed bundle is decompressed to list its
 /// entries.
 const MAX_HEADER: u64 = 1 << 20;
-/// More than is read of a compressed bundle for its header, with all buffers.
-const PACKED_HEADER: u64 = 2 << 20;
 /// Limits for damaged bundles. Real bundles have some dozens of entries.
 const MAX_ENTRIES: u64 = 4096;
 const MAX_ID: u64 = 4096;
@@ -120,25 +118,6 @@ pub fn bundle_at(section: &ByteRegion<'_>, offset: u64) -> Result<Bundle> {
         len,
         compression,
     })
-}
-
-/// Whether bytes begin like a bundle.
-pub(crate) fn is_bundle(begin: &[u8]) -> bool {
-    begin.starts_with(RAW) || begin.starts_with(COMPRESSED)
-}
-
-/// Where the bundle with these first bytes has what neither [`find`] nor [`parts`] reads, relative
-/// to its start: its code. Empty if they do not tell. The bundle is not verified.
-pub(crate) fn code_places(begin: &[u8]) -> Vec<Range<u64>> {
-    let region = ByteRegion::whole(&begin);
-    if begin.starts_with(COMPRESSED) {
-        // To find the end of version 1, all of it is decompressed.
-        let total = fields(&region).ok().and_then(|it| it.0).unwrap_or(0);
-        return Vec::from_iter((total > PACKED_HEADER).then_some(PACKED_HEADER..total));
-    }
-    let entries = header(&region, u64::MAX).into_iter().flat_map(|it| it.0);
-    let places = entries.map(|it| it.offset..it.offset.saturating_add(it.size));
-    places.filter(|place| !place.is_empty()).collect()
 }
 
 /// The targets for which a bundle has code.

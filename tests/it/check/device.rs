@@ -1,12 +1,10 @@
 //! Device code: what libraries lead to, what archives hold, and for whom.
 
-use std::io::{Cursor, Read as _};
+use std::io::Cursor;
 
-use rocwheel::elf::PatchedReader;
 use rocwheel::kpack::{
-    CodeTarget, Marker,
+    CodeTarget,
     archive::{ArchiveWriter, KpackArchive, Packed},
-    host::{self, FatFileKind},
 };
 
 use super::{Members, Set, add, member};
@@ -78,29 +76,6 @@ fn add_file(members: &mut Members, path: &str, bytes: Vec<u8>) {
         let target = format!("{up}_rocm_sdk_libraries/{path}");
         links.push(serde_json::json!({ "relpath": path, "target": target }));
     });
-}
-
-/// A library of `fft_lib` with its code taken out, and the archive of it for a target.
-fn split_library(needed: &str) -> Vec<u8> {
-    let code = bundles::raw(&[("gfx1100", vec![1; 20_000]), ("gfx942", vec![2; 20_000])]);
-    let fat = SharedObject::new("libfft.so.1")
-        .needs(needed)
-        .rpath("$ORIGIN")
-        .function("fft", 1)
-        .device_code(&code, &[0], DeviceRelocations::Rela)
-        .build();
-    let FatFileKind::Fat(seen) = host::look(&fat).unwrap() else {
-        panic!("no device code");
-    };
-    let plan = host::plan(&fat, &seen, &[Marker::new(1, &["fft_lib"], "libfft")]).unwrap();
-    let mut bytes = Vec::new();
-    let mut reader = PatchedReader::new(&fat, plan);
-    reader.read_to_end(&mut bytes).unwrap();
-    bytes
-}
-
-fn archive(target: &str) -> Vec<u8> {
-    stored(&[("libfft#0", target, &vec![1; 20_000])])
 }
 
 #[test]
@@ -326,6 +301,52 @@ fn code_for_a_generic_target_is_code_for_its_targets() {
     assert_eq!(set.found(&["--fail-on", "warning"]), "exit 0\n");
 }
 
+/// The wheel of gfx1100 as one of gfx1250, with the code of these targets, and what is found.
+fn shared_wheel(targets: &[&str], required: &str) -> String {
+    let set = Set::new();
+    set.remove(GFX942);
+    set.edit(GFX1100, |members| {
+        let mut all = Members::new();
+        for (path, mode, bytes) in members.drain(..) {
+            if path.contains("/.devel_links/") {
+                let list = String::from_utf8(bytes)
+                    .unwrap()
+                    .replace("gfx1100", "gfx1250");
+                all.push((path.replace("gfx1100", "gfx1250"), mode, list.into()));
+            } else if path.ends_with(".kpack") {
+                for target in targets {
+                    let bytes = rebuilt(&bytes, |_| true, target);
+                    all.push((path.replace("gfx1100", target), mode, bytes));
+                }
+            } else if path.contains(".dist-info/") {
+                all.push((path, mode, bytes));
+            }
+        }
+        *members = all;
+        links(members, Vec::clear);
+        let paths = members.iter().map(|it| it.0.clone());
+        let archives: Vec<String> = paths.filter(|it| it.ends_with(".kpack")).collect();
+        for path in archives {
+            let name = path.strip_prefix("_rocm_sdk_libraries/").unwrap();
+            links(members, |links| {
+                let target = format!("../../{path}");
+                links.push(serde_json::json!({ "relpath": name, "target": target }));
+            });
+        }
+    });
+    set.rename(GFX1100, "gfx1100", "gfx1250");
+    super::broken::edits::promise(&set, "gfx1100", "gfx1250");
+    set.found(&["--select", "RW3", "--require-targets", required])
+}
+
+#[test]
+fn targets_of_one_wheel_are_complete_each_for_itself() {
+    let both = ["gfx1250", "gfx1250-strict"];
+    assert_eq!(shared_wheel(&both, "gfx1250,gfx1250-strict"), "exit 0\n");
+    insta::assert_snapshot!(shared_wheel(&both[..1], "gfx1250-strict"), @"");
+    insta::assert_snapshot!(shared_wheel(&both[1..], "gfx1250"), @"");
+}
+
 #[test]
 fn a_library_with_its_code_still_in_it_is_found() {
     let code = bundles::raw(&[("gfx942", vec![1; 9000]), ("gfx90a", vec![1; 9000])]);
@@ -344,31 +365,13 @@ fn a_library_with_its_code_still_in_it_is_found() {
     ");
 }
 
+/// MIOpen works without them, and has none for most targets.
 #[test]
-fn code_for_more_targets_than_what_is_needed_has_is_found() {
-    let with_fft = |needed: &'static str| {
-        edited(&[
-            (LIBRARIES, &|members| {
-                let bytes = split_library(needed);
-                add(members, "_rocm_sdk_libraries/lib/libfft.so.1", bytes);
-            }),
-            (GFX942, &|members| {
-                add_file(members, ".kpack/fft_lib_gfx942.kpack", archive("gfx942"));
-            }),
-            (GFX1100, &|members| {
-                add_file(members, ".kpack/fft_lib_gfx1100.kpack", archive("gfx1100"));
-                drop_file(members, ".kpack/blas_lib_gfx1100.kpack");
-            }),
-        ])
-    };
-    insta::assert_snapshot!(with_fft("librocblas.so.5"), @"
-    exit 1
-    rocm_sdk_device_gfx1100.whl
-      error   RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, but none for gfx1100
-      error   RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, but none for gfx1100
-    rocm_sdk_libraries.whl
-      warning RW313 beyond-provider: `_rocm_sdk_libraries/lib/libfft.so.1`: it has code for gfx1100, but `librocblas.so.5`, which it needs, has none
-    ");
+fn databases_that_a_library_can_do_without_are_no_gap() {
+    insta::assert_snapshot!(edited(&[(GFX942, &|members| {
+        add_file(members, "share/miopen/db/gfx942.kdb", vec![1; 100]);
+        add_file(members, "lib/rocfft/gfx942.kdb", vec![1; 100]);
+    })]), @"");
 }
 
 #[test]

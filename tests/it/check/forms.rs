@@ -55,7 +55,7 @@ fn no_set_has_a_finding_as_it_was_built_or_published() {
             check.arg("check").arg(&place);
             let output = check.args(["--fail-on", "warning"]).output().unwrap();
             let said = String::from_utf8(output.stdout).unwrap();
-            let clean = format!("\nOK, no problems in {} packages\n", set.packages());
+            let clean = format!("OK, no problems in {} packages\n", set.packages());
             assert!(said.ends_with(&clean), "{}: {said}", set.name);
             assert!(output.status.success());
         }

@@ -65,7 +65,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) -> String {
 }
 
 fn is_found(set: &SetFacts) -> bool {
-    let (report, _) = check::judge(set, &CheckOptions::default(), None, Vec::new());
+    let (report, _) = check::judge(set, &CheckOptions::default(), Vec::new());
     !report.findings.is_empty()
 }
 

@@ -1,10 +1,16 @@
 //! Sets that TheRock's own builder made, and packages of other projects in a set.
 
-use std::io::Read as _;
+use flate2::{Compression, write::GzEncoder};
 
-use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-
-use super::{Members, Set, broken::python::unpacked, fat, record, replace, rocwheel, zipped};
+use super::{
+    Members, Set, add,
+    broken::{
+        Damage,
+        edits::{all_sources, unpacked},
+        found,
+    },
+    fat, member, record, replace, rocwheel, zipped,
+};
 
 /// A compiled wheel of another project, as its own tools make it.
 pub(super) fn add_foreign(set: &Set, project: &str) {
@@ -48,35 +54,6 @@ fn made_by_setuptools(members: &mut Members) {
     );
 }
 
-/// Changes the PKG-INFO files of the sdist.
-fn edit_sdist(set: &Set, from: &str, to: &str) {
-    set.bytes("rocm-0", |bytes| {
-        let mut tar = Vec::new();
-        GzDecoder::new(bytes.as_slice())
-            .read_to_end(&mut tar)
-            .unwrap();
-        let mut archive = tar::Archive::new(tar.as_slice());
-        let mut edited = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-        for entry in archive.entries().unwrap() {
-            let mut entry = entry.unwrap();
-            let mut header = entry.header().clone();
-            let path = entry.path().unwrap().into_owned();
-            let mut content = Vec::new();
-            entry.read_to_end(&mut content).unwrap();
-            if path.ends_with("PKG-INFO") {
-                let text = String::from_utf8(content).unwrap();
-                assert!(text.contains(from), "{text}");
-                content = text.replace(from, to).into_bytes();
-            }
-            header.set_size(content.len() as u64);
-            edited
-                .append_data(&mut header, path, content.as_slice())
-                .unwrap();
-        }
-        *bytes = edited.into_inner().unwrap().finish().unwrap();
-    });
-}
-
 #[test]
 fn packages_of_other_projects_are_listed_and_not_judged_as_ours() {
     let set = Set::new();
@@ -89,19 +66,6 @@ fn packages_of_other_projects_are_listed_and_not_judged_as_ours() {
     torch-2.9.0-cp312-cp312-linux_x86_64.whl
       note    RW210 foreign-package: a package of another project
     ");
-}
-
-/// A package of another project with one thing wrong, and what `check` says of it.
-fn damaged(damage: &dyn Fn(&Set)) -> String {
-    let set = Set::new();
-    add_foreign(&set, "torch");
-    damage(&set);
-    let found = set.found(&["--ignore", "RW210"]);
-    assert!(found.starts_with("exit 1\n"), "{found}");
-    let facts = found
-        .lines()
-        .filter_map(|line| line.split_once("package: "));
-    facts.map(|(_, fact)| fact).collect::<Vec<_>>().join("; ")
 }
 
 /// An sdist of another project with this PKG-INFO.
@@ -117,99 +81,56 @@ fn foreign_sdist(set: &Set, name: &str, metadata: &str) {
     fs_err::write(set.0.path().join(name), bytes).unwrap();
 }
 
+fn torch(set: &Set) -> &Set {
+    add_foreign(set, "torch");
+    set
+}
+
+const DAMAGED: &[Damage] = &[
+    ("cut off", |set| {
+        torch(set).bytes("torch", |it| it.truncate(it.len() / 2))
+    }),
+    ("no archive", |set| {
+        torch(set).bytes("torch", |it| *it = b"garbage".to_vec())
+    }),
+    ("another project", |set| {
+        torch(set).rename("torch", "torch-", "torchaudio-")
+    }),
+    ("another version", |set| {
+        torch(set).rename("torch", "2.9.0", "2.9.1")
+    }),
+    ("an empty RECORD", |set| {
+        torch(set).tamper("torch", |it| member(it, "/RECORD").2.clear())
+    }),
+    ("no METADATA", |set| {
+        torch(set).tamper("torch", |it| it.retain(|it| !it.0.ends_with("/METADATA")));
+    }),
+    ("a longer file", |set| {
+        torch(set).tamper("torch", |it| it[0].2.push(0))
+    }),
+    ("a path that leads out", |set| {
+        torch(set).tamper("torch", |it| add(it, "../../evil.py", "print('evil')"));
+    }),
+    ("two directories of metadata", |set| {
+        let metadata = "Metadata-Version: 2.1
+";
+        torch(set).tamper("torch", |it| add(it, "zz-1.dist-info/METADATA", metadata));
+    }),
+    ("an sdist that is none", |set| {
+        fs_err::write(set.0.path().join("jax-0.9.tar.gz"), "not an sdist").unwrap();
+    }),
+    ("a PKG-INFO of another project", |set| {
+        let metadata = "Metadata-Version: 2.1
+Name: jaxlib
+Version: 0.9
+";
+        foreign_sdist(set, "jax-0.9.tar.gz", metadata);
+    }),
+];
+
 #[test]
 fn a_package_of_another_project_that_is_not_what_its_name_says_is_an_error() {
-    let damage_members = |edit: fn(&mut Members)| damaged(&|set| set.tamper("torch", edit));
-    let cases = [
-        (
-            "cut off",
-            damaged(&|set| {
-                set.bytes("torch", |bytes| bytes.truncate(bytes.len() / 2));
-            }),
-        ),
-        (
-            "no archive",
-            damaged(&|set| {
-                set.bytes("torch", |bytes| *bytes = b"garbage".to_vec());
-            }),
-        ),
-        (
-            "another project",
-            damaged(&|set| {
-                set.rename("torch", "torch-", "torchaudio-");
-            }),
-        ),
-        (
-            "another version",
-            damaged(&|set| {
-                set.rename("torch", "2.9.0", "2.9.1");
-            }),
-        ),
-        (
-            "an empty RECORD",
-            damage_members(|members| {
-                super::member(members, "/RECORD").2.clear();
-            }),
-        ),
-        (
-            "no METADATA",
-            damage_members(|members| {
-                members.retain(|it| !it.0.ends_with("/METADATA"));
-            }),
-        ),
-        (
-            "a longer file",
-            damage_members(|members| members[0].2.push(0)),
-        ),
-        (
-            "a path that leads out",
-            damage_members(|members| {
-                super::add(members, "../../evil.py", "print('evil')");
-            }),
-        ),
-        (
-            "two directories of metadata",
-            damage_members(|members| {
-                super::add(
-                    members,
-                    "zz-1.dist-info/METADATA",
-                    "Metadata-Version: 2.1\n",
-                );
-            }),
-        ),
-        (
-            "an sdist that is none",
-            damaged(&|set| {
-                fs_err::write(set.0.path().join("jax-0.9.tar.gz"), "not an sdist").unwrap();
-            }),
-        ),
-        (
-            "a PKG-INFO of another project",
-            damaged(&|set| {
-                foreign_sdist(
-                    set,
-                    "jax-0.9.tar.gz",
-                    "Metadata-Version: 2.1\nName: jaxlib\nVersion: 0.9\n",
-                );
-            }),
-        ),
-    ];
-    let said = cases
-        .map(|(name, said)| format!("{name}: {said}"))
-        .join("\n");
-    insta::assert_snapshot!(said, @r#"
-    cut off: no end record: not a zip archive, or one that is cut off
-    no archive: no end record: not a zip archive, or one that is cut off
-    another project: its METADATA says torch 2.9.0
-    another version: its METADATA says torch 2.9.0
-    an empty RECORD: `torch-2.9.0.dist-info/METADATA` is not in RECORD; `torch-2.9.0.dist-info/WHEEL` is not in RECORD; `torch/lib/libother.so.1` is not in RECORD
-    no METADATA: `torch-2.9.0.dist-info/METADATA` is in RECORD and not in the wheel; no METADATA that can be read
-    a longer file: `torch/lib/libother.so.1` has 1129 bytes, but 1128 in RECORD
-    a path that leads out: `../../evil.py` is not in RECORD; `../../evil.py`: a path with `..`: "../../evil.py"
-    two directories of metadata: METADATA: metadata without `Name`; `zz-1.dist-info/METADATA` is not in RECORD; it has several directories of metadata: `zz-1.dist-info`, `torch-2.9.0.dist-info`
-    an sdist that is none: invalid gzip header
-    a PKG-INFO of another project: its PKG-INFO says jaxlib 0.9
-    "#);
+    insta::assert_snapshot!(found(DAMAGED), @"");
     // A package in which nothing is wrong, whose directory is spelled in another way than its file.
     let set = Set::new();
     foreign_sdist(
@@ -368,18 +289,21 @@ fn an_sdist_with_setup_py_alone_is_sound() {
 #[test]
 fn promises_that_the_libraries_of_a_legacy_set_keep_are_notes() {
     let set = fat::of_one_family();
-    edit_sdist(
+    all_sources(
         &set,
+        "PKG-INFO",
         "rocm-sdk-device-gfx942",
         "rocm-sdk-device-gfx110X-all",
     );
-    edit_sdist(
+    all_sources(
         &set,
+        "PKG-INFO",
         "rocm-sdk-device-gfx1100",
         "rocm-sdk-libraries-gfx1100",
     );
-    edit_sdist(
+    all_sources(
         &set,
+        "PKG-INFO",
         "rocm-sdk-libraries=",
         "rocm-sdk-libraries-gfx110X-all=",
     );
@@ -418,7 +342,7 @@ fn a_wheel_that_no_python_of_its_tag_may_install_is_found() {
     add_foreign(&set, "triton");
     let wanted = |python: &str| {
         set.tamper("triton", |members| {
-            let text = &mut super::member(members, "/METADATA").2;
+            let text = &mut member(members, "/METADATA").2;
             let lines = String::from_utf8(text.clone()).unwrap();
             let mut lines: Vec<&str> = lines
                 .lines()

@@ -245,7 +245,7 @@ fn found_everywhere(place: &Path) -> String {
         let mut check = keyed("check", &endpoint);
         let output = check.args(["--no-progress", &place]).output().unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();
-        let findings = stdout.split("\nfixes").next().unwrap();
+        let findings = stdout.split("\n\n").next().unwrap();
         format!("exit {}\n{findings}", output.status.code().unwrap())
     });
     assert_eq!(found[0], found[1]);
@@ -273,20 +273,6 @@ fn dead_pages_are_found_wherever_they_are_published() {
     simple/
       error   RW704 pages-disagree: it lists no package
     ");
-    insta::assert_snapshot!(dead(&["simple/rocm/index.html"], nothing), @"
-    exit 1
-         1 error   RW704 pages-disagree
-
-    rocm-0.0.1.dev0.tar.gz
-      error   RW704 pages-disagree: listed by `SHA256SUMS`, `index.html`, `set.json`, `simple/_json/`, but not by `simple/`
-    ");
-    insta::assert_snapshot!(dead(&["set.json"], r#"{"schema":1,"files":[]}"#), @"
-    exit 1
-         1 error   RW704 pages-disagree
-
-    set.json
-      error   RW704 pages-disagree: it lists no package
-    ");
     let gone = Set::new();
     gone.index();
     fs_err::remove_dir_all(gone.0.path().join("simple")).unwrap();
@@ -302,16 +288,6 @@ fn dead_pages_are_found_wherever_they_are_published() {
     simple/_json/
       error   RW706 unreadable-page: `set.json` is there, and this page is not
     ");
-    let gone = Set::new();
-    gone.index();
-    fs_err::remove_file(gone.0.path().join("SHA256SUMS")).unwrap();
-    insta::assert_snapshot!(found_everywhere(gone.0.path()), @"
-    exit 1
-         1 error   RW706 unreadable-page
-
-    SHA256SUMS
-      error   RW706 unreadable-page: `set.json` is there, and this page is not
-    ");
 }
 
 #[test]
@@ -325,11 +301,8 @@ fn a_page_whose_two_keys_differ_is_found() {
     let url = format!("{}{name}/", server.url);
     let findings = || {
         let (code, stdout, _) = checked(&url, &[]);
-        let findings = stdout.split("\nfixes").next().unwrap();
-        format!(
-            "exit {code}\n{}",
-            findings.split_once("\n\n").map_or("", |it| it.1)
-        )
+        let findings = stdout.split_once("\n\n").map_or("", |it| it.0);
+        format!("exit {code}\n{findings}")
     };
     let pages = [
         "",

@@ -293,44 +293,6 @@ fn code_in_a_library_for_windows_is_seen() {
 }
 
 #[test]
-fn code_for_more_targets_than_what_a_library_for_windows_needs_has_is_found() {
-    let beyond = |solver: &[u8]| {
-        let archives = [(
-            "blas_lib_gfx1100.kpack",
-            archive("gfx1100", "bin/other.dll"),
-        )];
-        let set = both(&split("nccl_lib"), &archives);
-        set.edit("rocm_sdk_libraries-0.0.1.dev0-py3-none-win", |members| {
-            add(members, "_rocm_sdk_libraries/bin/rocsolver.dll", solver);
-            let other = fat(&["gfx1100"], &[]);
-            add(members, "_rocm_sdk_libraries/bin/rocsparse.dll", other);
-        });
-        found(&set, &["--select", "RW313"])
-    };
-    let needed = ["amdhip64_7.dll", "ROCBLAS.dll", "rocsparse.dll"];
-    let solver = fat(&["gfx1100"], &needed);
-    let mut broken = solver.clone();
-    let names = broken.windows(12).position(|it| it == b"amdhip64_7.d");
-    broken.truncate(names.unwrap());
-    broken.resize(solver.len(), b'x');
-    insta::assert_snapshot!([
-        beyond(&fat(&["gfx1100"], &needed[2..])),
-        beyond(&solver),
-        beyond(&broken),
-    ].join("\n"), @"
-    exit 0
-
-    exit 0
-    rocm_sdk_libraries for Windows.whl
-      warning RW313 beyond-provider: `_rocm_sdk_libraries/bin/rocsolver.dll`: it has code for gfx1100, but `rocblas.dll`, which it needs, has none
-
-    exit 0
-    rocm_sdk_libraries for Windows.whl
-      warning RW313 beyond-provider: `_rocm_sdk_libraries/bin/rocsolver.dll`: the libraries it needs cannot be read: a library whose name has no end: at 0xa0050
-    ");
-}
-
-#[test]
 fn a_path_that_windows_cannot_make_is_found() {
     let variant = archive("gfx90c:xnack-", "bin/rocblas.dll");
     let set = both(

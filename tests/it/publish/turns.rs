@@ -223,7 +223,7 @@ impl Turns {
             },
             ..CheckOptions::default()
         };
-        let (report, _) = check::judge(&facts, &options, None, Vec::new());
+        let (report, _) = check::judge(&facts, &options, Vec::new());
         let findings = report.findings.iter().map(|it| {
             let file = it.file.as_deref().unwrap_or("the set");
             format!("{file}\n  {it}\n").replace(&self.server.url, "URL/")

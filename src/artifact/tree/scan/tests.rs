@@ -225,7 +225,7 @@ fn a_directory_without_artifacts_is_an_error() {
 }
 
 #[test]
-fn a_bad_manifest_is_named_with_the_way_out() {
+fn a_bad_manifest_is_named_with_the_fix() {
     insta::assert_snapshot!(Fixture::new().manifest("x_lib_generic", "a\n../b\n").refused(), @r#"
     error: failed to read `DIR/x_lib_generic/artifact_manifest.txt`
       caused by: line 2: a path with `..`: "../b"

@@ -284,36 +284,3 @@ impl PackageReader for TornAt<'_> {
         Ok(Box::new(begin.chain(rest)))
     }
 }
-
-/// A bundle in a section that nothing reads claims to have its code where the section headers are.
-#[test]
-fn a_library_is_read_again_if_what_was_left_out_is_needed() {
-    let mut bundle = crate::kpack::bundle::write::raw(&[("gfx942", vec![1; 20_000])]);
-    let len = bundle
-        .windows(8)
-        .position(|it| it == 20_000_u64.to_le_bytes());
-    bundle[len.unwrap()..][..8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
-    // The section may begin at any offset, and a bundle is only found where a linker would lay it.
-    let libraries = (0..512).map(|shift| {
-        let section = [vec![7; 8192 + shift], bundle.clone()].concat();
-        crate::elf::write::SharedObject::new("liba.so.1")
-            .unloaded_section(".odd", &section)
-            .build()
-    });
-    let mut libraries = libraries.filter(|it| find(it, b"__CLANG_").is_multiple_of(512));
-    let library = libraries.next().unwrap();
-    let len = library.len() as u64;
-    assert!(
-        content::read_sparse(&*library, len, Keep::Facts)
-            .unwrap()
-            .is_none()
-    );
-    let expected = content::read(&*library, len, Keep::Facts).unwrap();
-    let wheel = whole(&zipped(&[
-        ("a/liba.so", &library, CompressionMethod::Deflated),
-        ("a/b", b"b", CompressionMethod::Deflated),
-    ]));
-    assert_eq!(wheel.faults.len(), 0);
-    let found = wheel.members[0].content.as_ref().unwrap();
-    assert_eq!(format!("{found:?}"), format!("{expected:?}"));
-}

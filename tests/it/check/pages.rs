@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use super::*;
+use super::{Set, add, only};
 use crate::support::place::text;
 
 /// What is found in an indexed copy of the sample after one change.
