@@ -17,6 +17,9 @@ use crate::{
 
 as_text!(Bucket);
 
+/// What every location begins with.
+const SCHEME: &str = "s3://";
+
 /// The name of an object: `/`-separated and relative. It is never empty, and has no `.`, `..` or
 /// empty segment, no control character and no backslash.
 ///
@@ -91,9 +94,9 @@ impl Location {
         Self { bucket, key }
     }
 
-    /// The location of `path` below this directory.
-    pub fn join(&self, path: &RelPath) -> Result<Self, Invalid> {
-        Ok(Self::new(self.bucket.clone(), self.key.join(path)?))
+    /// Whether a text is meant as the location of an object in a bucket, right or wrong.
+    pub fn is_meant_by(text: &str) -> bool {
+        text.starts_with(SCHEME)
     }
 
     /// The location with a final `/`.
@@ -200,7 +203,7 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (bucket, key) = text
-            .strip_prefix("s3://")
+            .strip_prefix(SCHEME)
             .and_then(|rest| rest.split_once('/'))
             .filter(|(_, key)| !key.is_empty())
             .ok_or_else(|| Invalid::new("not a location such as `s3://bucket/key`", text))?;
@@ -343,7 +346,6 @@ mod tests {
         "#);
         let base = location("s3://abc/d");
         assert_eq!(base.directory(), location("s3://abc/d/"));
-        assert_eq!(base.join(&path("e")).unwrap(), location("s3://abc/d/e"));
         assert_eq!((base.bucket.as_str(), base.key.as_str()), ("abc", "d"));
     }
 

@@ -172,7 +172,7 @@ impl RunArgs {
             let settings = github.settings(run.server.as_deref())?;
             let announce = world.console.notes();
             let github = GitHub::connect(settings, world.stop.clone(), announce)?;
-            Ok(github.run(repository, &run.id)?.facts)
+            Ok(github.run(repository, &run.id)?.facts(repository))
         })?;
         for assumption in &resolved.assumed {
             world.console.note(format!("assumed that {assumption}"));

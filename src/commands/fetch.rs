@@ -108,8 +108,10 @@ struct IdleFlags {
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     let only_tell = args.dry_run || args.find;
-    let places = (&[][..], Layout::default());
-    if let Some(places) = args.choice.offline(only_tell, places, world)? {
+    if let Some(places) = args
+        .choice
+        .offline(only_tell, &[], Layout::default(), world)?
+    {
         return world.console.answer(&places);
     }
     args.ensure_a_run()?;
@@ -194,12 +196,12 @@ pub struct ChoiceArgs {
     /// Fetch even if artifacts that the packages need are missing
     #[arg(long)]
     allow_incomplete: bool,
-    /// Number of parallel downloads; four times as many for archives below 16 MiB
+    /// Number of parallel downloads
     #[arg(
         long,
         alias = "download-concurrency",
         value_name = "N",
-        default_value = "8",
+        default_value = "16",
         value_parser = at_least_one
     )]
     downloads: NonZeroUsize,
@@ -369,7 +371,8 @@ impl ChoiceArgs {
     pub fn offline(
         &self,
         is_dry_run: bool,
-        (groups, layout): (&[ArtifactGroup], Layout),
+        groups: &[ArtifactGroup],
+        layout: Layout,
         world: &World,
     ) -> Result<Option<RunPlaces>> {
         if !self.run.is_offline() || self.input_dir.is_some() {

@@ -186,7 +186,7 @@ impl PipelineArgs {
             return Ok(None);
         }
         let group = choice.selection.directory()?;
-        choice.offline(self.dry_run, (&[group], self.layout), world)
+        choice.offline(self.dry_run, &[group], self.layout, world)
     }
 
     fn packages(&self) -> PathBuf {
@@ -361,7 +361,7 @@ impl OriginArgs {
                 let request = choice.request(Wish::default(), world)?;
                 let job = request.decide(unpacked, OutputForm::Unpacked, is_dry_run, world)?;
                 return Ok(ArtifactsOrigin {
-                    run: job.run.clone(),
+                    run: job.found.run().clone(),
                     artifacts: Artifacts::Run(Box::new(job)),
                     choice,
                 });

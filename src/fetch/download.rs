@@ -19,6 +19,7 @@ use crate::{
     atomic::AtomicFile,
     digest::{Checking, Hasher, Sha256},
     error::{Context as _, Hint as _, Result, Stop, anyhow, ensure},
+    io::Tap,
     parallel::ahead,
 };
 
@@ -39,9 +40,8 @@ enum ReceivedPart {
     File(AtomicFile),
 }
 
-/// The bytes of a parcel while they arrive: it counts, hashes and reports them.
-///
-/// It fails if the download is shorter or longer than [`Parcel::size`].
+/// The bytes of a parcel while they arrive. It fails if the download is shorter or longer than
+/// [`Parcel::size`].
 struct ParcelStream<'a> {
     source: Box<dyn Read + Send + 'a>,
     /// Only if the source states a SHA-256.
@@ -50,7 +50,6 @@ struct ParcelStream<'a> {
     /// Bytes read so far.
     at: u64,
     size: u64,
-    context: &'a DownloadContext<'a>,
 }
 
 /// The result of one parcel.
@@ -70,7 +69,7 @@ pub(super) fn receive(
     context: &DownloadContext,
 ) -> Result<Received> {
     context.receive(source, parcel).or_else(|error| {
-        // `ParcelStream` reports a stop as an I/O error, because `Read` has no other way. Report
+        // `Tap` reports a stop as an I/O error, because `Read` has no other way. Report
         // the stop itself, not a failed download.
         context.stop.check()?;
         let mut kinds = error
@@ -92,12 +91,11 @@ pub(super) fn receive(
 impl DownloadContext<'_> {
     fn receive(&self, source: &dyn ArchiveSource, parcel: &Parcel) -> Result<Received> {
         let mut stream = ParcelStream {
-            source: source.open(parcel)?,
+            source: Box::new(Tap::new(source.open(parcel)?, self.stop, self.progress)),
             hasher: (!parcel.sha256.is_empty()).then(Hasher::default),
             checking: parcel.checksum.map(Checking::new),
             at: 0,
             size: parcel.size,
-            context: self,
         };
         let mut parts = Vec::new();
         for member in &parcel.members {
@@ -211,7 +209,6 @@ impl ParcelStream<'_> {
 
 impl Read for ParcelStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.context.stop.check().map_err(io::Error::other)?;
         if buffer.is_empty() {
             return Ok(0);
         }
@@ -224,7 +221,6 @@ impl Read for ParcelStream<'_> {
             checking.update(bytes);
         }
         self.at = self.at.saturating_add(count as u64);
-        (self.context.progress)(count as u64);
         let (at, size) = (self.at, self.size);
         if count == 0 && at < size {
             let text = format!("the download ended after {at} of {size} bytes");

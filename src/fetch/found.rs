@@ -4,197 +4,151 @@
 use std::{collections::BTreeSet, fmt};
 
 use itertools::Itertools as _;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::source::ArtifactArchive;
+use super::{query::Choice, search::Candidate};
 use crate::{
     console::size,
-    github::{RunState, WorkflowRun},
+    github::WorkflowRun,
     run::{Buckets, Run, RunOrigin},
-    target::{Family, Scope, TargetTable},
+    target::{Scope, TargetTable},
 };
 
 /// A run that was named or found by a search.
 ///
 /// Its JSON, its text and its step outputs are the same fields. What only GitHub knows is null if
 /// GitHub did not tell.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
 pub struct FoundRun {
-    pub(super) run: Run,
-    /// What GitHub says about the run, if it was asked and answered.
-    pub(super) from_github: Option<WorkflowRun>,
-    /// The commit that a run of a pull request checks out.
-    pub(super) merge_commit: Option<String>,
-    /// Why GitHub did not tell about the run.
-    pub(super) silence: Option<String>,
-    /// The place that has its artifacts.
-    pub(super) source: String,
-    pub(super) contents: RunContents,
-}
-
-/// What the artifacts of a run are for, and whether packages can be built from them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RunContents {
-    archives: usize,
-    size: u64,
-    families: BTreeSet<String>,
-    targets: BTreeSet<String>,
-    /// `None` if only a part of the run is wanted.
-    is_complete: Option<bool>,
-    lacks: Vec<String>,
-    remarks: Vec<String>,
-}
-
-impl RunContents {
-    /// `lacks` is what packages lack; `None` if only a part of the run is wanted.
-    pub(super) fn of(
-        archives: &[ArtifactArchive],
-        lacks: Option<Vec<String>>,
-        remarks: Vec<String>,
-    ) -> Self {
-        let scopes = archives.iter().map(|it| it.name.artifact.scope.base());
-        let scopes: BTreeSet<Scope> = scopes.collect();
-        let texts = |is_one: fn(&Scope) -> bool| scopes.iter().filter(move |it| is_one(it));
-        let targets = texts(|it| matches!(it, Scope::Target(_))).map(Scope::to_string);
-        let named = texts(|it| matches!(it, Scope::Family(_))).map(Scope::to_string);
-        Self {
-            archives: archives.len(),
-            size: archives.iter().map(|it| it.size).sum(),
-            families: named.chain(whole_families(&scopes)).collect(),
-            targets: targets.collect(),
-            is_complete: lacks.as_ref().map(Vec::is_empty),
-            lacks: lacks.unwrap_or_default(),
-            remarks,
-        }
-    }
-}
-
-/// The families of which a run has all targets.
-fn whole_families(scopes: &BTreeSet<Scope>) -> impl Iterator<Item = String> {
-    let table = TargetTable::builtin();
-    let is_whole = |family: &&Family| {
-        let mut targets = table.targets(family).peekable();
-        targets.peek().is_some() && targets.all(|it| scopes.contains(&Scope::Target(it.clone())))
-    };
-    table.families().filter(is_whole).map(ToString::to_string)
+    fields: Map<String, Value>,
+    #[serde(skip)]
+    run: Run,
+    /// One line for a log: `run 7 of ROCm/TheRock (success), commit 0123456789ab of main: https://…`;
+    /// `None` if GitHub did not tell about the run.
+    #[serde(skip)]
+    pub(super) line: Option<String>,
 }
 
 impl FoundRun {
+    /// `silence` is why GitHub did not tell about the run.
+    pub(super) fn new(
+        run: Run,
+        candidate: &Candidate,
+        choice: &Choice,
+        silence: Option<String>,
+    ) -> Self {
+        let inventory = &choice.inventory;
+        let github = candidate.from_github.as_ref();
+        let told = |get: fn(&WorkflowRun) -> Option<&String>| github.and_then(get);
+        let kinds = Buckets::builtin().release_types(&run.bucket);
+        let kind = kinds.first().filter(|_| kinds.len() == 1);
+        let scopes: BTreeSet<Scope> = inventory
+            .iter()
+            .map(|it| it.name.artifact.scope.base())
+            .collect();
+        let (families, targets) = (families(&scopes), targets(&scopes));
+        let fields = json!({
+            "schema": "rocwheel-run-v1",
+            "id": run.id.as_str(),
+            "attempt": github.and_then(|it| it.run_attempt),
+            "url": told(|it| it.page.as_ref()),
+            "status": told(|it| it.status.as_ref()),
+            "conclusion": github.and_then(|it| it.conclusion()).filter(|it| !it.is_empty()),
+            "event": told(|it| it.event.as_ref()),
+            "branch": told(|it| it.branch.as_ref()),
+            "commit": told(|it| Some(&it.commit)),
+            "merge-commit": candidate.merge_commit,
+            "repository": run.repository.to_string(),
+            "head-repository": github.and_then(|it| it.head_repository()),
+            "fork": github.map(|it| it.facts(&run.repository).origin == RunOrigin::Fork),
+            "workflow": told(|it| it.workflow.as_ref()),
+            "created": told(|it| it.created_at.as_ref()),
+            "started": told(|it| it.run_started_at.as_ref()),
+            "updated": told(|it| it.updated_at.as_ref()),
+            "platform": run.platform,
+            "bucket": run.bucket.to_string(),
+            "region": run.region,
+            "prefix": run.prefix.to_path().to_string(),
+            "role": run.role,
+            "release-type": kind.map(ToString::to_string),
+            "source": choice.source.to_string(),
+            "artifact-groups": families.union(&targets).collect::<Vec<_>>(),
+            "families": families,
+            "targets": targets,
+            "archives": inventory.len(),
+            "size": inventory.iter().map(|it| it.size).sum::<u64>(),
+            "complete": choice.lacks.as_ref().map(Vec::is_empty),
+            "lacks": choice.lacks.as_deref().unwrap_or_default(),
+            "remarks": choice.remarks,
+            "note": silence,
+        });
+        let Value::Object(fields) = fields else {
+            unreachable!("the literal above is an object")
+        };
+        let line = github.map(|it| {
+            let (state, commit) = (it.state(), &it.commit);
+            let branch = it.branch.as_ref().map(|branch| format!(" of {branch}"));
+            let (branch, page) = (branch.unwrap_or_default(), it.page.as_deref());
+            let (id, page) = (&run.id, page.unwrap_or_default());
+            let of = &run.repository;
+            format!("run {id} of {of} ({state}), commit {commit:.12}{branch}: {page}")
+        });
+        Self { fields, run, line }
+    }
+
     pub fn run(&self) -> &Run {
         &self.run
     }
 
     /// Why the fields that only GitHub knows are empty, if they are.
     pub fn silence(&self) -> Option<&str> {
-        self.silence.as_deref()
+        self.fields["note"].as_str()
     }
 
     /// The step outputs: each field, its name after `run-`, and all of them as `run-json`. A list is
     /// comma-separated.
     pub fn outputs(&self) -> Vec<(String, String)> {
-        let short = self.fields().into_iter().filter(|(name, _)| !is_long(name));
-        let mut outputs: Vec<_> = short
-            .map(|(name, value)| (format!("run-{name}"), text(&value, ",")))
-            .collect();
-        let all = serde_json::to_string(self).unwrap_or_default();
-        outputs.push(("run-json".to_owned(), all));
-        outputs
-    }
-
-    /// One line for a log: `run 7 of ROCm/TheRock (success), commit 0123456789ab of main: https://…`;
-    /// `None` if GitHub did not tell about the run.
-    pub(super) fn line(&self) -> Option<String> {
-        let Run { id, repository, .. } = &self.run;
-        let from_github = self.from_github.as_ref()?;
-        let (state, commit, page) = (&from_github.state, &from_github.commit, &from_github.page);
-        let branch = from_github.details.branch.as_ref();
-        let of = branch.map(|branch| format!(" of {branch}"));
-        let of = of.unwrap_or_default();
-        Some(format!(
-            "run {id} of {repository} ({state}), commit {commit:.12}{of}: {page}"
-        ))
-    }
-
-    fn fields(&self) -> Vec<(&'static str, Value)> {
-        let mut fields = self.told_fields();
-        let (run, contents) = (&self.run, &self.contents);
-        let kinds = Buckets::builtin().release_types(&run.bucket);
-        let kind = kinds.first().filter(|_| kinds.len() == 1);
-        let groups: BTreeSet<&String> = contents.families.union(&contents.targets).collect();
-        fields.extend([
-            ("platform", json!(run.platform)),
-            ("bucket", json!(run.bucket.to_string())),
-            ("region", json!(run.region)),
-            ("prefix", json!(run.prefix.to_path().to_string())),
-            ("role", json!(run.role)),
-            ("release-type", json!(kind.map(ToString::to_string))),
-            ("source", json!(self.source)),
-            ("artifact-groups", json!(groups)),
-            ("families", json!(contents.families)),
-            ("targets", json!(contents.targets)),
-            ("archives", json!(contents.archives)),
-            ("size", json!(contents.size)),
-            ("complete", json!(contents.is_complete)),
-            ("lacks", json!(contents.lacks)),
-            ("remarks", json!(contents.remarks)),
-            ("note", json!(self.silence)),
-        ]);
-        fields
-    }
-
-    /// What GitHub tells about a run; without that, only what the run was named by.
-    fn told_fields(&self) -> Vec<(&'static str, Value)> {
-        let from_github = self.from_github.as_ref();
-        let details = from_github.map(|from_github| &from_github.details);
-        let set = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
-        let (status, conclusion) = match from_github.map(|from_github| &from_github.state) {
-            Some(RunState::Running(status)) => (set(status), None),
-            Some(RunState::Ended(how)) => (Some("completed".to_owned()), set(how)),
-            None => (None, None),
-        };
-        vec![
-            ("id", json!(self.run.id.as_str())),
-            ("attempt", json!(details.and_then(|it| it.attempt))),
-            ("url", json!(from_github.and_then(|it| set(&it.page)))),
-            ("status", json!(status)),
-            ("conclusion", json!(conclusion)),
-            ("event", json!(details.and_then(|it| it.event.as_ref()))),
-            ("branch", json!(details.and_then(|it| it.branch.as_ref()))),
-            ("commit", json!(from_github.map(|it| &it.commit))),
-            ("merge-commit", json!(self.merge_commit)),
-            ("repository", json!(self.run.repository.to_string())),
-            (
-                "head-repository",
-                json!(details.and_then(|it| it.head_repository())),
-            ),
-            (
-                "fork",
-                json!(from_github.map(|it| it.facts.origin == RunOrigin::Fork)),
-            ),
-            (
-                "workflow",
-                json!(details.and_then(|it| it.workflow.as_ref())),
-            ),
-            (
-                "created",
-                json!(from_github.and_then(|it| set(&it.created_at))),
-            ),
-            (
-                "started",
-                json!(details.and_then(|it| it.started_at.as_ref())),
-            ),
-            (
-                "updated",
-                json!(from_github.and_then(|it| it.facts.updated_at.as_ref())),
-            ),
-        ]
+        // What is for people is no output of its own.
+        let is_long = |name: &str| ["schema", "lacks", "remarks", "note", "source"].contains(&name);
+        let short = self.fields.iter().filter(|(name, _)| !is_long(name));
+        let outputs = short.map(|(name, value)| (format!("run-{name}"), text(value, ",")));
+        let all = Value::Object(self.fields.clone()).to_string();
+        outputs.chain([("run-json".to_owned(), all)]).collect()
     }
 }
 
-/// Whether a field is for people, and so no step output of its own.
-fn is_long(name: &str) -> bool {
-    ["lacks", "remarks", "note", "source"].contains(&name)
+impl fmt::Display for FoundRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = self.fields.iter().filter_map(|(name, value)| {
+            let value = match (name.as_str(), value.as_u64()) {
+                // The note is for people already, on stderr.
+                ("schema" | "note", _) => return None,
+                ("size", Some(bytes)) => size(bytes).to_string(),
+                _ => text(value, ", "),
+            };
+            (!value.is_empty()).then(|| format!("{:17}{value}", format!("{name}:")))
+        });
+        write!(f, "{}", lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// The families that a run has artifacts for, or all targets of.
+fn families(scopes: &BTreeSet<Scope>) -> BTreeSet<String> {
+    let table = TargetTable::builtin();
+    let whole = table.families().filter(|family| {
+        let mut targets = table.targets(family).peekable();
+        targets.peek().is_some() && targets.all(|it| scopes.contains(&Scope::Target(it.clone())))
+    });
+    let named = scopes.iter().filter(|it| matches!(it, Scope::Family(_)));
+    let named = named.map(Scope::to_string);
+    named.chain(whole.map(ToString::to_string)).collect()
+}
+
+fn targets(scopes: &BTreeSet<Scope>) -> BTreeSet<String> {
+    let targets = scopes.iter().filter(|it| matches!(it, Scope::Target(_)));
+    targets.map(Scope::to_string).collect()
 }
 
 /// A value without quotes; nothing for null.
@@ -204,27 +158,5 @@ fn text(value: &Value, separator: &str) -> String {
         Value::String(text) => text.clone(),
         Value::Array(list) => list.iter().map(|it| text(it, separator)).join(separator),
         other => other.to_string(),
-    }
-}
-
-impl Serialize for FoundRun {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let schema = ("schema", json!("rocwheel-run-v1"));
-        let fields = [schema].into_iter().chain(self.fields());
-        let fields = fields.map(|(name, value)| (name.to_owned(), value));
-        fields.collect::<Map<String, Value>>().serialize(serializer)
-    }
-}
-
-impl fmt::Display for FoundRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fields = self.fields().into_iter().map(|(name, value)| match name {
-            "size" => (name, size(self.contents.size).to_string()),
-            _ => (name, text(&value, ", ")),
-        });
-        // The note is for people already, on stderr.
-        let lines = fields.filter(|(name, value)| !value.is_empty() && *name != "note");
-        let lines = lines.map(|(name, value)| format!("{:17}{value}", format!("{name}:")));
-        write!(f, "{}", lines.collect::<Vec<_>>().join("\n"))
     }
 }

@@ -2,26 +2,25 @@
 //! which parcels to download, and which artifacts are on disk already. `carry_out` downloads all due
 //! parcels, several at once.
 
-mod shown;
-
 use std::{
     collections::BTreeSet,
-    num::{NonZeroU16, NonZeroUsize},
+    fmt,
+    num::NonZeroUsize,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use itertools::Itertools as _;
-use serde::Serialize;
-use tokio::sync::Semaphore;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use super::{
     download::{DownloadContext, Received, receive},
-    found::{FoundRun, RunContents},
-    output::{FetchState, Fetched, OutputDir, OutputForm, Records},
-    query::{ChosenRun, FetchRequest},
-    select::{ArchiveSelection, Completeness, select, subset},
-    source::{ArchiveSource, ArtifactArchive, Inventory, LARGE, Parcel, parcels},
+    found::FoundRun,
+    output::{FetchState, Fetched, OutputDir, OutputForm},
+    query::{Aim, FetchRequest, FoundArtifacts},
+    source::{ArchiveSource, ArtifactArchive, Parcel, parcels},
 };
 use crate::{
     artifact::ArtifactName,
@@ -31,9 +30,7 @@ use crate::{
     },
     console::{World, few, many, rate, size, took},
     error::{Error, Hint as _, No, Result, TimeOver, anyhow, hinted, hints, one_line},
-    package::catalog::Catalog,
     parallel,
-    run::{Run, RunOrigin},
 };
 
 /// Unpacked artifacts of ROCm are three to five times as large as their archives.
@@ -53,33 +50,21 @@ enum FetchReason {
     Same,
 }
 
-/// How many times [`FetchRequest::downloads`] archives below [`LARGE`] are downloaded in parallel.
-/// Each is mostly waited for: a request takes a round trip, and the bytes come with its answer.
-const SMALL_FILE_SLOTS: NonZeroU16 = NonZeroU16::new(4).unwrap();
 /// How many archives are asked for their digests at once. An answer is a few bytes.
 const QUESTIONS: NonZeroUsize = NonZeroUsize::new(128).unwrap();
-/// What a run is looked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Aim {
-    Fetch,
-    /// Only to tell about it.
-    Find,
-}
-
-/// A run, the source of its artifacts, and those that are selected.
-type Found<'a> = (FoundRun, Box<dyn ArchiveSource + 'a>, ArchiveSelection);
+/// How often finished artifacts are recorded. Each record waits until their bytes are on the disk. A
+/// fetch that is killed repeats what it had not recorded.
+const RECORDING: Duration = Duration::from_secs(1);
 
 /// A decided fetch: what to download from which source, and the output directory.
 pub struct FetchJob<'a> {
-    /// The run that the artifacts belong to.
-    pub run: Run,
-    /// What is known about that run.
+    /// The run that the artifacts belong to, and what is known about it.
     pub found: FoundRun,
     /// The place that the artifacts come from.
     pub from: String,
     steps: Vec<(FetchReason, Parcel)>,
     request: FetchRequest<'a>,
-    source: Box<dyn ArchiveSource + 'a>,
+    source: Arc<dyn ArchiveSource + 'a>,
     output: OutputDir,
     /// Held until the job is dropped, so that no other fetch changes the artifacts while they are
     /// used.
@@ -96,8 +81,11 @@ impl<'a> FetchRequest<'a> {
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<FetchJob<'a>> {
-        let (found, source, selection) = self.found(Aim::Fetch, world)?;
-        let run = found.run().clone();
+        let FoundArtifacts {
+            run: found,
+            source,
+            selection,
+        } = self.found(Aim::Fetch, world)?;
         let parcels = parcels(&*source, selection.archives, QUESTIONS, &world.stop)?;
         // Take the lock before reading the state: until then, another fetch may change both the
         // state and the files.
@@ -111,7 +99,6 @@ impl<'a> FetchRequest<'a> {
         let step = |parcel| Ok((FetchReason::of(&parcel, &from, &output)?, parcel));
         let steps = parcels.into_iter().map(step).collect::<Result<_>>()?;
         let job = FetchJob {
-            run,
             found,
             from,
             steps,
@@ -128,82 +115,6 @@ impl<'a> FetchRequest<'a> {
             world.console.note(text);
         }
         Ok(job)
-    }
-
-    /// Finds the run, and tells everything that is known about it. A search takes the run that
-    /// [`decide`](Self::decide) would take; a run that was named may be incomplete.
-    pub fn find(&self, world: &'a World) -> Result<FoundRun> {
-        Ok(self.found(Aim::Find, world)?.0)
-    }
-
-    fn found(&self, aim: Aim, world: &'a World) -> Result<Found<'a>> {
-        let choose = |source: &dyn ArchiveSource, inventory: &Inventory| {
-            let count = many(inventory.archives.len(), "artifact");
-            let facts = format!("{count} in {source}");
-            world.console.status("Listed", facts);
-            if !inventory.unknown.is_empty() {
-                let names = few(inventory.unknown.iter().map(|name| format!("`{name}`")));
-                let text = "ignored archives whose names are not those of artifacts";
-                world.console.note(format!("{text}: {names}"));
-            }
-            self.selection(&inventory.archives, aim, world)
-        };
-        let ChosenRun {
-            mut run,
-            mut candidate,
-            source,
-            choice,
-        } = self.choose_run(world, &choose)?;
-        let (selection, contents) = choice;
-        let silence = self.ask_about(&run, &mut candidate, world);
-        // Where the place does not depend on it, only GitHub's answer tells that it is a fork's.
-        let from_github = candidate.from_github.as_ref();
-        if from_github.is_some_and(|it| it.facts.origin == RunOrigin::Fork) {
-            run.role = None;
-        }
-        let found = FoundRun {
-            run,
-            from_github: candidate.from_github,
-            merge_commit: candidate.merge_commit,
-            silence,
-            source: source.to_string(),
-            contents,
-        };
-        Ok((found, source, selection))
-    }
-
-    /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
-    fn selection(
-        &self,
-        inventory: &[ArtifactArchive],
-        aim: Aim,
-        world: &World,
-    ) -> Result<(ArchiveSelection, RunContents)> {
-        let (wish, platform) = (&self.wish, self.platform);
-        let mut selection = select(inventory, wish)?;
-        let catalog = Catalog::built_in()?;
-        let mut of = None;
-        if !wish.only.is_empty() {
-            let subset = subset(&wish.only, &selection, inventory, &catalog, platform)?;
-            selection.narrow(&subset, inventory);
-            of = Some(subset);
-        }
-        let found = Completeness::of(&selection, inventory, &catalog, platform, of.as_ref())?;
-        if aim == Aim::Fetch {
-            for remark in &found.remarks {
-                world.console.note(remark);
-            }
-        }
-        if self.allow_incomplete {
-            for lack in found.lacks.iter().filter(|_| aim == Aim::Fetch) {
-                world.console.warn(lack);
-            }
-        } else if aim == Aim::Fetch || self.search.is_some() {
-            found.require()?;
-        }
-        let lacks = (!selection.is_part).then_some(found.lacks);
-        let contents = RunContents::of(inventory, lacks, found.remarks);
-        Ok((selection, contents))
     }
 }
 
@@ -257,7 +168,7 @@ impl FetchJob<'_> {
     /// fit, it is a warning, because the exact size is known only after unpacking.
     fn check_space(&self, world: &World) -> Result<()> {
         let (root, needed) = (&self.output.root, self.size());
-        let place = self.output.shown.display();
+        let place = root.display();
         // Some systems do not report the free space. Try then: a full disk fails later anyway.
         let free = atomic::free_space(root).unwrap_or(u64::MAX);
         let is_packed = self.output.form == OutputForm::Packed;
@@ -283,57 +194,42 @@ impl FetchJob<'_> {
         let start = Instant::now();
         let (console, bytes) = (&world.console, self.size());
         let (mut failures, mut unverified) = (Vec::new(), BTreeSet::new());
-        let mut records = Records::new(state);
-        let jobs = self
-            .request
-            .downloads
-            .saturating_mul(SMALL_FILE_SLOTS.into());
-        let places = Semaphore::new(jobs.get().min(Semaphore::MAX_PERMITS));
-        let fetched = {
-            let progress = console.progress_in_parts("Fetching", &self.source, due.len(), bytes);
-            let work = |parcel: &&Parcel| {
-                let is_small = parcel.size < LARGE;
-                let taken = places.acquire_many(if is_small {
-                    1
-                } else {
-                    SMALL_FILE_SLOTS.get().into()
-                });
-                let _taken = parallel::wait(&world.stop, taken)?;
-                let start = Instant::now();
-                progress.begin(&parcel.id);
-                let context = DownloadContext {
-                    directory: &self.output.work,
-                    kept: self.output.form,
-                    stop: &world.stop,
-                    progress: &|bytes| progress.inc(bytes),
-                };
-                let received = receive(&*self.source, parcel, &context);
-                progress.finish_part();
-                Ok((received, start.elapsed()))
+        let (mut finished, mut recorded) = (Vec::new(), Instant::now());
+        let progress = console.progress_in_parts("Fetching", &self.source, due.len(), bytes);
+        let work = |parcel: &&Parcel| {
+            progress.begin(&parcel.id);
+            let context = DownloadContext {
+                directory: &self.output.work,
+                kept: self.output.form,
+                stop: &world.stop,
+                progress: &|bytes| progress.inc(bytes),
             };
-            // `done` runs on one thread, because recording waits for the disk. The workers
-            // continue to download meanwhile.
-            let done = |parcel: &&Parcel, (received, time): (Result<Received>, Duration)| {
-                let recorded = received.and_then(|received| {
-                    let extents = received.artifacts.iter().filter_map(|(_, it)| it.extent);
-                    let files: usize = extents.map(|extent| extent.files).sum();
-                    records.add(received.artifacts)?;
-                    unverified.extend(received.unverified);
-                    Ok(many(files, "file"))
-                });
-                match recorded {
-                    Ok(files) => {
-                        let (id, speed) = (&parcel.id, speed(parcel.size, time));
-                        let facts = format!("{id}: {}, {files} {speed}", size(parcel.size));
-                        console.item("Fetched", facts);
-                    }
-                    Err(error) => failures.push(error),
-                }
-            };
-            parallel::try_each(due, jobs, &world.stop, work, done)
+            let received = receive(&*self.source, parcel, &context);
+            progress.finish_part();
+            Ok(received)
         };
+        // `done` runs on one thread, because recording waits for the disk. The workers continue to
+        // download meanwhile.
+        let done = |parcel: &&Parcel, received: Result<Received>| match received {
+            Ok(received) => {
+                unverified.extend(received.unverified);
+                let extents = received.artifacts.iter().filter_map(|(_, it)| it.extent);
+                let files = many(extents.map(|extent| extent.files).sum(), "file");
+                let facts = format!("{}: {}, {files}", parcel.id, size(parcel.size));
+                console.item("Fetched", facts);
+                finished.extend(received.artifacts);
+                if recorded.elapsed() > RECORDING {
+                    failures.extend(state.record(&mut finished).err());
+                    recorded = Instant::now();
+                }
+            }
+            Err(error) => failures.push(error),
+        };
+        let jobs = self.request.downloads;
+        let fetched = parallel::try_each(due, jobs, &world.stop, work, done);
+        drop(progress);
         // After an interruption too, so that the next fetch keeps the complete artifacts.
-        let recorded = records.write();
+        let recorded = state.record(&mut finished);
         fetched.and(recorded)?;
         if !unverified.is_empty() {
             let count = many(unverified.len(), "archive");
@@ -404,6 +300,75 @@ impl FetchJob<'_> {
     /// All wanted archives, including those that are on disk already.
     fn archives(&self) -> impl Iterator<Item = &ArtifactArchive> {
         self.steps.iter().flat_map(|(_, parcel)| &parcel.members)
+    }
+}
+
+impl fmt::Display for FetchJob<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (why, parcel) in &self.steps {
+            let verb = match why {
+                FetchReason::New => "fetch",
+                FetchReason::Changed => "renew",
+                FetchReason::Same => "keep",
+            };
+            for archive in &parcel.members {
+                let sized = size(archive.size).to_string();
+                writeln!(f, "{verb:5} {sized:>11} {}", archive.name)?;
+            }
+        }
+        if let Some(line) = &self.found.line {
+            writeln!(f, "{line}")?;
+        }
+        f.write_str(&self.in_short())
+    }
+}
+
+impl FetchJob<'_> {
+    /// `37 archives of 2.40 MiB from s3://… to artifacts; 3 there already`
+    pub fn in_short(&self) -> String {
+        let (due, size) = (self.due().len(), size(self.size()));
+        let (count, to) = (many(due, "archive"), self.output.root.display());
+        let kept = match self.steps.len() - due {
+            0 => String::new(),
+            kept => format!("; {kept} there already"),
+        };
+        format!("{count} of {size} from {} to {to}{kept}", self.from)
+    }
+}
+
+impl Serialize for FetchJob<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let row = |parcel: &Parcel, why: FetchReason, archive: &ArtifactArchive| {
+            let artifact = &archive.name.artifact;
+            let is_alone = parcel.members.len() == 1;
+            json!({
+                "name": archive.name.to_string(),
+                "artifact": artifact.name,
+                "component": artifact.component.as_str(),
+                "scope": artifact.scope.as_str(),
+                "path": match self.output.form {
+                    OutputForm::Merged => ".".to_owned(),
+                    kept => kept.name(archive),
+                },
+                "size": archive.size,
+                "sha256": parcel.sha256.first().filter(|_| is_alone),
+                "state": why,
+            })
+        };
+        let rows = self.steps.iter().flat_map(|(why, parcel)| {
+            let members = parcel.members.iter();
+            members.map(move |archive| row(parcel, *why, archive))
+        });
+        let plan = json!({
+            "schema": "rocwheel-fetch-v1",
+            "run": self.found,
+            "from": self.from,
+            "to": self.output.root.display().to_string(),
+            "kept": self.output.form,
+            "size": self.size(),
+            "archives": rows.collect::<Vec<_>>(),
+        });
+        plan.serialize(serializer)
     }
 }
 

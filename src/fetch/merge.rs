@@ -29,15 +29,15 @@ use crate::{
 /// How many collisions the error lists one by one.
 const MOST_LISTED: usize = 20;
 
-/// The paths of one artifact in the tree, grouped by the base directory that they come from.
-type Listing = BTreeMap<RelPath, BTreeSet<RelPath>>;
+/// The paths of one artifact in the tree.
+type Listing = BTreeSet<RelPath>;
 
 impl OutputDir {
     /// Whether every path of a merged artifact still exists in the tree.
     pub(super) fn is_merged_whole(&self, name: &str) -> Result<bool> {
         let is_there = |path: &RelPath| fs::symlink_metadata(self.in_tree(path)).is_ok();
         let listing = self.listing(name)?;
-        Ok(listing.is_some_and(|listing| listing.values().flatten().all(is_there)))
+        Ok(listing.is_some_and(|listing| listing.iter().all(is_there)))
     }
 
     /// Moves the fetched artifacts among `wanted` into the tree. If two artifacts differ about a
@@ -77,10 +77,10 @@ impl OutputDir {
             fs::remove_dir_all(self.work.join(&name))?;
             let entry = waiting.remove_entry(&name);
             let entry = entry.map(|(name, it)| (name, Fetched { extent: None, ..it }));
-            state.record(entry.into_iter().collect())?;
+            state.record(&mut entry.into_iter().collect())?;
         }
         let (count, files) = (many(artifacts.len(), "artifact"), many(moved, "file"));
-        let facts = format!("{count}, {files} into {}", self.shown.display());
+        let facts = format!("{count}, {files} into {}", self.root.display());
         world.console.status("Merged", facts);
         Ok(())
     }
@@ -120,10 +120,8 @@ impl OutputDir {
                 continue;
             };
             let artifact = ArtifactName::of_file(name)?;
-            for (basedir, paths) in self.listing(name)?.unwrap_or_default() {
-                let owner = format!("{artifact}/{basedir}");
-                owners.extend(paths.into_iter().map(|path| (path, owner.clone())));
-            }
+            let paths = self.listing(name)?.unwrap_or_default().into_iter();
+            owners.extend(paths.map(|path| (path, artifact.to_string())));
         }
         Ok(owners)
     }
@@ -140,7 +138,7 @@ impl OutputDir {
         let mut replaceable = BTreeSet::new();
         for artifact in new {
             let listing = self.listing(&artifact.name.file_name())?;
-            replaceable.extend(listing.unwrap_or_default().into_values().flatten());
+            replaceable.extend(listing.unwrap_or_default());
         }
         for artifact in new {
             for file in &artifact.files {
@@ -209,23 +207,14 @@ impl OutputDir {
     fn take(&self, artifact: &Artifact, kept: &BTreeSet<&RelPath>) -> Result<usize> {
         let name = artifact.name.file_name();
         let old = self.listing(&name)?.unwrap_or_default();
-        let mut new = Listing::new();
-        for file in &artifact.files {
-            let paths = new.entry((*file.basedir).clone()).or_default();
-            paths.insert(file.path.clone());
-        }
-        let mut both = new.clone();
-        for (basedir, paths) in &old {
-            let known = both.entry(basedir.clone()).or_default();
-            known.extend(paths.iter().cloned());
-        }
+        let new: Listing = artifact.files.iter().map(|it| it.path.clone()).collect();
+        let both = old.union(&new).cloned().collect();
         // List the old and the new paths before anything is touched. If this is interrupted, the
         // next merge finds every file of either version in the listing and may replace it; with the
         // new listing alone, it would not remove the old files that are left.
         self.write_listing(&name, &both)?;
-        let gone = old.values().flatten().filter(|it| !kept.contains(it));
         // Remove in reverse order: a directory sorts before its contents, and must be empty first.
-        for path in gone.collect::<BTreeSet<_>>().into_iter().rev() {
+        for path in old.iter().rev().filter(|it| !kept.contains(it)) {
             let at = self.in_tree(path);
             match fs::symlink_metadata(&at) {
                 // `remove_dir` fails if the directory has other files. Then it stays.

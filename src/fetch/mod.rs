@@ -1,15 +1,14 @@
 //! Fetches the artifacts of a run into a directory, each in one stream from its source to the disk.
 //!
-//! `search` lists the runs that may be meant, `query` chooses one and its source, `newest` chooses one by
-//! something else than its artifacts, `elsewhere` finds its bucket, and `found` tells about it. `source`
-//! and `run_artifacts` list its archives; `select` decides which of them are wanted, and whether they
-//! are enough. `job` compares these with the directory of `output`, and downloads what is due.
+//! `search` lists the runs that may be meant, `query` chooses one and its source, `other_buckets` finds
+//! its bucket, and `found` tells about it. `source` and `run_artifacts` list its archives; `select`
+//! decides which of them are wanted, and whether they are enough. `job` compares these with the
+//! directory of `output`, and downloads what is due.
 
 mod download;
 mod found;
 mod job;
 mod merge;
-mod newest;
 mod other_buckets;
 mod output;
 mod query;

@@ -6,14 +6,12 @@ use std::num::NonZeroUsize;
 
 use itertools::Itertools as _;
 
-use super::{
-    query::{FetchRequest, SourceKind},
-    source::{ArchiveSource, ArtifactArchive, Digests, Inventory, Parcel},
-};
+use super::query::{FetchRequest, SourceKind};
 use crate::{
     archive::ArchiveFormat,
     console::World,
-    error::{Result, anyhow, bail, hinted, one_line},
+    error::{Result, anyhow, hinted, one_line},
+    location::Location,
     parallel,
     run::{OtherPlace, Run, RunReference},
     store::{self, Depth, Origin, StoreError, StoreFailureKind},
@@ -21,26 +19,6 @@ use crate::{
 
 /// How many buckets are asked at once.
 const BUCKETS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
-
-/// The places in which nothing of the run was found, as a source without archives: the error about
-/// missing artifacts then names them.
-#[derive(derive_more::Display)]
-#[display("{}", _0.iter().join(", nor in "))]
-pub(super) struct Searched(Vec<String>);
-
-impl ArchiveSource for Searched {
-    fn inventory(&self) -> Result<Inventory> {
-        Ok(Inventory::default())
-    }
-
-    fn digests(&self, _: &ArtifactArchive) -> Result<Digests> {
-        Ok(Digests::default())
-    }
-
-    fn open(&self, parcel: &Parcel) -> Result<Box<dyn std::io::Read + Send>> {
-        bail!("`{}` is in none of them", parcel.id)
-    }
-}
 
 impl FetchRequest<'_> {
     /// The run in the bucket that has its outputs, and the other places that were looked into, if
@@ -53,11 +31,11 @@ impl FetchRequest<'_> {
         run: Run,
         is_again: bool,
         world: &World,
-    ) -> Result<(Run, Option<Searched>)> {
+    ) -> Result<(Run, Vec<String>)> {
         let others = self.context.other_places(reference, &run);
         let is_elsewhere = self.input_dir.is_some() || self.source_kind == SourceKind::GitHub;
         if others.is_empty() || is_elsewhere || self.has_outputs(&run, world)? {
-            return Ok((run, None));
+            return Ok((run, Vec::new()));
         }
         let answers = parallel::try_map(&others, BUCKETS, &world.stop, |other| {
             Ok(self.has_outputs(&other.run, world))
@@ -85,31 +63,24 @@ impl FetchRequest<'_> {
             );
             world.console.note(text);
         }
-        match <[OtherPlace; 1]>::try_from(found) {
-            Ok([OtherPlace { run: there, flag }]) => {
-                world.console.note(format!(
-                    "run {} is in `{}`, not in `{}`: pass `{flag}` to read only there",
-                    run.id,
-                    place(&there),
-                    place(&run),
-                ));
-                Ok((there, None))
-            }
-            Err(found) if found.is_empty() => {
-                Ok((run, Some(Searched(searched)).filter(|it| !it.0.is_empty())))
-            }
-            Err(found) => {
-                let places = found.iter().map(|it| format!("`{}`", place(&it.run)));
-                let error = anyhow!(
-                    "run {} is in several places: {}",
-                    run.id,
-                    places.format(", ")
-                );
-                let flags = found.iter().map(|it| format!("`{}`", it.flag));
-                let hint = format!("say which one is meant: {}", flags.format(" or "));
-                Err(hinted(error, hint))
-            }
+        if found.len() > 1 {
+            let places = found.iter().map(|it| format!("`{}`", place(&it.run)));
+            let places = places.format(", ");
+            let error = anyhow!("run {} is in several places: {places}", run.id);
+            let flags = found.iter().map(|it| format!("`{}`", it.flag));
+            let hint = format!("say which one is meant: {}", flags.format(" or "));
+            return Err(hinted(error, hint));
         }
+        let Some(OtherPlace { run: there, flag }) = found.pop() else {
+            return Ok((run, searched));
+        };
+        world.console.note(format!(
+            "run {} is in `{}`, not in `{}`: pass `{flag}` to read only there",
+            run.id,
+            place(&there),
+            place(&run),
+        ));
+        Ok((there, Vec::new()))
     }
 
     fn has_outputs(&self, run: &Run, world: &World) -> Result<bool, StoreError> {
@@ -126,5 +97,5 @@ impl FetchRequest<'_> {
 }
 
 fn place(run: &Run) -> String {
-    format!("s3://{}/{}", run.bucket, run.prefix)
+    Location::new(run.bucket.clone(), run.prefix.clone()).to_string()
 }

@@ -5,7 +5,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
     path::{Path, PathBuf},
-    time::Instant,
 };
 
 use fs_err as fs;
@@ -40,8 +39,6 @@ pub enum OutputForm {
 #[derive(Debug)]
 pub(super) struct OutputDir {
     pub root: PathBuf,
-    /// The directory that messages name: `root`, or the one that is later replaced by it.
-    pub shown: PathBuf,
     pub form: OutputForm,
     /// The directory that archives are fetched to: `root`, or a directory inside the install tree.
     pub work: PathBuf,
@@ -72,7 +69,6 @@ impl OutputDir {
         Ok(Self {
             state: FetchState::read(&work)?,
             root: root.to_owned(),
-            shown: root.to_owned(),
             form,
             work,
         })
@@ -211,9 +207,9 @@ impl FetchState {
         })
     }
 
-    /// Records artifacts that are complete.
-    pub(super) fn record(&mut self, fetched: Vec<(String, Fetched)>) -> Result<()> {
-        self.change(|state| state.fetched.extend(fetched))
+    /// Records artifacts that are complete, and takes them out of the list.
+    pub(super) fn record(&mut self, fetched: &mut Vec<(String, Fetched)>) -> Result<()> {
+        self.change(|state| state.fetched.extend(fetched.drain(..)))
     }
 
     pub(super) fn forget(&mut self, name: &str) -> Result<()> {
@@ -249,44 +245,6 @@ impl FetchState {
             file.replace(&path)
         };
         write().context("failed to record what was fetched")
-    }
-}
-
-/// After a record, the next one waits this many times as long as the record took. So recording
-/// takes about a tenth of the time, although each record waits for the disk.
-const RECORDING: u32 = 10;
-
-/// Records several artifacts at once, because each record waits until all bytes before it are on the
-/// disk. A fetch that is killed repeats what it had not recorded.
-pub(super) struct Records<'a> {
-    state: &'a mut FetchState,
-    waiting: Vec<(String, Fetched)>,
-    /// When to write the next record.
-    due: Instant,
-}
-
-impl<'a> Records<'a> {
-    pub(super) fn new(state: &'a mut FetchState) -> Self {
-        Self {
-            state,
-            waiting: Vec::new(),
-            due: Instant::now(),
-        }
-    }
-
-    pub(super) fn add(&mut self, fetched: Vec<(String, Fetched)>) -> Result<()> {
-        self.waiting.extend(fetched);
-        if Instant::now() < self.due {
-            return Ok(());
-        }
-        self.write()
-    }
-
-    pub(super) fn write(&mut self) -> Result<()> {
-        let start = Instant::now();
-        self.state.record(std::mem::take(&mut self.waiting))?;
-        self.due = Instant::now() + start.elapsed().saturating_mul(RECORDING);
-        Ok(())
     }
 }
 

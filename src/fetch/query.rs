@@ -9,23 +9,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use itertools::Itertools as _;
-
 use super::{
+    found::FoundRun,
     run_artifacts::{LazyGitHub, RunArtifacts},
-    search::{Candidate, RunFilter, Search, announce, none_of},
-    select::Wish,
-    source::{ArchiveSource, Inventory, StoreSource},
+    search::{Candidate, RunFilter, Search},
+    select::{ArchiveSelection, Completeness, Wish, select, subset},
+    source::{ArchiveSource, ArtifactArchive, StoreSource},
 };
 use crate::{
-    console::{World, few, took},
+    console::{World, few, many, took},
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message, one_line},
-    github::{GitHub, RunState, Workflow},
+    github::{GitHub, Workflow},
     location::Key,
-    run::{Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunReference},
+    package::catalog::Catalog,
+    run::{
+        Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunOrigin, RunReference,
+    },
     store::{self, Depth, Origin, Store, StoreError, StoreFailureKind, s3::Access},
 };
 
+/// How many skipped runs an error lists.
+const MOST_LINES: usize = 10;
 /// How long GitHub may take to answer a question that may stay unanswered.
 const BRIEF: Duration = Duration::from_secs(10);
 /// The shortest and the longest pause between two polls.
@@ -71,28 +75,76 @@ pub enum SourceKind {
     GitHub,
 }
 
-/// The places that may have the artifacts of one run, in the order in which they are searched.
-type Sources<'a> = Vec<Box<dyn ArchiveSource + 'a>>;
-
-/// The run that was chosen, the source of its artifacts, and what was chosen of them.
-pub(super) struct ChosenRun<'a, T> {
-    pub run: Run,
-    pub candidate: Candidate,
-    pub source: Box<dyn ArchiveSource + 'a>,
-    pub choice: T,
+/// What a run is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aim {
+    Fetch,
+    /// Only to tell about it.
+    Find,
 }
 
-/// Chooses from the artifacts that a source has listed.
-type Choose<'f, T> = &'f dyn Fn(&dyn ArchiveSource, &Inventory) -> Result<T>;
+/// A run that was found, the source of its artifacts, and those that are selected.
+pub(super) struct FoundArtifacts<'a> {
+    pub run: FoundRun,
+    pub source: Arc<dyn ArchiveSource + 'a>,
+    pub selection: ArchiveSelection,
+}
+
+/// A run with the places that may have its artifacts, in the order in which they are searched.
+struct LocatedRun<'a> {
+    candidate: Candidate,
+    run: Run,
+    sources: Vec<Arc<dyn ArchiveSource + 'a>>,
+    /// The other buckets that have nothing of it, although it may use them.
+    searched: Vec<String>,
+    /// Whether its bucket is known: one has something of it, or it is the only one.
+    is_found: bool,
+}
+
+/// What was chosen of a run.
+pub(super) struct Choice<'a> {
+    pub source: Arc<dyn ArchiveSource + 'a>,
+    /// All archives that the source has for the run.
+    pub inventory: Vec<ArtifactArchive>,
+    pub selection: ArchiveSelection,
+    /// What packages lack; `None` if only a part of the run is wanted.
+    pub lacks: Option<Vec<String>>,
+    pub remarks: Vec<String>,
+}
+
+/// No run has what is wanted.
+struct Missed<'a> {
+    newest: LocatedRun<'a>,
+    /// What the newest one lacks.
+    error: Error,
+    /// A line for each run.
+    skipped: Vec<String>,
+    /// What they are the runs of.
+    what: String,
+}
 
 impl<'a> FetchRequest<'a> {
-    /// Takes the first candidate for which `choose` succeeds. If none has what is wanted, waits for
-    /// the first candidate.
-    pub(super) fn choose_run<T>(
-        &self,
-        world: &'a World,
-        choose: Choose<T>,
-    ) -> Result<ChosenRun<'a, T>> {
+    /// Finds the run, and tells everything that is known about it. A search takes the run that
+    /// [`decide`](Self::decide) would take; a run that was named may be incomplete.
+    pub fn find(&self, world: &'a World) -> Result<FoundRun> {
+        Ok(self.found(Aim::Find, world)?.run)
+    }
+
+    /// The newest run of a search for which `has` succeeds; its artifacts do not matter. With `--wait`,
+    /// the newest of all if that may still get what none has.
+    pub fn search_run(&self, world: &'a World, has: &dyn Fn(&Run) -> Result<()>) -> Result<Run> {
+        match self.first(world, |it| has(&it.run))? {
+            Ok((located, ())) => Ok(located.run),
+            Err(missed) if self.wait.is_some() && missed.newest.candidate.status().is_some() => {
+                announce(&missed.skipped, world);
+                Ok(missed.newest.run)
+            }
+            Err(missed) => Err(self.refusal(missed)),
+        }
+    }
+
+    /// Takes the first candidate that has what is wanted. If none has it, waits for the newest.
+    pub(super) fn found(&self, aim: Aim, world: &'a World) -> Result<FoundArtifacts<'a>> {
         // With `--wait`, the directory may be created meanwhile.
         if let Some(directory) = &self.input_dir
             && self.wait.is_none()
@@ -101,62 +153,109 @@ impl<'a> FetchRequest<'a> {
             return Err(anyhow!("not a directory: `{}`", directory.display()))
                 .hint("check `--input-dir`");
         }
+        let (mut located, choice) = match self.first(world, |it| self.choose(it, aim, world))? {
+            Ok(found) => found,
+            Err(missed) if missed.skipped.len() > 1 && self.wait.is_none() => {
+                return Err(self.refusal(missed));
+            }
+            Err(missed) => {
+                if missed.skipped.len() > 1 {
+                    announce(&missed.skipped, world);
+                }
+                self.wait_for(missed, aim, world)?
+            }
+        };
+        let silence = self.ask_about(&mut located, world);
+        Ok(FoundArtifacts {
+            run: FoundRun::new(located.run, &located.candidate, &choice, silence),
+            source: choice.source,
+            selection: choice.selection,
+        })
+    }
+
+    /// The first candidate for which `attempt` succeeds.
+    fn first<T>(
+        &self,
+        world: &'a World,
+        attempt: impl Fn(&LocatedRun<'a>) -> Result<T>,
+    ) -> Result<Result<(LocatedRun<'a>, T), Missed<'a>>> {
         let (mut newest, mut skipped) = (None, Vec::new());
         let (candidates, what) = self.candidates(world)?;
-        let are_several = candidates.len() > 1;
-        for mut candidate in candidates {
-            let (run, mut sources, is_found) = self.open(&mut candidate, world)?;
+        for candidate in candidates {
+            let located = self.open(candidate, world)?;
             // `Exit::No` means that this run lacks what is wanted, so the next candidate may have
             // it. Any other error, such as a failed connection, ends the search.
-            match self.attempt(&candidate, &mut sources, choose) {
+            let is_wanted = self.filter.check(located.candidate.from_github.as_ref());
+            match is_wanted.and_then(|()| attempt(&located)) {
                 Err(error) if Exit::of(&error) == Exit::No => {
-                    skipped.push(candidate.skip_reason(&error));
-                    newest = newest.or(Some((run, candidate, (sources, is_found), error)));
+                    skipped.push(located.candidate.skip_reason(&error));
+                    newest = newest.or(Some((located, error)));
                 }
-                chosen => {
+                answer => {
                     announce(&skipped, world);
-                    let (source, choice) = chosen?;
-                    return Ok(ChosenRun {
-                        run,
-                        candidate,
-                        source,
-                        choice,
-                    });
+                    return Ok(Ok((located, answer?)));
                 }
             }
         }
-        let (mut run, mut candidate, (mut sources, mut is_found), error) =
-            newest.context("no run may be meant")?;
-        if are_several && self.wait.is_none() {
-            return Err(none_of(self.search.as_ref(), &skipped, &what, &candidate));
-        } else if are_several {
-            announce(&skipped, world);
-        }
-        let waited = run.clone();
-        let attempt = |candidate: &Candidate| {
-            if !is_found {
-                is_found = self.find_again(&mut run, candidate, &mut sources, world)?;
+        let (newest, error) = newest.context("no run may be meant")?;
+        Ok(Err(Missed {
+            newest,
+            error,
+            skipped,
+            what,
+        }))
+    }
+
+    /// The error for a search in which no run has what is wanted.
+    fn refusal(&self, missed: Missed) -> Error {
+        let Missed {
+            newest,
+            mut error,
+            skipped,
+            what,
+        } = missed;
+        if skipped.len() > 1 {
+            let count = skipped.len();
+            let title = format!("none of the {count} newest runs {what} has what is wanted");
+            error = Error::new(No::list(title, skipped, MOST_LINES));
+            if let Some(search) = &self.search {
+                error = hinted(error, search.hint());
             }
-            self.attempt(candidate, &mut sources, choose)
-        };
-        let (source, choice) = self.wait_for(&waited, &mut candidate, error, world, attempt)?;
-        Ok(ChosenRun {
-            run,
-            candidate,
-            source,
-            choice,
-        })
+        }
+        let candidate = &newest.candidate;
+        match candidate.status() {
+            Some(status) => {
+                let id = &candidate.run.id;
+                let hint = format!("run {id} is `{status}`: pass `--wait 2h` to wait for it");
+                hinted(error, hint)
+            }
+            None => error,
+        }
     }
 
     /// The runs that are meant, at least one, the newest first; and what they are the runs of. With
     /// `--input-dir` and no run, the only one is a local run.
-    pub(super) fn candidates(&self, world: &'a World) -> Result<(Vec<Candidate>, String)> {
+    fn candidates(&self, world: &'a World) -> Result<(Vec<Candidate>, String)> {
         let Some(search) = &self.search else {
             return Ok((vec![self.named(world)?], String::new()));
         };
         let repository = self.context.repository(&RunId::local().into())?;
-        let workflow = (&self.workflow, self.most_runs);
-        search.candidates(self.github.get(world)?, &repository, workflow)
+        let github = self.github.get(world)?;
+        let found = search.runs(github, &repository, &self.workflow, self.most_runs)?;
+        let what = format!("of `{}` {}", self.workflow, found.what);
+        if found.runs.is_empty() {
+            return Err(No(format!("no run {what} in `{repository}`")))
+                .hint("look at `--workflow` and `--repository`");
+        }
+        let candidates = found.runs.into_iter().map(|from_github| Candidate {
+            run: RunReference {
+                repository: Some(repository.clone()),
+                ..from_github.id.clone().into()
+            },
+            from_github: Some(from_github),
+            merge_commit: found.merge_commit.clone(),
+        });
+        Ok((candidates.collect(), what))
     }
 
     /// The run that the user named. GitHub is asked about it if its state matters.
@@ -181,56 +280,42 @@ impl<'a> FetchRequest<'a> {
         })
     }
 
-    /// The run of a candidate with its place, the sources of its artifacts, and whether its place is
-    /// known. It is not if none of the buckets that it may use has anything of it, or if they were not
-    /// searched.
-    pub(super) fn open(
-        &self,
-        candidate: &mut Candidate,
-        world: &'a World,
-    ) -> Result<(Run, Sources<'a>, bool)> {
-        let run = self.resolve(candidate, world)?;
+    fn open(&self, mut candidate: Candidate, world: &'a World) -> Result<LocatedRun<'a>> {
+        let mut run = self.resolve(&mut candidate, world)?;
         // No bucket is asked about a run that is not taken anyway.
         let is_taken = self.filter.check(candidate.from_github.as_ref()).is_ok();
-        let (run, searched) = if is_taken {
-            self.locate(&candidate.run, run, false, world)?
-        } else {
-            (run, None)
-        };
-        let is_found = is_taken && searched.is_none();
-        let mut sources = self.sources(&run, world)?;
-        if let Some(searched) = searched {
-            // After the expected bucket.
-            sources.insert(1, Box::new(searched));
+        let mut searched = Vec::new();
+        if is_taken {
+            (run, searched) = self.locate(&candidate.run, run, false, world)?;
         }
-        Ok((run, sources, is_found))
+        Ok(LocatedRun {
+            sources: self.sources(&run, world)?,
+            is_found: is_taken && searched.is_empty(),
+            candidate,
+            run,
+            searched,
+        })
     }
 
     /// Searches the buckets again for a run whose place was not known, and takes the one that has it
-    /// by now. Returns whether one has. While the run is waited for, a bucket that does not answer
-    /// is asked again at the next turn.
-    fn find_again(
-        &self,
-        run: &mut Run,
-        candidate: &Candidate,
-        sources: &mut Sources<'a>,
-        world: &'a World,
-    ) -> Result<bool> {
-        if self.filter.check(candidate.from_github.as_ref()).is_err() {
-            return Ok(false);
+    /// by now. While the run is waited for, a bucket that does not answer is asked again at the next
+    /// turn.
+    fn find_again(&self, located: &mut LocatedRun<'a>, world: &'a World) -> Result<()> {
+        let candidate = &located.candidate;
+        if located.is_found || self.filter.check(candidate.from_github.as_ref()).is_err() {
+            return Ok(());
         }
-        let located = match self.locate(&candidate.run, run.clone(), true, world) {
-            Err(error) if is_unavailable(&error) => return Ok(false),
-            located => located?,
+        let (there, searched) = match self.locate(&candidate.run, located.run.clone(), true, world)
+        {
+            Err(error) if is_unavailable(&error) => return Ok(()),
+            there => there?,
         };
-        let (there, None) = located else {
-            return Ok(false);
-        };
-        if there.bucket != run.bucket {
-            *sources = self.sources(&there, world)?;
-            *run = there;
+        located.is_found = searched.is_empty();
+        if located.is_found && there.bucket != located.run.bucket {
+            located.sources = self.sources(&there, world)?;
+            located.run = there;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The run with the bucket and the prefix of its outputs. Asks GitHub about it if its place
@@ -248,7 +333,7 @@ impl<'a> FetchRequest<'a> {
                 }
                 None => from_github.insert(self.github.get(world)?.run(repository, &run.id)?),
             };
-            Ok(from_github.facts.clone())
+            Ok(from_github.facts(repository))
         })?;
         for assumption in &resolved.assumed {
             // Which bucket has the run tells its release type, and no bucket is read for a directory.
@@ -262,12 +347,8 @@ impl<'a> FetchRequest<'a> {
 
     /// Completes what is known about a run that was chosen. Nothing depends on it, so GitHub is
     /// asked once and need not answer. Returns why it did not tell, in that case.
-    pub(super) fn ask_about(
-        &self,
-        run: &Run,
-        candidate: &mut Candidate,
-        world: &'a World,
-    ) -> Option<String> {
+    fn ask_about(&self, located: &mut LocatedRun, world: &'a World) -> Option<String> {
+        let (run, candidate) = (&mut located.run, &mut located.candidate);
         if candidate.from_github.is_none() {
             if run.id.is_local() {
                 return Some("GitHub knows nothing about a local run".to_owned());
@@ -290,11 +371,15 @@ impl<'a> FetchRequest<'a> {
             }
         }
         let from_github = candidate.from_github.as_ref()?;
-        let is_of_pull = from_github.details.event.as_deref() == Some("pull_request");
+        // Where the place does not depend on it, only GitHub's answer tells that it is a fork's.
+        if from_github.facts(&run.repository).origin == RunOrigin::Fork {
+            run.role = None;
+        }
+        let is_of_pull = from_github.event.as_deref() == Some("pull_request");
         if candidate.merge_commit.is_none()
-            && let Some(number) = from_github.details.pull().filter(|_| is_of_pull)
+            && let Some(number) = from_github.pull().filter(|_| is_of_pull)
             && let Ok(pull) = self.ask(world, |github| github.pull(&run.repository, number))
-            && pull.head == from_github.commit
+            && pull.head() == from_github.commit
         {
             candidate.merge_commit = pull.merge;
         }
@@ -307,33 +392,30 @@ impl<'a> FetchRequest<'a> {
         world.stop.within(BRIEF, || ask(&github))
     }
 
-    /// Applies `choose` to a candidate, if that is a run that was asked for.
-    fn attempt<T>(
-        &self,
-        candidate: &Candidate,
-        sources: &mut Sources<'a>,
-        choose: Choose<T>,
-    ) -> Result<(Box<dyn ArchiveSource + 'a>, T)> {
-        self.filter.check(candidate.from_github.as_ref())?;
-        self.choose(sources, choose)
-    }
-
-    /// Applies `choose` to the first source that has any artifacts for the platform.
-    fn choose<T>(
-        &self,
-        sources: &mut Sources<'a>,
-        choose: Choose<T>,
-    ) -> Result<(Box<dyn ArchiveSource + 'a>, T)> {
+    /// Selects from the first source that has any artifacts for the platform.
+    fn choose(&self, located: &LocatedRun<'a>, aim: Aim, world: &World) -> Result<Choice<'a>> {
         let mut unknown = BTreeSet::new();
-        for (at, source) in sources.iter().enumerate() {
+        for source in &located.sources {
             let inventory = source.inventory()?;
-            if !inventory.archives.is_empty() {
-                let chosen = choose(&**source, &inventory)?;
-                return Ok((sources.swap_remove(at), chosen));
-            }
             unknown.extend(inventory.unknown);
+            if inventory.archives.is_empty() {
+                continue;
+            }
+            let count = many(inventory.archives.len(), "artifact");
+            world
+                .console
+                .status("Listed", format!("{count} in {source}"));
+            if !unknown.is_empty() {
+                let names = few(unknown.iter().map(|name| format!("`{name}`")));
+                let text = "ignored archives whose names are not those of artifacts";
+                world.console.note(format!("{text}: {names}"));
+            }
+            return self.choose_from(Arc::clone(source), inventory.archives, aim, world);
         }
-        let places = sources.iter().join(", nor in ");
+        let mut places: Vec<String> = located.sources.iter().map(ToString::to_string).collect();
+        // The buckets that were searched come after the expected one.
+        places.splice(1..1, located.searched.iter().cloned());
+        let places = places.join(", nor in ");
         let names = few(unknown.iter().map(|name| format!("`{name}`")));
         let only = if unknown.is_empty() {
             String::new()
@@ -349,69 +431,116 @@ impl<'a> FetchRequest<'a> {
         Err(hinted(No(message), hint))
     }
 
-    /// Calls `attempt` again until it succeeds, the run has ended or the time is up. `error` is the
-    /// failure of the first attempt.
-    fn wait_for<T>(
+    /// The selected archives. Fails if packages need more, unless `--allow-incomplete` is set.
+    fn choose_from(
         &self,
-        run: &Run,
-        candidate: &mut Candidate,
-        mut error: Error,
+        source: Arc<dyn ArchiveSource + 'a>,
+        inventory: Vec<ArtifactArchive>,
+        aim: Aim,
+        world: &World,
+    ) -> Result<Choice<'a>> {
+        let (wish, platform) = (&self.wish, self.platform);
+        let mut selection = select(&inventory, wish)?;
+        let catalog = Catalog::built_in()?;
+        let mut of = None;
+        if !wish.only.is_empty() {
+            let subset = subset(&wish.only, &selection, &inventory, &catalog, platform)?;
+            selection.narrow(&subset, &inventory);
+            of = Some(subset);
+        }
+        let found = Completeness::of(&selection, &inventory, &catalog, platform, of.as_ref())?;
+        if aim == Aim::Fetch {
+            for remark in &found.remarks {
+                world.console.note(remark);
+            }
+        }
+        if self.allow_incomplete {
+            for lack in found.lacks.iter().filter(|_| aim == Aim::Fetch) {
+                world.console.warn(lack);
+            }
+        } else if aim == Aim::Fetch || self.search.is_some() {
+            found.require()?;
+        }
+        let (lacks, remarks) = (found.lacks, found.remarks);
+        Ok(Choice {
+            lacks: (!selection.is_part).then_some(lacks),
+            remarks,
+            source,
+            inventory,
+            selection,
+        })
+    }
+
+    /// Tries again until the newest run has what is wanted, has ended, or the time is up.
+    fn wait_for(
+        &self,
+        missed: Missed<'a>,
+        aim: Aim,
         world: &'a World,
-        mut attempt: impl FnMut(&Candidate) -> Result<T>,
-    ) -> Result<T> {
-        if run.id.is_local() || self.input_dir.is_some() && self.wait.is_none() {
+    ) -> Result<(LocatedRun<'a>, Choice<'a>)> {
+        let Missed {
+            newest: mut located,
+            mut error,
+            ..
+        } = missed;
+        if located.run.id.is_local() || self.input_dir.is_some() && self.wait.is_none() {
             return Err(error);
         }
+        let attempt = |located: &mut LocatedRun<'a>| {
+            self.find_again(located, world)?;
+            self.filter.check(located.candidate.from_github.as_ref())?;
+            self.choose(located, aim, world)
+        };
         let wait = self.wait.unwrap_or_default();
         let start = Instant::now();
         let github = self.github.get(world)?;
         loop {
+            let run = &located.run;
             let now = match github.run(&run.repository, &run.id) {
                 // Without `--wait`, GitHub is only asked for a better hint. If that fails, the
                 // missing artifacts are still the error to report.
                 Err(_) if wait.is_zero() => return Err(error),
-                now => candidate.from_github.insert(now?),
+                now => located.candidate.from_github.insert(now?),
             };
-            let status = match &now.state {
-                RunState::Running(status) => status.clone(),
-                RunState::Ended(how) => {
-                    let page = &now.page;
-                    let hint =
-                        format!("the run has ended (`{how}`), nothing more will come: {page}");
-                    // The artifact may have been uploaded between the last attempt and this answer.
-                    return attempt(candidate).map_err(|_| hinted(error, hint));
-                }
-            };
+            if let Some(how) = now.conclusion() {
+                let page = now.page.as_deref().unwrap_or_default();
+                let hint = format!("the run has ended (`{how}`), nothing more will come: {page}");
+                // The artifact may have been uploaded between the last attempt and this answer.
+                return match attempt(&mut located) {
+                    Ok(choice) => Ok((located, choice)),
+                    Err(_) => Err(hinted(error, hint)),
+                };
+            }
             let left = wait.saturating_sub(start.elapsed());
             if left.is_zero() {
+                let status = now.state();
                 let hint = format!("the run is `{status}`, so it may still come: pass `--wait 2h`");
                 return Err(error).hint(hint);
             }
-            let (time, why) = (took(left), message(&error));
-            let text = format!("for at most {time}: {why}");
+            let text = format!("for at most {}: {}", took(left), message(&error));
             world.console.status("Waiting", text);
             github.sleep(pause(wait, github.has_token()).min(left))?;
-            error = match attempt(candidate) {
+            error = match attempt(&mut located) {
                 Err(error) if Exit::of(&error) == Exit::No => error,
-                chosen => return chosen,
+                choice => return Ok((located, choice?)),
             };
         }
     }
 
-    fn sources(&self, run: &Run, world: &'a World) -> Result<Sources<'a>> {
+    fn sources(&self, run: &Run, world: &'a World) -> Result<Vec<Arc<dyn ArchiveSource + 'a>>> {
         if let Some(directory) = &self.input_dir {
             let origin = Origin::Directory(directory.clone());
             let store = store::open(&origin, &self.access, &world.stop)?;
-            return Ok(vec![Box::new(StoreSource {
+            return Ok(vec![Arc::new(StoreSource {
                 directory: self.directory_of(run, &*store)?,
                 store,
             })]);
         }
-        let mut sources: Sources = Vec::new();
+        let mut sources: Vec<Arc<dyn ArchiveSource + 'a>> = Vec::new();
         if self.source_kind != SourceKind::GitHub {
             let access = self.access.clone().in_known_region(run.region.as_deref())?;
             let origin = Origin::Bucket(run.bucket.clone());
-            sources.push(Box::new(StoreSource {
+            sources.push(Arc::new(StoreSource {
                 store: store::open(&origin, &access, &world.stop)?,
                 directory: Some(run.prefix.clone()),
             }));
@@ -421,7 +550,7 @@ impl<'a> FetchRequest<'a> {
         if self.source_kind == SourceKind::GitHub
             || self.source_kind == SourceKind::Auto && !only_bucket
         {
-            sources.push(Box::new(RunArtifacts {
+            sources.push(Arc::new(RunArtifacts {
                 github: Arc::clone(&self.github),
                 world,
                 run: run.clone(),
@@ -454,6 +583,13 @@ impl<'a> FetchRequest<'a> {
         }
         let lies_bare = !store.list(None, Depth::Children)?.is_empty();
         Ok((!lies_bare).then(|| ways[0].parse()).transpose()?)
+    }
+}
+
+/// Tells which runs were skipped, and why.
+fn announce(skipped: &[String], world: &World) {
+    for line in skipped {
+        world.console.note(format!("skipped run {line}"));
     }
 }
 

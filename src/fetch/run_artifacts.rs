@@ -48,9 +48,8 @@ const ZIP_TYPES: [&str; 3] = [
 /// come from another program.
 pub struct LazyGitHub<'a> {
     settings: Box<dyn Fn() -> Result<ApiSettings> + Send + Sync + 'a>,
-    connected: OnceLock<GitHub>,
-    /// For the servers that keep the bytes of artifacts. They never get the token.
-    storage: OnceLock<HttpClient>,
+    /// With the client of the servers that keep the bytes of artifacts. They never get the token.
+    connected: OnceLock<(GitHub, HttpClient)>,
 }
 
 impl<'a> LazyGitHub<'a> {
@@ -58,17 +57,21 @@ impl<'a> LazyGitHub<'a> {
         Arc::new(Self {
             settings: Box::new(settings),
             connected: OnceLock::new(),
-            storage: OnceLock::new(),
         })
     }
 
     pub(super) fn get(&self, world: &World) -> Result<&GitHub> {
-        if let Some(github) = self.connected.get() {
-            return Ok(github);
+        Ok(&self.connected(world)?.0)
+    }
+
+    fn connected(&self, world: &World) -> Result<&(GitHub, HttpClient)> {
+        if let Some(connected) = self.connected.get() {
+            return Ok(connected);
         }
         let announce = world.console.notes();
         let github = GitHub::connect((self.settings)()?, world.stop.clone(), announce)?;
-        Ok(self.connected.get_or_init(|| github))
+        let storage = storage_client(&github, &world.stop)?;
+        Ok(self.connected.get_or_init(|| (github, storage)))
     }
 
     fn open(
@@ -78,13 +81,7 @@ impl<'a> LazyGitHub<'a> {
         range: Range<u64>,
         world: &World,
     ) -> Result<(ArtifactForm, Box<dyn Read + Send + '_>)> {
-        let github = self.get(world)?;
-        let storage = if let Some(storage) = self.storage.get() {
-            storage
-        } else {
-            let storage = storage_client(github, &world.stop)?;
-            self.storage.get_or_init(|| storage)
-        };
+        let (github, storage) = self.connected(world)?;
         open_artifact(github, storage, &run.repository, artifact, range)
     }
 }

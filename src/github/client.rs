@@ -134,47 +134,36 @@ impl GitHub {
 
     /// The URL that a route redirects to. Anyone can use it for the next minute, so it is a secret.
     pub(super) async fn locate(&self, route: &str) -> Result<Secret> {
-        let answer = self.crab._get(route).await;
-        let answer = answer.map_err(|error| self.failed(route, &error))?;
+        let failed = |error: octocrab::Error| self.failed(route, &error);
+        let answer = self.crab._get(route).await.map_err(failed)?;
         let is_safe = |url: &&str| {
             url.starts_with("https:")
                 || url.starts_with("http:") && !self.settings.api.as_str().starts_with("https:")
         };
-        let place = answer.headers().get(LOCATION);
-        let place = place.and_then(|it| it.to_str().ok()).filter(is_safe);
-        if answer.status() == StatusCode::FOUND {
-            return place
-                .map(Secret::new)
-                .ok_or_else(|| self.unexpected(route, "it has no target"));
+        if answer.status() != StatusCode::FOUND {
+            octocrab::map_github_error(answer).await.map_err(failed)?;
+        } else if let Some(place) = answer.headers().get(LOCATION)
+            && let Some(url) = place.to_str().ok().filter(is_safe)
+        {
+            return Ok(Secret::new(url));
         }
-        match octocrab::map_github_error(answer).await {
-            Err(error) => Err(self.failed(route, &error)),
-            Ok(_) => Err(self.unexpected(route, "it has no target")),
-        }
+        Err(self.error(ApiFailureKind::Unexpected, route, "it has no target"))
     }
 
-    /// The error for an answer that is not what the API promises.
-    pub(super) fn unexpected(&self, route: &str, cause: &str) -> Error {
-        ApiFailureKind::Unexpected.error(route, cause, self.has_token())
-    }
-
-    pub(super) fn incomplete(&self, route: &str, cause: &str) -> Error {
-        ApiFailureKind::Unavailable.error(route, cause, self.has_token())
+    /// The error for a request that GitHub has answered badly.
+    pub(super) fn error(&self, kind: ApiFailureKind, route: &str, cause: &str) -> Error {
+        kind.error(route, cause, self.has_token())
     }
 
     fn failed(&self, route: &str, error: &octocrab::Error) -> Error {
-        let has_token = self.has_token();
-        match error {
-            octocrab::Error::GitHub { source, .. } => {
-                let (status, headers) = (source.status_code.as_u16(), source.headers.clone());
-                let headers = headers.unwrap_or_default();
-                let kind = ApiFailureKind::of_answer(status, &headers, &source.message, has_token);
-                let cause = one_short_line(&source.message);
-                kind.unwrap_or(ApiFailureKind::Unexpected)
-                    .error(route, &cause, has_token)
-            }
-            _ => without_answer(error).error(route, &last_cause(error), has_token),
-        }
+        let octocrab::Error::GitHub { source, .. } = error else {
+            return self.error(without_answer(error), route, &last_cause(error));
+        };
+        let (status, headers) = (source.status_code.as_u16(), source.headers.clone());
+        let headers = headers.unwrap_or_default();
+        let kind = ApiFailureKind::of_answer(status, &headers, &source.message, self.has_token());
+        let kind = kind.unwrap_or(ApiFailureKind::Unexpected);
+        self.error(kind, route, &one_short_line(&source.message))
     }
 
     /// Whether requests carry a token, and so have a far higher rate limit.

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use url::Url;
 
 mod group;
-mod place;
 mod resolve;
 mod tarball;
 
@@ -255,12 +254,11 @@ pub struct RunFacts {
 }
 
 impl RunFacts {
-    /// Reads the answer of GitHub's API about a run of `repository`.
-    pub fn read(run: &Value, repository: &Repository) -> Self {
-        let head = text_at(run, "/head_repository/full_name");
+    /// Those of a run of `repository` that built the code of `head`.
+    pub fn new(repository: &Repository, head: Option<&str>, updated_at: Option<String>) -> Self {
         Self {
             origin: RunOrigin::of(head, Some(&repository.to_string())),
-            updated_at: text_at(run, "/updated_at").map(str::to_owned),
+            updated_at,
         }
     }
 }

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::{
     error::{Context as _, Error, Exit, Hint as _, Result, ensure, one_line},
-    location::{Bucket, Key},
-    run::{Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference},
+    location::{Bucket, Key, Location},
+    run::{ArtifactGroup, Event, Platform, Repository, RunFacts, RunId, RunOrigin, RunReference},
     version::ReleaseType,
 };
 
@@ -19,7 +19,7 @@ const UNASKED: &str =
     "pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket";
 
 /// The bucket of a local run, which has none: only its directories are used.
-pub(super) const LOCAL: &str = "local";
+const LOCAL: &str = "local";
 
 /// The environment of the run that this process is part of.
 #[derive(Clone, Debug, Default)]
@@ -109,8 +109,56 @@ fn parse_set<T: FromStr<Err: Into<Error>>>(
         .with_context(|| format!("failed to read `{name}`"))
 }
 
-pub(super) fn key(text: &str) -> Key {
+fn key(text: &str) -> Key {
     text.parse().expect("made of names that are segments")
+}
+
+impl Run {
+    /// The same run on another platform.
+    #[must_use]
+    pub fn on(&self, platform: Platform) -> Self {
+        let end = format!("-{}", self.platform);
+        let prefix = self.prefix.as_str();
+        let start = prefix.strip_suffix(&end).unwrap_or(prefix);
+        Self {
+            platform,
+            prefix: key(&format!("{start}-{platform}")),
+            ..self.clone()
+        }
+    }
+
+    /// Fails for a local run for which the user named no bucket.
+    pub fn ensure_bucket(&self) -> Result<()> {
+        let has_one = !self.id.is_local() || self.bucket.as_str() != LOCAL;
+        has_one
+            .then_some(())
+            .context("a local run has no bucket")
+            .hint("pass `--bucket`, or the id of a run as `--run-id`")
+    }
+
+    /// Why no role may write the outputs of the run; `None` if one may.
+    pub fn no_role(&self) -> Option<String> {
+        if self.role.is_some() {
+            return None;
+        }
+        let bucket = &self.bucket;
+        Some(match Buckets::builtin().find(bucket) {
+            None => format!("`{bucket}` is no bucket of TheRock"),
+            Some(known) if known.role.is_none() => format!("no run may write to `{bucket}`"),
+            Some(_) => "the run builds the code of a fork".to_owned(),
+        })
+    }
+
+    /// The location of a set of Python packages: `{prefix}/python/{group}/`, or `{prefix}/python/`
+    /// for a group that is for all families.
+    pub fn python(&self, group: &ArtifactGroup) -> Location {
+        let path = if group.is_for_all() {
+            "python/".to_owned()
+        } else {
+            format!("python/{group}/")
+        };
+        Location::new(self.bucket.clone(), key(&format!("{}/{path}", self.prefix)))
+    }
 }
 
 impl RunContext {

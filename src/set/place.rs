@@ -25,10 +25,8 @@ use crate::{
     location::{Key, Location, percent_decode},
     run::Buckets,
     store::{
-        Depth, Object, Ranged, Span, Store, StoreError, StoreFailureKind,
-        http::HttpStore,
-        local::LocalStore,
-        s3::{Access, Endpoint, S3Store},
+        self, Depth, Object, Origin, Span, Store, StoreError, StoreFailureKind, local::LocalStore,
+        s3::Access,
     },
     version::Version,
 };
@@ -59,7 +57,7 @@ impl FromStr for NamedPlace {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.starts_with("s3://") {
+        if Location::is_meant_by(text) {
             text.parse().map(Self::Bucket)
         } else {
             Ok(Self::Directory(text.into()))
@@ -125,7 +123,7 @@ impl SetPlace {
             return Self::existing(around.unwrap_or(path), stop);
         }
         match place.to_str() {
-            Some(text) if text.starts_with("s3://") => {
+            Some(text) if Location::is_meant_by(text) => {
                 let text = text.strip_suffix("set.json").unwrap_or(text);
                 let place = text.parse().hint(
                     "pass a directory of a bucket, as `upload` shows it: `s3://bucket/1-linux/python`",
@@ -195,10 +193,10 @@ impl SetPlace {
     ) -> Result<Self> {
         let known = Buckets::builtin().find(&place.bucket);
         let access = access(known.map(|it| it.region.as_str()))?;
-        let store = S3Store::connect(place.bucket.clone(), &access, stop.clone())
+        let store = store::open(&Origin::Bucket(place.bucket.clone()), &access, stop)
             .with_context(|| format!("failed to reach `{place}`"))?;
         let urls = access.url(&place.directory()).parse()?;
-        Ok(Self::of_store(Arc::new(store), &place.key, urls, stop))
+        Ok(Self::of_store(store, &place.key, urls, stop))
     }
 
     /// A directory of any store with exact keys, like a bucket.
@@ -215,7 +213,7 @@ impl SetPlace {
             "an address with a query or a fragment: `{text}`"
         );
         let (top, page) = top_of(path);
-        let store: Arc<dyn Store> = Arc::new(connect(&format!("{scheme}://{host}"), stop)?);
+        let store = connect(&format!("{scheme}://{host}"), stop)?;
         let place = Self::new(store, top, PlaceKind::Web, stop);
         Ok(Self { page, ..place })
     }
@@ -276,12 +274,6 @@ impl SetPlace {
             Some((path.to_owned(), object))
         });
         Ok(found.collect())
-    }
-
-    /// Opens a file for reading in ranges.
-    pub fn ranged(&self, below: &str, size: u64) -> Result<Ranged<'static>> {
-        let (store, key) = (Arc::clone(&self.store), self.key(below)?);
-        Ok(Ranged::of(store, key, size))
     }
 
     /// Reads `set.json`, which only a complete set has.
@@ -384,7 +376,7 @@ impl SetPlace {
         if let Some(store) = others.get(origin) {
             return Ok(Arc::clone(store));
         }
-        let store: Arc<dyn Store> = Arc::new(connect(origin, &self.stop)?);
+        let store = connect(origin, &self.stop)?;
         others.insert(origin.clone(), Arc::clone(&store));
         Ok(store)
     }
@@ -418,9 +410,9 @@ fn is_on_one_disk(_: &Path, _: &Path) -> bool {
     false
 }
 
-fn connect(origin: &str, stop: &Stop) -> Result<HttpStore> {
-    let server: Endpoint = origin.parse()?;
-    Ok(HttpStore::connect(server, stop.clone())?)
+fn connect(origin: &str, stop: &Stop) -> Result<Arc<dyn Store>> {
+    let server = Origin::Web(origin.parse()?);
+    Ok(store::open(&server, &Access::default(), stop)?)
 }
 
 /// Splits the path of a URL into the directory of the set and the page that the user named, if it

@@ -59,12 +59,9 @@ pub struct HttpStore {
     client: HttpClient,
 }
 
-/// Where an object is.
-enum Address<'a> {
-    Fixed(String),
-    /// The URL expires and is a secret, so each request asks for it again.
-    Expiring(Box<dyn Fn() -> Locating<'a> + Send + 'a>),
-}
+/// Where an object is, if that is not its name. The URL expires and is a secret, so each request asks
+/// for it again.
+type Address<'a> = Option<Box<dyn Fn() -> Locating<'a> + Send + 'a>>;
 
 /// The URL of an object on its way.
 pub type Locating<'a> = Pin<Box<dyn Future<Output = Result<Secret, StoreError>> + Send + 'a>>;
@@ -97,7 +94,7 @@ impl HttpClient {
     ) -> Result<(ResponseHead, Box<dyn Read + Send + 'a>), StoreError> {
         let mut source = HttpObject {
             client: self.clone(),
-            address: Address::Expiring(Box::new(locate)),
+            address: Some(Box::new(locate)),
             name: name.to_owned(),
             size: Some(size),
             etag: None,
@@ -120,23 +117,14 @@ impl HttpClient {
     ) -> Result<Response, StoreError> {
         retry(self.backoff, async || {
             let error = |kind| StoreError::new(kind, name);
-            let (located, expires);
-            let url = match address {
-                Address::Fixed(url) => {
-                    expires = false;
-                    url.as_str()
-                }
-                Address::Expiring(locate) => {
-                    expires = true;
-                    located = locate().await.map_err(Failed::lasting)?;
-                    located.reveal()
-                }
+            let located = match address {
+                Some(locate) => Some(locate().await.map_err(Failed::lasting)?),
+                None => None,
             };
+            let url = located.as_ref().map_or(name, Secret::reveal);
             let mut request = self.client.request(method.clone(), url);
-            for (name, value) in headers {
-                if let Some(value) = value {
-                    request = request.header(name, *value);
-                }
+            for (name, value) in headers.iter().filter_map(|(name, it)| Some((name, (*it)?))) {
+                request = request.header(name, value);
             }
             let answer = request.send().await.map_err(reqwest::Error::without_url);
             self.has_answered.note(answer.is_ok());
@@ -145,7 +133,7 @@ impl HttpClient {
                 Ok(answer) => {
                     let kind = match answer.status().as_u16() {
                         // The URL may have expired before it was used.
-                        403 | 404 if expires => StoreFailureKind::Unavailable,
+                        403 | 404 if address.is_some() => StoreFailureKind::Unavailable,
                         404 | 410 => {
                             return Err(Failed::lasting(error(StoreFailureKind::NotFound)));
                         }
@@ -233,8 +221,7 @@ impl HttpStore {
     fn ask(&self, key: &Key, method: Method, range: Option<&str>) -> Result<Response, StoreError> {
         let url = self.url(key);
         let headers = [(RANGE, range)];
-        let address = Address::Fixed(url.clone());
-        let asking = self.client.ask(&url, &address, method, &headers);
+        let asking = self.client.ask(&url, &None, method, &headers);
         self.client.wait(&url, asking)
     }
 }
@@ -318,7 +305,7 @@ impl Store for HttpStore {
         let url = self.url(key);
         let mut source = HttpObject {
             client: self.client.clone(),
-            address: Address::Fixed(url.clone()),
+            address: None,
             name: url.clone(),
             size: None,
             etag: None,
@@ -351,7 +338,7 @@ impl Store for HttpStore {
 struct HttpObject<'a> {
     client: HttpClient,
     address: Address<'a>,
-    /// What stands for the object in errors.
+    /// Its URL, or what stands for that in errors.
     name: String,
     /// The size that it has to have.
     size: Option<u64>,

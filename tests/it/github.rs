@@ -12,7 +12,7 @@ use std::{
 
 use rocwheel::{
     error::{Exit, Result, Secret, Stop, render},
-    github::{ApiSettings, GitHub, RunState, WaitPolicy, WorkflowRun},
+    github::{ApiSettings, GitHub, WaitPolicy, WorkflowRun},
     retry::Backoff,
     run::RunOrigin,
 };
@@ -122,8 +122,9 @@ fn a_run_is_looked_up_with_the_token_or_without() {
         )),
     );
     let found = ask(&fake, Some("secret")).unwrap();
-    assert_eq!(found.state, RunState::Ended("success".into()));
-    assert_eq!(found.facts.origin, RunOrigin::Own);
+    assert_eq!(found.conclusion(), Some("success"));
+    let facts = found.facts(&"ROCm/TheRock".parse().unwrap());
+    assert_eq!(facts.origin, RunOrigin::Own);
     ask(&fake, None).unwrap();
     let tokens: Vec<_> = fake.asked().into_iter().map(|asked| asked.token).collect();
     assert_eq!(tokens, [Some("Bearer secret".to_owned()), None]);
@@ -395,7 +396,7 @@ fn names_of_commits_and_pull_requests_are_resolved() {
     let (github, _) = connect(&fake, None);
     let of = "ROCm/TheRock".parse().unwrap();
     assert_eq!(github.commit(&of, "release/2.12").unwrap(), "abc");
-    assert_eq!(github.pull(&of, 12).unwrap().head, "def");
+    assert_eq!(github.pull(&of, 12).unwrap().head(), "def");
     assert_eq!(github.default_branch(&of).unwrap(), "trunk");
     assert_eq!(fake.paths().len(), 3);
 }

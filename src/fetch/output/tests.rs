@@ -27,7 +27,7 @@ fn fetch(at: &Path, from: &str, wanted: &str, done: &str) {
         fs::create_dir_all(at.join(name)).unwrap();
     }
     let done = done.into_iter().map(|name| (name, fetched(from)));
-    state.record(done.collect()).unwrap();
+    state.record(&mut done.collect()).unwrap();
 }
 
 fn verdict(at: &Path) -> String {
@@ -92,7 +92,7 @@ fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
             .unwrap();
         fs::create_dir_all(at.join("a")).unwrap();
         state
-            .record(vec![("a".to_owned(), fetched("run 1"))])
+            .record(&mut vec![("a".to_owned(), fetched("run 1"))])
             .unwrap();
         let interrupted = fetched_for(at).unwrap().join(" ");
         state.end(packages).unwrap();
@@ -115,7 +115,7 @@ fn a_state_that_cannot_be_written_leaves_no_part_of_itself() {
     let mut state = FetchState::read(at).unwrap();
     fs::create_dir(at.join(FILE_NAME)).unwrap();
     state
-        .record(vec![("a".to_owned(), fetched("run 1"))])
+        .record(&mut vec![("a".to_owned(), fetched("run 1"))])
         .unwrap_err();
     assert_eq!(fs::read_dir(at).unwrap().count(), 1);
 }

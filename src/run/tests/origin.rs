@@ -89,23 +89,13 @@ fn a_payload_that_is_no_object_is_refused_in_words() {
 #[test]
 fn a_run_is_of_a_fork_unless_its_head_is_the_repository() {
     let repository: Repository = "ROCm/TheRock".parse().unwrap();
-    let facts = |run: Value| RunFacts::read(&run, &repository);
-    let own = facts(json!({
-        "head_repository": {"full_name": "ROCm/TheRock"},
-        "updated_at": "2026-08-22T10:00:00Z",
-    }));
-    let expected = RunFacts {
-        origin: RunOrigin::Own,
-        updated_at: Some("2026-08-22T10:00:00Z".to_owned()),
-    };
-    assert_eq!(own, expected);
-    for run in [
-        json!({"head_repository": {"full_name": "me/TheRock"}}),
-        json!({"head_repository": null}),
-        json!({}),
-        json!([]),
+    for (head, origin) in [
+        (Some("ROCm/TheRock"), RunOrigin::Own),
+        (Some("rocm/therock"), RunOrigin::Own),
+        (Some("me/TheRock"), RunOrigin::Fork),
+        (None, RunOrigin::Fork),
     ] {
-        let facts = facts(run);
-        assert_eq!((facts.origin, facts.updated_at), (RunOrigin::Fork, None));
+        let facts = RunFacts::new(&repository, head, None);
+        assert_eq!(facts.origin, origin, "{head:?}");
     }
 }

@@ -70,23 +70,70 @@ impl Connection {
         limits: &S3Limits,
         stop: Stop,
     ) -> Result<Self, StoreError> {
+        let opened = parallel::wait(&stop, Self::open(bucket, access, limits, stop.clone()));
+        opened.map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))?
+    }
+
+    async fn open(
+        bucket: &Bucket,
+        access: &Access,
+        limits: &S3Limits,
+        stop: Stop,
+    ) -> Result<Self, StoreError> {
+        let region = region(access).await;
+        let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .region(config::Region::new(region.clone()))
+            .retry_config(retries(limits))
+            .timeout_config(timeouts(Duration::from_mins(1)))
+            .stalled_stream_protection(stalls.build())
+            .no_credentials();
+        if let Some(profile) = &access.profile {
+            loader = loader.profile_name(&profile.name);
+        }
+        if let Some(endpoint) = &access.endpoint {
+            loader = loader.endpoint_url(endpoint.to_string());
+        }
+        let unsigned = ConfigLoader::load(loader).await;
+        let (credentials, identity) = match &access.signing {
+            Signing::Auto => credentials(bucket, access, &region).await?.unzip(),
+            Signing::With(Keys { id, secret }) => {
+                let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
+                (Some(SharedCredentialsProvider::new(keys)), None)
+            }
+            Signing::Never => (None, None),
+        };
+        let endpoint = unsigned.endpoint_url();
+        let in_path = match access.addressing {
+            // Amazon's wildcard certificate covers one label before the endpoint, and so does not
+            // cover the name of a bucket with dots.
+            Addressing::Auto => endpoint.is_some() || bucket.as_str().contains('.'),
+            Addressing::Path => true,
+            Addressing::Virtual => false,
+        };
         let has_answered = HasAnswered::default();
         let classifier = WaitClassifier {
             has_answered: has_answered.clone(),
         };
-        let opening = Clients::open(bucket, access, limits, classifier);
-        let opened = parallel::wait(&stop, opening);
-        let (clients, identity, is_private) =
-            opened.map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))??;
-        let signer = match (&clients.signed, &access.signing) {
-            (Some(_), _) => Signer::Known,
-            (None, Signing::Never) => Signer::Anonymous,
-            (None, _) => Signer::Unknown,
+        let client = |config: &SdkConfig| {
+            let config = config::Builder::from(config).force_path_style(in_path);
+            Client::from_conf(config.retry_classifier(classifier.clone()).build())
         };
+        let signed = credentials.map(|credentials| {
+            let config = unsigned.to_builder().credentials_provider(credentials);
+            client(&config.build())
+        });
         Ok(Self {
-            is_private,
-            clients: RwLock::new(clients),
-            signer,
+            signer: match (&signed, &access.signing) {
+                (Some(_), _) => Signer::Known,
+                (None, Signing::Never) => Signer::Anonymous,
+                (None, _) => Signer::Unknown,
+            },
+            is_private: endpoint.is_none_or(is_private),
+            clients: RwLock::new(Clients {
+                signed,
+                unsigned: client(&unsigned),
+            }),
             identity,
             bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
@@ -218,59 +265,6 @@ impl Connection {
 }
 
 impl Clients {
-    /// Also returns whose credentials were found, and whether the connection is private.
-    async fn open(
-        bucket: &Bucket,
-        access: &Access,
-        limits: &S3Limits,
-        classifier: WaitClassifier,
-    ) -> Result<(Self, Option<SigningIdentity>, bool), StoreError> {
-        let region = region(access).await;
-        let stalls = StalledStreamProtectionConfig::enabled().grace_period(limits.stall);
-        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
-            .region(config::Region::new(region.clone()))
-            .retry_config(retries(limits))
-            .timeout_config(timeouts(Duration::from_mins(1)))
-            .stalled_stream_protection(stalls.build())
-            .no_credentials();
-        if let Some(profile) = &access.profile {
-            loader = loader.profile_name(&profile.name);
-        }
-        if let Some(endpoint) = &access.endpoint {
-            loader = loader.endpoint_url(endpoint.to_string());
-        }
-        let unsigned = ConfigLoader::load(loader).await;
-        let (credentials, identity) = match &access.signing {
-            Signing::Auto => credentials(bucket, access, &region).await?.unzip(),
-            Signing::With(Keys { id, secret }) => {
-                let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
-                (Some(SharedCredentialsProvider::new(keys)), None)
-            }
-            Signing::Never => (None, None),
-        };
-        let endpoint = unsigned.endpoint_url();
-        let in_path = match access.addressing {
-            // Amazon's wildcard certificate covers one label before the endpoint, and so does not
-            // cover the name of a bucket with dots.
-            Addressing::Auto => endpoint.is_some() || bucket.as_str().contains('.'),
-            Addressing::Path => true,
-            Addressing::Virtual => false,
-        };
-        let client = |config: &SdkConfig| {
-            let config = config::Builder::from(config).force_path_style(in_path);
-            Client::from_conf(config.retry_classifier(classifier.clone()).build())
-        };
-        let signed = credentials.map(|credentials| {
-            let config = unsigned.to_builder().credentials_provider(credentials);
-            client(&config.build())
-        });
-        let clients = Self {
-            signed,
-            unsigned: client(&unsigned),
-        };
-        Ok((clients, identity, endpoint.is_none_or(is_private)))
-    }
-
     fn either(self) -> Client {
         self.signed.unwrap_or(self.unsigned)
     }

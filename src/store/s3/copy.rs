@@ -1,24 +1,20 @@
 //! Copies an object within a server, while it is the one that was seen.
 
-use std::ops::Range;
-
-use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedPart, MetadataDirective};
-use tokio::task::JoinSet;
+use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedPart, CopyPartResult, MetadataDirective};
 
 use super::{
     S3Store, SHA256,
     connection::upload_timeouts,
-    failure::{failure, plain},
-    put::{MultipartUpload, conditions, ensure_absent, part_size},
+    failure::plain,
+    multipart::{MultipartUpload, conditions},
 };
 use crate::{
     location::{Key, encode_path},
-    parallel::runtime,
     store::{CopySource, PutOptions, Store as _, StoreError, StoreFailureKind},
 };
 
-/// Parts of an object that the server copies at the same time.
-const AT_ONCE: usize = 8;
+/// How many parts of an object the server copies at the same time.
+const AT_ONCE: u64 = 8;
 
 /// `false` if the server does not copy it: it may not know the request, or these credentials may read
 /// the source only by other means.
@@ -90,85 +86,36 @@ fn copy_in_parts(
     from: &CopySource,
     options: &PutOptions,
 ) -> Result<bool, StoreError> {
-    ensure_absent(store, key, options)?;
-    let Ok(upload) = MultipartUpload::begin(store, key, from.size, options) else {
-        return Ok(false);
+    let upload = match MultipartUpload::begin(store, key, from.size, options) {
+        Err(error) if error.kind() == StoreFailureKind::Exists => return Err(error),
+        Err(_) => return Ok(false),
+        Ok(upload) => upload,
     };
-    let mut parts = JoinSet::new();
-    let Ok(copied) = upload.copy(from, &mut parts) else {
-        // Parts still under way would arrive after the abort, and stay in the bucket.
-        runtime().block_on(parts.shutdown());
-        upload.abandon();
-        return Ok(false);
-    };
-    let ended = upload.complete(copied);
-    if ended.is_err() {
-        upload.abandon();
-    }
-    is_copied(ended, store, key)
-}
-
-type CopiedPart = Result<CompletedPart, StoreError>;
-
-impl MultipartUpload<'_> {
-    fn copy(
-        &self,
-        from: &CopySource,
-        parts: &mut JoinSet<CopiedPart>,
-    ) -> Result<Vec<CompletedPart>, StoreError> {
-        let part = part_size(from.size, self.store.limits.copied);
-        let count = i32::try_from(from.size.div_ceil(part)).unwrap_or(i32::MAX);
-        let panicked = |error| StoreError::failed(&self.place, error);
-        let mut done = Vec::new();
-        let mut start = 0;
-        self.store.connection.wait(&self.place, async {
-            for number in 1..=count {
-                let end = from.size.min(start + part);
-                parts.spawn(self.copied_part(from, number, start..end));
-                start = end;
-                if parts.len() == AT_ONCE
-                    && let Some(part) = parts.join_next().await
-                {
-                    done.push(part.map_err(panicked)??);
-                }
-            }
-            while let Some(part) = parts.join_next().await {
-                done.push(part.map_err(panicked)??);
-            }
-            Ok(())
-        })?;
-        Ok(done)
-    }
-
-    /// Copies one part, if the source is still the one that was seen. The SDK retries it.
-    fn copied_part(
-        &self,
-        from: &CopySource,
-        number: i32,
-        bytes: Range<u64>,
-    ) -> impl Future<Output = CopiedPart> + Send + 'static {
-        let signer = self.store.connection.signer;
-        let place = self.place.clone();
-        let request = self
+    let parts = upload.send(store.limits.copied, |number, range| {
+        // A copied part needs no memory here. This bounds how many the server copies at a time.
+        let turn = store.room(store.limits.memory / AT_ONCE)?;
+        let request = upload
             .client
             .upload_part_copy()
-            .bucket(self.store.bucket.as_str())
-            .key(self.key.as_str())
-            .upload_id(&self.id)
+            .bucket(store.bucket.as_str())
+            .key(key.as_str())
+            .upload_id(&upload.id)
             .part_number(number)
             .copy_source(address(from))
             .copy_source_if_match(format!("\"{}\"", from.etag))
-            .copy_source_range(format!("bytes={}-{}", bytes.start, bytes.end - 1));
-        async move {
+            .copy_source_range(format!("bytes={}-{}", range.start, range.end - 1));
+        Ok(async move {
+            let _until_copied = turn;
             let request = request.customize().config_override(upload_timeouts());
-            let answer = request.send().await;
-            let answer = answer.map_err(|error| failure(&place, signer, &plain(error)))?;
-            let copied = answer.copy_part_result.filter(|it| it.e_tag.is_some());
-            let nameless = || StoreError::failed(&place, "a part without an `ETag`");
-            let copied = copied.ok_or_else(nameless)?;
-            let part = CompletedPart::builder().part_number(number);
-            let part = part.set_checksum_crc64_nvme(copied.checksum_crc64_nvme);
-            Ok(part.set_e_tag(copied.e_tag).build())
-        }
-    }
+            let copied = request.send().await.map_err(plain)?.copy_part_result;
+            let copied = copied.unwrap_or_else(|| CopyPartResult::builder().build());
+            Ok(CompletedPart::builder()
+                .set_checksum_crc64_nvme(copied.checksum_crc64_nvme)
+                .set_e_tag(copied.e_tag))
+        })
+    });
+    let Ok(parts) = parts else {
+        return Ok(false);
+    };
+    is_copied(upload.complete(parts), store, key)
 }

@@ -7,13 +7,13 @@ use aws_config::{
     ecs::EcsCredentialsProvider,
     environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
     imds::{self, credentials::ImdsCredentialsProvider},
-    meta::region::RegionProviderChain,
+    meta::{credentials::CredentialsProviderChain, region::RegionProviderChain},
     profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider},
     provider_config::ProviderConfig,
     web_identity_token::WebIdentityTokenCredentialsProvider,
 };
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_s3::config::{self, Credentials, ProvideCredentials as _, SharedCredentialsProvider};
+use aws_sdk_s3::config::{self, ProvideCredentials as _, SharedCredentialsProvider};
 
 use super::access::{Access, Profile};
 use crate::{
@@ -52,86 +52,76 @@ pub struct SigningIdentity {
     pub expires: Option<SystemTime>,
 }
 
-/// Credentials, and what may be said about them.
-pub(super) type Found = (SharedCredentialsProvider, SigningIdentity);
-
-/// The standard credentials chain; `None` if it finds no credentials.
+/// The credentials of the standard chain, and what may be said about them; `None` if it finds none.
+/// The provider that has found them also renews them.
 pub(super) async fn credentials(
     bucket: &Bucket,
     access: &Access,
     region: &str,
-) -> Result<Option<Found>, StoreError> {
+) -> Result<Option<(SharedCredentialsProvider, SigningIdentity)>, StoreError> {
     let config = ProviderConfig::without_region();
     let config = config.with_region(Some(config::Region::new(region.to_owned())));
-    for provider in chain(access, &config) {
-        match provider.provide_credentials().await {
-            Ok(found) => return Ok(Some(identified(provider, &found))),
-            Err(CredentialsError::CredentialsNotLoaded(_)) => {}
-            Err(error) => {
-                let cause = format!("find AWS credentials: {}", last_cause(&error));
-                return Err(unusable(bucket, cause));
-            }
-        }
-    }
-    match &access.profile {
-        None => Ok(of_the_machine(&config).await),
-        Some(Profile { name, .. }) => {
-            let cause = format!("the profile `{name}` does not exist or has no credentials");
-            Err(unusable(bucket, cause))
-        }
-    }
-}
-
-/// The providers of the standard chain in their order. The first one that has credentials is also the
-/// one that renews them.
-fn chain(access: &Access, config: &ProviderConfig) -> Vec<SharedCredentialsProvider> {
-    let mut profile = ProfileFileCredentialsProvider::builder().configure(config);
-    if let Some(Profile { name, .. }) = &access.profile {
+    let named = access.profile.as_ref();
+    let mut profile = ProfileFileCredentialsProvider::builder().configure(&config);
+    if let Some(Profile { name, .. }) = named {
         profile = profile.profile_name(name);
     }
-    let profile = SharedCredentialsProvider::new(profile.build());
-    if access.profile.as_ref().is_some_and(|it| it.beats_keys) {
+    let profile = profile.build();
+    let chain = if named.is_some_and(|it| it.beats_keys) {
         // A profile named on the command line is the only source. Falling back to other credentials
         // could write to another account.
-        return vec![profile];
-    }
-    let token = WebIdentityTokenCredentialsProvider::builder().configure(config);
-    let container = EcsCredentialsProvider::builder().configure(config);
-    vec![
-        SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()),
-        profile,
-        SharedCredentialsProvider::new(token.build()),
-        SharedCredentialsProvider::new(container.build()),
-    ]
-}
-
-fn identified(provider: SharedCredentialsProvider, found: &Credentials) -> Found {
+        CredentialsProviderChain::first_try("profile", profile)
+    } else {
+        let token = WebIdentityTokenCredentialsProvider::builder().configure(&config);
+        let container = EcsCredentialsProvider::builder().configure(&config);
+        let keys = EnvironmentVariableCredentialsProvider::new();
+        CredentialsProviderChain::first_try("environment", keys)
+            .or_else("profile", profile)
+            .or_else("web identity", token.build())
+            .or_else("container", container.build())
+    };
+    let unusable = |cause: String| {
+        let denied = StoreError::new(StoreFailureKind::Denied, format!("s3://{bucket}"));
+        let hint = "name another `--profile`, sign in again, or pass `--no-sign-request`";
+        denied.caused_by(cause).advised(hint)
+    };
+    let mut provider = SharedCredentialsProvider::new(chain);
+    let found = match (provider.provide_credentials().await, named) {
+        (Ok(found), _) => found,
+        (Err(CredentialsError::CredentialsNotLoaded(_)), Some(Profile { name, .. })) => {
+            let cause = format!("the profile `{name}` does not exist or has no credentials");
+            return Err(unusable(cause));
+        }
+        (Err(CredentialsError::CredentialsNotLoaded(_)), None) => {
+            provider = SharedCredentialsProvider::new(of_the_machine(&config));
+            // Other clouds have services of their own at the same address, so every error is
+            // treated as "no credentials".
+            match provider.provide_credentials().await {
+                Ok(found) => found,
+                Err(_) => return Ok(None),
+            }
+        }
+        (Err(error), _) => {
+            let cause = last_cause(&error);
+            return Err(unusable(format!("find AWS credentials: {cause}")));
+        }
+    };
     let identity = SigningIdentity {
         key_id: found.access_key_id().to_owned(),
         expires: found.expiry(),
     };
-    (provider, identity)
+    Ok(Some((provider, identity)))
 }
 
-fn unusable(bucket: &Bucket, cause: String) -> StoreError {
-    let denied = StoreError::new(StoreFailureKind::Denied, format!("s3://{bucket}"));
-    let hint = "name another `--profile`, sign in again, or pass `--no-sign-request`";
-    denied.caused_by(cause).advised(hint)
-}
-
-/// The last provider of the standard chain, the metadata service of EC2. Other clouds have services
-/// of their own at the same address, so every error is treated as "no credentials".
-async fn of_the_machine(config: &ProviderConfig) -> Option<Found> {
+/// The last provider of the standard chain, the metadata service of EC2.
+fn of_the_machine(config: &ProviderConfig) -> ImdsCredentialsProvider {
     let client = imds::Client::builder()
         .configure(config)
         .max_attempts(1)
         .connect_timeout(METADATA_PATIENCE)
         .read_timeout(4 * METADATA_PATIENCE);
-    let machine = ImdsCredentialsProvider::builder()
+    ImdsCredentialsProvider::builder()
         .configure(config)
         .imds_client(client.build())
-        .build();
-    let found = machine.provide_credentials().await.ok()?;
-    let machine = SharedCredentialsProvider::new(machine);
-    Some(identified(machine, &found))
+        .build()
 }

@@ -72,7 +72,7 @@ pub(super) fn failure(place: &str, signer: Signer, error: &S3Failure) -> StoreEr
         let cause = format!("the answer is not one of S3's (HTTP {status}): {text}");
         return StoreError::failed(place, cause);
     }
-    answered(place, signer, status, (service.code(), service.message()))
+    answered(place, signer, status, service)
 }
 
 /// The error for a write for which no credentials were found.
@@ -93,15 +93,11 @@ pub(super) fn status<E>(error: &SdkError<E>) -> Option<u16> {
     response.map(|response| response.status().as_u16())
 }
 
-fn answered(
-    place: &str,
-    signer: Signer,
-    status: u16,
-    (code, message): (Option<&str>, Option<&str>),
-) -> StoreError {
+fn answered(place: &str, signer: Signer, status: u16, answer: &ErrorMetadata) -> StoreError {
+    let code = answer.code();
     let kind = kind(status, code);
     // The server's message, on one line and of bounded length.
-    let words = [code, message].into_iter().flatten().map(one_line);
+    let words = [code, answer.message()].into_iter().flatten().map(one_line);
     let text = match words.format(": ").to_string() {
         words if words.is_empty() => format!("HTTP {status}"),
         words => format!("{words} (HTTP {status})"),
@@ -200,7 +196,14 @@ mod tests {
     use crate::error::render;
 
     fn shown(status: u16, code: Option<&str>, message: Option<&str>) -> String {
-        let error = answered("s3://b/k", Signer::Known, status, (code, message));
+        let mut answer = ErrorMetadata::builder();
+        if let Some(code) = code {
+            answer = answer.code(code);
+        }
+        if let Some(message) = message {
+            answer = answer.message(message);
+        }
+        let error = answered("s3://b/k", Signer::Known, status, &answer.build());
         render(&error.into())
     }
 
@@ -265,7 +268,8 @@ mod tests {
     #[test]
     fn a_denial_comes_with_what_may_help() {
         let shown = [Signer::Unknown, Signer::Anonymous]
-            .map(|signer| render(&answered("s3://b/k", signer, 403, (None, None)).into()));
+            .map(|signer| answered("s3://b/k", signer, 403, &ErrorMetadata::builder().build()))
+            .map(|error| render(&error.into()));
         insta::assert_snapshot!(shown.join(""), @"
         error: access denied: `s3://b/k`
           caused by: HTTP 403

@@ -10,14 +10,12 @@ mod copy;
 mod credentials;
 mod failure;
 mod get;
+mod multipart;
 mod put;
 
 use std::{
     io::Read,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -87,7 +85,7 @@ impl Default for S3Limits {
 /// A bucket as a [`Store`]. Clones share one connection and one memory limit. The `Debug` form has no
 /// credentials.
 #[derive(Clone, derive_more::Debug, derive_more::Display)]
-#[debug("S3Store({bucket}, skipped: {skipped:?})")]
+#[debug("S3Store({bucket})")]
 #[display("s3://{bucket}")]
 pub struct S3Store {
     bucket: Bucket,
@@ -95,8 +93,6 @@ pub struct S3Store {
     limits: S3Limits,
     /// Permits of 1 MiB each.
     memory: Arc<Semaphore>,
-    /// How many listed objects had names that are not keys.
-    skipped: Arc<AtomicU64>,
 }
 
 impl S3Store {
@@ -114,7 +110,6 @@ impl S3Store {
         Ok(Self {
             connection: Arc::new(Connection::new(&bucket, access, &limits, stop)?),
             memory: Arc::new(Semaphore::new(units(limits.memory) as usize)),
-            skipped: Arc::default(),
             bucket,
             limits,
         })
@@ -172,9 +167,8 @@ impl Store for S3Store {
                     etag: object.e_tag().map(etag),
                     modified: object.last_modified().and_then(time),
                 }),
-                Err(_) => {
-                    self.skipped.fetch_add(1, Ordering::Relaxed);
-                }
+                // A name that is no key, which nothing of ours has.
+                Err(_) => {}
             }
         }
         // Some servers sort by other rules than Amazon.

@@ -315,7 +315,11 @@ fn another_run_is_where_its_head_and_its_date_say() {
                         ..RunContext::default()
                     };
                     let told = json!({"head_repository": head, "updated_at": date});
-                    let lookup = |repository: &Repository| Ok(RunFacts::read(&told, repository));
+                    let lookup = |repository: &Repository| {
+                        let head = head["full_name"].as_str();
+                        let updated_at = date.map(str::to_owned);
+                        Ok(RunFacts::new(repository, head, updated_at))
+                    };
                     let run: RunReference = "7".parse().unwrap();
                     let run = context.resolve(&run, Platform::Linux, lookup).unwrap();
                     let place = format!("{}/{}", run.bucket, run.prefix);

@@ -289,7 +289,7 @@ fn a_later_artifact_joins_a_tree_that_is_there() {
     put(&fixture, "b_lib_generic", &["lib/x=2"]);
     insta::assert_snapshot!(refused(&fixture), @"
     1 collision, so nothing was merged
-      `lib/x` differs between `a_lib_generic/stage` and `b_lib_generic/stage`
+      `lib/x` differs between `a_lib_generic` and `b_lib_generic/stage`
 
     hint: leave one of them out with `--exclude`, or fetch without `--flatten`
     ");

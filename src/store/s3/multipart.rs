@@ -1,0 +1,244 @@
+//! An object in several parts, which are sent or copied at once. It appears at the end as a whole.
+
+use std::{ops::Range, time::Duration};
+
+use aws_sdk_s3::{
+    Client,
+    error::ProvideErrorMetadata as _,
+    types::{
+        ChecksumAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart,
+        builders::CompletedPartBuilder,
+    },
+};
+use tokio::{task::JoinSet, time::timeout};
+
+use super::{
+    MIB, S3Store, SHA256,
+    connection::upload_timeouts,
+    failure::{S3Failure, failure, plain},
+};
+use crate::{
+    location::Key,
+    parallel::runtime,
+    store::{Condition, PutOptions, Store as _, StoreError, StoreFailureKind},
+};
+
+/// The maximum number of parts that S3 allows.
+const PARTS: u64 = 10_000;
+
+/// The headers `If-None-Match` and `If-Match` of a condition.
+pub(super) fn conditions(condition: &Condition) -> (Option<String>, Option<String>) {
+    match condition {
+        Condition::Always => (None, None),
+        Condition::IfAbsent => (Some("*".to_owned()), None),
+        Condition::IfSame(etag) => (None, Some(format!("\"{etag}\""))),
+    }
+}
+
+/// An upload in several parts. It must be completed or aborted, because S3 charges for the stored
+/// parts.
+pub(super) struct MultipartUpload<'a> {
+    store: &'a S3Store,
+    key: &'a Key,
+    options: &'a PutOptions,
+    place: String,
+    pub(super) id: String,
+    pub(super) client: Client,
+    pub(super) size: u64,
+}
+
+/// If the object must not exist and does, fails before all bytes are sent in vain. Credentials that may
+/// write need not be allowed to read.
+fn ensure_absent(store: &S3Store, key: &Key, options: &PutOptions) -> Result<(), StoreError> {
+    if options.condition != Condition::IfAbsent {
+        return Ok(());
+    }
+    match store.head(key).map_err(|error| (error.kind(), error)) {
+        Ok(_) => Err(StoreError::new(StoreFailureKind::Exists, store.place(key))),
+        Err((StoreFailureKind::NotFound | StoreFailureKind::Denied, _)) => Ok(()),
+        Err((_, error)) => Err(error),
+    }
+}
+
+/// The part size for an object: the usual one, or larger if the object has too many parts for it.
+fn part_size(size: u64, usual: u64) -> u64 {
+    let least = size.div_ceil(PARTS).div_ceil(MIB).saturating_mul(MIB);
+    usual.max(least)
+}
+
+impl<'a> MultipartUpload<'a> {
+    /// Fails if the object must not exist and does.
+    pub(super) fn begin(
+        store: &'a S3Store,
+        key: &'a Key,
+        size: u64,
+        options: &'a PutOptions,
+    ) -> Result<Self, StoreError> {
+        ensure_absent(store, key, options)?;
+        let place = store.place(key);
+        let begun = store.connection.write(&place, async |client| {
+            let request = client
+                .create_multipart_upload()
+                .bucket(store.bucket.as_str())
+                .key(key.as_str())
+                .content_type(&options.content_type)
+                .set_cache_control(options.cache_control.clone())
+                .checksum_algorithm(ChecksumAlgorithm::Crc64Nvme)
+                .checksum_type(ChecksumType::FullObject);
+            // Metadata must be sent before the bytes. `BodyReader::finish` checks the digest
+            // against the bytes before the upload is completed.
+            match options.sha256 {
+                Some(sha256) => request.metadata(SHA256, sha256.to_string()).send().await,
+                None => request.send().await,
+            }
+        })?;
+        let nameless = || StoreError::failed(&place, "an upload without a name");
+        Ok(Self {
+            id: begun.upload_id.ok_or_else(nameless)?,
+            client: store.connection.client(),
+            store,
+            key,
+            options,
+            place,
+            size,
+        })
+    }
+
+    /// Sends all parts, each with a request that `start` begins for its number and its range. The SDK
+    /// retries it.
+    pub(super) fn send<F>(
+        &self,
+        usual: u64,
+        start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
+    ) -> Result<Vec<CompletedPart>, StoreError>
+    where
+        F: Future<Output = Result<CompletedPartBuilder, S3Failure>> + Send + 'static,
+    {
+        let mut parts = JoinSet::new();
+        self.send_with(usual, start, &mut parts).inspect_err(|_| {
+            // Parts still in flight would arrive after the abort, and stay in the bucket.
+            runtime().block_on(parts.shutdown());
+            self.abandon();
+        })
+    }
+
+    fn send_with<F>(
+        &self,
+        usual: u64,
+        mut start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
+        parts: &mut JoinSet<(i32, Result<CompletedPartBuilder, S3Failure>)>,
+    ) -> Result<Vec<CompletedPart>, StoreError>
+    where
+        F: Future<Output = Result<CompletedPartBuilder, S3Failure>> + Send + 'static,
+    {
+        let mut done = Vec::new();
+        let mut take = |part: Result<(i32, Result<_, S3Failure>), _>| {
+            let (number, part) = part.map_err(|error| StoreError::failed(&self.place, error))?;
+            let part: CompletedPartBuilder = part.map_err(|error| self.failure(&error))?;
+            done.push(part.part_number(number).build());
+            Ok(())
+        };
+        let (mut number, mut at) = (0, 0);
+        let part = part_size(self.size, usual);
+        while at < self.size {
+            let end = self.size.min(at.saturating_add(part));
+            number += 1;
+            let sending = start(number, at..end)?;
+            parts.spawn_on(async move { (number, sending.await) }, runtime().handle());
+            at = end;
+            while let Some(part) = parts.try_join_next() {
+                take(part)?;
+            }
+        }
+        self.store.connection.wait(&self.place, async {
+            while let Some(part) = parts.join_next().await {
+                take(part)?;
+            }
+            Ok(())
+        })?;
+        Ok(done)
+    }
+
+    fn failure(&self, error: &S3Failure) -> StoreError {
+        failure(&self.place, self.store.connection.signer, error)
+    }
+
+    /// Makes the object of its parts.
+    pub(super) fn complete(&self, parts: Vec<CompletedPart>) -> Result<(), StoreError> {
+        self.make(parts).inspect_err(|_| self.abandon())
+    }
+
+    fn make(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
+        parts.sort_by_key(CompletedPart::part_number);
+        let parts = CompletedMultipartUpload::builder()
+            .set_parts(Some(parts))
+            .build();
+        let (if_none_match, if_match) = conditions(&self.options.condition);
+        let completed = self.store.connection.write(&self.place, async |client| {
+            let request = client
+                .complete_multipart_upload()
+                .bucket(self.store.bucket.as_str())
+                .key(self.key.as_str())
+                .upload_id(&self.id)
+                .multipart_upload(parts.clone())
+                .set_if_none_match(if_none_match.clone())
+                .set_if_match(if_match.clone());
+            match request
+                .customize()
+                .config_override(upload_timeouts())
+                .send()
+                .await
+            {
+                // `NoSuchUpload` may mean that an earlier attempt has completed the upload and only
+                // its response was lost. So the object is compared with what was sent.
+                Err(error) if error.code() == Some("NoSuchUpload") => Ok(Err(error)),
+                answer => answer.map(Ok),
+            }
+        })?;
+        match completed {
+            Err(error) if !self.is_what_is_there() => {
+                Err(StoreError::failed(&self.place, self.failure(&plain(error))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the object in the bucket is the one that was sent. Without a digest this is unknown,
+    /// and the answer is no.
+    fn is_what_is_there(&self) -> bool {
+        let sha256 = self.options.sha256;
+        let there = self.store.head(self.key);
+        sha256.is_some() && there.is_ok_and(|it| it.sha256 == sha256 && it.size == self.size)
+    }
+
+    /// Aborts the upload, even if the user has interrupted. An error here is ignored: the caller
+    /// reports the first failure, and a lifecycle rule of the bucket removes leftover parts.
+    fn abandon(&self) {
+        let request = self
+            .client
+            .abort_multipart_upload()
+            .bucket(self.store.bucket.as_str())
+            .key(self.key.as_str())
+            .upload_id(&self.id);
+        let patience = Duration::from_secs(20);
+        // `timeout` needs the clock of the runtime, so it is called inside.
+        let abandoning = async { timeout(patience, request.send()).await };
+        let _ = runtime().block_on(abandoning);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_of_the_usual_size_or_as_large_as_ten_thousand_need() {
+        let usual = 16 * MIB;
+        assert_eq!(part_size(17 * MIB, usual), usual);
+        assert_eq!(part_size(160_000 * MIB, usual), usual);
+        assert_eq!(part_size(160_000 * MIB + 1, usual), 17 * MIB);
+        for size in [1, usual, 5 << 40, u64::MAX] {
+            assert!(size.div_ceil(part_size(size, usual)) <= PARTS, "{size}");
+        }
+    }
+}
