@@ -252,11 +252,8 @@ pub struct RulePattern(String);
 /// The selected rules (all if `select` is empty) without the ignored ones.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct RuleSelection {
-    /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    /// If there are some, only these are applied.
     pub select: Vec<RulePattern>,
-    /// Skip these rules
-    #[arg(long, value_name = "IDS", value_delimiter = ',')]
     pub ignore: Vec<RulePattern>,
 }
 

@@ -20,7 +20,7 @@ use std::{
 
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
-pub(crate) use self::environment::{globals, line, parse, tree, unlisted, unusual};
+pub(crate) use self::environment::{FromVariables, globals, line, parse, tree, unusual};
 pub(super) use self::programs::{checked_out_commit, program};
 pub use self::{machine::MachineArgs, selection::SelectionArgs};
 use crate::{

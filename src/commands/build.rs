@@ -51,7 +51,9 @@ pub struct BuildArgs {
     #[arg(long, value_name = "TYPE", env = "RELEASE_TYPE")]
     release_type: Option<ReleaseType>,
     #[command(flatten)]
-    pub what: BuildInputs,
+    what: BuildInputs,
+    #[command(flatten)]
+    settings: BuildSettings,
     /// Build only these packages of the set: `core`, `device-gfx942`, `rocm-sdk-devel`
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -71,20 +73,38 @@ pub struct BuildArgs {
 
 /// What is built, and how; `pipeline` asks the same.
 #[derive(Clone, Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct BuildInputs {
     /// Version of the packages (default: the version of the artifacts)
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub version: Option<GivenVersion>,
-    /// Suffix for the import names of the packages, so that two sets can be installed side by side
-    #[arg(long, value_name = "SUFFIX")]
-    version_suffix: Option<ImportSuffix>,
     /// Families or targets that `rocm` offers on Linux, comma-separated
     #[arg(long, value_name = "LIST")]
     linux_amdgpu_families: Option<TargetList>,
     /// Families or targets that `rocm` offers on Windows, comma-separated
     #[arg(long, value_name = "LIST")]
     windows_amdgpu_families: Option<TargetList>,
+    /// Wheel compression: a level from 1 (fastest) to 12 (smallest), or `store`
+    #[arg(long, value_name = "HOW", default_value_t)]
+    compression: WheelCompression,
+    /// Packages, artifacts, libraries or commands that this run does not build, such as
+    /// `profiler,rpp,hipsparselt`
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// Take over what did not change from the earlier set in this directory, and pack only the rest.
+    /// The packages have the same bytes as without
+    #[arg(long, value_name = "DIR")]
+    reuse: Option<PathBuf>,
+    #[command(flatten)]
+    pub jobs: Jobs,
+}
+
+/// How packages are built, for few people. `pipeline` has none of these flags, but reads their variables.
+#[derive(Clone, Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub struct BuildSettings {
+    /// Suffix for the import names of the packages, so that two sets can be installed side by side
+    #[arg(long, value_name = "SUFFIX")]
+    version_suffix: Option<ImportSuffix>,
     /// Platform tag of the wheels, such as `manylinux_2_28_x86_64`
     #[arg(long, value_name = "TAG", env = "ROCM_SDK_WHEEL_PLATFORM_TAG")]
     wheel_platform_tag: Option<String>,
@@ -97,16 +117,9 @@ pub struct BuildInputs {
     /// TOML file with the contents of each package, instead of the built-in one
     #[arg(long, value_name = "FILE")]
     packages_file: Option<PathBuf>,
-    /// Wheel compression: a level from 1 (fastest) to 12 (smallest), or `store`
-    #[arg(long, value_name = "HOW", default_value_t)]
-    compression: WheelCompression,
     /// How to pack the development files; `xz` is smaller, but much slower to pack and to unpack
     #[arg(long, value_name = "HOW", default_value = "none")]
     devel_compression: SdkTreePacking,
-    /// Packages, artifacts, libraries or commands that this run does not build, such as
-    /// `profiler,rpp,hipsparselt`
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub without: Vec<String>,
     // Upstream's spelling of `--devel-compression`.
     #[arg(long, hide = true, overrides_with = "no_devel_tarball_compression")]
     devel_tarball_compression: bool,
@@ -119,17 +132,13 @@ pub struct BuildInputs {
     /// Timestamp of the files in wheels, in seconds since 1970
     #[arg(long, value_name = "SECONDS", default_value_t = FIRST_DAY, env = "SOURCE_DATE_EPOCH")]
     source_date_epoch: u64,
-    /// Take over what did not change from the earlier set in this directory, and pack only the rest.
-    /// The packages have the same bytes as without
-    #[arg(long, value_name = "DIR")]
-    reuse: Option<PathBuf>,
-    #[command(flatten)]
-    pub jobs: Jobs,
 }
 
 pub fn run(args: &BuildArgs, world: &World) -> Result<()> {
     args.ensure_apart()?;
-    let options = args.what.options(args.platform, args.release_type)?;
+    let options = args
+        .what
+        .options(&args.settings, args.platform, args.release_type)?;
     let selection = args.selection(&options)?;
     let _lock = args.lock()?;
     let (jobs, dest) = (options.settings.jobs, &args.output_dir);
@@ -223,32 +232,33 @@ impl BuildArgs {
 impl BuildInputs {
     pub fn options(
         &self,
+        settings: &BuildSettings,
         platform: Platform,
         release_type: Option<ReleaseType>,
     ) -> Result<BuildOptions> {
-        let tag = self.wheel_platform_tag.as_deref();
+        let tag = settings.wheel_platform_tag.as_deref();
         let tag = tag.unwrap_or(platform.wheel_tag());
         Ok(BuildOptions {
-            catalog: self.catalog()?,
+            catalog: self.catalog(settings.packages_file.as_deref())?,
             version: self.version.clone().flatten(),
             release_type: release_type.unwrap_or(ReleaseType::Ci),
-            suffix: self.version_suffix.clone().unwrap_or_default(),
+            suffix: settings.version_suffix.clone().unwrap_or_default(),
             platform,
             linux: targets(self.linux_amdgpu_families.as_ref()),
             windows: targets(self.windows_amdgpu_families.as_ref()),
             tag: format!("py3-none-{tag}")
                 .parse()
                 .context("failed to read `--wheel-platform-tag`")?,
-            on_collision: self.on_collision,
-            kpack: self.kpack,
-            devel_packing: match self.devel_compression {
-                _ if self.no_devel_tarball_compression => SdkTreePacking::Tar,
-                _ if self.devel_tarball_compression => SdkTreePacking::TarXz,
+            on_collision: settings.on_collision,
+            kpack: settings.kpack,
+            devel_packing: match settings.devel_compression {
+                _ if settings.no_devel_tarball_compression => SdkTreePacking::Tar,
+                _ if settings.devel_tarball_compression => SdkTreePacking::TarXz,
                 packing => packing,
             },
             settings: AssembleSettings {
-                time: self.source_date_epoch,
-                compression: if self.no_wheel_compression {
+                time: settings.source_date_epoch,
+                compression: if settings.no_wheel_compression {
                     WheelCompression::Store
                 } else {
                     self.compression
@@ -268,8 +278,8 @@ impl BuildInputs {
         }
     }
 
-    fn catalog(&self) -> Result<Catalog> {
-        let catalog = match &self.packages_file {
+    fn catalog(&self, file: Option<&Path>) -> Result<Catalog> {
+        let catalog = match file {
             None => Catalog::built_in(),
             Some(file) => read_catalog(file),
         };

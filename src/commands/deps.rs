@@ -1,28 +1,19 @@
 //! `deps`: the base index of dependencies.
 
-use std::{
-    fmt,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use fs_err as fs;
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
     World,
-    args::{AccessArgs, Jobs, duration},
+    args::{AccessArgs, Jobs, PageArgs, duration},
 };
 use crate::{
     console::{many, size},
-    deps::{
-        self, Lock, MirrorPlan, PythonMinor, SetPackage, UpdateOptions, Wishes, ensure_closed,
-        open_requirements, packages_of,
-    },
+    deps::{self, Lock, Mirror, SetPackage, Wishes, open_requirements, packages_of},
     error::{Context as _, Hint as _, Result},
-    run::Platform,
-    set::{Addresses, Indexed, NamedPlace, SetPlace, Urls},
+    set::{Addresses, NamedPlace, Urls, refusal},
 };
 
 /// Maintain the base index: the third-party packages that ROCm packages need
@@ -100,17 +91,19 @@ struct DepsCheckArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel deps mirror --into python-deps
-  rocwheel deps mirror --into s3://bucket/python-deps --dry-run")]
+  rocwheel deps mirror --into s3://bucket/python-deps --refresh --dry-run")]
 struct DepsMirrorArgs {
     /// Directory or `s3://bucket/directory` of the base index
     #[arg(long, value_name = "PLACE")]
     into: NamedPlace,
     #[command(flatten)]
     lock: LockArgs,
-    /// Write no pages under keys that end in `/`, for servers that reject such keys; installers
-    /// then need `--find-links`
-    #[arg(long, env = "ROCWHEEL_NO_DIRECTORY_PAGES")]
-    no_directory_pages: bool,
+    /// Have the bucket copy the files that it has onto themselves, so that a lifecycle rule does not
+    /// remove what the lock needs
+    #[arg(long)]
+    refresh: bool,
+    #[command(flatten)]
+    pages: PageArgs,
     /// Print what would be copied, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -128,12 +121,6 @@ struct LockArgs {
     /// Projects of the base index (default: the list of rocwheel itself, for PyTorch and JAX)
     #[arg(long, value_name = "FILE")]
     deps_file: Option<PathBuf>,
-    /// Only these Pythons of `deps.toml`, or others: `3.12,3.13`
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pythons: Vec<PythonMinor>,
-    /// Only these platforms of `deps.toml`, or others: `linux`, `windows`
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    platforms: Vec<Platform>,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -157,16 +144,26 @@ pub fn run(args: &DepsArgs, world: &World) -> Result<()> {
 
 impl DepsUpdateArgs {
     fn run(&self, world: &World) -> Result<()> {
-        let sets = self.sets.read(world)?;
-        let options = UpdateOptions {
-            registry: &self.registry.to_string(),
-            min_age: self.min_age,
-        };
-        let wishes = self.lock.wishes()?;
-        let earlier = self.lock.read().ok();
-        let lock = deps::update(&wishes, &sets, &self.lock.lock, &options, world)?;
-        world.console.status("Wrote", self.lock.lock.display());
-        world.console.answer(&lock.changes_since(earlier.as_ref()))
+        let (sets, wishes) = (self.sets.read(world)?, self.lock.wishes()?);
+        let (earlier, to) = (self.lock.read().ok(), &self.lock.lock);
+        let registry = self.registry.to_string();
+        let lock = deps::update(&wishes, &sets, &registry, self.min_age, to, world)?;
+        world.console.status("Wrote", to.display());
+        let (old, new) = (earlier.map(|it| it.versions()), lock.versions());
+        let old = old.unwrap_or_default();
+        let removed = old
+            .difference(&new)
+            .map(|(name, it)| format!("{name} {it}"));
+        let added = new
+            .difference(&old)
+            .map(|(name, it)| format!("{name} {it}"));
+        let (removed, added): (Vec<_>, Vec<_>) = (removed.collect(), added.collect());
+        let lines = removed.iter().map(|it| format!("- {it}\n"));
+        let text: String = lines
+            .chain(added.iter().map(|it| format!("+ {it}\n")))
+            .collect();
+        let facts = json!({ "removed": removed, "added": added });
+        world.console.report("deps update", &facts, text)
     }
 }
 
@@ -174,12 +171,16 @@ impl DepsCheckArgs {
     fn run(&self, world: &World) -> Result<()> {
         let sets = self.sets.read(world)?;
         let open = open_requirements(&self.lock.read()?, &self.lock.wishes()?, &sets);
-        world.console.answer(&DepsCheckAnswer {
-            schema: "rocwheel-deps-check-v2",
-            packages: sets.len(),
-            open: &open,
-        })?;
-        ensure_closed(open)
+        let packages = many(sets.len(), "package");
+        let text = format!("every requirement of `deps.toml` and of {packages} has a version");
+        let facts = json!({ "packages": sets.len(), "open": open });
+        let text = if open.is_empty() { &text } else { "" };
+        world.console.report("deps check", &facts, text)?;
+        let count = many(open.len(), "requirement");
+        match refusal(format!("{count} without a version in the lock"), open) {
+            Some(refusal) => Err(refusal).hint("run `rocwheel deps update` with the same sets"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -189,17 +190,26 @@ impl DepsMirrorArgs {
         const MOST: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
         let jobs = self.jobs.jobs.unwrap_or(MOST);
         let mut place = self.access.named(&self.into, &world.stop)?;
-        place.directory_pages = !self.no_directory_pages;
+        place.directory_pages = !self.pages.no_directory_pages;
         let (lock, wishes) = (self.lock.read()?, self.lock.wishes()?);
-        let plan = MirrorPlan::of(&lock, &wishes, &place, jobs, world)?;
+        let mirror = Mirror::new(&lock, &wishes, &place, world)?;
         if self.dry_run {
-            return world.console.answer(&plan);
+            return world.console.answer(&mirror.plan()?);
         }
-        let indexed = plan.carry_out(&place, jobs, world)?;
-        let files = many(indexed.set.files.len(), "file");
-        let facts = format!("{files}, {}", size(indexed.set.size()));
+        let indexed = mirror.carry_out(self.refresh, jobs)?;
+        let set = &indexed.set;
+        let files = many(set.files.len(), "file");
+        let facts = format!("{files}, {}", size(set.size()));
         world.console.status("Indexed", facts);
-        world.console.answer(&MirrorAnswer::of(&indexed, &place)?)
+        let urls = place.urls()?.in_layout(set.layout());
+        let addresses = Addresses::new(&urls, &set.families());
+        let facts = json!({
+            "addresses": addresses,
+            "files": set.files.len(),
+            "size": set.size(),
+            "changed": indexed.changed,
+        });
+        world.console.report("deps mirror", &facts, addresses)
     }
 }
 
@@ -210,12 +220,11 @@ impl LockArgs {
     }
 
     fn wishes(&self) -> Result<Wishes> {
-        let wishes = match &self.deps_file {
+        match &self.deps_file {
             None => Wishes::parse(Wishes::BUILTIN),
             Some(path) => Wishes::parse(&fs::read_to_string(path)?)
                 .with_context(|| format!("failed to read `{}`", path.display())),
-        };
-        Ok(wishes?.limited(&self.pythons, &self.platforms))
+        }
     }
 }
 
@@ -223,63 +232,10 @@ impl SetArgs {
     fn read(&self, world: &World) -> Result<Vec<SetPackage>> {
         let mut found = Vec::new();
         for set in &self.sets {
-            let place = self.access.place(Path::new(set), &world.stop)?;
+            let place = self.access.place(set, &world.stop)?;
             let packages = packages_of(&place, self.jobs.count(), world);
             found.extend(packages.with_context(|| format!("failed to read `{}`", set.display()))?);
         }
         Ok(found)
-    }
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct DepsCheckAnswer<'a> {
-    schema: &'static str,
-    /// Those of the sets.
-    packages: usize,
-    open: &'a [String],
-}
-
-impl fmt::Display for DepsCheckAnswer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.open.is_empty() {
-            let packages = many(self.packages, "package");
-            writeln!(
-                f,
-                "every requirement of `deps.toml` and of {packages} has a version"
-            )?;
-        }
-        Ok(())
-    }
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct MirrorAnswer {
-    schema: &'static str,
-    #[serde(flatten)]
-    addresses: Addresses,
-    files: usize,
-    size: u64,
-    /// The pages and sidecars that were written or removed.
-    changed: usize,
-}
-
-impl MirrorAnswer {
-    fn of(indexed: &Indexed, place: &SetPlace) -> Result<Self> {
-        let urls = place.urls()?.in_layout(indexed.set.layout());
-        Ok(Self {
-            schema: "rocwheel-deps-mirror-v1",
-            addresses: Addresses::new(&urls, &indexed.set.families()),
-            files: indexed.set.files.len(),
-            size: indexed.set.size(),
-            changed: indexed.changed,
-        })
-    }
-}
-
-impl fmt::Display for MirrorAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.addresses.fmt(f)
     }
 }

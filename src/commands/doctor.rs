@@ -1,13 +1,13 @@
 //! `doctor`: says what is wrong with an installed environment, or with this machine, on one screen.
 
 use std::{
-    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
@@ -18,9 +18,9 @@ use super::{
 use crate::{
     atomic,
     console::{many, size, took},
-    error::{Context as _, Error, No, Result, hints, last_cause, one_line},
+    error::{Context as _, Error, No, Result, hints, one_line},
     github::GitHub,
-    gpu::{self, DeviceAccess, Gpu, SysDirectory},
+    gpu::{self, Gpu},
     install::{self, SitePackages},
     location::Bucket,
     retry::Backoff,
@@ -110,7 +110,7 @@ enum Status {
 }
 
 pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
-    let gpus = gpu::detect(&SysDirectory::new("/sys"));
+    let gpus = gpu::detect("/sys".as_ref());
     let mut checks = Vec::new();
     if let Some(environment) = &args.environment {
         checks.extend(args.environment(environment, &gpus, world)?);
@@ -120,7 +120,7 @@ pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
         checks.push(disk(&args.output_dir));
     }
     if args.targets.is_empty() {
-        checks.extend(gpu_checks(&gpus));
+        checks.extend(gpus.iter().map(Check::of_gpu));
     }
     world.stop.check()?;
     let problems = checks.iter().filter(|it| it.status == Status::Problem);
@@ -145,18 +145,18 @@ impl Check {
         }
     }
 
-    fn note(name: &'static str, found: impl Into<String>, way_out: impl Into<String>) -> Self {
+    fn note(name: &'static str, found: impl Into<String>, way_out: &str) -> Self {
         Self {
             status: Status::Note,
-            way_out: Some(way_out.into()).filter(|text| !text.is_empty()),
-            ..Self::ok(name, found)
+            ..Self::problem(name, found, way_out)
         }
     }
 
     fn problem(name: &'static str, found: impl Into<String>, way_out: impl Into<String>) -> Self {
         Self {
             status: Status::Problem,
-            ..Self::note(name, found, way_out)
+            way_out: Some(way_out.into()).filter(|text| !text.is_empty()),
+            ..Self::ok(name, found)
         }
     }
 
@@ -166,20 +166,16 @@ impl Check {
         let why = one_line(&error);
         Self::problem(name, format!("{of}{why}"), hints(&error).join("; "))
     }
-}
 
-/// A line for each GPU that cannot be used. That there is none is no problem.
-fn gpu_checks(gpus: &[Gpu]) -> Vec<Check> {
-    let access = DeviceAccess::observe(Path::new("/dev"), gpus);
-    let checks = gpus.iter().map(|gpu| {
+    /// Whether a GPU can be used. That a machine has none is no problem.
+    fn of_gpu(gpu: &Gpu) -> Self {
         let target = gpu.target.as_ref().map(ToString::to_string);
         let target = target.unwrap_or_else(|| "unknown target".to_owned());
-        match gpu::obstacle(gpu, &access) {
-            None => Check::ok("GPU", format!("{target} can be used")),
-            Some(it) => Check::problem("GPU", format!("{target}: {}", it.reason), it.fix),
+        match gpu.obstacle("/dev".as_ref()) {
+            None => Self::ok("GPU", format!("{target} can be used")),
+            Some(it) => Self::problem("GPU", format!("{target}: {}", it.reason), it.fix),
         }
-    });
-    checks.collect()
+    }
 }
 
 impl DoctorArgs {
@@ -188,18 +184,15 @@ impl DoctorArgs {
         const NAME: &str = "environment";
         let site = SitePackages::read(root, World::jobs(), &world.stop)?;
         let detected = gpus.iter().filter_map(|gpu| gpu.target.clone());
-        let targets: BTreeSet<Target> = match self.targets.as_slice() {
-            [] => detected.collect(),
-            targets => targets.iter().cloned().collect(),
+        let targets: Vec<Target> = match self.targets.as_slice() {
+            [] => detected.unique().collect(),
+            targets => targets.iter().cloned().unique().collect(),
         };
-        let targets: Vec<Target> = targets.into_iter().collect();
         let found = install::diagnose(&site, &targets);
         if found.is_empty() {
             let (count, root) = (many(site.packages.len(), "package"), site.root.display());
-            return Ok(vec![Check::ok(
-                NAME,
-                format!("nothing is wrong with {count} in {root}"),
-            )]);
+            let found = format!("nothing is wrong with {count} in {root}");
+            return Ok(vec![Check::ok(NAME, found)]);
         }
         let found = found.into_iter();
         Ok(found
@@ -213,79 +206,60 @@ impl DoctorArgs {
         let origin = settings.token.as_ref().map(|it| self.github.origin(it));
         let token = origin.map_or_else(|| "none".to_owned(), |it| format!("`{it}`"));
         let found = format!("{token} for {}", settings.api);
+        let ask = || {
+            let github = GitHub::connect(settings, world.stop.clone(), |_| {})?;
+            let ask = || github.single_attempt()?.remaining_requests();
+            world.stop.within(PATIENCE, ask)
+        };
         let left = if self.offline {
             ", not tried (`--offline`)".to_owned()
         } else {
-            let ask = || {
-                let github = GitHub::connect(settings, world.stop.clone(), |_| {})?;
-                let ask = || github.single_attempt()?.remaining_requests();
-                world.stop.within(PATIENCE, ask)
-            };
             match ask() {
                 Err(error) => return Ok(Check::failed(NAME, &format!("{found}: "), error)),
-                Ok(Some(0)) => {
-                    let found = format!("{found}, which answers no more requests in this hour");
-                    let way_out = "wait for an hour, or use another token";
-                    return Ok(Check::problem(NAME, found, way_out));
-                }
                 Ok(Some(left)) => format!(", {left} requests left in this hour"),
                 Ok(None) => String::new(),
             }
         };
+        let found = found + &left;
         Ok(match origin {
-            Some(_) => Check::ok(NAME, found + &left),
+            Some(_) => Check::ok(NAME, found),
             None => Check::note(
                 NAME,
-                format!("{found}{left}; public repositories need none"),
+                format!("{found}; public repositories need none"),
                 "set `GITHUB_TOKEN` or `GH_TOKEN`, or run `gh auth login`, to ask more often, and for private repositories",
             ),
         })
     }
 
     /// The credentials, and the bucket that is read with them.
-    fn bucket(&self, world: &World) -> Result<[Check; 2]> {
+    fn bucket(&self, world: &World) -> Result<Vec<Check>> {
         const NAME: &str = "bucket";
         let buckets = Buckets::builtin();
         let bucket = self.bucket.as_ref().or(buckets.of_ci());
         let bucket = bucket.context("no bucket was named")?.clone();
         let shown = format!("s3://{bucket}");
+        if self.offline {
+            let untried = format!("{shown}: not tried (`--offline`)");
+            return Ok(vec![Check::note(NAME, untried, "")]);
+        }
         let region = buckets.find(&bucket).map(|it| it.region.as_str());
         let access = self.access.access(region)?;
-        if self.offline {
-            return Ok([
-                Check::note("credentials", "not tried (`--offline`)", ""),
-                Check::note(NAME, format!("{shown}: not tried (`--offline`)"), ""),
-            ]);
-        }
-        let limits = S3Limits {
-            backoff: Backoff {
-                attempts: 1,
-                pause: Duration::ZERO,
-            },
-            ..S3Limits::default()
+        let once = Backoff {
+            attempts: 1,
+            pause: Duration::ZERO,
         };
         // Opening sends nothing to the bucket: what can fail is the search for credentials.
         let open = || {
-            let stop = world.stop.clone();
+            let (stop, backoff) = (world.stop.clone(), once);
+            let limits = S3Limits {
+                backoff,
+                ..S3Limits::default()
+            };
             Ok(S3Store::with_limits(bucket, &access, stop, limits)?)
         };
         let store = match world.stop.within(PATIENCE, open) {
             Ok(store) => store,
-            Err(error) => {
-                let why = last_cause(error.as_ref());
-                let refused = Check::failed("credentials", "", error);
-                return Ok([
-                    Check {
-                        found: why,
-                        ..refused
-                    },
-                    Check::note(
-                        NAME,
-                        format!("{shown}: not tried without usable credentials"),
-                        "",
-                    ),
-                ]);
-            }
+            Err(error) => return Ok(vec![Check::failed("credentials", "", error)]),
         };
         let list = || Ok(store.list(Some(&NO_RUN.parse()?), Depth::Children)?);
         let read = match world.stop.within(PATIENCE, list) {
@@ -308,7 +282,7 @@ impl DoctorArgs {
                 "set `AWS_PROFILE`, or `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`",
             ),
         };
-        Ok([credentials, read])
+        Ok(vec![credentials, read])
     }
 }
 
@@ -326,18 +300,11 @@ fn credentials(identity: &SigningIdentity) -> Check {
 
 /// `AKIA…WXYZ`: enough to tell two keys apart.
 fn masked(key_id: &str) -> String {
-    let characters: Vec<char> = key_id.chars().collect();
-    match characters[..] {
-        [ref first @ .., _, _, _, _] if first.len() >= 8 => {
-            let last = &characters[first.len()..];
-            format!(
-                "{}…{}",
-                String::from_iter(&first[..4]),
-                String::from_iter(last)
-            )
-        }
-        _ => "…".to_owned(),
-    }
+    let ends = key_id
+        .get(..4)
+        .zip(key_id.get(key_id.len().saturating_sub(4)..));
+    let ends = ends.filter(|_| key_id.len() >= 12);
+    ends.map_or("…".to_owned(), |(first, last)| format!("{first}…{last}"))
 }
 
 /// A directory that does not exist yet is made by the commands, so its parent is tried.

@@ -82,6 +82,8 @@ pub struct FetchArgs {
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
+    settings: FetchSettings,
+    #[command(flatten)]
     idle: IdleFlags,
 }
 
@@ -108,14 +110,15 @@ struct IdleFlags {
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     let only_tell = args.dry_run || args.find;
+    let layout = Layout::default();
     if let Some(places) = args
         .choice
-        .offline(only_tell, &[], Layout::default(), world)?
+        .offline(only_tell, &[], layout, &args.settings, world)?
     {
         return world.console.answer(&places);
     }
     args.ensure_a_run()?;
-    let request = args.choice.request(args.wish(), world)?;
+    let request = args.choice.request(args.wish(), &args.settings, world)?;
     if args.find {
         return args.find(&request, world);
     }
@@ -189,13 +192,37 @@ impl FetchArgs {
 }
 
 /// The artifacts of a run.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, derive_more::Deref, clap::Args)]
 pub struct ChoiceArgs {
     #[command(flatten)]
     pub selection: SelectionArgs,
     /// Fetch even if artifacts that the packages need are missing
     #[arg(long)]
     allow_incomplete: bool,
+    #[deref]
+    #[command(flatten)]
+    run: RunChoice,
+}
+
+/// Which run, and where its outputs are read.
+#[derive(Debug, clap::Args)]
+pub struct RunChoice {
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    search: SearchArgs,
+    /// How long to wait for what the run has not uploaded yet: `90s`, `30m`, `2h`
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Run options")]
+    wait: Option<Duration>,
+    /// Read from this directory instead of a bucket: laid out like the bucket, or only with
+    /// archives in it
+    #[arg(long, value_name = "DIR", help_heading = "Run options")]
+    input_dir: Option<PathBuf>,
+}
+
+/// How runs are searched and artifacts fetched. `pipeline` has none of these flags.
+#[derive(Debug, clap::Args)]
+pub struct FetchSettings {
     /// Number of parallel downloads
     #[arg(
         long,
@@ -209,10 +236,6 @@ pub struct ChoiceArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     download_timeout: Option<Duration>,
     #[command(flatten)]
-    run: RunArgs,
-    #[command(flatten)]
-    search: SearchArgs,
-    #[command(flatten)]
     filter: FilterArgs,
     /// Workflow whose runs are searched
     #[arg(
@@ -222,17 +245,6 @@ pub struct ChoiceArgs {
         help_heading = "Run options"
     )]
     workflow: Workflow,
-    /// How long to wait for missing artifacts while the run is in progress: `90s`, `30m`, `2h`
-    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Run options")]
-    wait: Option<Duration>,
-    #[command(flatten)]
-    github: GitHubArgs,
-    #[command(flatten)]
-    pub access: AccessArgs,
-    /// Read from this directory instead of a bucket: laid out like the bucket, or only with
-    /// archives in it
-    #[arg(long, value_name = "DIR", help_heading = "Run options")]
-    input_dir: Option<PathBuf>,
     /// Where to fetch artifacts from; `auto` tries the bucket, then GitHub if the run's usual
     /// bucket has none
     #[arg(
@@ -242,6 +254,10 @@ pub struct ChoiceArgs {
         help_heading = "Run options"
     )]
     source_kind: SourceKind,
+    #[command(flatten)]
+    github: GitHubArgs,
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// How to find a run that is not named.
@@ -285,15 +301,36 @@ struct FilterArgs {
 impl ChoiceArgs {
     /// The request for `fetch`. `wish` may limit it to some of the artifacts of the run. Tells
     /// what environment variables decide.
-    pub fn request(&self, wish: Wish, world: &World) -> Result<FetchRequest<'_>> {
+    pub fn request<'a>(
+        &'a self,
+        wish: Wish,
+        settings: &'a FetchSettings,
+        world: &World,
+    ) -> Result<FetchRequest<'a>> {
         let (selection, notes) = self.selection.decide()?;
         for note in notes {
             world.console.note(note);
         }
+        let wish = Wish {
+            groups: selection.groups,
+            families: selection.families,
+            targets: selection.targets,
+            ..wish
+        };
+        let request = self.run.request(wish, settings)?;
+        Ok(FetchRequest {
+            allow_incomplete: self.allow_incomplete,
+            ..request
+        })
+    }
+}
+
+impl RunChoice {
+    fn request<'a>(&'a self, wish: Wish, settings: &'a FetchSettings) -> Result<FetchRequest<'a>> {
         let search = self.search.get();
         let run = self.run.run().ok().cloned();
         ensure!(
-            self.input_dir.is_none() || self.source_kind != SourceKind::GitHub,
+            self.input_dir.is_none() || settings.source_kind != SourceKind::GitHub,
             "`--source github` cannot be used with `--input-dir`"
         );
         if let Some(search) = &search {
@@ -306,36 +343,33 @@ impl ChoiceArgs {
         // A search asks the default server, even if the environment names another one for this run.
         let named = run.clone().filter(|_| search.is_none());
         let server = named.and_then(|run| run.server);
-        let settings = move || {
+        let github = move || {
             self.run.ensure_online("asking GitHub")?;
-            self.github.settings(server.as_deref())
+            settings.github.settings(server.as_deref())
         };
         Ok(FetchRequest {
             run,
             search,
-            workflow: self.workflow.clone(),
-            most_runs: self.filter.max_commits.into(),
+            workflow: settings.workflow.clone(),
+            most_runs: settings.filter.max_commits.into(),
             filter: RunFilter {
-                completed: self.filter.require_completed_run,
-                successful: self.filter.require_successful_run,
+                completed: settings.filter.require_completed_run,
+                successful: settings.filter.require_successful_run,
             },
             context: self.run.context()?,
             platform: self.run.platform(),
             wait: self.wait,
             input_dir: self.input_dir.clone(),
-            source_kind: self.source_kind,
-            access: self.access.access(None)?,
-            github: LazyGitHub::new(settings),
+            source_kind: settings.source_kind,
+            access: settings.access.access(None)?,
+            github: LazyGitHub::new(github),
             wish: Wish {
-                required: self.filter.require_artifact.clone(),
-                groups: selection.groups,
-                families: selection.families,
-                targets: selection.targets,
+                required: settings.filter.require_artifact.clone(),
                 ..wish
             },
-            allow_incomplete: self.allow_incomplete,
-            downloads: self.downloads,
-            time: self.download_timeout,
+            allow_incomplete: false,
+            downloads: settings.downloads,
+            time: settings.download_timeout,
         })
     }
 
@@ -354,11 +388,17 @@ impl ChoiceArgs {
     }
 
     /// The run that the arguments name, or the newest of a search for which `has` succeeds.
-    pub fn find_run(&self, world: &World, has: &dyn Fn(&Run) -> Result<()>) -> Result<Run> {
+    pub fn find_run(
+        &self,
+        settings: &FetchSettings,
+        world: &World,
+        has: &dyn Fn(&Run) -> Result<()>,
+    ) -> Result<Run> {
         if self.search_flag().is_none() {
-            return self.run.resolve(self.run.run()?, &self.github, world);
+            let run = self.run.run()?;
+            return self.run.resolve(run, &settings.github, world);
         }
-        let request = self.request(Wish::default(), world)?;
+        let request = self.request(Wish::default(), settings)?;
         request.search_run(world, has)
     }
 
@@ -373,6 +413,7 @@ impl ChoiceArgs {
         is_dry_run: bool,
         groups: &[ArtifactGroup],
         layout: Layout,
+        settings: &FetchSettings,
         world: &World,
     ) -> Result<Option<RunPlaces>> {
         if !self.run.is_offline() || self.input_dir.is_some() {
@@ -388,12 +429,13 @@ impl ChoiceArgs {
                 .ensure_online("fetching from a bucket or from GitHub");
             refused.hint("add `--dry-run`, or fetch from `--input-dir`")?;
         }
-        let run = self.run.resolve(self.run.run()?, &self.github, world)?;
+        let run = self.run.run()?;
+        let run = self.run.resolve(run, &settings.github, world)?;
         let text =
             "offline: which artifacts the run has, and whether they are enough, is not known";
         world.console.note(text);
         let wanted = (&[self.platform()][..], groups);
-        let places = self.run.places(&run, wanted, layout, &self.access);
+        let places = self.run.places(&run, wanted, layout, &settings.access);
         places.map(Some)
     }
 
@@ -403,10 +445,10 @@ impl ChoiceArgs {
     }
 
     /// The run that the arguments name; without one, a local run. Does not search for a run.
-    pub fn named_run(&self, world: &World) -> Result<Run> {
+    pub fn named_run(&self, settings: &FetchSettings, world: &World) -> Result<Run> {
         let local = RunId::local().into();
         let run = self.run.run().unwrap_or(&local);
-        self.run.resolve(run, &self.github, world)
+        self.run.resolve(run, &settings.github, world)
     }
 
     /// The release type of the run, if it was given.

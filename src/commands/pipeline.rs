@@ -7,10 +7,10 @@ use clap::ArgGroup;
 
 use super::{
     World,
-    args::{PageArgs, unlisted, unusual},
-    build::{self, BuildInputs},
+    args::{FromVariables, PageArgs, unusual},
+    build::{self, BuildInputs, BuildSettings},
     check,
-    fetch::ChoiceArgs,
+    fetch::{ChoiceArgs, FetchSettings},
     summary::PublisherSummary,
 };
 use crate::{
@@ -34,46 +34,12 @@ use crate::{
     },
 };
 
-/// Flags of `fetch`, `build` and `check` that few people need for all steps at once.
-const UNLISTED: [&str; 27] = [
-    // fetch
-    "require_artifact",
-    "require_successful_run",
-    "require_completed_run",
-    "max_commits",
-    "workflow",
-    "downloads",
-    "download_timeout",
-    "source_kind",
-    "github_token",
-    "github_api_url",
-    "no_sign_request",
-    "addressing_style",
-    "region",
-    "profile",
-    // upload
-    "overwrite",
-    "no_directory_pages",
-    "base_index",
-    // build
-    "version_suffix",
-    "wheel_platform_tag",
-    "on_collision",
-    "kpack",
-    "packages_file",
-    "devel_compression",
-    "source_date_epoch",
-    // check
-    "select",
-    "glibc_max",
-    "all",
-];
-
-/// Those that only `--help` lists.
-const UNUSUAL: [&str; 17] = [
+/// Flags that only `--help` lists.
+const UNUSUAL: [&str; 18] = [
     "resume",
     "to",
     "baseline",
+    "base_index",
     "summary",
     "all_artifacts",
     "allow_incomplete",
@@ -95,11 +61,11 @@ const UNUSUAL: [&str; 17] = [
 /// Fetches or unpacks the artifacts, builds, checks, indexes, and publishes to a directory laid out
 /// like the run's bucket, or with `--upload` to the bucket. Ends with the commands that install the packages.
 ///
-/// The other flags of `fetch`, `build` and `check` work here, too.
+/// For what has no flag here, run the steps one by one. The variables of all of them work here, too.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(mut_arg("platform", |it| it.default_value("linux").help("Platform of the packages")))]
-#[command(mut_args(|it| unusual(unlisted(it, &UNLISTED), &UNUSUAL)))]
+#[command(mut_args(|it| unusual(it, &UNUSUAL)))]
 #[command(after_help = "Examples:
   rocwheel pipeline --sample --output-dir out
   rocwheel pipeline --artifact-dir artifacts --output-dir out --dry-run
@@ -124,17 +90,16 @@ pub struct PipelineArgs {
     /// Upload the set to this address, `s3://bucket/directory`
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Location>,
-    /// Replace existing packages there that have other contents
-    #[arg(long)]
-    overwrite: bool,
     #[command(flatten)]
-    pages: PageArgs,
+    pages: FromVariables<PageArgs>,
     #[command(flatten)]
     summary: PublisherSummary,
     #[command(flatten)]
     origin: OriginArgs,
     #[command(flatten, next_help_heading = "Build options")]
     what: BuildInputs,
+    #[command(flatten)]
+    settings: FromVariables<BuildSettings>,
     #[command(flatten, next_help_heading = "Check options")]
     policy: check::Policy,
 }
@@ -152,7 +117,7 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     // A place that cannot be written must not cost a build.
     let destination = args.destination(&origin, world)?;
     destination.ensure_writable()?;
-    let baseline = args.summary.baseline(&args.origin.choice.access, world)?;
+    let baseline = args.summary.baseline(&args.origin.settings.access, world)?;
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let (set, facts) = if args.resume {
         (args.resumed(world)?, None)
@@ -186,7 +151,8 @@ impl PipelineArgs {
             return Ok(None);
         }
         let group = choice.selection.directory()?;
-        choice.offline(self.dry_run, &[group], self.layout, world)
+        let settings = &origin.settings;
+        choice.offline(self.dry_run, &[group], self.layout, settings, world)
     }
 
     fn packages(&self) -> PathBuf {
@@ -204,7 +170,7 @@ impl PipelineArgs {
         let tree = origin.read(unpacked, &self.what, world)?;
         let _group = world.console.group("Packages");
         let packages = self.packages();
-        let options = origin.options(&self.what)?;
+        let options = origin.options(self)?;
         let build = Build::plan(&tree, &options, &BuildSelection::All, &packages, world)?;
         build.ensure_complete()?;
         let _lock = Lock::to_write(&packages, LockPurpose::BuildBelow)?;
@@ -255,7 +221,7 @@ impl PipelineArgs {
         let choice = &self.origin.choice;
         let online = choice.ensure_online(format!("an upload to `{to}`"));
         online.hint("add `--dry-run`, or publish in the output directory")?;
-        let mut place = choice.access.bucket(&to, &world.stop)?;
+        let mut place = origin.settings.access.bucket(&to, &world.stop)?;
         place.directory_pages = !self.pages.no_directory_pages;
         Ok(place)
     }
@@ -270,7 +236,7 @@ impl PipelineArgs {
         let _group = world.console.group("Index");
         let identity = set.document.identity.clone().or_of(&origin.run);
         // Files of an earlier call in the output directory belong to the same user.
-        let replaces = self.overwrite || destination.local().is_some();
+        let replaces = destination.local().is_some();
         let options = UploadOptions {
             is_part: false,
             layout: self.layout,
@@ -321,6 +287,8 @@ struct OriginArgs {
     artifact_dir: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Fetch options")]
     choice: ChoiceArgs,
+    #[command(flatten)]
+    settings: FromVariables<FetchSettings>,
 }
 
 /// Artifacts that are chosen but not read yet, and the run that their packages belong to.
@@ -329,6 +297,7 @@ struct ArtifactsOrigin<'a> {
     /// The run that the packages belong to.
     run: Run,
     choice: &'a ChoiceArgs,
+    settings: &'a FetchSettings,
 }
 
 enum Artifacts<'a> {
@@ -345,7 +314,7 @@ impl OriginArgs {
         is_dry_run: bool,
         world: &'a World,
     ) -> Result<ArtifactsOrigin<'a>> {
-        let choice = &self.choice;
+        let (choice, settings) = (&self.choice, &*self.settings);
         let (flag, artifacts) = match &self.artifact_dir {
             _ if self.sample => ("--sample", Artifacts::Sample),
             Some(directory) => {
@@ -358,12 +327,13 @@ impl OriginArgs {
                         "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
                     );
                 }
-                let request = choice.request(Wish::default(), world)?;
+                let request = choice.request(Wish::default(), settings, world)?;
                 let job = request.decide(unpacked, OutputForm::Unpacked, is_dry_run, world)?;
                 return Ok(ArtifactsOrigin {
                     run: job.found.run().clone(),
                     artifacts: Artifacts::Run(Box::new(job)),
                     choice,
+                    settings,
                 });
             }
         };
@@ -383,8 +353,9 @@ impl OriginArgs {
         }
         Ok(ArtifactsOrigin {
             artifacts,
-            run: choice.named_run(world)?,
+            run: choice.named_run(settings, world)?,
             choice,
+            settings,
         })
     }
 }
@@ -395,13 +366,14 @@ impl<'a> ArtifactsOrigin<'a> {
         Ok(self.run.python(&self.choice.selection.directory()?))
     }
 
-    fn options(&self, what: &BuildInputs) -> Result<BuildOptions> {
+    fn options(&self, args: &PipelineArgs) -> Result<BuildOptions> {
         // The bucket says more about the run than `RELEASE_TYPE`, which is that of this workflow.
         let kind = match Buckets::builtin().release_types(&self.run.bucket)[..] {
             [kind] => Some(kind),
             _ => self.choice.release_type(),
         };
-        what.options(self.choice.platform(), kind)
+        let platform = self.choice.platform();
+        args.what.options(&args.settings, platform, kind)
     }
 
     /// Fetches or unpacks the artifacts if necessary, and scans them.
@@ -430,7 +402,7 @@ impl<'a> ArtifactsOrigin<'a> {
             Artifacts::Directory(directory) => (None, directory.display().to_string()),
             Artifacts::Run(job) => (Some(&**job), job.from.clone()),
         };
-        let (mut artifacts, expected) = self.expected(&args.what, world)?;
+        let (mut artifacts, expected) = self.expected(args, world)?;
         artifacts.sort();
         let reads = (reads, artifacts);
         let to = args.address(self)?;
@@ -449,10 +421,10 @@ impl<'a> ArtifactsOrigin<'a> {
 
     /// The names of the artifacts, and the packages that would be built. If the artifacts are
     /// archives, reads only the one with the manifest, which says which version was built.
-    fn expected(&self, what: &BuildInputs, world: &World) -> Result<(Vec<String>, Vec<Expected>)> {
+    fn expected(&self, args: &PipelineArgs, world: &World) -> Result<(Vec<String>, Vec<Expected>)> {
         let scratch = tempfile::tempdir()?;
         let mut place = scratch.path();
-        let options = self.options(what)?;
+        let options = self.options(args)?;
         let (shown, names): (Vec<String>, Vec<ArtifactName>) = match &self.artifacts {
             Artifacts::Sample => {
                 let names = unpack_sample(place, world)?;
@@ -485,14 +457,14 @@ impl<'a> ArtifactsOrigin<'a> {
                     ..Wish::default()
                 };
                 let quiet = world.quiet();
-                let request = self.choice.request(wish, &quiet)?;
+                let request = self.choice.request(wish, self.settings, &quiet)?;
                 let base = request.decide(place, OutputForm::Unpacked, false, &quiet)?;
                 base.carry_out(&quiet)?;
                 let names: Vec<ArtifactName> = job.artifacts().into_iter().cloned().collect();
                 (names.iter().map(ToString::to_string).collect(), names)
             }
         };
-        let scanned = ArtifactTree::scan(place, what.jobs.count(), &world.stop)?;
+        let scanned = ArtifactTree::scan(place, args.what.jobs.count(), &world.stop)?;
         let request = options.request(&scanned.therock_manifest()?)?;
         for note in &request.notes {
             world.console.note(note);

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{
     World,
-    args::{AccessArgs, Jobs, PageArgs, unlisted},
+    args::{AccessArgs, Jobs, PageArgs},
     check, products,
     summary::PublisherSummary,
 };
@@ -42,7 +42,6 @@ use crate::{
 /// that are there already with other contents are an error. Leaves `promotion.json` with every
 /// digest before and after.
 #[derive(Debug, clap::Args)]
-#[command(mut_args(|it| unlisted(it, &["no_sign_request", "addressing_style"])))]
 #[command(after_help = "Examples:
   rocwheel promote packages --to release --into released --dry-run
   rocwheel promote s3://bucket/candidates/7.14.0rc1 --to release --into released

@@ -15,11 +15,11 @@ use super::{
     wishes::{Wishes, is_of_runs},
 };
 use crate::{
-    console::{World, many},
+    console::World,
     error::{Hint as _, Result, anyhow},
     parallel,
     run::Platform,
-    set::{OfferedFile, SetPlace, refusal},
+    set::{OfferedFile, SetPlace},
     wheel::{DistName, PackageFilename, RequirementLine},
 };
 
@@ -99,23 +99,13 @@ fn lacks(
     if fitting.iter().any(is_wanted) {
         return None;
     }
-    let versions = |packages: &mut dyn Iterator<Item = &LockedPackage>| {
-        packages.map(|it| it.version.to_string()).join(", ")
-    };
-    Some(match (fitting.is_empty(), all.clone().next()) {
-        (false, _) => format!("the lock has {}", versions(&mut fitting.into_iter())),
-        (true, Some(_)) => format!("the lock has {} for others", versions(&mut all.clone())),
-        (true, None) => "the lock does not have it".to_owned(),
+    let fitting = fitting.iter().map(|it| &it.version).join(", ");
+    let all = all.map(|it| &it.version).join(", ");
+    Some(match (fitting.as_str(), all.as_str()) {
+        ("", "") => "the lock does not have it".to_owned(),
+        ("", all) => format!("the lock has {all} for others"),
+        (fitting, _) => format!("the lock has {fitting}"),
     })
-}
-
-/// A negative answer about a lock that does not fulfil everything.
-pub fn ensure_closed(open: Vec<String>) -> Result<()> {
-    let count = many(open.len(), "requirement");
-    match refusal(format!("{count} without a version in the lock"), open) {
-        Some(refusal) => Err(refusal).hint("run `rocwheel deps update` with the same sets"),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! [`Lock`]: the files of a base index with their digests, as uv writes them into a `pylock.toml`
 //! ([PEP 751](https://peps.python.org/pep-0751/)).
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{environment::PythonPlatform, wishes::ensure_of_others};
 use crate::{
@@ -89,40 +89,11 @@ impl Lock {
         Ok(Self { packages })
     }
 
-    /// The versions that an earlier lock did not have, and those that only it has.
-    pub fn changes_since(&self, earlier: Option<&Self>) -> LockChanges {
-        let versions = |lock: &Self| -> BTreeSet<(DistName, Version)> {
-            let packages = lock.packages.iter();
-            packages
-                .map(|it| (it.name.clone(), it.version.clone()))
-                .collect()
-        };
-        let (old, new) = (earlier.map(versions).unwrap_or_default(), versions(self));
-        let shown = |(name, version): &(DistName, Version)| format!("{name} {version}");
-        LockChanges {
-            schema: "rocwheel-deps-update-v2",
-            removed: old.difference(&new).map(shown).collect(),
-            added: new.difference(&old).map(shown).collect(),
-        }
-    }
-}
-
-/// How two locks differ.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct LockChanges {
-    schema: &'static str,
-    removed: Vec<String>,
-    added: Vec<String>,
-}
-
-impl fmt::Display for LockChanges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let removed = self.removed.iter().map(|it| ("-", it));
-        for (sign, version) in removed.chain(self.added.iter().map(|it| ("+", it))) {
-            writeln!(f, "{sign} {version}")?;
-        }
-        Ok(())
+    /// Each version of a project.
+    pub fn versions(&self) -> BTreeSet<(DistName, Version)> {
+        let packages = self.packages.iter();
+        let versions = packages.map(|it| (it.name.clone(), it.version.clone()));
+        versions.collect()
     }
 }
 
@@ -161,7 +132,7 @@ impl LockedWheel {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::error::render;
+    use crate::{deps::wishes::Wishes, error::render};
 
     /// A lock with one wheel for each package, as uv writes it.
     pub(in crate::deps) fn lock(packages: &[(&str, &str, &str)]) -> String {
@@ -191,16 +162,20 @@ pub(super) mod tests {
             ("b", "", "b-1-py3-none-any.whl"),
         ]);
         let lock = Lock::parse(&text).unwrap();
-        let lines = ["3.10-linux", "3.10-windows", "3.12-linux"].map(|environment| {
-            let parsed: PythonPlatform = environment.parse().unwrap();
-            let wheels = lock.packages.iter().flat_map(|it| it.wheels_for(parsed));
-            let names: Vec<String> = wheels.map(|it| it.name().unwrap().to_string()).collect();
-            format!("{environment} {}", names.join(" "))
+        let wishes =
+            "pythons = ['3.10', '3.12']\nplatforms = ['linux', 'windows']\ndependency = []\n";
+        let environments = Wishes::parse(wishes).unwrap().environments();
+        let lines = environments.into_iter().map(|environment| {
+            let packages = lock.packages.iter();
+            let wheels = packages.flat_map(|it| it.wheels_for(environment));
+            let names = wheels.map(|it| it.name().unwrap().to_string());
+            format!("{environment} {}", names.collect::<Vec<_>>().join(" "))
         });
-        insta::assert_snapshot!(lines.join("\n"), @r"
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
         3.10-linux b-1-py3-none-any.whl
         3.10-windows numpy-2.2.6-cp310-cp310-win_amd64.whl b-1-py3-none-any.whl
         3.12-linux a-1-py3-none-any.whl b-1-py3-none-any.whl
+        3.12-windows a-1-py3-none-any.whl b-1-py3-none-any.whl
         ");
     }
 

@@ -3,219 +3,126 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
-    io::{self, Read, Write as _},
+    io::{self, Read as _},
     num::NonZeroUsize,
+    path::Path,
 };
 
-use serde::Serialize;
+use fs_err::File;
+use itertools::Itertools as _;
 
 use super::{
     lock::{Lock, LockedWheel},
     wishes::Wishes,
 };
 use crate::{
-    console::{Progress, World, size},
-    digest::{Hasher, Sha256},
-    error::{Context as _, No, Result, anyhow, bail, ensure},
+    console::{Progress, World, many},
+    digest::Sha256,
+    error::{Context as _, Hint as _, No, Result, anyhow, bail},
+    io::Tap,
     parallel,
-    set::{IndexOptions, Indexed, Layout, PackageDirectories, SetPlace, index},
-    spool::Spool,
-    store::{Body, Object, Span, Store as _, http::HttpStore},
+    set::{
+        self, IndexOptions, Indexed, Layout, MirroredPackage, PackageDirectories, Plan, SetPlace,
+    },
+    store::{Span, Store as _, http::HttpStore},
 };
 
-/// The bytes of a file that are kept in memory; of a larger one, in a temporary file.
-const IN_MEMORY: usize = 8 << 20;
-const DIRECTORY: &str = "dist/";
-
-/// What has to be done so that a place has the files of a lock.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct MirrorPlan {
-    schema: &'static str,
-    place: String,
-    files: Vec<PlannedCopy>,
+/// The files of a lock that the environments of `deps.toml` may install, and the place that gets them.
+pub struct Mirror<'a> {
+    wheels: Vec<(MirroredPackage, &'a LockedWheel)>,
+    place: &'a SetPlace,
+    world: &'a World,
 }
 
-/// What happens to a locked file.
-#[derive(Debug, Serialize)]
-struct PlannedCopy {
-    action: CopyAction,
-    path: String,
-    size: Option<u64>,
-    sha256: Sha256,
-    url: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-enum CopyAction {
-    New,
-    Same,
-}
-
-impl MirrorPlan {
-    /// Compares the files of a lock that the environments of `deps.toml` may install with a place.
-    /// Fails if the place has other bytes under a locked name.
-    pub fn of(
-        lock: &Lock,
+impl<'a> Mirror<'a> {
+    pub fn new(
+        lock: &'a Lock,
         wishes: &Wishes,
-        place: &SetPlace,
-        jobs: NonZeroUsize,
-        world: &World,
+        place: &'a SetPlace,
+        world: &'a World,
     ) -> Result<Self> {
-        let mut wheels: BTreeMap<String, &LockedWheel> = BTreeMap::new();
-        for environment in wishes.environments() {
-            for wheel in lock
-                .packages
-                .iter()
-                .flat_map(|it| it.wheels_for(environment))
-            {
-                wheels.insert(wheel.name()?.to_string(), wheel);
-            }
-        }
-        let there: BTreeMap<String, Object> = place.files_below(DIRECTORY)?.into_iter().collect();
-        let wheels: Vec<(String, &LockedWheel)> = wheels.into_iter().collect();
-        let compare = |(name, wheel): &(String, &LockedWheel)| -> Result<PlannedCopy> {
-            let path = format!("{DIRECTORY}{name}");
-            let is_there = there.contains_key(&path);
-            ensure!(
-                !is_there || place.digest(&path)? == Some(wheel.sha256()),
-                No(format!(
-                    "`{path}` of `{place}` has other bytes than the lock says"
-                ))
-            );
-            Ok(PlannedCopy {
-                action: if is_there {
-                    CopyAction::Same
-                } else {
-                    CopyAction::New
-                },
-                path,
-                size: wheel.size,
-                sha256: wheel.sha256(),
-                url: wheel.url.clone(),
-            })
-        };
+        let environments = wishes.environments().into_iter();
+        let wheels = environments.cartesian_product(&lock.packages);
+        let wheels = wheels.flat_map(|(environment, it)| it.wheels_for(environment));
+        let wheels: BTreeMap<String, &LockedWheel> = wheels
+            .map(|it| Ok((it.name()?.to_string(), it)))
+            .collect::<Result<_>>()?;
+        let wheels = wheels.into_iter().map(|(name, wheel)| {
+            let (size, sha256) = (wheel.size.unwrap_or(0), wheel.sha256());
+            (MirroredPackage { name, size, sha256 }, wheel)
+        });
         Ok(Self {
-            schema: "rocwheel-deps-mirror-plan-v2",
-            place: place.to_string(),
-            files: parallel::try_map(&wheels, jobs, &world.stop, compare)?,
+            wheels: wheels.collect(),
+            place,
+            world,
         })
     }
 
-    /// Copies what is missing, each file whole or not at all, and writes the index.
-    pub fn carry_out(
-        &self,
-        place: &SetPlace,
-        jobs: NonZeroUsize,
-        world: &World,
-    ) -> Result<Indexed> {
-        let missing: Vec<&PlannedCopy> = self.of_action(CopyAction::New).collect();
-        if !missing.is_empty() {
-            place.ensure_writable()?;
+    /// Compares the files with those of the place.
+    pub fn plan(&self) -> Result<Plan> {
+        let packages = self.wheels.iter().map(|it| it.0.clone()).collect_vec();
+        set::plan_mirror(&packages, self.place, self.world)
+    }
+
+    /// Copies what is missing, each file whole or not at all, and writes the index. With `is_refresh`, a
+    /// bucket copies the others onto themselves.
+    pub fn carry_out(&self, is_refresh: bool, jobs: NonZeroUsize) -> Result<Indexed> {
+        let (place, world) = (self.place, self.world);
+        let plan = self.plan()?;
+        if let Some(refusal) = plan.refusal() {
+            return Err(refusal)
+                .hint("mirror to another place: a file of a base index is never replaced");
         }
-        let bytes: u64 = missing.iter().filter_map(|it| it.size).sum();
-        let progress = world.console.progress("Mirroring", place, bytes);
-        let copy = |copy: &&PlannedCopy| -> Result<()> {
-            let body = copy.receive(&progress, world);
-            let body = body.with_context(|| format!("failed to download `{}`", copy.url))?;
-            place.add(&copy.path, &body, copy.sha256)
+        let missing: Vec<&str> = plan.missing().collect();
+        let is_missing = |it: &&(MirroredPackage, &LockedWheel)| {
+            missing
+                .iter()
+                .any(|path| path.ends_with(&format!("/{}", it.0.name)))
         };
-        let done = |copy: &&PlannedCopy, ()| world.console.status("Mirrored", &copy.path);
-        parallel::try_each(&missing, jobs, &world.stop, copy, done)?;
+        let (missing, there): (Vec<_>, Vec<_>) = self.wheels.iter().partition(is_missing);
+        let work = tempfile::tempdir()?;
+        let bytes: u64 = missing.iter().map(|it| it.0.size).sum();
+        let progress = world.console.progress("Fetching", place, bytes);
+        let fetched = parallel::try_map(&missing, jobs, &world.stop, |(package, wheel)| {
+            let size = wheel
+                .fetch(&work.path().join(&package.name), &progress, world)
+                .with_context(|| format!("failed to download `{}`", wheel.url))?;
+            let package = package.clone();
+            Ok(MirroredPackage { size, ..package })
+        })?;
+        set::mirror(&fetched, work.path(), place, world)?;
+        if is_refresh {
+            let there = there.iter().map(|it| &it.0).collect_vec();
+            let count = set::refresh(&there, place, world)?;
+            world.console.status("Refreshed", many(count, "file"));
+        }
         let options = IndexOptions {
             directories: PackageDirectories::Only(Layout::Dist),
             without: BTreeSet::new(),
             yank: None,
             jobs,
         };
-        index(place, &options, world)
-    }
-
-    fn of_action(&self, action: CopyAction) -> impl Iterator<Item = &PlannedCopy> {
-        self.files.iter().filter(move |it| it.action == action)
+        set::index(place, &options, world)
     }
 }
 
-impl fmt::Display for MirrorPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "to {}", self.place)?;
-        for copy in &self.files {
-            let bytes = copy
-                .size
-                .map_or_else(String::new, |it| size(it).to_string());
-            writeln!(f, "{:<5} {bytes:>10}  {}", copy.action, copy.path)?;
-        }
-        let total = |action, what| {
-            let sizes: Vec<u64> = self
-                .of_action(action)
-                .map(|it| it.size.unwrap_or(0))
-                .collect();
-            format!("{} {what} ({})", sizes.len(), size(sizes.iter().sum()))
-        };
-        let new = total(CopyAction::New, "new");
-        writeln!(f, "{new}, {}", total(CopyAction::Same, "there already"))
-    }
-}
-
-impl PlannedCopy {
-    /// Downloads a file, and compares it with the lock before anybody sees it. A download that breaks
-    /// off is resumed.
-    fn receive(&self, progress: &Progress, world: &World) -> Result<VerifiedDownload> {
+impl LockedWheel {
+    /// Downloads a file, and compares it with the lock. A download that breaks off is resumed. Returns the
+    /// size of the file.
+    fn fetch(&self, to: &Path, progress: &Progress, world: &World) -> Result<u64> {
         let (store, key) = HttpStore::of_url(&self.url, &world.stop)?;
-        let mut reader = store.get(&key, Span::Whole)?;
-        let (mut spool, mut hashing) = (Spool::new(IN_MEMORY), Hasher::default());
-        let mut buffer = vec![0; 1 << 18];
-        let changed = |why: String| anyhow!(No(format!("it is not what was locked: {why}")));
-        loop {
-            world.stop.check()?;
-            let count = reader.read(&mut buffer)?;
-            if count == 0 {
-                break;
-            }
-            hashing.write_all(&buffer[..count])?;
-            spool.push(&buffer[..count])?;
-            progress.inc(count as u64);
-            if let Some(size) = self.size.filter(|it| spool.size() > *it) {
-                bail!(changed(format!("it has more than {size} bytes")));
-            }
-        }
-        let (sha256, _) = hashing.finish();
-        if sha256 != self.sha256 {
-            bail!(changed(format!(
-                "its SHA-256 is {sha256}, and not {}",
-                self.sha256
-            )));
-        }
-        Ok(VerifiedDownload(spool))
-    }
-}
-
-/// A file that was received, and has the locked digest.
-struct VerifiedDownload(Spool);
-
-impl Body for VerifiedDownload {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-
-    fn read_from(&self, offset: u64) -> io::Result<Box<dyn Read + Send + '_>> {
-        let spool = &self.0;
-        Ok(Box::new(SpoolReader { spool, offset }))
-    }
-}
-
-struct SpoolReader<'a> {
-    spool: &'a Spool,
-    offset: u64,
-}
-
-impl Read for SpoolReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.spool.read_at(self.offset, buffer)?;
-        self.offset += count as u64;
-        Ok(count)
+        let count = |bytes| progress.inc(bytes);
+        let reader = Tap::new(store.get(&key, Span::Whole)?, &world.stop, &count);
+        let most = self.size.unwrap_or(u64::MAX - 1);
+        io::copy(&mut reader.take(most + 1), &mut File::create(to)?)?;
+        let (sha256, size) = Sha256::of_reader(File::open(to)?)?;
+        let why = if size > most {
+            format!("it has more than {most} bytes")
+        } else if sha256 != self.sha256() {
+            format!("its SHA-256 is {sha256}, and not {}", self.sha256())
+        } else {
+            return Ok(size);
+        };
+        bail!(anyhow!(No(format!("it is not what was locked: {why}"))))
     }
 }

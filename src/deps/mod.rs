@@ -14,10 +14,9 @@ mod update;
 mod wishes;
 
 pub use self::{
-    check::{SetPackage, ensure_closed, open_requirements, packages_of},
-    environment::PythonMinor,
+    check::{SetPackage, open_requirements, packages_of},
     lock::Lock,
-    mirror::MirrorPlan,
-    update::{UpdateOptions, update},
+    mirror::Mirror,
+    update::update,
     wishes::Wishes,
 };

@@ -18,20 +18,13 @@ use crate::{
     wheel::RequirementLine,
 };
 
-/// Options of `rocwheel deps update`.
-#[derive(Debug)]
-pub struct UpdateOptions<'a> {
-    pub registry: &'a str,
-    /// Files that are younger are not picked.
-    pub min_age: Duration,
-}
-
-/// Writes the lock, and returns it.
+/// Writes the lock, and returns it. Files that are younger than `min_age` are not picked.
 pub fn update(
     wishes: &Wishes,
     sets: &[SetPackage],
+    registry: &str,
+    min_age: Duration,
     to: &Path,
-    options: &UpdateOptions<'_>,
     world: &World,
 ) -> Result<Lock> {
     let work = tempfile::tempdir()?;
@@ -40,18 +33,12 @@ pub fn update(
     // uv demands a name that begins and ends like this.
     let answer = work.path().join("pylock.toml");
     let mut uv = install::command("uv".as_ref());
-    uv.args(["pip", "compile", "--no-config", "--quiet", "--universal"])
-        .args([
-            "--only-binary",
-            ":all:",
-            "--no-header",
-            "--format",
-            "pylock.toml",
-        ])
+    uv.args("pip compile --no-config --quiet --universal --no-header".split(' '))
+        .args("--only-binary :all: --format pylock.toml".split(' '))
         .args(["--python-version", &wishes.oldest_python()?.to_string()])
-        .args(["--default-index", options.registry]);
-    if !options.min_age.is_zero() {
-        let youngest = OffsetDateTime::now_utc() - options.min_age;
+        .args(["--default-index", registry]);
+    if !min_age.is_zero() {
+        let youngest = OffsetDateTime::now_utc() - min_age;
         uv.args(["--exclude-newer", &youngest.format(&Rfc3339)?]);
     }
     uv.arg("--output-file").arg(&answer).arg(&asked);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use itertools::Itertools as _;
 use serde::Deserialize;
 
 use super::environment::{PythonMinor, PythonPlatform};
@@ -63,16 +64,11 @@ impl Wishes {
         Ok(wishes)
     }
 
-    pub(super) fn environments(&self) -> Vec<PythonPlatform> {
-        let all = self.pythons.iter().flat_map(|python| {
-            let of_python = |platform: &Platform| PythonPlatform {
-                python: *python,
-                platform: *platform,
-            };
-            self.platforms.iter().map(of_python)
-        });
-        let all: BTreeSet<PythonPlatform> = all.collect();
-        all.into_iter().collect()
+    pub(super) fn environments(&self) -> BTreeSet<PythonPlatform> {
+        let pairs = self.pythons.iter().cartesian_product(&self.platforms);
+        pairs
+            .map(|(&python, &platform)| PythonPlatform { python, platform })
+            .collect()
     }
 
     /// The projects that an environment needs.
@@ -86,23 +82,6 @@ impl Wishes {
         })
     }
 
-    /// Limits the environments to these Pythons and platforms. Empty lists limit nothing.
-    #[must_use]
-    pub fn limited(self, pythons: &[PythonMinor], platforms: &[Platform]) -> Self {
-        fn or<T: Clone>(own: Vec<T>, given: &[T]) -> Vec<T> {
-            if given.is_empty() {
-                own
-            } else {
-                given.to_vec()
-            }
-        }
-        Self {
-            pythons: or(self.pythons, pythons),
-            platforms: or(self.platforms, platforms),
-            ..self
-        }
-    }
-
     /// The oldest Python, for which uv resolves first.
     pub(super) fn oldest_python(&self) -> Result<PythonMinor> {
         let oldest = self.pythons.iter().min();
@@ -111,22 +90,18 @@ impl Wishes {
 
     /// The projects as requirements, each with the environments that it is for.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        let any = |clauses: Vec<String>| clauses.join(" or ");
-        self.dependency.iter().map(move |wish| {
-            let pythons = wish.pythons.iter().flatten();
-            let pythons = pythons
-                .map(|it| format!("python_version == '{it}'"))
-                .collect();
+        self.dependency.iter().map(|wish| {
             let platforms = wish.platforms.as_ref().unwrap_or(&self.platforms);
             let platforms = platforms.iter().map(|it| it.sys_platform());
-            let platforms = any(platforms
-                .map(|it| format!("sys_platform == '{it}'"))
-                .collect());
-            let marker = match any(pythons) {
-                none if none.is_empty() => platforms,
-                pythons => format!("({pythons}) and ({platforms})"),
-            };
-            format!("{}{} ; {marker}", wish.name, wish.version)
+            let platforms = platforms.map(|it| format!("sys_platform == '{it}'"));
+            let platforms = platforms.format(" or ");
+            let pythons = wish.pythons.iter().flatten();
+            let pythons = pythons.map(|it| format!("python_version == '{it}'"));
+            let what = format!("{}{}", wish.name, wish.version);
+            match pythons.format(" or ").to_string() {
+                none if none.is_empty() => format!("{what} ; {platforms}"),
+                pythons => format!("{what} ; ({pythons}) and ({platforms})"),
+            }
         })
     }
 }

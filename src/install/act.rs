@@ -1,27 +1,26 @@
-//! Carries out a [`Plan`].
+//! Carries out a [`Plan`], or prints its pins in the forms of other tools.
 
 use std::{
-    fmt,
+    fmt::{self, Write as _},
     path::{Path, PathBuf},
-    process::Stdio,
 };
 
 use fs_err as fs;
-use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
-    emit::Emit,
     environment::{Action, Environment},
-    installer::{self, CommandLine, Installer},
+    installer::{self, CommandLine, Installer, words},
     plan::{Plan, PlannedFile},
     python::Python,
     requirements::Requirements,
+    site_packages,
 };
 use crate::{
     atomic::lock::{Lock, LockPurpose},
-    console::{World, many, shell_word},
+    console::{World, shell_word},
     error::{Context as _, Exit, Hint as _, No, Result, anyhow, hinted, message},
+    set::PackageSource,
     target::Target,
     version::Version,
     wheel::DistName,
@@ -30,31 +29,39 @@ use crate::{
 /// What was installed. Its text is the path of the interpreter.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Report {
+pub struct Report<'a> {
     schema: &'static str,
     #[serde(rename = "venv")]
-    pub environment: PathBuf,
+    environment: &'a Path,
     pub python: PathBuf,
-    /// The Python that the environment was made with.
-    #[serde(skip)]
-    pub base: Python,
-    pub version: Option<Version>,
-    pub targets: Vec<Target>,
-    packages: Vec<InstalledPackage>,
+    pub version: Option<&'a Version>,
+    pub targets: &'a [Target],
+    packages: Vec<InstalledVersion>,
     /// The files of ROCm, as far as the source tells.
-    files: Vec<PlannedFile>,
+    files: &'a [PlannedFile],
 }
 
 #[derive(Debug, Serialize)]
-struct InstalledPackage {
+struct InstalledVersion {
     project: DistName,
     version: Version,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.python.display().fmt(f)
     }
+}
+
+/// A form of pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Emit {
+    /// requirements.txt, for `pip install -r` and `uv pip install -r`
+    Requirements,
+    /// Dependencies, sources and indexes for the pyproject.toml of a uv project
+    Uv,
+    /// pylock.toml (PEP 751)
+    Pylock,
 }
 
 /// Locks the directory of an environment.
@@ -62,32 +69,18 @@ pub fn begin(environment: &Environment) -> Result<Lock> {
     Lock::to_write(environment.parent(), LockPurpose::Install)
 }
 
-/// Runs the installers of one install.
-struct Installing<'a> {
-    plan: &'a Plan,
-    /// What a program holds while it runs. `None` if it changes nothing.
-    lock: Option<&'a Lock>,
-    world: &'a World,
-}
-
 impl Plan {
-    /// Installs. If that fails, a new environment is removed again, and one that was to be replaced
-    /// is as it was before.
+    /// Installs. If that fails, a new environment is removed again.
     pub fn carry_out(
         &self,
         environment: &Environment,
         lock: &Lock,
         world: &World,
-    ) -> Result<Report> {
+    ) -> Result<Report<'_>> {
         let work = tempfile::tempdir()?;
-        let installing = Installing {
-            plan: self,
-            lock: Some(lock),
-            world,
-        };
         let change = environment.change(self.action)?;
         if let Some(line) = self.create() {
-            let created = installing.run(line, "failed to create the environment");
+            let created = self.run(line, "failed to create the environment", Some(lock), world);
             // It is no answer about the packages.
             created.map_err(|error| match Exit::of(&error) {
                 Exit::No => anyhow!(message(&error)),
@@ -95,92 +88,68 @@ impl Plan {
             })?;
         }
         let python = environment.python();
-        let base = match &self.python {
-            Some(known) => known.clone(),
-            None => Python::ask(&python)?,
-        };
-        base.ensure_suits(&self.needs)?;
-        // uv adds none of its own to a new environment, and pip adds itself.
-        let versions = || -> Result<Vec<(DistName, Version)>> {
-            let packages = environment.packages()?.into_iter();
-            Ok(packages.map(|it| (it.name, it.version)).collect())
-        };
-        let before = versions()?;
-        let requirements = if let Some(exact) = &self.exact {
-            exact.clone()
-        } else {
-            let text = installing.resolve(work.path(), &self.own_python, false)?;
-            installing.read(&text)?
+        if self.python.is_none() {
+            // uv has found it.
+            Python::ask(&python)?.ensure_suits(&self.needs)?;
+        }
+        let requirements = match &self.exact {
+            Some(exact) => exact.clone(),
+            None => self.read(&self.resolve(work.path(), &python, false, Some(lock), world)?)?,
         };
         let file = work.path().join("requirements.txt");
         fs::write(&file, requirements.to_string())?;
-        let line = self.install(&file.to_string_lossy(), &requirements);
-        let check = format!("`rocwheel check {}`", shell_word(&self.source));
-        let installed = installing.run(line, "nothing was installed");
+        let line = self.install(&file, &requirements);
+        let installed = self.run(line, "nothing was installed", Some(lock), world);
         installed.map_err(|error| match Exit::of(&error) {
-            Exit::No => hinted(error, format!("{check} says whether the set is complete")),
+            Exit::No => {
+                let check = format!("`rocwheel check {}`", shell_word(&self.source));
+                hinted(error, format!("{check} says whether the set is complete"))
+            }
             _ => error,
         })?;
-        let packages = versions()?;
-        self.ensure_expected(&packages)?;
         change.finish();
         if self.action == Action::Update {
-            installing.check();
-        }
-        let new = packages
-            .iter()
-            .filter(|it| !before.contains(it))
-            .collect_vec();
-        let root = environment.root().display();
-        if new.is_empty() {
-            world.console.status("Unchanged", format!("`{root}`"));
-        } else {
-            let text = format!("{} in `{root}`", many(new.len(), "package"));
-            world.console.status("Installed", text);
-            for (project, version) in new {
-                world.console.item("", format!("{project} {version}"));
+            // It may have had other packages before.
+            let line = self.installer.verb("check", &python);
+            let what = "the packages of the environment do not fit together";
+            if let Err(error) = self.run(line, what, Some(lock), world) {
+                world.console.warn(message(&error));
             }
         }
-        let packages = packages.into_iter();
+        let packages = site_packages::metadata(environment.root())?.into_iter();
+        let (what, root) = (self.summary(), environment.root().display());
+        world
+            .console
+            .status("Installed", format!("{what} in `{root}`"));
         Ok(Report {
             schema: "rocwheel-install-v1",
-            environment: environment.root().to_owned(),
+            environment: &self.environment,
             python,
-            base,
-            version: self.version.clone(),
-            targets: self.targets.clone(),
+            version: self.version.as_ref(),
+            targets: &self.targets,
             packages: packages
-                .map(|(project, version)| InstalledPackage { project, version })
+                .map(|it| InstalledVersion {
+                    project: it.name,
+                    version: it.version,
+                })
                 .collect(),
-            files: self.files.clone(),
+            files: &self.files,
         })
     }
 
     /// The pins in another form, without an environment.
     pub fn emit(&self, form: Emit, world: &World) -> Result<String> {
         let work = tempfile::tempdir()?;
-        let installing = Installing {
-            plan: self,
-            lock: None,
-            world,
-        };
         let resolved = |is_pylock| {
             let python = self.python.as_ref().context("no Python was found");
-            let python = python
-                .hint("name one with `--python`")?
-                .path
-                .to_string_lossy();
-            installing.resolve(work.path(), &python, is_pylock)
+            let python = python.hint("name one with `--python`")?;
+            self.resolve(work.path(), &python.path, is_pylock, None, world)
         };
-        if form == Emit::Pylock {
-            return match &self.exact {
-                Some(_) => self.pylock(),
-                None => resolved(true),
-            };
-        }
-        let requirements = match &self.exact {
-            Some(exact) => exact.clone(),
-            None => installing.read(&resolved(false)?)?,
+        let requirements = match (&self.exact, form) {
+            (Some(exact), Emit::Pylock) => return self.pylock(exact),
+            (None, Emit::Pylock) => return resolved(true),
+            (Some(exact), _) => exact.clone(),
+            (None, _) => self.read(&resolved(false)?)?,
         };
         match form {
             Emit::Uv => self.project(&requirements),
@@ -188,134 +157,157 @@ impl Plan {
         }
     }
 
-    /// Fails if a package that was asked for ended in another version than was decided.
-    fn ensure_expected(&self, packages: &[(DistName, Version)]) -> Result<()> {
-        let asked = self.exact.iter().flat_map(|it| &it.packages);
-        let others =
-            asked.filter(|it| !packages.contains(&(it.project.clone(), it.version.clone())));
-        let others = others.map(ToString::to_string).join(", ");
-        if others.is_empty() {
-            return Ok(());
+    /// The lines of a pyproject.toml. Each package is a dependency of its own, because
+    /// `tool.uv.sources` ties only these to an index.
+    fn project(&self, requirements: &Requirements) -> Result<String> {
+        let mut text = String::from("[project]\ndependencies = [\n");
+        for package in &requirements.packages {
+            writeln!(text, "    \"{package}\",")?;
         }
-        Err(anyhow!(No(format!(
-            "the installer has not installed what was decided: {others}"
-        ))))
+        text.push_str("]\n");
+        let links = self.places.iter().filter_map(PackageSource::links);
+        let links: Vec<&str> = links.collect();
+        if !links.is_empty() {
+            writeln!(text, "\n[tool.uv]\nfind-links = {links:?}")?;
+            if self.base.is_none() {
+                text.push_str("no-index = true\n");
+            }
+        }
+        let row = |name: &str, url: &str, what: &str| {
+            format!("\n[[tool.uv.index]]\nname = \"{name}\"\nurl = \"{url}\"\n{what} = true\n")
+        };
+        if let Some(index) = self.places.iter().find_map(PackageSource::index) {
+            text.push_str("\n[tool.uv.sources]\n");
+            let is_pinned = |name: &DistName| self.pins.iter().any(|it| it.project == *name);
+            let projects = requirements.packages.iter().map(|it| &it.project);
+            for project in projects.filter(|it| is_pinned(it)) {
+                writeln!(text, "{project} = {{ index = \"rocm\" }}")?;
+            }
+            text.push_str(&row("rocm", index, "explicit"));
+        }
+        if let Some(base) = &self.base {
+            text.push_str(&row("base", base, "default"));
+        }
+        Ok(text)
     }
-}
 
-impl Installing<'_> {
-    fn run(&self, mut line: CommandLine, what: &str) -> Result<()> {
-        let is_venv = line.iter().any(|it| it == "venv") && self.plan.installer == Installer::Pip;
-        if self.world.console.is_quiet() && !is_venv {
+    /// The files of ROCm as a pylock.toml.
+    fn pylock(&self, exact: &Requirements) -> Result<String> {
+        let mut text = String::from("lock-version = \"1.0\"\ncreated-by = \"rocwheel\"\n");
+        for package in &exact.packages {
+            let (project, version) = (&package.project, &package.version);
+            writeln!(
+                text,
+                "\n[[packages]]\nname = \"{project}\"\nversion = \"{version}\""
+            )?;
+            let (mut sdist, mut wheels) = (String::new(), String::new());
+            for file in self.files.iter().filter(|it| it.project == *project) {
+                let (name, url) = (&file.name, &file.url);
+                let Some(sha256) = file.sha256 else {
+                    let source = &self.source;
+                    let text = format!("`{source}` does not say the SHA-256 of `{name}`");
+                    return Err(anyhow!(No(text)))
+                        .hint("pass `--emit requirements`, or a set with a `set.json`");
+                };
+                let row = format!(
+                    "{{ name = \"{name}\", url = \"{url}\", hashes = {{ sha256 = \"{sha256}\" }} }}"
+                );
+                if Path::new(name).extension().is_some_and(|it| it == "whl") {
+                    writeln!(wheels, "    {row},")?;
+                } else {
+                    sdist = format!("sdist = {row}\n");
+                }
+            }
+            text.push_str(&sdist);
+            if !wheels.is_empty() {
+                write!(text, "wheels = [\n{wheels}]\n")?;
+            }
+        }
+        Ok(text)
+    }
+
+    /// Runs a command of the plan. While it runs, it holds the lock of the environment.
+    fn run(
+        &self,
+        mut line: CommandLine,
+        what: &str,
+        lock: Option<&Lock>,
+        world: &World,
+    ) -> Result<()> {
+        let is_venv = line.iter().any(|it| it == "venv") && self.installer == Installer::Pip;
+        if world.console.is_quiet() && !is_venv {
             line.push("--quiet".to_owned());
         }
         let (program, arguments) = line.split_first().context("an empty command")?;
-        self.world.console.debug(line.join(" "));
+        world.console.debug(line.join(" "));
         let mut command = installer::command(program.as_ref());
         command.args(arguments);
-        if let Some(lock) = self.lock {
+        if let Some(lock) = lock {
             command.stdin(lock.as_stdin());
         }
-        installer::run(&mut command, what, self.world)
+        installer::run(&mut command, what, world)
     }
 
     /// Asks the installer what it would install, with the digest of each file.
-    fn resolve(&self, work: &Path, python: &str, is_pylock: bool) -> Result<String> {
-        let plan = self.plan;
+    fn resolve(
+        &self,
+        work: &Path,
+        python: &Path,
+        is_pylock: bool,
+        lock: Option<&Lock>,
+        world: &World,
+    ) -> Result<String> {
         let file = |name: &str| work.join(name).to_string_lossy().into_owned();
-        let pins = file("pins.txt");
-        fs::write(&pins, plan.pins.join("\n") + "\n")?;
-        let (mut line, answer): (CommandLine, String);
-        match plan.installer {
+        let (pins, wanted) = (file("pins.txt"), file("wanted.in"));
+        fs::write(
+            &pins,
+            self.pins
+                .iter()
+                .map(|it| format!("{it}\n"))
+                .collect::<String>(),
+        )?;
+        fs::write(&wanted, self.requirements.join("\n") + "\n")?;
+        let (verb, flags, answer) = match self.installer {
             Installer::Uv => {
-                let wanted = file("wanted.in");
-                fs::write(&wanted, plan.requirements.join("\n") + "\n")?;
-                answer = file(if is_pylock {
-                    "pylock.toml"
-                } else {
-                    "resolved.txt"
-                });
-                line = plan.installer.verb("compile", python);
-                line.extend(plan.question(&pins));
-                let format = if is_pylock {
+                let flags = "--generate-hashes --no-header --no-annotate --quiet --format";
+                let name = if is_pylock {
                     "pylock.toml"
                 } else {
                     "requirements.txt"
                 };
-                let flags = [
-                    "--generate-hashes",
-                    "--no-header",
-                    "--no-annotate",
-                    "--quiet",
-                    "--format",
-                ];
-                line.extend(flags.map(str::to_owned));
-                line.extend([
-                    format.into(),
-                    "--output-file".into(),
-                    answer.clone(),
-                    wanted,
-                ]);
+                let flags = format!("{flags} {name} --output-file");
+                ("compile", flags, file(name))
             }
             Installer::Pip if is_pylock => {
                 let text = "only uv writes a `pylock.toml` with packages of others";
                 return Err(anyhow!(text)).hint("install uv, or pass `--emit requirements`");
             }
             Installer::Pip => {
-                answer = file("report.json");
-                line = plan.installer.verb("install", python);
-                let flags = ["--dry-run", "--ignore-installed", "--quiet", "--report"];
-                line.extend(flags.map(str::to_owned));
-                line.push(answer.clone());
-                line.extend(plan.question(&pins));
-                line.extend(plan.requirements.iter().cloned());
+                let flags = "--dry-run --ignore-installed --quiet --report";
+                ("install", flags.to_owned(), file("report.json"))
             }
-        }
-        self.run(line, "nothing was installed")
+        };
+        let mut line = self.installer.verb(verb, python);
+        line.extend(words(&flags));
+        line.push(answer.clone());
+        line.extend(self.sources.iter().cloned());
+        line.extend(["--constraint".to_owned(), pins]);
+        line.extend((self.installer == Installer::Pip).then(|| "--requirement".to_owned()));
+        line.push(wanted);
+        self.run(line, "nothing was installed", lock, world)
             .hint("with pip, other packages need version 22.2 or later")?;
         Ok(fs::read_to_string(&answer)?)
     }
 
     /// Reads what an installer resolved, and compares it with what the source promises.
     fn read(&self, text: &str) -> Result<Requirements> {
-        let found = match self.plan.installer {
+        let found = match self.installer {
             Installer::Uv => Requirements::parse(text),
             Installer::Pip => Requirements::of_report(text),
         };
-        let sources = self.plan.sources.clone();
-        let found = found.map(|it| Requirements { sources, ..it });
-        let found = found.context("failed to read what the installer resolved")?;
-        found.ensure_agrees(&self.plan.promised)?;
+        let mut found = found.context("failed to read what the installer resolved")?;
+        found.sources.clone_from(&self.sources);
+        found.ensure_agrees(&self.pins)?;
         Ok(found)
     }
-
-    /// Warns if the packages of an environment do not fit together: it may have had others before.
-    fn check(&self) {
-        let line = self.plan.installer.verb("check", &self.plan.own_python);
-        if let Err(error) = self.run(line, "the packages of the environment do not fit together") {
-            self.world.console.warn(message(&error));
-        }
-    }
-}
-
-/// Runs the tests of the set in an environment.
-pub fn test(environment: &Environment, with_gpu: bool, world: &World) -> Result<()> {
-    let name = if cfg!(windows) {
-        "rocm-sdk.exe"
-    } else {
-        "rocm-sdk"
-    };
-    let program = environment.programs().join(name);
-    let mut command = installer::command(&program);
-    command.arg("test").stdin(Stdio::null());
-    if with_gpu {
-        command.arg("--gpu");
-    }
-    installer::run(
-        &mut command,
-        "the packages are installed, and their tests fail",
-        world,
-    )?;
-    world.console.status("Tested", program.display());
-    Ok(())
 }

@@ -10,7 +10,7 @@ use itertools::Itertools as _;
 
 use super::site_packages::{InstalledPackage, SitePackages};
 use crate::{
-    check::{CheckOptions, Finding, RuleSelection, SetFacts, judge},
+    check::{CheckOptions, Finding, Rule, RuleSelection, SetFacts, judge},
     console::few,
     set::is_ours,
     target::Target,
@@ -34,40 +34,41 @@ pub struct Diagnosis {
     pub fix: String,
 }
 
+impl Diagnosis {
+    fn new(found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self {
+            found: found.into(),
+            fix: fix.into(),
+        }
+    }
+}
+
 /// What is wrong with an environment whose code should run on GPUs of these targets.
 pub fn diagnose(site: &SitePackages, targets: &[Target]) -> Vec<Diagnosis> {
-    let mut found = Vec::new();
-    found.extend(site.packages.iter().filter_map(placeholder));
+    let packages = || site.packages.iter();
+    let mut found: Vec<Diagnosis> = packages().filter_map(placeholder).collect();
     found.extend(torch(site));
     for target in targets {
-        found.extend(
-            site.packages
-                .iter()
-                .filter_map(|it| device_gap(site, it, target)),
-        );
+        found.extend(packages().filter_map(|it| device_gap(site, it, target)));
     }
-    found.extend(site.packages.iter().filter_map(damage));
+    found.extend(packages().filter_map(damage));
     found.extend(of_rules(site));
     found.extend(lost_libraries(site));
-    if let Some(devel) = site.devel.filter(|it| !it.is_complete()) {
-        found.push(Diagnosis {
-            found: format!(
+    if let Some(devel) = site.devel.as_ref().filter(|it| !it.is_complete()) {
+        let (there, wanted) = (devel.there, devel.wanted);
+        found.push(Diagnosis::new(
+            format!(
                 "the development files are not complete: {} of {} files, {} of {} bytes",
-                devel.files, devel.of_files, devel.bytes, devel.of_bytes
+                there.files, wanted.files, there.bytes, wanted.bytes
             ),
-            fix: format!(
-                "rm -r {} && rocm-sdk init",
-                site.root.join("_rocm_sdk_devel").display()
-            ),
-        });
+            format!("rm -r {} && rocm-sdk init", devel.directory.display()),
+        ));
     }
     if site.sees_other_site {
-        found.push(Diagnosis {
-            found: "packages of another Python are imported as well \
-                    (`include-system-site-packages = true`)"
-                .to_owned(),
-            fix: "make the environment anew, without `--system-site-packages`".to_owned(),
-        });
+        found.push(Diagnosis::new(
+            "packages of another Python are imported as well (`include-system-site-packages = true`)",
+            "remove the environment, and make it again without `--system-site-packages`",
+        ));
     }
     found
 }
@@ -76,9 +77,11 @@ pub fn diagnose(site: &SitePackages, targets: &[Target]) -> Vec<Diagnosis> {
 fn placeholder(package: &InstalledPackage) -> Option<Diagnosis> {
     let (name, version) = (package.name.normalized(), &package.version);
     let is_of_rocm = is_ours(&package.name) || name.contains("-device-gfx");
-    (is_of_rocm && package.files.is_empty()).then(|| Diagnosis {
-        found: format!("`{name}` {version} is empty: a placeholder"),
-        fix: format!("pip uninstall {name}, and install it from a ROCm index (`--index-url`)"),
+    (is_of_rocm && package.files.is_empty()).then(|| {
+        Diagnosis::new(
+            format!("`{name}` {version} is empty: a placeholder"),
+            format!("pip uninstall {name}, and install it from a ROCm index (`--index-url`)"),
+        )
     })
 }
 
@@ -90,14 +93,12 @@ fn torch(site: &SitePackages) -> Option<Diagnosis> {
     if is_rocm || !site.packages.iter().any(|it| is_ours(&it.name)) {
         return None;
     }
-    let kind = if has("libtorch_cuda") { "CUDA" } else { "CPUs" };
-    Some(Diagnosis {
-        found: format!(
-            "torch {} is built for {kind}, and not for ROCm",
-            torch.version
-        ),
-        fix: "pip install --force-reinstall torch, from a ROCm index (`--index-url`)".to_owned(),
-    })
+    let (version, is_cuda) = (&torch.version, has("libtorch_cuda"));
+    let kind = if is_cuda { "CUDA" } else { "CPUs" };
+    Some(Diagnosis::new(
+        format!("torch {version} is built for {kind}, and not for ROCm"),
+        "pip install --force-reinstall torch, from a ROCm index (`--index-url`)",
+    ))
 }
 
 /// A package whose device code for a target is in a package that is not installed, or is of another
@@ -107,15 +108,14 @@ fn device_gap(
     package: &InstalledPackage,
     target: &Target,
 ) -> Option<Diagnosis> {
-    let lines = package
-        .requires
-        .iter()
-        .filter_map(|it| RequirementLine::parse(it));
-    let devices = lines.filter_map(|line| {
-        let target = line.extra?.strip_prefix("device-gfx")?;
-        Some((format!("gfx{target}"), line))
-    });
-    let devices: BTreeMap<String, RequirementLine<'_>> = devices.collect();
+    let requires = package.requires.iter();
+    let devices: BTreeMap<String, RequirementLine<'_>> = requires
+        .filter_map(|it| {
+            let line = RequirementLine::parse(it)?;
+            let target = line.extra?.strip_prefix("device-gfx")?;
+            Some((format!("gfx{target}"), line))
+        })
+        .collect();
     let wanted = target.base().to_string();
     let (name, version) = (package.name.normalized(), &package.version);
     if devices.is_empty() {
@@ -123,50 +123,38 @@ fn device_gap(
     }
     let Some(line) = devices.get(&wanted) else {
         let others = few(devices.keys().cloned());
-        return Some(Diagnosis {
-            found: format!("`{name}` {version} has no code for `{wanted}`, only for {others}"),
-            fix: format!("install another build of `{name}`, which has `{wanted}`"),
-        });
+        return Some(Diagnosis::new(
+            format!("`{name}` {version} has no code for `{wanted}`, only for {others}"),
+            format!("install another build of `{name}`, which has `{wanted}`"),
+        ));
     };
     let device = line.name.normalized();
     let fix = format!("pip install \"{name}[device-{wanted}]=={version}\"");
-    let Some(installed) = site.find(device) else {
-        return Some(Diagnosis {
-            found: format!(
-                "`{name}` {version} has no code for `{wanted}`: `{device}` is not installed"
-            ),
-            fix,
-        });
+    let Some(installed) = site.find(device).map(|it| &it.version) else {
+        let found =
+            format!("`{name}` {version} has no code for `{wanted}`: `{device}` is not installed");
+        return Some(Diagnosis::new(found, fix));
     };
     let pin = line.pin()?.parse::<Version>().ok()?;
-    (pin != installed.version).then(|| Diagnosis {
-        found: format!(
-            "`{name}` {version} needs `{device}` {pin}, and {} is installed",
-            installed.version
-        ),
-        fix,
-    })
+    let found = format!("`{name}` {version} needs `{device}` {pin}, and {installed} is installed");
+    (pin != *installed).then(|| Diagnosis::new(found, fix))
 }
 
 /// Files that RECORD has and the environment has not, or with another size.
 fn damage(package: &InstalledPackage) -> Option<Diagnosis> {
     let (name, version) = (package.name.normalized(), &package.version);
     let lists = [(&package.missing, "missing"), (&package.changed, "changed")];
-    let lists = lists.iter().filter(|(files, _)| !files.is_empty());
-    let mut lists = lists.map(|(files, what)| {
-        let noun = if files.len() == 1 {
-            "file is"
-        } else {
-            "files are"
-        };
-        let names = few(files.iter().map(|it| format!("`{it}`")));
-        format!("{} {noun} {what}: {names}", files.len())
-    });
+    let mut lists = lists
+        .iter()
+        .filter(|(files, _)| !files.is_empty())
+        .map(|(files, what)| {
+            let (count, names) = (files.len(), few(files.iter().map(|it| format!("`{it}`"))));
+            let noun = if count == 1 { "file is" } else { "files are" };
+            format!("{count} {noun} {what}: {names}")
+        });
     let damage = lists.join("; ");
-    (!damage.is_empty()).then(|| Diagnosis {
-        found: format!("`{name}` {version}: {damage}"),
-        fix: reinstall(package),
-    })
+    (!damage.is_empty())
+        .then(|| Diagnosis::new(format!("`{name}` {version}: {damage}"), reinstall(package)))
 }
 
 fn reinstall(package: &InstalledPackage) -> String {
@@ -176,11 +164,8 @@ fn reinstall(package: &InstalledPackage) -> String {
 
 /// What the rules of `check` say about the ROCm packages.
 fn of_rules(site: &SitePackages) -> Vec<Diagnosis> {
-    let ours: Vec<&InstalledPackage> = site
-        .packages
-        .iter()
-        .filter(|it| is_ours(&it.name))
-        .collect();
+    let ours = site.packages.iter().filter(|it| is_ours(&it.name));
+    let ours: Vec<&InstalledPackage> = ours.collect();
     let set = SetFacts {
         wheels: ours.iter().map(|it| Arc::clone(&it.wheel)).collect(),
         ..SetFacts::default()
@@ -195,56 +180,43 @@ fn of_rules(site: &SitePackages) -> Vec<Diagnosis> {
     let (report, _) = judge(&set, &options, Vec::new());
     let by_rule = report.by_rule().into_iter();
     by_rule
-        .map(|(rule, findings)| {
-            let newest = ours.iter().map(|it| &it.version).max();
-            let of = |finding: &Finding| {
-                let file = finding.file.as_deref()?;
-                ours.iter().find(|it| it.wheel.file == file).copied()
-            };
-            let packages = findings.iter().filter_map(|it| of(it));
-            let packages = packages.unique_by(|it| it.name.normalized());
-            let fix = match newest {
-                Some(newest) if rule.id == "RW204" => {
-                    let names = ours.iter().map(|it| it.name.normalized());
-                    let pins = names.map(|name| format!("{name}=={newest}"));
-                    format!("pip install {}", pins.format(" "))
-                }
-                _ => packages.map(reinstall).join(" && "),
-            };
-            let count = findings.len().saturating_sub(MOST);
-            let more = if count == 0 {
-                String::new()
-            } else {
-                format!("; and {count} more")
-            };
-            let mut shown = findings.iter().take(MOST).map(|finding| {
-                let place = finding.member.as_ref().or(finding.file.as_ref());
-                let place = place.map_or(String::new(), |it| format!("`{it}`: "));
-                format!("{place}{}", finding.fact)
-            });
-            let findings = shown.join("; ");
-            Diagnosis {
-                found: format!("{findings}{more} ({})", rule.id),
-                fix,
-            }
-        })
+        .map(|(rule, findings)| of_rule(rule, &findings, &ours))
         .collect()
+}
+
+fn of_rule(rule: &Rule, findings: &[&Finding], ours: &[&InstalledPackage]) -> Diagnosis {
+    let newest = ours.iter().map(|it| &it.version).max();
+    let fix = match newest {
+        Some(newest) if rule.id == "RW204" => {
+            let names = ours.iter().map(|it| it.name.normalized());
+            let pins = names.map(|name| format!("{name}=={newest}"));
+            format!("pip install {}", pins.format(" "))
+        }
+        _ => {
+            let files = findings.iter().filter_map(|it| it.file.as_deref()).unique();
+            let packages = files.filter_map(|file| ours.iter().find(|it| it.wheel.file == file));
+            packages.map(|it| reinstall(it)).join(" && ")
+        }
+    };
+    let shown = findings.iter().take(MOST).map(|finding| {
+        let place = finding.member.as_ref().or(finding.file.as_ref());
+        let place = place.map_or(String::new(), |it| format!("`{it}`: "));
+        format!("{place}{}", finding.fact)
+    });
+    let count = findings.len().saturating_sub(MOST);
+    let more = (count > 0).then(|| format!("and {count} more"));
+    let findings = shown.chain(more).join("; ");
+    Diagnosis::new(format!("{findings} ({})", rule.id), fix)
 }
 
 /// Libraries of others with run paths of the machine that built them, which do not find a library that
 /// a ROCm package has.
 fn lost_libraries(site: &SitePackages) -> Vec<Diagnosis> {
     let (ours, others): (Vec<_>, Vec<_>) = site.packages.iter().partition(|it| is_ours(&it.name));
-    let provided: BTreeSet<&str> = ours
-        .iter()
-        .flat_map(|it| &it.files)
-        .map(String::as_str)
-        .collect();
-    let is_there = |name: &str| {
-        provided
-            .iter()
-            .any(|it| it.rsplit('/').next() == Some(name))
-    };
+    let provided = ours.iter().flat_map(|it| &it.files).map(String::as_str);
+    let provided: BTreeSet<&str> = provided.collect();
+    let names = provided.iter().filter_map(|it| it.rsplit('/').next());
+    let names: BTreeSet<&str> = names.collect();
     let mut found = Vec::new();
     for package in others {
         let mut lost = Vec::new();
@@ -253,30 +225,28 @@ fn lost_libraries(site: &SitePackages) -> Vec<Diagnosis> {
             let Some((elf, run_path)) = elf.and_then(|it| Some((it, it.facts.run_path()?))) else {
                 continue;
             };
-            let directory = member.path.rsplit_once('/').map_or("", |(it, _)| it);
-            let entries: Vec<&str> = run_path.split(':').collect();
-            let Some(absolute) = entries.iter().find(|it| it.starts_with('/')) else {
+            let Some(absolute) = run_path.split(':').find(|it| it.starts_with('/')) else {
                 continue;
             };
-            let leads_to = |name: &str| {
-                entries.iter().any(|entry| {
-                    let inside = entry.strip_prefix("$ORIGIN");
-                    let place = inside.map(|it| normal(&format!("{directory}{it}/{name}")));
-                    place.is_some_and(|it| provided.contains(it.as_str()))
-                })
+            let directory = member.path.rsplit_once('/').map_or("", |(it, _)| it);
+            let is_reached = |name: &str| {
+                let own = run_path
+                    .split(':')
+                    .filter_map(|it| it.strip_prefix("$ORIGIN"));
+                let mut places = own.map(|it| normal(&format!("{directory}{it}/{name}")));
+                places.any(|it| provided.contains(it.as_str()))
             };
-            let needed = elf.facts.needed.iter();
-            let needed = needed.filter(|it| is_there(it) && !leads_to(it));
-            lost.extend(
-                needed.map(|it| format!("`{}` looks for `{it}` in `{absolute}`", member.path)),
-            );
+            let needed = elf.facts.needed.iter().map(|it| &**it);
+            let needed = needed.filter(|it| names.contains(it) && !is_reached(it));
+            let line = |it| format!("`{}` looks for `{it}` in `{absolute}`", member.path);
+            lost.extend(needed.map(line));
         }
         if !lost.is_empty() {
             let (name, version) = (package.name.normalized(), &package.version);
-            found.push(Diagnosis {
-                found: format!("`{name}` {version}: {}", few(lost.into_iter())),
-                fix: format!("rocwheel framework tie, for the wheel of `{name}`, and install that"),
-            });
+            found.push(Diagnosis::new(
+                format!("`{name}` {version}: {}", few(lost.into_iter())),
+                format!("rocwheel framework tie, for the wheel of `{name}`, and install that"),
+            ));
         }
     }
     found

@@ -9,7 +9,6 @@ use std::{
 
 use serde::Serialize;
 
-use super::environment::Environment;
 use crate::{
     console::World,
     error::{Context as _, Hint as _, No, Result, anyhow},
@@ -21,53 +20,16 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The variables that would let pip or uv choose other packages than those that were decided.
 /// Those about the network, such as proxies and certificates, stay.
-const CHOICES: [&str; 30] = [
-    "PIP_CONSTRAINT",
-    "PIP_EXTRA_INDEX_URL",
-    "PIP_FIND_LINKS",
-    "PIP_INDEX_URL",
-    "PIP_NO_BINARY",
-    "PIP_NO_DEPS",
-    "PIP_NO_INDEX",
-    "PIP_ONLY_BINARY",
-    "PIP_PRE",
-    "PIP_PREFIX",
-    "PIP_REQUIRE_HASHES",
-    "PIP_REQUIREMENT",
-    "PIP_ROOT",
-    "PIP_TARGET",
-    "PIP_USER",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "UV_CONSTRAINT",
-    "UV_DEFAULT_INDEX",
-    "UV_EXCLUDE_NEWER",
-    "UV_EXTRA_INDEX_URL",
-    "UV_FIND_LINKS",
-    "UV_INDEX",
-    "UV_INDEX_STRATEGY",
-    "UV_INDEX_URL",
-    "UV_NO_INDEX",
-    "UV_OVERRIDE",
-    "UV_PRERELEASE",
-    "UV_REQUIRE_HASHES",
-    "VIRTUAL_ENV",
-];
-
-/// Which installer the user wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum InstallerWish {
-    /// uv if it is installed, else pip
-    #[default]
-    Auto,
-    Uv,
-    Pip,
-}
+const CHOICES: &str = "\
+    PIP_CONSTRAINT PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_INDEX_URL PIP_NO_BINARY PIP_NO_DEPS PIP_NO_INDEX \
+    PIP_ONLY_BINARY PIP_PRE PIP_PREFIX PIP_REQUIRE_HASHES PIP_REQUIREMENT PIP_ROOT PIP_TARGET PIP_USER \
+    PYTHONHOME PYTHONPATH \
+    UV_CONSTRAINT UV_DEFAULT_INDEX UV_EXCLUDE_NEWER UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_INDEX \
+    UV_INDEX_STRATEGY UV_INDEX_URL UV_NO_INDEX UV_OVERRIDE UV_PRERELEASE UV_REQUIRE_HASHES VIRTUAL_ENV";
 
 /// A program that installs packages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
 pub enum Installer {
     Uv,
     /// The pip of the environment itself.
@@ -77,14 +39,19 @@ pub enum Installer {
 /// The arguments of one program, the program first.
 pub(super) type CommandLine = Vec<String>;
 
+/// The words of a text without quotes.
+pub(super) fn words(text: &str) -> CommandLine {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
 impl Installer {
-    /// The installer that the user wants, if it is here.
-    pub fn find(wish: InstallerWish) -> Result<Self> {
-        if wish == InstallerWish::Pip {
+    /// The installer that the user wants, if it is here; else uv if it is here.
+    pub fn find(wanted: Option<Self>) -> Result<Self> {
+        if wanted == Some(Self::Pip) {
             return Ok(Self::Pip);
         }
         match ask(command("uv".as_ref()).arg("--version")) {
-            Err(_) if wish == InstallerWish::Auto => Ok(Self::Pip),
+            Err(_) if wanted.is_none() => Ok(Self::Pip),
             found => {
                 found.hint("install uv, or pass `--installer pip`")?;
                 Ok(Self::Uv)
@@ -92,26 +59,12 @@ impl Installer {
         }
     }
 
-    /// Fails if an existing environment has no pip to install with.
-    pub fn ensure_in(self, environment: &Environment) -> Result<()> {
-        if self == Self::Uv {
-            return Ok(());
-        }
-        // `-m pip --version` takes a third of a second.
-        ask(command(&environment.python()).args(["-I", "-c", "import pip"]))
-            .with_context(|| format!("no pip in `{}`", environment.root().display()))
-            .hint("install uv, which needs none, or run `python -m ensurepip` in it")?;
-        Ok(())
-    }
-
     /// Creates an environment. Without a Python, uv looks for one of the wanted version, and may
     /// download it.
-    pub(super) fn create(self, environment: &str, python: Option<&str>) -> CommandLine {
-        let mut line: CommandLine = match self {
+    pub(super) fn create(self, environment: &Path, python: Option<&str>) -> CommandLine {
+        let mut line = match self {
             Self::Uv => {
-                let uv = ["uv", "venv", "--no-config", "--no-project"];
-                let mut line: CommandLine = uv.map(str::to_owned).to_vec();
-                line.push("--allow-existing".into());
+                let mut line = words("uv venv --no-config --no-project --allow-existing");
                 line.extend(python.map(|it| format!("--python={it}")));
                 line
             }
@@ -120,15 +73,16 @@ impl Installer {
                 vec![python, "-m".into(), "venv".into()]
             }
         };
-        line.push(environment.to_owned());
+        line.push(environment.to_string_lossy().into_owned());
         line
     }
 
     /// The beginning of each command that resolves, installs or checks.
-    pub(super) fn verb(self, verb: &str, python: &str) -> CommandLine {
+    pub(super) fn verb(self, verb: &str, python: &Path) -> CommandLine {
+        let python = python.to_string_lossy();
         let line = match self {
-            Self::Uv => vec!["uv", "pip", verb, "--no-config", "--python", python],
-            Self::Pip => vec![python, "-m", "pip", verb, "--no-input"],
+            Self::Uv => vec!["uv", "pip", verb, "--no-config", "--python", &*python],
+            Self::Pip => vec![&*python, "-m", "pip", verb, "--no-input"],
         };
         line.into_iter().map(str::to_owned).collect()
     }
@@ -139,33 +93,25 @@ impl Installer {
 /// uv takes a package from the first index that has it, and `--extra-index-url` is before
 /// `--index-url`. pip takes the highest version from all of them, so that it depends on the pins.
 pub(super) fn source_arguments(sources: &[PackageSource], base: Option<&str>) -> CommandLine {
-    let mut line = Vec::new();
-    let mut add = |flag: &str, value: &str| line.extend([flag.to_owned(), value.to_owned()]);
-    let mut has_index = false;
-    if let Some(base) = base {
-        add("--index-url", base);
-        has_index = true;
-    }
-    for source in sources {
-        match source {
-            PackageSource::Index(url) if has_index => add("--extra-index-url", url),
-            PackageSource::Index(url) => {
-                add("--index-url", url);
-                has_index = true;
-            }
-            PackageSource::Links(place) => add("--find-links", place),
-        }
-    }
-    if !has_index {
-        line.insert(0, "--no-index".to_owned());
-    }
-    line
+    let index = sources.iter().find_map(PackageSource::index);
+    let mut line = match (base, index) {
+        (Some(base), Some(index)) => vec!["--index-url", base, "--extra-index-url", index],
+        (None, None) => vec!["--no-index"],
+        (base, index) => base
+            .or(index)
+            .into_iter()
+            .flat_map(|it| ["--index-url", it])
+            .collect(),
+    };
+    let links = sources.iter().filter_map(PackageSource::links);
+    line.extend(links.flat_map(|it| ["--find-links", it]));
+    line.into_iter().map(str::to_owned).collect()
 }
 
 /// A program that sees none of the variables that would change what is installed.
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
-    for name in CHOICES {
+    for name in CHOICES.split_whitespace() {
         command.env_remove(name);
     }
     command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1");

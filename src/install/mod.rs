@@ -1,4 +1,4 @@
-//! Installs packages of a set into a virtual environment.
+//! Installs packages of a set into a virtual environment, and says what is wrong with an installed one.
 //!
 //! *Observe*: the caller reads what a source offers ([`OfferedSet`]), what the environment has, and
 //! asks the interpreter what it is. *Decide*: `select` chooses version, targets, extras and pins, and
@@ -10,7 +10,6 @@
 
 mod act;
 mod diagnosis;
-mod emit;
 mod environment;
 mod installer;
 mod plan;
@@ -22,15 +21,17 @@ mod site_packages;
 mod tests;
 
 pub use self::{
-    act::{Report, begin, test},
+    act::{Emit, Report, begin},
     diagnosis::{Diagnosis, diagnose},
-    emit::Emit,
-    environment::{Action, Environment, State},
-    installer::{Installer, InstallerWish, command, run},
-    plan::{Facts, Plan, action, complete, plan},
+    environment::{Action, Environment},
+    installer::{Installer, command, run},
+    plan::{Facts, Plan, plan},
     python::Python,
-    select::{RocmSelection, TargetWish, lacks, parts, pins, select, versions, versions_of},
-    site_packages::SitePackages,
+    select::{
+        RocmSelection, TargetWish, ensure_has_all, lacks, parts, pins, select, versions,
+        versions_of,
+    },
+    site_packages::{SitePackages, metadata},
 };
 
 use crate::{
@@ -53,6 +54,4 @@ pub struct Request {
     /// The index with all other packages.
     pub dependencies: Option<String>,
     pub platform: Platform,
-    /// Whether an existing environment is replaced.
-    pub recreate: bool,
 }

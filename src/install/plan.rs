@@ -1,28 +1,32 @@
 //! [`Plan`]: everything that an install will do, decided before anything is touched. It is what
 //! `--dry-run` prints.
 
-use std::{collections::BTreeSet, fmt, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
     Request,
-    environment::{Action, Environment, State},
+    environment::{Action, Environment},
     installer::{CommandLine, Installer, source_arguments},
-    python::{OfferedWheels, Python, PythonNeeds},
+    python::{Python, PythonNeed},
     requirements::{Pinned, Requirements},
-    select::{self, RocmSelection, SELECTOR, no},
+    select::{self, RocmSelection, no},
 };
 use crate::{
     console::shell_word,
     digest::Sha256,
     error::Result,
-    run::Platform,
-    set::{OfferedSet, PackageSource, is_ours},
+    package::DistNames,
+    set::{OfferedFile, OfferedSet, PackageSource},
     target::Target,
     version::Version,
-    wheel::{DistName, Metadata, RequirementLine},
+    wheel::{DistName, Metadata, PackageFilename, RequirementLine, Tag},
 };
 
 /// The file of requirements, in the commands that a plan prints.
@@ -39,7 +43,7 @@ pub struct Facts<'a> {
     /// The metadata of each package that the user asks for, if the source offers it.
     pub packages: Vec<(String, Option<Metadata>)>,
     pub environment: &'a Environment,
-    pub state: State,
+    pub action: Action,
     /// What an existing environment has.
     pub installed: &'a [Metadata],
     /// `None` if uv has to find it, and may download it.
@@ -63,20 +67,20 @@ pub struct Plan {
     pub action: Action,
     pub python: Option<Python>,
     pub installer: Installer,
-    pub requirements: Vec<String>,
-    /// `rocm==7.13.0`, for every project that the source offers.
-    pub pins: Vec<String>,
+    pub(super) requirements: Vec<String>,
+    /// Every project that the source offers, with the digests that it promises.
+    pub(super) pins: Vec<Pinned>,
     /// The arguments that say where packages are.
-    pub sources: Vec<String>,
+    pub(super) sources: Vec<String>,
     /// The files of ROCm that are installed, as far as the source tells.
     pub files: Vec<PlannedFile>,
     #[serde(skip)]
     pub(super) wanted_python: Option<String>,
     /// The interpreter of the environment.
     #[serde(skip)]
-    pub(super) own_python: String,
+    pub(super) own_python: PathBuf,
     #[serde(skip)]
-    pub(super) needs: PythonNeeds,
+    pub(super) needs: Vec<PythonNeed>,
     #[serde(skip)]
     pub(super) places: Vec<PackageSource>,
     /// The index with all other packages.
@@ -85,9 +89,6 @@ pub struct Plan {
     /// Everything that is installed, if no installer has to be asked for that.
     #[serde(skip)]
     pub(super) exact: Option<Requirements>,
-    /// The pins, with the digests that the source promises.
-    #[serde(skip)]
-    pub(super) promised: Vec<Pinned>,
 }
 
 /// A file that will be installed.
@@ -102,142 +103,121 @@ pub struct PlannedFile {
 }
 
 /// Decides what an install does.
-pub fn plan(request: &Request, observed: Facts<'_>) -> Result<Plan> {
-    let offered = observed.offered;
-    let (rocm, selection) = match &observed.rocm {
-        Some((metadata, selection)) => (Some(metadata), selection.clone()),
-        None => (None, RocmSelection::default()),
+pub fn plan(request: &Request, facts: Facts<'_>) -> Result<Plan> {
+    let offered = facts.offered;
+    let rocm = facts.rocm.as_ref().map(|it| &it.0);
+    let selection = facts.rocm.as_ref().map(|it| it.1.clone());
+    let selection = selection.unwrap_or_default();
+    let pins = select::pins(offered, selection.family.as_ref(), rocm, &request.packages);
+    let files_of = |project: &DistName, version: &Version| -> Vec<&OfferedFile> {
+        let files = offered.files.iter().filter(|it| {
+            it.project == *project
+                && it.version == *version
+                && (it.family.is_none() || it.family == selection.family)
+        });
+        files.sorted_by(|a, b| a.name.cmp(&b.name)).collect()
     };
-    let version = rocm.map(|it| it.version.clone());
-    let known = version.as_ref().zip(rocm);
-    let pins = select::pins(offered, selection.family.as_ref(), known, &request.packages);
     let mut projects = selection.projects.clone();
-    if let Some((version, metadata)) = known {
-        complete(offered, version, &selection)?;
-        projects.insert(metadata.name.clone());
-        projects.extend(along(&observed, metadata, &projects)?);
+    if let Some(rocm) = rocm {
+        select::ensure_has_all(offered, &rocm.version, &selection)?;
+        projects.insert(rocm.name.clone());
+        projects.extend(along(&facts, rocm, &projects)?);
     }
-    let (requirements, wheels) =
-        requirements(request, &observed, version.as_ref(), &selection, &pins)?;
-    let needs = PythonNeeds {
-        rocm: rocm.cloned(),
-        wheels,
-    };
-    if let Some(python) = &observed.python {
+    let (requirements, needs) = requirements(request, &facts, &selection, &pins, &files_of)?;
+    if let Some(python) = &facts.python {
         python.ensure_suits(&needs)?;
     }
-    let action = action(observed.state, request.recreate);
-    match action {
-        Action::Create => {}
-        Action::Update => ensure_fits(&observed, &projects, &pins, &request.packages)?,
-        Action::Recreate => observed.environment.ensure_replaceable()?,
-    }
-    let promised: Vec<Pinned> = pins
-        .iter()
-        .map(|it| promise(offered, &selection, it))
+    ensure_fits(&facts, &projects, &pins, &request.packages)?;
+    let pins: Vec<Pinned> = pins
+        .into_iter()
+        .map(|(project, version)| {
+            let files = files_of(&project, &version);
+            let digests: Option<Vec<Sha256>> = files.iter().map(|it| it.sha256).collect();
+            Pinned {
+                project,
+                extras: String::new(),
+                version,
+                digests: digests.unwrap_or_default(),
+            }
+        })
         .collect();
-    let of_rocm = promised.iter().filter(|it| projects.contains(&it.project));
-    let of_rocm: Vec<Pinned> = of_rocm.cloned().collect();
-    // What is no package of ROCm, such as setuptools, is one that only an installer can choose.
-    let is_all = request.packages.is_empty() && of_rocm.len() == projects.len();
-    let sources = offered.sources(selection.family.as_ref());
-    let exact = is_all.then(|| Requirements {
-        sources: source_arguments(&sources, None),
-        packages: of_rocm,
+    let mut exact: Vec<Pinned> = pins.clone();
+    exact.retain(|it| projects.contains(&it.project));
+    if let Some(rocm) = exact
+        .iter_mut()
+        .find(|it| Some(&it.project) == rocm.map(|it| &it.name))
+    {
+        rocm.extras = selection.extras.join(",");
+    }
+    let planned = rocm.into_iter().flat_map(|rocm| {
+        let files = projects.iter().flat_map(|it| files_of(it, &rocm.version));
+        files.map(|it| PlannedFile {
+            name: it.name.clone(),
+            url: it.url.clone(),
+            project: it.project.clone(),
+            sha256: it.sha256,
+        })
     });
+    let places = offered.sources(selection.family.as_ref());
+    // What is no package of ROCm, such as setuptools, is one that only an installer can choose.
+    let is_all = request.packages.is_empty() && exact.len() == projects.len();
     Ok(Plan {
         schema: "rocwheel-install-plan-v2",
         source: offered.place.clone(),
-        targets: selection.targets.clone(),
-        environment: observed.environment.root().to_owned(),
-        own_python: observed.environment.python().to_string_lossy().into_owned(),
-        action,
-        wanted_python: observed.wanted_python,
-        python: observed.python,
-        needs,
-        installer: observed.installer,
-        requirements,
-        pins: pins
-            .iter()
-            .map(|(name, version)| format!("{name}=={version}"))
-            .collect(),
-        sources: source_arguments(&sources, request.dependencies.as_deref()),
-        files: files(offered, version.as_ref(), &selection, &projects),
-        places: sources,
+        version: rocm.map(|it| it.version.clone()),
+        files: planned.sorted_by(|a, b| a.name.cmp(&b.name)).collect(),
+        exact: is_all.then(|| Requirements {
+            sources: source_arguments(&places, None),
+            packages: exact,
+        }),
+        sources: source_arguments(&places, request.dependencies.as_deref()),
         base: request.dependencies.clone(),
-        exact,
-        promised,
-        version,
+        environment: facts.environment.root().to_owned(),
+        own_python: facts.environment.python(),
+        action: facts.action,
+        targets: selection.targets,
+        wanted_python: facts.wanted_python,
+        python: facts.python,
+        installer: facts.installer,
+        requirements,
+        needs,
+        places,
+        pins,
     })
-}
-
-/// What an install does with the environment that is there.
-pub fn action(state: State, recreate: bool) -> Action {
-    match state {
-        State::Absent => Action::Create,
-        State::Present if recreate => Action::Recreate,
-        State::Present => Action::Update,
-    }
-}
-
-/// Fails if the source lacks a package that `rocm` asks for with these extras. A published set may
-/// be without some, and an installer would find that out after downloading the others.
-pub fn complete(offered: &OfferedSet, version: &Version, selection: &RocmSelection) -> Result<()> {
-    let projects = selection.projects.iter();
-    // What is no package of ROCm, such as setuptools, comes from the base index.
-    let ours = projects.filter(|it| is_ours(it));
-    let missing = ours.filter(|it| !offered.has(it.normalized(), version));
-    let missing = missing.map(|it| format!("`{it}`")).join(", ");
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let place = &offered.place;
-    Err(no(
-        format!("`{place}` does not have {missing} {version}, which `rocm` asks for"),
-        "it may still be uploaded: pass `--wait`; or ask for fewer `--extras`".to_owned(),
-    ))
 }
 
 /// The installed packages of another version of ROCm that nothing asks for: they are installed in the
 /// new version too, because an environment with two versions does not work. Fails if the source does
 /// not have one of them.
-fn along(
-    observed: &Facts<'_>,
-    rocm: &Metadata,
-    asked: &BTreeSet<DistName>,
-) -> Result<Vec<DistName>> {
-    let version = &rocm.version;
-    let parts = select::parts(rocm);
-    let old: Vec<&Metadata> = observed
+fn along(facts: &Facts<'_>, rocm: &Metadata, asked: &BTreeSet<DistName>) -> Result<Vec<DistName>> {
+    let (version, parts) = (&rocm.version, select::parts(rocm));
+    let is_old = |it: &&Metadata| {
+        parts.contains(&it.name) && !asked.contains(&it.name) && it.version != *version
+    };
+    let (along, missing): (Vec<&Metadata>, Vec<&Metadata>) = facts
         .installed
         .iter()
-        .filter(|it| {
-            parts.contains(&it.name) && !asked.contains(&it.name) && it.version != *version
-        })
-        .collect();
-    let missing = old
-        .iter()
-        .filter(|it| !observed.offered.has(it.name.normalized(), version))
-        .map(|it| format!("`{}` {}", it.name, it.version))
-        .join(", ");
+        .filter(is_old)
+        .partition(|it| facts.offered.has(it.name.normalized(), version));
     if missing.is_empty() {
-        return Ok(old.iter().map(|it| it.name.clone()).collect());
+        return Ok(along.iter().map(|it| it.name.clone()).collect());
     }
-    let (root, place) = (
-        observed.environment.root().display(),
-        &observed.offered.place,
-    );
+    let missing = missing.iter();
+    let missing = missing.map(|it| format!("`{}` {}", it.name, it.version));
+    let (root, place) = (facts.environment.root().display(), &facts.offered.place);
     Err(no(
-        format!("`{root}` has {missing}, and `{place}` does not have that in {version}"),
-        "uninstall it, name another directory, or replace the environment with `--recreate`"
-            .to_owned(),
+        format!(
+            "`{root}` has {}, and `{place}` does not have that in {version}",
+            missing.format(", ")
+        ),
+        "uninstall it, name another directory, or remove the environment first",
     ))
 }
 
 /// Fails if an installed package that stays needs another version of one that is installed now: a
 /// framework, for example, that is tied to its version of ROCm.
 fn ensure_fits(
-    observed: &Facts<'_>,
+    facts: &Facts<'_>,
     projects: &BTreeSet<DistName>,
     pins: &[(DistName, Version)],
     packages: &[String],
@@ -245,93 +225,79 @@ fn ensure_fits(
     let named = packages.iter().filter_map(|it| RequirementLine::parse(it));
     let named: Vec<DistName> = named.map(|it| it.name).collect();
     let is_new = |name: &DistName| projects.contains(name) || named.contains(name);
-    for installed in observed.installed.iter().filter(|it| !is_new(&it.name)) {
-        let lines = installed.requires_dist.iter();
-        let lines = lines.filter_map(|it| RequirementLine::parse(it));
+    for installed in facts.installed.iter().filter(|it| !is_new(&it.name)) {
+        let lines = select::requirements(installed);
         for line in lines.filter(|it| it.extra.is_none() && is_new(&it.name)) {
-            let pin = pins.iter().find(|it| it.0 == line.name);
-            let misfit = pin.filter(|it| it.1.fulfils(line.specifier) == Some(false));
-            let Some((project, version)) = misfit else {
+            let mut pins = pins.iter().filter(|it| it.0 == line.name);
+            let Some((project, version)) =
+                pins.find(|it| it.1.fulfils(line.specifier) == Some(false))
+            else {
                 continue;
             };
-            let (name, own, root) = (
-                &installed.name,
-                &installed.version,
-                observed.environment.root().display(),
-            );
-            let needs = line.specifier;
+            let (name, own, needs) = (&installed.name, &installed.version, line.specifier);
+            let root = facts.environment.root().display();
             return Err(no(
                 format!(
                     "`{root}` has `{name}` {own}, which needs `{project}` {needs}, and not {version}"
                 ),
-                format!("pass `--package {name}` too, name another directory, or `--recreate`"),
+                format!("pass `--package {name}` too, or name another directory"),
             ));
         }
     }
     Ok(())
 }
 
-/// A pin, with the digests of its files, if the source has those of all.
-fn promise(
-    offered: &OfferedSet,
-    selection: &RocmSelection,
-    (project, version): &(DistName, Version),
-) -> Pinned {
-    let files = offered.files.iter().filter(|it| {
-        it.project == *project
-            && it.version == *version
-            && (it.family.is_none() || it.family == selection.family)
-    });
-    let digests: Option<Vec<Sha256>> = files.map(|it| it.sha256).collect();
-    let is_rocm = project.normalized() == SELECTOR;
-    let extras = is_rocm.then(|| selection.extras.join(","));
-    Pinned {
-        project: project.clone(),
-        extras: extras.unwrap_or_default(),
-        version: version.clone(),
-        digests: digests.unwrap_or_default(),
-    }
-}
-
-fn requirements(
+/// The requirements that stand for what the user asks for, and what they need of a Python.
+fn requirements<'a>(
     request: &Request,
-    observed: &Facts<'_>,
-    version: Option<&Version>,
+    facts: &Facts<'a>,
     selection: &RocmSelection,
     pins: &[(DistName, Version)],
-) -> Result<(Vec<String>, Vec<OfferedWheels>)> {
-    let (mut requirements, mut wheels) = (Vec::new(), Vec::new());
-    if let Some(version) = version {
+    files_of: &dyn Fn(&DistName, &Version) -> Vec<&'a OfferedFile>,
+) -> Result<(Vec<String>, Vec<PythonNeed>)> {
+    let (mut requirements, mut needs) = (Vec::new(), Vec::new());
+    let need = |metadata: &Metadata, tags: Vec<Tag>| PythonNeed {
+        project: metadata.name.clone(),
+        version: metadata.version.clone(),
+        requires_python: metadata.requires_python.clone(),
+        tags,
+    };
+    let rocm = facts.rocm.as_ref().map(|it| &it.0);
+    if let Some(rocm) = rocm {
         let extras = selection.extras.join(",");
-        let extras = if extras.is_empty() {
+        let brackets = if extras.is_empty() {
             extras
         } else {
             format!("[{extras}]")
         };
-        requirements.push(format!("{SELECTOR}{extras}=={version}"));
+        requirements.push(format!("{}{brackets}=={}", rocm.name, rocm.version));
+        needs.push(need(rocm, Vec::new()));
     }
-    for (text, metadata) in &observed.packages {
+    for (text, metadata) in &facts.packages {
         let line = RequirementLine::parse(text);
         let pin = line.and_then(|line| pins.iter().find(|it| it.0 == line.name));
-        match (pin, metadata) {
-            (Some(pin), Some(metadata)) => {
-                if let Some(rocm) = version {
-                    select::ensure_tied(text, pin, rocm, observed.offered)?;
-                }
-                wheels.push(OfferedWheels::of(observed.offered, pin));
-                requirements.push(select::with_device_code(text, metadata, &selection.targets));
-            }
-            _ => requirements.push(elsewhere(request, observed.offered, text)?),
+        let Some((pin, metadata)) = pin.zip(metadata.as_ref()) else {
+            requirements.push(elsewhere(request, facts.offered, text)?);
+            continue;
+        };
+        if let Some(rocm) = rocm {
+            select::ensure_for(text, pin, &rocm.version, facts.offered)?;
         }
+        let files = files_of(&pin.0, &pin.1).into_iter();
+        let names = files.filter_map(|it| it.name.parse::<PackageFilename>().ok());
+        let tags: Option<Vec<Tag>> = names.map(|it| it.tag).collect();
+        let tags = tags.unwrap_or_default();
+        needs.push(need(metadata, tags.iter().flat_map(Tag::expand).collect()));
+        requirements.push(select::with_device_code(text, metadata, &selection.targets));
     }
     if requirements.is_empty() {
-        let place = &observed.offered.place;
+        let (place, rocm) = (&facts.offered.place, &DistNames::built_in().selector);
         return Err(no(
-            format!("`{place}` has no package `rocm`"),
-            "name what to install from there with `--package`".to_owned(),
+            format!("`{place}` has no package `{rocm}`"),
+            "name what to install from there with `--package`",
         ));
     }
-    Ok((requirements, wheels))
+    Ok((requirements, needs))
 }
 
 /// A package that the source does not offer. It has to come from the base index.
@@ -340,7 +306,7 @@ fn elsewhere(request: &Request, offered: &OfferedSet, text: &str) -> Result<Stri
     let Some(base) = &request.dependencies else {
         return Err(no(
             format!("`{place}` does not have `{text}`"),
-            "name the index that has it with `--deps`".to_owned(),
+            "name the index that has it with `--deps`",
         ));
     };
     if base.contains(REGISTRY) && !text.contains("==") {
@@ -354,93 +320,44 @@ fn elsewhere(request: &Request, offered: &OfferedSet, text: &str) -> Result<Stri
     Ok(text.to_owned())
 }
 
-fn files(
-    offered: &OfferedSet,
-    version: Option<&Version>,
-    selection: &RocmSelection,
-    projects: &BTreeSet<DistName>,
-) -> Vec<PlannedFile> {
-    let files = offered.files.iter().filter(|file| {
-        projects.contains(&file.project)
-            && version == Some(&file.version)
-            && (file.family.is_none() || file.family == selection.family)
-    });
-    let files = files.map(|it| PlannedFile {
-        name: it.name.clone(),
-        url: it.url.clone(),
-        project: it.project.clone(),
-        sha256: it.sha256,
-    });
-    files.sorted_by(|a, b| a.name.cmp(&b.name)).collect()
-}
-
 impl Plan {
-    /// The key of a cache of what is downloaded: the same for the same files and the same Python.
-    pub fn cache_key(&self, platform: Platform, python: &Python) -> String {
-        let files = self.files.iter().map(|file| {
-            let sha256 = file.sha256.map(|it| it.to_string());
-            format!("{}  {}\n", sha256.unwrap_or_default(), file.name)
-        });
-        let mut facts: Vec<String> = files.collect();
-        if facts.is_empty() {
-            facts.clone_from(&self.pins);
+    /// What is installed: `ROCm 7.13.0 for gfx942`.
+    pub(super) fn summary(&self) -> String {
+        let version = self.version.as_ref().map(|it| format!("ROCm {it}"));
+        let what = version.unwrap_or_else(|| "packages".to_owned());
+        if self.targets.is_empty() {
+            format!("{what} without device code")
+        } else {
+            format!("{what} for {}", self.targets.iter().format(", "))
         }
-        facts.sort();
-        let digest = Sha256::of(facts.concat().as_bytes()).to_string();
-        format!(
-            "rocwheel-{platform}-{}-{}",
-            python.tag(),
-            digest.get(..16).unwrap_or_default()
-        )
     }
 
     /// The command that creates the environment, if there is none yet.
     pub(super) fn create(&self) -> Option<CommandLine> {
         let path = self.python.as_ref().map(|it| it.path.to_string_lossy());
         let python = path.as_deref().or(self.wanted_python.as_deref());
-        let is_new = self.action != Action::Update;
-        is_new.then(|| {
-            self.installer
-                .create(&self.environment.to_string_lossy(), python)
-        })
+        (self.action == Action::Create).then(|| self.installer.create(&self.environment, python))
     }
 
     /// The command that installs what a file says.
-    pub(super) fn install(&self, file: &str, requirements: &Requirements) -> CommandLine {
+    pub(super) fn install(&self, file: &Path, requirements: &Requirements) -> CommandLine {
         let mut line = self.installer.verb("install", &self.own_python);
         let has_digests = requirements.has_digests();
         line.extend(has_digests.then(|| "--require-hashes".to_owned()));
-        line.extend(["--requirement".to_owned(), file.to_owned()]);
-        line
-    }
-
-    /// What to ask the installer for, if it has to choose: with the file of pins.
-    pub(super) fn question(&self, pins: &str) -> CommandLine {
-        let mut line = self.sources.clone();
-        line.extend(["--constraint".to_owned(), pins.to_owned()]);
+        line.extend(["--requirement".into(), file.to_string_lossy().into_owned()]);
         line
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = self.version.as_ref();
-        let what = what.map_or_else(|| "packages".to_owned(), |it| format!("ROCm {it}"));
-        let targets = self.targets.iter().join(", ");
-        let targets = if targets.is_empty() {
-            "without device code".to_owned()
-        } else {
-            format!("for {targets}")
-        };
-        writeln!(f, "{what} {targets}, from {}", self.source)?;
-        let python = self
-            .python
-            .as_ref()
-            .map(|it| format!("Python {} (`{}`)", it.version, it.path.display()));
-        let python = python.or(self.wanted_python.as_ref().map(|it| format!("Python {it}")));
-        let python = python.unwrap_or_else(|| "a Python that uv finds".to_owned());
-        let (action, path) = (self.action, self.environment.display());
-        writeln!(f, "{action} `{path}`, with {python}")?;
+        writeln!(f, "{}, from {}", self.summary(), self.source)?;
+        write!(f, "{} `{}`, with ", self.action, self.environment.display())?;
+        match (&self.python, &self.wanted_python) {
+            (Some(it), _) => writeln!(f, "Python {} (`{}`)", it.version, it.path.display())?,
+            (None, Some(wanted)) => writeln!(f, "Python {wanted}")?,
+            (None, None) => writeln!(f, "a Python that uv finds")?,
+        }
         for file in &self.files {
             writeln!(f, "  {}", file.name)?;
         }
@@ -453,24 +370,19 @@ impl fmt::Display for Plan {
             writeln!(f, "  {}", shell(line))?;
         }
         if let Some(exact) = &self.exact {
-            return write!(f, "  {}", shell(self.install(FILE, exact)));
+            return write!(f, "  {}", shell(self.install(FILE.as_ref(), exact)));
         }
         // The pins are a file when the installer chooses, and here arguments that can be pasted.
-        let asked = self
-            .requirements
-            .iter()
-            .filter_map(|it| RequirementLine::parse(it));
+        let asked = self.requirements.iter();
+        let asked = asked.filter_map(|it| RequirementLine::parse(it));
         let asked: Vec<DistName> = asked.map(|it| it.name).collect();
-        let pins = self
-            .promised
-            .iter()
-            .filter(|it| !asked.contains(&it.project));
+        let pins = self.pins.iter().filter(|it| {
+            let is_planned = self.files.iter().any(|file| file.project == it.project);
+            is_planned && !asked.contains(&it.project)
+        });
         let mut line = self.installer.verb("install", &self.own_python);
         line.extend(self.sources.iter().chain(&self.requirements).cloned());
-        line.extend(
-            pins.filter(|it| self.files.iter().any(|file| file.project == it.project))
-                .map(ToString::to_string),
-        );
+        line.extend(pins.map(ToString::to_string));
         write!(f, "  {}", shell(line))
     }
 }

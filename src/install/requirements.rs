@@ -4,7 +4,8 @@
 use std::fmt::{self, Write as _};
 
 use itertools::Itertools as _;
-use serde::Deserialize;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use super::select::no;
 use crate::{
@@ -32,40 +33,6 @@ pub(super) struct Pinned {
     pub(super) digests: Vec<Sha256>,
 }
 
-/// What `pip install --report` writes, as far as it is needed.
-#[derive(Deserialize)]
-struct PipReport {
-    install: Vec<PipReportItem>,
-}
-
-#[derive(Deserialize)]
-struct PipReportItem {
-    metadata: PipReportMetadata,
-    download_info: PipDownload,
-}
-
-#[derive(Deserialize)]
-struct PipReportMetadata {
-    name: DistName,
-    version: Version,
-}
-
-#[derive(Deserialize)]
-struct PipDownload {
-    archive_info: Option<PipArchive>,
-}
-
-#[derive(Default, Deserialize)]
-struct PipArchive {
-    #[serde(default)]
-    hashes: PipDigests,
-}
-
-#[derive(Default, Deserialize)]
-struct PipDigests {
-    sha256: Option<Sha256>,
-}
-
 impl Requirements {
     /// Reads a file that `uv pip compile --generate-hashes` has written.
     pub(super) fn parse(text: &str) -> Result<Self> {
@@ -75,11 +42,6 @@ impl Requirements {
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let mut words = line.split_whitespace();
             let first = words.next().unwrap_or_default();
-            if first.starts_with('-') {
-                let words = line.split_whitespace().map(str::to_owned);
-                found.sources.extend(words);
-                continue;
-            }
             let (project, version) = first.split_once("==").with_context(|| {
                 format!("expected `project==version --hash=sha256:…`: {line:?}")
             })?;
@@ -99,25 +61,26 @@ impl Requirements {
         Ok(found)
     }
 
-    /// Reads a report of pip.
+    /// Reads what `pip install --report` has written.
     pub(super) fn of_report(text: &str) -> Result<Self> {
-        let report: PipReport = serde_json::from_str(text)?;
-        let package = |item: PipReportItem| {
-            let PipReportMetadata { name, version } = item.metadata;
-            let archive = item.download_info.archive_info.unwrap_or_default();
-            let digest = archive.hashes.sha256;
-            let digest = digest.with_context(|| format!("no digest for `{name}`"))?;
+        let report: Value = serde_json::from_str(text)?;
+        let items = report["install"].as_array().into_iter().flatten();
+        let package = |item: &Value| -> Result<Pinned> {
+            let field = |path: &str| {
+                let text = item.pointer(path).and_then(Value::as_str);
+                text.with_context(|| format!("no `{path}` in {item}"))
+            };
             Ok(Pinned {
-                project: name,
+                project: field("/metadata/name")?.parse()?,
                 extras: String::new(),
-                version,
-                digests: vec![digest],
+                version: field("/metadata/version")?.parse()?,
+                digests: vec![field("/download_info/archive_info/hashes/sha256")?.parse()?],
             })
         };
-        let packages: Result<Vec<_>> = report.install.into_iter().map(package).collect();
+        let packages: Vec<Pinned> = items.map(package).try_collect()?;
         Ok(Self {
             sources: Vec::new(),
-            packages: packages?.into_iter().sorted().collect(),
+            packages: packages.into_iter().sorted().collect(),
         })
     }
 
@@ -137,8 +100,7 @@ impl Requirements {
                         told.iter().join(" or ")
                     ),
                     "`rocwheel check` names what else is wrong with the set; if `--deps` names an index, \
-                     it may have another file of this name"
-                        .to_owned(),
+                     it may have another file of this name",
                 ));
             }
         }
@@ -161,6 +123,12 @@ impl fmt::Display for Pinned {
     }
 }
 
+impl Serialize for Pinned {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Display for Requirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::new();
@@ -169,14 +137,10 @@ impl fmt::Display for Requirements {
             write!(line, "{space}{word}")?;
         }
         writeln!(f, "{}", line.trim_start())?;
+        let has_digests = self.has_digests();
         for package in &self.packages {
             write!(f, "{package}")?;
-            for digest in self
-                .has_digests()
-                .then_some(&package.digests)
-                .into_iter()
-                .flatten()
-            {
+            for digest in package.digests.iter().filter(|_| has_digests) {
                 write!(f, " \\\n    --hash=sha256:{digest}")?;
             }
             writeln!(f)?;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use fs_err as fs;
+use serde::Deserialize;
 use walkdir::WalkDir;
 
 use crate::{
@@ -17,16 +18,13 @@ use crate::{
         facts::{MemberFacts, WheelFile},
         observe::{installed_member, installed_wheel},
     },
-    error::{Context as _, Hint as _, Result, Stop, anyhow, ensure},
+    error::{Context as _, Hint as _, Result, Stop, ensure},
+    package::DistNames,
     parallel,
     set::is_ours,
     version::Version,
-    wheel::{DistName, Headers},
+    wheel::{DistName, Headers, Metadata},
 };
-
-/// The directory of the development files, which `rocm-sdk init` unpacks.
-const DEVEL: &str = "_rocm_sdk_devel";
-const DEVEL_MANIFEST: &str = "rocm_sdk_devel/_devel_manifest.json";
 
 /// The packages of an environment.
 #[derive(Debug)]
@@ -55,28 +53,63 @@ pub struct InstalledPackage {
     pub wheel: Arc<WheelFile>,
 }
 
-/// How much of the development files there is, and how much there should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The development files, which `rocm-sdk init` unpacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevelFiles {
+    pub directory: PathBuf,
+    pub there: DevelCount,
+    pub wanted: DevelCount,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct DevelCount {
     pub files: u64,
-    pub of_files: u64,
     pub bytes: u64,
-    pub of_bytes: u64,
+}
+
+/// The metadata of the packages in an environment, in order.
+pub fn metadata(environment: &Path) -> Result<Vec<Metadata>> {
+    let mut found = Vec::new();
+    for info in site(environment)
+        .map(|(_, infos)| infos)
+        .unwrap_or_default()
+    {
+        let name = info.file_stem().and_then(|it| it.to_str());
+        let parts = name.and_then(|it| it.split_once('-'));
+        let parsed = parts.map(|it| (it.0.parse(), it.1.parse()));
+        let Some((Ok(name), Ok(version))) = parsed else {
+            continue;
+        };
+        // Other tools install packages too, and not each writes what a strict reader accepts.
+        let text = text_of(&info, "METADATA")?.unwrap_or_default();
+        found.push(Metadata::parse(text.as_bytes()).unwrap_or(Metadata {
+            name,
+            version,
+            requires_python: None,
+            requires_dist: Vec::new(),
+            provides_extra: Vec::new(),
+        }));
+    }
+    found.sort_by(|a: &Metadata, b| a.name.cmp(&b.name));
+    Ok(found)
 }
 
 impl SitePackages {
     pub fn read(environment: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
-        let root = find(environment)?;
-        let entries = fs::read_dir(&root)?.collect::<io::Result<Vec<_>>>()?;
-        let mut infos: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
-        infos.retain(|it| it.extension().is_some_and(|it| it == "dist-info"));
-        infos.sort();
+        let (root, infos) = site(environment)
+            .with_context(|| format!("no packages are installed in `{}`", environment.display()))
+            .hint("pass a virtual environment, a conda prefix, or a `site-packages` directory")?;
         let packages = parallel::try_map(&infos, jobs, stop, |info| {
             let name = info.file_name().unwrap_or_default().to_string_lossy();
             InstalledPackage::read(&root, info).with_context(|| format!("failed to read `{name}`"))
         })?;
+        let settings = text_of(environment, "pyvenv.cfg")?.unwrap_or_default();
+        let mut settings = settings.lines().filter_map(|line| line.split_once('='));
         Ok(Self {
-            sees_other_site: sees_other_site(environment)?,
+            sees_other_site: settings.any(|(name, value)| {
+                name.trim() == "include-system-site-packages"
+                    && value.trim().eq_ignore_ascii_case("true")
+            }),
             devel: DevelFiles::read(&root)?,
             packages: packages.into_iter().flatten().collect(),
             root,
@@ -88,89 +121,67 @@ impl SitePackages {
     }
 }
 
-/// The directory with the packages of an environment.
-fn find(environment: &Path) -> Result<PathBuf> {
-    let has_packages = |directory: &PathBuf| {
+/// The directory with the packages of an environment, and their `.dist-info` directories.
+fn site(environment: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let entries = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut infos = entries.map(|it| it.path());
-        infos.any(|it| it.extension().is_some_and(|it| it == "dist-info"))
+        entries.map(|it| it.path())
     };
-    let mut ways = vec![
-        environment.to_owned(),
-        environment.join("Lib/site-packages"),
-    ];
-    for lib in ["lib", "lib64"] {
-        let pythons = fs::read_dir(environment.join(lib));
-        let pythons = pythons.into_iter().flatten().flatten();
-        let pythons = pythons.filter(|it| it.file_name().to_string_lossy().starts_with("python"));
-        ways.extend(pythons.map(|it| it.path().join("site-packages")));
-    }
-    let found = ways.into_iter().find(has_packages);
-    let shown = environment.display();
-    found
-        .ok_or_else(|| anyhow!("no packages are installed in `{shown}`"))
-        .hint("pass a virtual environment, a conda prefix, or a `site-packages` directory")
+    let libraries = ["lib", "lib64"].map(|it| environment.join(it));
+    let pythons = libraries.iter().flat_map(|it| entries(it));
+    let mut ways = [environment.into(), environment.join("Lib/site-packages")]
+        .into_iter()
+        .chain(pythons.map(|it| it.join("site-packages")));
+    ways.find_map(|site| {
+        let is_info = |it: &PathBuf| it.extension().is_some_and(|it| it == "dist-info");
+        let mut infos: Vec<PathBuf> = entries(&site).filter(is_info).collect();
+        infos.sort();
+        (!infos.is_empty()).then_some((site, infos))
+    })
 }
 
-/// Whether `pyvenv.cfg` lets the packages of the base Python in.
-fn sees_other_site(environment: &Path) -> Result<bool> {
-    let text = match fs::read_to_string(environment.join("pyvenv.cfg")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        text => text?,
-    };
-    let mut fields = text.lines().filter_map(|line| line.split_once('='));
-    Ok(fields.any(|(name, value)| {
-        name.trim() == "include-system-site-packages" && value.trim().eq_ignore_ascii_case("true")
-    }))
+/// The text of a file, if it exists.
+fn text_of(directory: &Path, name: &str) -> Result<Option<String>> {
+    match fs::read_to_string(directory.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        text => Ok(Some(text?)),
+    }
 }
 
 impl InstalledPackage {
     /// `None` without a name, a version or RECORD: packages of Linux distributions have none.
     fn read(root: &Path, info: &Path) -> Result<Option<Self>> {
-        let text = |name: &str| match fs::read_to_string(info.join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            text => text.map(Some),
-        };
-        let (Some(metadata), Some(record)) = (text("METADATA")?, text("RECORD")?) else {
+        let (metadata, record) = (text_of(info, "METADATA")?, text_of(info, "RECORD")?);
+        let Some((metadata, record)) = metadata.zip(record) else {
             return Ok(None);
         };
         let metadata: Headers = metadata.parse()?;
-        let name = metadata.get("Name").and_then(|it| it.parse().ok());
+        let name = metadata.get("Name");
+        let name = name.and_then(|it| it.parse::<DistName>().ok());
         let version = metadata.get("Version").and_then(|it| it.parse().ok());
-        let (Some(name), Some(version)) = (name, version) else {
+        let Some((name, version)) = name.zip(version) else {
             return Ok(None);
         };
-        let (name, version): (DistName, Version) = (name, version);
-        let requires = metadata.all("Requires-Dist").map(str::to_owned).collect();
-        let wheel: Headers = text("WHEEL")?.unwrap_or_default().parse()?;
+        let wheel: Headers = text_of(info, "WHEEL")?.unwrap_or_default().parse()?;
         let tag = wheel.get("Tag").unwrap_or("py3-none-any");
         let file = format!("{}-{version}-{tag}.whl", name.filename_form());
-        let files = InstalledFiles::read(root, &record, is_ours(&name))?;
-        Ok(Some(Self {
-            name,
+        let mut package = Self {
+            requires: metadata.all("Requires-Dist").map(str::to_owned).collect(),
+            files: Vec::new(),
+            missing: Vec::new(),
+            changed: Vec::new(),
+            wheel: Arc::new(installed_wheel(file.clone(), Vec::new())),
             version,
-            requires,
-            files: files.paths,
-            missing: files.missing,
-            changed: files.changed,
-            wheel: Arc::new(installed_wheel(file, files.members)),
-        }))
+            name,
+        };
+        let members = package.read_files(root, &record)?;
+        package.wheel = Arc::new(installed_wheel(file, members));
+        Ok(Some(package))
     }
-}
 
-/// The files of a package.
-#[derive(Default)]
-struct InstalledFiles {
-    paths: Vec<String>,
-    missing: Vec<String>,
-    changed: Vec<String>,
-    members: Vec<MemberFacts>,
-}
-
-impl InstalledFiles {
     /// Reads RECORD, and the headers of the files that rules need.
-    fn read(root: &Path, record: &str, is_ours: bool) -> Result<Self> {
-        let mut this = Self::default();
+    fn read_files(&mut self, root: &Path, record: &str) -> Result<Vec<MemberFacts>> {
+        let (is_ours, mut members) = (is_ours(&self.name), Vec::new());
         let mut rows = csv::ReaderBuilder::new();
         let rows = rows.has_headers(false).flexible(true);
         for row in rows.from_reader(record.as_bytes()).records() {
@@ -185,73 +196,59 @@ impl InstalledFiles {
             let found = match fs::metadata(&place) {
                 Ok(found) => found,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    this.missing.push(path.to_owned());
+                    self.missing.push(path.to_owned());
                     continue;
                 }
                 Err(error) => return Err(error.into()),
             };
             let size: Option<u64> = row.get(2).and_then(|it| it.parse().ok());
             if size.is_some_and(|size| size != found.len()) {
-                this.changed.push(path.to_owned());
+                self.changed.push(path.to_owned());
             }
             if !path.contains(".dist-info/") {
-                this.paths.push(path.to_owned());
+                self.files.push(path.to_owned());
             }
             let is_inside = !path.starts_with("..") && !Path::new(path).is_absolute();
             if is_inside && found.is_file() && (is_ours || path.contains(".so")) {
+                #[cfg(unix)]
+                let mode = std::os::unix::fs::MetadataExt::mode(&found) & 0o7777;
+                #[cfg(not(unix))]
+                let mode = 0o644;
                 let file = FileAt::open(&place)?;
-                let member = installed_member(path.to_owned(), mode(&found), &file)?;
-                this.members.push(member);
+                members.push(installed_member(path.to_owned(), mode, &file)?);
             }
         }
-        Ok(this)
+        Ok(members)
     }
-}
-
-#[cfg(unix)]
-fn mode(found: &std::fs::Metadata) -> u32 {
-    std::os::unix::fs::MetadataExt::mode(found) & 0o7777
-}
-
-#[cfg(not(unix))]
-fn mode(_: &std::fs::Metadata) -> u32 {
-    0o644
 }
 
 impl DevelFiles {
     /// `None` if the development files were not unpacked, or have no manifest.
     fn read(root: &Path) -> Result<Option<Self>> {
-        let tree = root.join(DEVEL);
-        let manifest = match fs::read_to_string(root.join(DEVEL_MANIFEST)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            manifest => manifest?,
-        };
-        if !tree.is_dir() {
-            return Ok(None);
-        }
-        let manifest: serde_json::Value =
-            serde_json::from_str(&manifest).context("failed to read `_devel_manifest.json`")?;
-        let number = |name: &str| manifest.get(name).and_then(serde_json::Value::as_u64);
-        let (Some(of_files), Some(of_bytes)) = (number("files"), number("bytes")) else {
+        let name = DistNames::built_in().devel.replace('-', "_");
+        let directory = root.join(format!("_{name}"));
+        let manifest = text_of(&root.join(name), "_devel_manifest.json")?;
+        let Some(manifest) = manifest.filter(|_| directory.is_dir()) else {
             return Ok(None);
         };
-        let (mut files, mut bytes) = (0, 0);
-        for entry in WalkDir::new(&tree) {
+        let wanted = serde_json::from_str(&manifest);
+        let wanted = wanted.context("failed to read `_devel_manifest.json`")?;
+        let mut there = DevelCount::default();
+        for entry in WalkDir::new(&directory) {
             let entry = entry.map_err(io::Error::from)?;
             if entry.file_type().is_file() {
-                files += 1;
-                bytes += entry.metadata().map_err(io::Error::from)?.len();
+                there.files += 1;
+                there.bytes += entry.metadata().map_err(io::Error::from)?.len();
             }
         }
         Ok(Some(Self {
-            files,
-            of_files,
-            bytes,
-            of_bytes,
+            directory,
+            there,
+            wanted,
         }))
     }
 
     pub fn is_complete(&self) -> bool {
-        self.files >= self.of_files && self.bytes >= self.of_bytes
+        self.there.files >= self.wanted.files && self.there.bytes >= self.wanted.bytes
     }
 }

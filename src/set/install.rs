@@ -188,12 +188,8 @@ fn flags_of_run(identity: &Identity, url: &str) -> Option<String> {
         [other] => flags.push(format!("--release-type {other}")),
         _ => flags.push(format!("--bucket {bucket}")),
     }
-    match group.strip_prefix('/') {
-        Some(group) => flags.push(format!("--artifact-group {group}")),
-        None if group.is_empty() => {}
-        None => return None,
-    }
-    Some(flags.join(" "))
+    // A set of a group is named by its address.
+    group.is_empty().then(|| flags.join(" "))
 }
 
 /// The frameworks of a set that have device packages.

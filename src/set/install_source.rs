@@ -157,7 +157,7 @@ impl OfferedSet {
         let files = self.files.iter();
         let files = files.filter(|it| it.project.normalized() == project);
         let versions = files.map(|it| &it.version).filter(|it| is_wanted(it));
-        versions.max_by(|a, b| a.cmp_by_rocm(b))
+        versions.max()
     }
 
     /// Whether it has a version of a project.
@@ -371,7 +371,7 @@ impl SetPlace {
                     format!("`{self}` can only be read with credentials, which installers do not have")
                 })
                 .hint(format!(
-                    "copy it to a directory with `rocwheel promote {self} --to same --into DIR`, and install with `--set DIR`"
+                    "copy it to a directory with `rocwheel promote {self} --to same --into DIR`, and install `DIR`"
                 )),
             Err(error) => {
                 Err(error).with_context(|| format!("installers cannot read `{self}`"))

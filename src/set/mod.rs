@@ -7,7 +7,7 @@
 //! | `read_packages` `package_cache` `local` | reads packages that have changed, and the set of a directory |
 //! | `parse` `read_index` `claims` `install_source` | parses pages, and says what they claim and where installers find packages |
 //! | `sync` | makes a place equal to what a pure function decides |
-//! | `upload` `index` `products` `foreign` | these functions, for a set, an index, a release place, and packages of others |
+//! | `upload` `index` `products` `foreign` `mirror` | these functions, for a set, an index, a release place, packages of others beside a set, and a base index |
 
 mod claims;
 mod device;
@@ -17,6 +17,7 @@ mod index;
 pub mod install;
 mod install_source;
 mod local;
+mod mirror;
 mod package_cache;
 mod package_files;
 mod pages;
@@ -40,6 +41,7 @@ pub use self::{
     install::{Choice, Places},
     install_source::{OfferedFile, OfferedSet, PackageSource},
     local::{LocalSet, because as refusal},
+    mirror::{MirroredPackage, mirror, plan_mirror, refresh},
     package_files::PackageFile,
     pages::{IndexPage, Phase, pages, paths},
     parse::PageLink,

@@ -18,24 +18,22 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use self::{
-    item::{Action, ExistingObject, immutable},
-    write::{WriteOutcome, Writer, failed},
+    item::{Action, ExistingObject},
+    write::{WriteOutcome, Writer},
 };
 pub(super) use self::{
-    item::{Item, ItemBytes, REQUESTS},
+    item::{Item, ItemBytes, REQUESTS, immutable},
     listing::Listing,
 };
 use super::{
     local::because,
     pages::{Phase, content_type},
-    place::{SetPlace, found},
+    place::SetPlace,
     set_json::Layout,
 };
 use crate::{
     console::{World, many, size},
-    digest::Sha256,
     error::{Context as _, Error, Hint as _, No, Result, anyhow},
-    store::{Body, Condition, Depth, Object, PutOptions, Span, StoreFailureKind},
 };
 
 /// Attempts before giving up, if other jobs write to the place each time.
@@ -279,6 +277,12 @@ impl Plan {
         written.count() + self.removed.len()
     }
 
+    /// The paths of the objects that the place does not have.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        let steps = self.steps.iter().filter(|(_, it)| *it == Action::New);
+        steps.map(|(item, _)| item.path.as_str())
+    }
+
     /// Whether an object will be a hard link to a package, if the file system allows it.
     fn is_link(&self, item: &Item, action: &Action) -> bool {
         self.links && action.is_written() && item.is_proven_file()
@@ -292,7 +296,7 @@ impl Plan {
     }
 
     /// The error for files that exist with other bytes, with one cause for each of them.
-    fn refusal(&self) -> Option<Error> {
+    pub fn refusal(&self) -> Option<Error> {
         let lines = self.refused().map(|(item, there)| item.conflict(there));
         let mut lines: Vec<String> = lines.collect();
         let count = lines.len();
@@ -399,64 +403,10 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Single files, for `deps mirror`, which downloads each file just before it writes it.
 impl SetPlace {
     /// Whether pages are also stored under keys that end in `/`. A directory has `index.html` for them.
     pub(super) fn has_directory_keys(&self) -> bool {
         self.directory_pages && self.local().is_none()
-    }
-
-    /// The files below a directory of the set, each with its path. A place that does not exist has
-    /// none.
-    pub fn files_below(&self, directory: &str) -> Result<Vec<(String, Object)>> {
-        self.list(directory, Depth::Children)
-    }
-
-    /// The digest of a file. Reads the file if the store does not keep its digest.
-    pub fn digest(&self, path: &str) -> Result<Option<Sha256>> {
-        let key = self.key(path)?;
-        let read = || -> Result<Option<Sha256>> {
-            let Some(object) = found(self.store.head(&key))? else {
-                return Ok(None);
-            };
-            if object.sha256.is_some() {
-                return Ok(object.sha256);
-            }
-            let (sha256, _) = Sha256::of_reader(self.store.get(&key, Span::Whole)?)?;
-            Ok(Some(sha256))
-        };
-        read().with_context(|| format!("failed to read `{path}` of `{self}`"))
-    }
-
-    /// Writes a package, unless there is one: then it must have the same bytes. Another writer may
-    /// come first at any moment.
-    pub fn add(&self, path: &str, body: &dyn Body, sha256: Sha256) -> Result<()> {
-        let options = PutOptions {
-            content_type: content_type(path).to_owned(),
-            cache_control: Some(immutable().to_owned()),
-            condition: Condition::IfAbsent,
-            sha256: Some(sha256),
-        };
-        match self.store.put(&self.key(path)?, body, &options) {
-            Err(error) if error.kind() == StoreFailureKind::Exists => {
-                let there = self.digest(path)?;
-                (there == Some(sha256))
-                    .then_some(())
-                    .ok_or_else(|| anyhow!(No(format!("`{path}` of `{self}` has other bytes"))))
-            }
-            Err(error) => Err(failed(error)).with_context(|| format!("failed to write `{path}`")),
-            Ok(()) => Ok(()),
-        }
-    }
-
-    /// Removes a file of a listing, if it is still the one that was listed.
-    pub fn remove(&self, path: &str, listed: &Object) -> Result<()> {
-        let etag = listed.etag.as_deref();
-        match self.store.delete_same(&self.key(path)?, etag) {
-            // Another job has just written it, and knows why.
-            Err(error) if error.kind() == StoreFailureKind::Exists => Ok(()),
-            deleted => deleted.with_context(|| format!("failed to remove `{path}` of `{self}`")),
-        }
     }
 
     /// Fails if it is clear without a request that nothing may be written.

@@ -15,16 +15,6 @@ impl Target {
 }
 
 impl TargetTable {
-    /// The target with a version of the graphics core: `gfx942` for `9.4.3`.
-    pub fn of_ip(&self, version: &str) -> Option<&Target> {
-        named(&self.ip, version)
-    }
-
-    /// The target with a code name of the kernel: `gfx908` for `arcturus`.
-    pub fn of_code_name(&self, name: &str) -> Option<&Target> {
-        named(&self.code_names, name)
-    }
-
     /// Whether this is a generic target of the runtime.
     pub fn is_generic(&self, name: &str) -> bool {
         self.generics.contains_key(name)
@@ -45,11 +35,6 @@ impl TargetTable {
 fn pairs(names: &BTreeMap<Target, Vec<String>>) -> impl Iterator<Item = (&str, &Target)> {
     let of_targets = names.iter();
     of_targets.flat_map(|(target, names)| names.iter().map(move |name| (&**name, target)))
-}
-
-fn named<'a>(names: &'a BTreeMap<Target, Vec<String>>, wanted: &str) -> Option<&'a Target> {
-    let found = pairs(names).find(|(name, _)| *name == wanted);
-    found.map(|(_, target)| target)
 }
 
 /// The generic target for which the runtime looks after a processor's own target.
@@ -113,16 +98,12 @@ mod tests {
         let different = different.map(|(ip, target)| format!("{ip} {target}"));
         insta::assert_snapshot!(different.sorted().join("\n"));
         assert!(table.ip().map(|(ip, _)| ip).all_unique());
-        assert_eq!(table.of_ip("9.4.3").unwrap().as_str(), "gfx942");
-        assert_eq!(table.of_ip("9.9.9"), None);
     }
 
     #[test]
     fn code_names_are_told_apart() {
         let table = TargetTable::builtin();
         assert!(table.code_names().map(|(name, _)| name).all_unique());
-        assert_eq!(table.of_code_name("arcturus").unwrap().as_str(), "gfx908");
-        assert_eq!(table.of_code_name("ip discovery"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Versions as defined by [PEP 440](https://peps.python.org/pep-0440/), and the types of releases.
 
-use std::str::FromStr;
+use std::{cmp::Ordering, str::FromStr};
 
 use derive_more::Display;
 use itertools::Itertools as _;
@@ -22,9 +22,27 @@ pub use stream::{ReleaseStream, StreamPlace};
 /// normal form.
 ///
 /// Versions are compared as PEP 440 defines it: `1.0` equals `1.0.0`, although they are written
-/// differently.
-#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// differently. Only the version of ROCm in a local part is compared as a version too: `2.12+rocm10.1` is
+/// newer than `2.12+rocm7.15`. For
+/// [PEP 440](https://peps.python.org/pep-0440/#local-version-identifiers), and so for installers, `rocm10` and
+/// `rocm7` are texts, and `rocm7` is the greater one.
+#[derive(Clone, Debug, Display, PartialEq, Eq, Hash)]
 pub struct Version(pep440_rs::Version);
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let [own, theirs] = [self, other].map(|it| it.0.clone().without_local());
+        own.cmp(&theirs)
+            .then_with(|| self.of_rocm().cmp(&other.of_rocm()))
+            .then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// Why a text is not a `Version`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! [`PromotionGoal`]: what a tested version becomes. Versions are changed by their parts, never as
 //! text: `rc1` is no part of `rc12`, and `a1` none of a commit.
 
-use std::{cmp::Ordering, str::FromStr};
+use std::str::FromStr;
 
 use derive_more::Display;
 use pep440_rs::PrereleaseKind;
@@ -14,22 +14,6 @@ impl Version {
     pub fn nightly_date(&self) -> Option<u64> {
         let pre = self.0.pre().filter(|it| it.kind == PrereleaseKind::Alpha);
         pre.map(|it| it.number)
-    }
-
-    /// Compares as people do: `2.12+rocm10.1` is newer than `2.12+rocm7.15`. For
-    /// [PEP 440](https://peps.python.org/pep-0440/#local-version-identifiers), and so for installers,
-    /// `rocm10` and `rocm7` are texts, and `rocm7` is the greater one.
-    pub fn cmp_by_rocm(&self, other: &Self) -> Ordering {
-        let public = |it: &Self| {
-            let text = it.to_string();
-            text.split('+')
-                .next()
-                .and_then(|it| it.parse::<Self>().ok())
-        };
-        public(self)
-            .cmp(&public(other))
-            .then_with(|| self.of_rocm().cmp(&other.of_rocm()))
-            .then_with(|| self.cmp(other))
     }
 
     /// The version of ROCm that a framework is for: `7.14.0rc1` of `2.12.0+rocm7.14.0rc1`. That of a
@@ -224,7 +208,7 @@ mod tests {
             "1.0+rocm10",
         ]
         .map(|it| it.parse::<Version>().unwrap());
-        versions.sort_by(Version::cmp_by_rocm);
+        versions.sort();
         insta::assert_snapshot!(versions.map(|it| it.to_string()).join("\n"), @r"
         0.29.0a0+rocm10.1.0
         1.0+rocm7

@@ -69,6 +69,25 @@ impl Tag {
         let tags = parts.multi_cartesian_product();
         tags.map(|tag| Self(tag.join("-"))).collect()
     }
+
+    /// The Python that it is for: `cp312`.
+    pub fn python(&self) -> &str {
+        self.0.split('-').next().unwrap_or_default()
+    }
+
+    /// Whether `CPython` 3.{minor} may import from a wheel with this simple tag.
+    pub fn is_for_python(&self, minor: u32) -> bool {
+        let python = self.python();
+        let abi = self.0.split('-').nth(1).unwrap_or_default();
+        let number = |start: &str| python.strip_prefix(start)?.parse::<u32>().ok();
+        let is_older = |start: &str| number(start).is_some_and(|it| it <= minor);
+        let is_own = number("cp3") == Some(minor);
+        match abi {
+            "abi3" => is_older("cp3"),
+            "none" => is_own || python == "py3" || is_older("py3"),
+            _ => is_own && abi == python,
+        }
+    }
 }
 
 impl FromStr for Tag {

@@ -2,10 +2,7 @@
 
 mod environment;
 
-use std::process::Command;
-
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::{
     github::fake::{Fake, Reply},
@@ -13,7 +10,7 @@ use crate::{
         inprocess::InProcess,
         server::{ID, SECRET},
     },
-    support::program::{Outcome, command},
+    support::sandbox::Sandbox,
 };
 
 const TOKEN: &str = "ghp_notToBePrinted";
@@ -22,152 +19,114 @@ const CLOSED: &str = "http://127.0.0.1:9";
 
 /// A machine with a home, a token and a profile that its servers know.
 struct Machine {
-    place: TempDir,
+    t: Sandbox,
     github: Fake,
     s3: InProcess,
 }
 
 impl Machine {
     fn new() -> Self {
-        let machine = Self {
-            place: tempfile::tempdir().unwrap(),
-            github: Fake::start(),
-            s3: InProcess::start(),
-        };
+        let (t, github, s3) = (Sandbox::new(), Fake::start(), InProcess::start());
         let limit = Reply::bytes("application/json", b"{}").header("X-RateLimit-Remaining", "4999");
-        machine.github.on("/", limit.untold());
+        github.on("/", limit.untold());
         let keys = format!("aws_access_key_id = {ID}\naws_secret_access_key = {SECRET}\n");
-        let home = machine.place.path().join("home/.aws");
-        fs_err::create_dir_all(&home).unwrap();
-        fs_err::write(home.join("credentials"), format!("[nightly]\n{keys}")).unwrap();
-        machine
+        t.write("home/.aws/credentials", format!("[nightly]\n{keys}"));
+        let home = t.path("home");
+        let t = t
+            .with("HOME", home)
+            .with("GITHUB_API_URL", github.url())
+            .with("GH_TOKEN", TOKEN)
+            .with("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", s3.port))
+            .with("AWS_EC2_METADATA_DISABLED", "true")
+            .with("AWS_PROFILE", "nightly")
+            .shows(github.url(), "GITHUB");
+        Self { t, github, s3 }
     }
 
-    fn doctor(&self, arguments: &[&str]) -> Command {
-        let place = self.place.path();
-        let mut doctor = command();
-        doctor.arg("doctor").args(arguments);
-        if !arguments.contains(&"--bucket") {
-            doctor.args(["--bucket", self.s3.bucket.as_str()]);
-        }
-        doctor
-            .current_dir(place)
-            .env("HOME", place.join("home"))
-            .env("GITHUB_API_URL", self.github.url())
-            .env("GH_TOKEN", TOKEN)
-            .env(
-                "AWS_ENDPOINT_URL",
-                format!("http://127.0.0.1:{}", self.s3.port),
-            )
-            .env("AWS_EC2_METADATA_DISABLED", "true")
-            .env("AWS_PROFILE", "nightly");
-        doctor
-    }
-
-    /// What it prints about what the tests control, and its exit code.
-    fn says(&self, doctor: &mut Command) -> String {
-        let Outcome {
-            code,
-            stdout,
-            stderr,
-        } = Outcome::of(doctor.arg("--format=json").output().unwrap());
-        for secret in [TOKEN, SECRET] {
-            assert!(
-                !(stdout.clone() + &stderr).contains(secret),
-                "{stdout}{stderr}"
-            );
-        }
-        let report: Value = serde_json::from_str(&stdout).unwrap();
+    /// What it prints about what the tests control, and its exit code, with other variables.
+    fn says(&self, more: &str, variables: &[(&str, &str)]) -> String {
+        let bucket = self.s3.bucket.as_str();
+        let bucket = if more.contains("--bucket") {
+            String::new()
+        } else {
+            format!("--bucket {bucket}")
+        };
+        let mut command = self
+            .t
+            .command(&format!("doctor --format=json {bucket} {more}"));
+        let said = self.t.outcome(command.envs(variables.iter().copied()));
+        let all = said.all();
+        assert!(!all.contains(TOKEN) && !all.contains(SECRET), "{all}");
+        let report: Value = serde_json::from_str(&said.stdout).unwrap();
         let checks = report["checks"].as_array().unwrap().iter();
-        let lines = checks.filter_map(|check| {
-            let field = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+        let mut lines = String::new();
+        for check in checks {
+            let field = |name: &str| check[name].as_str().unwrap_or_default();
             let (name, found) = (field("name"), field("found"));
             // The rest is the message of this kernel.
-            let found = found.split_inclusive("cannot be written").next()?;
+            let found = found
+                .split_inclusive("cannot be written")
+                .next()
+                .unwrap_or_default();
             if name == "disk" && found.contains(" free at ") {
-                return None;
+                continue;
             }
-            let line = format!("{} {name}: {found}", field("status"));
-            Some(match field("way-out").as_str() {
-                "" => line,
-                way_out => format!("{line}\n  {way_out}"),
-            })
-        });
-        let lines: Vec<String> = lines.collect();
-        let text = lines.join("\n").replace(self.path(), "HERE");
-        let text = text.replace(&self.github.url(), "GITHUB");
-        format!("{text}\nexit code {code}")
-    }
-
-    fn path(&self) -> &str {
-        self.place.path().to_str().unwrap()
+            lines += &format!("{} {name}: {found}\n", field("status"));
+            if !field("way-out").is_empty() {
+                lines += &format!("  {}\n", field("way-out"));
+            }
+        }
+        format!("{lines}exit code {}", said.code)
     }
 }
 
 #[test]
 fn on_a_machine_that_has_everything_each_line_names_where_it_comes_from() {
     let machine = Machine::new();
-    insta::assert_snapshot!(machine.says(&mut machine.doctor(&[])), @"
+    insta::assert_snapshot!(machine.says("", &[]), @"
     ok token: `GH_TOKEN` for GITHUB, 4999 requests left in this hour
     ok credentials: key …
     ok bucket: s3://bucket can be read
     exit code 0
     ");
-    let text = Outcome::of(machine.doctor(&[]).output().unwrap()).ok();
+    let text = machine.t.run("doctor --bucket bucket").ok();
     assert!(text.lines().count() <= 8, "more than one screen: {text}");
+    let bearer = format!("Bearer {TOKEN}");
     let asked = machine.github.asked();
-    assert!(
-        asked
-            .iter()
-            .all(|it| it.token.as_deref() == Some(&format!("Bearer {TOKEN}")))
-    );
-}
-
-#[test]
-fn keys_in_variables_beat_the_profile_of_a_variable_and_not_that_of_the_flag() {
-    let machine = Machine::new();
-    let keys = |doctor: &mut Command| {
-        doctor
-            .env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
-            .env("AWS_SECRET_ACCESS_KEY", SECRET);
-        machine.says(doctor)
-    };
-    let of_variable = keys(&mut machine.doctor(&[]));
-    let of_flag = keys(&mut machine.doctor(&["--profile", "nightly"]));
-    let lines = |text: &str| {
-        let lines = text.lines().filter(|it| it.contains("credentials: "));
-        lines.collect::<Vec<_>>().join("\n")
-    };
-    insta::assert_snapshot!(lines(&of_variable) + "\n" + &lines(&of_flag), @"
-    ok credentials: key AKIA…MPLE
-    ok credentials: key …
-    ");
+    assert!(asked.iter().all(|it| it.token.as_deref() == Some(&bearer)));
+    // Keys in variables beat the profile of a variable, and not that of the flag.
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
+        ("AWS_SECRET_ACCESS_KEY", SECRET),
+    ];
+    for (more, key) in [("", "AKIA…MPLE"), ("--profile nightly", "…")] {
+        let said = machine.says(more, &keys);
+        assert!(
+            said.contains(&format!("ok credentials: key {key}\n")),
+            "{said}"
+        );
+    }
 }
 
 #[test]
 fn what_is_refused_or_missing_has_a_way_out() {
-    let machine = Machine::new();
-    let denied = Reply::refusal(401, "Bad credentials").untold();
-    let strict = Fake::start();
-    strict.on("/", denied);
-    let mut doctor = machine.doctor(&["--profile", "nope", "--output-dir", "/proc"]);
-    let said = machine.says(doctor.env("GITHUB_API_URL", strict.url()));
-    insta::assert_snapshot!(said.replace(&strict.url(), "GITHUB"), @"
+    let (machine, strict) = (Machine::new(), Fake::start());
+    strict.on("/", Reply::refusal(401, "Bad credentials").untold());
+    let url = strict.url();
+    let said = machine.says(
+        "--profile nope --output-dir /proc",
+        &[("GITHUB_API_URL", &url)],
+    );
+    insta::assert_snapshot!(said.replace(&url, "GITHUB"), @"
     problem token: `GH_TOKEN` for GITHUB: GitHub does not accept the token: `/`: Bad credentials
       renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
-    problem credentials: the profile `nope` does not exist or has no credentials
+    problem credentials: no credentials for `s3://bucket`: the profile `nope` does not exist or has no credentials
       name another `--profile`, sign in again, or pass `--no-sign-request`
-    note bucket: s3://bucket: not tried without usable credentials
     problem disk: /proc cannot be written
       pass `--output-dir` with a directory on another disk
     exit code 1
     ");
-    let unknown = machine.says(
-        machine
-            .doctor(&["--bucket", "other"])
-            .env_remove("GH_TOKEN"),
-    );
-    insta::assert_snapshot!(unknown, @"
+    insta::assert_snapshot!(machine.says("--bucket other", &[("GH_TOKEN", "")]), @"
     note token: none for GITHUB, 4999 requests left in this hour; public repositories need none
       set `GITHUB_TOKEN` or `GH_TOKEN`, or run `gh auth login`, to ask more often, and for private repositories
     ok credentials: key …
@@ -179,13 +138,10 @@ fn what_is_refused_or_missing_has_a_way_out() {
 
 #[test]
 fn without_a_network_it_ends_soon_and_says_so() {
-    let machine = Machine::new();
-    let mut doctor = machine.doctor(&[]);
-    let began = std::time::Instant::now();
+    let (machine, began) = (Machine::new(), std::time::Instant::now());
     let said = machine.says(
-        doctor
-            .env("GITHUB_API_URL", CLOSED)
-            .env("AWS_ENDPOINT_URL", CLOSED),
+        "",
+        &[("GITHUB_API_URL", CLOSED), ("AWS_ENDPOINT_URL", CLOSED)],
     );
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     insta::assert_snapshot!(said, @"
@@ -196,15 +152,9 @@ fn without_a_network_it_ends_soon_and_says_so() {
       check the address, the network and the proxy (`HTTPS_PROXY`), and try again
     exit code 1
     ");
-}
-
-#[test]
-fn offline_no_server_is_asked() {
     let machine = Machine::new();
-    let mut doctor = machine.doctor(&["--offline"]);
-    insta::assert_snapshot!(machine.says(&mut doctor), @"
+    insta::assert_snapshot!(machine.says("--offline", &[]), @"
     ok token: `GH_TOKEN` for GITHUB, not tried (`--offline`)
-    note credentials: not tried (`--offline`)
     note bucket: s3://bucket: not tried (`--offline`)
     exit code 0
     ");

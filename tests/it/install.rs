@@ -3,403 +3,292 @@
 mod emitted;
 mod environments;
 mod judged;
-mod machines;
 pub(crate) mod registries;
 mod runs;
 mod stopped;
 mod streams;
 
-use std::{
-    fs::Permissions,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use rocwheel::digest::Sha256;
+use std::path::{Path, PathBuf};
 
 use crate::{
     judges::tool,
     publish,
     support::{
-        place::text,
-        program::{Outcome, command},
+        place::{copy_files, text},
+        program::Outcome,
         published::{VERSION, sample, sets},
+        sandbox::Sandbox,
     },
 };
 
-/// The judges' programs, and no settings of this machine but where its packages come from.
-fn install(arguments: &[&str]) -> Command {
-    let mut command = command();
+/// A sandbox with the judges' programs, and no settings of this machine but where its packages come from.
+fn sandbox() -> Sandbox {
     let judges = tool("uv").parent().unwrap().to_owned();
     let path = std::env::var("PATH").unwrap();
-    command.env("PATH", format!("{}:{path}", judges.display()));
-    command.env(
-        "UV_CACHE_DIR",
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv-cache"),
-    );
-    command.arg("install").args(arguments);
-    command
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uv-cache");
+    Sandbox::new()
+        .with("PATH", format!("{}:{path}", judges.display()))
+        .with("UV_CACHE_DIR", cache)
 }
 
-fn ran(arguments: &[&str]) -> Outcome {
-    Outcome::of(install(arguments).output().unwrap())
+/// Installs from a place, with more words.
+fn install(t: &Sandbox, from: &Path, more: &str) -> Outcome {
+    t.run(&format!("install '{}' {more}", from.display()))
 }
 
-/// A shell script that is a program. Returns its path.
-fn program(path: &Path, script: &str) -> String {
-    fs_err::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs_err::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-    text(path).to_owned()
+/// A program in the directory `bin` of a sandbox, which is the only one in `PATH`.
+fn only_program(t: Sandbox, name: &str, script: &[u8]) -> Sandbox {
+    let path = t.write(&format!("bin/{name}"), script);
+    fs_err::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let python = t.path("bin/python3");
+    if !python.exists() {
+        std::os::unix::fs::symlink(tool("python"), &python).unwrap();
+    }
+    let programs = t.path("bin");
+    t.with("PATH", programs)
 }
 
-fn place() -> (tempfile::TempDir, PathBuf) {
-    let place = tempfile::tempdir().unwrap();
-    let environment = place.path().join("venv with spaces");
-    (place, environment)
+/// The `site-packages` of an environment.
+fn site(environment: &Path) -> PathBuf {
+    let mut pythons = fs_err::read_dir(environment.join("lib")).unwrap();
+    let python = pythons.next().unwrap().unwrap().path();
+    python.join("site-packages")
 }
 
 /// The packages of an environment, as their directories say.
 fn packages(environment: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in walkdir(&environment.join("lib")) {
-        let name = entry.file_name().unwrap().to_str().unwrap().to_owned();
-        found.extend(name.strip_suffix(".dist-info").map(str::to_owned));
-    }
-    found.retain(|it| it.starts_with("rocm") || it.starts_with("old"));
+    let entries = fs_err::read_dir(site(environment)).unwrap();
+    let names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let names = names.filter_map(|it| it.strip_suffix(".dist-info").map(str::to_owned));
+    let mut found: Vec<String> = names.filter(|it| it.starts_with("rocm")).collect();
     found.sort();
-    found
-}
-
-fn walkdir(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for python in fs_err::read_dir(root).unwrap() {
-        let site = python.unwrap().path().join("site-packages");
-        for entry in fs_err::read_dir(site).unwrap() {
-            found.push(entry.unwrap().path());
-        }
-    }
     found
 }
 
 fn expected(targets: &[&str]) -> Vec<String> {
     let devices = targets.iter().map(|it| format!("rocm_sdk_device_{it}"));
-    let others = ["rocm", "rocm_sdk_core", "rocm_sdk_libraries"];
-    let all = others.iter().map(|it| (*it).to_owned()).chain(devices);
+    let others = ["rocm", "rocm_sdk_core", "rocm_sdk_libraries"].map(str::to_owned);
+    let all = others.into_iter().chain(devices);
     let mut all: Vec<String> = all.map(|it| format!("{it}-{VERSION}")).collect();
     all.sort();
     all
 }
 
+/// The number of entries of a directory.
+fn count(directory: &Path) -> usize {
+    fs_err::read_dir(directory).unwrap().count()
+}
+
+/// The packages of a set, which a test may damage.
+fn copy_of(set: &Path, to: &Path) -> PathBuf {
+    for below in ["", "dist"] {
+        fs_err::create_dir_all(to.join(below)).unwrap();
+        copy_files(&set.join(below), &to.join(below));
+    }
+    to.to_owned()
+}
+
 #[test]
 fn every_set_installs_for_one_target_with_uv() {
     for set in sets() {
-        let (_place, environment) = place();
-        let packages_dir = set.root().join("packages");
-        let arguments = ["--set", text(&packages_dir), "--target", set.targets[0]];
-        let python = ran(&[&arguments[..], &["--venv", text(&environment)]].concat()).ok();
-        assert_eq!(Path::new(python.trim()), environment.join("bin/python"));
+        let t = sandbox();
+        let more = format!("--target {} --venv 'venv with spaces'", set.targets[0]);
+        let python = install(&t, &set.root().join("packages"), &more).ok();
+        assert_eq!(python, "HERE/venv with spaces/bin/python\n");
+        let environment = t.path("venv with spaces");
         assert_eq!(packages(&environment), expected(&set.targets[..1]));
-        let names: Vec<_> = fs_err::read_dir(environment.parent().unwrap())
-            .unwrap()
-            .collect();
-        assert_eq!(names.len(), 1, "{names:?}");
+        assert_eq!(count(&t.path("")), 1);
     }
 }
 
 /// uv is not asked for the version of Python before it has made the environment.
 #[test]
 fn a_python_that_no_wheel_supports_is_refused_and_leaves_nothing() {
-    let (place, environment) = place();
-    let set = place.path().join("packages");
+    let t = sandbox();
+    let set = t.path("packages");
     let wheel = publish::packages::wheel(&set, "demo", "1.0", "");
     fs_err::rename(wheel, set.join("demo-1.0-cp39-cp39-linux_x86_64.whl")).unwrap();
     for installer in ["uv", "pip"] {
-        let what = [
-            "--target",
-            "none",
-            "--package",
-            "demo",
-            "--installer",
-            installer,
-        ];
-        let refused = ran(&[
-            &["--set", text(&set)],
-            &what[..],
-            &["--venv", text(&environment)],
-        ]
-        .concat());
+        let more = format!("--target none --package demo --installer {installer}");
+        let refused = install(&t, &set, &more);
         assert_eq!(refused.code, 1, "{}", refused.stderr);
         let error = "error: `demo` 1.0 has no wheel for `/";
         assert!(refused.stderr.starts_with(error), "{}", refused.stderr);
         let hint = "it has wheels for cp39: name another Python with `--python`";
         assert!(refused.stderr.contains(hint), "{}", refused.stderr);
-        let mut left = fs_err::read_dir(place.path()).unwrap();
-        assert!(left.all(|it| it.unwrap().path() == set));
+        assert_eq!(count(&t.path("")), 1);
     }
 }
 
 #[test]
 fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
-    let (place, environment) = place();
-    let set = sample().place();
-    let old = program(
-        &place.path().join("python3.8"),
-        "echo /old/python\necho 3.8.2\necho cpython",
-    );
-    let refused = |more: &[&str]| {
-        let arguments = [
-            &["--set", text(&set)],
-            more,
-            &["--venv", text(&environment)],
-        ]
-        .concat();
-        let refused = ran(&arguments);
-        assert!(!environment.exists(), "{more:?}");
-        let said = format!("{more:?} {}\n{}", refused.code, refused.stderr);
-        said.replace(text(&set), "SET")
-            .replace(text(place.path()), "PLACE")
-    };
-    let refusals = [
-        refused(&["--target", "gfx950"]),
-        refused(&["--target", "gfx94x"]),
-        refused(&["--target", "gfx120X-all"]),
-        refused(&["--target", "none", "--extras", "libaries"]),
-        refused(&["--no-detection"]),
-        refused(&["--target", "none", "--version", "9.9"]),
-        refused(&["--target", "none", "--package", "torch"]),
-        refused(&[
-            "--target",
-            "none",
-            "--package",
-            "torch",
-            "--deps",
-            "https://pypi.org/simple",
-        ]),
-        refused(&["--run-id", "7"]),
-        refused(&["--latest"]),
-        refused(&["--stream", "nightly"]),
-        refused(&["--target", "none", "--activate"]),
-        refused(&["--target", "none", "--python", &old]),
-        refused(&["--target", "none", "--python", "./no-such-python"]),
-        refused(&[
-            "--target",
-            "none",
-            "--package",
-            "torch ==",
-            "--deps",
-            "none",
-        ]),
+    let t = sandbox().shows(text(&sample().place()), "SET");
+    t.write("python3.8", "#!/bin/sh\necho /old/python\necho 3.8.2\n");
+    let old = t.path("python3.8");
+    fs_err::set_permissions(old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let lines = [
+        "SET --target gfx950",
+        "SET --target gfx94x",
+        "SET --target gfx120X-all",
+        "SET --target none --extras libaries",
+        "SET --target none --version 9.9",
+        "SET --target none --package torch",
+        "SET --target none --package torch --deps https://pypi.org/simple",
+        "SET --run-id 7",
+        "SET --latest",
+        "SET --stream nightly",
+        "SET --target none --python ./python3.8",
+        "SET --target none --python ./no-such-python",
+        "SET --target none --package 'torch ==' --deps none",
+        "7 --target none",
     ];
+    let refusals = lines.map(|line| {
+        let refused = t.run(&format!(
+            "install {}",
+            line.replace("SET", text(&sample().place()))
+        ));
+        assert!(!t.path(".venv").exists(), "{line}");
+        format!("{line} => {}\n{}", refused.code, refused.stderr)
+    });
     insta::assert_snapshot!(refusals.concat());
 }
 
 #[test]
-fn a_target_is_named_in_every_form() {
-    let set = sample().root().join("packages");
+fn the_targets_are_those_that_are_named_or_those_of_the_machine() {
+    let (set, first) = (sample().root().join("packages"), format!("ROCm {VERSION} "));
     for (name, installed) in [
-        ("GFX942", "gfx942"),
-        ("gfx942:xnack+", "gfx942"),
-        ("gfx94x-DCGPU", "gfx942"),
-        ("gfx11", "gfx1100"),
-        ("gfx9-4-generic,gfx1100", "gfx942, gfx1100"),
-        ("all", "gfx942, gfx1100"),
+        ("GFX942", "for gfx942"),
+        ("gfx942:xnack+", "for gfx942"),
+        ("gfx94x-DCGPU", "for gfx942"),
+        ("gfx11", "for gfx1100"),
+        ("gfx9-4-generic,gfx1100", "for gfx942, gfx1100"),
+        ("all", "for gfx942, gfx1100"),
+        ("none", "without device code"),
     ] {
-        let arguments = ["--set", text(&set), "--target", name, "--dry-run"];
-        let plan = ran(&arguments).ok();
-        let first = format!("ROCm {VERSION} for {installed}, from ");
-        assert!(plan.starts_with(&first), "{name}: {plan}");
+        let plan = install(&sandbox(), &set, &format!("--target {name} --dry-run")).ok();
+        assert!(
+            plan.starts_with(&format!("{first}{installed}, from ")),
+            "{name}: {plan}"
+        );
     }
+    // Of the last two, the set has no code.
+    let told = ["gfx942", "gfx1100,gfx942", "gfx1100,gfx1032", "gfx1151"].map(|gpus| {
+        let t = sandbox().with("ROCM_BOOTSTRAP_FORCE_GFX_ARCH", gpus);
+        let outcome = install(&t, &set, "--dry-run");
+        let plan = outcome.stdout.split(", from").next().unwrap();
+        let said = outcome.stderr.lines().filter(|it| !it.contains("Checked"));
+        format!(
+            "{gpus} => {} {plan}\n{}",
+            outcome.code,
+            said.collect::<Vec<_>>().join("\n")
+        )
+    });
+    let t = sandbox().with("ROCM_BOOTSTRAP_DISABLE_DETECTION", "1");
+    let none = install(&t, &set, "--dry-run").stderr;
+    insta::assert_snapshot!(told.join("\n") + "\n" + &none);
     // The directory around the packages.
-    let around = ran(&["--set", text(sample().root()), "--target", "gfx942"]);
+    let around = install(&t, sample().root(), "--target gfx942");
     let hint = format!("hint: pass `{}`, which has packages\n", set.display());
     assert!(around.stderr.ends_with(&hint), "{}", around.stderr);
 }
 
 #[test]
 fn what_is_no_environment_is_not_touched() {
-    let (place, environment) = place();
     let set = sample().place();
-    let at = |name: &str| text(&place.path().join(name)).to_owned();
-    fs_err::create_dir(at("thesis")).unwrap();
-    fs_err::write(at("thesis/text"), "years").unwrap();
-    let base = ["--set", text(&set), "--target", "gfx942"];
-    ran(&[&base[..], &["--venv", text(&environment)]].concat()).ok();
-    let refused = |directory: &str, more: &[&str]| {
-        let refused = ran(&[&base[..], more, &["--venv", directory]].concat());
-        let stderr = refused.stderr.replace(text(place.path()), "PLACE");
-        format!("{}\n{stderr}", refused.code)
-    };
-    let versions = regex::Regex::new("Python 3[.0-9]+").unwrap();
-    let refusals = [
-        refused(&at("thesis"), &[]),
-        refused(&at("thesis"), &["--recreate"]),
-        refused(&at("thesis/text"), &[]),
-        refused(&at("line\nbreak"), &[]),
-        refused("/", &[]),
-        refused(text(&environment), &["--python", "3.8"]),
+    let t = sandbox().shows(text(&set), "SET");
+    t.write("thesis/text", "years");
+    t.write("unfinished/pyvenv.cfg", "");
+    install(&t, &set, "--target gfx942").ok();
+    let lines = [
+        "--venv thesis",
+        "--venv thesis/text",
+        "--venv 'line\nbreak'",
+        "--venv unfinished",
+        "--venv /",
+        "--python 3.8",
     ];
+    let refusals = lines.map(|line| {
+        let refused = install(&t, &set, &format!("--target gfx942 {line}"));
+        format!("{line} => {}\n{}", refused.code, refused.stderr)
+    });
+    let versions = regex::Regex::new("Python 3[.0-9]+").unwrap();
     insta::assert_snapshot!(versions.replace_all(&refusals.concat(), "Python 3.X"));
-    assert_eq!(fs_err::read_to_string(at("thesis/text")).unwrap(), "years");
-    assert_eq!(packages(&environment), expected(&["gfx942"]));
-    assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 2);
+    assert_eq!(t.read("thesis/text"), "years");
+    assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
+    assert_eq!(count(&t.path("")), 3);
 }
 
 #[test]
 fn a_dry_run_prints_everything_and_makes_nothing() {
-    let (place, environment) = place();
-    let set = sample().place();
-    let arguments = [
-        "--set",
-        text(&set),
-        "--target",
-        "gfx942,gfx1100",
-        "--dry-run",
-    ];
-    let plan = ran(&[&arguments[..], &["--venv", text(&environment)]].concat()).ok();
-    assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 0);
-    let python = plan
-        .lines()
-        .nth(1)
-        .unwrap()
-        .split('`')
-        .nth(3)
-        .unwrap()
-        .to_owned();
-    let version = plan
-        .lines()
-        .nth(1)
-        .unwrap()
-        .split("Python ")
-        .nth(1)
-        .unwrap();
-    let version = version.split(' ').next().unwrap().to_owned();
-    let plan = plan.replace(&python, "PYTHON").replace(&version, "3.X");
-    let encoded = text(&environment).replace(' ', "%20");
-    let plan = plan
-        .replace(text(&environment), "VENV")
-        .replace(&encoded, "VENV");
-    let plan = plan.replace(text(&set), "SET");
+    let t = sandbox().shows(text(&sample().place()), "SET");
+    let more = "--target gfx942,gfx1100 --dry-run --venv 'a b'";
+    let plan = install(&t, &sample().place(), more).ok();
+    assert_eq!(count(&t.path("")), 0);
+    let (_, python) = plan.split_once("Python ").unwrap();
+    let (version, python) = python.split_once(" (`").unwrap();
+    let (python, _) = python.split_once('`').unwrap();
     let digests = regex::Regex::new("sha256:[0-9a-f]{64}").unwrap();
-    let plan = digests.replace_all(&plan, "sha256:DIGEST");
-    insta::assert_snapshot!(plan);
+    let shown = plan.replace(python, "PYTHON").replace(version, "3.X");
+    insta::assert_snapshot!(digests.replace_all(&shown, "sha256:DIGEST"));
 }
 
 /// An index with the placeholder that the public registry has for the name, beside the set, in both
 /// orders: as the index of other packages, and as a page that an installer's own settings name.
 #[test]
 fn the_placeholder_of_the_registry_is_never_installed() {
-    let place = tempfile::tempdir().unwrap();
-    let registry = registry(place.path());
-    let set = sample().root().join("packages");
+    let t = sandbox();
+    let registry = registry(&t.path(""));
+    let t = t
+        .with("PIP_EXTRA_INDEX_URL", &registry)
+        .with("PIP_PRE", "0")
+        .with("UV_INDEX", &registry);
     for installer in ["uv", "pip"] {
-        for settings in [
-            &[][..],
-            &[
-                ("PIP_EXTRA_INDEX_URL", &registry),
-                ("UV_INDEX", &registry),
-                ("PIP_PRE", &"0".to_owned()),
-            ],
-        ] {
-            let environment = place.path().join(installer);
-            let mut command = install(&["--set", text(&set), "--target", "gfx942"]);
-            command.args(["--deps", &registry, "--installer", installer, "--recreate"]);
-            command.arg("--venv").arg(&environment);
-            for (name, value) in settings {
-                command.env(name, value);
-            }
-            Outcome::of(command.output().unwrap()).ok();
-            assert_eq!(packages(&environment), expected(&["gfx942"]), "{installer}");
-        }
+        let more = format!("--target gfx942 --deps {registry} --installer {installer}");
+        install(
+            &t,
+            &sample().root().join("packages"),
+            &format!("{more} --venv {installer}"),
+        )
+        .ok();
+        assert_eq!(
+            packages(&t.path(installer)),
+            expected(&["gfx942"]),
+            "{installer}"
+        );
     }
 }
 
-/// A `simple/` index with `rocm` 0.1.0 and `rocm-sdk-core` 0.1.0, as wheels.
+/// A `simple/` index with `rocm` 0.1.0 and two of its packages, as wheels.
 fn registry(root: &Path) -> String {
-    for name in ["rocm", "rocm_sdk_core", "rocm_sdk_libraries"] {
-        let project = name.replace('_', "-");
-        let directory = root.join("registry/simple").join(&project);
-        fs_err::create_dir_all(&directory).unwrap();
-        let wheel = format!("{name}-0.1.0-py3-none-any.whl");
-        let info = format!("{name}-0.1.0.dist-info");
-        let metadata = format!(
-            "Metadata-Version: 2.1\nName: {project}\nVersion: 0.1.0\nProvides-Extra: libraries\nProvides-Extra: device-gfx942\n"
-        );
-        let tags = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n";
-        let record = format!("{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n");
-        let file = fs_err::File::create(directory.join(&wheel)).unwrap();
-        let mut zip = zip::ZipWriter::new(file);
-        for (member, body) in [
-            ("METADATA", metadata.as_str()),
-            ("WHEEL", tags),
-            ("RECORD", &record),
-        ] {
-            let options = zip::write::SimpleFileOptions::default();
-            zip.start_file(format!("{info}/{member}"), options).unwrap();
-            std::io::Write::write_all(&mut zip, body.as_bytes()).unwrap();
-        }
-        zip.finish().unwrap();
+    let simple = root.join("registry/simple");
+    for project in ["rocm", "rocm-sdk-core", "rocm-sdk-libraries"] {
+        let extras = "Provides-Extra: libraries\nProvides-Extra: device-gfx942\n";
+        let wheel = publish::packages::wheel(&simple.join(project), project, "0.1.0", extras);
+        let wheel = Path::new(&wheel).file_name().unwrap().display().to_string();
         let page = format!("<!DOCTYPE html><a href=\"{wheel}\">{wheel}</a>");
-        fs_err::write(directory.join("index.html"), page).unwrap();
+        fs_err::write(simple.join(project).join("index.html"), page).unwrap();
     }
-    format!("file://{}/", root.join("registry/simple").display())
+    format!("file://{}/", simple.display())
 }
 
 #[test]
 fn the_next_steps_of_a_job_learn_of_the_environment() {
-    let (place, environment) = place();
-    let set = sample().place();
-    let file = |name: &str| place.path().join(name);
-    let mut command = install(&[
-        "--set",
-        text(&set),
-        "--target",
-        "gfx942",
-        "--activate",
-        "--test",
-        "libs",
-    ]);
-    command
-        .env("GITHUB_PATH", file("path"))
-        .env("GITHUB_ENV", file("env"));
-    command
-        .env("GITHUB_OUTPUT", file("output"))
-        .arg("--venv")
-        .arg(&environment);
-    Outcome::of(command.output().unwrap()).ok();
-    let path = fs_err::read_to_string(file("path")).unwrap();
-    assert_eq!(Path::new(path.trim_end()), environment.join("bin"));
-    let variables = fs_err::read_to_string(file("env")).unwrap();
-    assert!(variables.contains(text(&environment)), "{variables}");
-    let outputs = fs_err::read_to_string(file("output")).unwrap();
-    let output = |name: &str| {
+    let t = sandbox();
+    let output = t.path("output");
+    let t = t.with("GITHUB_OUTPUT", output);
+    install(&t, &sample().place(), "--target gfx942").ok();
+    let (outputs, environment) = (
+        t.read("output"),
+        fs_err::canonicalize(t.path(".venv")).unwrap(),
+    );
+    let python = environment.join("bin/python");
+    for (name, value) in [
+        ("venv", text(&environment)),
+        ("python", text(&python)),
+        ("version", VERSION),
+        ("targets", "gfx942"),
+    ] {
         let (_, rest) = outputs.split_once(&format!("{name}<<")).unwrap();
-        rest.lines().nth(1).unwrap().to_owned()
-    };
-    assert_eq!(output("venv"), text(&environment));
-    assert_eq!(output("python"), text(&environment.join("bin/python")));
-    assert_eq!(output("version"), VERSION);
-    assert_eq!(output("targets"), "gfx942");
-    // The key of a cache is that of the files: `sha256sum` prints such lines.
-    let files = set.join("SHA256SUMS");
-    let files = fs_err::read_to_string(files).unwrap();
-    let begins = [
-        "rocm-",
-        "rocm_sdk_core-",
-        "rocm_sdk_libraries-",
-        "rocm_sdk_device_gfx942-",
-    ];
-    let is_installed = |name: &str| begins.iter().any(|it| name.starts_with(it));
-    let lines = files.lines().filter_map(|it| it.split_once("  dist/"));
-    let lines = lines.filter(|(_, name)| is_installed(name) && !name.ends_with(".metadata"));
-    let mut lines: Vec<String> = lines
-        .map(|(sha256, name)| format!("{sha256}  {name}\n"))
-        .collect();
-    lines.sort();
-    assert_eq!(lines.len(), 4, "{files}");
-    let digest = Sha256::of(lines.concat().as_bytes()).to_string();
-    let key = output("cache-key");
-    let (start, end) = key.rsplit_once('-').unwrap();
-    assert!(start.starts_with("rocwheel-linux-cp3"), "{key}");
-    assert_eq!(end, &digest[..16]);
+        assert_eq!(rest.lines().nth(1).unwrap(), value, "{name}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::{env, ffi::OsString};
 
 use clap::{
-    Arg, ArgAction, Command, CommandFactory, FromArgMatches,
+    Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMatches,
     builder::BoolishValueParser,
     error::{ContextKind, ContextValue},
 };
@@ -133,12 +133,34 @@ pub(crate) fn tree<C: CommandFactory>() -> Command {
     each_argument(C::command(), &shaped)
 }
 
-/// Leaves arguments out of help that are there because the command has all of those of another command:
-/// they work, and the help of the other command has them.
-pub(crate) fn unlisted(argument: Arg, ids: &[&str]) -> Arg {
-    let is_unlisted = ids.contains(&argument.get_id().as_str());
-    let is_hidden = is_unlisted || argument.is_hide_set();
-    argument.hide(is_hidden)
+/// Arguments for which a command has no flags: they are what the variables say, or the defaults.
+#[derive(Clone, Debug, derive_more::Deref)]
+pub(crate) struct FromVariables<T>(T);
+
+impl<T: Args> FromArgMatches for FromVariables<T> {
+    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
+        let arguments = T::augment_args(Command::new("rocwheel"));
+        let mut command = each_argument(arguments, &|it| without_idle_variable(shaped(it)));
+        let matches = command
+            .try_get_matches_from_mut(["rocwheel"])
+            .map_err(|error| with_origin(&command, error, &[]))?;
+        T::from_arg_matches(&matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<T: Args> Args for FromVariables<T> {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
 }
 
 /// Leaves arguments out of `-h`.

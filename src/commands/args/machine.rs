@@ -6,8 +6,8 @@ use itertools::Itertools as _;
 
 use crate::{
     console::Console,
-    error::{Context as _, Result},
-    gpu::{self, Gpu, SysDirectory},
+    error::Result,
+    gpu::{self, Gpu},
     target::{Target, TargetTable, UnknownFamilies, split_list},
 };
 
@@ -26,9 +26,6 @@ pub struct MachineArgs {
     /// Act as if this machine had no GPU
     #[arg(long, env = "ROCM_BOOTSTRAP_DISABLE_DETECTION")]
     no_detection: bool,
-    /// Use the target that `HSA_OVERRIDE_GFX_VERSION` makes the runtime claim
-    #[arg(long)]
-    honour_override: bool,
     #[arg(long, hide = true, env = "HSA_OVERRIDE_GFX_VERSION")]
     override_gfx_version: Option<String>,
 }
@@ -39,7 +36,7 @@ impl MachineArgs {
         if self.no_detection {
             return Vec::new();
         }
-        gpu::detect(&SysDirectory::new(&self.sysfs))
+        gpu::detect(&self.sysfs)
     }
 
     pub fn dev(&self) -> &Path {
@@ -66,15 +63,10 @@ impl MachineArgs {
             return Ok(found);
         };
         let claimed = claimed(version);
-        if self.honour_override {
-            let claimed =
-                claimed.context("`HSA_OVERRIDE_GFX_VERSION` is not a version like 10.3.0");
-            return Ok(vec![claimed?]);
-        }
         if let Some(claimed) = claimed.filter(|it| !found.contains(it) && !found.is_empty()) {
             console.note(format!(
-                "the runtime will say {claimed}, because HSA_OVERRIDE_GFX_VERSION is {version}; \
-                 pass `--honour-override` for its packages"
+                "the runtime will say {claimed}, because HSA_OVERRIDE_GFX_VERSION is {version}: name that \
+                 target if its packages are meant"
             ));
         }
         Ok(found)

@@ -19,14 +19,14 @@ use crate::{
         SetFacts, Severity, rule,
     },
     commands::{
-        args::{AccessArgs, Jobs, unlisted},
+        args::{AccessArgs, Jobs},
         summary,
     },
     console::{OutputFormat, many},
     diff::AllowedChanges,
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
-    set::{NamedPlace, PlaceDepth},
+    set::{NamedPlace, PlaceDepth, SetPlace},
     target::TargetList,
 };
 
@@ -66,6 +66,8 @@ pub struct CheckArgs {
     #[command(flatten)]
     policy: Policy,
     #[command(flatten)]
+    rules: RuleSettings,
+    #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
     since: Since,
@@ -100,37 +102,45 @@ struct Since {
     gone_max: usize,
 }
 
-/// What counts as wrong; `pipeline` asks the same.
+/// What counts as wrong; commands that publish ask the same.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Policy {
-    #[command(flatten)]
-    selection: RuleSelection,
+    /// Skip these rules
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    ignore: Vec<RulePattern>,
     /// Fail on findings of this severity or worse
     #[arg(long, value_name = "SEVERITY", default_value = "error")]
     fail_on: FailOn,
     /// Families or targets that the set must have, comma-separated
     #[arg(long, value_name = "LIST")]
     require_targets: Option<TargetList>,
-    /// Oldest glibc that the packages must run on
-    #[arg(long, value_name = "VERSION", default_value_t)]
-    glibc_max: Dotted,
     #[command(flatten)]
     accept: AcceptArgs,
-    /// Show every finding instead of ten of each rule
-    #[arg(long)]
-    all: bool,
+    /// Of `check` alone.
+    #[arg(skip)]
+    rules: RuleSettings,
     /// Whether only a part of a set is here, which cannot be judged as a whole.
     #[arg(skip)]
     pub is_part: bool,
 }
 
-/// Flags of `check` that few people need before they publish. They work there, too.
-const UNLISTED: [&str; 2] = ["select", "glibc_max"];
+/// How the rules of `check` are applied and shown, for few people.
+#[derive(Clone, Debug, Default, clap::Args)]
+struct RuleSettings {
+    /// Apply only these rules, by id, id prefix, or name: `RW4,missing-device-wheel`
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    select: Vec<RulePattern>,
+    /// Oldest glibc that the packages must run on
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    glibc_max: Dotted,
+    /// Show every finding instead of ten of each rule
+    #[arg(long)]
+    all: bool,
+}
 
 /// The check before a set is published.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Check options")]
-#[command(mut_args(|it| unlisted(it, &UNLISTED)))]
 pub struct GateArgs {
     /// Publish without checking the packages
     #[arg(long)]
@@ -160,18 +170,19 @@ pub fn run(args: &CheckArgs, world: &World) -> Result<()> {
         // clap requires one of them.
         (None, None) => return Ok(()),
     };
-    let report = args.report(place, world)?;
+    let policy = args.policy();
+    let report = args.report(place, &policy, world)?;
     if place.is_dir() {
         note_added_packages(place, &report, world);
     }
     world.console.answer(&ReportText {
         report: &report,
-        text: args.policy.text(&report, world),
+        text: policy.text(&report, world),
     })?;
     if let Some(file) = &args.write_accept {
-        return args.policy.accept.write(file, &report, world);
+        return policy.accept.write(file, &report, world);
     }
-    args.policy.verdict(&report)
+    policy.verdict(&report)
 }
 
 /// Says how to list packages that were added to a directory. New pages would also name files that
@@ -192,7 +203,14 @@ fn note_added_packages(place: &Path, report: &Report, world: &World) {
 }
 
 impl CheckArgs {
-    fn report(&self, place: &Path, world: &World) -> Result<Report> {
+    fn policy(&self) -> Policy {
+        Policy {
+            rules: self.rules.clone(),
+            ..self.policy.clone()
+        }
+    }
+
+    fn report(&self, place: &Path, policy: &Policy, world: &World) -> Result<Report> {
         let place = self.access.place(place, &world.stop)?;
         let set = check::facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
         let baseline = self.since.baseline.as_ref();
@@ -205,7 +223,7 @@ impl CheckArgs {
             let baseline = summary::open_baseline(baseline, &self.access, world)?;
             compared.extend(baseline.changes(&place, None, world)?.findings(&allowed));
         }
-        self.policy.judge(&set, compared, world)
+        policy.judge(&set, compared, world)
     }
 }
 
@@ -218,6 +236,33 @@ fn explanations(patterns: &[RulePattern]) -> String {
         format!("{rule} ({severity})\n\n{explanation}\n")
     });
     texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Fails if `check` finds an error in a set on this disk that is about to be installed. Of packages that no
+/// `set.json` describes, only those that are damaged are refused: they may be some of a set.
+pub fn ensure_installable(
+    place: &SetPlace,
+    is_described: bool,
+    accept: &AcceptArgs,
+    world: &World,
+) -> Result<()> {
+    let Some(directory) = place.local() else {
+        return Ok(());
+    };
+    let set = check::facts_of(place, PlaceDepth::Pages, World::jobs(), world)?;
+    if !is_described {
+        return ensure_undamaged(&set, &place.to_string());
+    }
+    let report = Policy::accepting(accept).judge(&set, Vec::new(), world)?;
+    let count = report.count_from(Severity::Error);
+    if count == 0 {
+        return Ok(());
+    }
+    let shown = directory.display();
+    Err(No(format!("check: {} in `{shown}`", many(count, "error")))).hint(format!(
+        "`rocwheel check {shown}` says what is wrong; a list in the variable `ROCWHEEL_ACCEPT` accepts findings that are known, \
+         and `--no-check` installs the set as it is"
+    ))
 }
 
 /// Fails if a package of a set that is about to be used is damaged, replaced or hostile. What else
@@ -262,8 +307,11 @@ impl Policy {
         let targets = self.require_targets.as_ref();
         let options = CheckOptions {
             targets: targets.map_or_else(Vec::new, |it| it.targets().to_vec()),
-            glibc: self.glibc_max.clone(),
-            selection: self.selection.clone(),
+            glibc: self.rules.glibc_max.clone(),
+            selection: RuleSelection {
+                select: self.rules.select.clone(),
+                ignore: self.ignore.clone(),
+            },
             accept: self.accept.list()?,
             today: day(OffsetDateTime::now_utc()),
             is_part: self.is_part,
@@ -293,7 +341,7 @@ impl Policy {
     /// first. In the log of a workflow all findings are shown, because no reader can run it again with
     /// `--all`.
     fn text(&self, report: &Report, world: &World) -> String {
-        let all = self.all || world.console.format() == OutputFormat::Github;
+        let all = self.rules.all || world.console.format() == OutputFormat::Github;
         shown(report, if all { usize::MAX } else { MOST_OF_A_RULE })
     }
 

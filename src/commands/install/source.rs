@@ -8,10 +8,16 @@ use std::{
 use itertools::Itertools as _;
 
 use crate::{
-    commands::{World, fetch::ChoiceArgs},
+    commands::{
+        World,
+        args::{FromVariables, SelectionArgs},
+        fetch::{FetchSettings, RunChoice},
+    },
     console::took,
     error::{Context as _, Hint as _, No, Result, anyhow, ensure, one_line},
-    install, parallel,
+    install,
+    package::DistNames,
+    parallel,
     run::Run,
     set::{OfferedSet, SetPlace, Urls},
     version::{ReleaseStream, StreamPlace, Version},
@@ -30,37 +36,31 @@ const MOST_TRIED: usize = 5;
 #[derive(Debug, clap::Args)]
 pub(super) struct SourceArgs {
     /// Set or index to install from: a directory, an address, or `s3://bucket/prefix`
-    #[arg(value_name = "SET", conflicts_with_all = ["stream", "place"])]
+    #[arg(value_name = "SET", conflicts_with = "stream")]
     set: Option<PathBuf>,
-    #[arg(
-        long = "set",
-        alias = "index-url",
-        hide = true,
-        conflicts_with = "stream"
-    )]
-    place: Option<PathBuf>,
     /// Install a version that this stream publishes
     #[arg(long, value_name = "STREAM")]
     pub(super) stream: Option<ReleaseStream>,
-    /// Reads the streams from a server of one's own, which has a directory for each host.
-    #[arg(long, hide = true, requires = "stream")]
-    mirror: Option<Urls>,
+    #[command(flatten)]
+    mirror: FromVariables<StreamMirror>,
     /// Version of ROCm (default: the newest of which all packages are there)
     #[arg(long, value_name = "VERSION")]
     pub(super) version: Option<Version>,
 }
 
-impl SourceArgs {
-    /// The place of the packages, if the user named it, instead of a run.
-    fn named(&self) -> Option<&PathBuf> {
-        self.set.as_ref().or(self.place.as_ref())
-    }
+/// A copy of the streams.
+#[derive(Clone, Debug, clap::Args)]
+struct StreamMirror {
+    /// Server that has a directory for each host of a stream
+    #[arg(long, env = "ROCWHEEL_STREAM_MIRROR")]
+    mirror: Option<Urls>,
 }
 
 /// The source, with the flags that say which run is meant, and how to reach a bucket.
 pub(super) struct Source<'a> {
     pub(super) args: &'a SourceArgs,
-    pub(super) choice: &'a ChoiceArgs,
+    pub(super) choice: &'a RunChoice,
+    pub(super) settings: &'a FetchSettings,
 }
 
 impl Source<'_> {
@@ -75,7 +75,7 @@ impl Source<'_> {
     }
 
     /// The places of a stream that may have the version.
-    pub(super) fn places(&self, stream: ReleaseStream) -> Result<Vec<StreamPlace>> {
+    fn places(&self, stream: ReleaseStream) -> Result<Vec<StreamPlace>> {
         ensure!(
             !self.choice.names_a_run(),
             "`--stream` and a run: name one of them"
@@ -87,10 +87,12 @@ impl Source<'_> {
         }
         self.choice.ensure_online("reading a stream")?;
         let places = stream.places(self.args.version.as_ref());
-        let places = places.into_iter().map(|place| match &self.args.mirror {
-            Some(mirror) => place.mirrored(&mirror.to_string()),
-            None => place.clone(),
-        });
+        let places = places
+            .into_iter()
+            .map(|place| match &self.args.mirror.mirror {
+                Some(mirror) => place.mirrored(&mirror.to_string()),
+                None => place.clone(),
+            });
         Ok(places.collect())
     }
 
@@ -100,7 +102,7 @@ impl Source<'_> {
         let mut others = Vec::new();
         for place in &places {
             let index = self
-                .choice
+                .settings
                 .access
                 .place(place.index.as_ref(), &world.stop)?;
             let Some(offered) = index.offered_as_index(self.choice.platform())? else {
@@ -128,7 +130,7 @@ impl Source<'_> {
 
     /// The place of the packages: the one that was named, or that of the run.
     fn place(&self, world: &World) -> Result<SetPlace> {
-        if let Some(named) = self.args.named() {
+        if let Some(named) = &self.args.set {
             ensure!(
                 !self.choice.names_a_run(),
                 "`{}` and a run: name one of them",
@@ -137,14 +139,14 @@ impl Source<'_> {
             let id = named
                 .to_str()
                 .filter(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()));
-            let place = self.choice.access.place(named, &world.stop);
+            let place = self.settings.access.place(named, &world.stop);
             return match id {
                 Some(id) => place.hint(format!("if `{id}` is a run, pass `--run-id {id}`")),
                 None => place,
             };
         }
         let has_packages = |run: &Run| self.has_packages(run, world);
-        let mut run = self.choice.find_run(world, &has_packages);
+        let mut run = self.choice.find_run(self.settings, world, &has_packages);
         if !self.choice.knows_a_run() {
             run = run.hint("name a set, an index, or a stream with `--stream`");
         }
@@ -153,13 +155,13 @@ impl Source<'_> {
 
     /// Where a run keeps its packages.
     fn place_of(&self, run: &Run, world: &World) -> Result<SetPlace> {
-        let place = run.python(&self.choice.selection.directory()?);
+        let place = run.python(&SelectionArgs::default().directory()?);
         if let Some(directory) = self.choice.input_dir() {
             return Ok(SetPlace::below(directory, &place.key, &world.stop));
         }
         let online = self.choice.ensure_online("reading the packages of a run");
-        online.hint("name a directory with `--set`, or one like the bucket with `--input-dir`")?;
-        self.choice.access.bucket(&place, &world.stop)
+        online.hint("name a directory, or one like the bucket with `--input-dir`")?;
+        self.settings.access.bucket(&place, &world.stop)
     }
 
     /// Fails if a run has no packages.
@@ -179,7 +181,7 @@ impl Source<'_> {
         }
         let mut offered = place.offered(platform)?;
         let is_described = offered.as_ref().is_some_and(|it| it.is_described);
-        let is_usual = self.choice.wait().is_none() && self.args.named().is_none();
+        let is_usual = self.choice.wait().is_none() && self.args.set.is_none();
         if is_usual && !is_described && place.is_begun() {
             let minutes = USUAL_WAIT.as_secs() / 60;
             world.console.note(format!(
@@ -251,15 +253,15 @@ fn consider(
     offered: &mut OfferedSet,
     version: &Version,
 ) -> Result<(Metadata, install::RocmSelection)> {
-    let is_it = |project: &str, other: &Version| project == "rocm" && other == version;
+    let selector = &DistNames::built_in().selector;
     let mut files = offered.files.iter();
-    let file = files.find(|it| is_it(it.project.normalized(), &it.version));
-    let file = file.with_context(|| format!("no file of `rocm` {version}"))?;
+    let file = files.find(|it| it.project.normalized() == selector && it.version == *version);
+    let file = file.with_context(|| format!("no file of `{selector}` {version}"))?;
     let metadata = place.metadata_of(file)?;
     let selection = install::select(request, offered, &metadata)?;
     for project in &selection.projects {
         place.offer_project(offered, project.normalized())?;
     }
-    install::complete(offered, version, &selection)?;
+    install::ensure_has_all(offered, version, &selection)?;
     Ok((metadata, selection))
 }

@@ -72,7 +72,7 @@ fn the_own_line_names_the_run_where_install_finds_its_set() {
     ];
     insta::assert_snapshot!(lines.join("\n"), @"
     rocwheel install --run-id 21440027240
-    rocwheel install --run-id 21440027240 --artifact-group gfx94X-dcgpu
+    rocwheel install https://therock-ci-artifacts.s3.us-east-2.amazonaws.com/21440027240-linux/python/gfx94X-dcgpu/
     rocwheel install --run-id 21440027240 --release-type nightly --deps https://deps.example/simple/
     rocwheel install --run-id 21440027240 --repository ROCm/rocm-libraries
     rocwheel install https://mine.s3.amazonaws.com/21440027240-linux/python/

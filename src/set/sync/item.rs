@@ -48,7 +48,7 @@ pub(in crate::set) enum ItemBytes {
 }
 
 /// The `Cache-Control` of a package.
-pub(super) fn immutable() -> &'static str {
+pub(in crate::set) fn immutable() -> &'static str {
     "public, max-age=31536000, immutable"
 }
 

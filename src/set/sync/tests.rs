@@ -11,6 +11,7 @@ use std::{
 use super::*;
 use crate::{
     console::{Console, Options},
+    digest::Sha256,
     error::{Exit, Stop, render},
     io::FileStamp,
     set::{

@@ -17,51 +17,21 @@ use crate::{
 
 /// What both installers say to a requirement, for one Python on Linux, with two indexes.
 fn installers(python: &str, requirement: &str, base: &str, set: &str) -> [Outcome; 2] {
-    let version = ["--python-version", python];
     let place = tempfile::tempdir().unwrap();
-    let pip = [
-        "install",
-        "--dry-run",
-        "--quiet",
-        "--no-cache-dir",
-        "--disable-pip-version-check",
-        "--isolated",
-        "--only-binary",
-        ":all:",
-        "--platform",
-        "manylinux_2_28_x86_64",
-        "--platform",
-        "linux_x86_64",
-        "--target",
-        text(place.path()),
-        "--index-url",
-        base,
-        "--extra-index-url",
-        set,
-    ];
-    let mut uv = vec![
-        "pip",
-        "compile",
-        "-",
-        "--no-cache",
-        "--only-binary",
-        ":all:",
-    ];
     let file = place.path().join("wanted.in");
     fs_err::write(&file, requirement).unwrap();
-    uv[2] = text(&file);
-    uv.extend([
-        "--python-platform",
-        "x86_64-manylinux_2_28",
-        "--default-index",
-        base,
-        "--index",
-        set,
-    ]);
-    [
-        judge("pip", &[&pip[..], &version, &[requirement]].concat()),
-        judge("uv", &[&uv[..], &version].concat()),
-    ]
+    let (target, file) = (text(place.path()), text(&file));
+    let pip = format!(
+        "install --dry-run --quiet --no-cache-dir --disable-pip-version-check --isolated --only-binary :all: \
+         --platform manylinux_2_28_x86_64 --platform linux_x86_64 --target {target} --index-url {base} \
+         --extra-index-url {set} --python-version {python} {requirement}"
+    );
+    let uv = format!(
+        "pip compile {file} --no-cache --only-binary :all: --python-platform x86_64-manylinux_2_28 \
+         --default-index {base} --index {set} --python-version {python}"
+    );
+    let run = |program, line: String| judge(program, &line.split(' ').collect::<Vec<_>>());
+    [run("pip", pip), run("uv", uv)]
 }
 
 /// A copy of a set with a framework that needs something of others.

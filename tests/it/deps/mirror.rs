@@ -89,7 +89,7 @@ fn a_file_of_the_place_is_never_replaced_or_removed() {
     fs_err::write(&there, "another").unwrap();
     let refused = workplace.deps(&["mirror", "--into", "base"]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
-    let error = "has other bytes than the lock says";
+    let error = "1 file is in `base` already, with other bytes; nothing was changed";
     assert!(refused.stderr.contains(error), "{}", refused.stderr);
     assert_eq!(fs_err::read_to_string(&there).unwrap(), "another");
     assert_eq!(

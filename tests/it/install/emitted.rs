@@ -2,80 +2,77 @@
 
 use std::{path::Path, process::Command};
 
-use super::{expected, packages, ran};
+use super::{expected, packages, sandbox, streams::publish_index};
 use crate::{
     judges::tool,
     publish,
     support::{
+        long,
         place::{copy_files, text},
         program::succeed,
-        published::{VERSION, sample, sets},
+        published::{VERSION, sample, sets_in_turn},
+        sandbox::Sandbox,
         web::{Server, Site},
     },
 };
 
-fn run(program: &str, arguments: &[&str], at: &Path) {
-    let mut command = Command::new(tool(program));
-    command.args(arguments).current_dir(at);
+fn uv(t: &Sandbox, arguments: &str) {
+    let mut command = Command::new(tool("uv"));
+    command.args(arguments.split(' ')).current_dir(t.path(""));
     command
-        .env("UV_CACHE_DIR", at.join("cache"))
+        .env("UV_CACHE_DIR", t.path("cache"))
         .env_remove("VIRTUAL_ENV");
     succeed(&mut command);
 }
 
-fn emitted(source: &str, form: &str, more: &[&str]) -> String {
-    ran(&[&[source, "--emit", form][..], more].concat()).ok()
+fn emitted(t: &Sandbox, source: &str, form: &str, more: &str) -> String {
+    t.run(&format!("install {source} --emit {form} {more}"))
+        .ok()
 }
 
+/// From a directory, from a set on a server, and from its index.
 #[test]
 fn requirements_and_pylocks_install_the_same_with_pip_and_uv() {
-    for set in sets() {
-        let local = set.root().join("packages");
+    for number in 0..3 {
+        let t = sandbox();
+        let set = sets_in_turn(number)[0];
         let server = Server::start(Site::Directory(set.place()));
-        let index = format!("{}simple/", server.url);
-        let target = ["--target", set.targets[0]];
-        for source in [text(&local), server.url.as_str(), index.as_str()] {
-            let place = tempfile::tempdir().unwrap();
-            let at = place.path();
-            let write = |name: &str, text: String| fs_err::write(at.join(name), text).unwrap();
-            let requirements = emitted(source, "requirements", &target);
-            assert_eq!(
-                requirements.matches("--hash=sha256:").count(),
-                4,
-                "{requirements}"
+        let (local, index) = (
+            set.root().join("packages"),
+            format!("{}simple/", server.url),
+        );
+        let source = [text(&local), &server.url, &index][number];
+        let target = format!("--target {}", set.targets[0]);
+        let requirements = emitted(&t, source, "requirements", &target);
+        assert_eq!(
+            requirements.matches("--hash=sha256:").count(),
+            4,
+            "{requirements}"
+        );
+        t.write("requirements.txt", requirements);
+        t.write("pylock.toml", emitted(&t, source, "pylock", &target));
+        for (name, file) in [("uv", "requirements.txt"), ("lock", "pylock.toml")] {
+            uv(&t, &format!("venv --quiet {name}"));
+            uv(
+                &t,
+                &format!("pip install --quiet --no-config --python {name} -r {file}"),
             );
-            write("requirements.txt", requirements);
-            write("pylock.toml", emitted(source, "pylock", &target));
-            let by = |name: &str, install: &dyn Fn(&str)| {
-                let python = at.join(name).join("bin/python");
-                run("uv", &["venv", "--quiet", "--seed", name], at);
-                install(text(&python));
-                assert_eq!(
-                    packages(&at.join(name)),
-                    expected(&[set.targets[0]]),
-                    "{name} {source}"
-                );
-            };
-            let common = ["pip", "install", "--quiet", "--no-config", "--python"];
-            by("by uv", &|python| {
-                run(
-                    "uv",
-                    &[&common[..], &[python, "-r", "requirements.txt"]].concat(),
-                    at,
-                );
-            });
-            by("by a lock", &|python| {
-                run(
-                    "uv",
-                    &[&common[..], &[python, "-r", "pylock.toml"]].concat(),
-                    at,
-                );
-            });
-            by("by pip", &|python| {
-                let mut pip = Command::new(python);
-                pip.args(["-m", "pip", "install", "--quiet", "-r", "requirements.txt"]);
-                succeed(pip.current_dir(at));
-            });
+            assert_eq!(
+                packages(&t.path(name)),
+                expected(&[set.targets[0]]),
+                "{name} {source}"
+            );
+        }
+        if number == 2 || long::is_on() {
+            uv(&t, "venv --quiet --seed pip");
+            let mut pip = Command::new(t.path("pip/bin/python"));
+            pip.args(["-m", "pip", "install", "--quiet", "-r", "requirements.txt"]);
+            succeed(pip.current_dir(t.path("")));
+            assert_eq!(
+                packages(&t.path("pip")),
+                expected(&[set.targets[0]]),
+                "{source}"
+            );
         }
     }
 }
@@ -83,68 +80,87 @@ fn requirements_and_pylocks_install_the_same_with_pip_and_uv() {
 #[test]
 fn a_project_of_uv_locks_the_packages_of_the_set() {
     let server = Server::start(Site::Directory(sample().place()));
-    for source in [
-        format!("{}simple/", server.url),
-        server.url.clone(),
-        text(&sample().place()).to_owned(),
-    ] {
-        let place = tempfile::tempdir().unwrap();
-        let lines = emitted(&source, "uv", &["--target", "gfx942"]);
+    let (index, local) = (format!("{}simple/", server.url), sample().place());
+    for source in [index.as_str(), server.url.as_str(), text(&local)] {
+        let t = sandbox();
+        let lines = emitted(&t, source, "uv", "--target gfx942");
         let named = "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.10\"\n";
-        let file = lines.replace("[project]\n", named);
-        fs_err::write(place.path().join("pyproject.toml"), file).unwrap();
-        run("uv", &["sync", "--quiet"], place.path());
-        assert_eq!(
-            packages(&place.path().join(".venv")),
-            expected(&["gfx942"]),
-            "{lines}"
-        );
+        t.write("pyproject.toml", lines.replace("[project]\n", named));
+        uv(&t, "sync --quiet");
+        assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]), "{lines}");
     }
 }
 
 #[test]
 fn packages_of_others_are_pinned_too() {
-    let place = tempfile::tempdir().unwrap();
-    let set = place.path().join("packages");
+    let t = sandbox();
     for (name, needs) in [("torch", "Requires-Dist: filelock\n"), ("filelock", "")] {
-        publish::packages::wheel(&set, name, "2.0", needs);
+        publish::packages::wheel(&t.path("packages"), name, "2.0", needs);
     }
-    let more = ["--package", "torch", "--target", "none"];
-    let requirements = emitted(text(&set), "requirements", &more);
-    assert!(
-        requirements.contains("torch==2.0 \\\n    --hash=sha256:"),
-        "{requirements}"
-    );
-    assert!(
-        requirements.contains("filelock==2.0 \\\n    --hash=sha256:"),
-        "{requirements}"
-    );
-    let lock = emitted(text(&set), "pylock", &more);
+    let more = "--package torch --target none";
+    for installer in ["uv", "pip"] {
+        let more = format!("{more} --installer {installer}");
+        let requirements = emitted(&t, "packages", "requirements", &more);
+        for line in [
+            "torch==2.0 \\\n    --hash=sha256:",
+            "filelock==2.0 \\\n    --hash=sha256:",
+        ] {
+            assert!(requirements.contains(line), "{requirements}");
+        }
+    }
+    let lock = emitted(&t, "packages", "pylock", more);
     assert!(lock.contains("name = \"filelock\""), "{lock}");
 }
 
 #[test]
 fn a_framework_for_another_rocm_is_not_taken() {
-    let (place, environment) = super::place();
-    let set = place.path().join("packages");
-    fs_err::create_dir_all(set.join("dist")).unwrap();
-    copy_files(&sample().dist(), &set.join("dist"));
+    let t = sandbox();
+    fs_err::create_dir_all(t.path("packages/dist")).unwrap();
+    copy_files(&sample().dist(), &t.path("packages/dist"));
     for version in ["2.12.0+rocm7.15.0", "2.12.0+rocm10.1.0"] {
-        publish::packages::wheel(&set.join("dist"), "torch", version, "");
+        publish::packages::wheel(&t.path("packages/dist"), "torch", version, "");
     }
-    let from = [
-        text(&set),
-        "--target",
-        "none",
-        "--dry-run",
-        "--venv",
-        text(&environment),
-    ];
-    let refused = ran(&[&from[..], &["--package", "torch"]].concat());
+    let line = "install packages --target none --dry-run --package torch";
+    let refused = t.run(line);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     let error = format!("has no `torch` for ROCm {VERSION}");
     assert!(refused.stderr.contains(&error), "{}", refused.stderr);
     let versions = "it has 2.12.0+rocm10.1.0, 2.12.0+rocm7.15.0: ";
     assert!(refused.stderr.contains(versions), "{}", refused.stderr);
-    ran(&[&from[..], &["--package", "torch==2.12.0+rocm10.1.0"]].concat()).ok();
+    t.run(&format!("{line}==2.12.0+rocm10.1.0")).ok();
+}
+
+/// The torchvision of ROCm 10.1.0, which is stable: pip and uv take such a version only if they must.
+#[test]
+fn a_prerelease_of_a_framework_in_a_stable_stream_is_installed() {
+    let t = sandbox();
+    let set = "pipeline --sample --version 10.1.0 --output-dir made";
+    t.run(set).ok();
+    let dist = t.path("made/packages/dist");
+    for version in [
+        "0.29.0a0+rocm10.1.0",
+        "0.28.0+rocm7.14.0",
+        "0.29.0+rocm7.15.0",
+    ] {
+        publish::packages::wheel(&dist, "torchvision", version, "");
+    }
+    publish_index(
+        &t.path("mirror/stable.repo.amd.com/rocm/whl-next"),
+        &dist,
+        |_| true,
+    );
+    let server = Server::start(Site::Directory(t.path("mirror")));
+    let t = t.with("ROCWHEEL_STREAM_MIRROR", &server.url);
+    for installer in ["uv", "pip"] {
+        let line = "install --stream stable --package torchvision --target gfx942";
+        let line = format!("{line} --installer {installer}");
+        t.run(&format!("{line} --venv {installer}")).ok();
+        let info = "torchvision-0.29.0a0+rocm10.1.0.dist-info";
+        assert!(
+            super::site(Path::new(&t.path(installer)))
+                .join(info)
+                .is_dir(),
+            "{installer}"
+        );
+    }
 }

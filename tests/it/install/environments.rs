@@ -1,34 +1,27 @@
 //! What an install does to an environment that exists, and with files that are not those of the set.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use super::{expected, install, packages, place, ran};
+use super::{copy_of, count, expected, install, packages, sandbox, site};
 use crate::{
     judges::tool,
     support::{
-        place::{copy_files, text},
-        program::{Outcome, rocwheel, succeed},
+        place::text,
+        program::{Outcome, succeed},
         published::{VERSION, sample, sets},
     },
 };
 
-/// A copy of a set, as `build` makes it, which a test may damage.
-fn copy(set: &Path, to: &Path) -> PathBuf {
-    for below in ["", "dist"] {
-        fs_err::create_dir_all(to.join(below)).unwrap();
-        copy_files(&set.join(below), &to.join(below));
-    }
-    to.to_owned()
-}
-
 /// The wheel of a project in a set.
 fn wheel(set: &Path, project: &str) -> PathBuf {
-    let mut files = fs_err::read_dir(set.join("dist"))
-        .unwrap()
-        .map(|it| it.unwrap().path());
-    let is_it =
-        |it: &PathBuf| text(it).contains(&format!("/{project}-")) && text(it).ends_with(".whl");
-    files.find(is_it).unwrap()
+    let files = fs_err::read_dir(set.join("dist")).unwrap();
+    let mut files = files.map(|it| it.unwrap().path());
+    let start = format!("/{project}-");
+    let found = files.find(|it| text(it).contains(&start) && text(it).ends_with(".whl"));
+    found.unwrap()
 }
 
 /// Writes a wheel again, with a member more: every program accepts it, and it is not the one that was
@@ -36,146 +29,109 @@ fn wheel(set: &Path, project: &str) -> PathBuf {
 fn replace(wheel: &Path) {
     let script = "import sys, zipfile\n\
         zipfile.ZipFile(sys.argv[1], 'a').writestr('rocm_sdk_libraries/evil.py', 'print(1)')";
-    succeed(
-        std::process::Command::new(tool("python"))
-            .args(["-c", script])
-            .arg(wheel),
-    );
+    succeed(Command::new(tool("python")).args(["-c", script]).arg(wheel));
 }
 
+/// With the check and without it: then pip and uv refuse the file, because its digest is another one.
 #[test]
 fn a_replaced_wheel_is_never_installed() {
-    let place = tempfile::tempdir().unwrap();
     for set in sets() {
-        let local = copy(&set.root().join("packages"), &place.path().join(set.name));
+        let t = sandbox();
+        let local = copy_of(&set.root().join("packages"), &t.path("set"));
         replace(&wheel(&local, "rocm_sdk_libraries"));
-        let target = set.targets[0];
         for installer in ["uv", "pip"] {
-            for more in [&[][..], &["--recreate"]] {
-                let environment = place.path().join(format!("{installer} {}", set.name));
-                let base = [
-                    "--target",
-                    target,
-                    "--installer",
-                    installer,
-                    "--venv",
-                    text(&environment),
-                ];
-                let refused = ran(&[&[text(&local)][..], &base, more].concat());
-                assert_eq!(refused.code, 1, "{installer}: {}", refused.stderr);
-                let hint = format!("`rocwheel check {}` says", text(&local));
-                assert!(refused.stderr.contains(&hint), "{}", refused.stderr);
-                assert!(!environment.exists(), "{installer}");
+            for more in ["", "--no-check"] {
+                let more = format!("{more} --target {} --installer {installer}", set.targets[0]);
+                let refused = install(&t, &local, &more);
+                assert_eq!(refused.code, 1, "{more}: {}", refused.stderr);
+                let hint = "`rocwheel check HERE/set` says";
+                assert!(refused.stderr.contains(hint), "{}", refused.stderr);
+                assert_eq!(count(&t.path("")), 1, "{more}");
             }
         }
     }
 }
 
+/// `check` refuses the set, although what is installed of it is whole.
+#[test]
+fn a_set_that_check_refuses_is_not_installed_unless_that_is_accepted() {
+    let t = sandbox();
+    let local = copy_of(&sample().root().join("packages"), &t.path("set"));
+    fs_err::remove_file(wheel(&local, "rocm_sdk_device_gfx1100")).unwrap();
+    let refused = install(&t, &local, "--target gfx942 --dry-run");
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let hint = "a list in the variable `ROCWHEEL_ACCEPT` accepts findings that are known";
+    assert!(refused.stderr.contains(hint), "{}", refused.stderr);
+    assert_eq!(t.run("check set").code, 1);
+    t.run("check set --write-accept known.toml");
+    let list = t.read("known.toml");
+    t.write(
+        "known.toml",
+        list.replace("reason = \"\"", "reason = \"a test\""),
+    );
+    install(&t, &local, "--target gfx942 --dry-run --no-check").ok();
+    let list = t.path("known.toml");
+    let t = t.with("ROCWHEEL_ACCEPT", list);
+    install(&t, &local, "--target gfx942 --dry-run").ok();
+}
+
 #[test]
 fn an_install_that_fails_leaves_no_new_environment_and_keeps_the_old_one() {
-    let (place, environment) = place();
-    let set = sample().root().join("packages");
-    let base = ["--target", "gfx942", "--venv", text(&environment)];
-    ran(&[&[text(&set)][..], &base].concat()).ok();
-    let before = packages(&environment);
-    let script = environment.join("bin/mine");
-    fs_err::write(&script, "mine").unwrap();
-    let broken = copy(&set, &place.path().join("broken"));
+    let t = sandbox();
+    install(&t, &sample().root().join("packages"), "--target gfx942").ok();
+    let before = packages(&t.path(".venv"));
+    t.write(".venv/bin/mine", "mine");
+    let broken = copy_of(&sample().root().join("packages"), &t.path("broken"));
     fs_err::write(wheel(&broken, "rocm_sdk_device_gfx1100"), "no wheel").unwrap();
-    let arguments = [text(&broken), "--target", "gfx1100"];
     for installer in ["uv", "pip"] {
-        let new = place.path().join("new");
-        let more = ["--installer", installer, "--venv", text(&new)];
-        let refused = ran(&[&arguments[..], &more].concat());
+        let more = format!("--no-check --target gfx1100 --installer {installer} --venv new");
+        let refused = install(&t, &broken, &more);
         assert_eq!(refused.code, 1, "{}", refused.stderr);
-        assert!(!new.exists(), "{installer}");
+        assert!(!t.path("new").exists(), "{installer}");
     }
-    let again = ["--recreate", "--venv", text(&environment)];
-    assert_eq!(ran(&[&arguments[..], &again].concat()).code, 1);
-    assert_eq!(packages(&environment), before);
-    assert_eq!(fs_err::read_to_string(&script).unwrap(), "mine");
-    assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 2);
-    ran(&[&[text(&set)][..], &["--target", "gfx942"], &again].concat()).ok();
-    assert!(!script.exists());
-    assert_eq!(fs_err::read_dir(place.path()).unwrap().count(), 2);
+    assert_eq!(install(&t, &broken, "--no-check --target gfx1100").code, 1);
+    assert_eq!(packages(&t.path(".venv")), before);
+    assert_eq!(t.read(".venv/bin/mine"), "mine");
+    assert_eq!(count(&t.path("")), 2);
 }
 
 /// What an earlier version of this program left behind after a kill, and took as a reason to remove
 /// the directory or to put an old one back.
 #[test]
 fn work_that_came_after_a_killed_install_stays() {
-    let (place, environment) = place();
-    let set = sample().root().join("packages");
-    let from = [
-        text(&set),
-        "--target",
-        "gfx942",
-        "--venv",
-        text(&environment),
-    ];
-    ran(&from).ok();
-    fs_err::write(environment.join(".rocwheel-unfinished"), "").unwrap();
-    let kept = place.path().join(".rocwheel-kept-venv with spaces");
-    fs_err::create_dir(&kept).unwrap();
-    fs_err::write(kept.join("old"), "").unwrap();
-    fs_err::write(environment.join("bin/mine"), "mine").unwrap();
-    ran(&from).ok();
-    assert!(environment.join("bin/mine").exists());
-    assert!(kept.join("old").exists());
-    // A directory that never was an environment.
-    let thesis = place.path().join("thesis");
-    fs_err::create_dir(&thesis).unwrap();
-    fs_err::write(thesis.join(".rocwheel-unfinished"), "").unwrap();
-    fs_err::write(thesis.join("text"), "years").unwrap();
-    let refused = ran(&[
-        text(&set),
-        "--target",
-        "gfx942",
-        "--recreate",
-        "--venv",
-        text(&thesis),
-    ]);
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert_eq!(fs_err::read_dir(&thesis).unwrap().count(), 2);
-    // One that has more than an environment.
-    fs_err::create_dir(environment.join(".git")).unwrap();
-    let refused = ran(&[&from[..], &["--recreate"]].concat());
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    let error = "has `.rocwheel-unfinished`, which is not part of a virtual environment";
-    let git = "has `.git`, which is not part of a virtual environment";
-    let told = &refused.stderr;
-    assert!(told.contains(error) || told.contains(git), "{told}");
-    assert!(environment.join("bin/mine").exists());
+    let (t, set) = (sandbox(), sample().root().join("packages"));
+    install(&t, &set, "--target gfx942").ok();
+    for file in [
+        ".venv/.rocwheel-unfinished",
+        ".venv/bin/mine",
+        ".rocwheel-kept-.venv/old",
+    ] {
+        t.write(file, "mine");
+    }
+    install(&t, &set, "--target gfx942").ok();
+    assert!(t.path(".venv/bin/mine").exists() && t.path(".rocwheel-kept-.venv/old").exists());
 }
 
 #[test]
 fn an_environment_never_has_packages_of_two_versions() {
-    let (place, environment) = place();
-    let set = sample().root().join("packages");
-    let later = place.path().join("later");
-    let arguments = ["pipeline", "--sample", "--version", "0.0.2", "--output-dir"];
-    rocwheel(&[&arguments[..], &[text(&later)]].concat()).ok();
-    let later = later.join("packages");
-    let at = ["--venv", text(&environment)];
-    let first = ["--target", "gfx942,gfx1100", "--extras", "libraries,devel"];
-    ran(&[&[text(&set)][..], &first, &at].concat()).ok();
-    let next = [&[text(&later)][..], &["--target", "gfx942"], &at].concat();
+    let (t, set) = (sandbox(), sample().root().join("packages"));
+    t.run("pipeline --sample --version 0.0.2 --output-dir later")
+        .ok();
+    let (later, environment) = (t.path("later/packages"), t.path(".venv"));
+    install(&t, &set, "--target gfx942,gfx1100 --extras libraries,devel").ok();
     // The new set is not complete.
     let hidden = wheel(&later, "rocm_sdk_devel");
-    fs_err::rename(&hidden, place.path().join("hidden")).unwrap();
+    fs_err::rename(&hidden, t.path("hidden")).unwrap();
     fs_err::remove_file(later.join("set.json")).unwrap();
-    let refused = ran(&next);
+    let refused = install(&t, &later, "--target gfx942");
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     let error = format!("has `rocm-sdk-devel` {VERSION}, and `");
     assert!(refused.stderr.contains(&error), "{}", refused.stderr);
-    assert!(
-        packages(&environment)
-            .iter()
-            .all(|it| it.ends_with(VERSION))
-    );
+    let installed = packages(&environment);
+    assert!(installed.iter().all(|it| it.ends_with(VERSION)));
 
-    fs_err::rename(place.path().join("hidden"), &hidden).unwrap();
-    ran(&next).ok();
+    fs_err::rename(t.path("hidden"), &hidden).unwrap();
+    install(&t, &later, "--target gfx942").ok();
     let installed = packages(&environment);
     assert_eq!(installed.len(), 6, "{installed:?}");
     assert!(
@@ -183,107 +139,63 @@ fn an_environment_never_has_packages_of_two_versions() {
         "{installed:?}"
     );
     // A framework that is tied to its version of ROCm, and stays.
-    let site = environment.join("lib");
-    let site = fs_err::read_dir(site)
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
-    let info = site.join("site-packages/torch-2.10+rocm0.0.2.dist-info");
+    let info = site(&environment).join("torch-2.10+rocm0.0.2.dist-info");
     fs_err::create_dir(&info).unwrap();
     let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.10+rocm0.0.2\n\
         Requires-Dist: rocm[libraries]==0.0.2\n";
     fs_err::write(info.join("METADATA"), metadata).unwrap();
-    let back = ran(&[&[text(&set)][..], &["--target", "gfx942"], &at].concat());
+    let back = install(&t, &set, "--target gfx942");
     assert_eq!(back.code, 1, "{}", back.stderr);
     let error =
         format!("has `torch` 2.10+rocm0.0.2, which needs `rocm` ==0.0.2, and not {VERSION}");
     assert!(back.stderr.contains(&error), "{}", back.stderr);
-    assert!(
-        packages(&environment)
-            .iter()
-            .all(|it| !it.ends_with(VERSION))
-    );
+    assert_eq!(packages(&environment), installed);
 }
 
 #[test]
 fn a_damaged_file_is_not_the_one_of_the_cache() {
-    let (place, environment) = place();
-    let local = copy(&sample().root().join("packages"), &place.path().join("set"));
-    let from = [
-        text(&local),
-        "--target",
-        "gfx942",
-        "--installer",
-        "uv",
-        "--venv",
-        text(&environment),
-    ];
-    let run = || {
-        let mut command = install(&from);
-        command.env("UV_CACHE_DIR", place.path().join("cache"));
-        Outcome::of(command.output().unwrap())
+    let t = sandbox();
+    let t = {
+        let cache = t.path("cache");
+        t.with("UV_CACHE_DIR", cache)
     };
-    run().ok();
-    assert_eq!(packages(&environment), expected(&["gfx942"]));
+    let local = copy_of(&sample().root().join("packages"), &t.path("set"));
+    let more = "--target gfx942 --installer uv --no-check";
+    install(&t, &local, more).ok();
+    assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
     // What uv has unpacked before has the promised digest, and may be installed again.
-    fs_err::remove_dir_all(&environment).unwrap();
+    fs_err::remove_dir_all(t.path(".venv")).unwrap();
     replace(&wheel(&local, "rocm_sdk_libraries"));
-    run();
-    let mut files = walkdir::WalkDir::new(&environment).into_iter().flatten();
+    install(&t, &local, more);
+    let mut files = walkdir::WalkDir::new(t.path(".venv")).into_iter().flatten();
     assert!(files.all(|it| it.file_name() != "evil.py"));
 }
 
 #[test]
 fn a_set_is_named_by_its_directory_and_by_the_addresses_that_commands_print() {
-    let (_place, environment) = place();
     let set = sample().place();
     let address = format!("file://{}/", set.display());
     for place in [text(&set), &address, &format!("{address}simple/")] {
-        let plan = ran(&[
-            place,
-            "--target",
-            "none",
-            "--dry-run",
-            "--venv",
-            text(&environment),
-        ])
-        .ok();
+        let plan = install(&sandbox(), place.as_ref(), "--target none --dry-run").ok();
         assert!(plan.starts_with(&format!("ROCm {VERSION} ")), "{plan}");
     }
-    let refused = ran(&["7", "--target", "none"]);
-    assert_eq!(refused.code, 2);
-    let hint = "if `7` is a run, pass `--run-id 7`";
-    assert!(refused.stderr.contains(hint), "{}", refused.stderr);
-}
-
-/// The command of a plan, pasted into a shell.
-fn pasted(plan: &str) -> Outcome {
-    let (_, lines) = plan.split_once("The same by hand:\n").unwrap();
-    let lines: Vec<&str> = lines
-        .lines()
-        .map(|it| it.strip_prefix("  ").unwrap_or(it))
-        .collect();
-    let judges = tool("uv").parent().unwrap().to_owned();
-    let path = std::env::var("PATH").unwrap();
-    let mut shell = std::process::Command::new("sh");
-    shell.env("PATH", format!("{}:{path}", judges.display()));
-    let place = tempfile::tempdir().unwrap();
-    shell
-        .current_dir(place.path())
-        .args(["-ec", &lines.join("\n")]);
-    Outcome::of(shell.output().unwrap())
 }
 
 #[test]
 fn a_dry_run_prints_lines_that_can_be_pasted() {
-    let set = sample().root().join("packages");
     for installer in ["uv", "pip"] {
-        let (_place, environment) = place();
-        let more = ["--target", "gfx942", "--installer", installer, "--dry-run"];
-        let plan = ran(&[&[text(&set)][..], &more, &["--venv", text(&environment)]].concat()).ok();
-        pasted(&plan).ok();
-        assert_eq!(packages(&environment), expected(&["gfx942"]), "{plan}");
+        let t = sandbox();
+        let more = format!("--target gfx942 --installer {installer} --dry-run");
+        let plan = install(&t, &sample().root().join("packages"), &more).ok();
+        let (_, lines) = plan.split_once("The same by hand:\n").unwrap();
+        let lines = lines.lines().map(|it| it.strip_prefix("  ").unwrap_or(it));
+        let script = lines.collect::<Vec<_>>().join("\n");
+        let mut shell = Command::new("sh");
+        let judges = tool("uv").parent().unwrap().to_owned();
+        let path = std::env::var("PATH").unwrap();
+        shell.env("PATH", format!("{}:{path}", judges.display()));
+        shell.args(["-ec", &script.replace("HERE", text(&t.path("")))]);
+        Outcome::of(shell.current_dir(t.path("")).output().unwrap()).ok();
+        assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]), "{plan}");
     }
 }

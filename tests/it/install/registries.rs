@@ -8,8 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{expected, install, packages, place, ran, registry};
-use crate::support::web::{Server, Site};
+use super::{expected, install, packages, registry, sandbox};
 use crate::{
     judges::tool,
     publish::readers::{PIPS, old_pip, old_python},
@@ -17,8 +16,9 @@ use crate::{
     support::{
         long,
         place::{copy_files, text},
-        program::{Outcome, succeed},
+        program::succeed,
         published::{sample, sets_in_turn},
+        web::{Server, Site},
     },
 };
 
@@ -63,86 +63,52 @@ impl Drop for PypiServer {
     }
 }
 
-/// The wheels of the stand-in for the public registry, in one directory.
-fn placeholders(place: &Path) -> std::path::PathBuf {
-    registry(place);
-    let flat = place.join("flat");
+/// The registry is asked for other packages, or is itself the source, or has the set too.
+#[test]
+fn no_registry_supplies_the_packages_of_a_set() {
+    let t = sandbox()
+        .with("PIP_PRE", "1")
+        .with("UV_PRERELEASE", "allow");
+    registry(&t.path(""));
+    let flat = t.path("flat");
     fs_err::create_dir(&flat).unwrap();
-    for project in fs_err::read_dir(place.join("registry/simple")).unwrap() {
+    for project in fs_err::read_dir(t.path("registry/simple")).unwrap() {
         copy_files(&project.unwrap().path(), &flat);
     }
     fs_err::remove_file(flat.join("index.html")).unwrap();
-    flat
-}
-
-#[test]
-fn no_registry_supplies_the_packages_of_a_set() {
-    let place = tempfile::tempdir().unwrap();
-    let flat = placeholders(place.path());
-    let registry = PypiServer::start(&flat);
-    let set = sample();
-    let index = Server::start(Site::Directory(set.place()));
-    let (at, base) = (format!("{}simple/", index.url), registry.url.as_str());
-    let target = ["--target", "gfx942"];
-    for installer in ["uv", "pip"] {
-        for orders in [
-            ["--index-url", &at, base],
-            ["--set", &index.url, base],
-            ["--index-url", base, &at],
-        ] {
-            for pre in [false, true] {
-                let environment = place.path().join(installer);
-                let [from, source, deps] = orders;
-                let mut command =
-                    install(&[from, source, "--deps", deps, "--installer", installer]);
-                command.args(target).arg("--venv").arg(&environment);
-                if pre {
-                    command.env("PIP_PRE", "1").env("UV_PRERELEASE", "allow");
-                }
-                let outcome = Outcome::of(command.output().unwrap());
-                let what = format!("{installer} {orders:?} {pre}: {}", outcome.stderr);
-                // The placeholder is a final version, and all others are not.
-                if source == base {
-                    assert_eq!(outcome.code, 1, "{what}");
-                    assert!(outcome.stderr.contains("is a placeholder"), "{what}");
-                    assert!(!environment.exists(), "{what}");
-                } else {
-                    assert_eq!(outcome.code, 0, "{what}");
-                    assert_eq!(packages(&environment), expected(&["gfx942"]), "{what}");
-                    fs_err::remove_dir_all(environment).unwrap();
-                }
-            }
+    let base = PypiServer::start(&flat);
+    let set = Server::start(Site::Directory(sample().place()));
+    let (base, index) = (base.url.clone(), format!("{}simple/", set.url));
+    let installers = ["uv", "pip"];
+    let with = |installer: &str, from: &str, deps: &str| {
+        let line = format!("install {from} --target gfx942 --installer {installer}");
+        t.run(&format!("{line} --deps {deps}"))
+    };
+    let is_installed = || {
+        assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
+        fs_err::remove_dir_all(t.path(".venv")).unwrap();
+    };
+    for installer in installers {
+        for from in [&index, &set.url].into_iter().take(long::rounds(1, 2)) {
+            with(installer, from, &base).ok();
+            is_installed();
+        }
+        // The placeholder is a final version, and all others are not.
+        for deps in [&index, "none"] {
+            let refused = with(installer, &base, deps);
+            assert_eq!(refused.code, 1, "{}", refused.stderr);
+            assert!(
+                refused.stderr.contains("is a placeholder"),
+                "{}",
+                refused.stderr
+            );
+            assert!(!t.path(".venv").exists());
         }
     }
-    // The registry in the first place, and the set nowhere.
-    let environment = place.path().join("other");
-    let refused = ran(&[
-        "--index-url",
-        base,
-        "--target",
-        "none",
-        "--venv",
-        text(&environment),
-    ]);
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains("placeholder"), "{}", refused.stderr);
-    assert!(!environment.exists());
-    // One index with both.
-    copy_files(&set.dist(), &flat);
-    for installer in ["uv", "pip"] {
-        let common = [
-            &target[..],
-            &[
-                "--installer",
-                installer,
-                "--recreate",
-                "--venv",
-                text(&environment),
-            ],
-        ]
-        .concat();
-        ran(&[&["--index-url", base][..], &common].concat()).ok();
-        assert_eq!(packages(&environment), expected(&["gfx942"]), "{installer}");
+    copy_files(&sample().dist(), &flat);
+    for installer in installers {
+        with(installer, &base, "none").ok();
+        is_installed();
     }
 }
 
@@ -151,32 +117,21 @@ fn the_pip_of_an_existing_environment_installs_whichever_it_is() {
     let pips = if long::is_on() { &PIPS[..] } else { &PIPS[..1] };
     for (number, version) in pips.iter().enumerate() {
         for set in sets_in_turn(number) {
-            let (_place, environment) = place();
-            succeed(
-                Command::new(old_python())
-                    .args(["-m", "venv", "--without-pip"])
-                    .arg(&environment),
-            );
+            let t = sandbox();
+            let mut venv = Command::new(old_python());
+            venv.args(["-m", "venv", "--without-pip"]);
+            succeed(venv.arg(t.path(".venv")));
             let pip = old_pip(version);
-            let mut own = Command::new(environment.join("bin/python"));
-            own.arg(&pip)
-                .args(["install", "--no-index", "--quiet"])
-                .arg(pip.parent().unwrap());
-            succeed(&mut own);
+            let mut own = Command::new(t.path(".venv/bin/python"));
+            own.arg(&pip).args(["install", "--no-index", "--quiet"]);
+            succeed(own.arg(pip.parent().unwrap()));
             let index = Server::start(Site::Directory(set.place()));
-            let target = set.targets[0];
-            let source = [
-                "--set",
-                &index.url,
-                "--target",
-                target,
-                "--installer",
-                "pip",
-            ];
-            ran(&[&source[..], &["--venv", text(&environment)]].concat()).ok();
+            let more = format!("--target {} --installer pip", set.targets[0]);
+            install(&t, index.url.as_ref(), &more).ok();
+            let installed = packages(&t.path(".venv"));
             assert_eq!(
-                packages(&environment),
-                expected(&[target]),
+                installed,
+                expected(&[set.targets[0]]),
                 "{version} {}",
                 set.name
             );
@@ -188,68 +143,30 @@ fn the_pip_of_an_existing_environment_installs_whichever_it_is() {
 fn a_public_bucket_installs_and_a_private_one_is_refused() {
     let server = s3::server::Server::shared();
     let bucket = server.bucket();
-    let endpoint = s3::server::at(server.port).to_string();
-    let keyed = |mut command: Command| {
-        command
-            .env("AWS_ACCESS_KEY_ID", s3::server::ID)
-            .env("AWS_SECRET_ACCESS_KEY", s3::server::SECRET)
-            .env("AWS_ENDPOINT_URL", &endpoint)
-            .env("AWS_EC2_METADATA_DISABLED", "true");
-        Outcome::of(command.output().unwrap())
-    };
+    let t = sandbox()
+        .with("AWS_ACCESS_KEY_ID", s3::server::ID)
+        .with("AWS_SECRET_ACCESS_KEY", s3::server::SECRET)
+        .with("AWS_ENDPOINT_URL", s3::server::at(server.port).to_string())
+        .with("AWS_EC2_METADATA_DISABLED", "true");
     let set = &sets_in_turn(0)[0];
-    let dist = set.root().join("packages");
-    let mut upload = crate::support::program::command();
-    upload.args([
-        "upload",
-        "--multi-target",
-        "--platform",
-        "linux",
-        "--run-id",
-        "42",
-    ]);
-    upload.args(["--bucket", bucket.as_str(), "--packages-dir", text(&dist)]);
-    keyed(upload).ok();
-    let (place, environment) = place();
-    let target = set.targets[0];
-    let from = [
-        "--run-id",
-        "42",
-        "--bucket",
-        bucket.as_str(),
-        "--target",
-        target,
-        "--venv",
-        text(&environment),
-    ];
-    let refused = keyed(install(&from));
+    let (packages_dir, target) = (set.root().join("packages"), set.targets[0]);
+    let run = format!("--run-id 42 --bucket {}", bucket.as_str());
+    let upload = format!("upload {run} --multi-target --platform linux --packages-dir");
+    t.run(&format!("{upload} {}", text(&packages_dir))).ok();
+    let refused = t.run(&format!("install {run} --target {target}"));
     assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(!environment.exists());
+    assert!(!t.path(".venv").exists());
     // What the refusal says to do.
     let hint = refused.stderr.split("`rocwheel ").nth(1).unwrap();
-    let copy = place.path().join("copy");
-    let copying = hint.split('`').next().unwrap().replace("DIR", text(&copy));
-    let mut command = crate::support::program::command();
-    keyed({
-        command.args(copying.split(' '));
-        command
-    })
-    .ok();
-    ran(&[
-        "--set",
-        text(&copy),
-        "--target",
-        target,
-        "--venv",
-        text(&environment),
-    ])
-    .ok();
-    assert_eq!(packages(&environment), expected(&[target]));
+    t.run(&hint.split('`').next().unwrap().replace("DIR", "copy"))
+        .ok();
+    t.run(&format!("install copy --target {target}")).ok();
+    assert_eq!(packages(&t.path(".venv")), expected(&[target]));
 
     server.publish(&bucket);
-    for installer in ["uv", "pip"] {
-        let more = ["--installer", installer, "--recreate"];
-        keyed(install(&[&from[..], &more].concat())).ok();
-        assert_eq!(packages(&environment), expected(&[target]), "{installer}");
+    for installer in ["uv", "pip"].into_iter().take(long::rounds(1, 2)) {
+        let line = format!("install {run} --target {target} --installer {installer}");
+        t.run(&format!("{line} --venv {installer}")).ok();
+        assert_eq!(packages(&t.path(installer)), expected(&[target]));
     }
 }

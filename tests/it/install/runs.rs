@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use walkdir::WalkDir;
 
-use super::{expected, packages, place, ran};
+use super::{copy_of, expected, packages, sandbox};
 use crate::{
     github::{
         commit,
@@ -17,9 +17,9 @@ use crate::{
         page_of_runs, pull, repository, run,
     },
     support::{
-        place::{copy_files, text},
         program::Outcome,
         published::{TestSet, sample, sets_in_turn},
+        sandbox::Sandbox,
     },
 };
 
@@ -63,154 +63,126 @@ fn github(runs: &[Value]) -> Fake {
     fake
 }
 
-fn found(fake: &Fake, bucket: &Path, arguments: &[&str]) -> Outcome {
-    let url = fake.url();
-    let hub = ["--github-api-url", &url, "--github-token", "hush"];
-    let from = ["--input-dir", text(bucket), "--platform", "linux"];
-    let mut outcome = ran(&[&hub[..], &from, arguments].concat());
+/// A sandbox that asks this GitHub.
+fn asking(fake: &Fake) -> Sandbox {
+    let t = sandbox()
+        .with("GITHUB_API_URL", fake.url())
+        .with("GITHUB_TOKEN", "hush");
+    fs_err::create_dir(t.path("bucket")).unwrap();
+    t
+}
+
+/// Installs a run whose outputs are in the directory `bucket`.
+fn found(t: &Sandbox, line: &str) -> Outcome {
+    let outcome = t.run(&format!(
+        "install --input-dir bucket --platform linux {line}"
+    ));
     assert!(!outcome.stderr.contains("hush"), "{}", outcome.stderr);
-    outcome.stderr = outcome.stderr.replace(text(bucket), "BUCKET");
     outcome
 }
 
 #[test]
 fn the_newest_run_that_has_packages_is_installed() {
     let fake = github(&[ended(7, 1), ended(9, 3), ended(8, 2)]);
-    for (number, how) in [
-        &["--latest"][..],
-        &["--branch", "main"],
-        &["--commit", "v7"],
-        &["--pr", "12"],
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let set = sets_in_turn(number)[0];
-        let (place, environment) = place();
-        let bucket = place.path().join("bucket");
-        write_run(set, &bucket.join("8-linux"));
-        let target = ["--target", set.targets[0], "--venv", text(&environment)];
-        let outcome = found(&fake, &bucket, &[how, &target].concat());
-        assert_eq!(outcome.code, 0, "{how:?} {}", outcome.stderr);
-        assert!(
-            outcome.stderr.contains(
-                "note: skipped run 9 (0123456789ab, success): no packages at `BUCKET/9-linux/python`"
-            ),
-            "{}",
-            outcome.stderr
-        );
-        assert_eq!(
-            packages(&environment),
-            expected(&set.targets[..1]),
-            "{how:?}"
-        );
+    let hows = ["--latest", "--branch main", "--commit v7", "--pr 12"];
+    for (number, how) in hows.into_iter().enumerate() {
+        let (t, set) = (asking(&fake), sets_in_turn(number)[0]);
+        write_run(set, &t.path("bucket/8-linux"));
+        let is_dry = number > 0;
+        let dry = if is_dry { "--dry-run" } else { "" };
+        let outcome = found(&t, &format!("{how} --target {} {dry}", set.targets[0]));
+        let skipped =
+            "note: skipped run 9 (0123456789ab, success): no packages at `bucket/9-linux/python`";
+        assert!(outcome.stderr.contains(skipped), "{}", outcome.stderr);
+        let plan = outcome.ok();
+        if is_dry {
+            assert!(plan.contains(", from bucket/8-linux/python"), "{plan}");
+        } else {
+            assert_eq!(
+                packages(&t.path(".venv")),
+                expected(&set.targets[..1]),
+                "{how}"
+            );
+        }
     }
 }
 
 #[test]
 fn a_search_without_packages_says_what_it_has_skipped() {
-    let (place, environment) = place();
-    let nothing = place.path().join("bucket");
-    fs_err::create_dir(&nothing).unwrap();
-    let refused = |runs: &[Value], more: &[&str]| {
-        let target = ["--target", "none", "--venv", text(&environment)];
-        let outcome = found(&github(runs), &nothing, &[more, &target].concat());
-        assert!(!environment.exists());
-        format!("{more:?} {}\n{}", outcome.code, outcome.stderr)
-    };
     let under_way = run(9, "2026-01-03T00:00:00Z", "in_progress", None);
-    let told = [
-        refused(&[ended(7, 1), ended(9, 3)], &["--latest"]),
-        refused(&[ended(7, 1), ended(9, 3)], &["--latest", "--wait", "2h"]),
-        refused(&[ended(7, 1), under_way.clone()], &["--latest"]),
-        refused(&[under_way], &["--pr", "12"]),
-        refused(&[], &["--commit", "v7"]),
-        refused(&[ended(7, 1)], &["--run-id", "7", "--latest"]),
-        refused(&[ended(7, 1)], &["--pr", "12", "--set", "packages"]),
+    let two = [ended(7, 1), ended(9, 3)];
+    let cases: [(&[Value], &str); 7] = [
+        (&two, "--latest"),
+        (&two, "--latest --wait 2h"),
+        (&[ended(7, 1), under_way.clone()], "--latest"),
+        (&[under_way], "--pr 12"),
+        (&[], "--commit v7"),
+        (&two, "--run-id 7 --latest"),
+        (&two, "--pr 12 packages"),
     ];
+    let told = cases.map(|(runs, line)| {
+        let t = asking(&github(runs));
+        let outcome = found(&t, &format!("{line} --target none"));
+        assert!(!t.path(".venv").exists());
+        format!("{line} => {}\n{}", outcome.code, outcome.stderr)
+    });
     insta::assert_snapshot!(told.concat());
 }
 
 #[test]
 fn the_packages_of_a_run_under_way_are_waited_for() {
-    let (place, environment) = place();
-    let bucket = place.path().join("bucket");
-    fs_err::create_dir(&bucket).unwrap();
-    let (ready, uploaded) = (place.path().join("ready"), bucket.join("9-linux"));
-    write_run(sample(), &ready);
+    let fake = github(&[run(9, "2026-01-03T00:00:00Z", "in_progress", None)]);
+    let t = asking(&fake);
+    write_run(sample(), &t.path("ready"));
+    let (ready, uploaded) = (t.path("ready"), t.path("bucket/9-linux"));
     let uploading = thread::spawn(move || {
         sleep(Duration::from_millis(1500));
         fs_err::rename(ready, uploaded).unwrap();
     });
-    let under_way = run(9, "2026-01-03T00:00:00Z", "in_progress", None);
-    let more = ["--commit", "v7", "--wait", "60s", "--target", "gfx942"];
-    let fake = github(&[under_way]);
-    let outcome = found(
-        &fake,
-        &bucket,
-        &[&more[..], &["--venv", text(&environment)]].concat(),
-    );
+    let outcome = found(&t, "--commit v7 --wait 60s --target gfx942");
     uploading.join().unwrap();
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    assert_eq!(packages(&environment), expected(&["gfx942"]));
+    outcome.ok();
+    assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
 }
 
 /// `upload` writes `set.json` last.
 #[test]
 fn a_set_that_is_not_whole_yet_is_waited_for() {
-    let (place, environment) = place();
-    let set = place.path().join("set");
-    let from = sample().root().join("packages");
-    fs_err::create_dir_all(set.join("dist")).unwrap();
-    copy_files(&from.join("dist"), &set.join("dist"));
-    let whole = set.join("set.json");
-    let uploading = thread::spawn(move || {
-        sleep(Duration::from_secs(6));
-        fs_err::copy(from.join("set.json"), whole).unwrap();
-    });
-    let target = [
-        "--set",
-        text(&set),
-        "--target",
-        "gfx942",
-        "--venv",
-        text(&environment),
-    ];
-    let refused = ran(&[&target[..], &["--wait", "2s"]].concat());
+    let t = sandbox();
+    let whole = copy_of(&sample().root().join("packages"), &t.path("set")).join("set.json");
+    fs_err::rename(&whole, t.path("set.json")).unwrap();
+    let line = "install set --target gfx942 --dry-run --wait";
+    let refused = t.run(&format!("{line} 1s"));
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(
         refused.stderr.contains("has no `set.json` after"),
         "{}",
         refused.stderr
     );
-    assert!(!environment.exists());
-    ran(&[&target[..], &["--wait", "10s"]].concat()).ok();
+    let hidden = t.path("set.json");
+    let uploading = thread::spawn(move || {
+        sleep(Duration::from_secs(2));
+        fs_err::rename(hidden, whole).unwrap();
+    });
+    t.run(&format!("{line} 60s")).ok();
     uploading.join().unwrap();
-    assert_eq!(packages(&environment), expected(&["gfx942"]));
 }
 
 /// Without `--wait`, and only if `upload` has begun: other runs have no `set.json` to wait for.
 #[test]
 fn packages_that_are_being_uploaded_are_waited_for() {
-    let (place, environment) = place();
-    let bucket = place.path().join("bucket");
-    write_run(sample(), &bucket.join("9-linux"));
-    let python = bucket.join("9-linux/python");
-    let (whole, hidden) = (python.join("set.json"), place.path().join("set.json"));
+    let t = sandbox();
+    write_run(sample(), &t.path("bucket/9-linux"));
+    let (whole, hidden) = (t.path("bucket/9-linux/python/set.json"), t.path("set.json"));
     fs_err::rename(&whole, &hidden).unwrap();
     let uploading = thread::spawn(move || {
         sleep(Duration::from_millis(2500));
         fs_err::rename(hidden, whole).unwrap();
     });
-    let run = ["--run-id", "9", "--offline", "--input-dir", text(&bucket)];
-    let outcome = ran(&[
-        &run[..],
-        &["--target", "gfx942", "--venv", text(&environment)],
-    ]
-    .concat());
+    let outcome = found(&t, "--run-id 9 --offline --target gfx942");
     uploading.join().unwrap();
-    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let note = "is being uploaded: waiting for its `set.json`, at most 3 min";
     assert!(outcome.stderr.contains(note), "{}", outcome.stderr);
-    assert_eq!(packages(&environment), expected(&["gfx942"]));
+    outcome.ok();
+    assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
 }

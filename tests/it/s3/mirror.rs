@@ -1,8 +1,11 @@
 //! `deps mirror` to a bucket, and what is left when it is killed.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, process::Command, thread::sleep, time::Duration};
 
-use rocwheel::digest::Sha256;
+use rocwheel::{
+    digest::Sha256,
+    store::{Depth, Store as _},
+};
 
 use super::{
     objects::receive,
@@ -10,10 +13,18 @@ use super::{
     upload::{Desk, KEYS},
 };
 use crate::{
-    deps,
+    deps::{self, Workplace},
     promote::places::{assert_whole, wheels},
     support::{killed::killed_at_every_step, place::empty, program::Outcome},
 };
+
+fn mirror(workplace: &Workplace, desk: &Desk) -> Command {
+    let mut command = desk.command(&KEYS);
+    command.current_dir(&workplace.root);
+    command.args(["deps", "mirror", "--deps-file", "deps.toml", "--into"]);
+    command.arg(format!("s3://{}/base", desk.bucket));
+    command
+}
 
 /// At any moment there are whole files under their names, and pages that link to no other; the next run
 /// does the rest.
@@ -21,13 +32,7 @@ use crate::{
 fn a_mirror_that_was_killed_is_finished_by_the_next() {
     let workplace = deps::locked();
     let desk = RefCell::new(Desk::new());
-    let mirror = |desk: &Desk| {
-        let mut command = desk.command(&KEYS);
-        command.current_dir(&workplace.root);
-        command.args(["deps", "mirror", "--deps-file", "deps.toml", "--into"]);
-        command.arg(format!("s3://{}/base", desk.bucket));
-        command
-    };
+    let mirror = |desk: &Desk| mirror(&workplace, desk);
     let prepared = |_| {
         let mut desk = desk.borrow_mut();
         *desk = Desk::new();
@@ -55,4 +60,30 @@ fn a_mirror_that_was_killed_is_finished_by_the_next() {
         desk.run(&mut mirror(&desk)).ok();
         assert_eq!(there(&desk, "done"), whole, "{killed}");
     });
+}
+
+/// For a lifecycle rule, a file is as old as its last write.
+#[test]
+fn a_refreshed_file_is_new_and_has_the_same_bytes() {
+    let (workplace, desk) = (deps::locked(), Desk::new());
+    desk.run(&mut mirror(&workplace, &desk)).ok();
+    let wheels = || {
+        let store = Server::shared().store(&desk.bucket);
+        let mut objects = store.list(None, Depth::All).unwrap();
+        objects.retain(|it| it.key.as_str().ends_with(".whl"));
+        objects
+    };
+    let before = wheels();
+    assert_eq!(before.len(), 7);
+    sleep(Duration::from_millis(1100));
+    let done = desk.run(mirror(&workplace, &desk).arg("--refresh"));
+    assert!(done.stderr.contains("Refreshed 7 files"), "{}", done.stderr);
+    done.ok();
+    for (old, new) in before.into_iter().zip(wheels()) {
+        assert_eq!(
+            (&old.key, &old.etag, old.size),
+            (&new.key, &new.etag, new.size)
+        );
+        assert!(old.modified < new.modified, "{old:?} {new:?}");
+    }
 }
