@@ -20,9 +20,13 @@ use tempfile::{NamedTempFile, TempDir};
 pub const PREFIX: &str = ".rocwheel-";
 const SUFFIX: &str = ".part";
 
-/// A temporary file. It is deleted on drop unless it was renamed to its target.
+/// A temporary file, or a second name of another file. It is deleted on drop unless it was renamed to
+/// its target.
 #[derive(Debug)]
-pub struct AtomicFile(NamedTempFile<File>);
+pub struct AtomicFile<T = File>(NamedTempFile<T>);
+
+/// A second name of a file (a hard link).
+pub type AtomicLink = AtomicFile<()>;
 
 impl AtomicFile {
     /// Creates an empty file in the directory of `target`.
@@ -45,13 +49,31 @@ impl AtomicFile {
     pub fn file(&mut self) -> &mut File {
         self.0.as_file_mut()
     }
+}
 
+impl AtomicLink {
+    /// Gives `file` a temporary name in the directory of `target`.
+    pub fn to(file: &Path, target: &Path) -> io::Result<Self> {
+        let link = |path: &Path| fs::hard_link(file, path);
+        named().make_in(directory_of(target), link).map(Self)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl<T> AtomicFile<T> {
     /// Renames the file to `target`, replacing an existing file.
     pub fn replace(self, target: &Path) -> io::Result<()> {
-        match self.0.persist(target) {
-            Ok(_) => Ok(()),
-            Err(failed) => Err(rename_failed(&failed.error, target)),
+        let temporary = self.0.path().to_owned();
+        if let Err(failed) = self.0.persist(target) {
+            return Err(rename_failed(&failed.error, target));
         }
+        // Renaming a file to another name of the same file does nothing and reports success, so the
+        // temporary name of a link may still exist.
+        let _ = fs::remove_file(temporary);
+        Ok(())
     }
 
     /// Renames the file to `target`, or fails with `AlreadyExists`: of two writers exactly one
@@ -72,40 +94,6 @@ impl AtomicFile {
             return Self(failed.file).replace(target);
         }
         Err(rename_failed(&failed.error, target))
-    }
-}
-
-/// A second name of a file (a hard link). It is removed on drop unless it was renamed to its target.
-#[derive(Debug)]
-pub struct AtomicLink(NamedTempFile<()>);
-
-impl AtomicLink {
-    /// Gives `file` a temporary name in the directory of `target`.
-    pub fn beside(file: &Path, target: &Path) -> io::Result<Self> {
-        let link = |path: &Path| fs::hard_link(file, path);
-        named().make_in(directory_of(target), link).map(Self)
-    }
-
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Renames the link to `target`, replacing an existing file.
-    pub fn replace(self, target: &Path) -> io::Result<()> {
-        let temporary = self.path().to_owned();
-        if let Err(failed) = self.0.persist(target) {
-            return Err(rename_failed(&failed.error, target));
-        }
-        // Renaming a file to another name of the same file does nothing and reports success, so the
-        // temporary name may still exist.
-        let _ = fs::remove_file(temporary);
-        Ok(())
-    }
-
-    /// Renames the link to `target`, or fails with `AlreadyExists`.
-    pub fn claim(self, target: &Path) -> io::Result<()> {
-        let claimed = self.0.persist_noclobber(target);
-        claimed.map_err(|failed| rename_failed(&failed.error, target))
     }
 }
 

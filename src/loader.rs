@@ -21,10 +21,8 @@ use serde::Deserialize;
 use crate::{
     elf::{ElfFacts, ElfKind, Machine},
     error::{Invalid, as_text},
-    relpath::links,
+    relpath::{join, links},
 };
-
-pub use crate::relpath::join;
 
 /// The files below one directory, such as `site-packages`. Paths are relative to it.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! The facts of a package set. `observe` fills them in, and the rules decide over them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, LazyLock},
 };
 
@@ -15,12 +15,13 @@ use crate::{
     digest::Sha256,
     elf,
     error::Result,
+    io::FileIdentity,
     kpack::{CodeTarget, archive::KpackArchive, host::WrapperReference},
     package::{
         DistributionMode,
         catalog::{CATALOG, PackageKind, PackageSpec},
     },
-    set::{PublishedFacts, is_of_others, is_ours},
+    set::{KnownPackage, KnownPackages, PublishedFacts, is_of_others, is_ours},
     target::Target,
     wheel::{Metadata, PackageFilename, dist_info::WheelFacts},
 };
@@ -32,6 +33,9 @@ pub struct SetFacts {
     pub sdists: Vec<Arc<SdistFile>>,
     /// The facts from the pages, if the set has any.
     pub published: Option<Arc<PublishedFacts>>,
+    /// The packages on this disk that were read from end to end, for a command that indexes or publishes
+    /// them afterwards.
+    pub read: KnownPackages,
 }
 
 /// What wheels and sdists have in common.
@@ -99,14 +103,7 @@ pub struct MemberFacts {
     pub content: Result<ContentFacts, String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberKind {
-    File,
-    Directory,
-    Symlink,
-    /// A device, pipe or socket.
-    Special,
-}
+pub use crate::wheel::MemberKind;
 
 /// A file of a package.
 #[derive(Debug, Default)]
@@ -376,6 +373,32 @@ impl SetFacts {
         set.wheels.retain(|wheel| is_kept(wheel));
         set.sdists.retain(|sdist| is_kept(sdist));
         set
+    }
+
+    /// What is known of the packages whose bytes were all read. `began` has path and identity of each before
+    /// that, by name.
+    pub(super) fn known_packages(
+        &self,
+        began: &HashMap<String, (String, FileIdentity)>,
+    ) -> KnownPackages {
+        let wheels = self.wheels.iter();
+        let wheels = wheels.filter_map(|it| Some((&it.package, it.dist_info("METADATA")?.1)));
+        let sdists = self.sdists.iter().filter_map(|it| {
+            let metadata = it.files.get("PKG-INFO")?.kept.as_deref()?;
+            Some((&it.package, metadata))
+        });
+        let made = wheels.chain(sdists).filter_map(|(package, metadata)| {
+            let (path, identity) = began.get(&package.file)?;
+            let (sha256, size) = package.digest?;
+            let made = KnownPackage {
+                size,
+                identity: Some(*identity),
+                sha256,
+                metadata: metadata.to_vec(),
+            };
+            Some((path.clone(), made))
+        });
+        made.collect()
     }
 
     /// All wheels, then all sdists.

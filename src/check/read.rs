@@ -3,21 +3,24 @@
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
     io::{self, Read},
+    collections::HashMap,
     num::NonZeroUsize,
     ops::Range,
     sync::Arc,
+    time::SystemTime,
 };
+
+use itertools::Itertools as _;
 
 use crate::{
     check::{
         SetFacts,
-        facts::SdistFile,
-        observe::{ObserveProgress, Outline, PackageReader, Portion, PortionFacts, read_sdist},
+        observe::{ObserveProgress, Outline, PackageReader, Portion, read_sdist},
     },
     console::World,
     error::Result,
+    io::FileIdentity,
     parallel,
     set::{self, PackageFile, PlaceDepth, SetPlace, is_of_others},
 };
@@ -50,21 +53,30 @@ pub fn facts_of(
     let is_hashed = found.published.is_some();
     let is_split = !is_hashed || place.local().is_some();
     let title = place.to_string();
+    let began = identities(place, &found.packages)?;
     let mut set = read(&found.packages, (is_hashed, is_split), jobs, &title, world)?;
+    set.read = set.known_packages(&began);
     set.published = found.published.map(Arc::new);
     Ok(set)
 }
 
-/// A piece of work for one thread: a part of the wheel with this index, or an sdist.
-enum ReadJob<'a> {
-    Wheel(usize, Portion),
-    Sdist(&'a PackageFile),
-}
-
-/// What a piece of work has read.
-enum FinishedRead {
-    Wheel(usize, PortionFacts),
-    Sdist(SdistFile),
+/// The path and the identity of each package on this disk before it is read, by name. A file that was
+/// changed within the last seconds may change again without another identity, so it is read again.
+fn identities(
+    place: &SetPlace,
+    packages: &[PackageFile],
+) -> Result<HashMap<String, (String, FileIdentity)>> {
+    let Some(root) = place.local() else {
+        return Ok(HashMap::new());
+    };
+    let mut found = HashMap::new();
+    for package in packages {
+        let path = place.shown(package.path());
+        let identity = FileIdentity::of(&root.join(&path))?;
+        let settled = identity.filter(|it| it.is_settled(SystemTime::now()));
+        found.extend(settled.map(|it| (package.name.clone(), (path, it))));
+    }
+    Ok(found)
 }
 
 /// The facts of all packages, in the order of `packages` for any number of threads.
@@ -84,8 +96,7 @@ fn read(
     };
     let (wheels, sdists): (Vec<_>, Vec<_>) = packages.iter().partition(|it| it.is_wheel());
     let outlines = outlines(&wheels, jobs, world)?;
-    let sdists = sdists.into_iter().map(ReadJob::Sdist);
-    let mut work: Vec<ReadJob<'_>> = sdists.collect();
+    let mut work: Vec<(usize, Portion)> = Vec::new();
     for (index, outline) in outlines.iter().enumerate() {
         let portions = if is_of_others(&wheels[index].name) {
             // No rule is about the code in them, and one of them may have gigabytes.
@@ -95,39 +106,32 @@ fn read(
         } else {
             vec![outline.whole()]
         };
-        work.extend(portions.into_iter().map(|it| ReadJob::Wheel(index, it)));
+        work.extend(portions.into_iter().map(|it| (index, it)));
     }
     // The longest work first. If it started last, all other threads would wait for it.
-    work.sort_by_key(|job| match job {
-        ReadJob::Wheel(_, portion) => Reverse(portion.weight()),
-        ReadJob::Sdist(package) => Reverse(package.size),
-    });
-    let run = |job: &ReadJob<'_>| match job {
-        ReadJob::Wheel(index, portion) => {
-            let facts = outlines[*index].read_portion(wheels[*index], portion, watch)?;
-            Ok(FinishedRead::Wheel(*index, facts))
-        }
-        ReadJob::Sdist(package) => {
-            let stream = package.stream(0..package.size)?;
-            let sdist = read_sdist(&package.name, stream, watch)?;
-            Ok(FinishedRead::Sdist(sdist))
-        }
-    };
-    let mut set = SetFacts::default();
-    let mut portions: HashMap<usize, Vec<PortionFacts>> = HashMap::new();
-    parallel::try_each(&work, jobs, &world.stop, run, |_, done| match done {
-        FinishedRead::Wheel(index, facts) => portions.entry(index).or_default().push(facts),
-        FinishedRead::Sdist(sdist) => set.sdists.push(Arc::new(sdist)),
+    work.sort_by_key(|(_, portion)| Reverse(portion.weight()));
+    let read = parallel::map(&work, jobs, &world.stop, |(index, portion)| {
+        Ok(outlines[*index].read_portion(wheels[*index], portion, watch)?)
+    })?;
+    let mut sdists = parallel::map(&sdists, jobs, &world.stop, |package| {
+        let stream = package.stream(0..package.size)?;
+        Ok(Arc::new(read_sdist(&package.name, stream, watch)?))
     })?;
     for package in packages {
         package.outcome()?;
     }
-    for (index, outline) in outlines.into_iter().enumerate() {
+    sdists.sort_by(|one, other| one.file.cmp(&other.file));
+    let read = work.iter().map(|(index, _)| *index).zip(read);
+    let mut portions = read.into_group_map();
+    let wheels = outlines.into_iter().enumerate().map(|(index, outline)| {
         let portions = portions.remove(&index).unwrap_or_default();
-        set.wheels.push(Arc::new(outline.finish(portions)));
-    }
-    set.sdists.sort_by(|one, other| one.file.cmp(&other.file));
-    Ok(set)
+        Arc::new(outline.finish(portions))
+    });
+    Ok(SetFacts {
+        wheels: wheels.collect(),
+        sdists,
+        ..SetFacts::default()
+    })
 }
 
 /// Reads the directory at the end of each wheel.

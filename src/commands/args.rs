@@ -71,6 +71,10 @@ pub struct StepOutputs {
 }
 
 impl StepOutputs {
+    pub fn are_wanted(&self) -> bool {
+        self.github_output.is_some()
+    }
+
     /// Appends outputs, if there is a file for them.
     pub fn append<N: AsRef<str>>(&self, outputs: &[(N, String)]) -> Result<()> {
         let Some(file) = &self.github_output else {
@@ -184,13 +188,13 @@ impl RunArgs {
     pub fn places(
         &self,
         run: &Run,
-        (platforms, groups): (&[Platform], &[ArtifactGroup]),
+        group: Option<&ArtifactGroup>,
         layout: Layout,
         access: &AccessArgs,
     ) -> Result<RunPlaces> {
         let others = self.context()?.other_places(self.run()?, run);
         let access = access.access(run.region.as_deref())?;
-        RunPlaces::new(run, platforms, groups, layout, (&access, &others))
+        RunPlaces::new(run, group, layout, &access, &others)
     }
 
     pub fn is_offline(&self) -> bool {

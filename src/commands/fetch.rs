@@ -113,7 +113,7 @@ pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
     let layout = Layout::default();
     if let Some(places) = args
         .choice
-        .offline(only_tell, &[], layout, &args.settings, world)?
+        .offline(only_tell, None, layout, &args.settings, world)?
     {
         return world.console.answer(&places);
     }
@@ -411,7 +411,7 @@ impl RunChoice {
     pub fn offline(
         &self,
         is_dry_run: bool,
-        groups: &[ArtifactGroup],
+        group: Option<&ArtifactGroup>,
         layout: Layout,
         settings: &FetchSettings,
         world: &World,
@@ -434,9 +434,9 @@ impl RunChoice {
         let text =
             "offline: which artifacts the run has, and whether they are enough, is not known";
         world.console.note(text);
-        let wanted = (&[self.platform()][..], groups);
-        let places = self.run.places(&run, wanted, layout, &settings.access);
-        places.map(Some)
+        self.run
+            .places(&run, group, layout, &settings.access)
+            .map(Some)
     }
 
     /// The flag that searches for a run, if one was given.

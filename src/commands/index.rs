@@ -1,22 +1,22 @@
 //! `index`: writes the pages with which pip and uv install from a directory of packages, on disk or
 //! in a bucket.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::path::PathBuf;
 
 use fs_err as fs;
 use serde::Serialize;
+use serde_json::json;
 
 use super::{
     World,
     args::{AccessArgs, Jobs, PageArgs},
-    check,
+    check, publish,
 };
 use crate::{
-    check::facts_of,
     console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
-        self, Addresses, IndexOptions, Indexed, IndexedProducts, Layout, NamedPlace,
+        self, Addresses, IndexOptions, Indexed, IndexedProducts, KnownPackages, Layout, NamedPlace,
         PackageDirectories, PlaceDepth, SetJson, SetPlace, YankList,
     },
 };
@@ -82,16 +82,21 @@ pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     if args.layout == LayoutChoice::Product {
         return args.index_products(&site, world);
     }
-    args.check(world)?;
-    let options = args.options()?;
+    let options = args.options(args.check(world)?)?;
     if args.dry_run {
         return world
             .console
             .answer(&set::plan_index(&site, &options, world)?);
     }
-    let indexed = set::index(&site, &options, world)?;
-    world.console.status("Indexed", facts(&indexed.set));
-    world.console.answer(&IndexReport::new(&indexed, &site)?)?;
+    let Indexed { set, changed } = set::index(&site, &options, world)?;
+    world.console.status("Indexed", facts(&set));
+    let addresses = Addresses::new(&site.urls()?.in_layout(set.layout()), &set.families());
+    let answer = IndexAnswer {
+        addresses: &addresses,
+        files: set.files.len(),
+        changed,
+    };
+    world.console.report("index", &answer, &addresses)?;
     let shown = shell_word(&args.place()?.to_path().to_string_lossy());
     world.console.next(format!("rocwheel summary {shown}"));
     Ok(())
@@ -118,16 +123,14 @@ fn facts(set: &SetJson) -> String {
 }
 
 impl IndexArgs {
-    fn check(&self, world: &World) -> Result<()> {
-        if self.gate.no_check {
-            return Ok(());
-        }
+    /// Checks the packages, and returns what is then known of them.
+    fn check(&self, world: &World) -> Result<KnownPackages> {
         let place = self.access.named(self.place()?, &world.stop)?;
         // The pages are about to be written, so those that are there do not count.
         let depth = PlaceDepth::Packages(self.directories());
-        let set = facts_of(&place, depth, self.jobs.count(), world)?;
-        let policy = &self.gate.policy;
-        policy.verdict(&policy.check(&set, world)?)
+        let jobs = self.jobs.count();
+        let checked = self.gate.check(&place, depth, jobs, false, world)?;
+        checked.verdict.map(|()| checked.read)
     }
 
     fn place(&self) -> Result<&NamedPlace> {
@@ -172,16 +175,8 @@ impl IndexArgs {
         } = set::index_products(site, world)?;
         let facts = format!("{}, {}", many(files, "file"), many(changed, "change"));
         world.console.status("Indexed", facts);
-        let urls = site.urls()?;
-        world.console.answer(&ProductsReport {
-            schema: "rocwheel-indexed-products-v1",
-            pages: products
-                .iter()
-                .map(|it| urls.path(&format!("{it}/")))
-                .collect(),
-            files,
-            changed,
-        })
+        let facts = json!({ "files": files, "changed": changed });
+        publish::product_pages("index", products.iter(), site, facts, world)
     }
 
     fn directories(&self) -> PackageDirectories {
@@ -192,14 +187,14 @@ impl IndexArgs {
         }
     }
 
-    fn options(&self) -> Result<IndexOptions> {
+    fn options(&self, read: KnownPackages) -> Result<IndexOptions> {
         let yank = self.yank.as_ref().map(|file| {
             let list = YankList::parse(&fs::read_to_string(file)?);
             list.with_context(|| format!("failed to read `{}`", file.display()))
         });
         Ok(IndexOptions {
             directories: self.directories(),
-            without: BTreeSet::new(),
+            read,
             yank: yank.transpose()?,
             jobs: self.jobs.count(),
         })
@@ -207,38 +202,11 @@ impl IndexArgs {
 }
 
 /// The answer after the index was written.
-#[derive(Debug, derive_more::Display, Serialize)]
-#[display("{addresses}")]
-#[serde(rename_all = "kebab-case")]
-struct IndexReport {
-    schema: &'static str,
+#[derive(Serialize)]
+struct IndexAnswer<'a> {
     #[serde(flatten)]
-    addresses: Addresses,
+    addresses: &'a Addresses,
     files: usize,
     /// The number of objects that were written or removed.
-    changed: usize,
-}
-
-impl IndexReport {
-    fn new(indexed: &Indexed, site: &SetPlace) -> Result<Self> {
-        let (set, urls) = (&indexed.set, site.urls()?);
-        Ok(Self {
-            schema: "rocwheel-index-v1",
-            addresses: Addresses::new(&urls.in_layout(set.layout()), &set.families()),
-            files: set.files.len(),
-            changed: indexed.changed,
-        })
-    }
-}
-
-/// The answer after the pages of a release place were written.
-#[derive(Debug, derive_more::Display, Serialize)]
-#[display("{}", pages.join("\n"))]
-struct ProductsReport {
-    schema: &'static str,
-    /// The pages of the products.
-    pages: Vec<String>,
-    files: usize,
-    /// The number of objects that were written.
     changed: usize,
 }

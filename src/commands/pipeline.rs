@@ -11,7 +11,8 @@ use super::{
     build::{self, BuildInputs, BuildSettings},
     check,
     fetch::{ChoiceArgs, FetchSettings},
-    summary::PublisherSummary,
+    publish::{Publication, PublisherSummary},
+    summary::changes_since,
 };
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
@@ -26,11 +27,11 @@ use crate::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
-    report::{Forecast, PipelineAnswer, PublishedPlace, RunPlaces},
+    report::{Forecast, PipelineAnswer, RunPlaces, SummaryPage},
     run::{Buckets, Run},
     set::{
-        self, Existing, Layout, LocalSet, PackageDirectories, PlaceDepth, PublishedUpload,
-        SetPlace, UploadOptions,
+        Existing, KnownPackages, Layout, LocalSet, PackageDirectories, PlaceDepth, PublishedUpload,
+        SetPlace, Upload, UploadOptions,
     },
 };
 
@@ -117,7 +118,10 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
     // A place that cannot be written must not cost a build.
     let destination = args.destination(&origin, world)?;
     destination.ensure_writable()?;
-    let baseline = args.summary.baseline(&args.origin.settings.access, world)?;
+    let baseline = args
+        .summary
+        .inputs
+        .baseline(&args.origin.settings.access, world)?;
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
     let (set, facts) = if args.resume {
         (args.resumed(world)?, None)
@@ -125,14 +129,24 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
         let (set, facts) = args.build(&origin, &unpacked, world)?;
         (set, Some(facts))
     };
-    let changes = PublisherSummary::changes(baseline.as_ref(), &set, world)?;
+    let changes = changes_since(baseline.as_ref(), &set, world)?;
     let report = args.check(&set, facts.as_ref(), changes.as_ref(), world);
     let report = report.hint(args.how_to_go_on())?;
-    let PublishedUpload { set, urls, .. } = args.publish(&set, &origin, &destination, world)?;
-    let summary = &args.summary;
-    let page = summary.page(&set, Some(&urls), Some(&report), changes.as_ref());
-    summary.tell(&page, world)?;
-    world.console.answer(&PipelineAnswer(page))
+    let publication = Publication {
+        upload: Upload {
+            set: &set,
+            identity: &set.document.identity.clone().or_of(&origin.run),
+            place: &destination,
+            options: args.options(&destination),
+            world,
+        },
+        group: Some("Index"),
+        report: Some(&report),
+        changes: changes.as_ref(),
+    };
+    let answer =
+        |_: &PublishedUpload, page: SummaryPage<'_>| world.console.answer(&PipelineAnswer(page));
+    publication.run(&args.summary, answer)
 }
 
 impl PipelineArgs {
@@ -152,7 +166,7 @@ impl PipelineArgs {
         }
         let group = choice.selection.directory()?;
         let settings = &origin.settings;
-        choice.offline(self.dry_run, &[group], self.layout, settings, world)
+        choice.offline(self.dry_run, Some(&group), self.layout, settings, world)
     }
 
     fn packages(&self) -> PathBuf {
@@ -189,7 +203,12 @@ impl PipelineArgs {
             return Err(anyhow!("no finished packages in `{}`", packages.display()))
                 .hint("run the same command without `--resume`");
         }
-        let set = LocalSet::read(&packages, PackageDirectories::Built, world)?;
+        let set = LocalSet::read(
+            &packages,
+            PackageDirectories::Built,
+            KnownPackages::new(),
+            world,
+        )?;
         set.ensure_as_described(true)?;
         let (count, packages) = (
             many(set.document.files.len(), "package"),
@@ -226,18 +245,10 @@ impl PipelineArgs {
         Ok(place)
     }
 
-    fn publish(
-        &self,
-        set: &LocalSet,
-        origin: &ArtifactsOrigin<'_>,
-        destination: &SetPlace,
-        world: &World,
-    ) -> Result<PublishedUpload> {
-        let _group = world.console.group("Index");
-        let identity = set.document.identity.clone().or_of(&origin.run);
+    fn options(&self, destination: &SetPlace) -> UploadOptions {
         // Files of an earlier call in the output directory belong to the same user.
         let replaces = destination.local().is_some();
-        let options = UploadOptions {
+        UploadOptions {
             is_part: false,
             layout: self.layout,
             existing: if replaces {
@@ -245,8 +256,7 @@ impl PipelineArgs {
             } else {
                 Existing::Refuse
             },
-        };
-        set::publish(set, &identity, destination, options, world)
+        }
     }
 
     /// Checks the set. If it has errors, writes a summary that says so, and fails.
@@ -404,19 +414,24 @@ impl<'a> ArtifactsOrigin<'a> {
         };
         let (mut artifacts, expected) = self.expected(args, world)?;
         artifacts.sort();
-        let reads = (reads, artifacts);
         let to = args.address(self)?;
-        let published = PublishedPlace {
-            root: match &to {
-                Some(to) => to.clone(),
-                None => self.place()?,
+        let root = to.clone().map_or_else(|| self.place(), Ok)?;
+        // A directory has `index.html` in place of keys that end in `/`.
+        let has_directory_keys = to.is_some() && !args.pages.no_directory_pages;
+        Ok(Forecast {
+            schema: Forecast::SCHEMA,
+            fetch,
+            reads,
+            artifacts,
+            packages: args.packages().display().to_string(),
+            writes: Forecast::keys(expected, &root, args.layout, has_directory_keys)?,
+            set_url: root.to_string(),
+            names_bucket: to.is_none() && self.run.ensure_bucket().is_ok(),
+            published: match to {
+                Some(to) => format!("s3://{}", to.bucket),
+                None => args.output_dir.display().to_string(),
             },
-            is_uploaded: to.is_some(),
-            has_bucket: self.run.ensure_bucket().is_ok(),
-            layout: args.layout,
-            has_directory_keys: !args.pages.no_directory_pages,
-        };
-        Forecast::new(fetch, reads, expected, &args.output_dir, &published)
+        })
     }
 
     /// The names of the artifacts, and the packages that would be built. If the artifacts are

@@ -11,8 +11,9 @@ use tempfile::TempDir;
 use super::{
     World,
     args::{AccessArgs, Jobs, PageArgs},
-    check, products,
-    summary::PublisherSummary,
+    check::{self, Checked},
+    publish::{self, Publication, PublisherSummary},
+    summary::changes_since,
 };
 use crate::{
     atomic::StagedDir,
@@ -25,9 +26,10 @@ use crate::{
         self, CandidateSet, FrameworkTies, PromotionPlan, PromotionRecord, PromotionRequest,
         ReleasePlaces,
     },
+    report::SummaryPage,
     set::{
         self, Existing, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth,
-        ProductDirectories, SetPlace, UploadOptions,
+        ProductDirectories, ProductUpload, PublishedUpload, SetPlace, Upload, UploadOptions,
     },
     store::CopySource,
     target::TargetList,
@@ -93,16 +95,15 @@ enum PromotionLayout {
     Flat,
     /// In `rocm/{product}/whl-next/{project}`, among other versions, as release places have them
     Product,
-    /// In `whl/{project}`, as release places before ROCm 10.1 have them
-    Whl,
 }
 
 pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let request = args.request()?;
-    let baseline = args.summary.baseline(&args.access, world)?;
+    let baseline = args.summary.inputs.baseline(&args.access, world)?;
     let source = SourceSet::fetch(&args.source(world)?, world)?;
-    args.check(source.path(), world)?;
-    let set = args.read(source.path(), world)?;
+    let (set, _) = args
+        .check(source.path(), world)?
+        .set(source.path(), world)?;
     let candidate = CandidateSet::read(&set, args.jobs.count(), world)?;
     let directories = args.directories(&set)?;
     let (plan, ties) = args.plan(&candidate, &request, world)?;
@@ -112,13 +113,22 @@ pub fn run(args: &PromoteArgs, world: &World) -> Result<()> {
     let staged = args.staged()?;
     let jobs = args.jobs.count();
     let record = promote::write(&candidate, ties.as_ref(), &plan, staged.path(), jobs, world)?;
-    let report = args.check(staged.path(), world)?;
+    let Checked {
+        report, verdict, ..
+    } = args.check(staged.path(), world)?;
+    verdict?;
     let mut promoted = promoted(&record, &plan, staged.path(), world)?;
     source.name_copies(&record, &mut promoted);
-    match directories {
-        Some(it) => products::publish(&promoted, &it, &args.place(world)?, world),
-        None => args.publish(&promoted, report.as_ref(), baseline.as_ref(), world),
-    }
+    let Some(directories) = directories else {
+        return args.publish(&promoted, report.as_ref(), baseline.as_ref(), world);
+    };
+    let upload = ProductUpload {
+        set: &promoted,
+        directories: &directories,
+        place: &args.place(world)?,
+        world,
+    };
+    publish::products("promote", &upload)
 }
 
 /// Where the promoted packages are made, before they are published.
@@ -158,24 +168,11 @@ impl PromoteArgs {
         Ok(place)
     }
 
-    fn read(&self, root: &Path, world: &World) -> Result<LocalSet> {
-        let set = LocalSet::read(root, PackageDirectories::Built, world)?;
-        if !self.gate.no_check {
-            set.ensure_as_described(false)?;
-        }
-        Ok(set)
-    }
-
-    fn check(&self, root: &Path, world: &World) -> Result<Option<Report>> {
-        if self.gate.no_check {
-            return Ok(None);
-        }
+    fn check(&self, root: &Path, world: &World) -> Result<Checked> {
         let place = SetPlace::directory(root, &world.stop);
-        let set = facts_of(&place, PlaceDepth::Pages, self.jobs.count(), world)?;
-        let policy = &self.gate.policy;
-        let report = policy.check(&set, world)?;
-        policy.verdict(&report)?;
-        Ok(Some(report))
+        let jobs = self.jobs.count();
+        self.gate
+            .check(&place, PlaceDepth::Pages, jobs, false, world)
     }
 
     /// What becomes of the set and of its frameworks.
@@ -233,13 +230,10 @@ impl PromoteArgs {
 
     /// The directories of the projects, at a release place.
     fn directories(&self, set: &LocalSet) -> Result<Option<ProductDirectories>> {
-        let is_older = match self.layout {
-            PromotionLayout::Product => false,
-            PromotionLayout::Whl => true,
-            PromotionLayout::Dist | PromotionLayout::Flat => return Ok(None),
-        };
-        let places = ReleasePlaces::builtin();
-        let directories = places.directories(&set.document, &self.product, is_older);
+        if self.layout != PromotionLayout::Product {
+            return Ok(None);
+        }
+        let directories = ReleasePlaces::builtin().directories(&set.document, &self.product);
         directories.map(Some)
     }
 
@@ -260,14 +254,22 @@ impl PromoteArgs {
             },
             existing: Existing::Keep,
         };
-        let changes = PublisherSummary::changes(baseline, promoted, world)?;
-        let identity = &promoted.document.identity;
-        let published = set::publish(promoted, identity, &place, options, world)?;
-        let urls = Some(&published.urls);
-        let summary = &self.summary;
-        let page = summary.page(&published.set, urls, report, changes.as_ref());
-        summary.tell(&page, world)?;
-        world.console.answer(&published)
+        let changes = changes_since(baseline, promoted, world)?;
+        let publication = Publication {
+            upload: Upload {
+                set: promoted,
+                identity: &promoted.document.identity,
+                place: &place,
+                options,
+                world,
+            },
+            group: None,
+            report,
+            changes: changes.as_ref(),
+        };
+        let answer =
+            |published: &PublishedUpload, _: SummaryPage<'_>| world.console.answer(published);
+        publication.run(&self.summary, answer)
     }
 }
 

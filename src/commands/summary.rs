@@ -10,7 +10,7 @@ use fs_err as fs;
 
 use super::{
     World,
-    args::{AccessArgs, GitHubArgs, RunArgs},
+    args::{AccessArgs, GitHubArgs, RunArgs, StepOutputs},
     check,
 };
 use crate::{
@@ -21,8 +21,8 @@ use crate::{
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
     set::{
-        Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, Places, SetJson, SetPlace,
-        Urls,
+        KnownPackages, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, Places,
+        SetJson, SetPlace, Urls,
     },
 };
 
@@ -68,14 +68,8 @@ pub struct SummaryArgs {
     check: bool,
     #[command(flatten)]
     accept: check::AcceptArgs,
-    /// Show what changed since this set: a directory, a `set.json`, or `s3://bucket/prefix`
-    #[arg(long, value_name = "SET")]
-    baseline: Option<NamedPlace>,
-    /// Index for third-party dependencies; adds a second index to the install lines
-    #[arg(long, value_name = "URL")]
-    base_index: Option<Urls>,
     #[command(flatten)]
-    steps: Steps,
+    inputs: SummaryInputs,
     #[command(flatten)]
     run: RunArgs,
     #[command(flatten)]
@@ -84,9 +78,16 @@ pub struct SummaryArgs {
     github: GitHubArgs,
 }
 
-/// Where a step of a workflow says what it did: files and addresses that the runner names in variables.
+/// What the page about a set needs besides the set, and where a step of a workflow says what it did: files
+/// and addresses that the runner names in variables.
 #[derive(Debug, clap::Args)]
-pub struct Steps {
+pub struct SummaryInputs {
+    /// Index for third-party dependencies; adds a second index to the install lines
+    #[arg(long, value_name = "URL")]
+    pub base_index: Option<Urls>,
+    /// Show what changed since this set: a directory, a `set.json`, or `s3://bucket/prefix`
+    #[arg(long, value_name = "SET")]
+    baseline: Option<NamedPlace>,
     // For the summary.
     #[arg(long, hide = true, env = "GITHUB_STEP_SUMMARY")]
     step_summary: Option<PathBuf>,
@@ -94,9 +95,8 @@ pub struct Steps {
     // workflows reads it.
     #[arg(long, hide = true, env = "RUNNER_TEMP")]
     runner_temp: Option<PathBuf>,
-    // For the outputs of the step.
-    #[arg(long, hide = true, env = "GITHUB_OUTPUT")]
-    github_output: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: StepOutputs,
     // For links to runs and commits.
     #[arg(
         long,
@@ -104,56 +104,43 @@ pub struct Steps {
         env = "GITHUB_SERVER_URL",
         default_value = "https://github.com"
     )]
-    server: String,
-}
-
-/// What a command that publishes says about the set: the same as `summary` says about it later.
-#[derive(Debug, clap::Args)]
-pub struct PublisherSummary {
-    /// Index for third-party dependencies; adds a second index to the install lines
-    #[arg(long, value_name = "URL")]
-    base_index: Option<Urls>,
-    /// Show what changed since this set: a directory, a `set.json`, or `s3://bucket/prefix`
-    #[arg(long, value_name = "SET")]
-    baseline: Option<NamedPlace>,
-    /// Write the summary to this file
-    #[arg(long, value_name = "FILE")]
-    summary: Option<PathBuf>,
-    // For a job in which a later step runs `summary`.
-    #[arg(long, hide = true)]
-    no_summary: bool,
-    #[command(flatten)]
-    steps: Steps,
+    pub server: String,
 }
 
 pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
     let place = args.place(world)?;
-    for place in [&place].into_iter().chain(&args.baseline) {
+    for place in [&place].into_iter().chain(&args.inputs.baseline) {
         if let NamedPlace::Bucket(location) = place {
             args.run.ensure_online(format!("reading `{location}`"))?;
         }
     }
     let report = args.report(&place, world)?;
-    // Nobody should install a set with errors, so its page has no commands for it.
+    // A set with errors is not to be installed, so its page has no commands for it.
     let has_errors = report.as_ref().is_some_and(|it| it.errors > 0);
     let artifact = args.artifact(&place)?;
     let needs_urls = artifact.is_none() && !has_errors;
     let (set, urls) = args.read(&place, needs_urls, world)?;
-    let changes = args.changes((&place, &set), world)?;
+    let baseline = args.inputs.baseline(&args.access, world)?;
+    let changes = baseline.map(|baseline| {
+        let place = args.access.named(&place, &world.stop)?;
+        baseline.changes(&place, Some(&set), world)
+    });
+    let changes = changes.transpose()?;
+    let base = args.inputs.base_index.as_ref();
     let page = SummaryPage {
         set: &set,
-        whereabouts: if has_errors {
-            Whereabouts::Nowhere
-        } else {
-            args.whereabouts(artifact.as_ref(), urls.as_ref())
+        whereabouts: match (&artifact, &urls) {
+            _ if has_errors => Whereabouts::Nowhere,
+            (Some(artifact), _) => Whereabouts::Kept(artifact),
+            (None, Some(set)) => Whereabouts::Published(Places { set, base }),
+            (None, None) => Whereabouts::Nowhere,
         },
-        server: &args.steps.server,
+        server: &args.inputs.server,
         report: report.as_ref(),
         changes: changes.as_ref(),
     };
-    let outputs = args.steps.github_output.as_deref();
-    append_outputs(outputs, &set, urls.as_ref(), world)?;
-    args.steps.page(&page, world)?;
+    args.inputs.append_outputs(&set, urls.as_ref(), world)?;
+    args.inputs.append_page(&page, world)?;
     args.print(&page, world)
 }
 
@@ -222,7 +209,7 @@ impl SummaryArgs {
                 } else {
                     PackageDirectories::Built
                 };
-                let local = LocalSet::read(directory, directories, world)?;
+                let local = LocalSet::read(directory, directories, KnownPackages::new(), world)?;
                 let urls = match given {
                     None if needs_urls => Some(urls_of_indexed(&local)?),
                     given => given,
@@ -232,26 +219,13 @@ impl SummaryArgs {
         }
     }
 
-    fn whereabouts<'a>(
-        &'a self,
-        artifact: Option<&'a WorkflowArtifact>,
-        urls: Option<&'a Urls>,
-    ) -> Whereabouts<'a> {
-        let base = self.base_index.as_ref();
-        match (artifact, urls) {
-            (Some(artifact), _) => Whereabouts::Kept(artifact),
-            (None, Some(set)) => Whereabouts::Published(Places { set, base }),
-            (None, None) => Whereabouts::Nowhere,
-        }
-    }
-
     /// Writes the summary to `--output`. Without that flag, prints it, unless GitHub Actions shows
     /// it anyway. Prints JSON only with `--format json`.
     fn print(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         if let Some(file) = &self.output {
             fs::write(file, page.render(LIMIT))?;
         }
-        let is_told = self.output.is_some() || self.steps.step_summary.is_some();
+        let is_told = self.output.is_some() || self.inputs.step_summary.is_some();
         if is_told && world.console.format() != OutputFormat::Json {
             return Ok(());
         }
@@ -291,22 +265,9 @@ impl SummaryArgs {
                 .hint("pass `--findings` with what `rocwheel check --format json` wrote"),
         }
     }
-
-    fn changes(
-        &self,
-        (place, set): (&NamedPlace, &SetJson),
-        world: &World,
-    ) -> Result<Option<Difference>> {
-        let Some(baseline) = &self.baseline else {
-            return Ok(None);
-        };
-        let baseline = open_baseline(baseline, &self.access, world)?;
-        let place = self.access.named(place, &world.stop)?;
-        baseline.changes(&place, Some(set), world).map(Some)
-    }
 }
 
-impl PublisherSummary {
+impl SummaryInputs {
     /// The set to compare with. Open it before anything is published: a wrong `--baseline` must not
     /// cost the outputs of a set that is.
     pub fn baseline(&self, access: &AccessArgs, world: &World) -> Result<Option<Baseline>> {
@@ -315,69 +276,8 @@ impl PublisherSummary {
         baseline.map(open).transpose()
     }
 
-    /// What changed in a set since then.
-    pub fn changes(
-        since: Option<&Baseline>,
-        set: &LocalSet,
-        world: &World,
-    ) -> Result<Option<Difference>> {
-        let place = SetPlace::directory(&set.root, &world.stop);
-        let changes = |it: &Baseline| it.changes(&place, Some(&set.document), world);
-        since.map(changes).transpose()
-    }
-
-    /// The page about a set at these addresses. `None` if it was not published.
-    pub fn page<'a>(
-        &'a self,
-        set: &'a SetJson,
-        urls: Option<&'a Urls>,
-        report: Option<&'a Report>,
-        changes: Option<&'a Difference>,
-    ) -> SummaryPage<'a> {
-        let base = self.base_index.as_ref();
-        SummaryPage {
-            set,
-            whereabouts: urls.map_or(Whereabouts::Nowhere, |set| {
-                Whereabouts::Published(Places { set, base })
-            }),
-            server: &self.steps.server,
-            report,
-            changes,
-        }
-    }
-
-    /// Writes the summary and the outputs of a published set.
-    pub fn tell(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
-        self.write(page, world)?;
-        let outputs = self.steps.github_output.as_deref();
-        append_outputs(outputs, page.set, page.urls(), world)
-    }
-
-    /// Writes the summary of a set that was not published.
-    pub fn refuse(
-        &self,
-        set: &SetJson,
-        report: &Report,
-        changes: Option<&Difference>,
-        world: &World,
-    ) -> Result<()> {
-        self.write(&self.page(set, None, Some(report), changes), world)
-    }
-
-    fn write(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
-        if let Some(file) = &self.summary {
-            fs::write(file, page.render(LIMIT))?;
-        }
-        if self.no_summary {
-            return Ok(());
-        }
-        self.steps.page(page, world)
-    }
-}
-
-impl Steps {
     /// Appends a page to the summary of the step, if there is a file for it.
-    fn page(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
+    pub fn append_page(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
         let Some(file) = &self.step_summary else {
             return Ok(());
         };
@@ -397,27 +297,33 @@ impl Steps {
         }
         Ok(())
     }
+
+    /// Appends the step outputs of a set, if there is a file for them. Warns if the document of the set
+    /// was too long and was left out.
+    pub fn append_outputs(&self, set: &SetJson, urls: Option<&Urls>, world: &World) -> Result<()> {
+        if !self.outputs.are_wanted() {
+            return Ok(());
+        }
+        let outputs = outputs::of(set, urls);
+        if outputs::is_left_out(&outputs) {
+            world.console.warn(
+                "the output `set-json` is empty, because GitHub takes no more than 1 MB: \
+                 read `set.json` of the set instead",
+            );
+        }
+        self.outputs.append(&outputs)
+    }
 }
 
-/// Appends the step outputs of a set, if there is a file for them. Warns if the document of the set
-/// was too long and was left out.
-fn append_outputs(
-    file: Option<&Path>,
-    set: &SetJson,
-    urls: Option<&Urls>,
+/// What changed in the packages of a directory since a baseline.
+pub fn changes_since(
+    baseline: Option<&Baseline>,
+    set: &LocalSet,
     world: &World,
-) -> Result<()> {
-    let Some(file) = file else {
-        return Ok(());
-    };
-    let outputs = outputs::of(set, urls);
-    if outputs::is_left_out(&outputs) {
-        world.console.warn(
-            "the output `set-json` is empty, because GitHub takes no more than 1 MB: \
-             read `set.json` of the set instead",
-        );
-    }
-    append(file, &outputs::render(&outputs)?)
+) -> Result<Option<Difference>> {
+    let place = SetPlace::directory(&set.root, &world.stop);
+    let changes = |it: &Baseline| it.changes(&place, Some(&set.document), world);
+    baseline.map(changes).transpose()
 }
 
 /// How many bytes a step summary can still take. GitHub drops a summary that is too long, also the

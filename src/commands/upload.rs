@@ -3,25 +3,26 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
-use serde::Serialize;
+use serde_json::json;
 
 use super::{
     World,
     args::{AccessArgs, GitHubArgs, PageArgs, RunArgs},
-    check, products,
-    summary::PublisherSummary,
+    check,
+    publish::{self, Publication, PublisherSummary},
+    summary::changes_since,
 };
 use crate::{
-    check::{Report, facts_of},
-    diff::{Baseline, Difference},
+    check::Report,
+    diff::Baseline,
     error::{Context as _, Hint as _, Result, Stop, anyhow},
     location::Location,
     promote::{ProductName, ReleasePlaces},
     report::SummaryPage,
     run::{ArtifactGroup, Run, RunId},
     set::{
-        self, Existing, Identity, Layout, LocalSet, PackageDirectories, PlaceDepth,
-        PublishedUpload, SetPlace, UploadOptions,
+        Existing, Identity, Layout, LocalSet, PackageDirectories, PlaceDepth, ProductUpload,
+        PublishedUpload, SetPlace, Upload, UploadOptions,
     },
 };
 
@@ -109,64 +110,50 @@ pub struct UploadArgs {
     github: GitHubArgs,
 }
 
-/// The answer of `--part`, which writes no pages.
-#[derive(Debug, derive_more::Display, Serialize)]
-#[display("{place}")]
-struct PublishedPart {
-    schema: &'static str,
-    place: String,
-    /// The number of objects that were written.
-    uploaded: usize,
-    unchanged: usize,
-}
-
 pub fn run(args: &UploadArgs, world: &World) -> Result<()> {
     if let Some(product) = &args.product {
         return args.publish_product(product, world);
     }
     let run = args.resolve(world)?;
-    let destination = args.destination(&run, &world.stop)?;
-    let baseline = args.summary.baseline(&args.access, world)?;
-    let report = args.check(baseline.as_ref(), world)?;
-    let set = args.read(world)?;
-    if !args.gate.no_check {
-        set.ensure_as_described(false)?;
-    }
+    let place = args.destination(&run, &world.stop)?;
+    let baseline = args.summary.inputs.baseline(&args.access, world)?;
+    let (set, report) = args.set(baseline.as_ref(), world)?;
     let identity = args.identity(&set.document.identity, &run)?;
-    let options = args.options();
+    let upload = Upload {
+        set: &set,
+        identity: &identity,
+        place: &place,
+        options: args.options(),
+        world,
+    };
     if args.dry_run {
-        let plan = set::plan_upload(&set, &identity, &destination, options, world)?;
-        return world.console.answer(&plan);
+        return world.console.answer(&upload.plan()?);
     }
-    let changes = PublisherSummary::changes(baseline.as_ref(), &set, world)?;
-    let published = set::publish(&set, &identity, &destination, options, world)?;
-    if args.part {
-        return world.console.answer(&PublishedPart {
-            schema: "rocwheel-upload-part-v1",
-            place: destination.to_string(),
-            uploaded: published.uploaded,
-            unchanged: published.unchanged,
+    let changes = changes_since(baseline.as_ref(), &set, world)?;
+    let publication = Publication {
+        upload,
+        group: None,
+        report: report.as_ref(),
+        changes: changes.as_ref(),
+    };
+    let answer = |published: &PublishedUpload, _: SummaryPage<'_>| {
+        if !args.part {
+            return world.console.answer(published);
+        }
+        let facts = json!({
+            "place": place.to_string(),
+            "uploaded": published.uploaded,
+            "unchanged": published.unchanged,
         });
-    }
-    let page = args.page(&published, report.as_ref(), changes.as_ref());
-    args.summary.tell(&page, world)?;
-    world.console.answer(&published)
+        world.console.report("upload", &facts, &place)
+    };
+    publication.run(&args.summary, answer)
 }
 
 impl UploadArgs {
-    fn set(&self) -> &Path {
+    fn directory(&self) -> &Path {
         let set = self.set.as_ref().or(self.packages_dir.as_ref());
         set.expect("clap requires one of them")
-    }
-
-    fn page<'a>(
-        &'a self,
-        published: &'a PublishedUpload,
-        report: Option<&'a Report>,
-        changes: Option<&'a Difference>,
-    ) -> SummaryPage<'a> {
-        let (set, urls) = (&published.set, Some(&published.urls));
-        self.summary.page(set, urls, report, changes)
     }
 
     fn options(&self) -> UploadOptions {
@@ -196,36 +183,31 @@ impl UploadArgs {
         args.resolve(reference, &self.github, world)
     }
 
-    fn read(&self, world: &World) -> Result<LocalSet> {
-        LocalSet::read(self.set(), PackageDirectories::Built, world)
-    }
-
-    /// Checks the set. If it has errors, writes a summary that says so, and fails.
-    fn check(&self, since: Option<&Baseline>, world: &World) -> Result<Option<Report>> {
-        if self.gate.no_check {
-            return Ok(None);
-        }
-        let mut policy = self.gate.policy.clone();
-        policy.is_part = self.part;
+    /// Checks the set, and reads it. If it has errors, writes a summary that says so, and fails.
+    fn set(&self, since: Option<&Baseline>, world: &World) -> Result<(LocalSet, Option<Report>)> {
+        let directory = self.directory();
         // Pages beside a part are those of the whole set.
         let depth = if self.part {
             PlaceDepth::Packages(PackageDirectories::Built)
         } else {
             PlaceDepth::Pages
         };
-        let place = SetPlace::directory(self.set(), &world.stop);
-        let set = facts_of(&place, depth, World::jobs(), world)?;
-        let report = policy.check(&set, world)?;
-        let verdict = policy.verdict(&report);
-        if verdict.is_err() && !self.part && !self.dry_run {
+        let place = SetPlace::directory(directory, &world.stop);
+        let jobs = World::jobs();
+        let checked = self.gate.check(&place, depth, jobs, self.part, world)?;
+        if let Some(report) = checked.report.as_ref().filter(|_| checked.verdict.is_err())
+            && !self.part
+            && !self.dry_run
+        {
             // A set can be so broken that nothing more is known of it than its findings.
-            if let Ok(set) = self.read(&world.quiet()) {
-                let changes = PublisherSummary::changes(since, &set, world)?;
+            let (built, quiet) = (PackageDirectories::Built, world.quiet());
+            if let Ok(set) = LocalSet::read(directory, built, checked.read.clone(), &quiet) {
+                let changes = changes_since(since, &set, world)?;
                 let summary = &self.summary;
-                summary.refuse(&set.document, &report, changes.as_ref(), world)?;
+                summary.refuse(&set.document, report, changes.as_ref(), world)?;
             }
         }
-        verdict.map(|()| Some(report))
+        checked.set(directory, world)
     }
 
     /// The identity of the set: what its packages say, completed from the arguments and the run.
@@ -246,18 +228,18 @@ impl UploadArgs {
 
     /// Publishes frameworks among those of other versions.
     fn publish_product(&self, product: &ProductName, world: &World) -> Result<()> {
-        self.check(None, world)?;
-        let set = self.read(world)?;
-        if !self.gate.no_check {
-            set.ensure_as_described(false)?;
-        }
+        let (set, _) = self.set(None, world)?;
         let directories = ReleasePlaces::builtin().directories_of(&set.document, product)?;
-        let destination = self.product_place(product, &world.stop)?;
+        let upload = ProductUpload {
+            set: &set,
+            directories: &directories,
+            place: &self.product_place(product, &world.stop)?,
+            world,
+        };
         if self.dry_run {
-            let plan = set::plan_products(&set, &directories, &destination, world)?;
-            return world.console.answer(&plan);
+            return world.console.answer(&upload.plan()?);
         }
-        products::publish(&set, &directories, &destination, world)
+        publish::products("upload", &upload)
     }
 
     /// The place of a product: a directory, the address of the user, or the bucket of a stream.

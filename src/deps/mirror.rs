@@ -2,7 +2,7 @@
 //! as they are.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::{self, Read as _},
     num::NonZeroUsize,
     path::Path,
@@ -22,7 +22,8 @@ use crate::{
     io::Tap,
     parallel,
     set::{
-        self, IndexOptions, Indexed, Layout, MirroredPackage, PackageDirectories, Plan, SetPlace,
+        self, IndexOptions, Indexed, KnownPackages, Layout, MirroredPackage, PackageDirectories,
+        Plan, SetPlace,
     },
     store::{Span, Store as _, http::HttpStore},
 };
@@ -97,8 +98,8 @@ impl<'a> Mirror<'a> {
             world.console.status("Refreshed", many(count, "file"));
         }
         let options = IndexOptions {
+            read: KnownPackages::new(),
             directories: PackageDirectories::Only(Layout::Dist),
-            without: BTreeSet::new(),
             yank: None,
             jobs,
         };

@@ -245,7 +245,7 @@ fn files_of_wheel(
         let file = ObservedFile {
             len: entry.len,
             sha256: row.map(|(sha256, _)| *sha256),
-            crc: Some(entry.crc),
+            crc: Some(entry.crc.into()),
             packed: entry.packed,
             mode: entry.mode,
             text: None,

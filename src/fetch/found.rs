@@ -37,7 +37,7 @@ impl FoundRun {
         run: Run,
         candidate: &Candidate,
         choice: &Choice,
-        silence: Option<String>,
+        silence: Option<&str>,
     ) -> Self {
         let inventory = &choice.inventory;
         let github = candidate.from_github.as_ref();

@@ -167,7 +167,7 @@ impl<'a> FetchRequest<'a> {
         };
         let silence = self.ask_about(&mut located, world);
         Ok(FoundArtifacts {
-            run: FoundRun::new(located.run, &located.candidate, &choice, silence),
+            run: FoundRun::new(located.run, &located.candidate, &choice, silence.as_deref()),
             source: choice.source,
             selection: choice.selection,
         })
@@ -311,6 +311,7 @@ impl<'a> FetchRequest<'a> {
             there => there?,
         };
         located.is_found = searched.is_empty();
+        located.searched = searched;
         if located.is_found && there.bucket != located.run.bucket {
             located.sources = self.sources(&there, world)?;
             located.run = there;

@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 
 use super::{
     init_module::{self, InitHook, InitModule},
-    policy::{Frameworks, RocmDirectoryKey},
+    policy::Frameworks,
     providers::{LibraryProvider, Providers},
     read::{ElfMember, FrameworkWheel},
     rocm::{RocmLibraries, stem},
@@ -68,10 +68,11 @@ pub(super) fn not_for_set(
     }
     for (path, imports) in wheel.imports() {
         for name in imports.into_iter().flatten() {
-            if rocm.dll(name).is_some() {
+            if rocm.library(name).is_some() {
                 return None;
             }
-            if let Some(has) = rocm.dll_of_other_version(name) {
+            if let Some(has) = rocm.of_other_version(name) {
+                let has = &has.name;
                 let why = || format!("`{path}` needs `{name}`, and the set has `{has}`");
                 first.get_or_insert_with(why);
             }
@@ -82,7 +83,7 @@ pub(super) fn not_for_set(
 
 /// Why the binaries of a wheel cannot be loaded beside a set, if they are for another platform.
 fn other_platform(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Option<String> {
-    let is_linux = rocm.platform() == Platform::Linux;
+    let is_linux = rocm.platform == Platform::Linux;
     let linux = wheel.host_files().next();
     let windows = wheel.windows_files().next();
     let (path, is_for) = match (linux, windows) {
@@ -105,9 +106,8 @@ fn other_platform(wheel: &FrameworkWheel, rocm: &RocmLibraries) -> Option<String
 /// bring runtimes of compilers of their own.
 pub(super) fn copy_of<'a>(elf: ElfMember<'_>, rocm: &'a RocmLibraries) -> Option<&'a str> {
     let original = rocm.of_other_version(relpath::split(elf.path).1)?;
-    let directory = rocm.library(original).map(|it| it.directory);
-    let is_llvm = directory.is_some_and(RocmDirectoryKey::is_llvm);
-    (elf.facts.kind == ElfKind::SharedObject && !is_llvm).then_some(original)
+    let is_copy = elf.facts.kind == ElfKind::SharedObject && !original.directory.is_llvm();
+    is_copy.then_some(&original.name)
 }
 
 /// The packages with binaries: for each binary the first directory on its path that is a package, or

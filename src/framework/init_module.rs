@@ -157,21 +157,20 @@ pub(super) fn hook(source: &str) -> Result<Option<InitHook>> {
 }
 
 fn find(body: &[Stmt], catches: Option<&Vec<String>>) -> Option<InitHook> {
+    let end = format!(".{MODULE}");
+    let hook = || InitHook {
+        catches: catches.cloned(),
+    };
     body.iter().find_map(|statement| match statement {
         Stmt::ImportFrom(it) => {
             let module = it.module.as_deref().unwrap_or_default();
-            let is_module = module == MODULE || module.ends_with(&format!(".{MODULE}"));
-            let names_it = it.names.iter().any(|it| it.name.as_str() == MODULE);
-            (is_module || names_it).then(|| InitHook {
-                catches: catches.cloned(),
-            })
+            let is_module = module == MODULE || module.ends_with(&end);
+            let mut names = it.names.iter();
+            (is_module || names.any(|it| it.name.as_str() == MODULE)).then(hook)
         }
         Stmt::Import(it) => {
-            let end = format!(".{MODULE}");
-            let names_it = it.names.iter().any(|it| it.name.as_str().ends_with(&end));
-            names_it.then(|| InitHook {
-                catches: catches.cloned(),
-            })
+            let mut names = it.names.iter();
+            names.any(|it| it.name.as_str().ends_with(&end)).then(hook)
         }
         Stmt::Try(it) => {
             let caught = it.handlers.iter().flat_map(caught).collect_vec();
@@ -215,15 +214,18 @@ const HOOK: [&str; 7] = [
 pub(super) fn with_hook(source: &str) -> Result<String> {
     let end = python_source::parse(source, |parsed| {
         ensure!(parsed.errors().is_empty(), "its Python cannot be parsed");
-        let body = &parsed.syntax().body;
-        let head = body.iter().enumerate().take_while(|(index, it)| match it {
-            Stmt::Expr(it) => *index == 0 && matches!(*it.value, Expr::StringLiteral(_)),
-            Stmt::ImportFrom(it) => it.module.as_deref() == Some("__future__"),
-            _ => false,
+        let body = parsed.syntax().body.iter().enumerate();
+        let head = body.map_while(|(index, it)| match it {
+            Stmt::Expr(it) if index == 0 && matches!(*it.value, Expr::StringLiteral(_)) => {
+                Some(usize::from(it.range.end()))
+            }
+            Stmt::ImportFrom(it) if it.module.as_deref() == Some("__future__") => {
+                Some(usize::from(it.range.end()))
+            }
+            _ => None,
         });
-        Ok(head.last().map(|(_, it)| end_of(it)))
+        Ok(head.last())
     })??;
-    let lines = || source.split_inclusive('\n');
     let at = match end {
         // The rest of the line of the last such statement.
         Some(end) => {
@@ -232,7 +234,8 @@ pub(super) fn with_hook(source: &str) -> Result<String> {
                 .context("a statement beyond the end of its source")?;
             end + rest.find('\n').map_or(rest.len(), |it| it + 1)
         }
-        None => lines()
+        None => source
+            .split_inclusive('\n')
             .take_while(|line| line.starts_with('#'))
             .map(str::len)
             .sum(),
@@ -243,22 +246,10 @@ pub(super) fn with_hook(source: &str) -> Result<String> {
     } else {
         "\n"
     };
-    let gap = if before.is_empty() || before.ends_with('\n') {
-        ""
-    } else {
-        newline
-    };
+    let is_line_open = !before.is_empty() && !before.ends_with('\n');
+    let gap = if is_line_open { newline } else { "" };
     let hook = HOOK.join(newline);
     Ok(format!("{before}{gap}{hook}{newline}{after}"))
-}
-
-/// The offset behind a statement.
-fn end_of(statement: &Stmt) -> usize {
-    match statement {
-        Stmt::Expr(it) => it.range.end().into(),
-        Stmt::ImportFrom(it) => it.range.end().into(),
-        _ => 0,
-    }
 }
 
 #[cfg(test)]

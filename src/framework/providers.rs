@@ -132,7 +132,7 @@ impl<'a> Providers<'a> {
         }
         let other = self.rocm.and_then(|rocm| rocm.of_other_version(library));
         if other.is_some() || expected.is_some() {
-            return LibraryProvider::OtherRocm(other.map(str::to_owned));
+            return LibraryProvider::OtherRocm(other.map(|it| it.name.clone()));
         }
         match self.policy.vendor(library) {
             Some(vendor) => LibraryProvider::Vendor(vendor.to_owned()),

@@ -266,7 +266,7 @@ impl FrameworkWheel {
 /// The path of a member once it is installed. `None` for files that go elsewhere, such as scripts.
 pub(super) fn installed_path(member: &str) -> Option<&str> {
     match member.split_once('/') {
-        Some((top, rest)) if top.ends_with(".data") => rest
+        Some((top, rest)) if top.strip_suffix(".data").is_some() => rest
             .strip_prefix("platlib/")
             .or_else(|| rest.strip_prefix("purelib/")),
         _ => Some(member),

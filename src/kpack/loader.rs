@@ -153,8 +153,7 @@ pub fn lost_code<R: ReadAt>(
     }
     let unreached = held.into_iter();
     lost.extend(unreached.map(|((archive, key, target), it)| (it, target, Some(archive), key)));
-    let first = lost.pop_first();
-    first.map(|(binary, target, archive, key)| match archive {
+    lost.pop_first().map(|(binary, target, archive, key)| match archive {
         Some(archive) => format!(
             "`{binary}` would not find its code for `{target}`: it does not ask `{archive}` for `{key}`"
         ),

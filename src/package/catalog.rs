@@ -18,7 +18,9 @@ use crate::{
     glob::{Filter, Glob},
     package::{
         naming::{DistributionMode, NameTemplate},
-        required_file::{self, FileSpec, LibrarySpec, RequiredFile, RequiredFileKind, ScriptSpec},
+        required_file::{
+            self, ArtifactPart, FileSpec, LibrarySpec, RequiredFile, RequiredFileKind, ScriptSpec,
+        },
     },
     relpath::RelPath,
     run::Platform,
@@ -278,8 +280,7 @@ impl Catalog {
     pub fn only(&self, kind: PackageKind) -> Result<&PackageSpec> {
         let of_kind = self.packages.iter().filter(|package| package.kind == kind);
         let count = of_kind.clone().count();
-        let only = of_kind.exactly_one();
-        only.map_err(|_| {
+        of_kind.exactly_one().map_err(|_| {
             anyhow!("one package of kind `{kind:?}` expected in `packages.toml`, not {count}")
         })
     }
@@ -506,44 +507,32 @@ impl PackageSpec {
 
     /// What the package must contain on a platform.
     pub fn required_files(&self, platform: Platform) -> Vec<RequiredFile> {
-        let libraries = self.libraries.iter().filter(|it| !it.optional);
-        let libraries = libraries.map(|it| {
-            let names = [&*it.linux, &*it.windows];
-            let pattern = required_file::library(platform, &it.directory, names);
-            (
-                RequiredFileKind::Library(it.name.clone()),
-                pattern,
-                &it.artifact,
-            )
-        });
-        let scripts = self.scripts.iter().filter(|it| !it.if_present);
-        let scripts = scripts.filter(|it| it.is_on(platform)).map(|it| {
-            let pattern = it.program(platform).map(Glob::new);
-            (
-                RequiredFileKind::Command(it.name.clone()),
-                pattern,
-                &it.artifact,
-            )
-        });
-        let is_here = |it: &&FileSpec| it.platform.is_none_or(|only| only == platform);
-        let files = self.files.iter().filter(is_here);
-        let files = files.map(|it| {
-            (
-                RequiredFileKind::File,
-                Some(Glob::new(&*it.path)),
-                &it.artifact,
-            )
-        });
-        let all = libraries.chain(scripts).chain(files);
-        let all = all.filter_map(|(kind, pattern, artifact)| {
+        let file = |kind, pattern: Option<Glob>, artifact: &Option<ArtifactPart>| {
             Some(RequiredFile {
                 package: self.name.clone(),
                 kind,
                 pattern: pattern?,
                 artifact: artifact.clone(),
             })
-        });
-        all.collect()
+        };
+        let mut files = Vec::new();
+        for it in self.libraries.iter().filter(|it| !it.optional) {
+            let kind = RequiredFileKind::Library(it.name.clone());
+            let names = [&*it.linux, &*it.windows];
+            let pattern = required_file::library(platform, &it.directory, names);
+            files.extend(file(kind, pattern, &it.artifact));
+        }
+        for it in self.scripts.iter().filter(|it| !it.if_present) {
+            let kind = RequiredFileKind::Command(it.name.clone());
+            let program = it.program(platform).filter(|_| it.is_on(platform));
+            files.extend(file(kind, program.map(Glob::new), &it.artifact));
+        }
+        let is_here = |it: &&FileSpec| it.platform.is_none_or(|only| only == platform);
+        for it in self.files.iter().filter(is_here) {
+            let pattern = Some(Glob::new(&*it.path));
+            files.extend(file(RequiredFileKind::File, pattern, &it.artifact));
+        }
+        files
     }
 
     /// The names of all artifacts in `take` rows.

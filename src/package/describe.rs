@@ -211,8 +211,7 @@ impl Describer<'_> {
                 }
             }
         }
-        let texts = texts.into_iter();
-        let texts = texts.map(|(path, (owned, facts))| {
+        let texts = texts.into_iter().map(|(path, (owned, facts))| {
             let origin = BuildOrigin {
                 executable: false,
                 ..origin(&owned, &owned.file.source, facts)

@@ -1,8 +1,8 @@
 //! [`BuildPlan`]: what a build will write. For each wheel it maps the path of every member to the
 //! source of its bytes. [`SdkTree`] has the development files, which one member packs.
 //!
-//! A plan is a value. `build --plan` prints it, tests compare it with snapshots, and `check
-//! --planned` compares a finished set with it. Nothing in this file reads files.
+//! A plan is a value. `build --plan` prints it, and tests compare it with snapshots. Nothing in this
+//! file reads files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},

@@ -5,8 +5,6 @@
 
 mod check;
 mod devel;
-#[cfg(test)]
-mod fixture;
 
 use std::collections::{BTreeMap, BTreeSet};
 

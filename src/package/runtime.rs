@@ -349,8 +349,7 @@ pub(super) fn own_rpath(path: &RelPath, facts: &ElfFacts) -> Result<Rpath> {
 
 /// The ELF facts of a file that the dynamic loader may load; `None` for other files.
 pub(super) fn loaded(facts: &FileFacts) -> Option<&ElfFacts> {
-    let elf = facts.elf.as_deref();
-    elf.filter(|_| facts.kind.is_loaded())
+    facts.elf.as_deref().filter(|_| facts.kind.is_loaded())
 }
 
 /// The file on disk that has the bytes of an entry, which may be a symlink to it.

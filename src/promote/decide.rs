@@ -7,8 +7,7 @@ use itertools::Itertools as _;
 use super::{
     observe::{CandidateForm, CandidatePackage, CandidateSet},
     plan::{PlannedPromotion, PromotionPlan},
-    policy::VersionTexts,
-    texts::{TargetChange, VersionChange},
+    texts::{TargetChange, VersionChange, VersionTexts},
 };
 use crate::{
     console::many,
@@ -210,19 +209,15 @@ impl CandidatePackage {
         texts: &BTreeMap<RelPath, String>,
         change: &VersionChange,
     ) -> Result<(usize, u64)> {
-        let CandidateForm::Wheel {
-            archive, record, ..
-        } = &self.form
-        else {
-            let CandidateForm::Sdist(sdist) = &self.form else {
-                return Ok((0, 0));
-            };
-            let copied = sdist
-                .files
-                .iter()
-                .filter(|(path, _)| !texts.contains_key(path));
-            let lens = copied.map(|(_, bytes)| bytes.len() as u64).collect_vec();
-            return Ok((lens.len(), lens.iter().sum()));
+        let (archive, record) = match &self.form {
+            CandidateForm::Wheel {
+                archive, record, ..
+            } => (archive, record),
+            CandidateForm::Sdist(sdist) => {
+                let copied = sdist.files.iter().filter(|it| !texts.contains_key(&it.0));
+                let lens = copied.map(|(_, bytes)| bytes.len() as u64).collect_vec();
+                return Ok((lens.len(), lens.iter().sum()));
+            }
         };
         let listed: BTreeSet<&RelPath> = record.rows().iter().map(|row| &row.path).collect();
         let (mut copies, mut bytes) = (0, 0);

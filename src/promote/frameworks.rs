@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, num::NonZeroUsize, path::Path};
 
 use fs_err as fs;
 
-use super::{observe::CandidateSet, plan::PromotionPlan, record::PromotedFile};
+use super::{observe::CandidateSet, plan::PromotionPlan, write::PromotedFile};
 use crate::{
     check::SetFacts,
     console::{World, many},
@@ -65,7 +65,6 @@ impl<'a> FrameworkTies<'a> {
             selectors,
             options: TieOptions {
                 requires: Some(pin),
-                device_extras: true,
                 suffix: VersionSuffix::Named,
                 ..TieOptions::default()
             },
@@ -105,10 +104,6 @@ impl<'a> FrameworkTies<'a> {
             .map(|it| it.unpacked_size() + it.facts.size);
         let (count, what) = (self.wheels.len(), many(self.wheels.len(), "framework"));
         let _bar = (world.console).joined_progress("Tying", what, 2 * count, sizes.sum());
-        let selector_of = |plan: &SelectorPlan| {
-            let mut selectors = self.selectors.iter();
-            selectors.find(|it| it.project == *plan.project()).copied()
-        };
         for ((file, wheel), plan) in self.files.iter().zip(&self.wheels).zip(plans) {
             let place = file.path.strip_suffix(file.name()).unwrap_or_default();
             let target = directory.join(place);
@@ -120,25 +115,13 @@ impl<'a> FrameworkTies<'a> {
                 world,
             )?);
             let edited = plan.texts.keys().map(|path| path.parse());
-            files.push(PromotedFile {
-                from: file.path.clone(),
-                from_sha256: file.sha256,
-                path: format!("{place}{}", written.file),
-                size: written.size,
-                sha256: written.sha256,
-                edited: edited.collect::<Result<Vec<RelPath>, _>>()?,
-            });
+            let edited = edited.collect::<Result<Vec<RelPath>, _>>()?;
+            files.push(PromotedFile::of(file, &written, edited));
             if let Some(selector) = &plan.selector {
                 let written = selector.write(&target, settings.time)?;
-                let from = selector_of(selector).unwrap_or(file);
-                files.push(PromotedFile {
-                    from: from.path.clone(),
-                    from_sha256: from.sha256,
-                    path: format!("{place}{}", written.file),
-                    size: written.size,
-                    sha256: written.sha256,
-                    edited: Vec::new(),
-                });
+                let mut selectors = self.selectors.iter();
+                let from = selectors.find(|it| it.project == *selector.project());
+                files.push(PromotedFile::of(from.unwrap_or(file), &written, Vec::new()));
             }
         }
         tie::verify(

@@ -12,8 +12,6 @@ mod frameworks;
 mod observe;
 mod places;
 mod plan;
-mod policy;
-mod record;
 mod texts;
 mod write;
 
@@ -23,6 +21,5 @@ pub use self::{
     observe::CandidateSet,
     places::{ProductName, ProductPlace, ReleasePlaces},
     plan::PromotionPlan,
-    record::PromotionRecord,
-    write::write,
+    write::{PromotionRecord, write},
 };

@@ -10,7 +10,7 @@ use std::{
 
 use fs_err::File;
 
-use super::{policy::VersionTexts, texts::VersionChange};
+use super::texts::{TargetChange, VersionChange, VersionTexts};
 use crate::{
     archive::{SdistFiles, read_sdist},
     console::World,
@@ -20,7 +20,10 @@ use crate::{
     relpath::RelPath,
     set::{Identity, LocalSet, SetFile, is_ours},
     version::Version,
-    wheel::{Archive, Metadata, PackageFilename, Record, dist_info::WheelFacts, read_metadata},
+    wheel::{
+        Archive, Metadata, PackageFilename, Record, RequirementLine, dist_info::WheelFacts,
+        read_metadata,
+    },
 };
 
 /// The longest text that is edited. The links of a device package may have some MiB.
@@ -75,7 +78,7 @@ impl CandidateSet {
         let change = VersionChange {
             from: version.clone(),
             to: version.clone(),
-            targets: super::texts::TargetChange::default(),
+            targets: TargetChange::default(),
         };
         let read = |file: &SetFile| {
             let package = CandidatePackage::read(set, file, &change);
@@ -85,13 +88,10 @@ impl CandidateSet {
         let (mut frameworks, mut others_of_any) = (Vec::new(), Vec::new());
         for file in others {
             let is_bound = is_bound(&set.root, &file, &change);
-            let is_bound = is_bound.with_context(|| format!("failed to read `{}`", file.path))?;
-            if is_bound {
-                &mut frameworks
-            } else {
-                &mut others_of_any
+            match is_bound.with_context(|| format!("failed to read `{}`", file.path))? {
+                true => frameworks.push(file),
+                false => others_of_any.push(file),
             }
-            .push(file);
         }
         Ok(Self {
             root: set.root.clone(),
@@ -123,15 +123,10 @@ fn is_bound(root: &Path, file: &SetFile, change: &VersionChange) -> Result<bool>
 
 /// Whether a requirement is one of a package of ours in this version.
 fn requires(line: &str, version: &Version) -> bool {
-    let (what, _) = line.split_once(';').unwrap_or((line, ""));
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let end = what.find(|c| !is_of_name(c)).unwrap_or(what.len());
-    let (name, rest) = what.split_at(end);
-    let rest = rest.rsplit_once(']').map_or(rest, |(_, rest)| rest);
-    let specifier = rest.trim().trim_start_matches('(').trim_end_matches(')');
-    name.parse().is_ok_and(|name| is_ours(&name))
-        && !specifier.is_empty()
-        && version.fulfils(specifier) == Some(true)
+    RequirementLine::parse(line).is_some_and(|it| {
+        let is_version = || version.fulfils(it.specifier) == Some(true);
+        is_ours(&it.name) && !it.specifier.is_empty() && is_version()
+    })
 }
 
 /// The version that all packages have.

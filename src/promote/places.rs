@@ -1,6 +1,6 @@
 //! [`ReleasePlaces`]: the directories of release places, and which versions their buckets take.
 
-use std::{collections::BTreeMap, str::FromStr, sync::LazyLock};
+use std::{str::FromStr, sync::LazyLock};
 
 use derive_more::{Deref, Display};
 use itertools::Itertools as _;
@@ -12,6 +12,7 @@ use crate::{
     location::Location,
     set::{ProductDirectories, SetJson},
     version::{ReleaseStream, ReleaseType, Version},
+    wheel::DistName,
 };
 
 static BUILTIN: LazyLock<ReleasePlaces> = LazyLock::new(|| {
@@ -26,7 +27,6 @@ pub struct ReleasePlaces {
     directory: String,
     role: String,
     index: String,
-    older: String,
     products: Vec<Product>,
 }
 
@@ -115,63 +115,55 @@ impl ReleasePlaces {
     /// that has no row takes every project that is of no other one.
     pub fn directories_of(&self, set: &SetJson, product: &str) -> Result<ProductDirectories> {
         let is_known = self.names().contains(product);
-        let directory = self.directory(product);
-        let (mut found, mut others) = (BTreeMap::new(), Vec::new());
-        for file in &set.files {
-            let of = self.product_of(file.project.normalized());
-            if of == Some(product) || (of.is_none() && !is_known) {
-                found.insert(file.project.clone(), directory.clone());
-            } else {
-                others.push(format!("`{}`", file.project));
-            }
-        }
+        let (found, others) = self.placed(set, |of| {
+            (of == Some(product) || (of.is_none() && !is_known)).then_some(product)
+        });
+        let others = others.iter().map(|it| format!("`{it}`")).join(", ");
         if others.is_empty() {
             return Ok(found);
         }
-        let others = others.iter().unique().join(", ");
         let error = anyhow!(No(format!("not of the product `{product}`: {others}")));
         Err(error).hint("upload a directory without their packages, or name another `--product`")
     }
 
-    /// The directory of the projects of a product.
-    pub fn directory(&self, product: &str) -> String {
-        self.directory.replace("{product}", product)
-    }
-
-    /// The directory of each project of a set, in the layout of older places if `is_older`. With
-    /// `wanted`, only those of these products. A project of no product is refused.
-    pub fn directories(
-        &self,
-        set: &SetJson,
-        wanted: &[String],
-        is_older: bool,
-    ) -> Result<ProductDirectories> {
-        let form = if is_older {
-            &self.older
-        } else {
-            &self.directory
-        };
+    /// The directory of each project of a set. With `wanted`, only those of these products. A project of
+    /// no product is refused.
+    pub fn directories(&self, set: &SetJson, wanted: &[String]) -> Result<ProductDirectories> {
         if let Some(other) = wanted.iter().find(|it| !self.names().contains(it.as_str())) {
             self.unknown(other)?;
         }
-        let (mut found, mut lost) = (BTreeMap::new(), Vec::new());
-        for file in &set.files {
-            let name = file.project.normalized();
-            match self.product_of(name) {
-                None => lost.push(name),
-                Some(it) if wanted.is_empty() || wanted.iter().any(|one| one == it) => {
-                    let directory = form.replace("{product}", it);
-                    found.insert(file.project.clone(), directory);
-                }
-                Some(_) => {}
-            }
-        }
-        if lost.is_empty() {
+        let (mut found, others) = self.placed(set, |of| of);
+        let is_wanted = |it: &DistName| {
+            let of = self.product_of(it.normalized());
+            wanted.is_empty() || wanted.iter().any(|one| of == Some(one))
+        };
+        found.retain(|project, _| is_wanted(project));
+        if others.is_empty() {
             return Ok(found);
         }
-        let lost = lost.iter().unique().join("`, `");
+        let lost = others.iter().map(|it| it.normalized()).join("`, `");
         let error = anyhow!(No(format!("projects of no product: `{lost}`")));
         Err(error).hint("promote a directory without their packages")
+    }
+
+    /// The directories of the projects for which `product` names one, by the product of their row; and the
+    /// other projects.
+    fn placed<'a>(
+        &'a self,
+        set: &SetJson,
+        product: impl Fn(Option<&'a str>) -> Option<&'a str>,
+    ) -> (ProductDirectories, Vec<DistName>) {
+        let (mut found, mut others) = (ProductDirectories::new(), Vec::new());
+        for project in set.files.iter().map(|file| &file.project).unique() {
+            match product(self.product_of(project.normalized())) {
+                Some(product) => {
+                    let directory = self.directory.replace("{product}", product);
+                    found.insert(project.clone(), directory);
+                }
+                None => others.push(project.clone()),
+            }
+        }
+        (found, others)
     }
 
     /// Fails if a bucket takes versions of another stream.

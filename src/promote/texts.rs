@@ -1,21 +1,89 @@
-//! [`VersionChange`]: the same texts under another version, as the build of that version writes them.
+//! [`VersionTexts`]: what `promote.toml` says about the texts that name a version; and [`VersionChange`]: the
+//! same texts under another version, as the build of that version writes them.
 //!
 //! Nothing is replaced that is not a version as a whole, and that of one of our packages. Only what
 //! names it changes: all other bytes stay.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::LazyLock};
 
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::policy::TextForm;
 use crate::{
     error::{Context as _, Result, ensure},
+    glob::Glob,
     package::DistNames,
     set::is_ours,
     target::{Scope, Target},
     version::Version,
     wheel::{DistName, Headers, RequirementLine},
 };
+
+static BUILTIN: LazyLock<VersionTexts> = LazyLock::new(|| {
+    toml::from_str(include_str!("promote.toml")).expect("a test reads the built-in policy")
+});
+
+/// Which files of a package name its version.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VersionTexts {
+    text: Vec<VersionText>,
+    leftovers: LeftoverSearch,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VersionText {
+    path: Glob,
+    form: TextForm,
+}
+
+/// How a text names a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TextForm {
+    /// METADATA and PKG-INFO: a header, and pins of other packages.
+    Metadata,
+    /// Pins in the sections of setuptools.
+    Requires,
+    /// Pins in any text: `rocm-sdk-core==7.14.0`.
+    Pins,
+    /// `__version__ = '7.14.0'`
+    Python,
+    /// `"version": "7.14.0"`, once.
+    Json,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeftoverSearch {
+    longest: u64,
+    search: Vec<Glob>,
+    stay: Vec<Glob>,
+}
+
+impl VersionTexts {
+    pub(super) fn builtin() -> &'static Self {
+        &BUILTIN
+    }
+
+    /// How a file names the version; `None` if it does not.
+    pub(super) fn form(&self, path: &str) -> Option<TextForm> {
+        let mut texts = self.text.iter();
+        texts.find(|it| it.path.matches(path)).map(|it| it.form)
+    }
+
+    /// Whether a file must not name the version that is left.
+    pub(super) fn is_searched(&self, path: &str, len: u64) -> bool {
+        let LeftoverSearch {
+            longest,
+            search,
+            stay,
+        } = &self.leftovers;
+        let is_in = |globs: &[Glob]| globs.iter().any(|it| it.matches(path));
+        len <= *longest && is_in(search) && !is_in(stay)
+    }
+}
 
 /// What changes in all packages of a set.
 #[derive(Clone, Debug)]

@@ -1,16 +1,16 @@
-//! Makes the packages of a plan.
+//! Makes the packages of a plan, and [`PromotionRecord`]: `promotion.json`, which says what they were made of.
 
 use std::{cmp::Reverse, collections::BTreeMap, io::Seek as _, num::NonZeroUsize, path::Path};
 
 use fs_err::{self as fs, File};
 use itertools::Itertools as _;
+use serde::Serialize;
 
 use super::{
     decide::dist_info,
     frameworks::FrameworkTies,
     observe::{CandidateForm, CandidatePackage, CandidateSet},
     plan::{PlannedPromotion, PromotionPlan},
-    record::{PromotedFile, PromotionRecord},
 };
 use crate::{
     archive::{self, SdistFiles},
@@ -21,6 +21,9 @@ use crate::{
     package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit, pipeline},
     parallel,
     relpath::RelPath,
+    set::{Identity, SetFile},
+    target::Scope,
+    version::Version,
     wheel::{Archive, Record, compression_of},
 };
 
@@ -72,7 +75,88 @@ pub fn write(
     if let Some(ties) = ties {
         files.extend(ties.write(&plan.frameworks, directory, world)?);
     }
-    Ok(PromotionRecord::new(set, plan, files))
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(PromotionRecord {
+        schema: "rocwheel-promotion-v1",
+        rocwheel: env!("CARGO_PKG_VERSION"),
+        from: plan.from.clone(),
+        to: plan.to.clone(),
+        source: set.identity.clone(),
+        dropped: plan.dropped.clone(),
+        files,
+    })
+}
+
+/// What a set was made of, and every digest before and after. It has no time, so that the same
+/// promotion writes the same bytes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PromotionRecord {
+    schema: &'static str,
+    rocwheel: &'static str,
+    from: Version,
+    to: Version,
+    /// The run that built and tested the set, as far as its `set.json` says.
+    source: Identity,
+    /// The targets that were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<String>,
+    pub files: Vec<PromotedFile>,
+}
+
+/// A file of the set, before and after.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PromotedFile {
+    pub from: String,
+    pub from_sha256: Sha256,
+    /// Its path in the promoted set.
+    pub path: String,
+    pub size: u64,
+    pub sha256: Sha256,
+    /// The files in it that changed. All others have the same compressed bytes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edited: Vec<RelPath>,
+}
+
+impl PromotedFile {
+    /// A file that was written where the set has the one that it was made of.
+    pub(super) fn of(from: &SetFile, written: &ChangedFile, edited: Vec<RelPath>) -> Self {
+        let place = from.path.strip_suffix(from.name()).unwrap_or_default();
+        Self {
+            from: from.path.clone(),
+            from_sha256: from.sha256,
+            path: format!("{place}{}", written.file),
+            size: written.size,
+            sha256: written.sha256,
+            edited,
+        }
+    }
+}
+
+impl PromotionRecord {
+    /// The name of the document.
+    pub const FILE: &str = "promotion.json";
+
+    /// What the promoted set is: of the same run, under the new version.
+    pub fn identity(&self, plan: &PromotionPlan) -> Identity {
+        let is_kept = |scope: &Scope| match scope.base() {
+            Scope::Target(target) => !plan.change.targets.dropped.contains(&target),
+            _ => true,
+        };
+        let targets = self.source.targets.iter();
+        Identity {
+            version: Some(self.to.clone()),
+            targets: targets.filter(|it| is_kept(it)).cloned().collect(),
+            promoted_from: (self.from != self.to).then(|| self.from.clone()),
+            ..self.source.clone()
+        }
+    }
+
+    pub fn render(&self) -> Result<String> {
+        let text = serde_json::to_string_pretty(self).context("failed to write JSON")?;
+        Ok(text + "\n")
+    }
 }
 
 struct PromotionWriter<'a> {
@@ -108,14 +192,8 @@ impl PromotionWriter<'_> {
                 wheel.write(parent, &settings, "Promoting", self.world)?
             }
         };
-        Ok(PromotedFile {
-            from: planned.file.clone(),
-            from_sha256: package.file.sha256,
-            path: planned.becomes.clone(),
-            size: written.size,
-            sha256: written.sha256,
-            edited: planned.edits.clone(),
-        })
+        let edited = planned.edits.clone();
+        Ok(PromotedFile::of(&package.file, &written, edited))
     }
 
     fn wheel(

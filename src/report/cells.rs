@@ -7,7 +7,7 @@
 use std::{cmp::Ordering, fmt::Write as _};
 
 use crate::{
-    console::{growth, percent},
+    console::{growth, many, percent},
     set::Urls,
 };
 
@@ -31,6 +31,21 @@ pub(super) fn rows(
         text.push_str(&row);
     }
     0
+}
+
+/// A table of the first `most` rows, with the number of those that were left out. Empty if there are none, or
+/// if there is no room.
+pub(super) fn table(head: &str, lines: Vec<String>, most: usize, limit: usize) -> String {
+    let (mut text, count) = (format!("{head}\n"), lines.len());
+    if count == 0 || text.len() + RESERVE > limit {
+        return String::new();
+    }
+    let shown = lines.into_iter().take(most);
+    let omitted = rows(&mut text, shown, limit) + count.saturating_sub(most);
+    if omitted > 0 {
+        let _ = writeln!(text, "\n{} left out here.", many(omitted, "row"));
+    }
+    text
 }
 
 /// The signs that mean nothing in Markdown and HTML, besides letters and digits.

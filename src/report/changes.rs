@@ -2,88 +2,46 @@
 
 use std::fmt::Write as _;
 
-use super::cells::{RESERVE, arrow, code, folded, linked, plain, rows};
+use super::cells::{arrow, code, folded, linked, plain, table};
 use crate::{
     console::{few, many},
     diff::{Difference, FileChange, LineChange, changed_size, file_notes},
 };
 
-/// A difference as a section of a summary.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DifferenceSection<'a> {
-    pub(super) difference: &'a Difference,
-    /// How many rows of each list are shown.
-    pub(super) top: usize,
-    /// The URL of the GitHub server, for links to runs and commits.
-    pub(super) server: &'a str,
-}
+/// How many rows of each list are shown.
+const MOST_SHOWN: usize = 20;
 
-impl DifferenceSection<'_> {
-    /// What changed within the packages, as a section of a summary, which has the packages
-    /// themselves. Empty if nothing is known to have changed there.
-    pub(super) fn render(&self, limit: usize) -> String {
-        let difference = self.difference;
-        let versions = few(difference.before.versions.iter().map(|it| code(it)));
-        let since = match &*versions {
-            "" => code(&difference.before.place),
-            versions => versions.to_owned(),
-        };
-        let mut text = format!("### What changed since {since}\n\n");
-        if let Some(path) = difference.source() {
-            let _ = writeln!(text, "{}\n", linked("source", Some(path), self.server));
-        }
-        let lists = self.lists(limit.saturating_sub(text.len()));
-        if lists.is_empty() {
-            return lists;
-        }
-        text + &lists
+/// What changed within the packages, as a section of a summary, which has the packages themselves. Its lists
+/// are closed. Renders at most `limit` bytes; empty if nothing is known to have changed there.
+pub(super) fn changes(difference: &Difference, server: &str, limit: usize) -> String {
+    let versions = few(difference.before.versions.iter().map(|it| code(it)));
+    let since = match &*versions {
+        "" => code(&difference.before.place),
+        versions => versions.to_owned(),
+    };
+    let mut text = format!("### What changed since {since}\n\n");
+    if let Some(path) = difference.source() {
+        let _ = writeln!(text, "{}\n", linked("source", Some(path), server));
     }
-
-    /// The lists of everything below packages, each of them closed.
-    fn lists(&self, limit: usize) -> String {
-        let difference = self.difference;
-        let lists: [(&str, &str, Vec<String>); 2] = [
-            (
-                "Files",
-                "| | File | Change |\n| :--- | :--- | :--- |",
-                difference.files.iter().map(file).collect(),
-            ),
-            (
-                "Metadata",
-                "| | Package | Line |\n| :--- | :--- | :--- |",
-                difference.metadata.iter().flat_map(line).collect(),
-            ),
-        ];
-        let mut text = String::new();
-        for (title, head, rows) in lists {
-            let room = limit.saturating_sub(text.len() + title.len());
-            if let Some((count, table)) = self.table(head, rows.into_iter(), room) {
-                text += &folded(&format!("{title}: {count}"), &table);
-            }
+    let files: Vec<String> = difference.files.iter().map(file).collect();
+    let lines: Vec<String> = difference.metadata.iter().flat_map(line).collect();
+    let head = text.len();
+    for (title, columns, rows) in [
+        ("Files", "| | File | Change |", files),
+        ("Metadata", "| | Package | Line |", lines),
+    ] {
+        let title = format!("{title}: {}", rows.len());
+        let columns = format!("{columns}\n| :--- | :--- | :--- |");
+        let room = limit.saturating_sub(text.len() + title.len());
+        match &*table(&columns, rows, MOST_SHOWN, room) {
+            "" => {}
+            table => text += &folded(&title, table),
         }
-        text
     }
-
-    /// A table of the first rows, and how many rows there are in all. `None` if there are none, or if
-    /// there is no room.
-    fn table(
-        &self,
-        head: &str,
-        lines: impl Iterator<Item = String>,
-        limit: usize,
-    ) -> Option<(usize, String)> {
-        let (lines, mut table): (Vec<String>, _) = (lines.collect(), format!("{head}\n"));
-        let count = lines.len();
-        if count == 0 || table.len() + RESERVE > limit {
-            return None;
-        }
-        let shown = lines.into_iter().take(self.top);
-        let omitted = rows(&mut table, shown, limit) + count.saturating_sub(self.top);
-        if omitted > 0 {
-            let _ = writeln!(table, "\n{} left out here.", many(omitted, "row"));
-        }
-        Some((count, table))
+    if text.len() == head {
+        return String::new();
     }
+    text
 }
 
 fn file(change: &FileChange) -> String {

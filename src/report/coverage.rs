@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use itertools::Itertools as _;
 
-use super::cells::{RESERVE, code, folded, plain, rows};
+use super::cells::{RESERVE, code, folded, plain, rows, table};
 use crate::{
     check::{
         Report,
@@ -33,7 +33,7 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
     let mut text = format!("### Device code\n\n{whole} of {count} with code for every target.\n\n");
     let heads = targets.iter().map(|it| plain(it)).join(" | ");
     let rule = " ---: |".repeat(targets.len());
-    let head = format!("| Library | {heads} |\n| :--- |{rule}\n");
+    let head = format!("| Library | {heads} |\n| :--- |{rule}");
     if text.len() + head.len() + 3 * RESERVE > limit {
         return String::new();
     }
@@ -47,12 +47,9 @@ pub(super) fn coverage(report: &Report, limit: usize) -> String {
         }
         text += "\n";
     }
-    let mut table = head;
     let lines = libraries.iter().map(|(name, row)| line(targets, name, row));
-    let omitted = rows(&mut table, lines, limit.saturating_sub(text.len()));
-    if omitted > 0 {
-        let _ = writeln!(table, "\n{} left out here.", many(omitted, "row"));
-    }
+    let room = limit.saturating_sub(text.len());
+    let table = table(&head, lines.collect(), usize::MAX, room);
     text + &folded("Size of the code by library and target", &table)
 }
 

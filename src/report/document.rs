@@ -1,7 +1,7 @@
 //! The JSON documents of `summary` (`rocwheel-summary-v1`) and `pipeline` (`rocwheel-pipeline-v1`), and
 //! [`Forecast`], the answer of `pipeline --dry-run`: what the pipeline would read and write.
 
-use std::{fmt, path::Path};
+use std::fmt;
 
 use itertools::Itertools as _;
 use serde::{Serialize, Serializer};
@@ -117,95 +117,57 @@ impl<'a> SummaryPage<'a> {
     }
 }
 
+/// What a pipeline would read and write.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Forecast<'a, 'j> {
-    schema: &'static str,
+    pub schema: &'static str,
     /// What would be fetched; `None` if the artifacts are on disk.
-    fetch: Option<&'a FetchJob<'j>>,
+    pub fetch: Option<&'a FetchJob<'j>>,
     /// The directory or the address of the artifacts.
-    reads: String,
-    artifacts: Vec<String>,
-    packages: String,
+    pub reads: String,
+    pub artifacts: Vec<String>,
+    pub packages: String,
     /// The directory that the set would be published to, laid out like the bucket; or the bucket.
-    published: String,
+    pub published: String,
     /// The address of the set in the bucket of the run, as `place` prints it.
-    set_url: String,
+    pub set_url: String,
     /// Whether there is such a bucket, and it is not the place: a local run has none.
     #[serde(skip)]
-    names_bucket: bool,
+    pub names_bucket: bool,
     /// The key of each object, in `published`.
-    writes: Vec<String>,
+    pub writes: Vec<String>,
 }
 
-/// Where a pipeline publishes.
-#[derive(Debug)]
-pub struct PublishedPlace {
-    /// The address of the set in a bucket.
-    pub root: Location,
-    /// Whether the set is uploaded there, and not published in the output directory.
-    pub is_uploaded: bool,
-    /// Whether there is such a bucket: a local run has none.
-    pub has_bucket: bool,
-    pub layout: Layout,
-    /// Whether pages are also written under keys that end in `/`.
-    pub has_directory_keys: bool,
-}
+impl Forecast<'_, '_> {
+    pub const SCHEMA: &'static str = "rocwheel-pipeline-dry-run-v1";
 
-impl<'a, 'j> Forecast<'a, 'j> {
-    /// `reads` is the source of the artifacts.
-    pub fn new(
-        fetch: Option<&'a FetchJob<'j>>,
-        (reads, artifacts): (String, Vec<String>),
+    /// The keys of a set below `root`, of which only the names of the packages are known: the paths of
+    /// pages need no more. `has_directory_keys` says whether pages have keys that end in `/`, too.
+    pub fn keys(
         expected: Vec<Expected>,
-        output_dir: &Path,
-        place: &PublishedPlace,
-    ) -> Result<Self> {
-        let (root, layout) = (&place.root, place.layout);
-        // Only the names of the packages are known. The paths of index pages need no more.
+        root: &Location,
+        layout: Layout,
+        has_directory_keys: bool,
+    ) -> Result<Vec<String>> {
         let file = |package: Expected| -> Result<SetFile> {
             let directory = package.directory.map(|it| it + "/").unwrap_or_default();
+            let path = format!("{}{directory}{}", layout.files(), package.filename);
+            let (project, digest) = (package.dist.parse()?, Sha256::of(b""));
             Ok(SetFile {
-                path: format!("{}{directory}{}", layout.files(), package.filename),
-                project: package.dist.parse()?,
-                version: package.version,
-                size: 0,
-                sha256: Sha256::of(b""),
-                yanked: None,
-                remembered: None,
-                device_extras: Vec::new(),
-                upload_time: None,
-                metadata: package.is_wheel.then(|| Sha256::of(b"")),
-                requires_python: None,
+                metadata: package.is_wheel.then_some(digest),
+                ..SetFile::new(path, project, package.version, 0, digest)
             })
         };
         let files = expected.into_iter().map(file).collect::<Result<_>>()?;
-        let set = SetJson::new(Identity::default(), files)?;
-        let key = |path: String| -> Result<String> {
+        let paths = paths(&SetJson::new(Identity::default(), files)?).into_iter();
+        let paths = paths.filter(|path| has_directory_keys || !path.ends_with('/'));
+        let keys = paths.map(|path| {
             let below = path.strip_prefix("./").unwrap_or(&path);
             let key: Key = format!("{}{below}", root.key.directory()).parse()?;
             Ok(key.to_string())
-        };
-        // A directory has `index.html` in place of such keys.
-        let has_directory_keys = place.is_uploaded && place.has_directory_keys;
-        let paths = paths(&set).into_iter();
-        let paths = paths.filter(|path| has_directory_keys || !path.ends_with('/'));
-        let writes = paths.map(key);
-        Ok(Self {
-            schema: "rocwheel-pipeline-dry-run-v1",
-            fetch,
-            reads,
-            artifacts,
-            packages: output_dir.join("packages").display().to_string(),
-            published: if place.is_uploaded {
-                format!("s3://{}", root.bucket)
-            } else {
-                output_dir.display().to_string()
-            },
-            set_url: root.to_string(),
-            names_bucket: place.has_bucket && !place.is_uploaded,
-            writes: writes.collect::<Result<_>>()?,
-        })
+        });
+        keys.collect()
     }
 }
 

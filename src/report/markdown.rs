@@ -6,7 +6,7 @@ use itertools::Itertools as _;
 
 use super::{
     cells::{LIMIT, code, folded, linked, plain},
-    changes::DifferenceSection,
+    changes::changes,
     coverage::coverage,
     findings::{findings, first},
     packages::PackageTable,
@@ -31,9 +31,6 @@ const LONGEST_INSTALLATION: usize = LIMIT / 4;
 
 /// How many commands of a choice are not closed: those from the index.
 const LINES_SHOWN: usize = 2;
-
-/// How many rows are shown of each list of what changed.
-const MOST_CHANGES: usize = 20;
 
 /// A note for sets with packages such as `torch`, which require projects that no set of ROCm has.
 const NO_BASE: &str = "These commands use no other index. If this set needs packages that it does not \
@@ -72,14 +69,8 @@ impl<'a> SummaryPage<'a> {
         let left = limit.saturating_sub(head.len() + install.len());
         let found = self.report.map(|report| findings(report, left / 4));
         let code = self.report.map(|report| coverage(report, left / 4));
-        let changed = self.changes.map(|difference| {
-            let section = DifferenceSection {
-                difference,
-                top: MOST_CHANGES,
-                server: self.server,
-            };
-            section.render(left / 4)
-        });
+        let changed = self.changes;
+        let changed = changed.map(|it| changes(it, self.server, left / 4));
         let below = install
             + &found.unwrap_or_default()
             + &changed.unwrap_or_default()

@@ -12,6 +12,6 @@ mod packages;
 mod places;
 
 pub use cells::LIMIT;
-pub use document::{Forecast, PipelineAnswer, PublishedPlace};
+pub use document::{Forecast, PipelineAnswer};
 pub use markdown::{SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName};
 pub use places::RunPlaces;

@@ -114,19 +114,6 @@ fn key(text: &str) -> Key {
 }
 
 impl Run {
-    /// The same run on another platform.
-    #[must_use]
-    pub fn on(&self, platform: Platform) -> Self {
-        let end = format!("-{}", self.platform);
-        let prefix = self.prefix.as_str();
-        let start = prefix.strip_suffix(&end).unwrap_or(prefix);
-        Self {
-            platform,
-            prefix: key(&format!("{start}-{platform}")),
-            ..self.clone()
-        }
-    }
-
     /// Fails for a local run for which the user named no bucket.
     pub fn ensure_bucket(&self) -> Result<()> {
         let has_one = !self.id.is_local() || self.bucket.as_str() != LOCAL;

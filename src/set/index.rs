@@ -1,18 +1,17 @@
 //! Writes the index of a place from the packages that are there.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     iter,
     num::NonZeroUsize,
     path::Path,
 };
 
 use super::{
-    package_cache::{KnownFacts, OpenedFile},
     pages::Phase,
     place::SetPlace,
-    read_packages::{ReadPackages, Reading},
-    set_json::{Layout, PackageDirectories, SetFile, SetJson, SetStamp},
+    read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading},
+    set_json::{Layout, PackageDirectories, SIDECAR, SetFile, SetJson, SetStamp},
     sync::{Changes, Item, Listing, Plan, REQUESTS, Sync},
     yank::YankList,
 };
@@ -26,8 +25,8 @@ const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index
 pub struct IndexOptions {
     /// Where the packages are.
     pub directories: PackageDirectories,
-    /// Packages that are left out of the index, by path: they are about to be removed.
-    pub without: BTreeSet<String>,
+    /// Packages that this process has read already.
+    pub read: KnownPackages,
     /// The complete list of yanks. `None` keeps the yanks of the existing `set.json`.
     pub yank: Option<YankList>,
     pub jobs: NonZeroUsize,
@@ -45,7 +44,7 @@ pub struct Indexed {
 struct NewIndex {
     set: SetJson,
     known: KnownFacts,
-    opened: Vec<OpenedFile>,
+    facts: HashMap<String, ReadFacts>,
     families: Vec<ArtifactGroup>,
 }
 
@@ -65,15 +64,14 @@ pub fn index(site: &SetPlace, options: &IndexOptions, world: &World) -> Result<I
     let NewIndex {
         set,
         mut known,
-        opened,
+        facts,
         families,
     } = new;
     if done.removed > 0 {
         let families = families.iter().map(ArtifactGroup::as_str);
         site.tidy(iter::once("simple").chain(families));
     }
-    let listed: HashSet<&str> = set.files.iter().map(|it| &*it.path).collect();
-    known.remember(opened, |path| listed.contains(path))?;
+    known.remember(facts, &set)?;
     Ok(Indexed {
         set,
         changed: done.written + done.removed,
@@ -93,7 +91,10 @@ fn decide(
 ) -> Result<(Changes, NewIndex)> {
     let site = listing.place;
     listing.add_set()?;
-    let known = KnownFacts::read(site)?;
+    let known = KnownFacts {
+        made: options.read.clone(),
+        ..KnownFacts::read(site)?
+    };
     let families = known.families();
     for family in &families {
         listing.add(family.as_str())?;
@@ -107,27 +108,30 @@ fn decide(
         world,
         progress: &world.console.progress("Reading", site, None),
     };
-    let mut listed = if site.local().is_some_and(Path::is_dir) {
+    let listed = if site.local().is_some_and(Path::is_dir) {
         site.files_among(&reading.layouts, &listing.objects)
     } else {
         site.files(&reading.layouts)?
     };
-    listed.retain(|it| !options.without.contains(&it.path));
     let ReadPackages {
-        mut set,
-        metadata,
-        opened,
+        files,
+        facts,
         orphans,
-        ..
     } = reading.run(listed)?;
+    let mut set = SetJson::new(known.identity.clone(), files)?;
     if let Some(list) = &options.yank {
         list.apply(&mut set.files)?;
     }
-    remember_sidecars(&mut set.files, &metadata);
-    let mut items: Vec<Item> = metadata
-        .into_iter()
-        .map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes))
-        .collect();
+    remember_sidecars(&mut set.files, &facts);
+    let sidecars = facts.iter().filter_map(|(path, facts)| {
+        let bytes = facts.metadata.as_deref()?;
+        Some(Item::here(
+            format!("{path}{SIDECAR}"),
+            Phase::Sidecar,
+            bytes,
+        ))
+    });
+    let mut items: Vec<Item> = sidecars.collect();
     items.extend(Item::pages(&set, options.jobs, &world.stop)?);
     let mut removed = stale(listing, &items, &families);
     removed.extend(orphans);
@@ -139,7 +143,7 @@ fn decide(
     let new = NewIndex {
         set,
         known,
-        opened,
+        facts,
         families,
     };
     Ok((changes, new))
@@ -147,9 +151,9 @@ fn decide(
 
 /// Notes the stamps that new sidecars will have, for the next index of a bucket. Where the `ETag` of a small
 /// object is not its MD5, the next index reads the package once more, and then knows the stamp of the listing.
-fn remember_sidecars(files: &mut [SetFile], written: &HashMap<String, Vec<u8>>) {
+fn remember_sidecars(files: &mut [SetFile], facts: &HashMap<String, ReadFacts>) {
     for file in files {
-        let bytes = written.get(&file.sidecar_path());
+        let bytes = facts.get(&file.path).and_then(|it| it.metadata.as_deref());
         let (Some(remembered), Some(bytes)) = (&mut file.remembered, bytes) else {
             continue;
         };

@@ -9,9 +9,8 @@ use std::fmt;
 use itertools::Itertools as _;
 
 use super::{
-    device::{device_targets, sorted_targets},
+    projects::{ProjectOfOthers, device_targets, sorted_targets},
     set_json::{Identity, SetFile, SetJson, is_ours},
-    split_projects::ProjectOfOthers,
     urls::Urls,
 };
 use crate::{

@@ -55,11 +55,9 @@ pub struct OfferedFile {
 /// Where the files were found, which is how installers find them too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OfferForm {
-    /// `set.json`, with the public addresses of its index.
-    Document(Urls),
-    /// The same, on a server that answers no address of a directory, so that only the find-links pages
-    /// can be read.
-    DocumentPage(Urls),
+    /// `set.json`, with the public addresses of its index. Without one on a server that answers no address
+    /// of a directory, so that only the find-links pages can be read.
+    Document { urls: Urls, has_index: bool },
     /// An index at this path of the store. Only the pages of the projects that were asked for have
     /// been read.
     Index { url: String, path: String },
@@ -130,14 +128,14 @@ impl OfferedSet {
     /// Where installers find the packages for all families and those of one.
     pub fn sources(&self, family: Option<&ArtifactGroup>) -> Vec<PackageSource> {
         match &self.form {
-            OfferForm::Document(urls) => {
+            OfferForm::Document { urls, has_index } => {
                 let own = family.map(|it| urls.of_family(it));
-                vec![PackageSource::Index(own.as_ref().unwrap_or(urls).index())]
-            }
-            OfferForm::DocumentPage(urls) => {
-                let own = family.map(|it| urls.of_family(it));
-                let page = own.as_ref().unwrap_or(urls).find_links();
-                vec![PackageSource::Links(page)]
+                let urls = own.as_ref().unwrap_or(urls);
+                vec![if *has_index {
+                    PackageSource::Index(urls.index())
+                } else {
+                    PackageSource::Links(urls.find_links())
+                }]
             }
             OfferForm::Index { url, .. } => vec![PackageSource::Index(url.clone())],
             OfferForm::Page(url) => vec![PackageSource::Links(url.clone())],
@@ -264,13 +262,13 @@ impl SetPlace {
                 let path = format!("{}{SIDECAR}", address.path);
                 let origin = address.origin.clone();
                 if let Some(text) = self.bytes(&Address { origin, path })? {
-                    return Ok(named_metadata(text, &file.name)?.0);
+                    return named_metadata(&text, &file.name);
                 }
             }
             let (store, key) = (self.store_of(address)?, address.path.parse()?);
             let size = store.head(&key)?.size;
             let package = BufReader::new(Ranged::of(store, key, size));
-            Ok(package_metadata(package, &file.name)?.0)
+            package_metadata(package, &file.name)
         };
         read().with_context(|| format!("failed to read the metadata of `{}`", file.name))
     }
@@ -343,8 +341,9 @@ impl SetPlace {
 
     /// How installers read the set, which they do without credentials.
     fn form_for_installers(&self, urls: Urls, files: &[OfferedFile]) -> Result<OfferForm> {
+        let form = |urls, has_index| Ok(OfferForm::Document { urls, has_index });
         let Some(file) = files.first() else {
-            return Ok(OfferForm::Document(urls));
+            return form(urls, true);
         };
         let own = file.family.as_ref().map(|it| urls.of_family(it));
         let own = own.as_ref().unwrap_or(&urls);
@@ -362,10 +361,10 @@ impl SetPlace {
             Ok(Ok(!Self::linked(key.as_str(), &page)?.is_empty()))
         };
         if let Ok(true) = lists(&project)? {
-            return Ok(OfferForm::Document(urls));
+            return form(urls, true);
         }
         match lists(&own.find_links())? {
-            Ok(_) => Ok(OfferForm::DocumentPage(urls)),
+            Ok(_) => form(urls, false),
             Err(error) if error.kind() == StoreFailureKind::Denied => Err(error)
                 .with_context(|| {
                     format!("`{self}` can only be read with credentials, which installers do not have")

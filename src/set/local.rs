@@ -7,10 +7,9 @@ use std::{
 };
 
 use super::{
-    package_cache::{KnownFacts, MadeFile},
     pages::{Phase, is_index_page, pages},
     place::SetPlace,
-    read_packages::{self, Reading},
+    read_packages::{KnownFacts, KnownPackage, KnownPackages, ReadFacts, Reading, metadata_of},
     set_json::{Identity, Layout, PackageDirectories, SetJson},
 };
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     console::World,
     digest::Sha256,
     error::{Context as _, Error, Hint as _, No, Result, anyhow, one_line},
-    io::{CachedFile, DigestCache, FileIdentity, FileStamp},
+    io::{CachedFile, DigestCache, FileIdentity},
     package::{BuildPlan, assemble::MadePackage},
     run::ArtifactGroup,
     store::CopySource,
@@ -31,10 +30,8 @@ pub struct LocalSet {
     /// The directory that holds `set.json`, `simple/`, and `dist/` or the packages themselves.
     pub root: PathBuf,
     pub document: SetJson,
-    /// The METADATA of each wheel, by the path of its sidecar.
-    pub(super) metadata: HashMap<String, Vec<u8>>,
-    /// The stamp that each package had before its digest was taken, by path.
-    pub(super) stamps: HashMap<String, FileStamp>,
+    /// What was read of each package, by path.
+    pub(super) facts: HashMap<String, ReadFacts>,
     /// The digests in `set.json`, by path. They may differ from those of the files.
     described: BTreeMap<String, Sha256>,
     /// Further documents that are published with the set, by path.
@@ -44,11 +41,19 @@ pub struct LocalSet {
 }
 
 impl LocalSet {
-    /// Reads every package in some directories of `root`, except those that `build` or `index` read and
-    /// that have not changed since.
-    pub fn read(root: &Path, directories: PackageDirectories, world: &World) -> Result<Self> {
+    /// Reads every package in some directories of `root`, except those that this process, `build` or `index`
+    /// read and that have not changed since.
+    pub fn read(
+        root: &Path,
+        directories: PackageDirectories,
+        read: KnownPackages,
+        world: &World,
+    ) -> Result<Self> {
         let place = SetPlace::existing(root, &world.stop)?;
-        let known = KnownFacts::read(&place)?;
+        let known = KnownFacts {
+            made: read,
+            ..KnownFacts::read(&place)?
+        };
         Self::read_known(root, &place, known, directories, world)
     }
 
@@ -74,7 +79,7 @@ impl LocalSet {
         let run_id = manifest.run_id.as_deref();
         let path = |made: &MadePackage| format!("{}{}", Layout::Dist.files(), made.path);
         let known = made.iter().filter_map(|made| {
-            let facts = MadeFile {
+            let facts = KnownPackage {
                 size: made.size,
                 sha256: made.sha256,
                 metadata: made.metadata()?.to_vec(),
@@ -138,9 +143,8 @@ impl LocalSet {
         let found = reading.run(files)?;
         Ok(Self {
             root: root.to_owned(),
-            document: found.set,
-            metadata: found.metadata,
-            stamps: found.stamps,
+            document: SetJson::new(known.identity.clone(), found.files)?,
+            facts: found.facts,
             described: known
                 .files
                 .into_iter()
@@ -165,8 +169,8 @@ impl LocalSet {
         };
         for (path, sha256) in written {
             let file = root.join(path);
-            let metadata = read_packages::metadata_of(&file)?;
-            let facts = MadeFile {
+            let metadata = metadata_of(&file)?;
+            let facts = KnownPackage {
                 size: fs_err::metadata(&file)?.len(),
                 sha256: *sha256,
                 metadata,

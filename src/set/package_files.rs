@@ -106,12 +106,7 @@ impl SetPlace {
     ) -> Vec<ListedPackage> {
         let listed = objects.iter().filter_map(|(path, object)| {
             let name = path.strip_prefix(directory)?.strip_prefix('/')?;
-            (is_package(name) && !name.contains('/')).then(|| ListedPackage {
-                path: path.clone(),
-                name: name.to_owned(),
-                stamp: self.stamp_of(object),
-                uploaded: object.modified.filter(|_| self.local().is_none()),
-            })
+            (is_package(name) && !name.contains('/')).then(|| self.entry(path, name, object))
         });
         listed.sorted_by(|a, b| a.path.cmp(&b.path)).collect()
     }
@@ -152,12 +147,22 @@ impl SetPlace {
         };
         // A file at a deeper level is not a package of the set.
         let is_wanted = is_package(name) || name.ends_with(".whl.metadata");
-        (is_wanted && !name.contains('/') && !name.starts_with('.')).then(|| ListedPackage {
-            name: name.to_owned(),
+        (is_wanted && !name.contains('/') && !name.starts_with('.'))
+            .then(|| self.entry(path, name, object))
+    }
+
+    /// Of a file on this disk the cache knows more.
+    fn entry(&self, path: &str, name: &str, object: &Object) -> ListedPackage {
+        let is_local = self.local().is_some();
+        ListedPackage {
             path: path.to_owned(),
-            stamp: self.stamp_of(object),
-            uploaded: object.modified.filter(|_| self.local().is_none()),
-        })
+            name: name.to_owned(),
+            stamp: SetStamp {
+                size: object.size,
+                etag: object.etag.clone().filter(|_| !is_local),
+            },
+            uploaded: object.modified.filter(|_| !is_local),
+        }
     }
 
     /// Lists the packages, with those in the directories of families, each name once. A web server
@@ -219,14 +224,6 @@ impl SetPlace {
         };
         let text = self.text(&self.path(name))?;
         Ok(text.map(|text| (text, object.modified)))
-    }
-
-    /// Of a file on this disk the cache knows more.
-    fn stamp_of(&self, object: &Object) -> SetStamp {
-        SetStamp {
-            size: object.size,
-            etag: object.etag.clone().filter(|_| self.local().is_none()),
-        }
     }
 }
 

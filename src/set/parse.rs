@@ -6,7 +6,10 @@
 use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
-use super::{place::Address, set_json::SetJson};
+use super::{
+    place::Address,
+    set_json::{SetFile, SetJson},
+};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, bail},
@@ -152,13 +155,16 @@ pub(super) fn checksums(page: &str) -> Result<Vec<PageLink>> {
 
 /// The files of a `set.json`.
 pub(super) fn document(set: &SetJson) -> Vec<PageLink> {
-    let links = set.files.iter().map(|file| PageLink {
+    set.files.iter().map(file_link).collect()
+}
+
+pub(super) fn file_link(file: &SetFile) -> PageLink {
+    PageLink {
         href: encode_path(&file.path),
         sha256: Some(file.sha256),
         size: Some(file.size),
         ..PageLink::default()
-    });
-    links.collect()
+    }
 }
 
 /// Resolves a link of a page: `../dist/a%2Bb.whl#sha256=…` of `x/simple/` is `x/dist/a+b.whl`.

@@ -314,7 +314,7 @@ impl SetPlace {
     }
 
     /// For messages: a path of the store, relative to the directory of the set.
-    pub(super) fn shown(&self, path: &str) -> String {
+    pub fn shown(&self, path: &str) -> String {
         path.strip_prefix(&self.top).unwrap_or(path).to_owned()
     }
 

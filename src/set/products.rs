@@ -1,34 +1,40 @@
 //! Publishes packages to a release place, which has a directory for each project:
-//! `rocm/core/whl-next/rocm-sdk-core/{file}`, with a page beside the files.
+//! `rocm/core/whl-next/rocm-sdk-core/{file}`, with a page beside the files; and writes the pages of one from the
+//! files that are there, also those that other programs put there or took away.
 //!
 //! Many versions are in one directory, and several jobs publish there. So a page keeps what it lists,
 //! and is written only if no other job has changed it since it was read.
 
-mod index;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
+};
 
 use itertools::Itertools as _;
 
-pub use self::index::{IndexedProducts, index_products, plan_index_products};
 use super::{
     local::LocalSet,
-    package_cache::KnownFacts,
-    package_files::ListedPackage,
     pages::{Phase, directory_page, directory_root},
     parse::html_links,
     place::SetPlace,
-    read_packages::{ReadFiles, Reading},
+    projects,
+    read_packages::{KnownFacts, Reading},
     set_json::{Layout, SIDECAR, SetFile, identity, is_package},
-    split_projects,
     sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync},
 };
 use crate::{
     console::{World, many},
-    error::Result,
+    error::{Hint as _, Result, anyhow},
     location::decode_component,
+    parallel,
+    run::TarballName,
     wheel::DistName,
 };
+
+/// The directory of all products.
+const TOP: &str = "rocm";
+/// Directories that are read at the same time, with several requests each.
+const AT_ONCE: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 /// The directory of the documents that are published with a set.
 pub(super) const RECORDS: &str = "promotions";
@@ -43,90 +49,164 @@ pub struct PublishedProducts {
     pub unchanged: usize,
 }
 
-/// Publishes the packages of a set to the directories of their projects. Projects without a directory
-/// are left out.
-pub fn publish_products(
-    local: &LocalSet,
-    directories: &ProductDirectories,
-    destination: &SetPlace,
-    world: &World,
-) -> Result<PublishedProducts> {
-    let sync = sync(local, destination, world);
-    let (done, ()) = sync.run(|listing| decide(local, directories, listing, world))?;
-    let total = many(done.written + done.unchanged, "object");
-    let facts = format!(
-        "{total} in {destination}, {} of them unchanged",
-        done.unchanged
-    );
-    world.console.status("Published", facts);
-    Ok(PublishedProducts {
-        uploaded: done.written,
-        unchanged: done.unchanged,
+/// The packages of a set that are published to the directories of their projects. Projects without a
+/// directory are left out.
+#[derive(Clone, Copy)]
+pub struct ProductUpload<'a> {
+    pub set: &'a LocalSet,
+    pub directories: &'a ProductDirectories,
+    pub place: &'a SetPlace,
+    pub world: &'a World,
+}
+
+impl ProductUpload<'_> {
+    /// What [`ProductUpload::publish`] would do.
+    pub fn plan(&self) -> Result<Plan> {
+        Ok(self.sync().plan(|listing| self.decide(listing))?.0)
+    }
+
+    pub fn publish(&self) -> Result<PublishedProducts> {
+        let (done, ()) = self.sync().run(|listing| self.decide(listing))?;
+        let total = many(done.written + done.unchanged, "object");
+        let (place, unchanged) = (self.place, done.unchanged);
+        let facts = format!("{total} in {place}, {unchanged} of them unchanged");
+        self.world.console.status("Published", facts);
+        Ok(PublishedProducts {
+            uploaded: done.written,
+            unchanged,
+        })
+    }
+
+    fn sync(&self) -> Sync<'_> {
+        let (root, existing) = (&self.set.root, Existing::Keep);
+        Sync::of_packages(self.place, root, Guard::Pages, existing, self.world)
+    }
+
+    fn decide(&self, listing: &mut Listing<'_>) -> Result<(Changes, ())> {
+        let Self {
+            set: local,
+            directories,
+            world,
+            ..
+        } = *self;
+        projects::ensure_one_form(local.metadata())?;
+        for directory in directories.values().unique() {
+            listing.add(directory)?;
+        }
+        let (mut items, mut files) = (Vec::new(), Vec::new());
+        for file in &local.document.files {
+            let Some(directory) = directories.get(&file.project) else {
+                continue;
+            };
+            let to = SetFile {
+                path: format!("{directory}/{}/{}", file.project, file.name()),
+                yanked: None,
+                remembered: None,
+                ..file.clone()
+            };
+            items.extend(local.package(file, &to));
+            files.push(to);
+        }
+        let identity = &local.document.identity;
+        for text in local.documents.values() {
+            let of = identity.version.iter().map(ToString::to_string);
+            let of = of.chain(identity.platform.iter().map(ToString::to_string));
+            let path = format!("{RECORDS}/{}.json", of.format("-"));
+            items.push(Item::here(path, Phase::Sidecar, text.as_bytes()));
+        }
+        let by_directory = files
+            .iter()
+            .into_group_map_by(|file| directory_of(&file.path));
+        let by_directory: Vec<_> = by_directory.into_iter().sorted_by_key(|it| it.0).collect();
+        items.extend(ProductPages { listing, world }.pages(&by_directory)?.0);
+        let changes = Changes {
+            items,
+            ..Changes::default()
+        };
+        Ok((changes, ()))
+    }
+}
+
+/// The pages of a release place.
+#[derive(Debug)]
+pub struct IndexedProducts {
+    /// The directories of the products: `rocm/core/whl-next`.
+    pub products: Vec<String>,
+    /// The number of packages.
+    pub files: usize,
+    /// The number of objects that were written.
+    pub changed: usize,
+}
+
+/// Writes the pages of all products of a place.
+pub fn index_products(place: &SetPlace, world: &World) -> Result<IndexedProducts> {
+    let sync = Sync::of_pages(place, world);
+    let (done, indexed) = sync.run(|listing| decide_pages(listing, world))?;
+    Ok(IndexedProducts {
+        changed: done.written,
+        ..indexed
     })
 }
 
-/// Says what [`publish_products`] would do.
-pub fn plan_products(
-    local: &LocalSet,
-    directories: &ProductDirectories,
-    destination: &SetPlace,
-    world: &World,
-) -> Result<Plan> {
-    let sync = sync(local, destination, world);
-    Ok(sync
-        .plan(|listing| decide(local, directories, listing, world))?
-        .0)
+/// Says what [`index_products`] would write.
+pub fn plan_index_products(place: &SetPlace, world: &World) -> Result<Plan> {
+    let sync = Sync::of_pages(place, world);
+    Ok(sync.plan(|listing| decide_pages(listing, world))?.0)
 }
 
-fn sync<'a>(local: &'a LocalSet, destination: &'a SetPlace, world: &'a World) -> Sync<'a> {
-    Sync::of_packages(
-        destination,
-        &local.root,
-        Guard::Pages,
-        Existing::Keep,
-        world,
-    )
-}
-
-fn decide(
-    local: &LocalSet,
-    directories: &ProductDirectories,
-    listing: &mut Listing<'_>,
-    world: &World,
-) -> Result<(Changes, ())> {
-    let known = local.metadata.iter();
-    split_projects::ensure_one_form(known.map(|(path, text)| (&**path, &**text)))?;
-    for directory in directories.values().unique() {
-        listing.add(directory)?;
+fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, IndexedProducts)> {
+    listing.add(TOP)?;
+    let place = listing.place;
+    let (directories, misplaced) = directories_of_projects(listing);
+    for path in misplaced {
+        let shown = place.shown_in_full(path);
+        let text = format!("`{shown}` is on no page: its directory is that of another project");
+        world.console.warn(text);
     }
-    let (mut items, mut files) = (Vec::new(), Vec::new());
-    for file in &local.document.files {
-        let Some(directory) = directories.get(&file.project) else {
-            continue;
-        };
-        let to = SetFile {
-            path: format!("{directory}/{}/{}", file.project, file.name()),
-            yanked: None,
-            remembered: None,
-            ..file.clone()
-        };
-        items.extend(local.package(file, &to));
-        files.push(to);
+    if directories.is_empty() {
+        let error = anyhow!("no package in the directory of its project below `{place}/{TOP}`");
+        return Err(error).hint("name the directory above `rocm`, such as `s3://bucket/v5`");
     }
-    let identity = &local.document.identity;
-    for text in local.documents.values() {
-        let of = identity.version.iter().map(ToString::to_string);
-        let of = of.chain(identity.platform.iter().map(ToString::to_string));
-        let path = format!("{RECORDS}/{}.json", of.format("-"));
-        items.push(Item::here(path, Phase::Sidecar, text.as_bytes()));
-    }
-    let pages = ProductPages { listing, world };
-    items.extend(pages.pages(&files)?);
+    let directories: Vec<(&str, Vec<&SetFile>)> =
+        directories.into_iter().map(|it| (it, Vec::new())).collect();
+    let (items, files) = ProductPages { listing, world }.pages(&directories)?;
+    let products = directories.iter().map(|it| directory_of(it.0)).dedup();
+    let indexed = IndexedProducts {
+        products: products.map(str::to_owned).collect(),
+        files,
+        changed: 0,
+    };
     let changes = Changes {
         items,
         ..Changes::default()
     };
-    Ok((changes, ()))
+    Ok((changes, indexed))
+}
+
+/// The directories of projects, sorted, and the packages that are in the directory of another project.
+fn directories_of_projects<'a>(listing: &'a Listing<'_>) -> (Vec<&'a str>, Vec<&'a str>) {
+    let paths = listing.objects.keys().map(String::as_str).sorted();
+    let paths: Vec<&str> = paths.filter(|it| it.starts_with("rocm/")).collect();
+    // Release places have tarballs too, whose names look like those of sdists.
+    let is_tarball = |path: &&str| name_of(path).parse::<TarballName>().is_ok();
+    let packages = paths.iter().copied();
+    let packages = packages.filter(|it| is_package(name_of(it)) && !is_tarball(it));
+    let (placed, misplaced): (Vec<&str>, Vec<&str>) =
+        packages.partition(|path| package_directory(path).is_some());
+    let own: BTreeSet<&str> = placed.into_iter().map(directory_of).collect();
+    // A project whose last file is gone still has its page.
+    let products: BTreeSet<&str> = own.iter().map(|it| directory_of(it)).collect();
+    let pages = paths
+        .iter()
+        .filter_map(|path| path.strip_suffix("/index.html"));
+    let left = pages.filter(|it| {
+        let above = directory_of(it);
+        products.contains(above) && !own.contains(above)
+    });
+    (
+        own.iter().copied().chain(left).sorted().dedup().collect(),
+        misplaced,
+    )
 }
 
 struct ProductPages<'a> {
@@ -135,42 +215,33 @@ struct ProductPages<'a> {
 }
 
 impl ProductPages<'_> {
-    /// The pages of the projects of some new files, and those of their products.
-    fn pages(&self, files: &[SetFile]) -> Result<Vec<Item>> {
+    /// The pages of the directories of some projects, which get these new files, and those of their
+    /// products. Also returns how many packages the directories have.
+    fn pages(&self, directories: &[(&str, Vec<&SetFile>)]) -> Result<(Vec<Item>, usize)> {
+        let read = |(directory, new): &(&str, Vec<&SetFile>)| self.all(directory, new);
+        let read = parallel::try_map(directories, AT_ONCE, &self.world.stop, read)?;
         let mut products: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        let mut items = Vec::new();
-        let by_directory = files
-            .iter()
-            .into_group_map_by(|file| directory_of(&file.path));
-        for (directory, new) in by_directory.into_iter().sorted_by_key(|it| it.0) {
+        let (mut items, mut count) = (Vec::new(), 0);
+        for ((directory, _), (files, sidecars)) in directories.iter().zip(read) {
             let (product, project) = directory.rsplit_once('/').unwrap_or(("", directory));
-            let (all, sidecars) = self.all(directory, &new)?;
+            let files: Vec<&SetFile> = files.iter().collect();
+            let top = format!("{directory}/");
+            let page = directory_page(project, &files, &top);
             items.extend(sidecars);
-            let all: Vec<&SetFile> = all.iter().collect();
-            let page = directory_page(project, &all, &format!("{directory}/"));
-            items.extend(Item::directory_page(
-                &format!("{directory}/"),
-                Phase::Project,
-                &page,
-            ));
-            products
-                .entry(product)
-                .or_default()
-                .insert(project.to_owned());
+            items.extend(Item::directory_page(&top, Phase::Project, &page));
+            let projects = products.entry(product).or_default();
+            projects.extend((!files.is_empty()).then(|| project.to_owned()));
+            count += files.len();
         }
         for (product, mut projects) in products {
             let top = format!("{product}/");
-            let listed = self
-                .listing
-                .objects
-                .keys()
-                .filter(|path| is_package_path(path));
-            let listed = listed.filter_map(|path| path.strip_prefix(&top)?.split_once('/'));
-            projects.extend(listed.map(|(project, _)| project.to_owned()));
+            let listed = self.listing.objects.keys();
+            let listed = listed.filter_map(|path| package_directory(path)?.strip_prefix(&top));
+            projects.extend(listed.map(str::to_owned));
             let page = directory_root(&projects);
             items.extend(Item::directory_page(&top, Phase::Root, &page));
         }
-        Ok(items)
+        Ok((items, count))
     }
 
     /// The files of a directory: the new ones, and those that are there. What the page says of these
@@ -197,32 +268,27 @@ impl ProductPages<'_> {
         });
         let mut sidecars = Vec::new();
         if !listed.is_empty() {
-            let read = self.read(listed)?;
+            let place = self.listing.place;
+            let reading = Reading {
+                place,
+                layouts: vec![Layout::Flat],
+                known: &KnownFacts::default(),
+                at_once: REQUESTS,
+                world: self.world,
+                progress: &self.world.console.progress("Reading", place, None),
+            };
+            let read = reading.others(listed)?;
             files.extend(read.files.into_iter().map(|file| SetFile {
                 yanked: of_page.get(&file.path).and_then(|it| it.yanked.clone()),
                 ..file
             }));
-            let lacking = read.metadata.into_iter();
-            let lacking = lacking.filter(|(path, _)| !self.listing.objects.contains_key(path));
+            let metadata = read.facts.into_iter();
+            let metadata = metadata.filter_map(|(path, it)| Some((path + SIDECAR, it.metadata?)));
+            let lacking = metadata.filter(|it| !self.listing.objects.contains_key(&it.0));
             sidecars.extend(lacking.map(|(path, bytes)| Item::here(path, Phase::Sidecar, bytes)));
         }
         files.sort_by(|one, other| (&one.version, one.name()).cmp(&(&other.version, other.name())));
         Ok((files, sidecars))
-    }
-
-    fn read(&self, listed: Vec<ListedPackage>) -> Result<ReadFiles> {
-        let reading = Reading {
-            place: self.listing.place,
-            layouts: vec![Layout::Flat],
-            known: &KnownFacts::default(),
-            at_once: REQUESTS,
-            world: self.world,
-            progress: &self
-                .world
-                .console
-                .progress("Reading", self.listing.place, None),
-        };
-        reading.others(listed)
     }
 
     /// What the page of a directory says about its files, by path.
@@ -232,10 +298,8 @@ impl ProductPages<'_> {
         if !self.listing.objects.contains_key(&page) {
             return Ok(files);
         }
-        let text = self
-            .listing
-            .place
-            .text(self.listing.place.key(&page)?.as_str())?;
+        let place = self.listing.place;
+        let text = place.text(place.key(&page)?.as_str())?;
         for link in html_links(&text.unwrap_or_default()) {
             let name = link.href.split(['#', '?']).next().unwrap_or_default();
             let name = decode_component(name).filter(|it| is_package(it));
@@ -246,17 +310,10 @@ impl ProductPages<'_> {
             if let (Some(sha256), Some(size)) = (link.sha256, link.size) {
                 let path = format!("{directory}/{name}");
                 let file = SetFile {
-                    path: path.clone(),
-                    project,
-                    version,
-                    size,
-                    sha256,
                     yanked: link.yanked,
-                    remembered: None,
-                    device_extras: Vec::new(),
-                    upload_time: None,
                     metadata: link.metadata,
                     requires_python: link.requires_python,
+                    ..SetFile::new(path.clone(), project, version, size, sha256)
                 };
                 files.insert(path, file);
             }
@@ -266,17 +323,16 @@ impl ProductPages<'_> {
 }
 
 /// The directory of a package, if that has the name of its project.
-pub(super) fn package_directory(path: &str) -> Option<&str> {
+fn package_directory(path: &str) -> Option<&str> {
     let (directory, name) = path.rsplit_once('/')?;
     let (project, _) = identity(name).filter(|_| is_package(name))?;
-    let last = directory.rsplit('/').next()?;
-    (last == project.normalized()).then_some(directory)
+    (name_of(directory) == project.normalized()).then_some(directory)
 }
 
 fn directory_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-fn is_package_path(path: &str) -> bool {
-    !path.ends_with(SIDECAR) && is_package(path.rsplit('/').next().unwrap_or(path))
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }

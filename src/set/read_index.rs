@@ -10,17 +10,19 @@ use std::{
 use itertools::Itertools as _;
 
 use super::{
-    claims::{Listing, ListingPlace, PageClaim, PublishedFacts},
     package_files::{PackageFile, is_family},
     parse::{self, PageLink},
     place::{Address, PlaceKind, SetPlace},
+    read_packages::KnownFacts,
     set_json::{
         Layout, PackageDirectories, SIDECAR, SetJson, identity, is_of_others, is_ours, is_package,
         is_wheel,
     },
+    urls::Urls,
 };
 use crate::{
     error::{Hint as _, Result, anyhow, one_line},
+    run::ArtifactGroup,
     store::Depth,
     version::Version,
 };
@@ -29,7 +31,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct PublishedSet {
     pub packages: Vec<PackageFile>,
-    /// `None` for a directory of packages without pages.
+    /// `None` for a directory of packages without pages. Of packages whose pages are about to be written
+    /// only claims of `set.json`.
     pub published: Option<PublishedFacts>,
     /// The version that was selected, if the index has several.
     pub chosen: Option<Version>,
@@ -38,7 +41,8 @@ pub struct PublishedSet {
 /// How to find the packages of a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlaceDepth {
-    /// List the directories of packages and ignore the pages, which are about to be written.
+    /// List the directories of packages, with the digests in `set.json`, and ignore the pages, which are
+    /// about to be written.
     Packages(PackageDirectories),
     /// Follow the pages, if the place has any.
     #[default]
@@ -48,7 +52,11 @@ pub enum PlaceDepth {
 /// Finds the packages of a place, sorted by name, and what its pages say if `look` asks for it.
 pub fn find(place: &SetPlace, look: PlaceDepth) -> Result<PublishedSet> {
     let mut found = match (look, place.local()) {
-        (PlaceDepth::Packages(directories), _) => unpublished(place, place.packages(directories)?)?,
+        (PlaceDepth::Packages(directories), _) => {
+            let mut found = unpublished(place, place.packages(directories)?)?;
+            found.published = described(place, &found.packages)?;
+            found
+        }
         (_, Some(root)) if !has_pages(root) => {
             unpublished(place, place.packages(PackageDirectories::Built)?)?
         }
@@ -125,6 +133,28 @@ fn find_published(place: &SetPlace) -> Result<PublishedSet> {
         published: Some(facts),
         chosen,
     })
+}
+
+/// What `set.json` says of packages of which the pages are about to be written again: other bytes under
+/// the name of a package of the set are not what was built. Packages of others are not ours to judge.
+fn described(place: &SetPlace, packages: &[PackageFile]) -> Result<Option<PublishedFacts>> {
+    let mut known = KnownFacts::of_documents(place)?;
+    let packages = packages.iter().filter(|it| !is_of_others(&it.name));
+    let promises = packages.filter_map(|package| {
+        let file = known.files.remove(&place.shown(package.path()))?;
+        Some(PageClaim {
+            page: "set.json".to_owned(),
+            listing: Listing::SetJson.of(None),
+            file: package.name.clone(),
+            link: parse::file_link(&file),
+        })
+    });
+    let promises: Vec<PageClaim> = promises.collect();
+    let is_described = !promises.is_empty() && !known.has_later_parts;
+    Ok(is_described.then(|| PublishedFacts {
+        promises,
+        ..PublishedFacts::default()
+    }))
 }
 
 /// The packages of a directory without pages.
@@ -496,5 +526,111 @@ impl PageReader<'_> {
             Some(family) => format!("{family}/{name}"),
             None => name.to_owned(),
         }
+    }
+}
+
+/// The facts about a published set, besides those of its packages.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedFacts {
+    pub promises: Vec<PageClaim>,
+    /// The listings that exist. One without a claim in `promises` names no package.
+    pub listings: BTreeSet<ListingPlace>,
+    /// Project pages that name no package of their project: page and project.
+    pub empty_pages: Vec<(String, String)>,
+    /// Files that a page names and that do not exist, by name.
+    pub gone: BTreeSet<String>,
+    /// The sidecar of each wheel for which a page promises one. `None` if it does not exist.
+    pub sidecars: BTreeMap<String, Option<Vec<u8>>>,
+    /// Files of other projects that the pages name. They are not read.
+    pub foreign: BTreeSet<String>,
+    /// Packages that no page names. Empty for places that cannot be listed.
+    pub unlisted: BTreeSet<String>,
+    /// Pages that another program replaced by lists of their directories.
+    pub replaced_pages: BTreeSet<String>,
+    /// The find-links pages among them. Such a list has the packages beside it only.
+    pub replaced_listings: BTreeSet<ListingPlace>,
+    /// The addresses of the set, as commands print them.
+    pub urls: Option<Urls>,
+    /// Pages of which the two keys differ, and how.
+    pub torn_pages: Vec<(String, String)>,
+    /// Pages that are missing or cannot be parsed, and why.
+    pub bad_pages: Vec<(String, String)>,
+}
+
+/// What one page says about one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageClaim {
+    pub page: String,
+    /// The listing that the page belongs to.
+    pub listing: ListingPlace,
+    /// The name of the file, with the directory of its family if it has one.
+    pub file: String,
+    pub link: PageLink,
+}
+
+/// A kind of list of the files of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+pub enum Listing {
+    #[strum(serialize = "set.json")]
+    SetJson,
+    #[strum(serialize = "simple/")]
+    Simple,
+    #[strum(serialize = "simple/_json/")]
+    SimpleJson,
+    #[strum(serialize = "index.html")]
+    FindLinks,
+    #[strum(serialize = "SHA256SUMS")]
+    Checksums,
+}
+
+/// A listing of the whole set, or of one family that has pages of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListingPlace {
+    pub family: Option<String>,
+    pub listing: Listing,
+}
+
+impl Listing {
+    fn of(self, family: Option<&str>) -> ListingPlace {
+        let (family, listing) = (family.map(str::to_owned), self);
+        ListingPlace { family, listing }
+    }
+}
+
+impl ListingPlace {
+    /// `simple/`, or `gfx94X-dcgpu/simple/`.
+    pub fn name(&self) -> String {
+        let name: &str = self.listing.into();
+        match &self.family {
+            Some(family) => format!("{family}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The directory of its family in an index: a name that can be one of a group.
+    pub fn group(&self) -> Option<ArtifactGroup> {
+        ArtifactGroup::of_directory(self.family.as_deref()?).ok()
+    }
+
+    /// Whether the listing must name a file. `set.json` and SHA256SUMS name every file; the pages
+    /// of a family name the common packages and those of the family.
+    pub fn concerns(&self, file: &str) -> bool {
+        let is_of_all = matches!(self.listing, Listing::SetJson | Listing::Checksums);
+        let family = file.split_once('/').map(|(family, _)| family);
+        is_of_all || family.is_none() || family == self.family.as_deref()
+    }
+}
+
+impl PublishedFacts {
+    /// Whether pages were read. Of packages whose pages are about to be written again, only some claims of
+    /// `set.json` are known.
+    pub fn has_pages(&self) -> bool {
+        !self.listings.is_empty() || !self.bad_pages.is_empty()
+    }
+
+    /// The files that a listing names.
+    pub fn named(&self, place: &ListingPlace) -> BTreeSet<&str> {
+        let promises = self.promises.iter().filter(|it| it.listing == *place);
+        promises.map(|promise| promise.file.as_str()).collect()
     }
 }

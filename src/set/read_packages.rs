@@ -1,9 +1,12 @@
-//! Reads the packages of a place, several at a time. Files that [`KnownFacts`] prove unchanged since an
-//! earlier run are not opened; of others only the needed ranges are read, if the store has their digest.
+//! Reads the packages of a place, several at a time. Files that [`KnownFacts`] prove unchanged since they
+//! were read are not opened; of others only the needed ranges are read, if the store has their digest.
+//!
+//! Of a directory, the [`DigestCache`] beside `set.json` knows digests and metadata. Of a bucket,
+//! `set.json` does: it has the `ETag` of each file, which changes with the bytes.
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{self, BufReader, Read, Seek, SeekFrom},
     num::NonZeroUsize,
     path::Path,
@@ -16,22 +19,21 @@ use itertools::Itertools as _;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    package_cache::{KnownFacts, OpenedFile},
     package_files::ListedPackage,
     place::SetPlace,
     set_json::{
-        Layout, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity, is_of_others, is_ours,
-        is_package, is_wheel,
+        Identity, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity,
+        is_of_others, is_ours, is_package, is_wheel,
     },
 };
-
 use crate::{
     console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure, one_line},
-    io::{CachedFile, FileIdentity, FileStamp, Tap},
+    io::{CachedFile, DigestCache, FileIdentity, FileStamp, Tap},
     location::Key,
     parallel,
+    run::ArtifactGroup,
     store::{Ranged, Span},
     wheel::{self, Metadata, PackageFilename},
 };
@@ -41,6 +43,151 @@ const LONGEST_METADATA: u64 = 16 << 20;
 /// The uncompressed bytes of an sdist that are searched for PKG-INFO, which is among its first
 /// members. The limit stops a small archive that unpacks to any size.
 const LONGEST_SEARCH: u64 = 1 << 30;
+
+/// What an earlier command knows of each file.
+#[derive(Debug, Default)]
+pub(super) struct KnownFacts {
+    pub(super) identity: Identity,
+    /// What `set.json` says of the files.
+    pub(super) files: HashMap<String, SetFile>,
+    /// The packages that this process has just written or read.
+    pub(super) made: KnownPackages,
+    /// Of a directory.
+    pub(super) cache: Option<DigestCache>,
+    /// Whether parts of a later build were uploaded since `set.json` was written.
+    pub(super) has_later_parts: bool,
+}
+
+/// What this process knows of a package that it has written, or read from end to end.
+#[derive(Clone, Debug)]
+pub struct KnownPackage {
+    pub size: u64,
+    /// The file that it wrote or read. `None` on systems without inodes.
+    pub identity: Option<FileIdentity>,
+    pub sha256: Sha256,
+    /// METADATA of a wheel, PKG-INFO of an sdist.
+    pub metadata: Vec<u8>,
+}
+
+/// The packages that this process knows, by their paths in the set.
+pub type KnownPackages = HashMap<String, KnownPackage>;
+
+impl KnownFacts {
+    /// Reads `set.json`, and `part.json` if a part was uploaded since: the parts of a set replace
+    /// what was there before, such as a set of others only.
+    pub(super) fn read(place: &SetPlace) -> Result<Self> {
+        Ok(Self {
+            cache: place.local().map(DigestCache::read),
+            ..Self::of_documents(place)?
+        })
+    }
+
+    /// The same, without the cache of a directory.
+    pub(super) fn of_documents(place: &SetPlace) -> Result<Self> {
+        let document = |name| -> Result<_> {
+            let Some((text, written)) = place.document(name)? else {
+                return Ok(None);
+            };
+            let document = SetJson::parse(&text)
+                .with_context(|| format!("failed to read `{}`", place.shown_in_full(name)))
+                .hint("remove it, so that it is written again")?;
+            Ok(Some((document, written)))
+        };
+        let (set, part) = (document("set.json")?, document(PART)?);
+        let newer = part.as_ref().filter(|(_, part)| {
+            let set = set.as_ref().map(|(_, written)| written);
+            set.is_some_and(|set| part > set)
+        });
+        let identity = newer.map(|(part, _)| part.identity.clone());
+        let mut known = match set.or(part) {
+            Some((document, _)) => Self::new(document),
+            None => Self::default(),
+        };
+        known.has_later_parts = identity.is_some();
+        known.identity = identity.unwrap_or(known.identity);
+        Ok(known)
+    }
+
+    pub(super) fn new(document: SetJson) -> Self {
+        let by_path = |file: SetFile| (file.path.clone(), file);
+        Self {
+            files: document.files.into_iter().map(by_path).collect(),
+            identity: document.identity,
+            ..Self::default()
+        }
+    }
+
+    /// The families of an earlier index, whose pages may exist.
+    pub(super) fn families(&self) -> Vec<ArtifactGroup> {
+        let families = self.files.values().filter_map(SetFile::family);
+        families.sorted().dedup().collect()
+    }
+
+    /// The digest and the metadata of a file on disk, if `found` is the file that was written or read.
+    pub(super) fn on_disk(
+        &self,
+        listed: &ListedPackage,
+        found: Option<FileIdentity>,
+    ) -> Option<(Sha256, Vec<u8>)> {
+        if let Some(made) = self.made.get(&listed.path) {
+            let is_same = made.size == listed.stamp.size && made.identity == found;
+            return is_same.then(|| (made.sha256, made.metadata.clone()));
+        }
+        let file = self.cache.as_ref()?.get(&listed.path, found?)?;
+        Some((file.sha256, file.metadata.clone()?.into_bytes()))
+    }
+
+    /// Adds files that were read to the cache, and removes those that are not listed any more.
+    pub(super) fn remember(
+        &mut self,
+        read: HashMap<String, ReadFacts>,
+        set: &SetJson,
+    ) -> Result<()> {
+        let Some(cache) = &mut self.cache else {
+            return Ok(());
+        };
+        for (path, facts) in read {
+            if let Some((identity, file)) = facts.cached {
+                cache.insert(&path, identity, file);
+            }
+        }
+        let listed: HashSet<&str> = set.files.iter().map(|it| &*it.path).collect();
+        cache.retain(|path| listed.contains(path));
+        Ok(cache.write()?)
+    }
+
+    /// The digest of an object, if it is unchanged.
+    pub(super) fn sha256(&self, listed: &ListedPackage) -> Option<Sha256> {
+        self.same(listed).map(|file| file.sha256)
+    }
+
+    /// Everything known about an object, if it and its sidecar are both unchanged.
+    pub(super) fn all(
+        &self,
+        listed: &ListedPackage,
+        sidecar: Option<&SetStamp>,
+    ) -> Option<SetFile> {
+        let file = self.same(listed)?;
+        let remembered = file.remembered.as_ref()?;
+        let is_wheel = is_wheel(&listed.name);
+        let is_same = remembered.sidecar.as_ref() == sidecar
+            && is_wheel == sidecar.is_some()
+            && is_wheel == remembered.sidecar_sha256.is_some();
+        is_same.then(|| SetFile {
+            size: listed.stamp.size,
+            metadata: remembered.sidecar_sha256,
+            requires_python: remembered.requires_python.clone(),
+            ..file.clone()
+        })
+    }
+
+    /// Equal stamps prove equal bytes only with an `ETag`, which depends on the bytes.
+    fn same(&self, listed: &ListedPackage) -> Option<&SetFile> {
+        let file = self.files.get(&listed.path)?;
+        let is_same = file.remembered.as_ref()?.file == listed.stamp;
+        (is_same && listed.stamp.etag.is_some()).then_some(file)
+    }
+}
 
 /// A reader that notes whether its source failed. A parser that reads through it reports such a
 /// failure like damage in the file.
@@ -83,43 +230,26 @@ pub(super) struct Reading<'a> {
 
 /// The packages of a place.
 pub(super) struct ReadPackages {
-    pub(super) set: SetJson,
-    /// The METADATA of each wheel, by the path of its sidecar. Of a bucket, only of wheels that an earlier
-    /// index does not know.
-    pub(super) metadata: HashMap<String, Vec<u8>>,
-    /// The stamp that each file had before its digest was taken, by path, if it is on a local disk.
-    pub(super) stamps: HashMap<String, FileStamp>,
-    /// The files on a local disk that were opened, for the cache.
-    pub(super) opened: Vec<OpenedFile>,
+    pub(super) files: Vec<SetFile>,
+    /// What else was read of each file, by path.
+    pub(super) facts: HashMap<String, ReadFacts>,
     /// Sidecars whose wheels are gone, by path.
     pub(super) orphans: Vec<String>,
 }
 
-/// Some packages that were read.
-pub(super) struct ReadFiles {
-    pub(super) files: Vec<SetFile>,
-    pub(super) metadata: HashMap<String, Vec<u8>>,
-    stamps: HashMap<String, FileStamp>,
-    opened: Vec<OpenedFile>,
+/// What is known of a package besides what an index shows.
+#[derive(Debug)]
+pub(super) struct ReadFacts {
+    /// The METADATA of a wheel. Of a bucket, only of wheels that an earlier index does not know.
+    pub(super) metadata: Option<Vec<u8>>,
+    /// The stamp that a file on a local disk had before its digest was taken.
+    pub(super) stamp: Option<FileStamp>,
+    /// What the cache of a directory remembers of the file.
+    cached: Option<(FileIdentity, CachedFile)>,
 }
 
-/// A package that was read, or whose facts were known.
-struct ReadFile {
-    file: SetFile,
-    /// The METADATA of a wheel, if it is wanted.
-    metadata: Option<Vec<u8>>,
-    stamp: Option<FileStamp>,
-    opened: Option<OpenedFile>,
-}
-
-/// A package that was opened.
-struct Examined {
-    file: SetFile,
-    /// METADATA of a wheel, for the file beside it.
-    sidecar: Option<Vec<u8>>,
-    /// METADATA of a wheel or PKG-INFO of an sdist, if it can be read.
-    text: Option<Vec<u8>>,
-}
+/// A package, with METADATA of a wheel or PKG-INFO of an sdist, if that can be read.
+type Examined = (SetFile, Option<Vec<u8>>);
 
 impl Reading<'_> {
     /// Reads the listed packages of the set, and those of other projects wherever they are.
@@ -136,14 +266,9 @@ impl Reading<'_> {
             return Err(anyhow!("no wheel or sdist in `{shown}`"))
                 .hint(self.place.where_packages_are());
         }
-        let read = self.read(&tasks)?;
-        let files = self.without_copies(read.files)?;
         Ok(ReadPackages {
-            set: SetJson::new(self.known.identity.clone(), files)?,
-            metadata: read.metadata,
-            stamps: read.stamps,
-            opened: read.opened,
             orphans,
+            ..self.read(&tasks)?
         })
     }
 
@@ -173,17 +298,16 @@ impl Reading<'_> {
     }
 
     /// Reads some packages, each once.
-    pub(super) fn others(&self, listed: Vec<ListedPackage>) -> Result<ReadFiles> {
-        let read = self.read(&tasks(listed).0)?;
-        Ok(ReadFiles {
-            files: self.without_copies(read.files)?,
-            ..read
-        })
+    pub(super) fn others(&self, listed: Vec<ListedPackage>) -> Result<ReadPackages> {
+        self.read(&tasks(listed).0)
     }
 
-    fn read(&self, tasks: &[(ListedPackage, Option<SetStamp>)]) -> Result<ReadFiles> {
+    fn read(&self, tasks: &[(ListedPackage, Option<SetStamp>)]) -> Result<ReadPackages> {
         let reading = |(listed, sidecar): &&(ListedPackage, Option<SetStamp>)| {
-            let package = self.one(listed, sidecar.as_ref());
+            let package = match self.place.local() {
+                Some(root) => self.file(&root.join(&listed.path), listed),
+                None => self.object(listed, sidecar.as_ref()),
+            };
             package.with_context(|| {
                 let shown = self.place.shown_in_full(&listed.path);
                 format!("failed to read `{shown}`")
@@ -193,83 +317,59 @@ impl Reading<'_> {
         let tasks = tasks.iter().sorted_by_key(|(it, _)| Reverse(it.stamp.size));
         let tasks: Vec<_> = tasks.collect();
         let read = parallel::try_map(&tasks, self.at_once, &self.world.stop, reading)?;
-        let (mut files, mut metadata) = (Vec::with_capacity(read.len()), HashMap::new());
-        let (mut stamps, mut opened) = (HashMap::new(), Vec::new());
-        for read in read {
-            opened.extend(read.opened);
-            let of_sidecar = |bytes| (read.file.sidecar_path(), bytes);
-            metadata.extend(read.metadata.map(of_sidecar));
-            stamps.extend(read.stamp.map(|stamp| (read.file.path.clone(), stamp)));
-            files.push(read.file);
-        }
-        Ok(ReadFiles {
-            files,
-            metadata,
-            stamps,
-            opened,
+        let (files, facts): (Vec<SetFile>, Vec<ReadFacts>) = read.into_iter().unzip();
+        let paths = files.iter().map(|file| file.path.clone());
+        Ok(ReadPackages {
+            facts: paths.zip(facts).collect(),
+            files: self.without_copies(files)?,
+            orphans: Vec::new(),
         })
-    }
-
-    fn one(&self, listed: &ListedPackage, sidecar: Option<&SetStamp>) -> Result<ReadFile> {
-        match self.place.local() {
-            Some(root) => self.one_on_disk(&root.join(&listed.path), listed),
-            None => self.one_object(listed, sidecar),
-        }
     }
 
     /// A file is opened only if it is not the one that an earlier command has read.
-    fn one_on_disk(&self, path: &Path, listed: &ListedPackage) -> Result<ReadFile> {
+    fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(SetFile, ReadFacts)> {
         let (began, found) = (SystemTime::now(), fs_err::metadata(path)?);
-        let (identity, stamp) = (
-            FileIdentity::from_metadata(&found),
-            Some(FileStamp::from_metadata(&found)),
-        );
-        if let Some((sha256, text)) = self.known.on_disk(listed, identity) {
-            let (facts, metadata) = named_metadata(text, &listed.name)?;
-            return Ok(ReadFile {
-                file: self.described(listed, sha256, facts, metadata.as_deref()),
-                metadata,
-                stamp,
-                opened: None,
-            });
-        }
-        let Examined {
-            file,
-            sidecar,
-            text,
-        } = self.examine(listed)?;
-        // Metadata and digest are read one after the other.
-        let now = FileIdentity::of(path)?;
-        // Another command may link the file into a place meanwhile, which changes no byte of it.
-        let is_same = match (now, identity) {
-            (Some(now), Some(before)) => now.is_but_for_ctime(before),
-            (now, before) => now == before,
+        let identity = FileIdentity::from_metadata(&found);
+        let (file, text, known) = match self.known.on_disk(listed, identity) {
+            Some((sha256, text)) => {
+                let facts = named_metadata(&text, &listed.name)?;
+                let file = self.described(listed, sha256, facts, Some(&text));
+                (file, Some(text), identity)
+            }
+            None => {
+                let (file, text) = self.examine(listed)?;
+                // Metadata and digest are read one after the other. Another command may link the file into
+                // a place meanwhile, which changes no byte of it.
+                let is_same = match (FileIdentity::of(path)?, identity) {
+                    (Some(now), Some(before)) => now.is_but_for_ctime(before),
+                    (now, before) => now == before,
+                };
+                ensure!(is_same, "it changed while it was read");
+                // Of a file that changed right before it was looked at, a further change may not show.
+                (file, text, identity.filter(|it| it.is_settled(began)))
+            }
         };
-        ensure!(is_same, "it changed while it was read");
-        // Of a file that changed right before it was looked at, a further change may not show.
-        let settled = identity.filter(|it| it.is_settled(began));
-        let opened = settled.zip(text).map(|(identity, text)| OpenedFile {
-            path: file.path.clone(),
-            identity,
-            file: CachedFile {
-                sha256: file.sha256,
-                metadata: String::from_utf8(text).ok(),
-            },
+        let cached = known.zip(text.as_ref()).map(|(identity, text)| {
+            let metadata = String::from_utf8(text.clone()).ok();
+            let sha256 = file.sha256;
+            (identity, CachedFile { sha256, metadata })
         });
-        Ok(ReadFile {
-            file,
-            metadata: sidecar,
-            stamp,
-            opened,
-        })
+        let facts = ReadFacts {
+            metadata: text.filter(|_| is_wheel(&listed.name)),
+            stamp: Some(FileStamp::from_metadata(&found)),
+            cached,
+        };
+        Ok((file, facts))
     }
 
-    fn one_object(&self, listed: &ListedPackage, sidecar: Option<&SetStamp>) -> Result<ReadFile> {
-        let (mut file, metadata) = if let Some(known) = self.known.all(listed, sidecar) {
-            (known, None)
-        } else {
-            let examined = self.examine(listed)?;
-            (examined.file, examined.sidecar)
+    fn object(
+        &self,
+        listed: &ListedPackage,
+        sidecar: Option<&SetStamp>,
+    ) -> Result<(SetFile, ReadFacts)> {
+        let (mut file, text) = match self.known.all(listed, sidecar) {
+            Some(known) => (known, None),
+            None => self.examine(listed)?,
         };
         file.upload_time = listed.uploaded.and_then(in_utc);
         file.remembered = Some(Remembered {
@@ -278,37 +378,35 @@ impl Reading<'_> {
             sidecar_sha256: file.metadata,
             requires_python: file.requires_python.clone(),
         });
-        Ok(ReadFile {
-            file,
-            metadata,
+        let facts = ReadFacts {
+            metadata: text.filter(|_| is_wheel(&listed.name)),
             stamp: None,
-            opened: None,
-        })
+            cached: None,
+        };
+        Ok((file, facts))
     }
 
+    /// `text` is METADATA or PKG-INFO.
     fn described(
         &self,
         listed: &ListedPackage,
         sha256: Sha256,
         facts: Metadata,
-        sidecar: Option<&[u8]>,
+        text: Option<&Vec<u8>>,
     ) -> SetFile {
         let earlier = self.known.files.get(&listed.path);
         let extras = facts.provides_extra.iter();
         let extras = extras.filter_map(|it| it.strip_prefix("device-")?.parse().ok());
         let device_extras = extras.filter(|_| !is_ours(&facts.name)).collect();
+        let (path, size) = (listed.path.clone(), listed.stamp.size);
         SetFile {
-            path: listed.path.clone(),
-            project: facts.name,
-            version: facts.version,
-            size: listed.stamp.size,
-            sha256,
             yanked: earlier.and_then(|file| file.yanked.clone()),
-            remembered: None,
             device_extras,
-            upload_time: None,
-            metadata: sidecar.map(Sha256::of),
+            metadata: text
+                .filter(|_| is_wheel(&listed.name))
+                .map(|it| Sha256::of(it)),
             requires_python: facts.requires_python,
+            ..SetFile::new(path, facts.name, facts.version, size, sha256)
         }
     }
 
@@ -325,9 +423,9 @@ impl Reading<'_> {
         // Parse first: a file that is not a valid package fails without a full download.
         let mut far = FailureNote::of(Ranged::of(Arc::clone(store), key.clone(), size));
         let answer = metadata_text(BufReader::new(&mut far), &listed.name)
-            .and_then(|text| Ok((named_metadata(text.clone(), &listed.name)?, text)));
-        let ((facts, sidecar), text) = match answer {
-            Ok((found, text)) => (found, Some(text)),
+            .and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
+        let (facts, text) = match answer {
+            Ok(found) => found,
             // The package may be good: the store could not deliver it.
             Err(error) if far.has_failed => return Err(error),
             Err(error) => {
@@ -348,16 +446,11 @@ impl Reading<'_> {
                     requires_dist: Vec::new(),
                     provides_extra: Vec::new(),
                 };
-                ((facts, None), None)
+                (facts, None)
             }
         };
         let sha256 = known.map_or_else(|| self.hash(&key, size), Ok)?;
-        let file = self.described(listed, sha256, facts, sidecar.as_deref());
-        Ok(Examined {
-            file,
-            sidecar,
-            text,
-        })
+        Ok((self.described(listed, sha256, facts, text.as_ref()), text))
     }
 
     fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
@@ -400,13 +493,13 @@ fn in_utc(time: SystemTime) -> Option<String> {
 
 /// Reads the metadata of a package: METADATA of a wheel
 /// ([PEP 427](https://peps.python.org/pep-0427/)), PKG-INFO of an sdist
-/// ([PEP 625](https://peps.python.org/pep-0625/)); and the bytes of its sidecar, of wheels only. The
-/// metadata of an sdist may differ from that of the wheel built from it.
+/// ([PEP 625](https://peps.python.org/pep-0625/)). That of an sdist may differ from that of the wheel
+/// built from it.
 ///
 /// The file name must say the same project and version, because installers choose a file by its
 /// name.
-pub fn package_metadata(file: impl Read + Seek, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
-    named_metadata(metadata_text(file, name)?, name)
+pub(super) fn package_metadata(file: impl Read + Seek, name: &str) -> Result<Metadata> {
+    named_metadata(&metadata_text(file, name)?, name)
 }
 
 /// METADATA of a wheel, or PKG-INFO of an sdist.
@@ -425,10 +518,10 @@ pub(super) fn metadata_of(file: &Path) -> Result<Vec<u8>> {
     metadata_text(BufReader::new(fs_err::File::open(file)?), &name)
 }
 
-/// What a package says of itself, if that agrees with its name; and the bytes of its sidecar.
-pub fn named_metadata(text: Vec<u8>, name: &str) -> Result<(Metadata, Option<Vec<u8>>)> {
+/// What a package says of itself, if that agrees with its name.
+pub(super) fn named_metadata(text: &[u8], name: &str) -> Result<Metadata> {
     let outside: PackageFilename = name.parse()?;
-    let inside = Metadata::parse(&text)?;
+    let inside = Metadata::parse(text)?;
     ensure!(
         inside.name == outside.name,
         "its metadata is that of another project: `{}`",
@@ -439,7 +532,7 @@ pub fn named_metadata(text: Vec<u8>, name: &str) -> Result<(Metadata, Option<Vec
         "its metadata is that of another version: `{}`",
         inside.version
     );
-    Ok((inside, is_wheel(name).then_some(text)))
+    Ok(inside)
 }
 
 fn sdist_metadata(file: impl Read, top: &str) -> Result<Vec<u8>> {

@@ -6,7 +6,7 @@ use std::iter;
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
-use super::device::device_targets;
+use super::projects::device_targets;
 use crate::{
     console::many,
     digest::Sha256,
@@ -180,6 +180,29 @@ pub struct SetStamp {
 }
 
 impl SetFile {
+    /// A file of which an index shows nothing more.
+    pub fn new(
+        path: String,
+        project: DistName,
+        version: Version,
+        size: u64,
+        sha256: Sha256,
+    ) -> Self {
+        Self {
+            path,
+            project,
+            version,
+            size,
+            sha256,
+            yanked: None,
+            remembered: None,
+            device_extras: Vec::new(),
+            upload_time: None,
+            metadata: None,
+            requires_python: None,
+        }
+    }
+
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
@@ -255,12 +278,6 @@ impl SetJson {
             identity,
             files,
         })
-    }
-
-    /// The set as `upload` publishes it: with the files where `layout` has them.
-    pub(super) fn published(&self, identity: Identity, layout: Layout) -> Result<Self> {
-        let files = self.in_layout(layout)?.files;
-        Self::new(identity, files)
     }
 
     /// The same set with its files where `layout` has them.

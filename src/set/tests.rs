@@ -9,19 +9,9 @@ use crate::{
 const VERSION: &str = "7.13.0.dev0+ab";
 
 pub(crate) fn file(name: &str, project: &str, version: &str) -> SetFile {
-    SetFile {
-        path: format!("dist/{name}"),
-        project: project.parse().unwrap(),
-        version: version.parse().unwrap(),
-        size: 1_234_567,
-        sha256: Sha256::of(name.as_bytes()),
-        upload_time: None,
-        metadata: None,
-        requires_python: None,
-        yanked: None,
-        remembered: None,
-        device_extras: Vec::new(),
-    }
+    let (project, version) = (project.parse().unwrap(), version.parse().unwrap());
+    let sha256 = Sha256::of(name.as_bytes());
+    SetFile::new(format!("dist/{name}"), project, version, 1_234_567, sha256)
 }
 
 pub(crate) fn files() -> Vec<SetFile> {

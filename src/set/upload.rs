@@ -1,21 +1,25 @@
 //! Publishes the packages of a directory with their index.
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
+};
 
 use serde::Serialize;
 
 use super::{
-    foreign::{Others, strangers},
     local::LocalSet,
     pages::Phase,
     place::SetPlace,
-    set_json::{Identity, Layout, PART, SetFile, SetJson},
-    split_projects,
-    sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
+    projects,
+    read_packages::{KnownFacts, Reading},
+    set_json::{Identity, Layout, PART, SIDECAR, SetFile, SetJson, is_of_others, is_package},
+    sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync},
     urls::{Addresses, Urls},
 };
 use crate::{
     console::{World, many},
+    digest::Sha256,
     error::{Context as _, Error, Result, one_line},
     store::{StoreError, StoreFailureKind},
 };
@@ -32,98 +36,75 @@ pub struct UploadOptions {
     pub existing: Existing,
 }
 
-/// A set that is published at a place.
-struct Upload<'a> {
-    local: &'a LocalSet,
-    identity: &'a Identity,
-    options: UploadOptions,
-    /// Whether nothing is written. Without permission to list the destination, a dry run takes the destination
-    /// as empty, and still says what would be written.
-    is_dry_run: bool,
-    world: &'a World,
-}
-
-/// Says what [`publish`] would do.
-pub fn plan_upload(
-    local: &LocalSet,
-    identity: &Identity,
-    destination: &SetPlace,
-    options: UploadOptions,
-    world: &World,
-) -> Result<Plan> {
-    let upload = Upload {
-        local,
-        identity,
-        options,
-        is_dry_run: true,
-        world,
-    };
-    let sync = upload.sync(destination);
-    Ok(sync.plan(|listing| upload.decide(listing))?.0)
-}
-
-/// Publishes a set, with the packages of other projects that the destination has.
-pub fn publish(
-    local: &LocalSet,
-    identity: &Identity,
-    destination: &SetPlace,
-    options: UploadOptions,
-    world: &World,
-) -> Result<PublishedUpload> {
-    let upload = Upload {
-        local,
-        identity,
-        options,
-        is_dry_run: false,
-        world,
-    };
-    let sync = upload.sync(destination);
-    let (done, (set, unknown)) = sync.run(|listing| upload.decide(listing))?;
-    let total = many(done.written + done.unchanged, "object");
-    let facts = format!(
-        "{total} in {destination}, {} of them unchanged",
-        done.unchanged
-    );
-    world.console.status("Published", facts);
-    if set.others() > 0 {
-        world.console.status("Listed", set.counted());
-    }
-    if let Some(first) = unknown.first() {
-        let count = many(unknown.len(), "object");
-        world.console.warn(format!(
-            "{count} not listed by the index, such as `{first}`: remove them if they are of an earlier set"
-        ));
-    }
-    let urls = destination.urls()?.in_layout(set.layout());
-    Ok(PublishedUpload {
-        schema: "rocwheel-upload-v1",
-        addresses: Addresses::new(&urls, &set.families()),
-        uploaded: done.written,
-        linked: done.linked,
-        unchanged: done.unchanged,
-        set,
-        urls,
-    })
+/// A set that is published at a place, with the packages of other projects that the place has.
+#[derive(Clone, Copy)]
+pub struct Upload<'a> {
+    pub set: &'a LocalSet,
+    pub identity: &'a Identity,
+    pub place: &'a SetPlace,
+    pub options: UploadOptions,
+    pub world: &'a World,
 }
 
 impl Upload<'_> {
-    fn sync<'p>(&'p self, destination: &'p SetPlace) -> Sync<'p> {
-        let (source, existing) = (&self.local.root, self.options.existing);
+    /// What [`Upload::publish`] would do. Without permission to list the place, it is taken as empty.
+    pub fn plan(&self) -> Result<Plan> {
+        Ok(self.sync().plan(|listing| self.decide(listing, true))?.0)
+    }
+
+    /// Publishes the set.
+    pub fn publish(&self) -> Result<PublishedUpload> {
+        let (place, console) = (self.place, &self.world.console);
+        let (done, (set, unknown)) = self.sync().run(|listing| self.decide(listing, false))?;
+        let total = many(done.written + done.unchanged, "object");
+        let facts = format!("{total} in {place}, {} of them unchanged", done.unchanged);
+        console.status("Published", facts);
+        if set.others() > 0 {
+            console.status("Listed", set.counted());
+        }
+        if let Some(first) = unknown.first() {
+            let count = many(unknown.len(), "object");
+            console.warn(format!(
+                "{count} not listed by the index, such as `{first}`: remove them if they are of an earlier set"
+            ));
+        }
+        let urls = place.urls()?.in_layout(set.layout());
+        Ok(PublishedUpload {
+            schema: "rocwheel-upload-v1",
+            addresses: Addresses::new(&urls, &set.families()),
+            uploaded: done.written,
+            linked: done.linked,
+            unchanged: done.unchanged,
+            set,
+            urls,
+        })
+    }
+
+    fn sync(&self) -> Sync<'_> {
+        let (source, existing) = (&self.set.root, self.options.existing);
         Sync {
             layout: Some(self.options.layout),
-            ..Sync::of_packages(destination, source, Guard::Packages, existing, self.world)
+            ..Sync::of_packages(self.place, source, Guard::Packages, existing, self.world)
         }
     }
 
     /// What the destination has afterwards: the packages, their sidecars, and all pages, which list the packages
     /// that stay there too. Also returns the set with those, and the objects that belong to nothing.
-    fn decide(&self, listing: &mut Listing<'_>) -> Result<(Changes, (SetJson, Vec<String>))> {
-        let (local, options) = (self.local, self.options);
-        let identity = self.identity.clone();
-        let mut set = local.document.published(identity, options.layout)?;
-        let others = self.look(listing, &set)?;
-        let known = local.metadata.iter().chain(&others.metadata);
-        split_projects::ensure_one_form(known.map(|(path, text)| (&**path, &**text)))?;
+    fn decide(
+        &self,
+        listing: &mut Listing<'_>,
+        is_dry_run: bool,
+    ) -> Result<(Changes, (SetJson, Vec<String>))> {
+        let (local, options) = (self.set, self.options);
+        let files = local.document.in_layout(options.layout)?.files;
+        let mut set = SetJson::new(self.identity.clone(), files)?;
+        let others = self.look(listing, &set, is_dry_run)?;
+        let of_others = others.metadata.iter();
+        projects::ensure_one_form(
+            local
+                .metadata()
+                .chain(of_others.map(|it| (&**it.0, &**it.1))),
+        )?;
         let of_others = others.paths();
         for file in &mut set.files {
             file.yanked = others.yank(file);
@@ -133,7 +114,7 @@ impl Upload<'_> {
         items.extend(sidecars.map(|(path, bytes)| Item {
             // A job may have replaced its package since the last upload. The sidecar then has to follow.
             replaces: true,
-            ..Item::here(path, Phase::Sidecar, bytes)
+            ..Item::here(path + SIDECAR, Phase::Sidecar, bytes)
         }));
         set.identity = others.identity.unwrap_or(set.identity);
         let set = set.with(others.files)?;
@@ -163,7 +144,7 @@ impl Upload<'_> {
     }
 
     /// Lists the destination, and reads its packages that stay.
-    fn look(&self, listing: &mut Listing<'_>, set: &SetJson) -> Result<Others> {
+    fn look(&self, listing: &mut Listing<'_>, set: &SetJson, is_dry_run: bool) -> Result<Others> {
         let mut look = || -> Result<_> {
             listing.add_set()?;
             for family in set.families() {
@@ -176,7 +157,7 @@ impl Upload<'_> {
             Others::read(listing, set, self.options.layout, self.world)
         };
         match look() {
-            Err(error) if self.is_dry_run && is_closed(&error) => {
+            Err(error) if is_dry_run && is_closed(&error) => {
                 let why = one_line(&error);
                 self.world.console.warn(format!(
                     "existing objects could not be listed, so everything counts as new: {why}"
@@ -190,6 +171,12 @@ impl Upload<'_> {
 }
 
 impl LocalSet {
+    /// The METADATA of each wheel, by its path.
+    pub(super) fn metadata(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let facts = self.facts.iter();
+        facts.filter_map(|(path, facts)| Some((&**path, facts.metadata.as_deref()?)))
+    }
+
     /// The packages with their sidecars, and the documents beside them, as `set` names them: its files are those
     /// of this set, in the same order.
     fn items(&self, set: &SetJson) -> Vec<Item> {
@@ -206,13 +193,14 @@ impl LocalSet {
 
     /// A package and its sidecar, under the path of `to`.
     pub(super) fn package(&self, here: &SetFile, to: &SetFile) -> impl Iterator<Item = Item> {
-        let stamp = self.stamps.get(&here.path).copied();
+        let facts = self.facts.get(&here.path);
+        let stamp = facts.and_then(|it| it.stamp);
         let package = Item {
             copy: self.copies.get(&here.path).cloned(),
             ..Item::file(to, self.root.join(&here.path), stamp)
         };
-        let bytes = self.metadata.get(&here.sidecar_path());
-        let sidecar = bytes.map(|it| Item::here(to.sidecar_path(), Phase::Sidecar, it.as_slice()));
+        let bytes = facts.and_then(|it| it.metadata.as_deref());
+        let sidecar = bytes.map(|it| Item::here(to.sidecar_path(), Phase::Sidecar, it));
         [Some(package), sidecar].into_iter().flatten()
     }
 }
@@ -249,4 +237,133 @@ impl fmt::Display for PublishedUpload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.addresses.fmt(f)
     }
+}
+
+/// The packages at the destination of an upload that stay. Jobs that build on ROCm add theirs to the
+/// place of its packages. The index of a new set lists the packages of other projects too, and that
+/// of an upload of such packages also the set.
+#[derive(Debug, Default)]
+struct Others {
+    files: Vec<SetFile>,
+    /// What `set.json` says of the set that stays.
+    identity: Option<Identity>,
+    /// The METADATA of wheels, by the paths of the wheels.
+    metadata: BTreeMap<String, Vec<u8>>,
+    /// Why files of the set that is there are yanked, by path in any layout and by digest.
+    yanks: HashMap<(String, Sha256), String>,
+}
+
+impl Others {
+    /// Reads those that are listed, in any layout. One that the set has too, by its
+    /// name, is left to the upload.
+    fn read(
+        listing: &mut Listing<'_>,
+        set: &SetJson,
+        layout: Layout,
+        world: &World,
+    ) -> Result<Self> {
+        let place = listing.place;
+        let known = &KnownFacts::read(place)?;
+        let is_set = set.others() < set.files.len();
+        for family in known.families() {
+            listing.add(family.as_str())?;
+        }
+        let mut listed = place.listed_packages(layout, &listing.objects);
+        // The index of a family lists what is for all families too, so only a name in two families
+        // means two packages.
+        let mut own: HashMap<&str, Vec<&str>> = HashMap::new();
+        for file in &set.files {
+            own.entry(file.name())
+                .or_default()
+                .push(family_of(&file.path));
+        }
+        listed.retain(|file| {
+            let package = |text: &'_ str| text.strip_suffix(SIDECAR).unwrap_or(text).to_owned();
+            // Packages of ours that no `set.json` lists are parts of an upload that is not complete,
+            // or of an earlier set.
+            let is_of_set = || !is_set && known.files.contains_key(&package(&file.path));
+            let family = family_of(&file.path);
+            let is_own = own.get(&*package(&file.name)).is_some_and(|families| {
+                let mut families = families.iter();
+                family.is_empty() || families.any(|it| it.is_empty() || *it == family)
+            });
+            !is_own && (is_of_others(&file.name) || is_of_set())
+        });
+        let yanks = known.files.values().filter_map(|file| {
+            let of = (file.below().to_owned(), file.sha256);
+            Some((of, file.yanked.clone()?))
+        });
+        let yanks = yanks.collect();
+        if listed.is_empty() {
+            return Ok(Self {
+                yanks,
+                ..Self::default()
+            });
+        }
+        let reading = Reading {
+            place,
+            layouts: match layout {
+                Layout::Dist => vec![Layout::Dist, Layout::Flat],
+                Layout::Flat => vec![Layout::Flat, Layout::Dist],
+            },
+            known,
+            at_once: REQUESTS,
+            world,
+            progress: &world.console.progress("Reading", place, None),
+        };
+        let read = reading.others(listed)?;
+        let metadata = read.facts.into_iter();
+        let metadata = metadata.filter_map(|(path, facts)| Some((path, facts.metadata?)));
+        let identity = Some(known.identity.clone());
+        Ok(Self {
+            files: read.files,
+            identity: identity.filter(|it| !is_set && *it != Identity::default()),
+            metadata: metadata.collect(),
+            yanks,
+        })
+    }
+
+    /// Why a file of the new set is yanked: a yank belongs to the bytes, and not to the upload.
+    fn yank(&self, file: &SetFile) -> Option<String> {
+        let of = (file.below().to_owned(), file.sha256);
+        file.yanked.clone().or_else(|| self.yanks.get(&of).cloned())
+    }
+
+    /// The paths of the packages and of their sidecars.
+    fn paths(&self) -> HashSet<String> {
+        let files = self.files.iter();
+        let paths = files.flat_map(|file| [file.path.clone(), file.sidecar_path()]);
+        paths.collect()
+    }
+}
+
+/// The family in whose directory a package is; empty for a package of all families.
+fn family_of(path: &str) -> &str {
+    let (_, below) = Layout::of(path);
+    below.rsplit_once('/').map_or("", |(family, _)| family)
+}
+
+/// The listed files and pages that do not belong to a set, sorted.
+pub(super) fn strangers(items: &[Item], mut listed: Vec<String>) -> Vec<String> {
+    let ours: HashSet<&str> = items.iter().map(|item| &*item.path).collect();
+    // A server that keeps files lists the page of `simple/rocm/` as `simple/rocm`. SeaweedFS lists
+    // it as `simple/rocm/rocm`.
+    let has_page = |directory: &str| {
+        let mut pages = ["index.html", "index.json"].iter();
+        pages.any(|page| ours.contains(&*format!("{directory}/{page}")))
+    };
+    // Directories of other groups may be stored here too. Their files are not strangers.
+    let is_of_a_set = |path: &str| match path.split_once('/') {
+        Some((directory, _)) => ["dist", "simple"].contains(&directory),
+        None => is_package(path.strip_suffix(SIDECAR).unwrap_or(path)),
+    };
+    listed.retain(|path| {
+        let (directory, name) = path.rsplit_once('/').unwrap_or_default();
+        let is_twice = directory.rsplit('/').next() == Some(name);
+        let is_ours = ours.contains(&**path) || has_page(path);
+        let is_twin = is_twice && has_page(directory);
+        is_of_a_set(path) && !is_ours && !is_twin
+    });
+    listed.sort_unstable();
+    listed
 }

@@ -286,7 +286,7 @@ fn hard_link(
     is_wanted: &dyn Fn(&Path) -> bool,
     condition: &Condition,
 ) -> io::Result<bool> {
-    let link = AtomicLink::beside(file, path)?;
+    let link = AtomicLink::to(file, path)?;
     if !is_wanted(link.path()) {
         return Ok(false);
     }

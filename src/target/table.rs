@@ -172,7 +172,7 @@ impl TargetTable {
 
     /// Expands families to targets. The result has no duplicates, and is in order of first mention.
     ///
-    /// A target keeps its features; its base must be known.
+    /// A target keeps its features; the target that its device package is of must be known.
     pub fn expand<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<Target>, UnknownFamilies> {
         let found = |name: &S| self.lookup(name.as_ref());
         let unknown = names.iter().filter(|name| found(name).is_empty());
@@ -200,7 +200,7 @@ impl TargetTable {
     fn lookup(&self, name: &str) -> Vec<Target> {
         match name.parse() {
             Ok(Scope::Family(family)) => self.targets(&family).cloned().collect(),
-            Ok(Scope::Target(target)) if self.row(&target).is_some() => vec![target],
+            Ok(Scope::Target(target)) if self.row(&target.packaged()).is_some() => vec![target],
             Ok(Scope::Target(_) | Scope::Generic) | Err(_) => Vec::new(),
         }
     }

@@ -146,7 +146,9 @@ impl Headers {
             .checked_sub(1)
             .and_then(|it| self.headers.get_mut(it))
             .filter(|it| !it.text.ends_with('\n'));
-        before.into_iter().for_each(|it| it.text.push('\n'));
+        if let Some(before) = before {
+            before.text.push('\n');
+        }
     }
 }
 

@@ -292,7 +292,7 @@ fn layers(lib: &str, files: &[Source]) -> Vec<String> {
 
 /// What is wrong in a small house once these files stand in it.
 fn planted(files: &[(&str, &str)]) -> String {
-    let map = "//! The map.\n\npub mod error;\n\npub mod glob;\npub mod target;\n\n\
+    let map = "//! The map.\n\npub mod error;\n\npub mod glob;\npub mod parallel;\npub mod target;\n\n\
                pub mod elf;\npub mod wheel;\n\npub mod artifact;\n\npub mod package;\n\n\
                pub mod console;\npub mod store;\n\npub mod commands;\n";
     let mut house = BTreeMap::from([("src/lib.rs".to_owned(), map.to_owned())]);
@@ -489,7 +489,7 @@ fn few_read_the_environment() {
 #[test]
 fn few_start_threads_or_look_at_the_machine() {
     insta::assert_snapshot!(planted(&[
-        ("src/package/assemble/pipeline.rs", "use std::thread;"),
+        ("src/parallel/ordered.rs", "use std::thread;"),
         ("src/package/plan.rs", "use rayon::prelude::*;\nfn f() { std::thread::available_parallelism() }"),
         ("src/commands/build.rs", "use std::{sync::Arc, thread};\nfn f() { thread::spawn(g) }"),
         ("src/elf/a.rs", "use std::io::IsTerminal;\nfn f() { std::thread::sleep(x) }"),

@@ -123,12 +123,13 @@ fn each_change_is_a_line() {
       changed    −2.34 KiB  rocm-sdk-core: 1.37 MiB, −0.2 %, 71 → 70 files, −260 B installed
       changed       +121 B  rocm-profiler: 18.44 KiB, +0.6 %, 25 files, +25 B installed
 
-    Files: 3 gone, 1 new, 1 moved, 2 changed
+    Files: 4 gone, 2 new, 2 changed
       gone      −96.55 KiB  rocm-sdk-device-gfx942: _rocm_sdk_libraries/.kpack/blas_lib_gfx942.kpack
       gone       −1.74 KiB  rocm-profiler: _rocm_profiler/lib/librocprof-sys.so.1
       gone          −182 B  rocm-sdk-core: _rocm_sdk_core/bin/hipconfig
+      gone           −20 B  rocm-sdk-core: _rocm_sdk_core/share/hip/version
       new        +1.74 KiB  rocm-profiler: _rocm_profiler/lib/librocprof-sys.so.2
-      moved                 rocm-sdk-core: _rocm_sdk_core/share/hip/version → _rocm_sdk_core/share/hip/moved/version
+      new            +20 B  rocm-sdk-core: _rocm_sdk_core/share/hip/moved/version
       changed    +4.87 KiB  rocm-sdk-device-gfx942: _rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.dat
       changed         ±0 B  rocm-sdk-core: _rocm_sdk_core/bin/rocm-smi (mode 755 → 644)
 

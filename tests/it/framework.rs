@@ -5,7 +5,6 @@ pub(crate) mod guide;
 mod installed;
 mod products;
 mod real;
-mod real_installed;
 mod refused;
 mod selected;
 mod shown;
@@ -14,41 +13,39 @@ mod tied;
 mod tied_and_split;
 mod windows;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::support::{
     demo::DemoWheel,
     members::{Members, unzip, zipped},
-    program::{Outcome, command},
+    program::Outcome,
     published,
+    sandbox::Sandbox,
 };
 
 /// A directory with the wheel, and one for the tied wheel.
-struct Place(tempfile::TempDir);
+struct Place(Sandbox);
 
 impl Place {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(Sandbox::new())
     }
 
     fn write(&self, wheel: &DemoWheel) -> PathBuf {
-        wheel.write(self.0.path())
+        wheel.write(&self.0.path(""))
     }
 
     fn tied(&self) -> PathBuf {
-        self.0.path().join("tied")
+        self.0.path("tied")
     }
 
     /// Ties wheels to a set.
     fn tie(&self, wheels: &[PathBuf], set: &Path, flags: &[&str]) -> Outcome {
-        let mut command = command();
-        command.args(["framework", "tie"]).args(wheels);
-        command
-            .arg("--set")
-            .arg(set)
-            .arg("--output-dir")
-            .arg(self.tied());
-        Outcome::of(command.args(flags).output().unwrap())
+        let mut tie = self.0.command("framework tie --output-dir tied --set");
+        Outcome::of(tie.arg(set).args(wheels).args(flags).output().unwrap())
     }
 
     /// Ties a wheel to the sample, and returns its path.
@@ -108,6 +105,32 @@ fn packed_wrongly(whole: &[u8], round: usize) -> Vec<u8> {
         members[one].2 = bytes;
     }
     zipped(&members)
+}
+
+/// Unpacks the members of wheels below a directory, as an installer does.
+fn unpack(wheels: impl IntoIterator<Item = PathBuf>, site: &Path) {
+    for (name, _, bytes) in wheels.into_iter().flat_map(|it| members(&it)) {
+        let to = site.join(name);
+        fs_err::create_dir_all(to.parent().unwrap()).unwrap();
+        fs_err::write(to, bytes).unwrap();
+    }
+}
+
+/// What the loader of this host finds for a file.
+fn listed_by_loader(file: &Path) -> String {
+    let mut loader = Command::new("/lib64/ld-linux-x86-64.so.2");
+    let output = loader.env_clear().arg("--list").arg(file).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+/// Fails unless the loader of this host finds all that a file needs, and some of it in ROCm.
+fn assert_loads(file: &Path) {
+    let list = listed_by_loader(file);
+    assert!(
+        !list.contains("not found") && list.contains("_rocm_sdk_"),
+        "{}: {list}",
+        file.display()
+    );
 }
 
 /// The wheels of a set that frameworks are loaded with.

@@ -109,7 +109,7 @@ fn pip_installs_every_set_over_http() {
 
 #[test]
 fn pip_installs_every_set_from_the_one_page_and_it_passes_its_own_tests() {
-    for set in sets() {
+    for set in sets_in_turn(1) {
         let page = set.place().join("dist/index.html");
         let python = pip(set, "page", &["--no-index", "--find-links", text(&page)]);
         check(set, &python);

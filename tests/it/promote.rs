@@ -34,11 +34,16 @@ fn built_of(name: &str, artifacts: &Path, version: &str, flags: &[&str]) -> Path
     })
 }
 
+/// Promotes a set with the words of a line.
+fn promote(from: &Path, line: &str) -> Outcome {
+    let line: Vec<&str> = line.split_whitespace().collect();
+    rocwheel(&[&["promote", text(from)], &line[..]].concat())
+}
+
 /// Promotes a set into an empty directory of this test's own.
-fn promoted(from: &Path, name: &str, flags: &[&str]) -> PathBuf {
+fn promoted(from: &Path, name: &str, line: &str) -> PathBuf {
     let to = fresh(name);
-    let arguments = ["promote", text(from), "--into", text(&to)];
-    rocwheel(&[&arguments, flags].concat()).ok();
+    promote(from, &format!("--into {} {line}", text(&to))).ok();
     to
 }
 
@@ -112,7 +117,7 @@ fn assert_same(promoted: &Path, built: &Path) {
 fn a_promoted_set_is_what_a_build_under_the_other_version_makes() {
     for set in sets() {
         let (candidate, release) = (built(set, "7.14.0rc1"), built(set, "7.14.0"));
-        let promoted = promoted(&candidate, set.name, &["--to", "release"]);
+        let promoted = promoted(&candidate, set.name, "--to release");
         assert_same(&promoted, &release);
         let record = fs_err::read_to_string(promoted.join("promotion.json")).unwrap();
         for (name, sha256) in digests(&release.join("dist")) {
@@ -138,8 +143,7 @@ fn a_promoted_set_is_what_a_build_under_the_other_version_makes() {
 #[test]
 fn the_plan_says_what_changes_in_each_package() {
     let candidate = built(published::sample(), "7.14.0rc1");
-    let arguments = ["promote", text(&candidate), "--to", "release", "--dry-run"];
-    let plan = rocwheel(&[&arguments[..], &["--targets", "gfx942"]].concat()).ok();
+    let plan = promote(&candidate, "--to release --dry-run --targets gfx942").ok();
     insta::assert_snapshot!(plan, @r#"
     7.14.0rc1 becomes 7.14.0
 

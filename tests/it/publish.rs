@@ -25,7 +25,8 @@ use crate::{
     judges::tool,
     support::{
         place::TEMPORARY,
-        program::{Outcome, rocwheel},
+        program::{Outcome, command, rocwheel},
+        sandbox::words,
     },
 };
 
@@ -65,6 +66,33 @@ impl Bench {
             _place: place,
             root,
         }
+    }
+
+    /// With packages in `built`.
+    pub(crate) fn built() -> Self {
+        let bench = Self::new();
+        packages::wheels(&bench.root.join("built"));
+        bench
+    }
+
+    /// Runs `rocwheel` in the directory with the words of a line.
+    pub(crate) fn run(&self, line: &str) -> Outcome {
+        let mut command = command();
+        command.args(words(line)).current_dir(&self.root);
+        Outcome::of(command.output().unwrap())
+    }
+
+    /// Uploads `built` to `out`, as the packages of run 42.
+    pub(crate) fn upload(&self, more: &str) -> Outcome {
+        let of_all = if more.contains("--artifact-group") {
+            ""
+        } else {
+            "--multi-target"
+        };
+        let run = "--run-id=42 --bucket=mine --platform=linux --no-check";
+        self.run(&format!(
+            "upload built --output-dir out {run} {of_all} {more}"
+        ))
     }
 
     pub(crate) fn path(&self, path: &str) -> String {

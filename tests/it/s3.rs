@@ -14,7 +14,6 @@ mod rclone;
 mod reading;
 pub(crate) mod server;
 mod sets;
-mod turns;
 mod upload;
 
 use std::{

@@ -40,40 +40,44 @@ pub(crate) enum Pages {
     Lost,
 }
 
+type Promise<'a> = (&'static str, fn(&Bench<'a>) -> Result<()>);
+
 /// Runs it in an empty store, under `prefix`, which is empty or ends in `/`.
 pub(crate) fn contract(store: &dyn Store, prefix: &str, pages: Pages) -> Result<()> {
     let bench = Bench { store, prefix };
-    bench
-        .one_of_many_writers_wins()
-        .context("one of many writers wins")?;
+    let raced = bench.one_of_many_writers_wins();
+    raced.context("one of many writers wins")?;
     contract_in_turn(store, prefix, pages)
 }
 
 /// The same, but for writers of one key at one time, which not every server tells apart.
 pub(crate) fn contract_in_turn(store: &dyn Store, prefix: &str, pages: Pages) -> Result<()> {
+    let promises: [Promise; 7] = [
+        ("what is put can be read", Bench::what_is_put_can_be_read),
+        (
+            "absent things are not found",
+            Bench::absent_things_are_not_found,
+        ),
+        ("keys are taken literally", Bench::keys_are_taken_literally),
+        (
+            "a listing is whole and in order",
+            Bench::a_listing_is_whole_and_in_order,
+        ),
+        ("conditions hold", Bench::conditions_hold),
+        (
+            "promised bytes are checked",
+            Bench::promised_bytes_are_checked,
+        ),
+        ("a directory has a page", Bench::a_directory_has_a_page),
+    ];
     let bench = Bench { store, prefix };
-    bench
-        .what_is_put_can_be_read()
-        .context("what is put can be read")?;
-    bench
-        .absent_things_are_not_found()
-        .context("absent things are not found")?;
-    bench
-        .keys_are_taken_literally()
-        .context("keys are taken literally")?;
-    bench
-        .a_listing_is_whole_and_in_order()
-        .context("a listing is whole and in order")?;
-    bench.conditions_hold().context("conditions hold")?;
-    bench
-        .promised_bytes_are_checked()
-        .context("promised bytes are checked")?;
-    if pages == Pages::Kept {
-        bench
-            .a_directory_has_a_page()
-            .context("a directory has a page")?;
+    let kept = promises.len() - usize::from(pages == Pages::Lost);
+    for (what, promise) in &promises[..kept] {
+        promise(&bench).context(*what)?;
     }
-    bench.nothing_is_left()
+    let left = store.list(None, Depth::All)?;
+    ensure!(left.is_empty(), "objects are left: {left:?}");
+    Ok(())
 }
 
 struct Bench<'a> {
@@ -96,6 +100,12 @@ impl Bench<'_> {
         let mut bytes = Vec::new();
         self.store.get(key, span)?.read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+
+    fn holds(&self, key: &Key, bytes: &[u8]) -> Result<()> {
+        let read = self.read(key, Span::Whole)?;
+        ensure!(read == bytes, "`{key}` holds: {read:?}");
+        Ok(())
     }
 
     fn what_is_put_can_be_read(&self) -> Result<()> {
@@ -202,15 +212,9 @@ impl Bench<'_> {
             StoreFailureKind::Exists,
             self.put(&key, b"second", Condition::IfAbsent),
         )?;
-        ensure!(
-            self.read(&key, Span::Whole)? == b"first",
-            "the first one is gone"
-        );
+        self.holds(&key, b"first")?;
         self.put(&key, b"third", Condition::Always)?;
-        ensure!(
-            self.read(&key, Span::Whole)? == b"third",
-            "the third one is not there"
-        );
+        self.holds(&key, b"third")?;
         let seen = self
             .store
             .head(&key)?
@@ -221,10 +225,7 @@ impl Bench<'_> {
             StoreFailureKind::Exists,
             self.put(&key, b"fifth", Condition::IfSame(seen)),
         )?;
-        ensure!(
-            self.read(&key, Span::Whole)? == b"fourth",
-            "the fourth one is gone"
-        );
+        self.holds(&key, b"fourth")?;
         let listed = self.store.list(None, Depth::All)?;
         let listed = listed.into_iter().find(|object| object.key == key);
         let (listed, head) = (listed.context("not listed")?, self.store.head(&key)?);
@@ -277,10 +278,7 @@ impl Bench<'_> {
             StoreFailureKind::Differs,
             self.store.put(&key, &b"c".as_slice(), &wrong),
         )?;
-        ensure!(
-            self.read(&key, Span::Whole)? == b"a",
-            "the old bytes are gone"
-        );
+        self.holds(&key, b"a")?;
         Ok(self.store.delete(&key)?)
     }
 
@@ -295,10 +293,7 @@ impl Bench<'_> {
                 &b"page".as_slice(),
                 &options(kind, Condition::Always, None),
             )?;
-            ensure!(
-                self.read(&key, Span::Whole)? == b"page",
-                "the page of {kind} is not there"
-            );
+            self.holds(&key, b"page")?;
             ensure!(
                 self.store.head(&key)?.size == 4,
                 "the page has another size"
@@ -306,12 +301,6 @@ impl Bench<'_> {
             self.store.delete(&key)?;
             expect(StoreFailureKind::NotFound, self.store.head(&key))?;
         }
-        Ok(())
-    }
-
-    fn nothing_is_left(&self) -> Result<()> {
-        let left = self.store.list(None, Depth::All)?;
-        ensure!(left.is_empty(), "objects are left: {left:?}");
         Ok(())
     }
 }

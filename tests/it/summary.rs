@@ -1,11 +1,12 @@
 //! `summary`: from each place that a set can be in, with what was found and what changed.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use crate::support::{
     place::copy_files,
     program::{Outcome, command, rocwheel, succeed},
     published::{self, sets},
+    sandbox::Sandbox,
 };
 
 fn text(path: &Path) -> String {
@@ -391,4 +392,52 @@ fn a_summary_asks_what_check_asks() {
     let said = summary(&[&set, "--check", "--format", "json"]).ok();
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_ne!(said["errors"], 0, "{said}");
+}
+
+/// A copy of the sample without two of its packages.
+fn failing() -> Sandbox {
+    let t = Sandbox::new();
+    fs_err::create_dir_all(t.path("set/dist")).unwrap();
+    copy_files(&published::sample().dist(), &t.path("set/dist"));
+    for package in ["rocm_sdk_core", "rocm_sdk_device_gfx942"] {
+        let name = format!("set/dist/{package}-0.0.1.dev0-py3-none-linux_x86_64.whl");
+        fs_err::remove_file(t.path(name)).unwrap();
+    }
+    t
+}
+
+#[test]
+fn a_failing_set_shows_the_first_finding_of_each_rule_and_no_install_line() {
+    let t = failing();
+    let said = t.run("summary set --check --output page.md");
+    assert_eq!(said.ok(), "", "the page is in the file");
+    let page = t.read("page.md");
+    let verdict = page.lines().position(|it| it.starts_with("❌ **check: "));
+    let below = page.lines().skip(verdict.unwrap() + 2);
+    let first: Vec<&str> = below.take_while(|it| it.starts_with("- ❌ <b>")).collect();
+    let shown: BTreeSet<&str> = first
+        .iter()
+        .map(|it| &it["- ❌ <b>".len()..][..5])
+        .collect();
+    assert_eq!(shown.len(), first.len(), "each rule once: {page}");
+    let report = t.run("check set --format json");
+    let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let errors = findings.filter(|it| it["severity"] == "error");
+    let errors: BTreeSet<&str> = errors.map(|it| it["id"].as_str().unwrap()).collect();
+    assert_eq!(shown, errors, "{page}");
+    assert!(!page.contains("pip install"), "{page}");
+}
+
+#[test]
+fn quiet_hides_no_finding_and_no_warning() {
+    let t = failing();
+    assert!(t.run("-q check set").stdout.contains("RW201"));
+    let refused = t.run("-q upload set --multi-target --output-dir out");
+    assert!(refused.stderr.contains("RW201"), "{}", refused.stderr);
+    t.write("step.md", "x".repeat(1000 * 1024));
+    let summary = format!("-q summary '{}' --step-summary step.md", published());
+    let said = t.run(&summary);
+    let warning = "warning: the job summary is full";
+    assert!(said.stderr.contains(warning), "{}", said.stderr);
 }

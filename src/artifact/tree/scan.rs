@@ -37,10 +37,9 @@ impl ArtifactTree {
     /// Scans the artifacts in a directory with `jobs` threads. Fails if there are none.
     pub fn scan(directory: &Path, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
         let (directory, mut listed, skipped) = list(directory)?;
-        let basedirs = listed.iter().flat_map(|(at, artifact)| {
-            let basedirs = artifact.basedirs.iter();
-            basedirs.map(move |basedir| (at, basedir))
-        });
+        let basedirs = listed
+            .iter()
+            .flat_map(|(at, artifact)| artifact.basedirs.iter().map(move |basedir| (at, basedir)));
         let basedirs: Vec<_> = basedirs.collect();
         let mut found = parallel::map(&basedirs, jobs, stop, |(at, basedir)| walk(at, basedir))?;
         let files: Vec<&TreeFile> = found.iter().flatten().collect();

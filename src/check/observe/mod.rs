@@ -4,7 +4,6 @@
 mod built;
 mod code;
 mod content;
-mod directory;
 mod tarball;
 mod wheel;
 
@@ -14,9 +13,8 @@ use std::{
 };
 
 pub use built::facts_of_built;
-pub use directory::{DirectoryEntry, Outline};
 pub use tarball::read_sdist;
-pub use wheel::{Portion, PortionFacts, is_kept};
+pub use wheel::{Outline, Portion, PortionFacts, is_kept};
 
 use crate::{
     check::facts::{CheckedPackage, MemberFacts, MemberKind, WheelFile},

@@ -9,22 +9,23 @@
 
 use std::{collections::BTreeMap, io::Read, ops::Range};
 
+use derive_more::Deref;
 use flate2::{CrcReader, bufread::DeflateDecoder};
 
 use crate::{
     check::{
         facts::{ArchiveFault, CheckedPackage, ContentFacts, DevelTree, MemberFacts, WheelFile},
         observe::{
-            ObserveProgress, PackageReader, Walk,
+            ObserveProgress, PackageReader, Walk, bytes,
             content::{self, Keep},
-            directory::{DirectoryEntry, Outline, half, large_fields, usize_of, word},
             file_name, tarball,
         },
         path_facts::has_extension,
     },
     digest::Sha256,
-    error::{Interrupted, Result, bail, ensure},
+    error::{Context as _, Interrupted, Result, bail, ensure},
     parallel::ahead,
+    wheel::{Directory, DirectoryEntry, LocalHeader, StorageMethod},
 };
 
 /// The least size of a portion, so that each is worth a stream of its own. A member is never split.
@@ -32,16 +33,18 @@ const PORTION: u64 = 16 << 20;
 /// The least size of a member that is inflated on one thread and examined on another. Most of a set
 /// is often one library, and its portion is all that is left to read then.
 const LONG: u64 = 64 << 20;
-const LOCAL: usize = 30;
-const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
-const STORED: u64 = 0;
-const DEFLATED: u64 = 8;
-const ENCRYPTED: u64 = 1;
-/// The sizes are in a data descriptor after the data, not in the local header.
-const DESCRIPTOR: u64 = 1 << 3;
-
 /// The contradictions reported for one archive; the others are counted.
 const MOST_TOLD: usize = 3;
+
+/// What the end of a wheel says: its directory, or why that cannot be read.
+#[derive(Debug, Default, Deref)]
+pub struct Outline {
+    file: String,
+    size: u64,
+    #[deref]
+    directory: Directory,
+    faults: Vec<ArchiveFault>,
+}
 
 /// Consecutive members of a wheel, which are read in one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +81,26 @@ impl Portion {
 }
 
 impl Outline {
+    pub fn read(file: &str, source: &dyn PackageReader) -> Self {
+        let mut this = Self {
+            file: file.to_owned(),
+            size: source.size(),
+            ..Self::default()
+        };
+        match Directory::read(this.size, &mut |range| bytes(source, range)) {
+            Ok(directory) => {
+                let around = directory.around.iter().copied();
+                this.faults = around.map(ArchiveFault::Around).collect();
+                this.directory = directory;
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                this.faults.push(ArchiveFault::Unreadable(why));
+            }
+        }
+        this
+    }
+
     /// The path of each member, from the directory.
     pub fn members(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.path.as_str())
@@ -190,7 +213,7 @@ impl Outline {
             let content = facts.content(&mut walk, entry, next);
             at = content.is_ok().then_some(walk.at);
             let content = content.map_err(|error| format!("{error:#}"));
-            facts.members.push(entry.facts(content));
+            facts.members.push(member_facts(entry, content));
         }
         facts.gap(at, self.offset(portion.members.end), "what follows");
         facts.digest = walk.finish()?;
@@ -223,7 +246,7 @@ impl Outline {
             members: Vec::new(),
             devel: None,
         };
-        let (mut told, mut errors) = (self.told, Vec::new());
+        let (mut told, mut errors) = (self.directory.contradictions, Vec::new());
         let mut read = BTreeMap::new();
         for portion in portions {
             read.extend((portion.first..).zip(portion.members));
@@ -238,10 +261,12 @@ impl Outline {
         let told = told.into_iter().take(MOST_TOLD).chain(more);
         wheel.faults.extend(told.map(ArchiveFault::Inconsistent));
         wheel.members = if errors.is_empty() {
-            let listed = self.entries.iter().enumerate();
+            let listed = self.directory.entries.iter().enumerate();
             let listed = listed.map(|(index, entry)| {
                 let read = read.remove(&index);
-                read.unwrap_or_else(|| entry.facts(Ok(content::plain((None, entry.len), None))))
+                read.unwrap_or_else(|| {
+                    member_facts(entry, Ok(content::plain((None, entry.len), None)))
+                })
             });
             listed.collect()
         } else {
@@ -284,17 +309,14 @@ impl PortionFacts {
     ) -> Result<ContentFacts> {
         ensure!(walk.at <= entry.at, "it overlaps the member before it");
         walk.skip_to(entry.at)?;
-        let header = exactly(walk, LOCAL)?;
-        ensure!(
-            header.starts_with(LOCAL_MAGIC),
-            "no local header where it should begin"
-        );
-        let name = exactly(walk, usize_of(half(&header, 26)))?;
-        let extra = exactly(walk, usize_of(half(&header, 28)))?;
-        let facts = contradictions(entry, &header, &name, &extra).into_iter();
+        let header = exactly(walk, LocalHeader::LEN)?;
+        let header = header.first_chunk().and_then(|it| LocalHeader::new(*it));
+        let header = header.context("no local header where it should begin")?;
+        let fields = exactly(walk, header.fields_len())?;
+        let facts = entry.contradictions(&header, &fields).into_iter();
         let facts = facts.map(|fact| format!("`{}`: {fact}", entry.path));
         self.told.extend(facts);
-        ensure!(entry.flags & ENCRYPTED == 0, "it is encrypted");
+        ensure!(!entry.is_encrypted(), "it is encrypted");
         let watch = walk.watch;
         let mut packed = walk.by_ref().take(entry.packed);
         let mut read = |data: &mut dyn Read| -> Result<_> {
@@ -302,22 +324,25 @@ impl PortionFacts {
             let content = self.unpacked(&mut data, entry, watch)?;
             Ok((content, data.crc().sum()))
         };
-        let (content, crc) = match entry.method {
-            STORED => read(&mut packed)?,
-            DEFLATED if entry.len >= LONG => {
+        let (content, crc) = match StorageMethod::of(entry.method) {
+            Some(StorageMethod::Stored) => read(&mut packed)?,
+            Some(StorageMethod::Deflated) if entry.len >= LONG => {
                 ahead(DeflateDecoder::new(&mut packed), |data| read(data))?
             }
-            DEFLATED => read(&mut DeflateDecoder::new(&mut packed))?,
-            other => bail!("it is compressed by method {other}, which installers need not know"),
+            Some(StorageMethod::Deflated) => read(&mut DeflateDecoder::new(&mut packed))?,
+            None => bail!(
+                "it is compressed by method {}, which installers need not know",
+                entry.method
+            ),
         };
         let rest = packed.limit();
         ensure!(rest == 0, "{rest} bytes behind the end of its data");
         ensure!(
-            u64::from(crc) == entry.crc,
+            crc == entry.crc,
             "its checksum is {crc:08x}, and {:08x} in the directory of the archive",
             entry.crc
         );
-        if entry.flags & DESCRIPTOR != 0 {
+        if entry.has_descriptor() {
             descriptor(walk, next)?;
         }
         Ok(content)
@@ -358,30 +383,13 @@ fn exactly(source: &mut impl Read, len: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The differences between the local header of a member and its entry in the directory.
-fn contradictions(entry: &DirectoryEntry, header: &[u8], name: &[u8], extra: &[u8]) -> Vec<String> {
-    let mut facts = Vec::new();
-    if name != entry.name {
-        let name = String::from_utf8_lossy(name);
-        facts.push(format!("its local header names it {name:?}"));
+fn member_facts(entry: &DirectoryEntry, content: Result<ContentFacts, String>) -> MemberFacts {
+    MemberFacts {
+        path: entry.path.clone(),
+        kind: entry.kind,
+        mode: entry.mode,
+        content,
     }
-    let fields = [
-        (half(header, 8), entry.method, "another compression"),
-        (word(header, 10), entry.time, "another time"),
-        (half(header, 6), entry.flags, "other flags"),
-    ];
-    let other = fields.iter().filter(|(local, own, _)| local != own);
-    facts.extend(other.map(|(_, _, what)| format!("{what} in its local header")));
-    match large_fields(extra, [22, 18].map(|at| word(header, at))) {
-        Err(why) => facts.push(why.to_owned()),
-        Ok([len, packed]) => {
-            let is_same = (len, packed, word(header, 14)) == (entry.len, entry.packed, entry.crc);
-            if entry.flags & DESCRIPTOR == 0 && !is_same {
-                facts.push("other sizes or another checksum in its local header".to_owned());
-            }
-        }
-    }
-    facts
 }
 
 /// Skips the data descriptor after the data of a member.

@@ -19,9 +19,9 @@ use crate::{
         rule::{self, Findings},
     },
     elf::{self, ElfKind, Machine},
-    loader::{Dotted, InstalledTree, SystemLibraries, is_loadable, join, missing_libraries},
+    loader::{Dotted, InstalledTree, SystemLibraries, is_loadable, missing_libraries},
     package::devel_manifest,
-    relpath::RelPath,
+    relpath::{RelPath, join},
 };
 
 const SETUID_OR_SETGID: u32 = 0o6000;

@@ -215,7 +215,7 @@ pub fn judge(
     let skipped = found - findings.len();
     let (accepted, unused) = options.accept.apply(&mut findings, &options.today, |rule| {
         let is_there = match rule.subject() {
-            '7' => set.published.is_some(),
+            '7' => set.published.as_ref().is_some_and(|it| it.has_pages()),
             subject @ ('8' | 'F') => subjects.contains(&subject),
             _ => true,
         };

@@ -17,9 +17,7 @@ use crate::{
     console::many,
     package::catalog::CATALOG,
     relpath::RelPath,
-    wheel::{
-        Headers, Metadata, PackageFilename, Record, RecordRow, Tag, dist_info::WheelFacts,
-    },
+    wheel::{Headers, Metadata, PackageFilename, Record, RecordRow, Tag, dist_info::WheelFacts},
 };
 
 /// The minor versions of Python 3 tried against `Requires-Python`.
@@ -202,7 +200,7 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
         // RECORD cannot hold its own hash. Of packages of others only some files were read.
         if place.1 != path
             && let Ok(content) = &member.content
-            && let Some(fact) = mismatch(row, content)
+            && let Some(fact) = mismatch(row, content, wheel.is_ours())
         {
             findings.at(rule::RECORD_MISMATCH, place, fact);
         }
@@ -218,14 +216,15 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
     }
 }
 
-fn mismatch(row: &RecordRow, content: &ContentFacts) -> Option<String> {
+/// What differs between a member and its row. Builders of others may leave out hashes.
+fn mismatch(row: &RecordRow, content: &ContentFacts, is_ours: bool) -> Option<String> {
     let len = content.len;
-    match (content.sha256, row.len) {
-        (Some(sha256), _) => row.mismatch(sha256, len),
-        (None, Some(listed)) if listed != len => {
+    match content.sha256.filter(|_| is_ours || row.digest.is_some()) {
+        Some(sha256) => row.mismatch(sha256, len),
+        None => {
+            let listed = row.len.filter(|it| *it != len)?;
             Some(format!("has {len} bytes, but {listed} in RECORD"))
         }
-        (None, _) => None,
     }
 }
 
@@ -305,6 +304,21 @@ fn licenses(wheel: &WheelFile, findings: &mut Findings) {
     });
     facts.extend(missing.map(|it| format!("`licenses/{it}` is missing")));
     findings.at_each(rule::UNKNOWN_LICENSE, (&wheel.file, path), facts);
+    let is_text = |it: &MemberFacts| {
+        let inside = it.path.split_once('/').map(|(_, inside)| inside);
+        let mut globs = CATALOG.metadata.license_files.iter();
+        inside.is_some_and(|it| globs.any(|glob| glob.matches(it)))
+            && it.content.as_ref().is_ok_and(|it| it.len > 0)
+    };
+    let mut texts = wheel.members.iter().filter(|it| is_text(it));
+    // A build of ours names each text that it packs.
+    if files.is_empty()
+        && !wheel.is_made_by_others()
+        && let Some(text) = texts.find(|it| !it.path.starts_with(directory))
+    {
+        let fact = format!("no `License-File`, and `{}` is a license text", text.path);
+        findings.at(rule::METADATA_DISAGREES, (&wheel.file, path), fact);
+    }
 }
 
 /// Why no Python can install it. `None` if one can.

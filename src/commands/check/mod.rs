@@ -4,6 +4,7 @@ mod with;
 
 use std::{
     collections::BTreeMap,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
 };
 
@@ -26,7 +27,7 @@ use crate::{
     diff::AllowedChanges,
     error::{Context as _, Hint as _, No, Result},
     loader::Dotted,
-    set::{NamedPlace, PlaceDepth, SetPlace},
+    set::{KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, SetPlace},
     target::TargetList,
 };
 
@@ -147,6 +148,55 @@ pub struct GateArgs {
     pub no_check: bool,
     #[command(flatten)]
     pub policy: Policy,
+}
+
+/// What the check before a set is published says.
+pub struct Checked {
+    /// `None` with `--no-check`.
+    pub report: Option<Report>,
+    pub verdict: Result<()>,
+    /// What need not be read again.
+    pub read: KnownPackages,
+}
+
+impl GateArgs {
+    /// Checks packages before they are published.
+    pub fn check(
+        &self,
+        place: &SetPlace,
+        depth: PlaceDepth,
+        jobs: NonZeroUsize,
+        is_part: bool,
+        world: &World,
+    ) -> Result<Checked> {
+        let (mut report, mut read, mut verdict) = (None, KnownPackages::new(), Ok(()));
+        if !self.no_check {
+            let mut policy = self.policy.clone();
+            policy.is_part = is_part;
+            let set = check::facts_of(place, depth, jobs, world)?;
+            let found = policy.check(&set, world)?;
+            (verdict, read) = (policy.verdict(&found), set.read);
+            report = Some(found);
+        }
+        Ok(Checked {
+            report,
+            verdict,
+            read,
+        })
+    }
+}
+
+impl Checked {
+    /// Reads the packages of a directory, which must be those that its `set.json` describes if they were
+    /// checked. Fails if the check found errors.
+    pub fn set(self, root: &Path, world: &World) -> Result<(LocalSet, Option<Report>)> {
+        self.verdict?;
+        let set = LocalSet::read(root, PackageDirectories::Built, self.read, world)?;
+        if self.report.is_some() {
+            set.ensure_as_described(false)?;
+        }
+        Ok((set, self.report))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

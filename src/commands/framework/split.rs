@@ -13,11 +13,8 @@ use crate::{
         split::{
             self, SplitInput, SplitWheelPlan, SplitWheels, SplitWriter, ToSplit, WheelSplitOptions,
         },
-        tie::VersionSuffix,
     },
     package::assemble::{AssembleSettings, ChangedFile},
-    target::TargetList,
-    wheel::DistName,
 };
 
 /// Take the device code out of wheels, so that users install that of their GPU only
@@ -38,27 +35,9 @@ pub(super) struct FrameworkSplitArgs {
     #[arg(long, value_name = "SET")]
     set: Option<PathBuf>,
     #[command(flatten)]
-    division: SplitOptionArgs,
+    division: WheelSplitOptions,
     #[command(flatten)]
     writing: WritingArgs,
-}
-
-/// What `tie --split` has in common with `split`.
-#[derive(Debug, clap::Args)]
-pub(super) struct SplitOptionArgs {
-    /// Beginning of the names of device wheels (default: `amd-NAME-device`, or what policy says)
-    #[arg(long, value_name = "TEXT")]
-    device_prefix: Option<DistName>,
-    /// Families or targets that get a device wheel, comma-separated (default: all that have code)
-    #[arg(long = "target", alias = "targets", value_name = "LIST")]
-    targets: Option<TargetList>,
-    /// Write no sdist that selects the device wheel for the GPU of the machine that installs it, and
-    /// no extra `device` that asks for it
-    #[arg(long)]
-    no_selector: bool,
-    /// Copy a wheel unchanged if the split would save a user of one target less than this, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = clap::value_parser!(u8).range(0..=100))]
-    min_saving: u8,
 }
 
 pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
@@ -76,16 +55,19 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
         tied: None,
     });
     let parts: Vec<ToSplit<'_>> = parts.collect();
-    let division = &args.division;
-    let suffix = writing.version_suffix.clone();
-    let plans = division.plans(&parts, rocm.as_ref(), &policy, suffix, world)?;
+    let options = WheelSplitOptions {
+        suffix: writing.version_suffix.clone(),
+        ..args.division.clone()
+    };
+    let plans = plans(&parts, rocm.as_ref(), &policy, &options, world)?;
     let mut written = Vec::new();
     if !writing.dry_run {
         let (staged, settings) = (writing.staged()?, writing.settings());
-        written = division.write(&parts, &plans, staged.path(), &settings, world)?;
+        let (directory, saving) = (staged.path(), options.min_saving);
+        written = write(&parts, &plans, directory, saving, &settings, world)?;
         let made = written.iter().flat_map(SplitWheels::made);
         let made: Vec<ChangedFile> = made.cloned().collect();
-        writing.publish(&made, staged.path(), &wheels)?;
+        writing.publish(&made, directory, &wheels)?;
     }
     world.console.answer(&PlansAnswer {
         schema: "rocwheel-framework-split-v1",
@@ -106,58 +88,49 @@ pub(super) fn device_code(
     wheels.iter().map(read).collect()
 }
 
-impl SplitOptionArgs {
-    /// The plans. What is strange is said.
-    pub(super) fn plans(
-        &self,
-        wheels: &[ToSplit<'_>],
-        rocm: Option<&RocmLibraries>,
-        policy: &Frameworks,
-        suffix: VersionSuffix,
-        world: &World,
-    ) -> Result<Vec<SplitWheelPlan>> {
-        let options = WheelSplitOptions {
-            prefix: self.device_prefix.clone(),
-            targets: self.targets.as_ref().map(|list| list.bases().collect()),
-            selector: !self.no_selector,
-            suffix,
-        };
-        let plans = split::decide(wheels, rocm, policy, &options)?;
-        for plan in &plans {
-            for warning in plan.notices() {
-                world.console.warn(format!("{}: {warning}", plan.file));
-            }
+/// The plans. What is strange is said.
+pub(super) fn plans(
+    wheels: &[ToSplit<'_>],
+    rocm: Option<&RocmLibraries>,
+    policy: &Frameworks,
+    options: &WheelSplitOptions,
+    world: &World,
+) -> Result<Vec<SplitWheelPlan>> {
+    let plans = split::decide(wheels, rocm, policy, options)?;
+    for plan in &plans {
+        for warning in plan.notices() {
+            world.console.warn(format!("{}: {warning}", plan.file));
         }
-        Ok(plans)
     }
+    Ok(plans)
+}
 
-    /// Writes the wheels of plans into a directory.
-    pub(super) fn write(
-        &self,
-        wheels: &[ToSplit<'_>],
-        plans: &[SplitWheelPlan],
-        directory: &Path,
-        settings: &AssembleSettings,
-        world: &World,
-    ) -> Result<Vec<SplitWheels>> {
-        let mut all = Vec::new();
-        let (count, size) = split::work(wheels, plans);
-        let what = many(wheels.len(), "wheel");
-        let join = || (world.console).joined_progress("Splitting", what, count, size);
-        let _bar = (count > 0).then(join);
-        let scratch = directory.join("scratch");
-        let writer = SplitWriter {
-            directory,
-            scratch: &scratch,
-            min_saving: self.min_saving,
-            settings,
-            world,
-        };
-        for (wheel, plan) in wheels.iter().zip(plans) {
-            fs::create_dir(&scratch)?;
-            all.push(writer.write(*wheel, plan)?);
-            fs::remove_dir_all(&scratch)?;
-        }
-        Ok(all)
+/// Writes the wheels of plans into a directory.
+pub(super) fn write(
+    wheels: &[ToSplit<'_>],
+    plans: &[SplitWheelPlan],
+    directory: &Path,
+    min_saving: u8,
+    settings: &AssembleSettings,
+    world: &World,
+) -> Result<Vec<SplitWheels>> {
+    let mut all = Vec::new();
+    let (count, size) = split::work(wheels, plans);
+    let what = many(wheels.len(), "wheel");
+    let join = || (world.console).joined_progress("Splitting", what, count, size);
+    let _bar = (count > 0).then(join);
+    let scratch = directory.join("scratch");
+    let writer = SplitWriter {
+        directory,
+        scratch: &scratch,
+        min_saving,
+        settings,
+        world,
+    };
+    for (wheel, plan) in wheels.iter().zip(plans) {
+        fs::create_dir(&scratch)?;
+        all.push(writer.write(*wheel, plan)?);
+        fs::remove_dir_all(&scratch)?;
     }
+    Ok(all)
 }

@@ -2,16 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::{
-    PlansAnswer, World, WritingArgs,
-    split::{self, SplitOptionArgs},
-};
+use super::{PlansAnswer, World, WritingArgs, split};
 use crate::{
     error::Result,
     framework::{
         FrameworkWheel,
-        split::{SplitWheelPlan, SplitWheels, ToSplit},
-        tie::{self, InitMode, TagChoice, TieOptions, TiePlan, VersionPin, VersionSuffix},
+        split::{SplitWheelPlan, SplitWheels, ToSplit, WheelSplitOptions},
+        tie::{self, TieOptions, TiePlan},
     },
     package::assemble::ChangedFile,
 };
@@ -40,64 +37,24 @@ pub(super) struct TieArgs {
     #[command(flatten)]
     writing: WritingArgs,
     #[command(flatten)]
-    requirements: RequirementArgs,
-    #[command(flatten)]
-    module: ModuleArgs,
-    #[command(flatten)]
-    binaries: BinaryArgs,
+    options: TieOptions,
     /// Split the wheels with device code, too
     #[arg(long, help_heading = "Split options")]
     split: bool,
     #[command(flatten, next_help_heading = "Split options")]
-    division: SplitOptionArgs,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Requirement options")]
-struct RequirementArgs {
-    /// Which ROCm to require: this version, its patch releases, or none (default: `minor` for final
-    /// releases, else `exact`)
-    #[arg(long, value_name = "PIN")]
-    requires: Option<VersionPin>,
-    /// Extras of `rocm` to require besides `libraries`, which follows from the binaries
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    extras: Vec<String>,
-    /// Offer no extras for device code
-    #[arg(long)]
-    no_device_extras: bool,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Init module options")]
-struct ModuleArgs {
-    /// Whether to write `_rocm_init.py` and the hook in `__init__.py` that calls it
-    #[arg(long, value_name = "MODE", default_value = "auto")]
-    init: InitMode,
-    /// Make another version of ROCm an error instead of a warning
-    #[arg(long)]
-    fail_on_version_mismatch: bool,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Binary options")]
-struct BinaryArgs {
-    /// Leave run paths alone
-    #[arg(long)]
-    keep_run_paths: bool,
-    /// Which platform tag the wheel gets
-    #[arg(long, value_name = "TAG", default_value = "auto")]
-    tag: TagChoice,
-    /// Further libraries that every host has, by file name, comma-separated
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    host_provides: Vec<String>,
+    division: WheelSplitOptions,
 }
 
 pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
-    let (writing, options) = (&args.writing, args.options());
+    let writing = &args.writing;
+    let options = &TieOptions {
+        suffix: writing.version_suffix.clone(),
+        ..args.options.clone()
+    };
     let policy = writing.reading.policy()?;
     let wheels = writing.reading.wheels(&args.wheels, world)?;
     let rocm = writing.reading.rocm(&args.set, &policy, world)?;
-    let plans = tie::decide(&wheels, &rocm, &policy, &options)?;
+    let plans = tie::decide(&wheels, &rocm, &policy, options)?;
     for plan in &plans {
         for warning in &plan.warnings {
             world.console.warn(format!("{}: {warning}", plan.file));
@@ -120,14 +77,11 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
             tied: Some(plan),
         });
     let parts: Vec<ToSplit<'_>> = parts.collect();
-    let suffix = VersionSuffix::Keep;
-    let splits = args
-        .division
-        .plans(&parts, Some(&rocm), &policy, suffix, world)?;
+    let splits = split::plans(&parts, Some(&rocm), &policy, &args.division, world)?;
     let mut written = Vec::new();
     if !writing.dry_run {
         let verify = |plans: &[TiePlan], tied: &[FrameworkWheel]| {
-            tie::verify(plans, tied, &rocm, &policy, &options)
+            tie::verify(plans, tied, &rocm, &policy, options)
         };
         written = args.write(&wheels, &plans, &parts, &splits, &verify, world)?;
     }
@@ -143,20 +97,6 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
 type Verify<'a> = dyn Fn(&[TiePlan], &[FrameworkWheel]) -> Result<()> + 'a;
 
 impl TieArgs {
-    fn options(&self) -> TieOptions {
-        TieOptions {
-            requires: self.requirements.requires,
-            extras: self.requirements.extras.clone(),
-            device_extras: !self.requirements.no_device_extras,
-            suffix: self.writing.version_suffix.clone(),
-            init: self.module.init,
-            fail_on_version_mismatch: self.module.fail_on_version_mismatch,
-            keep_run_paths: self.binaries.keep_run_paths,
-            tag: self.binaries.tag,
-            host: self.binaries.host_provides.clone(),
-        }
-    }
-
     /// Writes the wheels beside the directory, reads them back, and publishes them together.
     fn write(
         &self,
@@ -169,9 +109,8 @@ impl TieArgs {
     ) -> Result<Vec<ChangedFile>> {
         let (staged, settings) = (self.writing.staged()?, self.writing.settings());
         let directory = staged.path();
-        let made = self
-            .division
-            .write(parts, splits, directory, &settings, world)?;
+        let saving = self.division.min_saving;
+        let made = split::write(parts, splits, directory, saving, &settings, world)?;
         let divided = |plan: &TiePlan| splits.iter().zip(&made).find(|it| it.0.file == plan.file);
         let others: Vec<(&FrameworkWheel, &TiePlan)> = wheels
             .iter()

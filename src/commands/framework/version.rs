@@ -86,7 +86,7 @@ impl FrameworkVersionArgs {
         if let Some(version) = named.filter(|_| !self.set.exists()) {
             return Ok(version);
         }
-        let names = DistNames::built_in();
+        let ours = DistNames::built_in();
         let place = self.access.place(&self.set, &world.stop)?;
         let found = set::find(&place, PlaceDepth::Pages)?;
         let mut packages = found
@@ -94,9 +94,9 @@ impl FrameworkVersionArgs {
             .iter()
             .filter_map(|it| set::identity(&it.name));
         let rocm =
-            packages.find(|(name, _)| [&names.selector, &names.core].contains(&&name.to_string()));
+            packages.find(|(name, _)| [&ours.selector, &ours.core].contains(&&name.to_string()));
         rocm.map(|(_, version)| version)
-            .with_context(|| format!("no `{}` in `{place}`", names.selector))
+            .with_context(|| format!("no `{}` in `{place}`", ours.selector))
             .hint("pass the directory that `rocwheel build` wrote to, or the version itself")
     }
 }

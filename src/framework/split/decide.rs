@@ -24,7 +24,7 @@ use crate::{
     kpack::{CodeTarget, databases},
     package::{DistNames, selector::DeviceSelector},
     relpath::RelPath,
-    target::{Scope, Target},
+    target::{Scope, Target, TargetList},
     version::Version,
     wheel::{DistName, Headers, PackageFilename, RequirementLine},
 };
@@ -178,7 +178,7 @@ impl Split<'_> {
 
     fn is_wanted(&self, target: &Target) -> bool {
         let chosen = self.options.targets.as_ref();
-        chosen.is_none_or(|chosen| chosen.contains(target))
+        chosen.is_none_or(|chosen| chosen.bases().any(|it| it == *target))
     }
 
     /// Decides which archive gets the code of which binary. Those for generic targets and for the chosen
@@ -212,13 +212,15 @@ impl Split<'_> {
         });
         let mut databases: BTreeMap<Target, Vec<String>> =
             owned.into_group_map().into_iter().collect();
-        databases.values_mut().for_each(|it| it.sort());
+        for files in databases.values_mut() {
+            files.sort();
+        }
         databases
     }
 
     /// The beginning of the names of device wheels.
     fn prefix(&self) -> Result<DistName> {
-        match &self.options.prefix {
+        match &self.options.device_prefix {
             Some(prefix) => Ok(prefix.clone()),
             None => FrameworkSpec::device_prefix(self.row, &self.wheel.name.name),
         }
@@ -271,7 +273,7 @@ impl Split<'_> {
     fn selector(&mut self) -> Result<()> {
         let devices = self.plan.devices.iter();
         let targets: Vec<Target> = devices.map(|it| it.target.clone()).collect();
-        if self.options.selector && !targets.is_empty() {
+        if !self.options.no_selector && !targets.is_empty() {
             self.plan.selector = Some(SelectorPlan::of(&DeviceSelector {
                 name: &self.prefix()?,
                 version: &self.plan.host.version,
@@ -331,8 +333,9 @@ impl Split<'_> {
                 )
             })
             .collect_vec();
-        let wanted = self.options.targets.iter().flatten();
-        let absent = wanted.filter(|target| !code.contains(*target)).join(", ");
+        let wanted = self.options.targets.iter().flat_map(TargetList::bases);
+        let absent = wanted.filter(|target| !code.contains(target)).unique();
+        let absent = absent.sorted().join(", ");
         if !absent.is_empty() {
             warnings.push(format!("it has no device code for {absent}"));
         }

@@ -17,10 +17,8 @@ mod plan;
 mod same;
 mod write;
 
-use std::collections::BTreeSet;
-
 use super::tie::VersionSuffix;
-use crate::{target::Target, wheel::DistName};
+use crate::{target::TargetList, wheel::DistName};
 
 pub use self::{
     decide::{ToSplit, decide},
@@ -30,14 +28,22 @@ pub use self::{
 };
 
 /// How to split.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct WheelSplitOptions {
-    /// The beginning of the names of device wheels. `None`: as policy says.
-    pub prefix: Option<DistName>,
-    /// The targets that get a device wheel. `None`: all that have code.
-    pub targets: Option<BTreeSet<Target>>,
-    /// Whether there is an sdist that selects the device wheel of a machine's GPU.
-    pub selector: bool,
+    /// Beginning of the names of device wheels (default: `amd-NAME-device`, or what policy says)
+    #[arg(long, value_name = "TEXT")]
+    pub device_prefix: Option<DistName>,
+    /// Families or targets that get a device wheel, comma-separated (default: all that have code)
+    #[arg(long = "target", alias = "targets", value_name = "LIST")]
+    pub targets: Option<TargetList>,
+    /// Write no sdist that selects the device wheel for the GPU of the machine that installs it, and
+    /// no extra `device` that asks for it
+    #[arg(long)]
+    pub no_selector: bool,
+    /// Copy a wheel unchanged if the split would save a user of one target less than this, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub min_saving: u8,
     /// What happens to the version: the two forms of a wheel must not meet in one index.
+    #[arg(skip)]
     pub suffix: VersionSuffix,
 }

@@ -38,7 +38,7 @@ impl Tie<'_> {
         for elf in wheel.elf_files() {
             let ours = facts::opened(wheel, elf, group.providers.policy)
                 .filter_map(|name| group.rocm.of_other_version(relpath::split(name).1));
-            self.needs.opened.extend(ours.map(str::to_owned));
+            self.needs.opened.extend(ours.map(|it| it.name.clone()));
         }
         for (path, imports) in wheel.imports() {
             self.plan.binaries += 1;
@@ -107,10 +107,10 @@ impl Tie<'_> {
         let rocm = self.group.rocm;
         let (needed, others): (Vec<_>, Vec<_>) = imports
             .iter()
-            .map(|name| (name, rocm.dll(name)))
+            .map(|name| (name, rocm.library(name)))
             .partition(|(_, found)| found.is_some());
         for (name, _) in others {
-            let Some(has) = rocm.dll_of_other_version(name) else {
+            let Some(has) = rocm.of_other_version(name).map(|it| &it.name) else {
                 continue;
             };
             if needed.is_empty() {
@@ -124,9 +124,9 @@ impl Tie<'_> {
             let tied = (path.to_owned(), String::new());
             self.plan.record.run_paths.push(tied);
         }
-        for (name, directory) in needed.into_iter().filter_map(|it| it.1) {
-            self.needs.libraries.insert(name.to_owned());
-            self.needs.directories.insert(directory);
+        for library in needed.into_iter().filter_map(|it| it.1) {
+            self.needs.libraries.insert(library.name.clone());
+            self.needs.directories.insert(library.directory);
         }
     }
 

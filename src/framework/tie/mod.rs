@@ -106,21 +106,56 @@ pub enum TagChoice {
 }
 
 /// How to tie.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct TieOptions {
-    /// `None`: exact for sets that are no final release, minor for others.
+    /// Which ROCm to require: this version, its patch releases, or none (default: `minor` for final
+    /// releases, else `exact`). Another version warns when the framework is imported
+    #[arg(long, value_name = "PIN", help_heading = "Requirement options")]
     pub requires: Option<VersionPin>,
-    /// Extras of `rocm` besides those that follow from the libraries.
+    /// Extras of `rocm` to require besides `libraries`, which follows from the binaries
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        help_heading = "Requirement options"
+    )]
     pub extras: Vec<String>,
-    /// Whether the wheel offers the extras of `rocm` for device code.
-    pub device_extras: bool,
-    pub suffix: VersionSuffix,
+    /// Offer no extras for device code
+    #[arg(long, help_heading = "Requirement options")]
+    pub no_device_extras: bool,
+    /// Whether to write `_rocm_init.py` and the hook in `__init__.py` that calls it
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "auto",
+        help_heading = "Init module options"
+    )]
     pub init: InitMode,
+    /// Make another version of ROCm an error instead of a warning
+    #[arg(long, help_heading = "Init module options")]
     pub fail_on_version_mismatch: bool,
+    /// Leave run paths alone
+    #[arg(long, help_heading = "Binary options")]
     pub keep_run_paths: bool,
+    /// Which platform tag the wheel gets
+    #[arg(
+        long,
+        value_name = "TAG",
+        default_value = "auto",
+        help_heading = "Binary options"
+    )]
     pub tag: TagChoice,
-    /// Further libraries that every host is said to have.
-    pub host: Vec<String>,
+    /// Further libraries that every host has, by file name, comma-separated
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        help_heading = "Binary options"
+    )]
+    pub host_provides: Vec<String>,
+    /// What happens to the version.
+    #[arg(skip)]
+    pub suffix: VersionSuffix,
 }
 
 /// Wheels that are tied together, and the set that they are tied to.
@@ -170,7 +205,7 @@ pub fn decide(
     });
     let group = Group {
         versions: versions.collect::<Result<_>>()?,
-        providers: &Providers::new(wheels, Some(rocm), policy, &options.host),
+        providers: &Providers::new(wheels, Some(rocm), policy, &options.host_provides),
         wheels,
         rocm,
         options,

@@ -112,7 +112,7 @@ pub fn verify(
     policy: &Frameworks,
     options: &TieOptions,
 ) -> Result<()> {
-    let providers = Providers::new(tied, Some(rocm), policy, &options.host);
+    let providers = Providers::new(tied, Some(rocm), policy, &options.host_provides);
     let missing = missing(tied, rocm);
     for (plan, wheel) in plans.iter().zip(tied) {
         verify_one(plan, wheel, &providers)
@@ -132,9 +132,14 @@ pub fn verify(
 /// the file that needs it, and its name.
 fn missing(tied: &[FrameworkWheel], rocm: &RocmLibraries) -> BTreeSet<(String, String)> {
     let mut site = InstalledTree::default();
-    for (name, library) in rocm.libraries() {
-        let path = format!("{}/{name}", rocm.directory(library.directory));
-        site.add_file(&path, "rocm", FileContents::Elf(&library.elf));
+    for library in rocm.libraries() {
+        let path = format!("{}/{}", rocm.directory(library.directory), library.name);
+        let elf = library.elf.as_ref();
+        site.add_file(
+            &path,
+            "rocm",
+            elf.map_or(FileContents::Other, FileContents::Elf),
+        );
     }
     for wheel in tied {
         let package = wheel.name.name.normalized();

@@ -193,8 +193,7 @@ fn moved(plan: &Patch, offset: u64, size: u64) -> Option<u64> {
     if size == 0 {
         return None;
     }
-    let mut copies = plan.copies();
-    copies.find_map(|(range, start)| {
+    plan.copies().find_map(|(range, start)| {
         let inside = offset.checked_sub(range.start)?;
         (offset < range.end).then(|| start.saturating_add(inside))
     })

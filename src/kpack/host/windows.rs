@@ -100,8 +100,7 @@ pub fn windows(source: &dyn ReadAt) -> Result<Windows> {
             code,
         }),
         Ok(SPLIT) => {
-            let references = wrapper::references(&pe.file, &wrappers, |it| pe.locate(it));
-            references.map(Windows::Split)
+            wrapper::references(&pe.file, &wrappers, |it| pe.locate(it)).map(Windows::Split)
         }
         _ => bail!("wrappers of different or unknown kinds"),
     }

@@ -2,13 +2,15 @@
 
 mod devel;
 mod device;
+mod fixture;
 mod legacy;
+mod platform;
 mod runtime;
 
 use crate::artifact::FileFacts;
 use crate::package::{
     plan::{BuildPlan, MemberSource, PackageForm, PackagePlan, SdkTreePacking},
-    planner::fixture::{Fixture, file, library, script},
+    planner::tests::fixture::{Fixture, file, library, script},
 };
 use crate::relpath::RelPath;
 

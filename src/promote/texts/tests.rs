@@ -161,3 +161,18 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn the_policy_says_which_texts_name_the_version() {
+    let policy = VersionTexts::builtin();
+    let form = |path| policy.form(path);
+    let metadata = "rocm_sdk_core-7.14.0rc1.dist-info/METADATA";
+    assert_eq!(form(metadata), Some(TextForm::Metadata));
+    let links = "_rocm_sdk_libraries/.devel_links/gfx942.json";
+    assert_eq!(form(links), Some(TextForm::Json));
+    assert_eq!(form("_rocm_sdk_core/share/README.md"), None);
+    assert!(policy.is_searched("_rocm_sdk_core/lib/cmake/hip/a.cmake", 10));
+    assert!(!policy.is_searched("_rocm_sdk_core/lib/cmake/hip/a.cmake", 1 << 21));
+    let manifest = "_rocm_sdk_core/share/therock/therock_manifest.json";
+    assert!(!policy.is_searched(manifest, 10));
+}

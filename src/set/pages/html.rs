@@ -20,8 +20,8 @@ use crate::{
     console::{many, size},
     run::{ArtifactGroup, Platform},
     set::{
-        groups::{self, about},
         install::{requirements, targets},
+        projects::{about, grouped},
         set_json::{IndexView, SetFile, SetJson},
     },
     target::{Target, TargetTable},
@@ -107,7 +107,7 @@ pub(in crate::set) fn directory_root(projects: &BTreeSet<String>) -> String {
 
 /// `simple/index.html`.
 pub(super) fn root_page(view: &IndexView, set: &SetJson) -> String {
-    let groups = groups::grouped(view).into_iter().map(|(group, projects)| {
+    let groups = grouped(view).into_iter().map(|(group, projects)| {
         let items = projects.iter().map(|(project, files)| {
             let name = escape(project);
             let newest = files.last().map(|file| file.version.to_string());
@@ -153,7 +153,7 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
         family: view.family.clone(),
         files: listed,
     };
-    let groups = groups::grouped(&of_listed).into_iter().map(|(group, all)| {
+    let groups = grouped(&of_listed).into_iter().map(|(group, all)| {
         let files = all
             .iter()
             .flat_map(|(_, files)| by_version(files))

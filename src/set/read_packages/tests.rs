@@ -5,7 +5,7 @@ use std::io::{Cursor, Write as _};
 use flate2::{Compression, write::GzEncoder};
 
 use super::*;
-use crate::{error::render, set::package_cache::MadeFile};
+use crate::error::render;
 
 const GOOD: &str =
     "Metadata-Version: 2.4\nName: Rocm.SDK-core\nVersion: 7.0.0+ab\nRequires-Python: >=3.8\n";
@@ -30,12 +30,12 @@ fn sdist(members: &[(&str, &[u8])]) -> Vec<u8> {
     archive.into_inner().unwrap().finish().unwrap()
 }
 
-fn of_wheel_bytes(bytes: Vec<u8>) -> Result<(Metadata, Option<Vec<u8>>)> {
+fn of_wheel_bytes(bytes: Vec<u8>) -> Result<Metadata> {
     let name = "rocm_sdk_core-7.0.0+ab-py3-none-linux_x86_64.whl";
     package_metadata(Cursor::new(bytes), name)
 }
 
-fn of_sdist_bytes(bytes: &[u8]) -> Result<(Metadata, Option<Vec<u8>>)> {
+fn of_sdist_bytes(bytes: &[u8]) -> Result<Metadata> {
     package_metadata(Cursor::new(bytes), "rocm_sdk_core-7.0.0+ab.tar.gz")
 }
 
@@ -43,20 +43,17 @@ const METADATA: &str = "rocm_sdk_core-7.0.0+ab.dist-info/METADATA";
 const PKG_INFO: &str = "rocm_sdk_core-7.0.0+ab/PKG-INFO";
 
 #[test]
-fn a_wheel_says_what_it_is_and_its_metadata_can_be_published() {
-    let (facts, sidecar) =
-        of_wheel_bytes(wheel(&[("a.py", b"1"), (METADATA, GOOD.as_bytes())])).unwrap();
+fn a_wheel_says_what_it_is() {
+    let facts = of_wheel_bytes(wheel(&[("a.py", b"1"), (METADATA, GOOD.as_bytes())])).unwrap();
     assert_eq!(facts.name.normalized(), "rocm-sdk-core");
     assert_eq!(facts.requires_python.as_deref(), Some(">=3.8"));
-    assert_eq!(sidecar.unwrap(), GOOD.as_bytes());
 }
 
 #[test]
-fn an_sdist_says_what_it_is_and_has_no_metadata_to_publish() {
+fn an_sdist_says_what_it_is() {
     let bytes = sdist(&[("x/PKG-INFO", b"no"), (PKG_INFO, GOOD.as_bytes())]);
-    let (facts, sidecar) = of_sdist_bytes(&bytes).unwrap();
+    let facts = of_sdist_bytes(&bytes).unwrap();
     assert_eq!(facts.version.to_string(), "7.0.0+ab");
-    assert!(sidecar.is_none());
     let wheel = of_wheel_bytes(bytes);
     assert!(wheel.is_err());
 }
@@ -182,7 +179,7 @@ fn what_a_build_knows_holds_for_the_file_that_it_wrote() {
         FileIdentity::of(&path).unwrap()
     };
     let (ours, other) = (written("ours"), written("other"));
-    let facts = MadeFile {
+    let facts = KnownPackage {
         size: 1,
         sha256: Sha256::of(b"a"),
         metadata: Vec::new(),

@@ -15,8 +15,8 @@ use crate::{
     error::{Exit, Stop, render},
     io::FileStamp,
     set::{
-        Identity, LocalSet, PackageDirectories, SetFile, SetJson, foreign::strangers, pages,
-        tests as samples,
+        Identity, KnownPackages, LocalSet, PackageDirectories, SetFile, SetJson, pages,
+        tests as samples, upload::strangers,
     },
 };
 
@@ -213,7 +213,15 @@ fn a_package_that_cannot_be_linked_is_copied_unless_the_same_bytes_are_there() {
     let place = SetPlace::directory(&public, &world.stop);
     let there = public.join("dist").join(wheel.file_name().unwrap());
     fs_err::create_dir_all(public.join("dist")).unwrap();
-    let read = || LocalSet::read(&here, PackageDirectories::Built, &world).unwrap();
+    let read = || {
+        LocalSet::read(
+            &here,
+            PackageDirectories::Built,
+            KnownPackages::new(),
+            &world,
+        )
+        .unwrap()
+    };
     let source = here.clone();
     let guard = Guard::Packages;
     let sync = Sync::of_packages(&place, &source, guard, Existing::Replace, &world);

@@ -70,7 +70,8 @@ impl Connection {
         limits: &S3Limits,
         stop: Stop,
     ) -> Result<Self, StoreError> {
-        let opened = parallel::wait(&stop, Self::open(bucket, access, limits, stop.clone()));
+        let waited = stop.clone();
+        let opened = parallel::wait(&waited, Self::open(bucket, access, limits, stop));
         opened.map_err(|stopped| StoreError::failed(format!("s3://{bucket}"), stopped))?
     }
 

@@ -195,20 +195,63 @@ fn artifacts_that_are_not_those_of_the_part_are_refused() {
         "--targets gfx942,gfx_1 --only device-gfx942",
         "--targets generic --only device-gfx942",
         "--targets gfx942,gfx1100 --only core",
-    ]), @"");
+    ]), @r#"
+    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-device-gfx1100`
+
+    hint: fetch with the `--only` of this build
+
+    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches
+      caused by: no package `device-gfx942` in this set, which has `core`, `devel`, `device`, `device-gfx1100`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx1100`, `rocm-sdk-libraries`
+
+    hint: pass all targets of the run as `--target`
+
+    error: no package `device-gfx1100` in this set, which has `core`, `devel`, `device`, `device-gfx942`, `libraries`, `meta`, `profiler`, `rocm`, `rocm-profiler`, `rocm-sdk-core`, `rocm-sdk-devel`, `rocm-sdk-device-gfx942`, `rocm-sdk-libraries`
+
+    error: invalid value 'gfx942,gfx_1' for '--target <LIST>': a family with other characters than letters, digits and `-`: "gfx_1"
+
+    For more information, try '--help'.
+
+    error: invalid value 'generic' for '--target <LIST>': `generic` is not a GPU target
+
+    For more information, try '--help'.
+
+    error: the artifacts in `HERE` are those that `fetch --only device-gfx942` fetches, which is not enough for `rocm-sdk-core`
+
+    hint: fetch with the `--only` of this build
+    "#);
     // As if they had been put there by hand.
     fs_err::remove_file(device.join(".rocwheel-fetch.json")).unwrap();
     insta::assert_snapshot!(refused(&device, &[
         "--targets gfx942,gfx1100 --only device",
         "--targets gfx1100 --only meta",
-    ]), @"");
+    ]), @"
+    error: no device code for `gfx1100`: found `gfx942`
+
+    hint: fetch what the package is made of, with the `--only` of this build
+
+    error: device code for `gfx942`, which is not among the targets of the set: `gfx1100`
+
+    hint: pass all targets of the run as `--target`
+    ");
     // Without the targets, the package would not know of them.
     let host = run.fetch("core");
     insta::assert_snapshot!(refused(&host, &[
         "--targets gfx942,gfx1100 --only meta,devel",
         "",
         "--only core",
-    ]), @"");
+    ]), @"
+    error: the artifacts in `HERE` are those that `fetch --only core` fetches, which is not enough for `rocm-sdk-devel`
+
+    hint: fetch with the `--only` of this build
+
+    error: the artifacts in `HERE` are those that `fetch --only core` fetches, which do not show all targets
+
+    hint: build with `--only`, and all targets of the run as `--target`; or fetch all of it
+
+    error: the artifacts in `HERE` are those that `fetch --only core` fetches, which do not show all targets
+
+    hint: build with `--only`, and all targets of the run as `--target`; or fetch all of it
+    ");
     let mut pipeline = Command::new(ROCWHEEL);
     pipeline
         .args(["--quiet", "pipeline", "--artifact-dir"])

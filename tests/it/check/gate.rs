@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Output};
 
-use super::{Set, add, device::drop_file, rocwheel, sample};
+use super::{Set, add, rocwheel, sample};
 use crate::support::published::sets;
 
 /// A copy of the sample as `build` left it: `dist` with the `set.json` that describes it.
@@ -153,31 +153,6 @@ fn what_is_indexed_is_what_is_checked() {
 }
 
 #[test]
-fn an_index_takes_a_list_of_accepted_findings() {
-    let set = Set::new();
-    set.remove("rocm_sdk_device_gfx942");
-    let list = set.0.path().join("known.toml");
-    let mut check = rocwheel();
-    let check = check.arg("check").arg(set.0.path());
-    let (code, text) = said(&check.arg("--write-accept").arg(&list).output().unwrap());
-    assert_eq!(code, 0, "{text}");
-    let index = || {
-        let mut index = rocwheel();
-        let index = index.arg("index").arg(set.0.path());
-        said(&index.arg("--accept").arg(&list).output().unwrap())
-    };
-    let (code, text) = index();
-    assert_eq!(code, 0, "{text}");
-    assert!(set.0.path().join("simple/index.html").exists());
-    // What is not on the list stops the next index.
-    set.remove("rocm_profiler");
-    let (code, text) = index();
-    assert_eq!(code, 1, "{text}");
-    assert!(text.contains("RW201"), "{text}");
-    assert!(!text.contains("RW202"), "{text}");
-}
-
-#[test]
 fn a_wheel_of_another_build_is_refused() {
     let built = Built::new();
     let (code, text) = built.upload(&["--dry-run"]);
@@ -214,29 +189,6 @@ fn a_package_that_was_built_and_is_gone_is_missed() {
     assert_eq!(code, 0, "{text}");
 }
 
-/// `build` refuses such artifacts, so that its wheels lose the plain code here.
-#[test]
-fn a_set_whose_code_needs_xnack_is_not_uploaded() {
-    let set = Set::new();
-    set.edit("rocm_sdk_device_gfx942", |members| {
-        for end in [
-            "blas_lib_gfx942.kpack",
-            "_gfx942.co",
-            "_gfx942.dat",
-            "-gfx942.hsaco",
-        ] {
-            drop_file(members, end);
-        }
-    });
-    let to = set.0.path().join("out");
-    for more in [&[][..], &["--part"]] {
-        let (code, text) = said(&upload(set.0.path(), &to, more));
-        assert_eq!(code, 1, "{text}");
-        assert!(text.contains("RW314 only-with-xnack"), "{text}");
-        assert!(!to.exists());
-    }
-}
-
 /// One set has one verdict, whichever command asks.
 #[test]
 fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
@@ -251,6 +203,8 @@ fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
     let upload = "--platform linux --multi-target";
     for line in [
         format!("check {set_text}"),
+        format!("index {set_text}"),
+        format!("index {set_text} --dry-run"),
         format!("upload {upload} --packages-dir {set_text} --output-dir {to_text}"),
         format!("promote {set_text} --to same --into {to_text}"),
         format!(
@@ -263,7 +217,14 @@ fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
         assert_eq!(code, 1, "{line}: {all}");
         assert!(all.contains("not the file that was built"), "{line}: {all}");
         // Neither to list it, nor to accept it, nor to try again.
-        for hint in ["rocwheel index", "--accept", "--ignore", "again later"] {
+        let hints = [
+            "rocwheel index",
+            "--accept",
+            "--ignore",
+            "again later",
+            "upload the files",
+        ];
+        for hint in hints {
             assert!(!all.contains(hint), "{line}: {hint}: {all}");
         }
     }
@@ -271,6 +232,41 @@ fn a_replaced_wheel_is_refused_by_every_command_that_asks() {
     let page = String::from_utf8(output.unwrap().stdout).unwrap();
     assert!(page.contains("❌") && page.contains("RW702"), "{page}");
     assert!(!to.exists());
+    // On purpose, `index` takes it. Then it is the file of the set.
+    set.index();
+    assert_eq!(set.found(&[]), "exit 0\n");
+}
+
+/// The `set.json` of a build says which bytes a package has, also before there is a page.
+#[test]
+fn an_index_takes_packages_that_were_added_and_none_that_was_replaced() {
+    let built = Built::new();
+    let index = || {
+        let mut index = rocwheel();
+        said(&index.arg("index").arg(built.1.path()).output().unwrap())
+    };
+    built.0.edit("rocm_profiler", |members| {
+        add(members, "rocm_profiler/more.py", "x = 1\n");
+    });
+    let (code, text) = index();
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("RW702 broken-promise"), "{text}");
+    assert!(
+        text.contains("not the file that was built: `set.json` describes"),
+        "{text}"
+    );
+    assert!(!built.1.path().join("simple").exists());
+    let whole = sample().join(built.0.package("rocm_profiler").file_name().unwrap());
+    fs_err::copy(whole, built.0.package("rocm_profiler")).unwrap();
+    super::others::add_foreign(&built.0, "torch");
+    for member in ["torch/one.py", "torch/two.py"] {
+        let (code, text) = index();
+        assert_eq!(code, 0, "{text}");
+        // Another project decides which bytes its packages have.
+        built.0.edit("torch", |members| {
+            add(members, member, "x = 1\n");
+        });
+    }
 }
 
 /// Packages that were added are listed by `index`, and only then is that said.

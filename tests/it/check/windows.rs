@@ -157,17 +157,7 @@ fn the_packages_of_two_platforms_have_nothing_to_do_with_each_other() {
     let set = both(&split("blas_lib"), &archives);
     insta::assert_snapshot!(found(&set, &["--ignore", "RW201,RW202,RW213,RW5"]), @"exit 0");
     let output = set.check(&["-q", "--ignore", "RW201,RW202,RW213,RW5"]);
-    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"
-    device code of each library for each target, in KiB
-    library                   gfx1100      gfx942
-    libhipblaslt.so.1.0        32 KiB      64 KiB
-    librccl.so.1.0             32 KiB      32 KiB
-    librocblas.so.5.1          64 KiB     128 KiB
-    rocblas                    32 KiB      64 KiB
-    rocblas.dll (Windows)       1 KiB           -
-
-    OK, no problems, 27 findings skipped in 11 packages
-    ");
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"OK, no problems, 27 findings skipped in 11 packages");
 }
 
 #[test]

@@ -2,16 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{BufRead as _, BufReader, Write as _},
-    net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
-    thread,
 };
 
 use rocwheel::digest::Sha256;
 use serde_json::{Value, json};
 
-use crate::publish::packages::wheel;
+use crate::{
+    publish::packages::wheel,
+    support::web::{After, Answer, Request, serve},
+};
 
 /// What the registry has, and what it was asked for.
 #[derive(Default)]
@@ -34,16 +34,9 @@ pub(crate) struct FakeRegistry {
 
 impl FakeRegistry {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
         let state = Arc::new(Mutex::new(RegistryState::default()));
         let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let state = Arc::clone(&shared);
-                thread::spawn(move || drop(answer(&state, &stream.unwrap())));
-            }
-        });
+        let port = serve(move |request| shared.lock().unwrap().answer(request));
         Self {
             url: format!("http://127.0.0.1:{port}/simple/"),
             state,
@@ -112,72 +105,31 @@ impl FakeRegistry {
     }
 }
 
-fn answer(state: &Mutex<RegistryState>, stream: &TcpStream) -> std::io::Result<()> {
-    let mut lines = BufReader::new(stream).lines();
-    let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
-    let (mut accept, mut range) = (String::new(), None);
-    for line in lines {
-        let line = line?.to_lowercase();
-        if let Some(value) = line.strip_prefix("accept: ") {
-            value.clone_into(&mut accept);
-        }
-        if let Some(value) = line.strip_prefix("range: bytes=") {
-            range = value
-                .split('-')
-                .next()
-                .and_then(|it| it.parse::<usize>().ok());
-        }
-        if line.is_empty() {
-            break;
-        }
-    }
-    let mut words = first.split(' ');
-    let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or("/"));
-    let (bytes, kind, is_broken) = {
-        let mut state = state.lock().unwrap();
-        state.requests.push(path.to_owned());
-        let is_broken = method == "GET" && state.broken.remove(path);
-        let project = path
-            .strip_prefix("/simple/")
-            .and_then(|it| it.strip_suffix('/'));
-        let page = project.and_then(|name| Some((name, state.pages.get(name)?)));
+impl RegistryState {
+    fn answer(&mut self, request: &Request) -> Answer {
+        let path = request.path.as_str();
+        self.requests.push(path.to_owned());
+        let project = path.strip_prefix("/simple/");
+        let project = project.and_then(|it| it.strip_suffix('/'));
+        let page = project.and_then(|name| Some((name, self.pages.get(name)?)));
         let json = "application/vnd.pypi.simple.v1+json";
-        match page {
-            Some((name, files)) if accept.contains(json) => {
+        let accepts = |kind| request.header("accept").is_some_and(|it| it.contains(kind));
+        let (kind, bytes) = match (page, self.files.get(path)) {
+            (Some((name, files)), _) if accepts(json) => {
                 let page = json!({"name": name, "files": files, "meta": {"api-version": "1.1"}});
-                (Some(page.to_string().into_bytes()), json, is_broken)
+                (json, page.to_string().into_bytes())
             }
-            Some(_) => (Some(b"<!DOCTYPE html>".to_vec()), "text/html", is_broken),
-            None => (state.files.get(path).cloned(), "application/zip", is_broken),
-        }
-    };
-    let mut stream = stream;
-    let Some(bytes) = bytes else {
-        let head = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        return stream.write_all(head.as_bytes());
-    };
-    let start = range.unwrap_or(0).min(bytes.len());
-    let status = match range {
-        Some(_) => format!(
-            "206 Partial Content\r\nContent-Range: bytes {start}-{}/{}",
-            bytes.len() - 1,
-            bytes.len()
-        ),
-        None => "200 OK".to_owned(),
-    };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nETag: \"{}\"\r\nConnection: close\r\n\r\n",
-        bytes.len() - start,
-        Sha256::of(&bytes),
-    )?;
-    if method == "GET" {
-        let end = if is_broken {
-            bytes.len() / 2
-        } else {
-            bytes.len()
+            (Some(_), _) => ("text/html", b"<!DOCTYPE html>".to_vec()),
+            (None, Some(bytes)) => ("application/zip", bytes.clone()),
+            (None, None) => return Answer::new(404, "text/plain", Vec::new()),
         };
-        stream.write_all(bytes.get(start..end).unwrap_or_default())?;
+        let etag = format!("\"{}\"", Sha256::of(&bytes));
+        let mut answer = Answer::new(200, kind, bytes);
+        answer.headers.push(("ETag".into(), etag));
+        let mut answer = answer.part(request);
+        if request.method == "GET" && self.broken.remove(path) {
+            answer.cut = Some((answer.body.len() / 2, After::Closed));
+        }
+        answer
     }
-    stream.flush()
 }

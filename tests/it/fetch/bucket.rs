@@ -2,13 +2,12 @@
 
 use std::{
     path::PathBuf,
-    process::Command,
+    process::{Command, Stdio},
     sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
 
-use fs_err as fs;
 use rocwheel::{
     artifact::sample,
     digest::Sha256,
@@ -17,10 +16,9 @@ use rocwheel::{
     parallel,
     store::{Condition, PutOptions, Store as _},
 };
-use tempfile::TempDir;
 
 use super::{
-    Fixture, Said,
+    Fixture, count, refusal,
     tree::{Tree, difference, seen},
 };
 use crate::s3::{
@@ -28,15 +26,16 @@ use crate::s3::{
     server::{ID, SECRET, Server},
 };
 use crate::support::{
-    program::ROCWHEEL,
+    program::Outcome,
     published::{self, TestSet, sets},
+    sandbox::Sandbox,
 };
 
 /// A bucket with the sample as run 7, behind a proxy, and a directory to fetch to.
 pub(super) struct Remote {
     bucket: Bucket,
     pub(super) proxy: Proxy,
-    directory: TempDir,
+    t: Sandbox,
 }
 
 fn put(bucket: &Bucket, name: &str, bytes: &[u8]) {
@@ -88,7 +87,7 @@ fn expected() -> &'static Tree {
 
 fn fetched(set: &TestSet) -> Tree {
     let fixture = Fixture::of(set);
-    assert_eq!(fixture.fetch("--run-id 7").code, 0);
+    fixture.fetch("--run-id 7").done();
     seen(&fixture.out())
 }
 
@@ -99,57 +98,56 @@ impl Remote {
 
     /// Of another server.
     pub(super) fn of(bucket: &Bucket, port: u16) -> Self {
+        let t = Sandbox::new()
+            .shows(bucket.as_str(), "BUCKET")
+            .with("AWS_EC2_METADATA_DISABLED", "true")
+            // Nothing of this depends on GitHub, so no test is to reach it.
+            .with("GITHUB_API_URL", "http://127.0.0.1:1");
         Self {
             bucket: bucket.clone(),
             proxy: Proxy::before(port),
-            directory: tempfile::tempdir().unwrap(),
+            t,
         }
     }
 
     pub(super) fn out(&self) -> PathBuf {
-        self.directory.path().join("out")
+        self.t.path("out")
     }
 
-    fn command(&self) -> Command {
-        let mut command = Command::new(ROCWHEEL);
-        command
-            .env_clear()
-            .env("AWS_EC2_METADATA_DISABLED", "true")
-            // Nothing of this depends on GitHub, so no test is to reach it.
-            .env("GITHUB_API_URL", "http://127.0.0.1:1")
-            .args(["fetch", "--run-id", "7", "--platform", "linux", "--bucket"])
-            .arg(self.bucket.as_str())
-            .arg("--endpoint-url")
-            .arg(format!("http://127.0.0.1:{}", self.proxy.port))
-            .arg("--output-dir")
-            .arg(self.out());
-        command
+    fn command(&self, arguments: &str) -> Command {
+        let (bucket, port) = (&self.bucket, self.proxy.port);
+        self.t.command(&format!(
+            "fetch --run-id 7 --platform linux --output-dir out --bucket {bucket} \
+             --endpoint-url http://127.0.0.1:{port} {arguments}"
+        ))
     }
 
     /// With the owner's credentials.
-    pub(super) fn signed(&self) -> Command {
-        let mut command = self.command();
-        command
-            .env("AWS_ACCESS_KEY_ID", ID)
-            .env("AWS_SECRET_ACCESS_KEY", SECRET);
+    pub(super) fn signed(&self, arguments: &str) -> Command {
+        self.keyed(ID, SECRET, arguments)
+    }
+
+    fn keyed(&self, id: &str, secret: &str, arguments: &str) -> Command {
+        let mut command = self.command(arguments);
+        command.env("AWS_ACCESS_KEY_ID", id);
+        command.env("AWS_SECRET_ACCESS_KEY", secret);
         command
     }
 
-    pub(super) fn fetch(&self, arguments: &str) -> Said {
-        self.said(self.signed().args(arguments.split_whitespace()))
+    pub(super) fn fetch(&self, arguments: &str) -> Outcome {
+        self.t.outcome(&mut self.signed(arguments))
     }
 
-    fn said(&self, command: &mut Command) -> Said {
-        let output = command.output().unwrap();
-        let text = |bytes| {
-            let text = String::from_utf8(bytes).unwrap();
-            text.replace(self.bucket.as_str(), "BUCKET")
-                .replace(self.out().to_str().unwrap(), "OUT")
-        };
-        Said {
-            code: output.status.code().unwrap(),
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
+    fn anonymous(&self, arguments: &str) -> Outcome {
+        self.t.outcome(&mut self.command(arguments))
+    }
+
+    /// Waits until something was asked for.
+    pub(super) fn is_asked(&self, part: &str) {
+        let begun = Instant::now();
+        while self.proxy.count(part) == 0 {
+            assert!(begun.elapsed() < Duration::from_mins(1));
+            thread::yield_now();
         }
     }
 
@@ -164,15 +162,11 @@ fn a_run_is_fetched_from_a_real_server_and_then_kept() {
         let count = set.archives().len();
         let remote = Remote::new(&filled(set, true));
         let said = remote.fetch("--region us-west-1 --addressing-style path");
-        assert_eq!(said.code, 0, "{}", said.stderr);
+        said.done().says(&format!("{count} archives of"));
         assert_eq!(difference(&seen(&remote.out()), &fetched(set)), [""; 0]);
-        let all = format!("{count} archives of");
-        assert!(said.stdout.contains(&all), "{}", said.stdout);
         assert!(remote.proxy.count("/us-west-1/") > count);
         let gets = remote.proxy.count(".tar.");
-        let again = remote.fetch("");
-        let all = format!("; {count} there already");
-        assert!(again.stdout.contains(&all), "{}", again.stdout);
+        remote.fetch("").says(&format!("; {count} there already"));
         // Nothing but the digests was asked for.
         assert_eq!(remote.proxy.count(".tar.") - gets, count);
     }
@@ -184,89 +178,66 @@ fn a_public_bucket_is_read_without_any_credentials() {
     Server::shared().publish(&bucket);
     for arguments in ["", "--no-sign-request"] {
         let remote = Remote::new(&bucket);
-        let said = remote.said(remote.command().args(arguments.split_whitespace()));
-        assert_eq!(said.code, 0, "{}", said.stderr);
+        let said = remote.anonymous(arguments).done();
         // Nothing lies beside the archives, but the bucket has a SHA-256 of each.
         assert!(!said.stderr.contains("no digest"), "{}", said.stderr);
         assert!(!said.stderr.contains("checksum"), "{}", said.stderr);
         assert_eq!(remote.proxy.count("AWS4"), 0);
         remote.is_whole();
-        let again = remote.said(&mut remote.command());
-        assert!(
-            again.stdout.contains("; 37 there already"),
-            "{}",
-            again.stdout
-        );
+        remote.anonymous("").says("; 37 there already");
     }
     let remote = Remote::new(&bucket);
-    assert_eq!(remote.said(remote.command().arg("blas_lib_gfx942")).code, 0);
-    let other = sample::archives()
-        .unwrap()
-        .into_iter()
-        .find(|it| it.file_name.starts_with("blas_lib_gfx942."))
-        .unwrap();
-    let mut bytes = other.bytes;
-    let last = bytes.len() - 1;
-    bytes[last] ^= 1;
+    remote.anonymous("blas_lib_gfx942").done();
+    let mut bytes = archive("blas_lib_gfx942");
+    *bytes.last_mut().unwrap() ^= 1;
     put(&bucket, "blas_lib_gfx942.tar.zst", &bytes);
-    let said = remote.said(remote.command().args(["blas_lib_gfx942", "--dry-run"]));
+    let said = remote.anonymous("blas_lib_gfx942 --dry-run");
     assert!(said.stdout.starts_with("renew"), "{}", said.stdout);
+}
+
+/// The bytes of an archive of the sample.
+fn archive(stem: &str) -> Vec<u8> {
+    let mut archives = sample::archives().unwrap().into_iter();
+    let found = archives.find(|it| it.file_name.split('.').next() == Some(stem));
+    found.unwrap().bytes
 }
 
 #[test]
 fn credentials_are_those_of_the_profile() {
     let remote = Remote::new(shared());
-    let file = remote.directory.path().join("credentials");
     let text = format!(
         "[default]\naws_access_key_id = nobody\naws_secret_access_key = nothing\n\
          [ci]\naws_access_key_id = {ID}\naws_secret_access_key = {SECRET}\n"
     );
-    fs::write(&file, text).unwrap();
-    let with = |arguments: &[&str]| {
-        let mut command = remote.command();
+    let file = remote.t.write("credentials", text);
+    let with = |mut command: Command| {
         command.env("AWS_SHARED_CREDENTIALS_FILE", &file);
-        remote.said(command.arg("base_lib").args(arguments))
+        remote.t.outcome(&mut command)
     };
-    let beside_keys = |id: &str, secret: &str, variable: &str, arguments: &[&str]| {
-        let mut command = remote.command();
-        command.env("AWS_SHARED_CREDENTIALS_FILE", &file);
-        command.env("AWS_ACCESS_KEY_ID", id);
-        command.env("AWS_SECRET_ACCESS_KEY", secret);
+    let beside_keys = |id: &str, secret: &str, variable: &str, arguments: &str| {
+        let mut command = remote.keyed(id, secret, &format!("hip_lib --dry-run {arguments}"));
         command.env("AWS_PROFILE", variable);
-        remote.said(command.arg("hip_lib").arg("--dry-run").args(arguments))
+        with(command)
     };
     // A flag beats all variables; of two variables the keys come first.
-    let said = beside_keys("nobody", "nothing", "default", &["--profile", "ci"]);
-    assert_eq!(said.code, 0, "{}", said.stderr);
-    let said = beside_keys("nobody", "nothing", "ci", &["--profile", "ci"]);
-    assert_eq!(said.code, 0, "{}", said.stderr);
-    let said = beside_keys(ID, SECRET, "default", &[]);
-    assert_eq!(said.code, 0, "{}", said.stderr);
-    let said = beside_keys(ID, SECRET, "ci", &["--profile", "gone"]);
-    assert_eq!(said.code, 2);
-    insta::assert_snapshot!(said.stderr, @"
-    error: access denied: `s3://BUCKET`
-      caused by: the profile `gone` does not exist or has no credentials
-
-    hint: name another `--profile`, sign in again, or pass `--no-sign-request`
-    ");
-    let said = with(&["--profile", "ci"]);
-    assert_eq!(said.code, 0, "{}", said.stderr);
-    let said = with(&[]);
-    assert_eq!(said.code, 2, "{}", said.stderr);
-    assert!(
-        said.stderr.contains("error: access denied"),
-        "{}",
-        said.stderr
-    );
-    assert!(!said.stderr.contains(SECRET));
-    let said = with(&["--no-sign-request"]);
-    assert_eq!(said.code, 2);
-    insta::assert_snapshot!(said.stderr, @"
-    error: access denied: `s3://BUCKET/7-linux/`
-      caused by: AccessDenied: Access Denied. (HTTP 403)
-
-    hint: leave `--no-sign-request` out
+    beside_keys("nobody", "nothing", "default", "--profile ci").done();
+    beside_keys("nobody", "nothing", "ci", "--profile ci").done();
+    beside_keys(ID, SECRET, "default", "").done();
+    with(remote.command("base_lib --profile ci")).done();
+    let foreign = refusal(&with(remote.command("base_lib")));
+    assert!(foreign.contains("access denied") && !foreign.contains(SECRET));
+    let denied = [
+        beside_keys(ID, SECRET, "ci", "--profile gone"),
+        with(remote.command("base_lib --no-sign-request")),
+    ];
+    let skewed = Fault::Answer(403, "RequestTimeTooSkewed");
+    remote.proxy.breaks("GET", "list-type", 99, skewed);
+    let said = denied.into_iter().chain([remote.fetch("")]);
+    let said: String = said.map(|it| refusal(&it)).collect();
+    insta::assert_snapshot!(said, @"
+    2: access denied: `s3://BUCKET` | caused by: the profile `gone` does not exist or has no credentials | hint: name another `--profile`, sign in again, or pass `--no-sign-request`
+    2: access denied: `s3://BUCKET/7-linux/` | caused by: AccessDenied: Access Denied. (HTTP 403) | hint: leave `--no-sign-request` out
+    2: access denied: `s3://BUCKET/7-linux/` | caused by: RequestTimeTooSkewed: as told (HTTP 403) | hint: set the clock of this machine
     ");
 }
 
@@ -286,129 +257,60 @@ fn what_breaks_on_the_way_is_borne() {
     for (part, times, fault) in faults {
         remote.proxy.breaks("GET", part, times, fault);
     }
-    let said = remote.fetch("");
-    assert_eq!(said.code, 0, "{}", said.stderr);
+    remote.fetch("").done();
     remote.is_whole();
-}
-
-#[test]
-fn a_storm_of_refusals_is_sat_out() {
+    // A storm of refusals is sat out.
     let remote = Remote::new(shared());
-    remote
-        .proxy
-        .breaks("GET", ".tar.", 12, Fault::Answer(503, "SlowDown"));
-    remote
-        .proxy
-        .breaks("GET", ".tar.", 6, Fault::Answer(500, "InternalError"));
-    let said = remote.fetch("");
-    assert_eq!(said.code, 0, "{}", said.stderr);
+    for (times, fault) in [
+        (12, Fault::Answer(503, "SlowDown")),
+        (6, Fault::Answer(500, "InternalError")),
+    ] {
+        remote.proxy.breaks("GET", ".tar.", times, fault);
+    }
+    remote.fetch("").done();
     remote.is_whole();
 }
 
 #[test]
 fn wrong_bytes_are_an_error_and_the_next_fetch_repairs_them() {
     let remote = Remote::new(shared());
-    let faults: [(&str, Fault); 4] = [
-        ("/blas_lib_gfx942.tar.zst?", Fault::Flip),
-        (
-            "/blas_lib_gfx1100.tar.zst?",
-            Fault::Answer(400, "ExpiredToken"),
-        ),
-        (
-            "/host-blas_lib_generic.tar.zst?",
-            Fault::Answer(403, "AccessDenied"),
-        ),
-        (
-            "/blas_doc_generic.tar.zst?",
-            Fault::Answer(404, "NoSuchKey"),
-        ),
-    ];
-    for (part, fault) in faults {
-        remote.proxy.breaks("GET", part, 99, fault);
+    for (archive, fault) in [
+        ("blas_lib_gfx942", Fault::Flip),
+        ("blas_lib_gfx1100", Fault::Answer(400, "ExpiredToken")),
+        ("host-blas_lib_generic", Fault::Answer(403, "AccessDenied")),
+        ("blas_doc_generic", Fault::Answer(404, "NoSuchKey")),
+    ] {
+        let part = format!("/{archive}.tar.zst?");
+        remote.proxy.breaks("GET", &part, 99, fault);
     }
-    let said = remote.fetch("");
-    assert_eq!(said.code, 1, "{}", said.stderr);
-    let error = said.stderr.split_once("error: ").unwrap().1;
-    let digests = regex::Regex::new("[0-9a-f]{64}").unwrap();
-    insta::assert_snapshot!(digests.replace_all(error, "SHA"), @"
-    4 of 37 archives not fetched
-      failed to fetch `blas_doc_generic.tar.zst`: no such object: `s3://BUCKET/7-linux/blas_doc_generic.tar.zst`
-      failed to fetch `blas_lib_gfx1100.tar.zst`: access denied: `s3://BUCKET/7-linux/blas_lib_gfx1100.tar.zst`: ExpiredToken: as told (HTTP 400)
-      failed to fetch `blas_lib_gfx942.tar.zst`: failed to unpack `blas_lib_gfx942.tar.zst`: the zstd data is damaged: Restored data doesn't match checksum
-      failed to fetch `host-blas_lib_generic.tar.zst`: access denied: `s3://BUCKET/7-linux/host-blas_lib_generic.tar.zst`: AccessDenied: as told (HTTP 403)
-
-    hint: the credentials have expired: get new ones, and run the same again; uploaded files stay
-
-    hint: run it again: what is whole is kept
-
-    hint: download the archive again; if that does not help, rebuild it in its run
-
-    hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`
-    ");
+    insta::assert_snapshot!(refusal(&remote.fetch("")), @"1: 4 of 37 archives not fetched | failed to fetch `blas_doc_generic.tar.zst`: no such object: `s3://BUCKET/7-linux/blas_doc_generic.tar.zst` | failed to fetch `blas_lib_gfx1100.tar.zst`: access denied: `s3://BUCKET/7-linux/blas_lib_gfx1100.tar.zst`: ExpiredToken: as told (HTTP 400) | failed to fetch `blas_lib_gfx942.tar.zst`: failed to unpack `blas_lib_gfx942.tar.zst`: the zstd data is damaged: Restored data doesn't match checksum | failed to fetch `host-blas_lib_generic.tar.zst`: access denied: `s3://BUCKET/7-linux/host-blas_lib_generic.tar.zst`: AccessDenied: as told (HTTP 403) | hint: the credentials have expired: get new ones, and run the same again; uploaded files stay | hint: run it again: what is whole is kept | hint: download the archive again; if that does not help, rebuild it in its run | hint: choose other credentials with `--profile`; a public bucket is read with `--no-sign-request`");
     let healthy = Remote {
         proxy: Proxy::before(Server::shared().port),
         ..remote
     };
-    let said = healthy.fetch("");
-    assert_eq!(said.stderr.matches("Fetched").count(), 4, "{}", said.stderr);
+    assert_eq!(count(&healthy.fetch("").done()), 4);
     healthy.is_whole();
-}
-
-#[test]
-fn a_wrong_clock_is_reported() {
-    let remote = Remote::new(shared());
-    let skewed = Fault::Answer(403, "RequestTimeTooSkewed");
-    remote.proxy.breaks("GET", "list-type", 99, skewed);
-    let said = remote.fetch("");
-    assert_eq!(said.code, 2);
-    insta::assert_snapshot!(said.stderr, @"
-    error: access denied: `s3://BUCKET/7-linux/`
-      caused by: RequestTimeTooSkewed: as told (HTTP 403)
-
-    hint: set the clock of this machine
-    ");
 }
 
 #[test]
 fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
     let bucket = filled(published::sample(), false);
-    let remote = Remote::new(&bucket);
-    let archives = sample::archives().unwrap();
-    let of = |stem: &str| {
-        let archive = archives
-            .iter()
-            .find(|it| it.file_name.split('.').next() == Some(stem))
-            .unwrap();
-        archive.bytes.as_slice()
-    };
-    let new = of("blas_lib_gfx1100");
-    remote
-        .proxy
-        .breaks("GET", "/blas_lib_gfx942.tar.zst", 1, Fault::Cut(200));
+    let (remote, new) = (Remote::new(&bucket), archive("blas_lib_gfx1100"));
+    let part = "/blas_lib_gfx942.tar.zst";
+    remote.proxy.breaks("GET", part, 1, Fault::Cut(200));
     let waiting = thread::scope(|scope| {
         scope.spawn(|| {
-            let begun = Instant::now();
-            while remote.proxy.count("/blas_lib_gfx942.tar.zst") == 0 {
-                assert!(begun.elapsed() < Duration::from_mins(1));
-                thread::yield_now();
-            }
+            remote.is_asked(part);
             // It was answered in part; the rest is asked for after a pause.
             thread::sleep(Duration::from_millis(200));
-            put(&bucket, "blas_lib_gfx942.tar.zst", new);
+            put(&bucket, "blas_lib_gfx942.tar.zst", &new);
         });
         remote.fetch("^blas_lib_gfx942.tar")
     });
     assert_eq!(waiting.code, 1, "{}", waiting.stderr);
-    assert!(
-        waiting
-            .stderr
-            .contains("the object was replaced while it was read"),
-        "{}",
-        waiting.stderr
-    );
+    waiting.says("the object was replaced while it was read");
     assert!(seen(&remote.out()).is_empty());
-    let said = remote.fetch("^blas_lib_gfx942.tar");
-    assert_eq!(said.code, 0, "{}", said.stderr);
+    remote.fetch("^blas_lib_gfx942.tar").done();
 }
 
 #[test]
@@ -417,42 +319,23 @@ fn a_directory_is_fetched_to_by_one_at_a_time() {
     // The archive, and not the file with its digest.
     let part = "/rocgdb_run_generic.tar.zst?";
     remote.proxy.breaks("GET", part, 1, Fault::Stall(10));
-    let owner = |command: &mut Command| {
-        command
-            .env("AWS_ACCESS_KEY_ID", ID)
-            .env("AWS_SECRET_ACCESS_KEY", SECRET)
-            .arg("rocgdb_run")
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap()
-    };
-    let mut first = owner(&mut remote.command());
-    let begun = Instant::now();
-    while remote.proxy.count(part) == 0 {
-        assert!(begun.elapsed() < Duration::from_mins(1));
-        thread::yield_now();
+    let mut first = remote.signed("rocgdb_run");
+    let mut first = first.stderr(Stdio::null()).spawn().unwrap();
+    remote.is_asked(part);
+    for way in ["", "--no-extract", "--flatten"] {
+        let said = refusal(&remote.fetch(&format!("{way} blas")));
+        assert_eq!(
+            said,
+            "2: another fetch is running in `out` | hint: wait until it has ended, or choose another `--output-dir`\n"
+        );
     }
-    for arguments in ["blas", "--no-extract blas", "--flatten blas"] {
-        let second = remote.fetch(arguments);
-        assert_eq!(second.code, 2, "{arguments}: {}", second.stderr);
-        let error = second.stderr.split_once("error: ").unwrap().1;
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(error, @"
-            another fetch is running in `OUT`
-
-            hint: wait until it has ended, or choose another `--output-dir`
-            ");
-        }
-    }
-    let looked = remote.fetch("--dry-run blas");
-    assert_eq!(looked.code, 0, "{}", looked.stderr);
+    remote.fetch("--dry-run blas").done();
     // A killed fetch clears nothing away, and what it leaves stops no other fetch.
     first.kill().unwrap();
     first.wait().unwrap();
     let lock = remote.out().join(".rocwheel-fetch.lock");
     assert!(lock.exists());
-    let next = remote.fetch("");
-    assert_eq!(next.code, 0, "{}", next.stderr);
+    remote.fetch("").done();
     assert!(!lock.exists());
     remote.is_whole();
 }
@@ -462,16 +345,13 @@ fn slow_downloads_are_an_error_and_the_next_fetch_does_the_rest() {
     let remote = Remote::new(shared());
     let part = "/rocgdb_run_generic.tar.zst?";
     remote.proxy.breaks("GET", part, 1, Fault::Stall(10));
-    let said = remote.fetch("--download-timeout 3s");
-    assert_eq!(said.code, 1, "{}", said.stderr);
-    insta::assert_snapshot!(said.stderr.split_once("error: ").unwrap().1, @"
-    not everything was fetched in 3.0 s
-
-    hint: run it again: what is whole is kept; or allow more with `--download-timeout`
-    ");
+    let said = refusal(&remote.fetch("--download-timeout 3s"));
+    assert_eq!(
+        said,
+        "1: not everything was fetched in 3.0 s | hint: run it again: what is whole is kept; or allow more with `--download-timeout`\n"
+    );
     let left = super::tree::tree(&remote.out());
     assert!(left.keys().all(|path| !path.contains(".part")), "{left:?}");
-    let said = remote.fetch("--download-timeout 1h");
-    assert_eq!(said.code, 0, "{}", said.stderr);
+    remote.fetch("--download-timeout 1h").done();
     remote.is_whole();
 }

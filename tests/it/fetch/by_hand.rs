@@ -9,7 +9,7 @@ use super::{
     Fixture,
     tree::{difference, seen},
 };
-use crate::support::{program::ROCWHEEL, sample::sketch::compress};
+use crate::support::sample::sketch::compress;
 
 /// Makes every archive of the run again from what the fixture has fetched.
 fn by_hand(fixture: &Fixture) {
@@ -38,22 +38,17 @@ fn by_hand(fixture: &Fixture) {
 #[test]
 fn archives_made_by_hand_are_fetched_and_built_from() {
     let (fixture, other) = (Fixture::new(), Fixture::new());
-    assert_eq!(fixture.fetch("--run-id 7").code, 0);
+    fixture.fetch("--run-id 7").done();
     by_hand(&fixture);
     let whole = seen(&fixture.out());
     let out = other.out();
-    let said = other.run_binary(&format!("--input-dir {}", fixture.run().display()));
-    assert_eq!(said.code, 0, "{}", said.stderr);
+    other
+        .run_binary(&format!("--input-dir {}", fixture.run().display()))
+        .done();
     assert_eq!(difference(&seen(&out), &whole), [""; 0]);
 
-    let mut build = Command::new(ROCWHEEL);
-    build.env_clear().args(["build", "--artifact-dir"]);
-    build
-        .arg(fixture.run())
-        .args(["--only", "rocm", "--dest-dir"]);
-    let output = build
-        .arg(fixture.directory.path().join("packages"))
-        .output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{output:?}");
+    fixture
+        .t
+        .run("build --artifact-dir bucket/7-linux --only rocm --dest-dir packages")
+        .done();
 }

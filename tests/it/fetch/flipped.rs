@@ -48,8 +48,7 @@ fn a_bit_that_flips_on_the_way_from_another_server_is_found() {
         assert!(error.contains(&whose) && error.contains(&why), "{error}");
         assert!(!remote.out().join(stem).exists());
         // The next one, from a wire that is sound again.
-        let said = remote.fetch(&wanted);
-        assert_eq!(said.code, 0, "{}", said.stderr);
+        remote.fetch(&wanted).done();
         assert!(remote.out().join(stem).exists());
     }
 }
@@ -62,10 +61,9 @@ fn no_flipped_bit_of_an_archive_without_a_digest_changes_what_is_fetched() {
         fs::remove_file(fixture.run().join(format!("{archive}.sha256sum"))).unwrap();
         let archive = fixture.run().join(archive);
         let wanted = format!("--run-id 7 --allow-incomplete ^{stem}");
-        let said = fixture.fetch(&wanted);
-        assert_eq!(said.code, 0, "{}", said.stderr);
+        let said = fixture.fetch(&wanted).done();
         let note = "1 archive without a digest: only the checksums inside are verified";
-        assert!(said.stderr.contains(note), "{}", said.stderr);
+        said.says(note);
         let whole = seen(&fixture.out());
         let sound = fs::read(&archive).unwrap();
         let count = long::rounds(12, 150);
@@ -107,8 +105,9 @@ fn an_archive_of_which_a_part_has_no_checksum_is_named() {
     let warned = |check| {
         let streams = [packed(first, stream::Check::Crc64), packed(second, check)];
         fs::write(&archive, streams.concat()).unwrap();
-        let said = fixture.fetch("--run-id 7 --allow-incomplete ^rand_dev");
-        assert_eq!(said.code, 0, "{}", said.stderr);
+        let said = fixture
+            .fetch("--run-id 7 --allow-incomplete ^rand_dev")
+            .done();
         let warning = "fetched without any checksum, so damage would not be detected: `rand_dev_generic.tar.xz`";
         let line = said.stderr.lines().find(|line| line.contains(warning));
         line.is_some_and(|line| line.starts_with("warning: "))

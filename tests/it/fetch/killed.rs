@@ -3,8 +3,6 @@
 use std::{
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use fs_err as fs;
@@ -12,6 +10,7 @@ use fs_err as fs;
 use super::{
     Fixture,
     bucket::{Remote, shared},
+    count,
     tree::{Tree, difference, tree},
 };
 use crate::{
@@ -19,6 +18,7 @@ use crate::{
     support::{
         killed::{Killed, killed_at_every_step, killed_or_interrupted_at_every_step},
         published,
+        sandbox::Sandbox,
     },
 };
 
@@ -39,12 +39,12 @@ fn command(fixture: &Fixture, out: &Path, way: &str) -> Command {
 fn a_fetch_that_was_killed_is_made_whole_by_the_next() {
     let fixture = Fixture::of(published::odd());
     let whole = WAYS.map(|way| {
-        let out = fixture.directory.path().join(format!("whole{way}"));
+        let out = fixture.t.path(format!("whole{way}"));
         let output = command(&fixture, &out, way).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         tree(&out)
     });
-    let out = fixture.directory.path().join("stopped");
+    let out = fixture.t.path("stopped");
     let way = |round: u64| usize::try_from(round).unwrap() % WAYS.len();
     let prepared = |round| {
         let _ = fs::remove_dir_all(&out);
@@ -87,7 +87,7 @@ fn named_is_whole(left: &Tree, whole: &Tree, killed: &Killed) {
 fn an_artifact_that_was_to_be_replaced_is_never_lost_for_good() {
     let fixture = Fixture::new();
     let out = fixture.out();
-    assert_eq!(fixture.fetch("--run-id 7 blas_lib_gfx942").code, 0);
+    fixture.fetch("--run-id 7 blas_lib_gfx942").done();
     let whole = tree(&out);
     // As if it had been killed between two names.
     fs::rename(
@@ -96,35 +96,25 @@ fn an_artifact_that_was_to_be_replaced_is_never_lost_for_good() {
     )
     .unwrap();
     fs::create_dir(out.join("blas_lib_gfx942.part")).unwrap();
-    assert_eq!(fixture.fetch("--run-id 7 blas_lib_gfx942").code, 0);
+    fixture.fetch("--run-id 7 blas_lib_gfx942").done();
     assert_eq!(difference(&tree(&out), &whole), [""; 0]);
 }
 
-/// What `build` and `pipeline` say to a directory of artifacts.
-fn is_taken(artifacts: &Path) -> [bool; 2] {
-    let made = artifacts.with_extension("made");
-    let run = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_rocwheel"))
-            .env_clear()
-            .args(arguments)
-            .arg("--artifact-dir")
-            .arg(artifacts)
-            .args(["--platform", "linux"])
-            .arg("--output-dir")
-            .arg(&made)
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(
-            output.status.success()
-                || said.contains("is not whole")
-                || said.contains("no artifacts in")
-                || said.contains("failed to read directory"),
-            "{said}"
-        );
-        output.status.success()
-    };
-    [run(&["build", "--plan"]), run(&["pipeline", "--dry-run"])]
+/// Whether a command takes a directory of artifacts.
+fn is_taken(verb: &str, artifacts: &Path) -> bool {
+    let t = Sandbox::new();
+    let artifacts = artifacts.display();
+    let said = t.run(&format!(
+        "{verb} --artifact-dir {artifacts} --platform linux --output-dir made"
+    ));
+    let why = [
+        "is not whole",
+        "no artifacts in",
+        "failed to read directory",
+    ];
+    let is_told = why.iter().any(|it| said.stderr.contains(it));
+    assert!(said.code == 0 || is_told, "{}", said.stderr);
+    said.code == 0
 }
 
 /// What users see of a fetch directory.
@@ -136,46 +126,38 @@ fn artifacts(tree: &Tree) -> Tree {
 
 #[test]
 fn an_interrupted_fetch_is_never_taken_for_the_whole_run() {
-    for (set, way) in [
-        (published::sample(), ""),
-        (published::odd(), "--no-extract"),
-    ] {
-        let fixture = Fixture::of(set);
-        let out = fixture.directory.path().join(format!("out{way}"));
-        let command = |out: &Path| {
-            let _ = fs::remove_dir_all(out);
-            let mut command = fixture.command();
-            command.args(["--run-id", "7", "--downloads", "2", "--output-dir"]);
-            command.arg(out).args(way.split_whitespace());
-            command
-        };
-        let whole = fixture.directory.path().join(format!("all{way}"));
-        assert!(command(&whole).output().unwrap().status.success());
-        assert_eq!(is_taken(&whole), [true, true]);
-        let whole = tree(&whole);
-        killed_at_every_step(
-            |_| command(&out),
-            |killed| {
-                let left = tree(&out);
-                let [build, pipeline] = is_taken(&out);
-                assert_eq!(build, pipeline, "{killed}");
-                if build {
-                    // Between the last record and the end, only files of our own are still to go.
-                    let different = difference(&artifacts(&left), &artifacts(&whole));
-                    assert_eq!(different, [""; 0], "{killed}");
-                } else {
-                    assert!(!difference(&left, &whole).is_empty(), "{killed}");
-                }
-            },
-        );
-    }
+    let fixture = Fixture::new();
+    let (out, whole) = (fixture.t.path("stopped"), fixture.t.path("whole"));
+    let command = |out: &Path| {
+        let _ = fs::remove_dir_all(out);
+        let mut command = fixture.command();
+        command.args(["--run-id", "7", "--downloads", "2", "--output-dir"]);
+        command.arg(out);
+        command
+    };
+    assert!(command(&whole).output().unwrap().status.success());
+    assert!(is_taken("build --plan", &whole));
+    let whole = tree(&whole);
+    killed_at_every_step(
+        |_| command(&out),
+        |killed| {
+            let left = tree(&out);
+            if is_taken("build --plan", &out) {
+                // Between the last record and the end, only files of our own are still to go.
+                let different = difference(&artifacts(&left), &artifacts(&whole));
+                assert_eq!(different, [""; 0], "{killed}");
+            } else {
+                assert!(!difference(&left, &whole).is_empty(), "{killed}");
+            }
+        },
+    );
 }
 
 #[test]
 fn an_artifact_that_was_not_recorded_is_missing_even_if_files_exist() {
     let fixture = Fixture::new();
     let out = fixture.out();
-    assert_eq!(fixture.fetch("--run-id 7").code, 0);
+    fixture.fetch("--run-id 7").done();
     let record = out.join(".rocwheel-fetch.json");
     let text = fs::read_to_string(&record).unwrap();
     let mut state: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -183,15 +165,10 @@ fn an_artifact_that_was_not_recorded_is_missing_even_if_files_exist() {
     // As if it had been killed after the new name, and before the record of it.
     fetched.remove("rpp_lib_generic").unwrap();
     fs::write(&record, state.to_string()).unwrap();
-    assert_eq!(is_taken(&out), [false, false]);
-    let again = fixture.fetch("--run-id 7");
-    assert_eq!(
-        again.stderr.matches("Fetched").count(),
-        1,
-        "{}",
-        again.stderr
-    );
-    assert_eq!(is_taken(&out), [true, true]);
+    let is_taken = || ["build --plan", "pipeline --dry-run"].map(|it| is_taken(it, &out));
+    assert_eq!(is_taken(), [false, false]);
+    assert_eq!(count(&fixture.fetch("--run-id 7")), 1);
+    assert_eq!(is_taken(), [true, true]);
 }
 
 #[test]
@@ -199,17 +176,9 @@ fn an_interruption_ends_a_download_at_once() {
     let remote = Remote::new(shared());
     let part = "/rocgdb_run_generic.tar";
     remote.proxy.breaks("GET", part, 99, Fault::Stall(10));
-    let child = remote
-        .signed()
-        .args(["rocgdb_run"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while remote.proxy.count(part) == 0 {
-        assert!(begun.elapsed() < Duration::from_mins(1));
-        thread::yield_now();
-    }
+    let mut command = remote.signed("rocgdb_run");
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    remote.is_asked(part);
     let pid = child.id().to_string();
     let told = Command::new("kill").args(["-INT", &pid]).status();
     assert!(told.unwrap().success());

@@ -329,7 +329,7 @@ fn a_tied_wheel_works_where_lib_and_lib64_are_two() {
     for (way, flags) in WAYS {
         let Some(flags) = flags else { continue };
         let (tied, wheel) = tied(&dist, flags);
-        let moved = tied.0.path().join(wheel.file_name().unwrap());
+        let moved = tied.0.path(wheel.file_name().unwrap());
         fs_err::write(&moved, zipped(&for_platlib(&wheel))).unwrap();
         for (wheel, lib) in [(wheel, "lib"), (moved, "lib64")] {
             install(&["--no-deps", text(&wheel)]);

@@ -51,7 +51,7 @@ fn frameworks_are_packages_of_a_product() {
     let again = upload(&published(), &to, &["--product", "fw", "--format", "json"]).ok();
     let again: serde_json::Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["uploaded"], 0, "{again}");
-    assert_eq!(again["schema"], "rocwheel-published-products-v1");
+    assert_eq!(again["command"], "upload");
     let product = to.join("rocm/fw/whl-next");
     let mut projects: Vec<String> = fs_err::read_dir(&product)
         .unwrap()

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{
     Place,
     accepted::{Seen, is_mended},
-    members, text,
+    listed_by_loader, members, text,
 };
 use crate::{
     judges::{tool, wheel_of_pypi},
@@ -81,7 +81,7 @@ fn libraries() -> Vec<Vec<String>> {
 }
 
 /// Writes a set of stubs.
-pub(super) fn stubs(to: &Path, version: &str) {
+fn stubs(to: &Path, version: &str) {
     fs_err::create_dir(to).unwrap();
     let libraries = libraries();
     for package in ["rocm_sdk_core", "rocm_sdk_libraries"] {
@@ -100,7 +100,7 @@ pub(super) fn stubs(to: &Path, version: &str) {
 }
 
 /// A wheel of PyTorch, as far as its extensions see it.
-pub(super) fn torch(to: &Path) -> PathBuf {
+fn torch(to: &Path) -> PathBuf {
     let mut wheel = DemoWheel::bare("torch");
     "2.12.0".clone_into(&mut wheel.version);
     for name in TORCH {
@@ -183,9 +183,7 @@ fn is_found_by_the_loader(wheels: &[&Members], tied: &[&str]) {
     let rocm = rocm.iter().flat_map(|it| &it[2..]).map(String::as_str);
     let known: BTreeSet<&str> = rocm.chain(TORCH).collect();
     for file in tied {
-        let mut loader = Command::new("/lib64/ld-linux-x86-64.so.2");
-        loader.env_clear().arg("--list").arg(site.path().join(file));
-        let list = String::from_utf8(loader.output().unwrap().stdout).unwrap();
+        let list = listed_by_loader(&site.path().join(file));
         let lines = list.lines().filter_map(|it| it.trim().split_once(" => "));
         let ours: Vec<(&str, &str)> = lines.filter(|it| known.contains(it.0)).collect();
         assert!(!ours.is_empty(), "{file}: {list}");
@@ -195,11 +193,17 @@ fn is_found_by_the_loader(wheels: &[&Members], tied: &[&str]) {
     }
 }
 
-/// What others say of a tied wheel: RECORD and the tag.
-fn is_judged_well(tied: &Path, tag: &str) {
+/// Fails unless the `installer` of Python finds each member as RECORD says.
+pub(super) fn assert_record(wheel: &Path) {
     const RECORD: &str = "import sys; from installer.sources import WheelFile\n\
                           with WheelFile.open(sys.argv[1]) as wheel: wheel.validate_record(validate_contents=True)";
-    succeed(Command::new(tool("python")).args(["-c", RECORD]).arg(tied));
+    let mut python = Command::new(tool("python"));
+    succeed(python.args(["-c", RECORD]).arg(wheel));
+}
+
+/// What others say of a tied wheel: RECORD and the tag.
+fn is_judged_well(tied: &Path, tag: &str) {
+    assert_record(tied);
     let proved = format!("constrains the platform tag to \"{tag}\"");
     let said = auditwheel(tied);
     assert!(said.contains(&proved), "{}: {said}", tied.display());
@@ -207,7 +211,7 @@ fn is_judged_well(tied: &Path, tag: &str) {
 }
 
 /// Ties a wheel of a group, and returns its path.
-pub(super) fn tie(place: &Place, group: [&Path; 2], set: &Path, flags: &[&str]) -> PathBuf {
+fn tie(place: &Place, group: [&Path; 2], set: &Path, flags: &[&str]) -> PathBuf {
     let name = group[0].file_name().unwrap().to_str().unwrap();
     let start = name.split("-py3-").next().unwrap().split("-cp3").next();
     place.tie(&group.map(Path::to_owned), set, flags).ok();

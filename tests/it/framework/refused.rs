@@ -146,7 +146,7 @@ fn a_wheel_with_any_damage_is_refused_or_unharmed() {
     let good = place.tie_to_sample(&DemoWheel::new(), &[]);
     let good = fs_err::read(good).unwrap();
     let bytes = DemoWheel::new().bytes();
-    let path = place.0.path().join("fw-1.0-py3-none-linux_x86_64.whl");
+    let path = place.0.path("fw-1.0-py3-none-linux_x86_64.whl");
     for seed in crate::support::long::seeds(12, 200) {
         let round = usize::try_from(seed).unwrap();
         fs_err::write(&path, damaged(&bytes, round)).unwrap();

@@ -16,7 +16,7 @@ use crate::{judges::tool, support::published};
 #[test]
 fn the_selector_takes_the_device_wheel_of_the_machine() {
     let place = Place::new();
-    let (set, parts) = (published::sample().dist(), place.0.path().join("parts"));
+    let (set, parts) = (published::sample().dist(), place.0.path("parts"));
     place.tie(&[place.write(&wheel())], &set, &[]).ok();
     split(&[place.only()], &parts, &["--set", set.to_str().unwrap()]).ok();
     let resolve = |target: &str| {
@@ -64,10 +64,10 @@ fn the_selector_takes_the_device_wheel_of_the_machine() {
 #[test]
 fn device_wheels_follow_their_host_wheel() {
     let place = Place::new();
-    let (set, parts) = (published::sample().dist(), place.0.path().join("parts"));
+    let (set, parts) = (published::sample().dist(), place.0.path("parts"));
     place.tie(&[place.write(&wheel())], &set, &[]).ok();
     split(&[place.only()], &parts, &["--set", set.to_str().unwrap()]).ok();
-    let next = place.0.path().join("next");
+    let next = place.0.path("next");
     fs_err::create_dir(&next).unwrap();
     promoted(&next);
     let again = Place::new();

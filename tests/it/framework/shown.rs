@@ -10,10 +10,16 @@ use crate::{
         bundles,
         demo::DemoWheel,
         linker::SharedObject,
-        program::{rocwheel, succeed},
+        program::{Outcome, rocwheel, succeed},
         published,
+        sandbox::Sandbox,
     },
 };
+
+/// The exit code and all that a program printed.
+fn shown(said: &Outcome) -> String {
+    format!("exit {}\n{}{}", said.code, said.stdout, said.stderr)
+}
 
 #[test]
 fn facts_are_shown_with_and_without_a_set() {
@@ -50,28 +56,17 @@ fn facts_are_shown_with_and_without_a_set() {
 
 #[test]
 fn a_version_that_installers_take_for_older_is_refused() {
-    let version = |arguments: &[&str]| {
-        let all = [&["framework", "version", "2.12.0"], arguments].concat();
-        let outcome = rocwheel(&all);
-        format!(
-            "exit {}\n{}{}",
-            outcome.code, outcome.stdout, outcome.stderr
-        )
-    };
     let set = published::sample().dist();
-    let shown = [
-        version(&["--set", set.to_str().unwrap()]),
-        version(&[
-            "--set",
-            "7.14.0",
-            "--commit",
-            "1a2b3c4d5e6f70819203a4b5c6d7e8f901234567",
-        ]),
-        version(&["--set", "7.2.2", "--style", "flat"]),
-        version(&["--set", "10.1.0", "--over", "2.12.0+rocm7.14.0"]),
-        version(&["--set", "10.1.0", "--over", "2.12.0+rocm10.1.0rc1"]),
+    let t = Sandbox::new();
+    let version = |flags: &str| shown(&t.run(&format!("framework version 2.12.0 --set {flags}")));
+    let seen = [
+        version(&format!("'{}'", set.display())),
+        version("7.14.0 --commit 1a2b3c4d5e6f70819203a4b5c6d7e8f901234567"),
+        version("7.2.2 --style flat"),
+        version("10.1.0 --over 2.12.0+rocm7.14.0"),
+        version("10.1.0 --over 2.12.0+rocm10.1.0rc1"),
     ];
-    insta::assert_snapshot!(shown.join("\n"), @"
+    insta::assert_snapshot!(seen.join("\n"), @"
     exit 0
     2.12.0+devrocm0.0.1.dev0
 
@@ -125,50 +120,37 @@ fn files_for_other_platforms_and_loose_code_are_shown() {
 
 #[test]
 fn a_build_gets_the_variables_of_an_installed_set() {
-    let place = Place::new();
-    let site = place.0.path();
-    let env = |flags: &[&str]| {
-        let all = [
-            &["framework", "env", "--site", site.to_str().unwrap()],
-            flags,
-        ]
-        .concat();
-        let outcome = rocwheel(&all);
-        let said = format!(
-            "exit {}\n{}{}",
-            outcome.code, outcome.stdout, outcome.stderr
-        );
-        let real = site.canonicalize().unwrap();
-        said.replace(real.to_str().unwrap(), "SITE")
-    };
-    let mut shown = vec![env(&[])];
+    let t = Sandbox::new();
+    let env = |flags: &str| shown(&t.run(&format!("framework env --site site {flags}")));
+    t.write("site/empty", "");
+    let mut seen = vec![env("")];
     for name in ["rocm_sdk_core-7.14.0", "rocm_sdk_device_gfx942-7.14.0"] {
-        fs_err::create_dir(site.join(format!("{name}.dist-info"))).unwrap();
+        t.write(&format!("site/{name}.dist-info/METADATA"), "");
     }
-    shown.push(env(&[]));
-    fs_err::create_dir_all(site.join("_rocm_sdk_devel/lib/host-math")).unwrap();
-    shown.push(env(&["--for", "triton"]));
-    shown.push(env(&["--targets", "gfx1100"]));
-    insta::assert_snapshot!(shown.join("\n"), @r#"
+    seen.push(env(""));
+    t.write("site/_rocm_sdk_devel/lib/host-math/empty", "");
+    seen.push(env("--for triton"));
+    seen.push(env("--targets gfx1100"));
+    insta::assert_snapshot!(seen.join("\n"), @r#"
     exit 2
-    error: no `rocm-sdk-core` is installed in `SITE`
+    error: no `rocm-sdk-core` is installed in `HERE/site`
 
     hint: pass the `site-packages` into which `rocm[libraries,devel]` was installed
 
     exit 2
-    error: no development files in `SITE`
+    error: no development files in `HERE/site`
 
     hint: install `rocm[libraries,devel]`, and run `rocm-sdk init`
 
     exit 0
     export PYTHONUTF8='1'
-    export ROCM_PATH='SITE/_rocm_sdk_devel'
-    export ROCM_HOME='SITE/_rocm_sdk_devel'
-    export TRITON_APPEND_CMAKE_ARGS='-DCMAKE_PREFIX_PATH=SITE/_rocm_sdk_devel/lib/cmake'
-    export PATH='SITE/_rocm_sdk_devel/bin'"${PATH:+:$PATH}"
+    export ROCM_PATH='HERE/site/_rocm_sdk_devel'
+    export ROCM_HOME='HERE/site/_rocm_sdk_devel'
+    export TRITON_APPEND_CMAKE_ARGS='-DCMAKE_PREFIX_PATH=HERE/site/_rocm_sdk_devel/lib/cmake'
+    export PATH='HERE/site/_rocm_sdk_devel/bin'"${PATH:+:$PATH}"
     export PYTORCH_ROCM_ARCH='gfx942'
     export BLAS='OpenBLAS'
-    export OpenBLAS_HOME='SITE/_rocm_sdk_devel/lib/host-math'
+    export OpenBLAS_HOME='HERE/site/_rocm_sdk_devel/lib/host-math'
     export OpenBLAS_LIB_NAME='rocm-openblas'
     export USE_KINETO='ON'
     export USE_GLOO='ON'
@@ -187,7 +169,7 @@ fn a_build_gets_the_variables_of_an_installed_set() {
 #[test]
 fn shells_and_cmake_read_the_variables_of_any_directory() {
     let place = Place::new();
-    let site = place.0.path().join(r#"it's "a" $HOME \b;c"#);
+    let site = place.0.path(r#"it's "a" $HOME \b;c"#);
     fs_err::create_dir_all(site.join("rocm_sdk_core-7.14.0.dist-info")).unwrap();
     fs_err::create_dir(site.join("_rocm_sdk_devel")).unwrap();
     let script = |style: &str| {
@@ -207,7 +189,7 @@ fn shells_and_cmake_read_the_variables_of_any_directory() {
     let shell = format!("{}\nprintf %s \"$ROCM_PATH|$PATH\"", script("shell"));
     let mut sh = Command::new("sh");
     let shell = succeed(sh.args(["-euc", &shell]).env("PATH", "/bin")).stdout;
-    let file = place.0.path().join("env.cmake");
+    let file = place.0.path("env.cmake");
     let message = "\nexecute_process(COMMAND /bin/sh -c [[printf %s \"$ROCM_PATH|$PATH\"]])";
     fs_err::write(&file, script("cmake") + message).unwrap();
     let mut cmake = Command::new(tool("cmake"));
@@ -219,7 +201,7 @@ fn shells_and_cmake_read_the_variables_of_any_directory() {
         assert_eq!(said, format!("{root}|{root}/bin:/bin"));
     }
     // A line break would begin another line of a file of variables.
-    let odd = place.0.path().join("a\nEVIL=1");
+    let odd = place.0.path("a\nEVIL=1");
     fs_err::rename(&site, &odd).unwrap();
     for style in ["shell", "cmake", "github"] {
         let site = odd.to_str().unwrap();

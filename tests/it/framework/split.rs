@@ -7,7 +7,11 @@ use std::{
 
 use rocwheel::kpack::contents;
 
-use super::{Place, damaged, member, members, real::wheels, text};
+use super::{
+    Place, damaged, member, members,
+    real::{assert_record, wheels},
+    text,
+};
 use crate::support::{
     bundles,
     demo::DemoWheel,
@@ -96,7 +100,7 @@ pub(super) fn names(directory: &Path) -> Vec<String> {
 }
 
 /// The code objects of a fat binary, by bundle and target.
-pub(super) fn code(binary: &[u8]) -> BTreeMap<(usize, String), Vec<u8>> {
+fn code(binary: &[u8]) -> BTreeMap<(usize, String), Vec<u8>> {
     let mut found = BTreeMap::new();
     contents::each(&binary.to_vec(), |code, read| {
         let key = (code.bundle, code.target.to_string());
@@ -108,7 +112,7 @@ pub(super) fn code(binary: &[u8]) -> BTreeMap<(usize, String), Vec<u8>> {
 }
 
 /// The code objects of a binary in the archives of some wheels, by bundle and target.
-pub(super) fn archived(wheels: &[PathBuf], binary: &str) -> BTreeMap<(usize, String), Vec<u8>> {
+fn archived(wheels: &[PathBuf], binary: &str) -> BTreeMap<(usize, String), Vec<u8>> {
     let mut found = BTreeMap::new();
     for (path, _, bytes) in wheels.iter().flat_map(|wheel| members(wheel)) {
         if !path.ends_with(".kpack") {
@@ -135,7 +139,7 @@ fn paths(wheel: &Members) -> String {
 #[test]
 fn a_wheel_is_taken_apart_and_all_code_is_in_the_parts() {
     let place = Place::new();
-    let (fat, parts) = (place.write(&wheel()), place.0.path().join("parts"));
+    let (fat, parts) = (place.write(&wheel()), place.0.path("parts"));
     let set = published::sample().dist();
     let flags = ["--set", set.to_str().unwrap(), "--jobs", "2"];
     split(std::slice::from_ref(&fat), &parts, &flags).ok();
@@ -216,7 +220,7 @@ fn a_wheel_is_taken_apart_and_all_code_is_in_the_parts() {
     }
 
     // Split again, by one thread: the archives are the same.
-    let again = place.0.path().join("again");
+    let again = place.0.path("again");
     split(&[fat], &again, &["--jobs", "1", "--set", flags[1]]).ok();
     for name in names(&parts) {
         let [one, other] = [&parts, &again].map(|it| fs_err::read(it.join(&name)).unwrap());
@@ -229,7 +233,7 @@ fn a_host_wheel_that_was_tied_keeps_its_requirement() {
     let place = Place::new();
     let set = published::sample().dist();
     place.tie(&[place.write(&wheel())], &set, &[]).ok();
-    let parts = place.0.path().join("parts");
+    let parts = place.0.path("parts");
     split(&[place.only()], &parts, &["--set", set.to_str().unwrap()]).ok();
     let host = names(&parts).into_iter().find(|it| it.starts_with("fw-"));
     let host = members(&parts.join(host.unwrap()));
@@ -243,7 +247,7 @@ fn a_host_wheel_that_was_tied_keeps_its_requirement() {
 #[test]
 fn the_parts_may_have_another_version_than_the_wheel() {
     let place = Place::new();
-    let (fat, parts) = (place.write(&wheel()), place.0.path().join("parts"));
+    let (fat, parts) = (place.write(&wheel()), place.0.path("parts"));
     let flags = ["--version-suffix", "rocm7.split", "--targets", "gfx942"];
     split(std::slice::from_ref(&fat), &parts, &flags).ok();
     assert_eq!(
@@ -278,7 +282,7 @@ fn the_parts_may_have_another_version_than_the_wheel() {
 #[test]
 fn targets_that_are_not_wanted_are_named_and_left_out() {
     let place = Place::new();
-    let parts = place.0.path().join("parts");
+    let parts = place.0.path("parts");
     let wheel = place.write(&wheel());
     let said = split(&[wheel], &parts, &["--targets", "gfx942,gfx1201"]);
     assert!(
@@ -307,7 +311,7 @@ fn targets_that_are_not_wanted_are_named_and_left_out() {
 #[test]
 fn a_wheel_that_would_save_little_stays_whole() {
     let place = Place::new();
-    let parts = place.0.path().join("parts");
+    let parts = place.0.path("parts");
     let mut only = DemoWheel::bare("fw");
     only.add("fw/x.so", fat("x.so", 1, &[&["gfx942"]]));
     let path = place.write(&only);
@@ -320,7 +324,7 @@ fn a_wheel_that_would_save_little_stays_whole() {
 #[test]
 fn wheels_without_device_code_are_passed_on_as_they_are() {
     let place = Place::new();
-    let parts = place.0.path().join("parts");
+    let parts = place.0.path("parts");
     let plain = place.write(&DemoWheel::new());
     let fat = wheel();
     let fat = DemoWheel {
@@ -336,7 +340,7 @@ fn wheels_without_device_code_are_passed_on_as_they_are() {
     assert!(fs_err::read(&copy).unwrap() == fs_err::read(&plain).unwrap());
     assert_eq!(wheels_of(&parts).len(), 5);
     // The parts of a split, too, of which the host wheel has lost its code.
-    let again = place.0.path().join("again");
+    let again = place.0.path("again");
     let said = split(&wheels_of(&parts), &again, &[]).ok();
     assert!(said.contains("was taken out before"), "{said}");
     assert_eq!(wheels_of(&again).len(), 5);
@@ -344,14 +348,14 @@ fn wheels_without_device_code_are_passed_on_as_they_are() {
     let at = broken.len() / 2;
     broken[at] ^= 1;
     fs_err::write(&plain, broken).unwrap();
-    let said = split(&[plain], &place.0.path().join("none"), &[]);
+    let said = split(&[plain], &place.0.path("none"), &[]);
     assert!(said.code != 0, "{}", said.stdout);
 }
 
 #[test]
 fn a_target_that_no_release_of_rocm_has_is_one_of_theirs() {
     let place = Place::new();
-    let parts = place.0.path().join("parts");
+    let parts = place.0.path("parts");
     let mut odd = DemoWheel::bare("fw");
     odd.add("fw/x.so", fat("x.so", 1, &[&["gfx942", "gfx1251"]]));
     split(&[place.write(&odd)], &parts, &[]).ok();
@@ -391,7 +395,7 @@ fn no_code_of_wheels_of_pypi_is_lost() {
     let count = if long::is_left_out() { 1 } else { usize::MAX };
     for (wheel, _) in wheels().into_iter().take(count) {
         let place = Place::new();
-        let parts = place.0.path().join("parts");
+        let parts = place.0.path("parts");
         let name = wheel.file_name().unwrap().to_str().unwrap();
         split(std::slice::from_ref(&wheel), &parts, &["--min-saving", "0"]).ok();
         let device = names(&parts)
@@ -403,6 +407,7 @@ fn no_code_of_wheels_of_pypi_is_lost() {
         let known = ARCHIVES.iter().find(|it| name.starts_with(it.0)).unwrap().1;
         assert!(size.abs_diff(known) * 50 < known, "{name}: {size}");
         let wheels = wheels_of(&parts);
+        wheels.iter().for_each(|it| assert_record(it));
         for (path, _, bytes) in members(&wheel).iter().filter(|it| has_code(&it.2)) {
             assert!(code(bytes) == archived(&wheels, path), "{path}");
         }
@@ -410,7 +415,7 @@ fn no_code_of_wheels_of_pypi_is_lost() {
 }
 
 /// Whether a file is a binary with device code.
-pub(super) fn has_code(bytes: &[u8]) -> bool {
+fn has_code(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && contents::each(&bytes.to_vec(), |_, _| Ok(())).is_ok()
 }
 
@@ -419,7 +424,7 @@ fn a_damaged_wheel_is_refused_or_makes_no_difference() {
     let place = Place::new();
     let path = place.write(&wheel());
     let whole = fs_err::read(&path).unwrap();
-    let [good, parts] = ["good", "parts"].map(|it| place.0.path().join(it));
+    let [good, parts] = ["good", "parts"].map(|it| place.0.path(it));
     split(std::slice::from_ref(&path), &good, &[]).ok();
     let expected = contents_of(&good);
     for seed in long::seeds(16, 200) {

@@ -1,12 +1,11 @@
 //! What a tied wheel is: its texts, its run paths, and the laws that hold for tying.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
-use super::{Place, member, members, runtime, text};
+use super::{Place, assert_loads, member, members, runtime, text, unpack};
 use crate::support::{
     demo::DemoWheel,
     linker::SharedObject,
-    members::unzip,
     program::{command, succeed},
     published,
 };
@@ -130,32 +129,20 @@ fn a_tied_wheel_finds_its_libraries_and_says_what_it_needs() {
 fn the_loader_of_this_host_finds_every_library() {
     let place = Place::new();
     let tied = place.tie_to_sample(&DemoWheel::new(), &[]);
-    let site = place.0.path().join("site");
-    for wheel in [tied]
+    let site = place.0.path("site");
+    let wheels = [tied]
         .into_iter()
-        .chain(runtime(&published::sample().dist()))
-    {
-        for (name, _, bytes) in unzip(&fs_err::read(wheel).unwrap()) {
-            let to = site.join(name);
-            fs_err::create_dir_all(to.parent().unwrap()).unwrap();
-            fs_err::write(to, bytes).unwrap();
-        }
-    }
+        .chain(runtime(&published::sample().dist()));
+    unpack(wheels, &site);
     for file in ["fw/_C.so", "fw/lib/libfw.so"] {
-        let mut loader = Command::new("/lib64/ld-linux-x86-64.so.2");
-        let output = succeed(loader.env_clear().arg("--list").arg(site.join(file)));
-        let list = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            !list.contains("not found") && list.contains("_rocm_sdk_"),
-            "{list}"
-        );
+        assert_loads(&site.join(file));
     }
 }
 
 #[test]
 fn to_tie_again_changes_nothing_and_another_set_changes_no_binary() {
     let place = Place::new();
-    let final_set = place.0.path().join("final");
+    let final_set = place.0.path("final");
     fs_err::create_dir(&final_set).unwrap();
     promoted(&final_set);
     let sample = published::sample().dist();

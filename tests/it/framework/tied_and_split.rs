@@ -1,17 +1,16 @@
 //! `tie --split` makes what `tie` and then `split` make.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{collections::BTreeMap, path::Path};
 
 use super::{
-    Place, members, runtime,
-    split::{archived, code, has_code, names, split, wheel, wheels_of},
-    text,
+    Place, assert_loads, members, runtime,
+    split::{names, split, wheel, wheels_of},
+    text, unpack,
 };
 use crate::support::{
     demo::{DemoWheel, HOOK},
     linker::SharedObject,
-    members::unzip,
-    program::{rocwheel, succeed},
+    program::rocwheel,
     published,
 };
 
@@ -46,7 +45,7 @@ fn one_step_makes_what_two_make() {
     let (one, two) = (Place::new(), Place::new());
     let at_once = made(&one, &["--split", "--version-suffix", "set"]);
     let tied = made(&two, &["--version-suffix", "set"]);
-    let parts = two.0.path().join("parts");
+    let parts = two.0.path("parts");
     let fat = tied.join("fw-1.0+devrocm0.0.1.dev0-py3-none-linux_x86_64.whl");
     split(&[fat], &parts, &["--set", set.to_str().unwrap()]).ok();
     let more = "fw_more-1.0+devrocm0.0.1.dev0-py3-none-linux_x86_64.whl";
@@ -60,35 +59,10 @@ fn one_step_makes_what_two_make() {
     }
 
     // The binaries find their libraries, and have the marker that leads to their code.
-    let site = one.0.path().join("site");
-    for wheel in wheels_of(&at_once).into_iter().chain(runtime(&set)) {
-        for (name, _, bytes) in unzip(&fs_err::read(wheel).unwrap()) {
-            let to = site.join(name);
-            fs_err::create_dir_all(to.parent().unwrap()).unwrap();
-            fs_err::write(to, bytes).unwrap();
-        }
-    }
+    let site = one.0.path("site");
+    unpack(wheels_of(&at_once).into_iter().chain(runtime(&set)), &site);
     for file in ["fw/lib/libfw.so", "fw_more/_more.so", "fw_alone.so"] {
-        let mut loader = Command::new("/lib64/ld-linux-x86-64.so.2");
-        let output = succeed(loader.env_clear().arg("--list").arg(site.join(file)));
-        let list = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            !list.contains("not found") && list.contains("_rocm_sdk_"),
-            "{file}: {list}"
-        );
-    }
-}
-
-#[test]
-fn wheels_that_were_made_in_one_step_have_all_code() {
-    let place = Place::new();
-    let parts = made(&place, &["--split"]);
-    let parts = wheels_of(&parts);
-    let before = wheel().members;
-    let fat: Vec<_> = before.iter().filter(|it| has_code(&it.2)).collect();
-    assert_eq!(fat.len(), 3);
-    for (path, _, bytes) in fat {
-        assert!(code(bytes) == archived(&parts, path), "{path}");
+        assert_loads(&site.join(file));
     }
 }
 

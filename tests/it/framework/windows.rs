@@ -20,7 +20,7 @@ fn wheel(name: &str, binaries: &[(&str, &[&str])]) -> DemoWheel {
 
 /// The packages of ROCm for Windows, as far as frameworks see them.
 fn set(place: &Place) -> PathBuf {
-    let set = place.0.path().join("set");
+    let set = place.0.path("set");
     fs_err::create_dir(&set).unwrap();
     let core = [
         ("_rocm_sdk_core/bin/amdhip64_7.dll", &["KERNEL32.dll"][..]),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     connect,
     fake::{Fake, Reply},
-    judge,
+    judge, line,
 };
 
 const LIST: &str = "/repos/ROCm/TheRock/actions/runs/7/artifacts?per_page=100&page=1";
@@ -136,13 +136,8 @@ fn a_list_that_is_shorter_than_it_says_is_no_list() {
     let fake = Fake::start();
     fake.on(LIST, page(2, &[artifact(1, "a", b"")]));
     fake.on(&later(2), page(2, &[]));
-    insta::assert_snapshot!(render(&list(&connect(&fake, None).0).unwrap_err()), @"
-    error: failed to list the artifacts of run `7` of `ROCm/TheRock`
-      caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/runs/7/artifacts`
-      caused by: 1 of 2 artifacts were listed
-
-    hint: look at https://www.githubstatus.com and at the proxy, and try again
-    ");
+    let said = line(&list(&connect(&fake, None).0).unwrap_err());
+    assert!(said.contains("1 of 2 artifacts were listed"), "{said}");
 }
 
 #[test]
@@ -151,62 +146,72 @@ fn the_token_is_not_sent_to_the_server_of_an_artifact() {
     hosted.upload(5, "a", "application/zip", b"bytes");
     hosted.ready();
     let (github, _) = connect(&hosted.api, Some("secret"));
-    assert_eq!(
-        read(&github).unwrap(),
-        (ArtifactForm::Zip, b"bytes".to_vec())
-    );
+    let expected = (ArtifactForm::Zip, b"bytes".to_vec());
+    assert_eq!(read(&github).unwrap(), expected);
     let asked = hosted.keeper.asked();
     assert_eq!(asked.len(), 1);
-    assert_eq!(
-        (&asked[0].token, asked[0].path.as_str()),
-        (&None, "/kept/5?sig=hush")
-    );
-    let told = hosted.api.asked();
-    assert!(
-        told.iter()
-            .all(|it| it.token.as_deref() == Some("Bearer secret"))
-    );
+    let asked = (&asked[0].token, asked[0].path.as_str());
+    assert_eq!(asked, (&None, "/kept/5?sig=hush"));
+    let bearer = Some("Bearer secret".to_owned());
+    assert!(hosted.api.asked().iter().all(|it| it.token == bearer));
+}
+
+/// Ten bytes, in parts if they are asked for so.
+fn ten_bytes() -> Reply {
+    let reply = Reply::bytes("application/zstd", b"0123456789");
+    reply.header("ETag", "\"1\"").in_parts()
 }
 
 #[test]
-fn a_download_is_taken_up_where_it_broke_off_at_a_new_address() {
-    let mut hosted = Hosted::new();
-    let whole = Reply::bytes("application/zstd", b"0123456789")
-        .header("ETag", "\"1\"")
-        .in_parts();
-    let busy = Reply::bytes("text/plain", b"").status(503);
-    let late = Reply::bytes("text/plain", b"").status(403);
-    hosted.upload_as(5, "a", b"0123456789", busy);
-    for reply in [whole.clone().cut_after(4), late, whole.cut_after(6)] {
-        hosted.keep(5, reply);
+fn a_download_is_taken_up_where_it_ended_at_a_new_address() {
+    let empty = |status| Reply::bytes("text/plain", b"").status(status);
+    let whole = ten_bytes;
+    for (replies, asked) in [
+        // Busy, broken off, too late for the address, broken off.
+        (
+            vec![
+                empty(503),
+                whole().cut_after(4),
+                empty(403),
+                whole().cut_after(6),
+            ],
+            ["bytes=0-9", "bytes=0-9", "bytes=4-9", "bytes=4-9"].to_vec(),
+        ),
+        // Silent.
+        (
+            vec![whole().silent_after(4), whole().silent_after(0), whole()],
+            ["bytes=0-9", "bytes=4-9", "bytes=4-9"].to_vec(),
+        ),
+    ] {
+        let mut hosted = Hosted::new();
+        hosted.list(artifact(5, "a", b"0123456789"));
+        for reply in replies {
+            hosted.keep(5, reply);
+        }
+        hosted.ready();
+        let (github, _) = connect(&hosted.api, None);
+        assert_eq!(read(&github).unwrap().1, b"0123456789");
+        let ranges = hosted
+            .keeper
+            .asked()
+            .into_iter()
+            .map(|it| it.range.unwrap());
+        assert_eq!(ranges.collect::<Vec<_>>(), asked);
+        let places = hosted.api.paths().into_iter().filter(|it| *it == route(5));
+        assert_eq!(places.count(), asked.len());
     }
-    hosted.ready();
-    let (github, _) = connect(&hosted.api, None);
-    assert_eq!(read(&github).unwrap().1, b"0123456789");
-    let ranges: Vec<_> = hosted
-        .keeper
-        .asked()
-        .into_iter()
-        .map(|it| it.range.unwrap())
-        .collect();
-    assert_eq!(ranges, ["bytes=0-9", "bytes=0-9", "bytes=4-9", "bytes=4-9"]);
-    let places = hosted.api.paths().into_iter().filter(|it| *it == route(5));
-    assert_eq!(places.count(), 4);
 }
 
 /// A name server that is overloaded fails for a while.
 #[test]
 fn a_name_that_does_not_resolve_after_an_answer_is_asked_for_longer() {
     let nowhere = Reply::redirect(302, "http://storage.invalid/kept/5");
-    let whole = Reply::bytes("application/zstd", b"0123456789")
-        .header("ETag", "\"1\"")
-        .in_parts();
     let mut hosted = Hosted::new();
-    hosted.upload_as(5, "a", b"0123456789", whole.clone().cut_after(4));
+    hosted.upload_as(5, "a", b"0123456789", ten_bytes().cut_after(4));
     for _ in 0..2 {
         hosted.api.on(&route(5), nowhere.clone());
     }
-    hosted.keep(5, whole);
+    hosted.keep(5, ten_bytes());
     hosted.ready();
     let (github, _) = connect(&hosted.api, None);
     assert_eq!(read(&github).unwrap().1, b"0123456789");
@@ -222,73 +227,47 @@ fn a_name_that_does_not_resolve_after_an_answer_is_asked_for_longer() {
 }
 
 #[test]
-fn a_download_that_stalls_is_requested_again() {
-    let mut hosted = Hosted::new();
-    let whole = Reply::bytes("application/zstd", b"0123456789")
-        .header("ETag", "\"1\"")
-        .in_parts();
-    hosted.upload_as(5, "a", b"0123456789", whole.clone().silent_after(4));
-    hosted.keep(5, whole.clone().silent_after(0));
-    hosted.keep(5, whole);
-    hosted.ready();
-    let (github, _) = connect(&hosted.api, None);
-    assert_eq!(read(&github).unwrap().1, b"0123456789");
-    let asked = hosted.keeper.asked().into_iter();
-    let ranges: Vec<_> = asked.map(|it| it.range.unwrap()).collect();
-    assert_eq!(ranges, ["bytes=0-9", "bytes=4-9", "bytes=4-9"]);
-}
-
-#[test]
 fn an_unreadable_artifact_is_reported_without_its_address() {
-    let good = || {
-        Reply::bytes("application/zip", b"bytes")
-            .header("ETag", "\"1\"")
-            .in_parts()
-    };
     let empty = |status| Reply::bytes("text/plain", b"").status(status);
-    let faults: [&[Reply]; 7] = [
-        &[empty(503)],
-        &[empty(404)],
-        &[empty(416)],
-        &[empty(400)],
-        &[Reply::bytes("application/zip", b"byte")],
-        &[good().cut_after(2), good().with_header("ETag", "\"2\"")],
-        &[
-            good().cut_after(2),
-            Reply::bytes("application/zip", b"bytes"),
+    let faults = [
+        vec![empty(503)],
+        vec![empty(404)],
+        vec![empty(416)],
+        vec![empty(400)],
+        vec![Reply::bytes("application/zip", b"byte")],
+        vec![
+            ten_bytes().cut_after(2),
+            ten_bytes().with_header("ETag", "\"2\""),
+        ],
+        vec![
+            ten_bytes().cut_after(2),
+            Reply::bytes("application/zip", b"0123456789"),
         ],
     ];
     let mut said = String::new();
     for fault in faults {
         let mut hosted = Hosted::new();
-        hosted.list(artifact(5, "a", b"bytes"));
+        hosted.list(artifact(5, "a", b"0123456789"));
         for reply in fault {
-            hosted.keep(5, reply.clone());
+            hosted.keep(5, reply);
         }
         hosted.ready();
         let error = read(&connect(&hosted.api, Some("secret")).0).unwrap_err();
         assert_eq!(Exit::of(&error), Exit::CouldNotTry);
-        said += &render(&error).replace("\n\n", "\n");
+        said += &line(&error);
     }
     assert!(
         !said.contains("hush") && !said.contains("127.0.0.1"),
         "{said}"
     );
     insta::assert_snapshot!(said, @"
-    error: the store does not answer: `artifact a of ROCm/TheRock`
-      caused by: the server answers 503 Service Unavailable
-    error: the store does not answer: `artifact a of ROCm/TheRock`
-      caused by: the server answers 404 Not Found
-    error: the store failed: `artifact a of ROCm/TheRock`
-      caused by: the server answers 416 Range Not Satisfiable
-    error: the store failed: `artifact a of ROCm/TheRock`
-      caused by: the server answers 400 Bad Request
-    error: wrong contents: `artifact a of ROCm/TheRock`
-      caused by: it has 4 bytes and not 5
-    error: wrong contents: `artifact a of ROCm/TheRock`
-      caused by: the object was replaced while it was read
-    error: wrong contents: `artifact a of ROCm/TheRock`
-      caused by: the object was replaced while it was read
+    the store does not answer: `artifact a of ROCm/TheRock` | caused by: the server answers 503 Service Unavailable
+    the store does not answer: `artifact a of ROCm/TheRock` | caused by: the server answers 404 Not Found
+    the store failed: `artifact a of ROCm/TheRock` | caused by: the server answers 416 Range Not Satisfiable
+    the store failed: `artifact a of ROCm/TheRock` | caused by: the server answers 400 Bad Request
+    wrong contents: `artifact a of ROCm/TheRock` | caused by: it has 4 bytes and not 10
+    wrong contents: `artifact a of ROCm/TheRock` | caused by: the object was replaced while it was read
+    wrong contents: `artifact a of ROCm/TheRock` | caused by: the object was replaced while it was read
     ");
 }
 
@@ -307,29 +286,14 @@ fn an_expired_artifact_differs_from_a_forbidden_one() {
         fake.on(LIST, page(1, &[artifact(5, "a", b"bytes")]));
         fake.on(&route(5), refusal);
         let error = read(&connect(&fake, None).0).unwrap_err();
-        said += &render(&error).replace("\n\n", "\n");
+        said += &line(&error);
     }
     insta::assert_snapshot!(said, @"
-    error: the store failed: `artifact a of ROCm/TheRock`
-      caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: Artifact has expired
-    hint: what a run kept has expired: take a newer run, or `--bucket`
-    error: the store failed: `artifact a of ROCm/TheRock`
-      caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: Not Found
-    hint: look at `--repository`; a private repository needs `--github-token`
-    error: the store failed: `artifact a of ROCm/TheRock`
-      caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: Resource not accessible by integration
-    hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    error: the store failed: `artifact a of ROCm/TheRock`
-      caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: Requires authentication
-    hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    error: the store failed: `artifact a of ROCm/TheRock`
-      caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip`
-      caused by: it has no target
-    hint: look at `--github-api-url`
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Artifact has expired | hint: what a run kept has expired: take a newer run, or `--bucket`
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Not Found | hint: look at `--repository`; a private repository needs `--github-token`
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Resource not accessible by integration | hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Requires authentication | hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
+    the store failed: `artifact a of ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: it has no target | hint: look at `--github-api-url`
     ");
 }
 
@@ -344,12 +308,9 @@ fn an_api_may_keep_artifacts_itself() {
     hosted.api.on("/kept/5", kept.untold());
     let (github, _) = connect(&hosted.api, Some("secret"));
     assert_eq!(read(&github).unwrap().1, b"bytes");
+    // No server of artifacts gets the token.
     let asked = hosted.api.asked().pop().unwrap();
-    assert_eq!(
-        (asked.path.as_str(), asked.token),
-        ("/kept/5", None),
-        "no server of artifacts gets the token"
-    );
+    assert_eq!((asked.path.as_str(), asked.token), ("/kept/5", None));
 }
 
 #[test]
@@ -357,15 +318,10 @@ fn a_repository_that_was_renamed_still_says_where_its_artifacts_are() {
     let mut hosted = Hosted::new();
     hosted.list(artifact(5, "a", b"bytes"));
     hosted.ready();
-    let moved = format!(
-        "{}/repositories/1/actions/artifacts/5/zip",
-        hosted.api.url()
-    );
-    hosted
-        .api
-        .on(&route(5), Reply::redirect(301, &moved).untold());
-    let place = format!("{}/kept/5?sig=hush", hosted.keeper.url());
     let there = "/repositories/1/actions/artifacts/5/zip";
+    let moved = Reply::redirect(301, &format!("{}{there}", hosted.api.url()));
+    hosted.api.on(&route(5), moved.untold());
+    let place = format!("{}/kept/5?sig=hush", hosted.keeper.url());
     hosted.api.on(there, Reply::redirect(302, &place).untold());
     let kept = Reply::bytes("application/zip", b"bytes").in_parts();
     hosted.keeper.on("/kept/5?sig=hush", kept);

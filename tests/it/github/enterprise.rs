@@ -1,7 +1,5 @@
 //! An installation of one's own, whose API is `https://HOST/api/v3`.
 
-use std::process::{Command, Output};
-
 use rocwheel::artifact::sample;
 use serde_json::json;
 
@@ -10,23 +8,9 @@ use super::{
     fake::{Fake, Reply},
     run,
 };
-use crate::support::program::ROCWHEEL;
+use crate::support::sandbox::Sandbox;
 
 const RUNS: &str = "/repos/amd/rocm/actions/workflows/ci.yml/runs";
-
-fn fetch(hosted: &Hosted, directory: &tempfile::TempDir, arguments: &[&str]) -> Output {
-    Command::new(ROCWHEEL)
-        .env_clear()
-        .env("GITHUB_API_URL", hosted.api.url())
-        .env("GITHUB_TOKEN", "hush")
-        .args(["fetch", "--platform", "linux", "--source", "github"])
-        .args(["--repository", "amd/rocm", "--workflow", "ci.yml"])
-        .arg("--output-dir")
-        .arg(directory.path())
-        .args(arguments)
-        .output()
-        .unwrap()
-}
 
 /// The sample as an upload of run 7, as an answer of the API of `amd/rocm`.
 fn hosted() -> Hosted {
@@ -57,12 +41,17 @@ fn a_run_is_searched_page_by_page_and_fetched_by_the_token_of_the_installation()
         let route = format!("{first}&page={number}");
         hosted.api.on(&route, Reply::json(&page));
     }
-    let out = tempfile::tempdir().unwrap();
-    let output = fetch(&hosted, &out, &["-vv", "--branch", "main", "base_lib"]);
-    assert!(output.status.success(), "{output:?}");
+    let t = Sandbox::new()
+        .with("GITHUB_API_URL", hosted.api.url())
+        .with("GITHUB_TOKEN", "hush");
+    let said = t.run(
+        "fetch --platform linux --source github --repository amd/rocm --workflow ci.yml \
+         --output-dir out -vv --branch main base_lib",
+    );
+    let told = said.done().all();
+    assert!(!told.contains("hush") && !told.contains("sig="), "{told}");
     assert!(
-        out.path()
-            .join("base_lib_generic/artifact_manifest.txt")
+        t.path("out/base_lib_generic/artifact_manifest.txt")
             .exists()
     );
     let asked = hosted.api.asked();
@@ -71,6 +60,4 @@ fn a_run_is_searched_page_by_page_and_fetched_by_the_token_of_the_installation()
     let kept = hosted.keeper.asked();
     assert!(!kept.is_empty());
     assert!(kept.iter().all(|it| it.token.is_none()), "{kept:#?}");
-    let told = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-    assert!(!told.contains("hush") && !told.contains("sig="), "{told}");
 }

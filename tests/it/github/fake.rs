@@ -3,8 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
 };
@@ -12,39 +10,17 @@ use std::{
 use serde_json::json;
 
 use super::judge;
+use crate::support::web::{After, Answer, Request, serve};
 
-/// One answer, as it goes over the wire.
+/// One answer, and how it is given.
 #[derive(Clone)]
 pub(crate) struct Reply {
-    status: u16,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
-    /// So many bytes of the body, and then no more.
-    cut: Option<(usize, After)>,
-    parts: Parts,
-    truth: Truth,
-}
-
-/// What becomes of a connection after a part of an answer.
-#[derive(Clone, Copy, PartialEq)]
-enum After {
-    Closed,
-    /// Nothing comes, and nothing ends.
-    Silent,
-}
-
-/// What becomes of a question for a part of the body.
-#[derive(Clone, PartialEq)]
-enum Parts {
-    Given,
-    Ignored,
-}
-
-#[derive(Clone, PartialEq)]
-enum Truth {
-    Told,
-    /// Known to differ from the description, or meant to.
-    Untold,
+    answer: Answer,
+    /// Whether a request for a part gets that part.
+    has_parts: bool,
+    /// Whether it is judged: by the description of GitHub's API, or not, because it is known to differ
+    /// from that or meant to.
+    is_judged: bool,
 }
 
 /// What was asked: the path with its query, and the token.
@@ -72,7 +48,7 @@ pub(crate) struct Fake {
     /// What stands before every path of the API: nothing, or `/api/v3`.
     prefix: &'static str,
     /// Of the test, and not of the server.
-    _verdict: Option<Arc<Verdict>>,
+    _verdict: Arc<Verdict>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -88,104 +64,66 @@ struct Verdict(Arc<Mutex<State>>);
 
 impl Reply {
     pub(crate) fn json(body: &serde_json::Value) -> Self {
-        Self::bytes(
-            "application/json; charset=utf-8",
-            body.to_string().as_bytes(),
-        )
+        let kind = "application/json; charset=utf-8";
+        Self::bytes(kind, body.to_string().as_bytes())
     }
 
     pub(crate) fn bytes(content_type: &str, body: &[u8]) -> Self {
         Self {
-            status: 200,
-            headers: vec![("Content-Type".into(), content_type.into())],
-            body: body.to_vec(),
-            cut: None,
-            parts: Parts::Ignored,
-            truth: Truth::Told,
+            answer: Answer::new(200, content_type, body.to_vec()),
+            has_parts: false,
+            is_judged: true,
         }
     }
 
     /// Where something is.
     pub(crate) fn redirect(status: u16, to: &str) -> Self {
-        let reply = Self {
-            status,
-            headers: Vec::new(),
-            ..Self::bytes("", b"")
-        };
+        let mut reply = Self::bytes("", b"").status(status);
+        reply.answer.headers.clear();
         reply.header("Location", to)
     }
 
     /// What GitHub says when it says no.
     pub(crate) fn refusal(status: u16, message: &str) -> Self {
         let body = json!({"message": message, "documentation_url": "https://docs.github.com/rest"});
-        Self {
-            status,
-            ..Self::json(&body)
-        }
+        Self::json(&body).status(status)
     }
 
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
-        self.headers.push((name.into(), value.into()));
+        self.answer.headers.push((name.into(), value.into()));
         self
     }
 
     pub(crate) fn status(mut self, status: u16) -> Self {
-        self.status = status;
+        self.answer.status = status;
         self
     }
 
     /// In place of what was said under that name.
     pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
-        self.headers.retain(|(other, _)| other != name);
+        self.answer.headers.retain(|(other, _)| other != name);
         self.header(name, value)
     }
 
     /// A request for a part gets that part.
     pub(crate) fn in_parts(mut self) -> Self {
-        self.parts = Parts::Given;
+        self.has_parts = true;
         self
     }
 
     /// Not judged: the description does not say so, or this is meant to be wrong.
     pub(crate) fn untold(mut self) -> Self {
-        self.truth = Truth::Untold;
+        self.is_judged = false;
         self
     }
 
-    /// The part that was asked for: `bytes=5-9`.
-    fn part(mut self, range: Option<&str>) -> Self {
-        let Some(range) = range.filter(|_| self.parts == Parts::Given && self.status == 200) else {
-            return self;
-        };
-        let (first, last) = range
-            .strip_prefix("bytes=")
-            .unwrap()
-            .split_once('-')
-            .unwrap();
-        let (first, size) = (first.parse::<usize>().unwrap(), self.body.len());
-        let end = last
-            .parse()
-            .map_or(size, |last: usize| (last + 1).min(size));
-        if first >= size {
-            self.status = 416;
-            self.body.clear();
-            return self.header("Content-Range", &format!("bytes */{size}"));
-        }
-        self.status = 206;
-        self.body = self.body[first..end].to_vec();
-        self.header(
-            "Content-Range",
-            &format!("bytes {first}-{}/{size}", end - 1),
-        )
-    }
-
     pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
-        self.cut = Some((bytes, After::Closed));
+        self.answer.cut = Some((bytes, After::Closed));
         self
     }
 
     pub(crate) fn silent_after(mut self, bytes: usize) -> Self {
-        self.cut = Some((bytes, After::Silent));
+        self.answer.cut = Some((bytes, After::Silent));
         self
     }
 }
@@ -207,26 +145,15 @@ impl Fake {
     }
 
     fn serving(kind: Kind, prefix: &'static str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let state = Arc::default();
-        let fake = Self {
-            port: listener.local_addr().unwrap().port(),
-            _verdict: Some(Arc::new(Verdict(Arc::clone(&state)))),
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        Self {
+            port: serve(move |request| answer(&shared, kind, prefix, request)),
+            _verdict: Arc::new(Verdict(Arc::clone(&state))),
             state,
             kind,
             prefix,
-        };
-        let serving = Self {
-            _verdict: None,
-            ..fake.clone()
-        };
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let fake = serving.clone();
-                thread::spawn(move || fake.serve(&stream));
-            }
-        });
-        fake
+        }
     }
 
     /// Of the API.
@@ -236,9 +163,17 @@ impl Fake {
 
     /// The next reply for a path and its query.
     pub(crate) fn on(&self, path: &str, reply: Reply) {
-        if self.kind == Kind::GitHub && reply.truth == Truth::Told {
-            let wrong = judge::wrong(&json!({"path": path, "status": reply.status,
-                "headers": reply.headers, "body": String::from_utf8(reply.body.clone()).unwrap()}));
+        if self.kind == Kind::GitHub && reply.is_judged {
+            let Answer {
+                status,
+                headers,
+                body,
+                ..
+            } = &reply.answer;
+            let body = String::from_utf8(body.clone()).unwrap();
+            let wrong = judge::wrong(
+                &json!({"path": path, "status": status, "headers": headers, "body": body}),
+            );
             assert!(
                 wrong.is_empty(),
                 "not what GitHub says to `{path}`: {wrong:#?}"
@@ -259,42 +194,37 @@ impl Fake {
     pub(crate) fn paths(&self) -> Vec<String> {
         self.asked().into_iter().map(|asked| asked.path).collect()
     }
+}
 
-    fn serve(&self, stream: &TcpStream) -> Option<()> {
-        let mut reader = BufReader::new(stream.try_clone().ok()?);
-        loop {
-            let asked = read(&mut reader)?;
-            let reply = if let Some(path) = asked.path.strip_prefix(self.prefix) {
-                let path = path.to_owned();
-                self.reply(Asked { path, ..asked })
-            } else {
-                let text = format!("`{}` is not of the API", asked.path);
-                self.state.lock().unwrap().wrong.push(text);
-                Reply::refusal(404, "Not Found")
-            };
-            write(stream, &reply)?;
-        }
-    }
-
-    fn reply(&self, asked: Asked) -> Reply {
-        let is_told = |state: &State| {
-            let replies = state.replies.get(&asked.path);
-            replies.is_none_or(|replies| replies[0].truth == Truth::Told)
-        };
-        if self.kind == Kind::GitHub && is_told(&self.state.lock().unwrap()) {
-            let wrong = judge::wrong(&json!({"path": asked.path}));
-            self.state.lock().unwrap().wrong.extend(wrong);
-        }
-        let range = asked.range.clone();
-        let mut state = self.state.lock().unwrap();
-        let replies = state.replies.get_mut(&asked.path);
-        let reply = match replies {
-            Some(replies) if replies.len() > 1 => replies.remove(0),
-            Some(replies) => replies[0].clone(),
-            None => Reply::refusal(404, "Not Found"),
-        };
-        state.asked.push(asked);
-        reply.part(range.as_deref())
+fn answer(state: &Mutex<State>, kind: Kind, prefix: &str, request: &Request) -> Answer {
+    let Some(path) = request.path.strip_prefix(prefix) else {
+        let text = format!("`{}` is not of the API", request.path);
+        state.lock().unwrap().wrong.push(text);
+        return Reply::refusal(404, "Not Found").answer;
+    };
+    let is_judged = {
+        let state = state.lock().unwrap();
+        let replies = state.replies.get(path);
+        kind == Kind::GitHub && replies.is_none_or(|replies| replies[0].is_judged)
+    };
+    let wrong = is_judged.then(|| judge::wrong(&json!({"path": path})));
+    let mut state = state.lock().unwrap();
+    state.wrong.extend(wrong.into_iter().flatten());
+    let header = |name| request.header(name).map(str::to_owned);
+    state.asked.push(Asked {
+        path: path.to_owned(),
+        token: header("authorization"),
+        range: header("range"),
+    });
+    let reply = match state.replies.get_mut(path) {
+        Some(replies) if replies.len() > 1 => replies.remove(0),
+        Some(replies) => replies[0].clone(),
+        None => Reply::refusal(404, "Not Found"),
+    };
+    if reply.has_parts {
+        reply.answer.part(request)
+    } else {
+        reply.answer
     }
 }
 
@@ -305,52 +235,4 @@ impl Drop for Verdict {
             assert!(wrong.is_empty(), "GitHub was asked wrongly: {wrong:#?}");
         }
     }
-}
-
-fn read(reader: &mut BufReader<TcpStream>) -> Option<Asked> {
-    let mut line = String::new();
-    reader
-        .read_line(&mut line)
-        .ok()
-        .filter(|count| *count > 0)?;
-    let mut asked = Asked {
-        path: line.split(' ').nth(1)?.to_owned(),
-        token: None,
-        range: None,
-    };
-    loop {
-        let mut line = String::new();
-        reader
-            .read_line(&mut line)
-            .ok()
-            .filter(|count| *count > 0)?;
-        let Some((name, value)) = line.trim().split_once(": ") else {
-            return Some(asked);
-        };
-        match name.to_ascii_lowercase().as_str() {
-            "authorization" => asked.token = Some(value.to_owned()),
-            "range" => asked.range = Some(value.to_owned()),
-            _ => {}
-        }
-    }
-}
-
-/// Nothing, where the connection is to end.
-fn write(mut stream: &TcpStream, reply: &Reply) -> Option<()> {
-    let mut head = format!(
-        "HTTP/1.1 {} Said\r\nContent-Length: {}\r\n",
-        reply.status,
-        reply.body.len()
-    );
-    for (name, value) in &reply.headers {
-        head.extend([name, ": ", value, "\r\n"]);
-    }
-    stream.write_all(format!("{head}\r\n").as_bytes()).ok()?;
-    let sent = reply.cut.map_or(reply.body.len(), |(sent, _)| sent);
-    stream.write_all(&reply.body[..sent]).ok()?;
-    if let Some((_, After::Silent)) = reply.cut {
-        // Until the client has had enough.
-        let _ = stream.read(&mut [0]);
-    }
-    reply.cut.is_none().then_some(())
 }

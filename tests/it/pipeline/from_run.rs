@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{contents, pipeline, place, text, try_pipeline};
+use super::{contents, pipeline, place, text};
 use crate::{fetch::Fixture, support::published::sets};
 
 fn names(directory: &Path) -> Vec<String> {
@@ -104,20 +104,5 @@ fn a_dry_run_says_what_would_happen_and_does_nothing() {
     write OUT/local-linux/python/dist/rocm_profiler-0.0.1.dev0-py3-none-linux_x86_64.whl
     write OUT/local-linux/python/set.json
     32 objects in OUT
-    ");
-}
-
-#[test]
-fn artifacts_have_one_origin() {
-    let out = place("origin/out");
-    let refused = |arguments: &[&str]| {
-        let output = try_pipeline(&[arguments, &["--output-dir", text(&out)]].concat());
-        assert_eq!(output.status.code(), Some(2));
-        String::from_utf8(output.stderr).unwrap()
-    };
-    insta::assert_snapshot!(refused(&[]), @"
-    error: no artifacts and no run were given
-
-    hint: pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`
     ");
 }

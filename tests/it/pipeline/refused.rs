@@ -7,135 +7,22 @@ use rocwheel::{
     atomic::lock::{Lock, LockPurpose},
 };
 
-use super::{contents, place, text, try_pipeline};
+use super::contents;
 use crate::support::{
     published::{sample, sets},
     sample::sketch::compress,
+    sandbox::Sandbox,
 };
 
-#[test]
-fn an_archive_that_ends_early_is_named_and_leaves_nothing() {
-    let (archives, out) = (place("truncated/in"), place("truncated/out"));
-    sample().write_archives(&archives);
+/// An archive that ends early.
+fn truncated(archives: &Path) {
     let cut = archives.join("blas_lib_generic.tar.zst");
     let bytes = fs_err::read(&cut).unwrap();
     fs_err::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
-    let output = try_pipeline(&[
-        "--artifact-dir",
-        text(&archives),
-        "--output-dir",
-        text(&out),
-    ]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("error: failed to unpack `blas_lib_generic.tar.zst`"),
-        "{said}"
-    );
-    assert!(!out.join("artifacts/blas_lib_generic").exists());
-    assert!(!out.join("packages").exists() && !out.join("local-linux").exists());
-    let left: Vec<String> = contents(&out)
-        .into_keys()
-        .filter(|path| path.contains(".part"))
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
-}
-
-#[test]
-fn two_pipelines_never_share_a_directory() {
-    let out = place("shared");
-    let _other = Lock::to_write(&out, LockPurpose::Pipeline).unwrap();
-    let arguments = ["--sample", "--output-dir", text(&out)];
-    let output = try_pipeline(&arguments);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    insta::assert_snapshot!(said.replace(text(&out), "OUT"), @"
-    error: another pipeline is running in `OUT`
-
-    hint: wait until it has ended, or choose another `--output-dir`
-    ");
-    let told = try_pipeline(&[arguments.as_slice(), &["--dry-run"]].concat());
-    assert_eq!(told.status.code(), Some(0));
-}
-
-/// Both unpack to `artifacts` there.
-#[test]
-fn a_pipeline_and_a_build_never_share_a_directory() {
-    let out = place("shared-with-build");
-    let _other = Lock::to_write(&out, LockPurpose::Build).unwrap();
-    let output = try_pipeline(&["--sample", "--output-dir", text(&out)]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    insta::assert_snapshot!(said.replace(text(&out), "OUT"), @"
-    error: another build is running in `OUT`
-
-    hint: wait until it has ended, or choose another `--output-dir`
-    ");
-    assert!(!out.join("artifacts").exists());
-}
-
-#[test]
-fn a_dry_run_of_no_artifacts_is_refused_as_the_run_is() {
-    let (empty, out) = (place("nothing/in"), place("nothing/out"));
-    let arguments = ["--artifact-dir", text(&empty), "--output-dir", text(&out)];
-    let run = try_pipeline(&arguments);
-    let dry_run = try_pipeline(&[arguments.as_slice(), &["--dry-run"]].concat());
-    for output in [run, dry_run] {
-        assert_eq!(output.status.code(), Some(2));
-        let said = String::from_utf8(output.stderr).unwrap();
-        let said = said.trim_start_matches("Artifacts\n");
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(said.replace(text(&empty), "IN"), @"
-            error: no artifacts in `IN`, which is empty
-
-            hint: `rocwheel fetch` puts artifacts there
-            ");
-        }
-    }
-}
-
-#[test]
-fn a_file_is_no_directory_of_artifacts() {
-    let (file, out) = (place("file").join("run.json"), place("file/out"));
-    fs_err::write(&file, "{}").unwrap();
-    let arguments = ["--artifact-dir", text(&file), "--output-dir", text(&out)];
-    let output = try_pipeline(&arguments);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    insta::assert_snapshot!(said.replace(text(&file), "FILE"), @"
-    error: not a directory: `FILE`
-
-    hint: pass a directory
-    ");
-}
-
-#[test]
-fn an_archive_that_reaches_outside_is_named_and_writes_nothing_there() {
-    let (archives, out) = (place("hostile/in"), place("hostile/out"));
-    sample().write_archives(&archives);
-    fs_err::write(archives.join("rand_dev_generic.tar.zst"), hostile()).unwrap();
-    let output = try_pipeline(&[
-        "--artifact-dir",
-        text(&archives),
-        "--output-dir",
-        text(&out),
-    ]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("error: failed to unpack `rand_dev_generic.tar.zst`") && said.contains("../"),
-        "{said}"
-    );
-    assert!(!out.join("artifacts/rand_dev_generic").exists());
-    let evil: Vec<String> = contents(&out)
-        .into_keys()
-        .filter(|path| path.contains("evil") || path.contains(".part"))
-        .collect();
-    assert!(evil.is_empty(), "{evil:?}");
 }
 
 /// An archive with a file above its own directory.
-fn hostile() -> Vec<u8> {
+fn hostile(archives: &Path) {
     let mut tar = tar::Builder::new(Vec::new());
     let manifest: &[u8] = b"stage\n";
     for (name, content) in [
@@ -151,192 +38,225 @@ fn hostile() -> Vec<u8> {
         tar.append(&header, content).unwrap();
     }
     let tar = tar.into_inner().unwrap();
-    compress(ArchiveFormat::TarZst, tar.as_slice()).unwrap()
+    let archive = compress(ArchiveFormat::TarZst, tar.as_slice()).unwrap();
+    fs_err::write(archives.join("rand_dev_generic.tar.zst"), archive).unwrap();
 }
 
-#[test]
-fn two_artifacts_that_contradict_each_other_are_both_named() {
-    let (archives, out) = (place("contradiction/in"), place("contradiction/out"));
-    sample().write_archives(&archives);
-    let stage = archives.join("rpp_lib_generic/stage/lib");
+/// Two artifacts that contradict each other.
+fn contradicting(archives: &Path) {
     fs_err::remove_file(archives.join("rpp_lib_generic.tar.xz")).unwrap();
-    fs_err::create_dir_all(&stage).unwrap();
-    fs_err::write(
-        archives.join("rpp_lib_generic/artifact_manifest.txt"),
-        "stage\n",
-    )
-    .unwrap();
-    fs_err::write(stage.join("libhipblas.so.3.0"), "not what blas has").unwrap();
-    let output = try_pipeline(&[
-        "--artifact-dir",
-        text(&archives),
-        "--output-dir",
-        text(&out),
-    ]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("`lib/libhipblas.so.3.0`")
-            && said.contains("blas_lib_generic")
-            && said.contains("rpp_lib_generic"),
-        "{said}"
-    );
-    assert!(said.contains("hint: "), "{said}");
-    assert!(!out.join("packages/dist").exists() && !out.join("local-linux").exists());
+    let artifact = archives.join("rpp_lib_generic");
+    fs_err::create_dir_all(artifact.join("stage/lib")).unwrap();
+    fs_err::write(artifact.join("artifact_manifest.txt"), "stage\n").unwrap();
+    let library = artifact.join("stage/lib/libhipblas.so.3.0");
+    fs_err::write(library, "not what blas has").unwrap();
 }
 
 #[test]
-fn a_set_with_errors_is_reported_and_never_published() {
-    let out = place("unfit/out");
-    let output = try_pipeline(&[
-        "--sample",
-        "--require-targets",
-        "gfx950",
-        "--output-dir",
-        text(&out),
-    ]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("RW304") && said.contains("fixes"), "{said}");
-    assert!(said.lines().all(|line| !line.contains("\\n")), "{said}");
-    assert!(out.join("packages/dist").exists() && !out.join("local-linux").exists());
-}
-
-#[test]
-fn a_refused_set_is_taken_up_again_without_packing() {
-    for set in sets() {
-        let out = place("resumed/out");
-        let source = set.source();
-        let mut arguments: Vec<&str> = source.iter().map(String::as_str).collect();
-        arguments.extend(["--output-dir", text(&out)]);
-        is_taken_up_again(&arguments, &out);
+fn artifacts_that_cannot_be_used_are_named_and_leave_nothing() {
+    let cases: [(fn(&Path), &str, &[&str]); 3] = [
+        (
+            truncated,
+            "blas_lib_generic",
+            &["error: failed to unpack `blas_lib_generic.tar.zst`"],
+        ),
+        (
+            hostile,
+            "rand_dev_generic",
+            &["error: failed to unpack `rand_dev_generic.tar.zst`", "../"],
+        ),
+        (
+            contradicting,
+            "rpp_lib_generic",
+            &[
+                "`lib/libhipblas.so.3.0`",
+                "blas_lib_generic",
+                "rpp_lib_generic",
+                "hint: ",
+            ],
+        ),
+    ];
+    for (damage, artifact, parts) in cases {
+        let t = Sandbox::new();
+        sample().write_archives(&t.path("in"));
+        damage(&t.path("in"));
+        let refused = t.run("pipeline --artifact-dir in --output-dir out");
+        assert_eq!(refused.code, 2, "{artifact}: {}", refused.stderr);
+        for part in parts {
+            assert!(
+                refused.stderr.contains(part),
+                "{artifact}: {}",
+                refused.stderr
+            );
+        }
+        for path in [
+            "packages/dist",
+            "local-linux",
+            &format!("artifacts/{artifact}"),
+        ] {
+            assert!(!t.path("out").join(path).exists(), "{artifact}: {path}");
+        }
+        let mut left = contents(&t.path("")).into_keys();
+        let is_left = |path: &String| path.contains(".part") || path.contains("evil");
+        assert_eq!(left.find(is_left), None, "{artifact}");
     }
 }
 
-fn is_taken_up_again(arguments: &[&str], out: &Path) {
-    let refused = try_pipeline(&[arguments, &["--require-targets", "gfx950"]].concat());
-    let said = String::from_utf8(refused.stderr).unwrap();
-    let packages = out.join("packages");
-    let told = format!(
-        "the packages are in `{}`: the same command with `--resume`",
-        packages.display()
-    );
-    assert!(said.contains(&told), "{said}");
-    let wheel = packages.join("dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl");
-    let before = fs_err::metadata(&wheel).unwrap().modified().unwrap();
-    fs_err::remove_dir_all(out.join("artifacts")).unwrap();
-    let resumed = [arguments, &["--resume"]].concat();
-    let output = try_pipeline(&resumed);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(
-        said.contains("Resumed") && !said.contains("Packed"),
-        "{said}"
-    );
-    assert_eq!(
-        fs_err::metadata(&wheel).unwrap().modified().unwrap(),
-        before
-    );
-    let published = out.join("local-linux/python");
-    assert!(published.join("set.json").exists() && !out.join("artifacts").exists());
-
-    let added = packages.join("dist/rocm_extra-0.0.1.dev0-py3-none-any.whl");
-    fs_err::copy(&wheel, &added).unwrap();
-    assert!(!try_pipeline(&resumed).status.success());
-    fs_err::remove_file(added).unwrap();
-    let mut bytes = fs_err::read(&wheel).unwrap();
-    bytes[100] ^= 1;
-    fs_err::write(&wheel, bytes).unwrap();
-    let other = try_pipeline(&resumed);
-    let said = String::from_utf8(other.stderr).unwrap();
-    assert!(
-        said.contains("does not hold the set that `build` described there"),
-        "{said}"
-    );
+/// Both unpack to `artifacts` there. A dry run waits for none.
+#[test]
+fn two_commands_never_share_a_directory() {
+    for (purpose, name) in [
+        (LockPurpose::Pipeline, "pipeline"),
+        (LockPurpose::Build, "build"),
+    ] {
+        let t = Sandbox::new();
+        fs_err::create_dir(t.path("out")).unwrap();
+        let _other = Lock::to_write(&t.path("out"), purpose).unwrap();
+        let refused = t.run("pipeline --sample --output-dir out");
+        assert_eq!(refused.code, 2);
+        let said = format!(
+            "error: another {name} is running in `out`\n\n\
+             hint: wait until it has ended, or choose another `--output-dir`\n"
+        );
+        assert!(refused.stderr.ends_with(&said), "{}", refused.stderr);
+        assert!(!t.path("out/artifacts").exists());
+        t.run("pipeline --sample --output-dir out --dry-run").ok();
+    }
 }
 
 #[test]
-fn nothing_is_resumed_where_nothing_was_built() {
-    let out = place("resumed/nothing");
-    let output = try_pipeline(&["--sample", "--resume", "--output-dir", text(&out)]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    insta::assert_snapshot!(said.replace(text(&out), "OUT").trim_start_matches("Packages\n"), @"
-    error: no finished packages in `OUT/packages`
+fn what_is_missing_is_said_in_words() {
+    let t = Sandbox::new();
+    fs_err::create_dir(t.path("empty")).unwrap();
+    t.write("run.json", "{}");
+    let said = [
+        "--no-progress",
+        "--artifact-dir empty",
+        "--artifact-dir empty --dry-run",
+        "--artifact-dir run.json",
+        "--sample --resume",
+    ]
+    .map(|line| {
+        let refused = t.run(&format!("pipeline --output-dir out {line}"));
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{line}");
+        let start = refused.stderr.find("error: ").unwrap();
+        format!("$ {line}\n{}", &refused.stderr[start..])
+    });
+    insta::assert_snapshot!(said.concat(), @"
+    $ --no-progress
+    error: no artifacts and no run were given
+
+    hint: pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`
+    $ --artifact-dir empty
+    error: no artifacts in `HERE/empty`, which is empty
+
+    hint: `rocwheel fetch` puts artifacts there
+    $ --artifact-dir empty --dry-run
+    error: no artifacts in `HERE/empty`, which is empty
+
+    hint: `rocwheel fetch` puts artifacts there
+    $ --artifact-dir run.json
+    error: not a directory: `run.json`
+
+    hint: pass a directory
+    $ --sample --resume
+    error: no finished packages in `out/packages`
 
     hint: run the same command without `--resume`
     ");
 }
 
+/// Nothing of a set with errors is published. It is taken up again without packing, as long as it is the set
+/// that was built.
+#[test]
+fn a_refused_set_is_taken_up_again_without_packing() {
+    for set in sets() {
+        let t = Sandbox::new();
+        let line = format!("pipeline --output-dir out {}", set.source().join(" "));
+        let refused = t.run(&format!("{line} --require-targets gfx950"));
+        assert_eq!(refused.code, 1);
+        for part in [
+            "RW304",
+            "fixes",
+            "the packages are in `out/packages`: the same command with `--resume`",
+        ] {
+            assert!(refused.stderr.contains(part), "{}", refused.stderr);
+        }
+        assert!(!refused.stderr.contains("\\n"), "{}", refused.stderr);
+        assert!(!t.path("out/local-linux").exists());
+        let wheel = t.path("out/packages/dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl");
+        let modified = || fs_err::metadata(&wheel).unwrap().modified().unwrap();
+        let before = modified();
+        fs_err::remove_dir_all(t.path("out/artifacts")).unwrap();
+        let resumed = format!("{line} --resume");
+        let done = t.run(&resumed);
+        assert!(done.stderr.contains("Resumed"), "{}", done.stderr);
+        assert!(!done.stderr.contains("Packed"), "{}", done.stderr);
+        done.ok();
+        assert_eq!(modified(), before);
+        assert!(t.path("out/local-linux/python/set.json").exists());
+        assert!(!t.path("out/artifacts").exists());
+
+        let added = wheel.with_file_name("rocm_extra-0.0.1.dev0-py3-none-any.whl");
+        fs_err::copy(&wheel, &added).unwrap();
+        assert_ne!(t.run(&resumed).code, 0);
+        fs_err::remove_file(added).unwrap();
+        let mut bytes = fs_err::read(&wheel).unwrap();
+        bytes[100] ^= 1;
+        fs_err::write(&wheel, bytes).unwrap();
+        let other = t.run(&resumed);
+        let said = "does not hold the set that `build` described there";
+        assert!(other.stderr.contains(said), "{}", other.stderr);
+    }
+}
+
 #[test]
 fn a_list_accepts_what_would_refuse_the_set_until_its_day() {
-    let out = place("accepted");
-    let list = |until: &str| {
-        let list = out.join(format!("{until}.toml"));
-        let entry = format!(
-            "[[accept]]\nrule = \"RW304\"\nsays = \"gfx950\"\nreason = \"later\"\nuntil = {until}\n"
-        );
-        fs_err::write(&list, entry).unwrap();
-        list
+    let t = Sandbox::new();
+    let run = |until: &str, more: &str| {
+        let entry = "[[accept]]\nrule = \"RW304\"\nsays = \"gfx950\"\nreason = \"later\"\n";
+        t.write("list.toml", format!("{entry}until = {until}\n"));
+        let line = "pipeline --sample --output-dir out --require-targets gfx950 --accept list.toml";
+        let said = t.run(&format!("{line} {more}"));
+        (said.code, said.stderr)
     };
-    let run = |until: &str, more: &[&str]| {
-        let (list, out) = (list(until), out.join("out"));
-        let arguments = [
-            &["--require-targets", "gfx950", "--accept", text(&list)],
-            &["--output-dir", text(&out)][..],
-            more,
-        ];
-        let output = try_pipeline(&arguments.concat());
-        let said = String::from_utf8(output.stderr).unwrap();
-        (output.status.code().unwrap(), said)
-    };
-    let (code, said) = run("2020-02-02", &["--sample"]);
+    let (code, said) = run("2020-02-02", "");
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("was accepted until 2020-02-02"), "{said}");
-    assert!(!out.join("out/local-linux").exists());
-    let (code, said) = run("2999-12-31", &["--sample", "--resume"]);
+    assert!(!t.path("out/local-linux").exists());
+    let (code, said) = run("2999-12-31", "--resume");
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("OK, no problems, 1 accepted"), "{said}");
-    assert!(out.join("out/local-linux/python/set.json").exists());
+    assert!(t.path("out/local-linux/python/set.json").exists());
 }
 
 /// In a workflow the log is where people look; annotations show some findings of each rule.
 #[test]
 fn in_a_workflow_the_log_has_every_finding() {
-    let out = place("unfit/workflow");
+    let t = Sandbox::new().with("GITHUB_ACTIONS", "true");
     let targets = "gfx950,gfx90a,gfx1030,gfx1101,gfx1102,gfx1200,gfx1201,gfx908";
-    let arguments = [
-        "--sample",
-        "--require-targets",
-        targets,
-        "--output-dir",
-        text(&out),
-    ];
-    let mut command = crate::support::program::command();
-    command
-        .env("GITHUB_ACTIONS", "true")
-        .arg("pipeline")
-        .args(arguments);
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    let line = format!("pipeline --sample --output-dir out --require-targets {targets}");
+    let refused = t.run(&line);
+    assert_eq!(refused.code, 1);
+    let said = refused.stdout + &refused.stderr;
+    let findings = said
+        .lines()
+        .filter(|line| !line.starts_with("::") && line.contains("RW304"));
+    let findings: Vec<&str> = findings.collect();
     for target in targets.split(',') {
-        let is_finding = |line: &&str| !line.starts_with("::") && line.contains("RW304");
-        let mut findings = said.lines().filter(is_finding);
         assert!(
-            findings.any(|line| line.contains(target)),
+            findings.iter().any(|it| it.contains(target)),
             "{target}\n{said}"
         );
     }
-    assert_eq!(output.status.code(), Some(1));
-    let annotations: Vec<&str> = said
-        .lines()
-        .filter(|it| it.starts_with("::error"))
-        .collect();
+    let annotations = said.lines().filter(|it| it.starts_with("::error"));
+    let annotations: Vec<&str> = annotations.collect();
     assert_eq!(annotations.len(), 2, "{said}");
+    let (first, more) = (annotations[0], "%0Aand 3 more in the log%0A");
     assert!(
-        annotations[0].starts_with("::error title=RW304 required-target::")
-            && annotations[0].contains("%0Aand 3 more in the log%0A"),
+        first.starts_with("::error title=RW304 required-target::"),
         "{said}"
     );
-    assert!(!out.join("local-linux").exists());
+    assert!(first.contains(more), "{said}");
+    assert!(!t.path("out/local-linux").exists());
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use super::{assert_same, built, built_of, digests, promoted};
+use super::{assert_same, built, built_of, digests, promote, promoted};
 use crate::{
     build::windows_artifacts,
     python::legacy,
@@ -21,13 +21,13 @@ fn every_way_to_a_version_ends_with_the_same_bytes() {
     let nightly = built(set, "7.14.0a20260811");
     let mut at = nightly;
     for goal in ["rc12", "rc1", "release"] {
-        at = promoted(&at, &format!("way-{goal}"), &["--to", goal]);
+        at = promoted(&at, &format!("way-{goal}"), &format!("--to {goal}"));
     }
     assert_same(&at, &built(set, "7.14.0"));
     if long::is_left_out() {
         return;
     }
-    let post = promoted(&at, "way-post", &["--to", "post1"]);
+    let post = promoted(&at, "way-post", "--to post1");
     assert_same(&post, &built(set, "7.14.0.post1"));
 }
 
@@ -36,18 +36,10 @@ fn every_way_to_a_version_ends_with_the_same_bytes() {
 fn targets_are_kept_in_either_order() {
     let set = published::odd();
     let candidate = built(set, "7.14.0rc1");
-    let kept = ["--targets", "gfx942,gfx1010"];
-    let both = promoted(
-        &candidate,
-        "both",
-        &[&["--to", "release"], &kept[..]].concat(),
-    );
-    let first = promoted(
-        &candidate,
-        "targets-first",
-        &[&["--to", "same"], &kept[..]].concat(),
-    );
-    let second = promoted(&first, "version-second", &["--to", "release"]);
+    let kept = "--targets gfx942,gfx1010";
+    let both = promoted(&candidate, "both", &format!("--to release {kept}"));
+    let first = promoted(&candidate, "targets-first", &format!("--to same {kept}"));
+    let second = promoted(&first, "version-second", "--to release");
     assert_eq!(digests(&both.join("dist")), digests(&second.join("dist")));
     // A build of artifacts without those of the other targets.
     let artifacts = empty("promote/fewer");
@@ -73,7 +65,7 @@ fn a_legacy_set_is_promoted_with_its_families() {
     legacy::write_run(&artifacts, &families);
     let [candidate, release] = ["7.14.0rc1", "7.14.0"]
         .map(|version| built_of(&format!("legacy-{version}"), &artifacts, version, &[]));
-    let promoted = promoted(&candidate, "legacy-set", &["--to", "release"]);
+    let promoted = promoted(&candidate, "legacy-set", "--to release");
     assert_same(&promoted, &release);
 }
 
@@ -83,11 +75,7 @@ fn a_set_for_windows_is_promoted() {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let [candidate, release] = ["7.14.0rc1", "7.14.0"]
         .map(|version| built_of(&format!("windows-{version}"), &artifacts, version, &flags));
-    let promoted = promoted(
-        &candidate,
-        "windows-set",
-        &["--to", "release", "--no-check"],
-    );
+    let promoted = promoted(&candidate, "windows-set", "--to release --no-check");
     assert_same(&promoted, &release);
 }
 
@@ -111,35 +99,32 @@ fn what_the_build_was_told_is_kept() {
             &flags,
         )
     });
-    let promoted = promoted(&candidate, "told", &["--to", "release", "--no-check"]);
+    let promoted = promoted(&candidate, "told", "--to release --no-check");
     assert_same(&promoted, &release);
 }
 
 #[test]
 fn a_second_promotion_changes_nothing() {
     let candidate = built(published::sample(), "7.14.0rc1");
-    let to = promoted(&candidate, "again", &["--to", "release"]);
+    let to = promoted(&candidate, "again", "--to release");
     let before = digests(&to);
-    let arguments = [
-        "promote",
-        text(&candidate),
-        "--to",
-        "release",
-        "--into",
-        text(&to),
-    ];
-    let said = rocwheel(&[&arguments[..], &["--format", "json"]].concat()).ok();
+    let line = format!("--to release --into {} --format json", text(&to));
+    let said = promote(&candidate, &line).ok();
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["uploaded"], 0, "{said}");
     assert_eq!(digests(&to), before);
 }
+
+/// The line of a module that says which package it is of.
+const OWN: &str = "THIS_PACKAGE_ENTRY = ";
 
 /// What the modules of TheRock begin with. Its build appends what it decides.
 const TEMPLATE: &str = "__version__ = \"DEFAULT\"\nPY_PACKAGE_SUFFIX_NONCE = \"_DEFAULT\"\n\
                         DEFAULT_TARGET_FAMILY = \"DEFAULT\"\n";
 
 /// A set as TheRock's scripts make it: `_dist_info.py` assigns the version twice, and Python's `zipfile`
-/// deflates everything, also what gets longer by it.
+/// deflates everything, also what gets longer by it. The modules of its wheels do not say which package
+/// they are of: `check` does, and `promote` needs no such line.
 #[test]
 fn a_set_of_upstreams_scripts_is_promoted() {
     let candidate = built(published::sample(), "7.14.0rc1");
@@ -154,7 +139,9 @@ fn a_set_of_upstreams_scripts_is_promoted() {
             let mut members = unzip(&bytes);
             for (path, _, bytes) in &mut members {
                 if path.ends_with("_dist_info.py") {
-                    *bytes = [TEMPLATE.as_bytes(), bytes].concat();
+                    let text = String::from_utf8(bytes.clone()).unwrap();
+                    let lines = text.split_inclusive('\n').filter(|it| !it.starts_with(OWN));
+                    *bytes = (TEMPLATE.to_owned() + &lines.collect::<String>()).into_bytes();
                 }
             }
             if name.starts_with("rocm_sdk_core-") {
@@ -168,11 +155,11 @@ fn a_set_of_upstreams_scripts_is_promoted() {
         };
         fs_err::write(set.join(name), bytes).unwrap();
     }
-    let to = promoted(
-        &set,
-        "upstream-released",
-        &["--to", "release", "--no-check"],
-    );
+    let refused = promote(&set, "--to release --dry-run");
+    let said = "its `_dist_info.py` does not say which package it is of";
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    let to = promoted(&set, "upstream-released", "--to release --no-check");
     let mut modules = 0;
     for (name, _) in digests(&to.join("dist")) {
         if !name.ends_with(".whl") {

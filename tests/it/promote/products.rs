@@ -2,26 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{built, built_of, fresh, walkdir};
+use super::{built, built_of, fresh, promote, walkdir};
 use crate::{
     publish::judge,
     support::{
         place::{copy_files, text},
-        program::{Outcome, rocwheel},
+        program::Outcome,
         published::{odd, sample},
     },
 };
 
-fn publish(set: &Path, to: &Path, flags: &[&str]) -> Outcome {
-    let arguments = [
-        "promote",
-        text(set),
-        "--into",
-        text(to),
-        "--layout",
-        "product",
-    ];
-    rocwheel(&[&arguments, flags].concat())
+fn publish(set: &Path, to: &Path, line: &str) -> Outcome {
+    promote(set, &format!("--into {} --layout product {line}", text(to)))
 }
 
 /// The paths below a directory, sorted.
@@ -37,9 +29,9 @@ fn paths(directory: &Path) -> Vec<String> {
 fn versions_are_published_side_by_side() {
     let to = fresh("products");
     let candidate = built(sample(), "7.14.0rc1");
-    publish(&candidate, &to, &["--to", "same"]).ok();
+    publish(&candidate, &to, "--to same").ok();
     let first = paths(&to);
-    publish(&candidate, &to, &["--to", "release", "--no-check"]).ok();
+    publish(&candidate, &to, "--to release --no-check").ok();
     let core = to.join("rocm/core/whl-next");
     let page = fs_err::read_to_string(core.join("rocm-sdk-core/index.html")).unwrap();
     for version in ["7.14.0rc1", "7.14.0"] {
@@ -81,11 +73,7 @@ fn versions_are_published_side_by_side() {
     rocm/core/whl-next/rocm/rocm-7.14.0rc1.tar.gz
     ");
     // Again: nothing is written.
-    let again = publish(
-        &candidate,
-        &to,
-        &["--to", "release", "--no-check", "--format", "json"],
-    );
+    let again = publish(&candidate, &to, "--to release --no-check --format json");
     let again: serde_json::Value = serde_json::from_str(&again.ok()).unwrap();
     assert_eq!(again["uploaded"], 0, "{again}");
     // The pages are links for an installer.
@@ -113,18 +101,9 @@ fn versions_are_published_side_by_side() {
 #[test]
 fn another_package_under_a_published_name_is_refused() {
     let to = fresh("products-refused");
-    publish(
-        &built(sample(), "7.14.0"),
-        &to,
-        &["--to", "same", "--no-check"],
-    )
-    .ok();
+    publish(&built(sample(), "7.14.0"), &to, "--to same --no-check").ok();
     let before = paths(&to);
-    let outcome = publish(
-        &built(odd(), "7.14.0"),
-        &to,
-        &["--to", "same", "--no-check"],
-    );
+    let outcome = publish(&built(odd(), "7.14.0"), &to, "--to same --no-check");
     assert_eq!(outcome.code, 1);
     assert!(
         outcome.stderr.contains("rocm-7.14.0.tar.gz"),
@@ -140,11 +119,7 @@ fn another_package_under_a_published_name_is_refused() {
         outcome.stderr
     );
     assert_eq!(paths(&to), before);
-    let outcome = publish(
-        &built(odd(), "7.14.0"),
-        &to,
-        &["--to", "same", "--product", "x"],
-    );
+    let outcome = publish(&built(odd(), "7.14.0"), &to, "--to same --product x");
     assert!(
         outcome
             .stderr
@@ -156,20 +131,9 @@ fn another_package_under_a_published_name_is_refused() {
 
 #[test]
 fn a_dry_run_names_every_key() {
-    let arguments = [
-        "--to",
-        "release",
-        "--dry-run",
-        "--targets",
-        "gfx942",
-        "--no-check",
-    ];
-    let plan = publish(
-        &built(sample(), "7.14.0rc1"),
-        Path::new("s3://bucket/v5"),
-        &arguments,
-    )
-    .ok();
+    let (candidate, place) = (built(sample(), "7.14.0rc1"), Path::new("s3://bucket/v5"));
+    let line = "--to release --dry-run --targets gfx942 --no-check";
+    let plan = publish(&candidate, place, line).ok();
     let (_, keys) = plan.split_once("published as\n").unwrap();
     insta::assert_snapshot!(keys, @"
       rocm/core/whl-next/rocm-profiler/rocm_profiler-7.14.0-py3-none-linux_x86_64.whl
@@ -195,21 +159,6 @@ fn a_dry_run_names_every_key() {
     ");
 }
 
-#[test]
-fn older_places_have_all_products_in_one_directory() {
-    let candidate = built(sample(), "7.14.0rc1");
-    let arguments = ["promote", text(&candidate), "--to", "release", "--no-check"];
-    let place = ["--dry-run", "--layout", "whl", "--into", "s3://bucket/v4"];
-    let plan = rocwheel(&[&arguments[..], &place].concat()).ok();
-    for key in [
-        "whl/rocm/rocm-7.14.0.tar.gz",
-        "whl/rocm/index.html",
-        "whl/index.html",
-    ] {
-        assert!(plan.contains(&format!("  {key}\n")), "{plan}");
-    }
-}
-
 /// Names that only begin like those of a product have none.
 #[test]
 fn projects_are_of_a_product_by_their_whole_names() {
@@ -221,15 +170,8 @@ fn projects_are_of_a_product_by_their_whole_names() {
             &set.join("dist"),
         );
         crate::publish::packages::wheel(&set.join("dist"), name, "1.0", "");
-        let arguments = [
-            "promote",
-            text(&set),
-            "--to",
-            "release",
-            "--dry-run",
-            "--no-check",
-        ];
-        let refused = rocwheel(&[&arguments[..], &["--layout", "product"]].concat());
+        let line = "--to release --dry-run --no-check --layout product";
+        let refused = promote(&set, line);
         assert_eq!(refused.code, 1, "{}", refused.stdout);
         let said = format!("projects of no product: `{name}`");
         assert!(refused.stderr.contains(&said), "{}", refused.stderr);
@@ -246,8 +188,7 @@ fn linux_and_windows_share_one_sdist() {
     let linux = built_of("shared-linux", &sample().artifacts(), "7.14.0", &flags[2..]);
     let to = fresh("shared");
     for set in [&linux, &windows] {
-        let arguments = ["promote", text(set), "--to", "same", "--into", text(&to)];
-        rocwheel(&[&arguments[..], &["--layout", "product", "--no-check"]].concat()).ok();
+        publish(set, &to, "--to same --no-check").ok();
     }
     let page = |project: &str| {
         let page = to

@@ -4,20 +4,18 @@ use std::path::Path;
 
 use rocwheel::digest::Sha256;
 
-use super::{assert_same, built, digests, fresh};
+use super::{assert_same, built, digests, fresh, promote};
 use crate::support::{
     demo::DemoWheel,
     members::{record, unzip, zipped},
     place::{copy_files, text},
-    program::rocwheel,
     published,
 };
 
 /// The code and the message. Nothing is written.
-fn refusal(from: &Path, flags: &[&str]) -> String {
+fn refusal(from: &Path, line: &str) -> String {
     let to = fresh("refused");
-    let arguments = ["promote", text(from), "--into", text(&to)];
-    let outcome = rocwheel(&[&arguments, flags].concat());
+    let outcome = promote(from, &format!("--into {} {line}", text(&to)));
     assert!(!to.exists());
     let said = outcome.stderr.lines();
     let said = said.skip_while(|line| !line.starts_with("error"));
@@ -40,17 +38,11 @@ fn versions_that_make_no_sense_are_refused() {
     let candidate = built(published::sample(), "7.14.0rc1");
     let release = built(published::sample(), "7.14.0");
     let said = [
-        refusal(&candidate, &["--to", "post1", "--no-check"]),
-        refusal(&release, &["--to", "release", "--no-check"]),
-        refusal(
-            &published::sample().dist(),
-            &["--to", "release", "--no-check"],
-        ),
-        refusal(
-            &candidate,
-            &["--to", "same", "--targets", "gfx950", "--no-check"],
-        ),
-        refusal(&candidate, &["--to", "7.14.1"]),
+        refusal(&candidate, "--to post1 --no-check"),
+        refusal(&release, "--to release --no-check"),
+        refusal(&published::sample().dist(), "--to release --no-check"),
+        refusal(&candidate, "--to same --targets gfx950 --no-check"),
+        refusal(&candidate, "--to 7.14.1"),
     ];
     insta::assert_snapshot!(said.concat(), @r#"
     exit 1
@@ -96,9 +88,9 @@ fn sets_that_are_not_whole_are_refused() {
     wheel.add("torch/__init__.py", "");
     wheel.write(&torch);
     let said = [
-        refusal(&mixed, &["--to", "release", "--no-check"]),
-        refusal(&lacking, &["--to", "release"]),
-        refusal(&torch, &["--to", "release", "--no-check"]),
+        refusal(&mixed, "--to release --no-check"),
+        refusal(&lacking, "--to release"),
+        refusal(&torch, "--to release --no-check"),
     ];
     insta::assert_snapshot!(said.concat(), @"
     exit 1
@@ -128,7 +120,7 @@ fn wheels_that_would_be_wrong_are_refused() {
         let mut members = unzip(&fs_err::read(&path).unwrap());
         edit(&mut members);
         fs_err::write(&path, zipped(&members)).unwrap();
-        refusal(&set, &["--to", "release", "--no-check"])
+        refusal(&set, "--to release --no-check")
     };
     let left = change("left", &|members| {
         let note = b"ROCm 7.14.0rc1, and not 7.14.0rc12\n".to_vec();
@@ -174,8 +166,8 @@ fn other_packages_that_are_there_are_not_replaced() {
     fs_err::create_dir_all(to.join("dist")).unwrap();
     let name = "rocm_sdk_core-7.14.0-py3-none-linux_x86_64.whl";
     fs_err::write(to.join("dist").join(name), "another").unwrap();
-    let arguments = ["promote", text(&candidate), "--to", "release", "--no-check"];
-    let outcome = rocwheel(&[&arguments[..], &["--into", text(&to)]].concat());
+    let line = format!("--to release --no-check --into {}", text(&to));
+    let outcome = promote(&candidate, &line);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(
         outcome
@@ -196,9 +188,8 @@ fn a_set_from_elsewhere_is_promoted_only_as_it_is_described() {
         let described = fs_err::read_to_string(candidate.join("set.json")).unwrap();
         fs_err::write(found.join("set.json"), &described).unwrap();
         let to = fresh(&format!("elsewhere-{}-to", set.name));
-        let arguments = ["promote", text(&found), "--to", "release"];
-        let place = ["--into", text(&to), "--no-check"];
-        rocwheel(&[&arguments[..], &place].concat()).ok();
+        let line = format!("--to release --no-check --into {}", text(&to));
+        promote(&found, &line).ok();
         assert_same(&to, &built(set, "7.14.0"));
         let record = fs_err::read_to_string(to.join("promotion.json")).unwrap();
         for (name, sha256) in digests(&found.join("dist")) {
@@ -210,8 +201,8 @@ fn a_set_from_elsewhere_is_promoted_only_as_it_is_described() {
         let other = Sha256::of(b"another").to_string();
         let described = described.replace(&sha256.to_string(), &other);
         fs_err::write(found.join("set.json"), described).unwrap();
-        for flags in [&["--to", "release"][..], &["--to", "release", "--dry-run"]] {
-            let said = refusal(&found, flags);
+        for line in ["--to release", "--to release --dry-run"] {
+            let said = refusal(&found, line);
             assert!(
                 said.starts_with("exit 1") && said.contains("RW702"),
                 "{said}"
@@ -234,15 +225,7 @@ fn what_is_no_whole_set_is_refused() {
     fs_err::remove_file(half.join("rocm-7.14.0rc1.tar.gz")).unwrap();
     let said = [empty, others, half].map(|from| {
         let to = fresh("nothing");
-        let arguments = [
-            "promote",
-            text(&from),
-            "--to",
-            "release",
-            "--into",
-            text(&to),
-        ];
-        let outcome = rocwheel(&arguments);
+        let outcome = promote(&from, &format!("--to release --into {}", text(&to)));
         assert_ne!(outcome.code, 0, "{}", outcome.stdout);
         assert!(!to.exists());
         let error = outcome.stderr.split("error: ").nth(1).unwrap_or_default();

@@ -1,7 +1,6 @@
 //! `index` in a bucket: what it reads, what it writes, and what it does when it is not alone.
 
 use std::{
-    collections::BTreeSet,
     fmt,
     io::Read,
     num::NonZeroUsize,
@@ -17,7 +16,7 @@ use rocwheel::{
     digest::Sha256,
     error::{Exit, Result, Stop, render},
     location::Key,
-    set::{IndexOptions, Indexed, PackageDirectories, SetPlace, index},
+    set::{IndexOptions, Indexed, KnownPackages, PackageDirectories, SetPlace, index},
     store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
 };
 
@@ -153,7 +152,7 @@ fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
     let place = SetPlace::of_store(store, &PLACE.parse()?, urls, &world.stop);
     let options = IndexOptions {
         directories: PackageDirectories::All,
-        without: BTreeSet::new(),
+        read: KnownPackages::new(),
         yank: None,
         jobs: NonZeroUsize::MIN,
     };
@@ -384,16 +383,4 @@ fn uploads_that_never_stop_interfering_are_an_error() {
 
     hint: repeat the command when they are done
     ");
-}
-
-#[test]
-fn a_bucket_without_packages_gets_no_index() {
-    let store = MemoryStore::default();
-    put(&store, "dist/notes.txt", b"x");
-    insta::assert_snapshot!(render(&index_in(&store).unwrap_err()), @"
-    error: no wheel or sdist in `memory:/42-linux/python/dist/`
-
-    hint: pass the directory that `rocwheel build` wrote to
-    ");
-    assert_eq!(store.keys().len(), 1);
 }

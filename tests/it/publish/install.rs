@@ -1,23 +1,23 @@
 //! pip and uv resolve and install from every form of an index, over files and over two servers.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use rocwheel::{
     commands::World,
     console::{Console, Options},
     error::{Result, Stop},
     set::{
-        Existing, Identity, Layout, LocalSet, PackageDirectories, PublishedUpload, SetPlace,
-        UploadOptions,
+        Existing, Identity, KnownPackages, Layout, LocalSet, PackageDirectories, PublishedUpload,
+        SetPlace, Upload, UploadOptions,
     },
     store::Store,
 };
 
 use super::{
-    Bench, Outcome, judge,
+    Bench, judge,
     memory::MemoryStore,
-    packages::{VERSION, wheels, whole_set},
-    rocwheel, tree,
+    packages::{VERSION, wheels},
+    tree,
 };
 use crate::judges::tool;
 use crate::support::web::{Server, Site};
@@ -91,7 +91,7 @@ pub(crate) fn every_form_of_layout(bench: &Bench, base: &str, files: &str) {
 fn an_index_beside_its_packages_installs_from_files_and_from_a_server() {
     let bench = Bench::new();
     wheels(&bench.root);
-    let index = rocwheel(&["index", "--no-check", &bench.path("")]).ok();
+    let index = bench.run("index --no-check .").ok();
     let base = index.trim().strip_suffix("simple/").unwrap();
     assert!(base.contains("/a%20b%2Bc%2541%26%27%C3%A9/"), "{base}");
     every_form_installs(&bench, base);
@@ -103,30 +103,14 @@ fn an_index_beside_its_packages_installs_from_files_and_from_a_server() {
 fn an_index_among_its_packages_installs_too() {
     let bench = Bench::new();
     wheels(&bench.root);
-    let index = rocwheel(&["index", "--no-check", &bench.path("dist")]).ok();
+    let index = bench.run("index --no-check dist").ok();
     every_form_of_layout(&bench, index.trim().strip_suffix("simple/").unwrap(), "");
 }
 
 #[test]
 fn an_upload_to_a_directory_installs() {
-    let bench = Bench::new();
-    wheels(&bench.root);
-    let (from, to) = (bench.path(""), bench.path("out"));
-    let upload = [
-        "upload",
-        "--packages-dir",
-        &from,
-        "--output-dir",
-        &to,
-        "--run-id=42",
-        "--bucket=mine",
-        "--platform",
-        "linux",
-        "--artifact-group",
-        "gfx94X-dcgpu",
-        "--no-check",
-    ];
-    let index = rocwheel(&upload).ok();
+    let bench = Bench::built();
+    let index = bench.upload("--artifact-group gfx94X-dcgpu").ok();
     assert!(
         index.ends_with("/out/42-linux/python/gfx94X-dcgpu/simple/\n"),
         "{index}"
@@ -167,14 +151,25 @@ pub(crate) fn publish_in(
     let urls = "https://bucket.s3.amazonaws.com/42-linux/python/".parse()?;
     let directory = "42-linux/python/".parse()?;
     let destination = SetPlace::of_store(store.into(), &directory, urls, &world.stop);
-    let set = LocalSet::read(packages, PackageDirectories::Built, &world)?;
+    let set = LocalSet::read(
+        packages,
+        PackageDirectories::Built,
+        KnownPackages::new(),
+        &world,
+    )?;
     let options = UploadOptions {
         is_part: false,
         layout,
         existing: Existing::Refuse,
     };
-    let identity = Identity::default();
-    rocwheel::set::publish(&set, &identity, &destination, options, &world)
+    let upload = Upload {
+        set: &set,
+        identity: &Identity::default(),
+        place: &destination,
+        options,
+        world: &world,
+    };
+    upload.publish()
 }
 
 #[test]
@@ -240,7 +235,7 @@ fn resolving_takes_metadata_and_no_wheel() {
 fn a_wheel_that_is_not_what_its_link_says_is_refused() {
     let bench = Bench::new();
     wheels(&bench.root);
-    let index = rocwheel(&["index", "--no-check", &bench.path("")]).ok();
+    let index = bench.run("index --no-check .").ok();
     let wheel = bench.root.join("dist").join(EXPECTED[1]);
     let mut bytes = fs_err::read(&wheel).unwrap();
     bytes.extend_from_slice(b"tampered");
@@ -261,47 +256,4 @@ fn a_wheel_that_is_not_what_its_link_says_is_refused() {
         "{}",
         refused.stderr
     );
-}
-
-/// The lines that are printed are run as they are printed, by a shell.
-#[test]
-fn the_install_lines_install_the_whole_set() {
-    let bench = Bench::new();
-    whole_set(&bench.root);
-    rocwheel(&["index", "--no-check", &bench.path("")]).ok();
-    let summary = rocwheel(&["summary", "--packages-dir", &bench.path("")]).ok();
-    let lines: Vec<&str> = summary
-        .lines()
-        .filter(|line| line.starts_with("pip install ") || line.starts_with("uv pip install "))
-        .collect();
-    assert_eq!(lines.len(), 4, "{summary}");
-    for (number, line) in lines.into_iter().enumerate() {
-        assert!(line.ends_with(&format!("'rocm[libraries,devel,device-gfx942]=={VERSION}'")));
-        let environment = bench.path(&format!("environment-{number}"));
-        judge("uv", &["venv", "--quiet", "--seed", &environment]).ok();
-        let ran = in_environment(&environment, line);
-        assert_eq!(ran.code, 0, "{line}\n{}{}", ran.stdout, ran.stderr);
-        let said = ran.stdout + &ran.stderr;
-        assert!(
-            !said.contains("does not provide") && !said.contains("not have an extra"),
-            "{said}"
-        );
-        let check =
-            "import rocm_sdk_core, rocm_sdk_libraries, rocm_sdk_devel, rocm_sdk_device_gfx942";
-        let imports = in_environment(&environment, &format!("python -c '{check}'"));
-        assert_eq!(imports.code, 0, "{line}\n{}", imports.stderr);
-    }
-}
-
-/// A line of shell, with the environment's programs and then the judges' before all others.
-fn in_environment(environment: &str, line: &str) -> Outcome {
-    let judges = tool("uv").parent().unwrap().to_owned();
-    let path = std::env::var("PATH").unwrap();
-    let path = format!("{environment}/bin:{}:{path}", judges.display());
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", line])
-        .env("PATH", path)
-        .env("VIRTUAL_ENV", environment);
-    Outcome::of(command.output().unwrap())
 }

@@ -4,35 +4,16 @@ use super::{
     Bench, Outcome,
     install::every_form_of_layout,
     judge,
-    packages::{VERSION, wheel, wheels},
-    rocwheel, tree,
+    packages::{VERSION, wheel},
+    tree,
 };
 
 use crate::support::program::command;
 
 const GROUP: &str = "gfx94X-dcgpu";
 
-fn built() -> Bench {
-    let bench = Bench::new();
-    wheels(&bench.root.join("built"));
-    bench
-}
-
-fn upload(bench: &Bench, more: &[&str]) -> Outcome {
-    let (from, to) = (bench.path("built"), bench.path("out"));
-    let line = ["upload", "--packages-dir", &from, "--output-dir", &to];
-    let run = ["--run-id=42", "--bucket=mine", "--platform=linux"];
-    let group = if more.contains(&"--artifact-group") {
-        &["--no-check"][..]
-    } else {
-        &["--no-check", "--multi-target"]
-    };
-    rocwheel(&[&line[..], &run, group, more].concat())
-}
-
-fn index(bench: &Bench, more: &[&str]) -> Outcome {
-    let place = bench.path("out/42-linux/python");
-    rocwheel(&[&["index", "--no-check", &place], more].concat())
+fn index(bench: &Bench, more: &str) -> Outcome {
+    bench.run(&format!("index --no-check out/42-linux/python {more}"))
 }
 
 fn page(bench: &Bench, path: &str) -> String {
@@ -48,26 +29,26 @@ fn links(page: &str) -> Vec<&str> {
 
 #[test]
 fn a_flat_upload_installs_and_changes_nothing_the_second_time() {
-    let bench = built();
-    let address = upload(&bench, &["--layout", "flat"]).ok();
+    let bench = Bench::built();
+    let address = bench.upload("--layout flat").ok();
     let base = address.trim().strip_suffix("simple/").unwrap();
     every_form_of_layout(&bench, base, "");
     let there = tree(&bench.root.join("out/42-linux/python"));
     assert!(there.contains(&format!("rocm_sdk_core-{VERSION}-py3-none-any.whl")));
     assert!(!there.iter().any(|path| path.starts_with("dist")));
-    let again = upload(&bench, &["--layout", "flat", "--dry-run"]).ok();
+    let again = bench.upload("--layout flat --dry-run").ok();
     assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
     // The index finds the layout itself.
-    let changes = index(&bench, &["--dry-run"]).ok();
+    let changes = index(&bench, "--dry-run").ok();
     assert_eq!(changes.matches(".html").count(), 0, "{changes}");
 }
 
 #[test]
 fn families_of_a_flat_set_are_where_the_rock_has_them() {
-    let bench = built();
+    let bench = Bench::built();
     let family = bench.root.join("built/dist").join(GROUP);
     wheel(&family, "rocm", VERSION, "Requires-Dist: rocm-sdk-core\n");
-    let address = upload(&bench, &["--layout", "flat"]).ok();
+    let address = bench.upload("--layout flat").ok();
     let own = address.lines().nth(1).unwrap();
     assert!(own.ends_with(&format!("python/{GROUP}/simple/")), "{own}");
     let named = page(&bench, &format!("{GROUP}/index.html"));
@@ -105,16 +86,16 @@ fn families_of_a_flat_set_are_where_the_rock_has_them() {
         assert_eq!(tree(place.as_ref()).len(), 2);
         fs_err::remove_dir_all(place).unwrap();
     }
-    let changes = index(&bench, &["--dry-run"]).ok();
+    let changes = index(&bench, "--dry-run").ok();
     assert_eq!(changes.matches(".html").count(), 0, "{changes}");
 }
 
 #[test]
 fn of_one_set_in_both_layouts_each_file_is_listed_once() {
-    let bench = built();
-    upload(&bench, &["--layout", "flat"]).ok();
-    upload(&bench, &[]).ok();
-    let indexed = index(&bench, &[]);
+    let bench = Bench::built();
+    bench.upload("--layout flat").ok();
+    bench.upload("").ok();
+    let indexed = index(&bench, "");
     assert!(
         indexed.stderr.contains("Indexed 3 files"),
         "{}",
@@ -128,11 +109,11 @@ fn of_one_set_in_both_layouts_each_file_is_listed_once() {
 
 #[test]
 fn files_that_another_job_added_beside_dist_are_listed() {
-    let bench = built();
-    upload(&bench, &[]).ok();
+    let bench = Bench::built();
+    bench.upload("").ok();
     let place = bench.root.join("out/42-linux/python");
     wheel(&place, "torch", "2.9", "");
-    let indexed = index(&bench, &[]);
+    let indexed = index(&bench, "");
     assert!(
         indexed.stderr.contains("Indexed 4 files"),
         "{}",
@@ -146,7 +127,7 @@ fn files_that_another_job_added_beside_dist_are_listed() {
     ] {
         assert!(links(&page(&bench, path)).contains(&&*link), "{path}");
     }
-    let summary = rocwheel(&["summary", place.to_str().unwrap()]).ok();
+    let summary = bench.run("summary out/42-linux/python").ok();
     assert!(summary.contains("3 packages and 1 of others"), "{summary}");
     // Its own page leads to it, even if nothing else of the set does.
     for page in ["set.json", "SHA256SUMS"] {
@@ -156,50 +137,38 @@ fn files_that_another_job_added_beside_dist_are_listed() {
     let lines = whole.lines().filter(|line| !line.contains("torch"));
     let lines = lines.collect::<Vec<_>>().join("\n");
     fs_err::write(place.join("dist/index.html"), lines).unwrap();
-    let checked = rocwheel(&["check", place.to_str().unwrap()]);
+    let checked = bench.run("check out/42-linux/python");
     let note = "foreign-package: a package of another project\n";
     assert!(checked.stdout.contains(note), "{}", checked.stdout);
-    index(&bench, &[]).ok();
+    index(&bench, "").ok();
     // The address stays that of the set.
-    let document = rocwheel(&[
-        "index",
-        "--no-check",
-        place.to_str().unwrap(),
-        "--format=json",
-    ]);
+    let document = index(&bench, "--format=json");
     let find_links = "python/dist/index.html";
     assert!(document.stdout.contains(find_links), "{}", document.stdout);
 }
+
+const TORCH: &str =
+    "upload torch --output-dir out --run-id=42 --bucket=mine --platform=linux --multi-target";
 
 /// As the jobs of TheRock that build torch and JAX on the packages of a run.
 #[test]
 fn packages_of_others_alone_are_added_to_the_set_that_is_there() {
     for layout in ["dist", "flat"] {
-        let bench = built();
+        let bench = Bench::built();
         let family = bench.root.join("built/dist").join(GROUP);
         wheel(&family, "rocm-sdk-devel", VERSION, "");
-        let first = upload(&bench, &["--layout", layout]).ok();
+        let first = bench.upload(&format!("--layout {layout}")).ok();
         let before = page(&bench, "set.json");
-        let torch = bench.path("torch");
-        wheel(torch.as_ref(), "torch", "2.9", "");
-        let checked = rocwheel(&["check", &torch]);
+        wheel(&bench.root.join("torch"), "torch", "2.9", "");
+        let checked = bench.run("check torch");
         assert!(
             checked.stderr.contains("0 packages and 1 of others"),
             "{}",
             checked.stderr
         );
         checked.ok();
-        let upload = |more: &[&str]| {
-            let line = ["upload", "--packages-dir", &torch, "--output-dir"];
-            let run = [
-                "--run-id=42",
-                "--bucket=mine",
-                "--platform=linux",
-                "--multi-target",
-            ];
-            rocwheel(&[&line[..], &[&bench.path("out")], &run, more].concat())
-        };
-        let added = upload(&[]);
+        let upload = |more: &str| bench.run(&format!("{TORCH} {more}"));
+        let added = upload("");
         assert!(
             added.stderr.contains("4 packages and 1 of others"),
             "{}",
@@ -228,58 +197,52 @@ fn packages_of_others_alone_are_added_to_the_set_that_is_there() {
             );
             assert!(text.contains("torch"), "{text}");
         }
-        let plan = upload(&["--dry-run"]).ok();
+        let plan = upload("--dry-run").ok();
         assert!(plan.contains("\n0 new (0 B), 0 to replace"), "{plan}");
-        let changes = index(&bench, &["--dry-run"]).ok();
+        let changes = index(&bench, "--dry-run").ok();
         assert_eq!(changes.matches(".html").count(), 0, "{changes}");
     }
     // And where there is no set yet.
     let bench = Bench::new();
-    let torch = bench.path("torch");
-    wheel(torch.as_ref(), "torch", "2.9", "");
-    let out = bench.path("out");
-    let line = ["upload", "--packages-dir", &torch, "--output-dir", &out];
-    let run = [
-        "--run-id=42",
-        "--bucket=mine",
-        "--platform=linux",
-        "--multi-target",
-    ];
-    rocwheel(&[&line[..], &run].concat()).ok();
-    rocwheel(&["check", &bench.path("out/42-linux/python")]).ok();
-    rocwheel(&["index", &torch]).ok();
-    rocwheel(&["check", &torch, "--fail-on", "warning"]).ok();
+    wheel(&bench.root.join("torch"), "torch", "2.9", "");
+    for line in [
+        TORCH,
+        "check out/42-linux/python",
+        "index torch",
+        "check torch --fail-on warning",
+    ] {
+        bench.run(line).ok();
+    }
 }
 
 /// Two files of one name: an index could list only one of them.
 #[test]
 fn other_bytes_in_the_other_layout_are_refused() {
-    let bench = built();
-    upload(&bench, &["--layout", "flat"]).ok();
+    let bench = Bench::built();
+    bench.upload("--layout flat").ok();
     let core = bench.root.join("built/dist");
     wheel(&core, "rocm-sdk-core", VERSION, "Requires-Python: >=3.9\n");
     let there = tree(&bench.root.join("out"));
-    let refused = upload(&bench, &["--overwrite"]);
+    let refused = bench.upload("--overwrite");
     assert_eq!(refused.code, 1);
     let said = |outcome: &Outcome| {
         let digests = regex::Regex::new("[0-9a-f]{64}|[0-9]+ bytes").unwrap();
-        let said = outcome.stderr.replace(bench.root.to_str().unwrap(), "ROOT");
-        digests.replace_all(&said, "N").into_owned()
+        digests.replace_all(&outcome.stderr, "N").into_owned()
     };
     insta::assert_snapshot!(said(&refused), @"
-    error: 1 file is in `ROOT/out/42-linux/python` already, with other bytes; nothing was changed
+    error: 1 file is in `out/42-linux/python` already, with other bytes; nothing was changed
       caused by: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`: here N with sha256 N, there `rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`, N with sha256 N
 
     hint: build under another version, or replace the files there with `--layout flat --overwrite`
     ");
     assert_eq!(tree(&bench.root.join("out")), there);
-    let plan = upload(&bench, &["--dry-run"]).ok();
+    let plan = bench.upload("--dry-run").ok();
     assert!(plan.contains("refuse"), "{plan}");
     let place = bench.root.join("out/42-linux/python");
     fs_err::create_dir(place.join("dist")).unwrap();
     let name = format!("rocm_sdk_core-{VERSION}-py3-none-any.whl");
     fs_err::copy(core.join(&name), place.join("dist").join(&name)).unwrap();
-    let refused = index(&bench, &[]);
+    let refused = index(&bench, "");
     assert_eq!(refused.code, 1);
     insta::assert_snapshot!(said(&refused), @"
     error: two files of one name with different bytes: `dist/rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl` and `rocm_sdk_core-7.13.0.dev0+ab.cd-py3-none-any.whl`
@@ -291,13 +254,15 @@ fn other_bytes_in_the_other_layout_are_refused() {
 /// A set of its own below `python/`, uploaded with `--artifact-group`, is not a family of that above.
 #[test]
 fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
-    let bench = built();
-    upload(&bench, &["--layout", "flat"]).ok();
+    let bench = Bench::built();
+    bench.upload("--layout flat").ok();
     let add = bench.root.join("built/dist");
     wheel(&add, "rocm-sdk-devel", VERSION, "");
-    upload(&bench, &["--layout", "flat", "--artifact-group", GROUP]).ok();
+    bench
+        .upload(&format!("--layout flat --artifact-group {GROUP}"))
+        .ok();
     let there = tree(&bench.root.join("out"));
-    let indexed = index(&bench, &[]);
+    let indexed = index(&bench, "");
     assert!(
         indexed.stderr.contains("Indexed 3 files"),
         "{}",
@@ -309,10 +274,10 @@ fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
 #[test]
 fn others_in_the_directory_of_a_family_are_listed_and_make_no_set_of_families() {
     for layout in ["dist", "flat"] {
-        let bench = built();
+        let bench = Bench::built();
         let output = bench.path("output");
-        let more = ["--layout", layout, "--github-output", &output];
-        upload(&bench, &more).ok();
+        let more = format!("--layout {layout} --github-output output");
+        bench.upload(&more).ok();
         let files = if layout == "dist" { "dist/" } else { "" };
         let top = bench.root.join("out/42-linux/python").join(files);
         // Nothing says yet that this directory is one of a set; the same wheel is above it too.
@@ -320,7 +285,7 @@ fn others_in_the_directory_of_a_family_are_listed_and_make_no_set_of_families() 
         wheel(&top.join(GROUP), "vision", "2.9", "");
         wheel(&top, "torch", "2.9", "");
         fs_err::remove_file(&output).unwrap();
-        upload(&bench, &more).ok();
+        bench.upload(&more).ok();
         let listed = page(&bench, &format!("{GROUP}/simple/index.html"));
         for project in ["torch/", "vision/", "rocm-sdk-core/"] {
             assert!(links(&listed).contains(&project), "{layout}: {listed}");
@@ -334,41 +299,20 @@ fn others_in_the_directory_of_a_family_are_listed_and_make_no_set_of_families() 
         assert_eq!(value("kpack_split"), "true");
         assert_eq!(value("family-index-urls"), "{}");
         assert!(value("package_index_url").ends_with("/python/simple/"));
-        let again = upload(&bench, &[&more[..], &["--dry-run"]].concat()).ok();
+        let again = bench.upload(&format!("{more} --dry-run")).ok();
         assert!(again.contains("\n0 new (0 B), 0 to replace"), "{again}");
     }
 }
 
 #[test]
-fn the_way_out_names_the_layout_of_the_files_that_are_there() {
-    let bench = built();
-    upload(&bench, &["--layout", "flat"]).ok();
-    fs_err::remove_dir_all(bench.root.join("built/dist")).unwrap();
-    let dist = bench.root.join("built/dist");
-    wheel(&dist, "rocm-sdk-core", VERSION, "Requires-Python: >=3.9\n");
-    let refused = upload(&bench, &[]);
-    assert!(
-        refused.stderr.contains("`--layout flat --overwrite`"),
-        "{}",
-        refused.stderr
-    );
-}
-
-#[test]
 fn a_local_directory_needs_no_network() {
-    let bench = built();
-    let (from, to) = (bench.path("built"), bench.path("out"));
+    let bench = Bench::built();
     let mut upload = command();
     // Nothing listens there.
     upload.env("GITHUB_API_URL", "http://127.0.0.1:9");
-    upload.args(["upload", "--packages-dir", &from, "--output-dir", &to]);
-    upload.args([
-        "--run-id=42",
-        "--platform=linux",
-        "--no-check",
-        "--multi-target",
-    ]);
-    let said = crate::support::program::Outcome::of(upload.output().unwrap());
+    upload.args(["upload", "built", "--output-dir", "out", "--run-id=42"]);
+    upload.args(["--platform=linux", "--no-check", "--multi-target"]);
+    let said = Outcome::of(upload.current_dir(&bench.root).output().unwrap());
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(bench.root.join("out/42-linux/python/dist").is_dir());
     let assumed = "note: assumed that run 42 did not build the code of a fork";

@@ -5,7 +5,6 @@ use super::{
     install::published_in_memory,
     judge,
     packages::{wheel, wheels},
-    rocwheel,
 };
 use crate::support::web::{Server, Site};
 
@@ -71,7 +70,7 @@ fn html_and_json_say_the_same() {
 fn checksums_check() {
     let bench = Bench::new();
     wheels(&bench.root);
-    rocwheel(&["index", "--no-check", &bench.path("")]).ok();
+    bench.run("index --no-check .").ok();
     let mut sums = std::process::Command::new("sha256sum");
     let output = sums
         .args(["--check", "--strict", "SHA256SUMS"])
@@ -91,14 +90,14 @@ fn pages_of_projects_that_are_gone_go_and_nothing_else_does() {
     let bench = Bench::new();
     wheels(&bench.root);
     let gone = wheel(&bench.root.join("dist"), "gone", "1.0", "");
-    rocwheel(&["index", "--no-check", &bench.path("")]).ok();
+    bench.run("index --no-check .").ok();
     fs_err::remove_file(gone).unwrap();
     fs_err::write(bench.path("simple/gone/notes.txt"), "mine").unwrap();
     fs_err::write(bench.path("dist/notes.metadata"), "mine").unwrap();
     fs_err::create_dir(bench.path("simple/empty")).unwrap();
-    rocwheel(&["index", "--no-check", "--dry-run", &bench.path("")]).ok();
+    bench.run("index --no-check --dry-run .").ok();
     assert!(bench.root.join("simple/empty").exists(), "a dry run");
-    let again = rocwheel(&["index", "--no-check", &bench.path("")]);
+    let again = bench.run("index --no-check .");
     let said = again.stderr.clone();
     again.ok();
     insta::assert_snapshot!(said.lines().take(3).collect::<Vec<_>>().join("\n"), @r"

@@ -11,7 +11,7 @@ use super::{
     install::published_in_memory,
     judge,
     packages::{VERSION, wheel, wheels},
-    rocwheel, tree,
+    tree,
 };
 use crate::support::web::{Server, Site};
 use crate::{judges::tool, support::long};
@@ -71,7 +71,7 @@ fn run_pip(version: &str, bench: &Bench, source: &[&str], wanted: &str) -> Outco
 fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
     let bench = Bench::new();
     wheels(&bench.root);
-    let index = rocwheel(&["index", "--no-check", &bench.path("")]).ok();
+    let index = bench.run("index --no-check .").ok();
     let files = index.trim().strip_suffix("simple/").unwrap().to_owned();
     let directory = Server::start(Site::Directory(bench.root.clone()));
     let keys = Server::start(Site::Keys(published_in_memory(&bench)));
@@ -80,10 +80,11 @@ fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
         let bases = [&keys_base, &files, &directory.url].into_iter().enumerate();
         for (_, base) in bases.filter(|(at, _)| long::is_on() || (at + number) % 3 == 2) {
             let (index, page) = (format!("{base}simple/"), format!("{base}dist/index.html"));
-            for source in [
+            let sources = [
                 &["--index-url", &index][..],
                 &["--no-index", "--find-links", &page],
-            ] {
+            ];
+            for source in &sources[..if number < 2 { long::rounds(1, 2) } else { 2 }] {
                 run_pip(version, &bench, source, &install::wanted()).ok();
                 let got = tree(bench.path("downloaded").as_ref());
                 assert_eq!(got, install::EXPECTED, "{version} {source:?}");
@@ -106,9 +107,9 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
     wheel(&dist, "rocm-sdk-core", "7.2", "");
     let yank = bench.path("yank.txt");
     fs_err::write(&yank, "rocm-sdk-core==7.2  the <launcher> is broken\n").unwrap();
-    let index = rocwheel(&["index", "--no-check", &bench.path(""), "--yank", &yank]).ok();
+    let index = bench.run("index --no-check . --yank yank.txt").ok();
     // What was withdrawn stays so.
-    let again = rocwheel(&["index", "--no-check", &bench.path("")]);
+    let again = bench.run("index --no-check .");
     assert!(
         again.stderr.contains("2 files, 1 of them yanked"),
         "{}",
@@ -179,7 +180,7 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
         }
     }
     fs_err::write(&yank, "rocm-sdk-core==7.3\n").unwrap();
-    let refused = rocwheel(&["index", "--no-check", &bench.path(""), "--yank", &yank]);
+    let refused = bench.run("index --no-check . --yank yank.txt");
     assert_eq!(refused.code, 1);
     insta::assert_snapshot!(refused.stderr, @"error: not in the set, so not to be yanked: `rocm-sdk-core==7.3`");
 }
@@ -198,26 +199,9 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
         let needs = format!("Requires-Dist: rocm-sdk-core\nRequires-Dist: {libraries}\n");
         wheel(&dist.join(family), "rocm", VERSION, &needs);
     }
-    let index = rocwheel(&["index", "--no-check", &bench.path("")]).ok();
-    let (from, to) = (bench.path(""), bench.path("out"));
-    let upload = [
-        "upload",
-        "--no-check",
-        "--multi-target",
-        "--packages-dir",
-        &from,
-    ];
-    let upload = [
-        &upload[..],
-        &[
-            "--output-dir",
-            &to,
-            "--run-id=42",
-            "--bucket=mine",
-            "--platform=linux",
-        ],
-    ];
-    let uploaded = rocwheel(&upload.concat()).ok();
+    let index = bench.run("index --no-check .").ok();
+    let run = "--run-id=42 --bucket=mine --platform=linux --multi-target --no-check";
+    let uploaded = bench.run(&format!("upload . --output-dir out {run}")).ok();
     let place = bench.path("downloaded");
     let lines: Vec<&str> = index.lines().collect();
     assert_eq!(lines.len(), 3, "{index}");
@@ -256,7 +240,7 @@ fn each_family_of_a_set_has_an_index_of_its_own() {
     }
     // A family that is gone leaves no page behind.
     fs_err::remove_dir_all(dist.join("gfx110X-all")).unwrap();
-    rocwheel(&["index", "--no-check", &bench.path("")]).ok();
+    bench.run("index --no-check .").ok();
     assert!(!bench.root.join("gfx110X-all").exists());
     assert!(!bench.root.join("dist/gfx110X-all.html").exists());
 }

@@ -1,7 +1,6 @@
 //! A place that upstream's programs and ours fill in turns, with the bucket's indexer after each.
 
 use std::{
-    collections::BTreeSet,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,10 +8,11 @@ use std::{
 
 use rocwheel::{
     check::{self, CheckOptions, RuleSelection},
-    set::{self, IndexOptions, Layout, PackageDirectories, PlaceDepth, SetPlace},
+    set::{self, IndexOptions, KnownPackages, Layout, PackageDirectories, PlaceDepth, SetPlace},
     store::{Store as _, local::LocalStore},
 };
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
 use super::{
@@ -193,7 +193,7 @@ impl Turns {
     fn index_options() -> IndexOptions {
         IndexOptions {
             directories: PackageDirectories::All,
-            without: BTreeSet::new(),
+            read: KnownPackages::new(),
             yank: None,
             jobs: NonZeroUsize::MIN,
         }
@@ -262,22 +262,22 @@ const LAYOUTS: [Layout; 2] = [Layout::Dist, Layout::Flat];
 #[test]
 fn every_address_of_ours_survives_the_indexer() {
     let kinds = [Kind::Kpack, Kind::Families, Kind::OneFamily];
-    for kind in &kinds[..long::rounds(2, 3)] {
-        for layout in LAYOUTS {
-            let turns = Turns::new();
-            turns.ours(&kind.packages(), layout);
-            for (family, wanted) in kind.indexes() {
-                let below = match family {
-                    "" => String::new(),
-                    family => format!("{family}/"),
-                };
-                let index = turns.url(&format!("{below}simple/"));
-                turns.installs(&["--index-url", &index], &wanted);
-                let files = if layout == Layout::Dist { "dist/" } else { "" };
-                let page = if family.is_empty() { "index" } else { family };
-                let page = turns.url(&format!("{files}{page}.html"));
-                turns.installs(&["--no-index", "--find-links", &page], &wanted);
-            }
+    let all: Vec<_> = kinds.into_iter().cartesian_product(LAYOUTS).collect();
+    for number in long::seeds(2, 6) {
+        let (kind, layout) = all[usize::try_from(number).unwrap() % all.len()];
+        let turns = Turns::new();
+        turns.ours(&kind.packages(), layout);
+        for (family, wanted) in kind.indexes() {
+            let below = match family {
+                "" => String::new(),
+                family => format!("{family}/"),
+            };
+            let index = turns.url(&format!("{below}simple/"));
+            turns.installs(&["--index-url", &index], &wanted);
+            let files = if layout == Layout::Dist { "dist/" } else { "" };
+            let page = if family.is_empty() { "index" } else { family };
+            let page = turns.url(&format!("{files}{page}.html"));
+            turns.installs(&["--no-index", "--find-links", &page], &wanted);
         }
     }
 }
@@ -453,7 +453,8 @@ fn a_directory_that_stands_for_the_bucket_is_filled_in_turns() {
         (Kind::OneFamily, None, flat),
         (Kind::OneFamily, group, flat),
     ];
-    for (kind, group, layout) in turns.into_iter().take(long::rounds(3, 10)) {
+    for number in long::seeds(1, 10) {
+        let (kind, group, layout) = turns[usize::try_from(number).unwrap() % turns.len()];
         let turns = DirectoryTurns::new(kind, group, layout);
         turns.upstreams(&turns.packages);
         turns.installs(kind, &turns.ours());

@@ -1,4 +1,4 @@
-//! What keeps an upload from beginning, what ends one, and where one goes.
+//! What ends an upload.
 
 use std::{
     io::{self, Write as _},
@@ -15,35 +15,9 @@ use super::{
     bytes,
     fault::{Fault, Proxy},
     server::{ID, SECRET, Server},
-    upload::{Desk, KEYS, metadata_service},
+    upload::{Desk, KEYS},
 };
 use crate::{publish::packages::wheel, support::program::Outcome};
-
-#[test]
-fn a_set_with_errors_is_not_published() {
-    let desk = Desk::new();
-    let from = desk.bench.path("");
-    let upload = |more: &[&str]| {
-        let mut command = desk.command(&KEYS);
-        command
-            .args(["upload", "--multi-target", "--platform", "linux"])
-            .args(["--run-id", "42", "--bucket", desk.bucket.as_str()])
-            .args(["--packages-dir", &from])
-            .args(more);
-        desk.run(&mut command)
-    };
-    for more in [&[][..], &["--dry-run"]] {
-        let refused = upload(more);
-        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
-        assert!(refused.stderr.contains("missing-"), "{}", refused.stderr);
-        let verdict = "in the package set";
-        assert!(refused.stderr.contains(verdict), "{}", refused.stderr);
-    }
-    assert!(desk.there().is_empty());
-    // What a rule forbids is no longer forbidden once the rule is passed over.
-    upload(&["--ignore", "RW108,RW205,RW302,RW305"]).ok();
-    assert!(!desk.there().is_empty());
-}
 
 #[test]
 fn ctrl_c_ends_an_upload_and_the_next_one_completes_it() {
@@ -157,46 +131,4 @@ fn every_attempt_is_signed_with_the_keys_of_that_moment() {
         asked > signed / 4,
         "{asked} times asked for keys, {signed} requests signed"
     );
-}
-
-/// What GitHub says of a run, for every request.
-fn github(head_repository: &str) -> String {
-    let body = serde_json::json!({
-        "id": 7, "status": "completed", "conclusion": "success", "run_attempt": 1,
-        "head_sha": "89553ce3746eda74ade42557470d25e37c91b6f0", "head_branch": "main",
-        "created_at": "2026-03-01T12:00:05Z", "updated_at": "2026-03-01T12:00:05Z",
-        "html_url": "https://github.com/ROCm/TheRock/actions/runs/7",
-        "head_repository": {"full_name": head_repository},
-    });
-    let (body, kind) = (body.to_string(), "Content-Type: application/json");
-    let length = body.len();
-    let answer = format!("HTTP/1.1 200 OK\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}");
-    metadata_service(answer.leak())
-}
-
-#[test]
-fn whose_code_another_run_built_decides_where_its_set_goes() {
-    let desk = Desk::new();
-    let from = desk.bench.path("");
-    let plan = |api: &str| {
-        let mut command = desk.command(&[]);
-        command
-            .args(["upload", "--dry-run", "--no-check", "--platform", "linux"])
-            .args(["--run-id", "7", "--artifact-group", "gfx94X-dcgpu"])
-            .args(["--packages-dir", &from, "--github-api-url", api]);
-        desk.run(&mut command)
-    };
-    let places = ["ROCm/TheRock", "someone/TheRock"].map(|head| {
-        let plan = plan(&github(head)).ok();
-        plan.lines().next().unwrap().to_owned()
-    });
-    insta::assert_snapshot!(places.join("\n"), @"
-    to s3://therock-ci-artifacts/7-linux/python/gfx94X-dcgpu
-    to s3://therock-ci-artifacts-external/ROCm-TheRock/7-linux/python/gfx94X-dcgpu
-    ");
-    let gone = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}";
-    let refused = plan(&metadata_service(gone));
-    assert_eq!(refused.code, 2);
-    let hint = refused.stderr.lines().last().unwrap();
-    insta::assert_snapshot!(hint, @"hint: look at `--repository` and `--run-id`; a private repository needs `--github-token`");
 }

@@ -82,12 +82,8 @@ impl Proxy {
 
     /// The requests so far whose line, or the scope of whose credentials, contains a text.
     pub(crate) fn count(&self, text: &str) -> usize {
-        let script = self.script.lock().unwrap();
-        script
-            .seen
-            .iter()
-            .filter(|line| line.contains(text))
-            .count()
+        let seen = &self.script.lock().unwrap().seen;
+        seen.iter().filter(|line| line.contains(text)).count()
     }
 }
 
@@ -125,51 +121,46 @@ fn serve(mut client: TcpStream, server: u16, script: &Mutex<Script>) -> io::Resu
         client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     client.read_exact(&mut body)?;
-    let answer = match fault {
+    let mut answer = match fault {
         Some(Fault::Answer(status, code)) => {
             let text = format!("<Error><Code>{code}</Code><Message>as told</Message></Error>");
-            format!(
-                "HTTP/1.1 {status} Told\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
-                text.len()
-            )
-            .into_bytes()
+            told(status, "", &text)
         }
-        Some(Fault::Text(status, text)) => format!(
-            "HTTP/1.1 {status} Told\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
-            text.len()
-        )
-        .into_bytes(),
-        Some(Fault::Busy(status, after)) => format!(
-            "HTTP/1.1 {status} Told\r\nRetry-After: {after}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        )
-        .into_bytes(),
-        Some(Fault::Elsewhere(region)) => format!(
-            "HTTP/1.1 301 Moved\r\nx-amz-bucket-region: {region}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        )
-        .into_bytes(),
+        Some(Fault::Text(status, text)) => told(status, "", text),
+        Some(Fault::Busy(status, after)) => told(status, &format!("Retry-After: {after}\r\n"), ""),
+        Some(Fault::Elsewhere(region)) => {
+            told(301, &format!("x-amz-bucket-region: {region}\r\n"), "")
+        }
         _ => head.forward(server, &body)?,
     };
     let body = find(&answer, b"\r\n\r\n").unwrap_or(0) + 4;
+    let cut = |after: usize| answer.get(..body + after).unwrap_or(&answer);
     match fault {
         Some(Fault::Lose) => Ok(()),
-        Some(Fault::Cut(after)) => client.write_all(answer.get(..body + after).unwrap_or(&answer)),
+        Some(Fault::Cut(after)) => client.write_all(cut(after)),
         Some(Fault::Tear(after)) => {
-            client.write_all(answer.get(..body + after).unwrap_or(&answer))?;
+            client.write_all(cut(after))?;
             SockRef::from(&client).set_linger(Some(Duration::ZERO))
         }
         Some(Fault::Stall(after)) => {
-            client.write_all(answer.get(..body + after).unwrap_or(&answer))?;
+            client.write_all(cut(after))?;
             // Until the other side has enough of it.
             io::copy(&mut client, &mut io::sink()).map(drop)
         }
         Some(Fault::Flip) => {
-            let mut answer = answer;
             let middle = body + (answer.len() - body) / 2;
             answer[middle] ^= 1;
             client.write_all(&answer)
         }
         _ => client.write_all(&answer),
     }
+}
+
+/// An answer that no server gives.
+fn told(status: u16, header: &str, text: &str) -> Vec<u8> {
+    let length = text.len();
+    let head = format!("HTTP/1.1 {status} Told\r\n{header}Content-Length: {length}\r\n");
+    format!("{head}Connection: close\r\n\r\n{text}").into_bytes()
 }
 
 /// A request without its body.

@@ -65,17 +65,6 @@ fn rclone() -> (Rclone, Desk) {
 
 const NO_DIRECTORY_PAGES: &str = "--no-directory-pages";
 
-/// What the server made of the refused keys stays in the way of the others.
-#[test]
-fn rclones_server_refuses_pages_of_directories() {
-    let (_server, desk) = rclone();
-    let refused = desk.signed(&[]);
-    let hint = "hint: where a server takes no keys that end in `/`, pass `--no-directory-pages`, \
-                and install with `--find-links`";
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains(hint), "{}", refused.stderr);
-}
-
 #[test]
 fn a_set_is_published_on_rclones_server_without_pages_of_directories() -> io::Result<()> {
     let (_server, desk) = rclone();

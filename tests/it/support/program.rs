@@ -40,13 +40,20 @@ impl Outcome {
 
     /// What it printed. Panics if it failed.
     pub(crate) fn ok(self) -> String {
-        let Self {
-            code,
-            stdout,
-            stderr,
-        } = self;
-        assert_eq!(code, 0, "{stdout}{stderr}");
-        stdout
+        self.done().stdout
+    }
+
+    /// Panics if it failed.
+    pub(crate) fn done(self) -> Self {
+        assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Panics if it did not print this text.
+    pub(crate) fn says(&self, text: &str) -> &Self {
+        let all = self.all();
+        assert!(all.contains(text), "{all}");
+        self
     }
 }
 

@@ -91,7 +91,7 @@ impl Sandbox {
 }
 
 /// The words of a line: `a 'b c'` has two.
-fn words(line: &str) -> Vec<String> {
+pub(crate) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('\'').enumerate() {
         if index % 2 == 0 {

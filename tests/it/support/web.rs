@@ -1,9 +1,9 @@
 //! Web servers on this machine, in the process of the tests, for as long as that lives.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    ops::Range,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -13,6 +13,135 @@ use std::{
 };
 
 use crate::publish::memory::MemoryStore;
+
+/// A request without a body.
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// With its query.
+    pub(crate) path: String,
+    /// By their names in lower case.
+    headers: BTreeMap<String, String>,
+}
+
+/// What goes over the wire.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// So many bytes of the body, and then no more.
+    pub(crate) cut: Option<(usize, After)>,
+}
+
+/// What becomes of a connection after a part of an answer.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum After {
+    Closed,
+    /// Nothing comes, and nothing ends.
+    Silent,
+}
+
+/// Answers requests on a port of this machine. Returns the port.
+pub(crate) fn serve(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = Arc::new(answer);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = Arc::clone(&answer);
+            thread::spawn(move || {
+                let mut reader = BufReader::new(&stream);
+                while let Some(request) = Request::read(&mut reader) {
+                    if answer(&request).write(&stream, &request).is_none() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+impl Request {
+    fn read(reader: &mut impl BufRead) -> Option<Self> {
+        let mut lines = reader.lines().map_while(Result::ok);
+        let first = lines.next()?;
+        let mut words = first.split(' ').map(str::to_owned);
+        let (method, path) = (words.next()?, words.next()?);
+        let headers = lines
+            .take_while(|line| !line.is_empty())
+            .filter_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                Some((name.to_ascii_lowercase(), value.to_owned()))
+            });
+        Some(Self {
+            method,
+            path,
+            headers: headers.collect(),
+        })
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+}
+
+impl Answer {
+    pub(crate) fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
+        Self {
+            status,
+            headers: vec![("Content-Type".into(), content_type.into())],
+            body,
+            cut: None,
+        }
+    }
+
+    /// The part of it that a request asks for: `bytes=5-9` or `bytes=5-`.
+    pub(crate) fn part(mut self, request: &Request) -> Self {
+        let Some(range) = request.header("range").filter(|_| self.status == 200) else {
+            return self;
+        };
+        let range = range.strip_prefix("bytes=").unwrap();
+        let (first, last) = range.split_once('-').unwrap();
+        let (first, size) = (first.parse::<usize>().unwrap(), self.body.len());
+        let end = last.parse().map_or(size, |last: usize| last + 1).min(size);
+        let (status, body, of) = if first < size {
+            let body = self.body[first..end].to_vec();
+            (206, body, format!("bytes {first}-{}/{size}", end - 1))
+        } else {
+            (416, Vec::new(), format!("bytes */{size}"))
+        };
+        self.headers.push(("Content-Range".into(), of));
+        Self {
+            status,
+            body,
+            ..self
+        }
+    }
+
+    /// How many bytes of the body are sent.
+    fn sent(&self) -> usize {
+        self.cut.map_or(self.body.len(), |(sent, _)| sent)
+    }
+
+    /// Nothing, where the connection is to end.
+    fn write(&self, mut stream: &TcpStream, request: &Request) -> Option<()> {
+        let (status, length) = (self.status, self.body.len());
+        let mut head = format!("HTTP/1.1 {status} Said\r\nContent-Length: {length}\r\n");
+        for (name, value) in &self.headers {
+            head.extend([name, ": ", value, "\r\n"]);
+        }
+        stream.write_all(format!("{head}\r\n").as_bytes()).ok()?;
+        if request.method != "HEAD" {
+            stream.write_all(&self.body[..self.sent()]).ok()?;
+        }
+        if let Some((_, After::Silent)) = self.cut {
+            // Until the client has had enough.
+            let _ = stream.read(&mut [0]);
+        }
+        self.cut.is_none().then_some(())
+    }
+}
 
 /// What is served.
 pub(crate) enum Site {
@@ -51,27 +180,21 @@ struct Log {
     bytes: AtomicUsize,
 }
 
-/// What goes over the wire.
-struct Answer {
-    status: &'static str,
-    headers: String,
-    body: Vec<u8>,
-    /// So many bytes of the body, and then the connection ends.
-    sent: usize,
-}
-
 impl Server {
     pub(crate) fn start(site: Site) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
         let log = Arc::new(Log::default());
-        let (site, shared) = (Arc::new(site), Arc::clone(&log));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (site, log) = (Arc::clone(&site), Arc::clone(&shared));
-                // A client that goes away is its own affair.
-                thread::spawn(move || drop(site.serve(&log, &stream.unwrap())));
+        let shared = Arc::clone(&log);
+        let port = serve(move |request| {
+            let count = {
+                let mut paths = shared.paths.lock().unwrap();
+                paths.push(request.path.clone());
+                paths.len()
+            };
+            let answer = site.answer(request, count);
+            if request.method == "GET" {
+                shared.bytes.fetch_add(answer.sent(), Relaxed);
             }
+            answer
         });
         Self {
             url: format!("http://127.0.0.1:{port}/"),
@@ -95,75 +218,25 @@ impl Server {
 }
 
 impl Site {
-    fn serve(&self, log: &Log, mut stream: &TcpStream) -> std::io::Result<()> {
-        let mut lines = BufReader::new(stream).lines();
-        let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
-        let mut range = None;
-        for line in lines {
-            let line = line?.to_ascii_lowercase();
-            if let Some(value) = line.strip_prefix("range: bytes=") {
-                range = Some(value.to_owned());
-            }
-            if line.is_empty() {
-                break;
-            }
-        }
-        let mut words = first.split(' ');
-        let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or("/"));
-        let count = {
-            let mut paths = log.paths.lock().unwrap();
-            paths.push(path.to_owned());
-            paths.len()
-        };
-        let answer = self.answer(path, range.as_deref(), count);
-        write!(
-            stream,
-            "HTTP/1.1 {}\r\nContent-Length: {}\r\n{}Connection: close\r\n\r\n",
-            answer.status,
-            answer.body.len(),
-            answer.headers,
-        )?;
-        if method == "GET" {
-            log.bytes.fetch_add(answer.sent, Relaxed);
-            stream.write_all(&answer.body[..answer.sent])?;
-        }
-        stream.flush()
-    }
-
-    fn answer(&self, path: &str, range: Option<&str>, count: usize) -> Answer {
-        let empty = |status| Answer {
-            status,
-            headers: String::new(),
-            body: Vec::new(),
-            sent: 0,
-        };
+    fn answer(&self, request: &Request, count: usize) -> Answer {
         let manner = match self {
             Self::Mannered(_, manner) => *manner,
             _ => Manner::NoRanges,
         };
         if manner == Manner::Busy && count % 12 == 2 {
-            return empty("503 Busy");
+            return Answer::new(503, "text/plain", Vec::new());
         }
-        let Some((kind, body)) = self.find(path) else {
-            return empty("404 Not Found");
+        let Some((kind, body)) = self.find(&request.path) else {
+            return Answer::new(404, "text/plain", Vec::new());
         };
-        let size = body.len();
-        let mut answer = Answer {
-            status: "200 OK",
-            headers: format!("Content-Type: {kind}\r\nETag: \"{size}\"\r\n"),
-            sent: size,
-            body,
-        };
-        if let Some(range) = range.filter(|_| manner != Manner::NoRanges) {
-            let Range { start, end } = part(range, size);
-            answer.status = "206 Partial Content";
-            let of = format!("Content-Range: bytes {start}-{}/{size}\r\n", end - 1);
-            answer.headers.push_str(&of);
-            answer.body = answer.body[start..end].to_vec();
-            answer.sent = end - start;
+        let etag = format!("\"{}\"", body.len());
+        let mut answer = Answer::new(200, &kind, body);
+        answer.headers.push(("ETag".into(), etag));
+        if manner != Manner::NoRanges {
+            answer = answer.part(request);
         }
         if manner == Manner::Breaks && count % 12 == 6 {
-            answer.sent /= 2;
+            answer.cut = Some((answer.body.len() / 2, After::Closed));
         }
         answer
     }
@@ -196,13 +269,6 @@ impl Site {
         };
         Some((kind.to_owned(), fs_err::read(file).ok()?))
     }
-}
-
-/// The part of a file of that size that `5-9` or `5-` asks for.
-fn part(range: &str, size: usize) -> Range<usize> {
-    let (start, last) = range.split_once('-').unwrap();
-    let end = last.parse().map_or(size, |last: usize| last + 1);
-    start.parse().unwrap()..end.min(size)
 }
 
 fn decode(path: &str) -> String {

@@ -1,6 +1,8 @@
 //! The SDK tree: its symlinks to other packages, and its own files.
 
-use crate::package::planner::fixture::{Fixture, file, library, program, runs, script, with};
+use crate::package::planner::tests::fixture::{
+    Fixture, file, library, program, runs, script, with,
+};
 
 #[test]
 fn the_tree_links_to_what_other_packages_ship_and_has_the_rest_itself() {

@@ -2,7 +2,7 @@
 
 use crate::package::{
     plan::{BuildPlan, MemberSource},
-    planner::fixture::{Fixture, file, library, program},
+    planner::tests::fixture::{Fixture, file, library, program},
 };
 
 fn split() -> Fixture {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     package::{
         Subset,
-        planner::fixture::{Fixture, library, program},
+        planner::tests::fixture::{Fixture, library, program},
         planner::tests::{names, outline, says, split},
     },
     run::Platform,

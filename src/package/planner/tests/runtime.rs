@@ -3,7 +3,9 @@
 use crate::{
     artifact::{FileFacts, FileKind},
     elf::Machine,
-    package::planner::fixture::{Fixture, file, library, of_machine, program, runs, script, with},
+    package::planner::tests::fixture::{
+        Fixture, file, library, of_machine, program, runs, script, with,
+    },
 };
 
 fn core() -> Fixture {

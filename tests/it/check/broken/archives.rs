@@ -101,6 +101,9 @@ const DAMAGES: &[Damage] = &[
     ("a license text is missing", |set| {
         license(set, "License-File: LICENSE")
     }),
+    ("license texts are not named", |set| {
+        bytes(set, CORE, "/METADATA", |it| without(it, "License-File", ""));
+    }),
     ("there is no license", |set| license(set, "Platform: linux")),
     ("a path climbs", |set| {
         set.tamper(CORE, |it| add(it, "_rocm_sdk_core/../../evil", "1"));
@@ -153,7 +156,88 @@ fn zip64_field(set: &crate::check::Set) {
 
 #[test]
 fn archives_and_metadata() {
-    insta::assert_snapshot!(found(DAMAGES), @"");
+    insta::assert_snapshot!(found(DAMAGES), @r#"
+    a wheel is cut off
+      error   RW101 unreadable-package: no end record: not a zip archive, or one that is cut off; left out 108 findings caused by it
+    a bit of a member flips
+      error   RW102 damaged-member: `_rocm_sdk_core/include/hip/hip_runtime.h`: its checksum is 304217cc, and 96351c78 in the directory of the archive
+    the data of a library is damaged
+      error   RW102 damaged-member: `_rocm_sdk_core/lib/libhsa-runtime64.so.1`: corrupt deflate stream
+    the data of the development files is damaged
+      error   RW102 damaged-member: `rocm_sdk_devel/_devel.tar`: it has 99827 bytes, and 99840 in the directory of the archive
+    a page is appended
+      error   RW103 trailing-bytes: 6 bytes stand before the archive or after its end
+    a script stands before
+      error   RW103 trailing-bytes: 10 bytes stand before the archive or after its end
+    a local header has another name
+      error   RW104 inconsistent-zip: `rocm_profiler/py.typed`: its local header names it "rocm_profiler/py.typeD"
+    a field for sizes that need none
+      error   RW104 inconsistent-zip: `_rocm_profiler/__init__.py`: a ZIP64 field, although no size needs one
+    a file changes after RECORD
+      error   RW108 record-mismatch: `_rocm_sdk_core/include/hip/hip_runtime.h`: has 14 bytes, but 13 in RECORD
+    a file keeps its length after RECORD
+      error   RW108 record-mismatch: `_rocm_sdk_core/include/hip/hip_runtime.h`: has SHA-256 dc1d9eec2d00f2344d5bde19cf7c52afbe271944066cfaa539aad7e283161493, but b3adf106d95b8934f690943f2921308b90be5b766c4c8ba250c792de56400201 in RECORD
+    a file is added after RECORD
+      error   RW109 unrecorded-member: `_rocm_sdk_core/new`: in the wheel, and not listed in RECORD
+    a file is dropped after RECORD
+      error   RW110 missing-member: `_rocm_sdk_core/include/hip/hip_runtime.h`: listed in RECORD, and not in the wheel
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/include/hip/hip_runtime.h`: it leads to `../../../_rocm_sdk_core/include/hip/hip_runtime.h`, which does not exist
+    RECORD is gone
+      error   RW107 invalid-record: no `*.dist-info/RECORD`
+    RECORD is no table
+      error   RW107 invalid-record: `rocm_sdk_core-0.0.1.dev0.dist-info/RECORD`: row 1 of RECORD: three columns expected, not 2
+    METADATA is gone
+      error   RW111 metadata-disagrees: no `*.dist-info/METADATA`
+    METADATA is longer than installers read
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA` has 5242880 bytes, more than installers read
+    METADATA has another version
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: it is of version 7, and the file name of 0.0.1.dev0
+      error   RW111 metadata-disagrees: `rocm_sdk_core/_dist_info.py`: its version is 0.0.1.dev0, but the metadata says 7
+    METADATA has another name
+      error   RW111 metadata-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: it is of `core`, and the file name of `rocm-sdk-core`
+    there are two METADATA
+      error   RW111 metadata-disagrees: several directories of metadata: `core-1.dist-info`, `rocm_sdk_core-0.0.1.dev0.dist-info`
+      error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: it is not at `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`
+      error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: metadata without `Name`
+      error   RW120 foreign-file: `core-1.dist-info/METADATA`: it is installed as `core-1.dist-info`, which is not a directory of ours
+      … and 1 more
+    WHEEL has another tag
+      error   RW112 wheel-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-any`, and the file name's `py3-none-linux_x86_64`
+    WHEEL is not pure
+      error   RW112 wheel-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: `Root-Is-Purelib` is false, which parts it from the packages beside it
+    a wheel is renamed to another version
+      error   RW201 unresolved-requirement: it requires `rocm-profiler` 0.0.1.dev0, but the set has 0.0.1.dev1
+      error   RW204 versions-disagree: version 0.0.1.dev1, but most of the set has 0.0.1.dev0
+      error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is not at `rocm_profiler-0.0.1.dev1.dist-info/METADATA`
+      error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is of version 0.0.1.dev0, and the file name of 0.0.1.dev1
+    a wheel is renamed to another Python
+      error   RW112 wheel-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-linux_x86_64`, and the file name's `py2-none-linux_x86_64`
+    no Python will do
+      error   RW122 requires-python: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `>=3.10,<3.9` is not for Python 3
+    Requires-Python is a word
+      error   RW122 requires-python: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `three` is not understood
+    an artifact has no license
+      warning RW126 unknown-license: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `packages.toml` does not say what `LicenseRef-ROCm-new` is
+    a license text is missing
+      warning RW126 unknown-license: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: `licenses/LICENSE` is missing
+    there is no license
+      warning RW126 unknown-license: `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`: it names no license
+    a path climbs
+      error   RW105 bad-path: `_rocm_sdk_core/../../evil`: a path with `..`: "_rocm_sdk_core/../../evil"
+      error   RW109 unrecorded-member: `_rocm_sdk_core/../../evil`: in the wheel, and not listed in RECORD
+    a member is a symlink
+      error   RW106 not-a-file: `_rocm_sdk_core/include/hip/hip_runtime.h`: a symbolic link
+    a name differs in case
+      warning RW115 case-clash: `_rocm_sdk_core/lib/libamdhip64.so.7`: `_rocm_sdk_core/lib/LIBAMDHIP64.so.7` differs in case only
+    another file is in two wheels
+      error   RW113 conflicting-path: `_rocm_sdk_core/share/hip/version`: `rocm_profiler.whl` has another file there
+    the same file is in two wheels
+      warning RW114 shared-path: `_rocm_sdk_core/__init__.py`: `rocm_profiler.whl` has the same file there
+    a program is setuid
+      error   RW603 setuid-member: `_rocm_sdk_core/bin/rocminfo`: its mode is 4755
+    a file is writable to all
+      error   RW604 world-writable: `_rocm_sdk_core/include/hip/hip_runtime.h`: its mode is 666
+    "#);
 }
 
 #[test]
@@ -162,7 +246,11 @@ fn a_path_that_windows_cannot_open() {
     let long = format!("_rocm_sdk_core/{}/a.h", "x".repeat(190));
     extra(&set, PROFILER, &long, b"1");
     set.rename(PROFILER, "linux_x86_64", "win_amd64");
-    insta::assert_snapshot!(set.found(&["--select", "RW116"]).replace(&"x".repeat(180), "…"), @"");
+    insta::assert_snapshot!(set.found(&["--select", "RW116"]).replace(&"x".repeat(180), "…"), @r"
+    exit 1
+    rocm_profiler-0.0.1.dev0-py3-none-win_amd64.whl
+      error   RW116 long-path: `_rocm_sdk_core/…xxxxxxxxxx/a.h`: 273 characters in `C:\hostedtoolcache\windows\Python\3.12.10\x64\Lib\site-packages`
+    ");
 }
 
 #[test]

@@ -157,7 +157,10 @@ pub(in crate::check) fn promise(set: &Set, from: &str, to: &str) {
 }
 
 /// Changes the list of links of the first device wheel.
-pub(super) fn links(members: &mut Members, change: impl FnOnce(&mut Vec<serde_json::Value>)) {
+pub(in crate::check) fn links(
+    members: &mut Members,
+    change: impl FnOnce(&mut Vec<serde_json::Value>),
+) {
     let is_list = |it: &&mut (String, u32, Vec<u8>)| it.0.contains("/.devel_links/");
     let list = members.iter_mut().find(is_list).unwrap();
     let mut json: serde_json::Value = serde_json::from_slice(&list.2).unwrap();
@@ -166,7 +169,7 @@ pub(super) fn links(members: &mut Members, change: impl FnOnce(&mut Vec<serde_js
 }
 
 /// A row of that list: a name, and the file that it leads to.
-pub(super) fn link_row(members: &mut Members, name: &str, file: &str) {
+pub(in crate::check) fn link_row(members: &mut Members, name: &str, file: &str) {
     let climb = "../".repeat(name.split('/').count());
     let target = format!("{climb}_rocm_sdk_libraries/{file}");
     links(members, |it| {

@@ -130,12 +130,88 @@ pub(super) const UNSEEN: &[Damage] = &[
 
 #[test]
 fn python_of_wheels() {
-    insta::assert_snapshot!(found(WHEELS), @"");
+    insta::assert_snapshot!(found(WHEELS), @"
+    _dist_info.py does not parse
+      error   RW214 other-build: its `_dist_info.py` has `def (`, which others lack
+      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 635: Expected an identifier
+    _dist_info.py is gone
+      error   RW118 broken-import: `rocm_sdk_core/__init__.py`: it imports from `rocm_sdk_core/_dist_info.py`, which is not there
+      error   RW118 broken-import: `rocm_sdk_core/_cli.py`: it imports `_dist_info` from `rocm_sdk_core`, which has no such name
+    _dist_info.py is of another version
+      error   RW214 other-build: its `_dist_info.py` has `__version__ = '7'`, which others lack
+      error   RW111 metadata-disagrees: `rocm_sdk_libraries/_dist_info.py`: its version is 7, but the metadata says 0.0.1.dev0
+    _cli.py is gone
+      error   RW118 broken-import: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_sdk_core._cli`, which `amd-smi` and 24 more call
+    a function is gone
+      error   RW118 broken-import: `rocm_sdk_core-0.0.1.dev0.dist-info/entry_points.txt`: `rocm_sdk_core._cli` has no `hipcc`, which `hipcc` calls
+    an entry point is another
+      error   RW118 broken-import: `rocm_profiler-0.0.1.dev0.dist-info/entry_points.txt`: there is no module `rocm_profiler.cli`, which `rocprof-compute` calls
+    the entry points are gone
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amd-smi`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang++`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang-cl`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang-cpp`
+      … and 6 more
+    core is no package
+      error   RW213 unkept-promise: its Python needs `_rocm_sdk_core/__init__.py`, which is missing
+      error   RW213 unkept-promise: its Python needs `rocm_sdk_core/__init__.py`, which is missing
+      error   RW118 broken-import: `rocm_sdk_core/_cli.py`: it imports from `rocm_sdk_core.py`, which is not there
+    devel is no package
+      error   RW213 unkept-promise: its Python needs `rocm_sdk_devel/__init__.py`, which is missing
+    the files of core are no package
+      error   RW213 unkept-promise: its Python needs `_rocm_sdk_core/__init__.py`, which is missing
+    the files of the profiler are no package
+      error   RW213 unkept-promise: its Python needs `_rocm_profiler/__init__.py`, which is missing
+    a .pth comes along
+      error   RW120 foreign-file: `rocm.pth`: Python runs it whenever it starts
+    sitecustomize comes along
+      error   RW120 foreign-file: `sitecustomize.py`: Python runs it whenever it starts
+    torch comes along
+      error   RW120 foreign-file: `torch/__init__.py`: it is installed as `torch`, which is not a directory of ours
+    a data directory comes along
+      error   RW120 foreign-file: `rocm_sdk_core-0.0.1.dev0.data/purelib/a.py`: it is installed as `rocm_sdk_core-0.0.1.dev0.data`, which is not a directory of ours
+    ");
 }
 
 #[test]
 fn python_of_the_sdist() {
-    insta::assert_snapshot!(found(SDISTS), @"");
+    insta::assert_snapshot!(found(SDISTS), @"
+    the sdist is cut off
+      error   RW101 unreadable-package: incomplete deflate stream
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx942`
+    its backend does not parse
+      error   RW117 broken-python: `rocm_build.py`: line 7: Expected `import`, found `def`
+    its pyproject.toml is empty
+      error   RW119 broken-sdist: `pyproject.toml`: no `[build-system]`: installers look for setuptools in the index
+    its backend is not there
+      error   RW119 broken-sdist: `pyproject.toml`: there is no module `rocm_maker`
+    its backend is setuptools
+      error   RW119 broken-sdist: `pyproject.toml`: its build backend is `setuptools.build_meta`, which is not in the sdist
+    its backend builds nothing
+      error   RW119 broken-sdist: `pyproject.toml`: `rocm_build` has no `build_wheel`
+    its package is not there
+      error   RW119 broken-sdist: `src/rocm_sdk/__init__.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      error   RW119 broken-sdist: `src/rocm_sdk/__main__.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      error   RW119 broken-sdist: `src/rocm_sdk/_archive.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      error   RW119 broken-sdist: `src/rocm_sdk/_devel.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      … and 6 more
+    a module is not there
+      error   RW119 broken-sdist: `src/rocm_sdk/_links.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+    its PKG-INFO is gone
+      error   RW101 unreadable-package: no `rocm-0.0.1.dev0/PKG-INFO`
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx942`
+    its PKG-INFO differ
+      error   RW111 metadata-disagrees: the copies of PKG-INFO differ
+    its command calls nothing
+      error   RW118 broken-import: `src/rocm.egg-info/entry_points.txt`: `rocm_sdk.__main__` has no `main`, which `rocm-sdk` calls
+    its command is another
+      error   RW119 broken-sdist: no `*.egg-info/entry_points.txt` has its command `rocm-sdk`
+    it is of another version
+      error   RW214 other-build: its `_dist_info.py` lacks `__version__ = '0.0.1.dev0'`, which others have
+      error   RW111 metadata-disagrees: `src/rocm_sdk/_dist_info.py`: its version is 7, but the metadata says 0.0.1.dev0
+    ");
 }
 
 /// Nothing runs an empty module, though it may have execute bits.

@@ -102,5 +102,68 @@ fn tables(set: &Set, start: &str) {
 
 #[test]
 fn packages_and_what_they_require() {
-    insta::assert_snapshot!(found(DAMAGES), @"");
+    insta::assert_snapshot!(found(DAMAGES), @r#"
+    the profiler is gone
+      error   RW201 unresolved-requirement: it requires `rocm-profiler`, which is not in the set
+    a device wheel is gone
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx942`, which is not in the set
+    the libraries are gone
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-libraries`, which is not in the set
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-libraries`, which is not in the set; left out 45 findings caused by it
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-libraries`, which is not in the set
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-libraries`, which is not in the set
+    devel is gone
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-devel`, which is not in the set
+    the sdist is gone
+      error   RW205 missing-selector: no `rocm` sdist among 6 packages
+    an extra is for another target
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1101`, which is not in the set
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
+    an extra is for no target
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx9999`, which is not in the set
+      error   RW206 unknown-target: it has an extra for `gfx9999`, which is not a known target
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
+    a device wheel is for an unknown target
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
+      error   RW213 unkept-promise: its `_dist_info.py` lacks the target `gfx9420`
+      error   RW206 unknown-target: not a known target: `gfx9420`
+      error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx1100.json`: not named for `gfx9420`
+      … and 13 more
+    a device wheel is for no target
+      error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
+      error   RW206 unknown-target: not a target: "gpu"
+      error   RW111 metadata-disagrees: `rocm_sdk_device_gfx1100-0.0.1.dev0.dist-info/METADATA`: it is not at `rocm_sdk_device_gpu-0.0.1.dev0.dist-info/METADATA`
+      error   RW111 metadata-disagrees: `rocm_sdk_device_gfx1100-0.0.1.dev0.dist-info/METADATA`: it is of `rocm-sdk-device-gfx1100`, and the file name of `rocm-sdk-device-gpu`
+    a package has two wheels
+      error   RW207 duplicate-package: the set has `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` too
+    another version is required
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-core` 7, but the set has 0.0.1.dev0
+    any version is required
+      error   RW212 loose-requirement: it requires `rocm-sdk-core` without pinning its version
+    a device wheel requires nothing
+      error   RW212 loose-requirement: it does not require `rocm-sdk-libraries`, which its code is for
+    devel requires nothing
+      error   RW212 loose-requirement: it does not require `rocm-sdk-core`, to which its symlinks lead
+      error   RW212 loose-requirement: it does not require `rocm-sdk-libraries`, to which its symlinks lead
+    devel requires torch
+      warning RW209 foreign-requirement: it requires `torch`, which is not one of our packages
+    rocm does not require core
+      error   RW212 loose-requirement: it does not require `rocm-sdk-core`
+    an extra of rocm does not require the profiler
+      error   RW212 loose-requirement: its extra `profiler` does not require `rocm-profiler`
+    device-all does not require a device wheel
+      error   RW212 loose-requirement: its extra `device-all` does not require `rocm-sdk-device-gfx942`
+    a package knows no targets
+      error   RW214 other-build: its `_dist_info.py` lacks `AVAILABLE_TARGET_FAMILIES: list[str] = []`, which others have
+    a package knows fewer files
+      error   RW214 other-build: its `_dist_info.py` lacks `FileEntry('core', 'lib/llvm/bin/amdclang', command='amdclang')`, which others have
+    a package does not know its name
+      error   RW213 unkept-promise: its `_dist_info.py` does not say which package it is of
+    rocm lacks a target
+      error   RW213 unkept-promise: its `_dist_info.py` lacks the target `gfx942`
+      error   RW214 other-build: its `_dist_info.py` lacks `AVAILABLE_TARGET_FAMILIES.append('gfx942')`, which others have
+    rocm has no target for machines without a GPU
+      error   RW213 unkept-promise: its `_dist_info.py` names no target for machines without a GPU
+      error   RW214 other-build: its `_dist_info.py` lacks `DEFAULT_TARGET_FAMILY = 'gfx1100'`, which others have
+    "#);
 }

@@ -1,18 +1,100 @@
-//! Projects of others whose device code is in packages of their own: `torch` with
-//! `amd-torch-device-gfx942`. Their names say so.
+//! What the projects of a set are: groups in the order in which people see them, the targets of device
+//! packages, and the projects of others whose device code is in packages of their own, such as `torch`
+//! with `amd-torch-device-gfx942`. Their names say so.
 
 use std::collections::BTreeMap;
 
-use super::{
-    device::sorted_targets,
-    set_json::{SIDECAR, SetFile, is_ours},
-};
+use itertools::Itertools as _;
+
+use super::set_json::{IndexView, SIDECAR, SetFile, is_ours};
 use crate::{
     error::{Hint as _, No, Result, anyhow},
+    package::{
+        DistNames,
+        catalog::{CATALOG, PackageKind},
+    },
     target::{Target, TargetTable},
     version::Version,
     wheel::{DistName, Metadata, RequirementLine},
 };
+
+/// A group of packages, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
+pub(super) enum PackageGroup {
+    #[strum(serialize = "For every GPU")]
+    Host,
+    #[strum(serialize = "Device code, a package for each GPU")]
+    Device,
+    #[strum(serialize = "For development")]
+    Development,
+    #[strum(serialize = "Packages of other projects")]
+    Others,
+}
+
+/// A project with its files.
+pub(super) type ProjectFiles<'a> = (&'a str, &'a [&'a SetFile]);
+
+/// The projects of a view by group, in the order of `packages.toml`, and targets by number.
+pub(super) fn grouped<'a>(view: &'a IndexView<'_>) -> Vec<(PackageGroup, Vec<ProjectFiles<'a>>)> {
+    let ordered = view.projects().sorted_by_cached_key(|(name, files)| {
+        let (group, position) = files
+            .first()
+            .map_or((PackageGroup::Others, 0), |file| group(&file.project));
+        let target = device_target(name);
+        let number = target.map(|it| (it.base().as_str().len(), it));
+        (group, position, number, (*name).to_owned())
+    });
+    let ordered: Vec<ProjectFiles<'_>> = ordered.collect();
+    let of = |files: &[&SetFile]| files.first().map(|file| group(&file.project).0);
+    let groups = ordered.chunk_by(|one, other| of(one.1) == of(other.1));
+    let groups = groups.filter_map(|all| Some((of(all.first()?.1)?, all.to_vec())));
+    groups.collect()
+}
+
+/// The group of a project, and its position there: that of its package in `packages.toml`.
+fn group(project: &DistName) -> (PackageGroup, usize) {
+    let mut packages = CATALOG.packages().iter();
+    let found = packages.find_position(|it| it.has_dist(project.normalized()));
+    match found {
+        Some((position, package)) => {
+            let group = match package.kind {
+                PackageKind::Selector | PackageKind::Runtime => PackageGroup::Host,
+                PackageKind::Device => PackageGroup::Device,
+                PackageKind::Devel => PackageGroup::Development,
+            };
+            (group, position)
+        }
+        None if is_ours(project) => (PackageGroup::Host, CATALOG.packages().len()),
+        None => (PackageGroup::Others, 0),
+    }
+}
+
+/// What a project is for, in a few words: the GPU of a device package, and of others the summary in
+/// `packages.toml`, without the words that all of them begin with. `None` for those of others.
+pub(super) fn about(project: &str) -> Option<&'static str> {
+    if let Some(target) = device_target(project) {
+        return TargetTable::builtin().product(&target);
+    }
+    let mut packages = CATALOG.packages().iter();
+    let summary = &packages.find(|it| it.has_dist(project))?.summary;
+    Some(summary.split_once(": ").map_or(summary, |(_, rest)| rest))
+}
+
+/// The target of a device package, by its normalized name.
+pub(super) fn device_target(project: &str) -> Option<Target> {
+    DistNames::built_in().device_target(&project.parse().ok()?)
+}
+
+/// The targets that have a device package, sorted.
+pub(super) fn device_targets<'a>(projects: impl Iterator<Item = &'a str>) -> Vec<Target> {
+    sorted_targets(projects.filter_map(device_target))
+}
+
+/// Targets by number, as people expect, each once: gfx942 before gfx1100.
+pub(super) fn sorted_targets(targets: impl Iterator<Item = Target>) -> Vec<Target> {
+    let by_number = |it: &Target| (it.base().as_str().len(), it.clone());
+    targets.sorted_by_key(by_number).dedup().collect()
+}
 
 /// A project of others that users ask for, in its newest version.
 #[derive(Debug)]
@@ -143,7 +225,7 @@ pub(super) fn ensure_one_form<'a>(wheels: impl Iterator<Item = (&'a str, &'a [u8
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::set::tests::file;
+    use crate::set::tests::{self as samples, file};
 
     fn projects(names: &[(&str, &str)]) -> String {
         let files = names.iter();
@@ -214,5 +296,45 @@ mod tests {
         ensure(&[metadata("2", tied), metadata("1", split)]).unwrap();
         let refused = ensure(&[metadata("1", tied)]).unwrap_err();
         insta::assert_snapshot!(refused, @"`torch-fat.whl` has its device code in it, and `torch-split.whl`, of the same version, in other packages");
+    }
+
+    #[test]
+    fn packages_are_grouped_and_rocm_is_first() {
+        let set = samples::document_of(&[
+            "numpy",
+            "rocm-profiler",
+            "rocm-sdk-core",
+            "rocm-sdk-devel",
+            "rocm-sdk-device-gfx1100",
+            "rocm-sdk-device-gfx942",
+            "rocm-sdk-device-gfx9999",
+            "rocm-sdk-libraries-gfx94x-dcgpu",
+            "rocm-sdk-unheard-of",
+            "rocm",
+        ]);
+        let view = &set.views()[0];
+        let groups = grouped(view).into_iter().map(|(group, projects)| {
+            let lines = projects.iter().map(|(name, _)| {
+                let about = about(name).unwrap_or("-");
+                format!("  {name}: {about}\n")
+            });
+            format!("{group}\n{}", lines.collect::<String>())
+        });
+        insta::assert_snapshot!(groups.collect::<String>(), @"
+        For every GPU
+          rocm: selects the packages for this machine's GPU
+          rocm-sdk-core: compiler, runtime and tools
+          rocm-sdk-libraries-gfx94x-dcgpu: math and communication libraries
+          rocm-profiler: ROCm profiler applications (rocprofiler-systems and rocprofiler-compute)
+          rocm-sdk-unheard-of: -
+        Device code, a package for each GPU
+          rocm-sdk-device-gfx942: MI300A/MI300X CDNA
+          rocm-sdk-device-gfx1100: AMD RX 7900 XTX
+          rocm-sdk-device-gfx9999: -
+        For development
+          rocm-sdk-devel: headers, CMake files and the whole SDK tree
+        Packages of other projects
+          numpy: -
+        ");
     }
 }

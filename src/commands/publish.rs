@@ -1,0 +1,128 @@
+//! What the commands that publish share: a set that was checked goes to its place, and they say where it is
+//! on the terminal, in the job summary and in step outputs.
+
+use std::path::PathBuf;
+
+use fs_err as fs;
+use itertools::Itertools as _;
+use serde_json::{Value, json};
+
+use super::{World, summary::SummaryInputs};
+use crate::{
+    check::Report,
+    diff::Difference,
+    error::Result,
+    report::{LIMIT, SummaryPage, Whereabouts},
+    set::{Places, ProductUpload, PublishedUpload, SetJson, SetPlace, Upload, Urls},
+};
+
+/// What a command that publishes says about the set: the same as `summary` says about it later.
+#[derive(Debug, clap::Args)]
+pub struct PublisherSummary {
+    #[command(flatten)]
+    pub inputs: SummaryInputs,
+    /// Write the summary to this file
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+    // For a job in which a later step runs `summary`.
+    #[arg(long, hide = true)]
+    no_summary: bool,
+}
+
+impl PublisherSummary {
+    /// The page about a set at these addresses. `None` if it was not published.
+    fn page<'a>(
+        &'a self,
+        set: &'a SetJson,
+        urls: Option<&'a Urls>,
+        report: Option<&'a Report>,
+        changes: Option<&'a Difference>,
+    ) -> SummaryPage<'a> {
+        let base = self.inputs.base_index.as_ref();
+        let published = urls.map(|set| Whereabouts::Published(Places { set, base }));
+        SummaryPage {
+            set,
+            whereabouts: published.unwrap_or(Whereabouts::Nowhere),
+            server: &self.inputs.server,
+            report,
+            changes,
+        }
+    }
+
+    /// Writes the summary of a set that was not published.
+    pub fn refuse(
+        &self,
+        set: &SetJson,
+        report: &Report,
+        changes: Option<&Difference>,
+        world: &World,
+    ) -> Result<()> {
+        self.write(&self.page(set, None, Some(report), changes), world)
+    }
+
+    fn write(&self, page: &SummaryPage<'_>, world: &World) -> Result<()> {
+        if let Some(file) = &self.summary {
+            fs::write(file, page.render(LIMIT))?;
+        }
+        if self.no_summary {
+            return Ok(());
+        }
+        self.inputs.append_page(page, world)
+    }
+}
+
+/// A set that was checked, the place that it goes to, and what is said about it.
+pub struct Publication<'a> {
+    pub upload: Upload<'a>,
+    /// The title of this step in the log of a command that has several.
+    pub group: Option<&'static str>,
+    pub report: Option<&'a Report>,
+    pub changes: Option<&'a Difference>,
+}
+
+impl Publication<'_> {
+    /// Publishes the set, writes its summary and outputs, and answers.
+    pub fn run(
+        &self,
+        summary: &PublisherSummary,
+        answer: impl FnOnce(&PublishedUpload, SummaryPage<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Upload { options, world, .. } = self.upload;
+        let published = {
+            let _group = self.group.map(|it| world.console.group(it));
+            self.upload.publish()?
+        };
+        let (set, urls) = (&published.set, Some(&published.urls));
+        let page = summary.page(set, urls, self.report, self.changes);
+        if !options.is_part {
+            summary.write(&page, world)?;
+            summary.inputs.append_outputs(set, urls, world)?;
+        }
+        answer(&published, page)
+    }
+}
+
+/// Publishes packages to the directories of their products among those of other versions, and says where
+/// their pages are.
+pub fn products(command: &str, upload: &ProductUpload<'_>) -> Result<()> {
+    let published = upload.publish()?;
+    let facts = json!({ "uploaded": published.uploaded, "unchanged": published.unchanged });
+    let products = upload.directories.values();
+    product_pages(command, products, upload.place, facts, upload.world)
+}
+
+/// Answers with the pages of products.
+pub fn product_pages<'a>(
+    command: &str,
+    products: impl Iterator<Item = &'a String>,
+    place: &SetPlace,
+    mut facts: Value,
+    world: &World,
+) -> Result<()> {
+    let urls = place.urls()?;
+    let pages = products.unique().map(|it| urls.path(&format!("{it}/")));
+    let pages: Vec<String> = pages.collect();
+    let text = pages.join("\n");
+    facts["pages"] = json!(pages);
+    world.console.report(command, &facts, text)
+}
