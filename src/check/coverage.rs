@@ -29,7 +29,7 @@ pub struct Coverage {
     /// The first package in which each library was found.
     #[serde(skip)]
     pub(super) places: BTreeMap<String, String>,
-    /// Rows of files without which the library works, such as the databases of MIOpen.
+    /// Rows of files without which the library works, such as the databases of `MIOpen`.
     #[serde(skip)]
     pub(super) optional: BTreeSet<String>,
     /// Libraries and targets that only have code for XNACK, each with its package.

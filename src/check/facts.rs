@@ -451,7 +451,7 @@ impl SetFacts {
         let mut found = BTreeMap::new();
         for (own, wheel) in self.device_wheels() {
             let archives = wheel.contents().filter_map(|(_, it)| it.archive());
-            let targets = archives.flat_map(|it| it.targets());
+            let targets = archives.flat_map(DeviceArchive::targets);
             let targets = targets.filter_map(|it| Some(it.parse::<Target>().ok()?.base()));
             let further = targets.filter(|it| it.packaged() == own);
             found.extend(further.map(|it| (it, wheel)));

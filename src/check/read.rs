@@ -3,8 +3,8 @@
 
 use std::{
     cmp::Reverse,
-    io::{self, Read},
     collections::HashMap,
+    io::{self, Read},
     num::NonZeroUsize,
     ops::Range,
     sync::Arc,

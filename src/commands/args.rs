@@ -5,7 +5,6 @@ mod empty;
 mod environment;
 pub(super) mod inputs;
 mod machine;
-mod programs;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -20,8 +19,9 @@ use std::{
 
 #[cfg(test)]
 pub(crate) use self::empty::without_empty;
-pub(crate) use self::environment::{FromVariables, globals, line, parse, tree, unusual};
-pub(super) use self::programs::{checked_out_commit, program};
+pub(crate) use self::environment::{
+    FromVariables, extend_targets, globals, line, parse, tree, unusual,
+};
 pub use self::{machine::MachineArgs, selection::SelectionArgs};
 use crate::{
     commands::{World, summary},
@@ -32,7 +32,7 @@ use crate::{
     run::{ArtifactGroup, Environment, Event, Platform, Repository, Run, RunContext, RunReference},
     set::{Layout, NamedPlace, SetPlace},
     store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
-    version::ReleaseType,
+    version::{GitSha, ReleaseType},
 };
 
 /// How many things are done at once.
@@ -406,12 +406,31 @@ impl GitHubArgs {
     }
 }
 
+/// The file of this program, if the system tells.
+pub(super) fn program() -> Option<PathBuf> {
+    env::current_exe().ok()
+}
+
+/// The commit that is checked out in a directory. `None` if it is in no repository, or without git.
+pub(super) fn checked_out_commit(directory: &Path) -> Option<GitSha> {
+    let mut git = Command::new("git");
+    // git refuses repositories of another user, and in a container every checkout is one.
+    git.args(["-c", "safe.directory=*", "rev-parse", "HEAD"]);
+    git.current_dir(directory);
+    said(&mut git)?.parse().ok()
+}
+
 /// The token that `gh auth login` has stored for this server, if `gh` is installed.
 fn login(api: &ApiUrl) -> Option<Secret> {
     let mut gh = Command::new("gh");
     gh.args(["auth", "token", "--hostname", &api.host()]);
-    let answer = gh.stdin(Stdio::null()).output().ok()?;
-    let token = String::from_utf8(answer.stdout).ok()?;
-    let token = token.trim();
-    (answer.status.success() && !token.is_empty()).then(|| Secret::new(token))
+    let token = said(&mut gh)?;
+    (!token.is_empty()).then(|| Secret::new(token))
+}
+
+/// What a program prints, if it is installed and succeeds.
+fn said(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
 }

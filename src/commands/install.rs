@@ -9,7 +9,7 @@ use itertools::Itertools as _;
 use self::source::{Source, SourceArgs};
 use super::{
     World,
-    args::{FromVariables, MachineArgs, StepOutputs},
+    args::{FromVariables, MachineArgs, StepOutputs, unusual},
     check::{self, AcceptArgs},
     fetch::{FetchSettings, RunChoice},
 };
@@ -22,11 +22,21 @@ use crate::{
     wheel::{Metadata, RequirementLine},
 };
 
+/// What few need, and `--help` has.
+const UNUSUAL: [&str; 5] = [
+    "repository",
+    "release_type",
+    "bucket",
+    "offline",
+    "input_dir",
+];
+
 /// Install a package set into a virtual environment
 ///
 /// Finds the target of this machine's GPU, decides the version of every package, and lets uv or pip
 /// install exactly the files of the set. If that fails, a new environment is removed again.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(|it| unusual(it, &UNUSUAL)))]
 #[command(after_help = "Examples:
   rocwheel install packages
   rocwheel install --run-id 21440027240
@@ -161,7 +171,7 @@ impl InstallArgs {
         if rocm.is_some() && !self.no_check {
             check::ensure_installable(&place, offered.is_described, &self.accept, world)?;
         }
-        let installed = match action {
+        let present = match action {
             Action::Create => Vec::new(),
             Action::Update => install::metadata(environment.root())?,
         };
@@ -174,7 +184,7 @@ impl InstallArgs {
                 ));
             }
             let parts = install::parts(metadata);
-            for it in installed.iter().filter(|it| parts.contains(&it.name)) {
+            for it in present.iter().filter(|it| parts.contains(&it.name)) {
                 place.offer_project(&mut offered, it.name.normalized())?;
             }
         }
@@ -201,7 +211,7 @@ impl InstallArgs {
                 packages,
                 environment,
                 action,
-                installed: &installed,
+                installed: &present,
                 python,
                 wanted_python: self.python.clone(),
                 installer,

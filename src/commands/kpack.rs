@@ -12,7 +12,7 @@ use zip::ZipArchive;
 use super::World;
 use crate::{
     artifact::FileAt,
-    console::{many, size},
+    console::{aligned, many, size},
     error::{Context as _, Hint as _, Result, anyhow},
     kpack::{
         CodeTarget,
@@ -334,20 +334,4 @@ impl fmt::Display for ExtractAnswer {
             .iter()
             .try_for_each(|file| writeln!(f, "{}", file.path))
     }
-}
-
-/// Pads each column to its widest cell, except the last column.
-fn aligned(table: &[Vec<String>]) -> String {
-    let columns = table.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        let cells = table.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let lines = table.iter().map(|row| {
-        let cells = row.iter().zip(&widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:width$}  "));
-        format!("{}\n", cells.collect::<String>().trim_end())
-    });
-    lines.collect()
 }

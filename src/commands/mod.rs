@@ -197,7 +197,9 @@ impl Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let exit = match args::line::<Cli>() {
+    let line = args::line::<Cli>();
+    let line = line.and_then(|line| args::extend_targets(&line).map(|()| line));
+    let exit = match line {
         Ok(line) => match args::parse::<Cli>(&line) {
             Ok(cli) => obey(&cli),
             Err(refusal) => refuse(&refusal, &line),

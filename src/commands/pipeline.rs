@@ -64,7 +64,6 @@ const UNUSUAL: [&str; 18] = [
 ///
 /// For what has no flag here, run the steps one by one. The variables of all of them work here, too.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[command(mut_arg("platform", |it| it.default_value("linux").help("Platform of the packages")))]
 #[command(mut_args(|it| unusual(it, &UNUSUAL)))]
 #[command(after_help = "Examples:
@@ -267,14 +266,13 @@ impl PipelineArgs {
         changes: Option<&Difference>,
         world: &World,
     ) -> Result<Report> {
-        let report = match facts {
-            Some(facts) => self.policy.check(facts, world)?,
-            None => {
-                let place = SetPlace::directory(&self.packages(), &world.stop);
-                let depth = PlaceDepth::Packages(PackageDirectories::Built);
-                let facts = facts_of(&place, depth, self.what.jobs.count(), world)?;
-                self.policy.check(&facts, world)?
-            }
+        let report = if let Some(facts) = facts {
+            self.policy.check(facts, world)?
+        } else {
+            let place = SetPlace::directory(&self.packages(), &world.stop);
+            let depth = PlaceDepth::Packages(PackageDirectories::Built);
+            let facts = facts_of(&place, depth, self.what.jobs.count(), world)?;
+            self.policy.check(&facts, world)?
         };
         let verdict = self.policy.verdict(&report);
         if verdict.is_err() {

@@ -1,20 +1,11 @@
 //! Tests of rules that hold for all commands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use clap::{Arg, ArgAction, Args, CommandFactory as _, Parser};
+use clap::{Arg, ArgAction, Args, CommandFactory as _};
 
 use super::*;
-use crate::commands::args::{AccessArgs, GitHubArgs, Jobs, RunArgs};
-
-/// Groups that no verb may use yet.
-#[derive(Debug, Parser)]
-struct Probe {
-    #[command(flatten)]
-    run: RunArgs,
-    #[command(flatten)]
-    jobs: Jobs,
-}
+use crate::commands::args::{AccessArgs, GitHubArgs};
 
 /// Every command, by its full name.
 fn tree() -> BTreeMap<String, clap::Command> {
@@ -26,13 +17,9 @@ fn tree() -> BTreeMap<String, clap::Command> {
         found.insert(name.to_owned(), command.clone());
     }
     let mut found = BTreeMap::new();
-    for (name, mut command) in [
-        ("rocwheel", args::tree::<Cli>()),
-        ("probe", args::tree::<Probe>()),
-    ] {
-        command.build();
-        collect(name, &command, &mut found);
-    }
+    let mut command = args::tree::<Cli>();
+    command.build();
+    collect("rocwheel", &command, &mut found);
     found
 }
 
@@ -52,14 +39,13 @@ fn flags(command: &clap::Command) -> impl Iterator<Item = &Arg> {
 #[test]
 fn clap_finds_the_tree_in_order() {
     Cli::command().debug_assert();
-    Probe::command().debug_assert();
 }
 
 /// Each is read only where a flag has it, and docs/action.md lists those of our own.
 #[test]
 fn the_variables_are_few_and_documented() {
     let page = include_str!("../../docs/action.md");
-    let mut own = BTreeSet::new();
+    let mut own: BTreeMap<String, String> = BTreeMap::new();
     for (name, command) in tree() {
         let mut variables: Vec<_> = flags(&command).filter_map(Arg::get_env).collect();
         let all = variables.len();
@@ -78,7 +64,12 @@ fn the_variables_are_few_and_documented() {
             assert!(!short.contains("[env:"), "`{name} -h` has variables");
             if variable.starts_with("ROCWHEEL_") {
                 assert!(page.contains(&format!("| `{variable}` |")), "{variable}");
-                own.insert(variable.to_owned());
+                let first = own.entry(variable.to_owned()).or_insert(flag.to_string());
+                assert_eq!(
+                    *first,
+                    flag.to_string(),
+                    "{name}: {variable} is for two flags"
+                );
             }
         }
     }
@@ -98,8 +89,7 @@ fn every_flag_and_every_command_says_what_it_is_without_a_full_stop() {
                 argument.get_help().map(ToString::to_string),
             )
         });
-        let about = (name != "probe").then_some((String::new(), about));
-        for (argument, help) in helps.chain(about) {
+        for (argument, help) in helps.chain([(String::new(), about)]) {
             let help = help.unwrap_or_default();
             let fine = help.starts_with(|c: char| c.is_uppercase()) && !help.ends_with('.');
             assert!(fine, "`{name} {argument}` has the help {help:?}");
@@ -186,26 +176,6 @@ fn the_end_of_a_help_is_not_wrapped_twice() {
 }
 
 #[test]
-fn a_variable_of_our_own_is_for_one_flag() {
-    let mut seen: BTreeMap<OsString, String> = BTreeMap::new();
-    for (name, command) in tree() {
-        for flag in flags(&command) {
-            let variable = flag.get_env().map(ToOwned::to_owned);
-            let own = variable.filter(|it| it.to_string_lossy().starts_with("ROCWHEEL_"));
-            if let Some(own) = own {
-                let first = seen.entry(own).or_insert(flag.to_string());
-                assert_eq!(*first, flag.to_string(), "{name}");
-            }
-        }
-    }
-}
-
-#[test]
-fn the_probe_has_defaults_that_parse() {
-    Probe::try_parse_from(["probe"]).unwrap();
-}
-
-#[test]
 fn the_first_signal_asks_the_work_to_stop() {
     let stop = Stop::default();
     listen(&stop).unwrap();
@@ -226,7 +196,7 @@ fn an_empty_value_counts_as_absent_for_every_flag() {
         let path: Vec<&str> = name.split(' ').collect();
         let takes_value = |flag: &&Arg| flag.get_action().takes_values();
         for flag in command.get_arguments().filter(takes_value) {
-            let Some(long) = flag.get_long().filter(|_| path[0] == "rocwheel") else {
+            let Some(long) = flag.get_long() else {
                 continue;
             };
             let line = |more: &[&str]| -> Vec<OsString> {
@@ -351,7 +321,7 @@ fn the_help_of_large_commands_is_short() {
         let is_trick =
             |it: &Arg| it.is_hide_set() && it.get_env().is_none() && it.get_id() != "no_summary";
         let has_trick = command.get_arguments().any(is_trick);
-        assert!(name != "pipeline" || !has_trick, "{name}");
+        assert!(name == "promote" || !has_trick, "{name}");
         let help = command.render_help().to_string();
         let lines = help.lines().count();
         assert!(lines <= 60, "`{name} -h` has {lines} lines:\n{help}");

@@ -33,7 +33,7 @@ use serde::Serialize;
 use self::settings::{LogReader, Show, Verbosity};
 pub use self::{
     progress::{JoinedProgress, Progress},
-    quantity::{count, few, growth, many, percent, rate, shell_word, size, took},
+    quantity::{aligned, count, few, growth, many, percent, rate, shell_word, size, took},
     settings::{ConsoleSettings, Options, OutputFormat},
     workflow::{Annotation, AnnotationLevel},
 };
@@ -44,8 +44,6 @@ const UNDER_WAY: Style = AnsiColor::Cyan.on_default().bold();
 const NOTE: Style = AnsiColor::Cyan.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
-/// For a terminal that does not say how wide it is.
-const USUAL_COLUMNS: usize = 80;
 const FAINT: Style = Style::new().dimmed();
 
 /// What commands need besides their input: the console, and the user's wish to stop.
@@ -98,23 +96,13 @@ impl Console {
         };
         let stdout = AutoStream::new(stdout, choice(settings.stdout_color));
         let stderr = AutoStream::new(stderr, choice(settings.stderr_color));
-        let columns = || {
-            let size = terminal_size::terminal_size_of(io::stderr());
-            size.map_or(USUAL_COLUMNS, |(width, _)| width.0.into())
-        };
-        Self::new(
-            settings,
-            (Box::new(stdout), Box::new(stderr)),
-            bars,
-            columns,
-        )
+        Self::new(settings, (Box::new(stdout), Box::new(stderr)), bars)
     }
 
     fn new(
         settings: ConsoleSettings,
         (stdout, stderr): (Box<dyn Write + Send>, Box<dyn Write + Send>),
         bars: Option<MultiProgress>,
-        columns: fn() -> usize,
     ) -> Self {
         Self {
             answer: Mutex::new(stdout),
@@ -123,7 +111,6 @@ impl Console {
             talk: Arc::new(Talk {
                 sink: Mutex::new(stderr),
                 bars,
-                columns,
                 settings,
                 joined: Mutex::default(),
             }),
@@ -451,8 +438,6 @@ fn annotation(error: &Error) -> Annotation {
 struct Talk {
     sink: Mutex<Box<dyn Write + Send>>,
     bars: Option<MultiProgress>,
-    /// The width of the terminal, which decides the fields of a bar.
-    columns: fn() -> usize,
     settings: ConsoleSettings,
     /// The bar that shows all work which begins.
     joined: Mutex<Option<Progress>>,

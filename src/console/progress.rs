@@ -124,7 +124,7 @@ impl Progress {
         let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
         let (bar, lines) = match (talk.settings.progress, &talk.bars) {
             (Show::Bars, Some(bars)) => {
-                let bar = bar.with_style(style(&parts, (talk.columns)(), total.is_some()));
+                let bar = bar.with_style(style(&parts, total.is_some()));
                 let bar = bar.with_prefix(talk.paint(UNDER_WAY, verb));
                 (bars.add(bar.with_message(what)), None)
             }
@@ -200,20 +200,16 @@ impl Progress {
     }
 }
 
-/// The fields of a bar on a terminal of this width. What has no room left is cut from the message.
-fn style(parts: &Arc<Parts>, columns: usize, has_total: bool) -> ProgressStyle {
-    let template = match columns {
-        _ if !has_total => "{prefix:>12} {parts}{binary_bytes}, {binary_bytes_per_sec}  {wide_msg}",
-        100.. => {
-            "{prefix:>12} {parts}[{bar:24}] {percent} % of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left  {wide_msg}"
-        }
-        60.. => "{prefix:>12} {parts}{percent} % of {binary_total_bytes}, {eta} left  {wide_msg}",
-        _ => "{prefix:>12} {parts}{percent} % {wide_msg}",
+/// The fields of a bar. What has no room left is cut from the message.
+fn style(parts: &Arc<Parts>, has_total: bool) -> ProgressStyle {
+    let template = if has_total {
+        "{prefix:>12} {parts}{percent} % of {binary_total_bytes}, {eta} left  {wide_msg}"
+    } else {
+        "{prefix:>12} {parts}{binary_bytes}, {binary_bytes_per_sec}  {wide_msg}"
     };
     let parts = Arc::clone(parts);
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("=> ")
         .with_key("parts", move |_: &ProgressState, out: &mut dyn Write| {
             // A bar that cannot be drawn must not stop the work.
             let _ = out.write_str(&parts.shown());

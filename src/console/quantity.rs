@@ -1,4 +1,4 @@
-//! Formats sizes, counts and durations for people.
+//! Formats sizes, counts, durations and tables for people.
 
 use std::{cmp::Ordering, fmt::Display, time::Duration};
 
@@ -81,6 +81,22 @@ pub fn shell_word(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Pads each column to its widest cell, except the last column.
+pub fn aligned(table: &[Vec<String>]) -> String {
+    let columns = table.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = table.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let lines = table.iter().map(|row| {
+        let cells = row.iter().zip(&widths);
+        let cells = cells.map(|(cell, width)| format!("{cell:width$}  "));
+        format!("{}\n", cells.collect::<String>().trim_end())
+    });
+    lines.collect()
 }
 
 /// How many names `few` lists.

@@ -163,7 +163,7 @@ impl<'a> ElfTables<'a> {
             sections: Vec::new(),
         };
         tables.segments = tables.read_segments()?;
-        if tables.is_linked() && tables.section_table() != 0 {
+        if tables.section_table() != 0 {
             tables.sections = tables.read_sections()?;
         }
         Ok(Some(tables))

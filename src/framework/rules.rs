@@ -295,7 +295,8 @@ impl OneWheel<'_> {
         let wheel = self.wheel;
         let version = &wheel.name.version;
         let there = self.check.published.iter();
-        let newer = there.filter(|(name, there)| *name == wheel.name.name && version < there);
+        let newer =
+            there.filter(|(name, there)| *name == wheel.name.name && version.sorts_below(there));
         if let Some(newest) = newer.map(|it| &it.1).max() {
             let fact = format!(
                 "{version} sorts below {newest}, which is there: installers take it for older"

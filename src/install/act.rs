@@ -6,6 +6,7 @@ use std::{
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 use serde::Serialize;
 
 use super::{
@@ -259,13 +260,7 @@ impl Plan {
     ) -> Result<String> {
         let file = |name: &str| work.join(name).to_string_lossy().into_owned();
         let (pins, wanted) = (file("pins.txt"), file("wanted.in"));
-        fs::write(
-            &pins,
-            self.pins
-                .iter()
-                .map(|it| format!("{it}\n"))
-                .collect::<String>(),
-        )?;
+        fs::write(&pins, self.pins.iter().join("\n") + "\n")?;
         fs::write(&wanted, self.requirements.join("\n") + "\n")?;
         let (verb, flags, answer) = match self.installer {
             Installer::Uv => {

@@ -88,9 +88,10 @@ impl CandidateSet {
         let (mut frameworks, mut others_of_any) = (Vec::new(), Vec::new());
         for file in others {
             let is_bound = is_bound(&set.root, &file, &change);
-            match is_bound.with_context(|| format!("failed to read `{}`", file.path))? {
-                true => frameworks.push(file),
-                false => others_of_any.push(file),
+            if is_bound.with_context(|| format!("failed to read `{}`", file.path))? {
+                frameworks.push(file);
+            } else {
+                others_of_any.push(file);
             }
         }
         Ok(Self {

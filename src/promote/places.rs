@@ -141,7 +141,7 @@ impl ReleasePlaces {
         if others.is_empty() {
             return Ok(found);
         }
-        let lost = others.iter().map(|it| it.normalized()).join("`, `");
+        let lost = others.iter().map(DistName::normalized).join("`, `");
         let error = anyhow!(No(format!("projects of no product: `{lost}`")));
         Err(error).hint("promote a directory without their packages")
     }

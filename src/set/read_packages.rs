@@ -330,24 +330,22 @@ impl Reading<'_> {
     fn file(&self, path: &Path, listed: &ListedPackage) -> Result<(SetFile, ReadFacts)> {
         let (began, found) = (SystemTime::now(), fs_err::metadata(path)?);
         let identity = FileIdentity::from_metadata(&found);
-        let (file, text, known) = match self.known.on_disk(listed, identity) {
-            Some((sha256, text)) => {
-                let facts = named_metadata(&text, &listed.name)?;
-                let file = self.described(listed, sha256, facts, Some(&text));
-                (file, Some(text), identity)
-            }
-            None => {
-                let (file, text) = self.examine(listed)?;
-                // Metadata and digest are read one after the other. Another command may link the file into
-                // a place meanwhile, which changes no byte of it.
-                let is_same = match (FileIdentity::of(path)?, identity) {
-                    (Some(now), Some(before)) => now.is_but_for_ctime(before),
-                    (now, before) => now == before,
-                };
-                ensure!(is_same, "it changed while it was read");
-                // Of a file that changed right before it was looked at, a further change may not show.
-                (file, text, identity.filter(|it| it.is_settled(began)))
-            }
+        let known = self.known.on_disk(listed, identity);
+        let (file, text, known) = if let Some((sha256, text)) = known {
+            let facts = named_metadata(&text, &listed.name)?;
+            let file = self.described(listed, sha256, facts, Some(&text));
+            (file, Some(text), identity)
+        } else {
+            let (file, text) = self.examine(listed)?;
+            // Metadata and digest are read one after the other. Another command may link the file into
+            // a place meanwhile, which changes no byte of it.
+            let is_same = match (FileIdentity::of(path)?, identity) {
+                (Some(now), Some(before)) => now.is_but_for_ctime(before),
+                (now, before) => now == before,
+            };
+            ensure!(is_same, "it changed while it was read");
+            // Of a file that changed right before it was looked at, a further change may not show.
+            (file, text, identity.filter(|it| it.is_settled(began)))
         };
         let cached = known.zip(text.as_ref()).map(|(identity, text)| {
             let metadata = String::from_utf8(text.clone()).ok();

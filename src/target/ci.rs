@@ -110,8 +110,10 @@ mod tests {
             .ci
             .iter()
             .flat_map(|it| table.resolve(&[&it.family]).unwrap());
-        let built: Vec<Target> = built.sorted().collect();
-        assert_eq!(built, table.known().cloned().sorted().collect::<Vec<_>>());
+        let built: Vec<Target> = built.collect();
+        assert!(built.iter().all_unique());
+        let mut others = table.known().filter(|it| !built.contains(it));
+        assert_eq!(others.join(" "), "gfx1170");
     }
 
     #[test]

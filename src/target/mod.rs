@@ -1,6 +1,11 @@
 //! What code is built for: a target (`gfx942`), a family of targets (`gfx94X-dcgpu`), or every GPU.
 
-use std::{cmp::Ordering, str::FromStr};
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
 
 use derive_more::{Display, From};
 
@@ -22,8 +27,9 @@ pub use view::{PlatformView, missing};
 /// A GPU instruction set, with or without features: `gfx942`, `gfx942:xnack+`, `gfx1250-strict`.
 /// See [target IDs](https://llvm.org/docs/AMDGPUUsage.html#target-id) of LLVM.
 ///
-/// Targets are ordered as texts, so `gfx1100` comes before `gfx942`.
-#[derive(Clone, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Targets are ordered as texts, so `gfx1100` comes before `gfx942`. Names of files and of packages have
+/// features behind `-`: `gfx942-xnack+` is equal to `gfx942:xnack+`, and keeps its text.
+#[derive(Clone, Debug, Display)]
 pub struct Target(Box<str>);
 
 /// A named group of targets: `gfx94X-dcgpu`, `dgpu-all`. The name is never `generic` or that of a
@@ -50,8 +56,13 @@ impl Target {
     /// The target without its features: `gfx942` for `gfx942:xnack+`.
     #[must_use]
     pub fn base(&self) -> Self {
-        let colons = with_colons(&self.0);
-        Self(colons.split(':').next().unwrap_or(&self.0).into())
+        Self(
+            with_colons(&self.0)
+                .split(':')
+                .next()
+                .unwrap_or_default()
+                .into(),
+        )
     }
 
     /// Whether code for this target runs with XNACK off, which is the normal mode of devices. Code
@@ -112,15 +123,44 @@ impl FromStr for Target {
     }
 }
 
-/// The features behind `:`. Names of files and of packages have them behind `-`: `gfx942-xnack+`.
-fn with_colons(text: &str) -> String {
+/// The text of a target with its features behind `:`.
+fn with_colons(text: &str) -> Cow<'_, str> {
+    if !text.contains('-') {
+        return Cow::Borrowed(text);
+    }
     let mut found = text.to_owned();
     for feature in ["xnack", "sramecc"] {
         for sign in ["+", "-"] {
             found = found.replace(&format!("-{feature}{sign}"), &format!(":{feature}{sign}"));
         }
     }
-    found
+    Cow::Owned(found)
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        with_colons(&self.0) == with_colons(&other.0)
+    }
+}
+
+impl Eq for Target {}
+
+impl Ord for Target {
+    fn cmp(&self, other: &Self) -> Ordering {
+        with_colons(&self.0).cmp(&with_colons(&other.0))
+    }
+}
+
+impl PartialOrd for Target {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        with_colons(&self.0).hash(state);
+    }
 }
 
 impl FromStr for Family {
@@ -175,7 +215,7 @@ fn is_feature(text: &str) -> bool {
 
 impl Ord for Scope {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.as_str().cmp(other.as_str())
+        with_colons(self.as_str()).cmp(&with_colons(other.as_str()))
     }
 }
 
@@ -187,6 +227,8 @@ impl PartialOrd for Scope {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn scope(text: &str) -> Scope {
@@ -269,7 +311,12 @@ mod tests {
         assert_eq!(scope("gfx942:xnack+").base(), scope("gfx942"));
         assert_eq!(scope("gfx90a:sramecc+:xnack-").base(), scope("gfx90a"));
         // The text stays, because it is also the name of an archive.
-        assert_eq!(scope("gfx942-xnack+").to_string(), "gfx942-xnack+");
+        let dashed = scope("gfx942-xnack+");
+        assert_eq!(dashed.to_string(), "gfx942-xnack+");
+        assert_eq!(dashed, scope("gfx942:xnack+"));
+        assert_eq!(dashed.cmp(&scope("gfx942:xnack+")), Ordering::Equal);
+        let both = HashSet::from([dashed, scope("gfx942:xnack+"), scope("gfx942")]);
+        assert_eq!(both.len(), 2);
         assert_eq!(scope("gfx90a-sramecc+-xnack-").base(), scope("gfx90a"));
         assert!(!runs_with_xnack_off("gfx942-xnack+"));
         assert_eq!(scope("gfx94X-dcgpu").base(), scope("gfx94X-dcgpu"));

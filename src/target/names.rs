@@ -167,7 +167,7 @@ mod tests {
             resolve(&["gfx1201", "gfx12-0", "gfx1201"]),
             "gfx1201 gfx1200"
         );
-        assert_eq!(resolve(&["ALL"]).split(' ').count(), 28);
+        assert_eq!(resolve(&["ALL"]).split(' ').count(), 29);
     }
 
     #[test]

@@ -55,6 +55,11 @@ pub struct InvalidVersion {
 }
 
 impl Version {
+    /// Whether installers take it for older, which compare all local parts as texts (PEP 440).
+    pub fn sorts_below(&self, other: &Self) -> bool {
+        self.0 < other.0
+    }
+
     /// The version as part of the file name of a wheel or sdist. There `-` separates the parts of
     /// the name, so it becomes `_`.
     pub fn filename_form(&self) -> String {

@@ -3,35 +3,24 @@
 
 mod world;
 
-use std::{collections::BTreeMap, rc::Rc, sync::LazyLock};
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use regex::Regex;
 
-/// One source file: its tokens, and the paths that it names.
+const MOVE: &str = "hand the value in, or move the code to the layer that needs it";
+const NAME: &str =
+    "write the path from `crate::` to the module that is used, so that its layer can be seen";
+const ASK: &str = "take the value as an argument, or see who may in architecture/world.rs";
+
+/// One source file.
 struct Source<'a> {
     file: &'a str,
     /// `elf/plan` for `src/elf/plan.rs`, nothing for `src/lib.rs`.
-    module: String,
-    tokens: Vec<Token<'a>>,
-    paths: Vec<Path<'a>>,
-}
-
-/// A token; `::` is one, and a literal is an empty text.
-struct Token<'a> {
-    text: &'a str,
-    line: usize,
-    /// Whether it is compiled for tests only.
-    is_test: bool,
-    /// The module it stands in, such as `elf/plan/tests`.
-    module: Rc<str>,
-}
-
-/// A path with at least one `::`, or a branch of a `use` tree: `["std", "fs", "File"]`.
-struct Path<'a> {
-    segments: Vec<&'a str>,
-    line: usize,
-    is_test: bool,
-    module: Rc<str>,
+    module: &'a str,
+    /// Without comments and literals. A tree of a `use` is one path for each of its branches.
+    code: String,
+    /// The same without what is compiled for tests only.
+    shipped: String,
 }
 
 #[test]
@@ -53,7 +42,7 @@ fn the_sources_keep_the_layers_and_reach_out_where_they_may() {
 fn violations(files: &BTreeMap<String, String>) -> String {
     let sources: Vec<Source> = files.iter().map(|(file, text)| read(file, text)).collect();
     let mut found = layers(&files["src/lib.rs"], &sources);
-    found.extend(world::world(&sources));
+    found.extend(world(&sources));
     found.sort();
     found.dedup();
     found.concat()
@@ -63,179 +52,102 @@ impl Source<'_> {
     fn violation(&self, line: usize, what: &str, advice: &str) -> String {
         format!("{}:{line}: {what}\n    {advice}\n", self.file)
     }
+
+    fn room(&self) -> &str {
+        self.module.split('/').next().unwrap_or_default()
+    }
 }
 
 fn read<'a>(file: &'a str, text: &'a str) -> Source<'a> {
-    let module = file.trim_start_matches("src/").trim_end_matches(".rs");
-    let module = ["/mod", "lib", "main"]
-        .iter()
-        .find_map(|end| module.strip_suffix(end))
-        .unwrap_or(module);
-    let tokens = tokens(module, text);
-    Source {
-        file,
-        module: module.to_owned(),
-        paths: paths(&tokens),
-        tokens,
-    }
-}
-
-/// Every token of a file, without comments.
-fn tokens<'a>(file: &str, text: &'a str) -> Vec<Token<'a>> {
-    static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+    static TEXT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(
-            r#"(?xs) //[^\n]* | /\*.*?\*/ | \s+
-            | b?r\#\#".*?"\#\# | b?r\#".*?"\# | b?r".*?" | b?"(?:[^"\\]|\\.)*" | b?'(?:[^'\\]|\\[^']+|\\')'
-            | :: | (?:r\#)?\w+ | ."#,
+            r#"(?xs) //[^\n]* | /\*.*?\*/ | b?r\#\#".*?"\#\# | b?r\#".*?"\# | \bb?r".*?"
+            | b?"(?:[^"\\]|\\.)*" | b?'(?:[^'\\]|\\[^']+|\\')'"#,
         )
         .unwrap()
     });
-    static TEST: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"^\[cfg\((?:test|all\(test\b[^\]]*)\)\]").unwrap());
-    let mut tokens: Vec<Token> = Vec::new();
-    let (mut line, mut counted, mut depth) = (1, 0, 0);
-    // At which depth of brackets an item for tests began, and modules with what they stand in.
-    let mut tests_from: Option<usize> = None;
-    let mut modules: Vec<(usize, Rc<str>)> = vec![(0, file.into())];
-    for found in TOKEN.find_iter(text) {
-        let at = found.start();
-        let is_comment = found.as_str().starts_with("//") || found.as_str().starts_with("/*");
-        if is_comment || found.as_str().trim_start().is_empty() {
-            continue;
-        }
-        let is_literal = found.len() > 1 && found.as_str().ends_with(['"', '\'', '#']);
-        let token = if is_literal { "" } else { found.as_str() };
-        line += text[counted..at].matches('\n').count();
-        counted = at;
-        let mut before = tokens.iter().rev().map(|it| it.text);
-        let (last, last_but_one) = (before.next(), before.next());
-        match token {
-            "[" if last == Some("#") && TEST.is_match(&text[at..]) => {
-                tests_from = tests_from.or(Some(depth));
-            }
-            "{" if last_but_one == Some("mod") => {
-                let name = format!("{}/{}", modules[modules.len() - 1].1, last.unwrap());
-                modules.push((depth, name.into()));
-            }
-            _ => {}
-        }
-        tokens.push(Token {
-            text: token,
-            line,
-            is_test: tests_from.is_some(),
-            module: Rc::clone(&modules[modules.len() - 1].1),
-        });
-        match token {
-            "{" | "[" | "(" => depth += 1,
-            "}" | "]" | ")" => depth -= 1,
-            _ => {}
-        }
-        if token == "}" && modules.len() > 1 && modules[modules.len() - 1].0 == depth {
-            modules.pop();
-        }
-        if matches!(token, "}" | ";") && tests_from == Some(depth) {
-            tests_from = None;
-        }
-    }
-    tokens
-}
-
-/// Every path in the tokens, each branch of a tree on its own.
-fn paths<'a>(tokens: &[Token<'a>]) -> Vec<Path<'a>> {
-    let (mut paths, mut at) = (Vec::new(), 0);
-    while at + 1 < tokens.len() {
-        let is_path = is_name(tokens[at].text) && tokens[at + 1].text == "::";
-        at = if is_path {
-            branch(tokens, at, &[], &mut paths)
-        } else {
-            at + 1
-        };
-    }
-    paths
-}
-
-/// Reads one path, with all its branches, and says where it ends.
-fn branch<'a>(
-    tokens: &[Token<'a>],
-    start: usize,
-    before: &[&'a str],
-    paths: &mut Vec<Path<'a>>,
-) -> usize {
-    let (mut segments, mut at) = (before.to_vec(), start);
-    while let Some(token) = tokens.get(at) {
-        match token.text {
-            "{" => return tree(tokens, at + 1, &segments, paths),
-            name if is_name(name) || name == "*" => segments.push(name),
-            // What follows is the argument of a generic.
-            _ => break,
-        }
-        at += 1;
-        if tokens.get(at).is_none_or(|next| next.text != "::") {
-            break;
-        }
-        at += 1;
-    }
-    let Token {
-        line,
-        is_test,
-        ref module,
-        ..
-    } = tokens[start];
-    paths.push(Path {
-        segments,
-        line,
-        is_test,
-        module: Rc::clone(module),
+    static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\buse\s+([^;()]+);").unwrap());
+    let module = file.trim_start_matches("src/").trim_end_matches(".rs");
+    let ends = ["/mod", "lib", "main"];
+    let module = ends
+        .iter()
+        .find_map(|end| module.strip_suffix(end))
+        .unwrap_or(module);
+    let lines = |text: &str| "\n".repeat(text.matches('\n').count());
+    let code = TEXT.replace_all(text, |it: &regex::Captures| lines(&it[0]));
+    let code = USE.replace_all(&code, |it: &regex::Captures| {
+        let mut paths = String::new();
+        expand("", &it[1], &mut paths);
+        paths + &lines(&it[0])
     });
-    at.max(start + 1)
-}
-
-/// The branches between braces, each behind what stands before them.
-fn tree<'a>(
-    tokens: &[Token<'a>],
-    mut at: usize,
-    before: &[&'a str],
-    paths: &mut Vec<Path<'a>>,
-) -> usize {
-    while let Some(token) = tokens.get(at) {
-        at = match token.text {
-            "}" => return at + 1,
-            name if is_name(name) || name == "*" => {
-                let end = branch(tokens, at, before, paths);
-                let is_renamed = tokens.get(end).is_some_and(|next| next.text == "as");
-                if is_renamed { end + 2 } else { end }
-            }
-            _ => at + 1,
-        };
+    let code = code.into_owned();
+    Source {
+        file,
+        module,
+        shipped: without_tests(&code),
+        code,
     }
-    at
 }
 
-fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text != "as"
-}
-
-impl Path<'_> {
-    /// The room that the path leads to, when it leads into the crate.
-    fn room(&self) -> Option<&str> {
-        let mut base: Vec<&str> = match *self.segments.first()? {
-            "crate" | "rocwheel" => Vec::new(),
-            "self" | "super" => self.module.split('/').filter(|it| !it.is_empty()).collect(),
-            _ => return None,
-        };
-        for segment in &self.segments {
-            match *segment {
-                "crate" | "rocwheel" | "self" => {}
-                "super" => drop(base.pop()),
-                name => base.push(name),
+/// Writes each path of a tree of a `use`: `a::{b, c::d}` is `a::b` and `a::c::d`.
+fn expand(before: &str, tree: &str, paths: &mut String) {
+    let tree = tree.trim();
+    let Some((path, branches)) = tree.split_once('{') else {
+        *paths += &format!("use {before}{tree};");
+        return;
+    };
+    let branches = &branches[..branches.rfind('}').unwrap()];
+    let (mut depth, mut start) = (0, 0);
+    for (at, character) in branches.char_indices().chain([(branches.len(), ',')]) {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                if !branches[start..at].trim().is_empty() {
+                    expand(&format!("{before}{path}"), &branches[start..at], paths);
+                }
+                start = at + 1;
             }
+            _ => {}
         }
-        base.first().copied()
     }
+}
+
+/// Blanks the items that are compiled for tests only.
+fn without_tests(code: &str) -> String {
+    static TEST: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"#\[cfg\((?:test|all\(test\b[^\]]*)\)\]").unwrap());
+    let (mut shipped, mut rest) = (String::new(), code);
+    while let Some(found) = TEST.find(rest) {
+        shipped += &rest[..found.start()];
+        let mut depth = 0;
+        let item = rest[found.end()..].char_indices().find(|(_, it)| {
+            match it {
+                '{' | '(' | '[' => depth += 1,
+                '}' | ')' | ']' => depth -= 1,
+                _ => {}
+            }
+            depth == 0 && matches!(it, '}' | ';')
+        });
+        let end = found.end() + item.unwrap().0 + 1;
+        shipped += &"\n".repeat(rest[found.start()..end].matches('\n').count());
+        rest = &rest[end..];
+    }
+    shipped + rest
+}
+
+/// Each match of a pattern, with its line.
+fn matches<'a>(code: &'a str, pattern: &Regex) -> Vec<(usize, regex::Captures<'a>)> {
+    let line = |at: usize| code[..at].matches('\n').count() + 1;
+    let found = pattern.captures_iter(code);
+    found
+        .map(|it| (line(it.get(0).unwrap().start()), it))
+        .collect()
 }
 
 /// A module uses only the paragraphs of `src/lib.rs` above its own.
 fn layers(lib: &str, files: &[Source]) -> Vec<String> {
+    let path = Regex::new(r"\b(crate|rocwheel|super)(?:\s+as\b|\s*::\s*(\w+|\*))").unwrap();
     let (mut paragraphs, mut paragraph) = (BTreeMap::new(), 0);
     for line in lib.lines() {
         let declared = line.trim_start_matches("pub ").strip_prefix("mod ");
@@ -247,43 +159,65 @@ fn layers(lib: &str, files: &[Source]) -> Vec<String> {
     }
     let mut found = Vec::new();
     for file in files.iter().filter(|file| !file.module.is_empty()) {
-        let own = file.module.split('/').next().unwrap();
+        let own = file.room();
         let Some(layer) = paragraphs.get(own) else {
-            let what = format!("`{own}` is not declared in src/lib.rs");
-            found.push(file.violation(1, &what, "declare it in the paragraph of its layer"));
+            found.push(file.violation(1, &format!("src/lib.rs does not declare `{own}`"), NAME));
             continue;
         };
-        for path in &file.paths {
-            if path.segments.starts_with(&["super", "super"]) {
-                let advice = "write the path from `crate::`, so that its layer can be seen";
-                found.push(file.violation(path.line, "uses `super::super`", advice));
+        for (line, path) in matches(&file.code, &path) {
+            let used = path.get(2).map_or("as", |it| it.as_str());
+            let is_root = file.module == own && paragraphs.contains_key(used);
+            let what = match (&path[1], paragraphs.get(used)) {
+                ("super", _) if used == "super" || is_root => format!("uses `super::{used}`"),
+                ("super", _) => continue,
+                (_, Some(other)) if used == own || other < layer => continue,
+                (_, Some(other)) if other == layer => format!("`{own}` uses its sibling `{used}`"),
+                (_, Some(_)) => format!("`{own}` uses `{used}`, which lies below it"),
+                (_, None) => format!("`{own}` uses `crate::{used}`, which is no room"),
+            };
+            let advice = if what.starts_with("uses") { NAME } else { MOVE };
+            found.push(file.violation(line, &what, advice));
+        }
+    }
+    found
+}
+
+/// Few may reach out of the process.
+fn world(files: &[Source]) -> Vec<String> {
+    let declared = Regex::new(r"\bmod (\w+);").unwrap();
+    let is_in = |module: &str, place: &str| format!("{module}/").starts_with(&format!("{place}/"));
+    // Modules in files of their own that are compiled for tests only.
+    let modules = |file: &Source, code: &str| -> Vec<String> {
+        let names = declared.captures_iter(code);
+        names
+            .map(|it| format!("{}/{}", file.module, &it[1]))
+            .collect()
+    };
+    let tests = files.iter().flat_map(|file| {
+        let shipped = modules(file, &file.shipped);
+        let all = modules(file, &file.code).into_iter();
+        all.filter(move |it| !shipped.contains(it))
+    });
+    let tests: Vec<String> = tests.collect();
+    let mut found = Vec::new();
+    for may in world::MAY {
+        let how = Regex::new(&format!("(?m){}", may.how)).unwrap();
+        let except = Regex::new(may.except).unwrap();
+        for file in files {
+            let is_test = tests.iter().any(|test| is_in(file.module, test));
+            let is_excused = may.who.iter().any(|who| is_in(file.module, who));
+            if is_excused || is_test && may.tests_too {
                 continue;
             }
-            let Some(used) = path.room().filter(|used| *used != own) else {
-                continue;
+            let code = if may.tests_too {
+                &file.shipped
+            } else {
+                &file.code
             };
-            let (what, advice) = match paragraphs.get(used) {
-                Some(other) if other < layer => continue,
-                Some(other) if other == layer => (
-                    format!("`{own}` uses its sibling `{used}`"),
-                    "hand the value in, or move what both need to a paragraph above them",
-                ),
-                Some(_) => (
-                    format!("`{own}` uses `{used}`, which src/lib.rs declares below it"),
-                    "hand the value in, or move the code to the layer that needs it",
-                ),
-                None => (
-                    format!("`{own}` uses `crate::{used}`, which src/lib.rs does not declare"),
-                    "name the module that holds it",
-                ),
-            };
-            found.push(file.violation(path.line, &what, advice));
-        }
-        // It would hide what is used.
-        for pair in file.tokens.windows(2) {
-            if pair[0].text == "crate" && pair[1].text == "as" {
-                let what = "renames the root of the crate";
-                found.push(file.violation(pair[0].line, what, "name the module that is used"));
+            let code = except.replace_all(code, "");
+            for (line, way) in matches(&code, &how) {
+                let way = way[0].trim_matches(|it: char| !it.is_alphanumeric() && it != '_');
+                found.push(file.violation(line, &format!("{} with `{way}`", may.what), ASK));
             }
         }
     }
@@ -299,7 +233,12 @@ fn planted(files: &[(&str, &str)]) -> String {
     for (file, text) in files {
         house.insert((*file).to_owned(), format!("//! Planted.\n{text}"));
     }
+    let advice = |line: &&str| !line.starts_with("    ");
     violations(&house)
+        .lines()
+        .filter(advice)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
@@ -316,14 +255,8 @@ fn a_house_with_allowed_paths_has_no_violations() {
              const WORDS: &str = \"std::fs::read crate::commands\";
              #[cfg(test)] mod tests { use super::*; fn f() { std::env::var(\"X\"); fs_err::read(x) } }",
         ),
-        (
-            "src/artifact/tree.rs",
-            "use fs_err as fs; fn f() { fs::read(x) }",
-        ),
-        (
-            "src/parallel/crew.rs",
-            "use std::thread; fn f() { thread::scope(|s| ()) }",
-        ),
+        ("src/artifact/tree.rs", "use fs_err as fs; fn f() { fs::read(x) }"),
+        ("src/parallel/crew.rs", "use std::thread; fn f() { thread::scope(|s| ()) }"),
         ("src/store/local/listing.rs", "use fs_err::File;"),
         ("src/console/mod.rs", "#[cfg(test)] pub(crate) mod captured; fn f() { println!() }"),
         ("src/console/captured.rs", "use fs_err::File;"),
@@ -338,184 +271,94 @@ fn a_house_with_allowed_paths_has_no_violations() {
 }
 
 #[test]
-fn a_module_does_not_use_what_lies_below_it() {
-    insta::assert_snapshot!(planted(&[(
-        "src/elf/plan.rs",
-        "use crate::{
-             error::Error,
-             package::{
-                 plan::Plan,
-                 catalog,
-             },
-         };
-         pub(crate) use crate::commands;
-         fn f() -> crate::artifact::Tree { crate::store::open::<crate::console::Console>() }",
-    )]), @r"
-    src/elf/plan.rs:10: `elf` uses `artifact`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    src/elf/plan.rs:10: `elf` uses `console`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    src/elf/plan.rs:10: `elf` uses `store`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    src/elf/plan.rs:5: `elf` uses `package`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    src/elf/plan.rs:6: `elf` uses `package`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    src/elf/plan.rs:9: `elf` uses `commands`, which src/lib.rs declares below it
-        hand the value in, or move the code to the layer that needs it
-    ");
-}
-
-#[test]
-fn siblings_do_not_use_each_other() {
+fn a_module_uses_what_lies_above_it() {
     insta::assert_snapshot!(planted(&[
+        (
+            "src/elf/plan.rs",
+            "use crate::{error::Error, package::{\n plan::Plan, catalog }};
+             pub(crate) use crate::commands;
+             fn f() -> crate::artifact::Tree { crate::store::open::<crate::console::Console>() }",
+        ),
         ("src/elf/mod.rs", "use super::wheel::Record;"),
-        ("src/glob.rs", "use super::{error, target::Target};"),
+        ("src/glob.rs", "use super::{error, target::Target};\nuse crate::target;"),
         ("src/wheel.rs", "#[cfg(test)] mod tests { use crate::elf::write; use super::elf; }"),
-    ]), @r"
-    src/elf/mod.rs:2: `elf` uses its sibling `wheel`
-        hand the value in, or move what both need to a paragraph above them
-    src/glob.rs:2: `glob` uses its sibling `target`
-        hand the value in, or move what both need to a paragraph above them
-    src/wheel.rs:2: `wheel` uses its sibling `elf`
-        hand the value in, or move what both need to a paragraph above them
-    ");
-}
-
-#[test]
-fn the_root_is_named_and_its_modules_are_declared() {
-    insta::assert_snapshot!(planted(&[
         ("src/orphan.rs", ""),
         ("src/elf/a.rs", "use crate as root;\nuse crate::nowhere::x;\nuse crate::*;"),
         ("src/elf/b.rs", "fn f() { super::super::package::plan() }"),
-    ]), @r"
-    src/elf/a.rs:2: renames the root of the crate
-        name the module that is used
-    src/elf/a.rs:3: `elf` uses `crate::nowhere`, which src/lib.rs does not declare
-        name the module that holds it
-    src/elf/a.rs:4: `elf` uses `crate::*`, which src/lib.rs does not declare
-        name the module that holds it
+    ]), @"
+    src/elf/a.rs:2: `elf` uses `crate::as`, which is no room
+    src/elf/a.rs:3: `elf` uses `crate::nowhere`, which is no room
+    src/elf/a.rs:4: `elf` uses `crate::*`, which is no room
     src/elf/b.rs:2: uses `super::super`
-        write the path from `crate::`, so that its layer can be seen
-    src/orphan.rs:1: `orphan` is not declared in src/lib.rs
-        declare it in the paragraph of its layer
+    src/elf/mod.rs:2: uses `super::wheel`
+    src/elf/plan.rs:2: `elf` uses `package`, which lies below it
+    src/elf/plan.rs:4: `elf` uses `commands`, which lies below it
+    src/elf/plan.rs:5: `elf` uses `artifact`, which lies below it
+    src/elf/plan.rs:5: `elf` uses `console`, which lies below it
+    src/elf/plan.rs:5: `elf` uses `store`, which lies below it
+    src/glob.rs:2: uses `super::error`
+    src/glob.rs:2: uses `super::target`
+    src/glob.rs:3: `glob` uses its sibling `target`
+    src/orphan.rs:1: src/lib.rs does not declare `orphan`
+    src/wheel.rs:2: `wheel` uses its sibling `elf`
+    src/wheel.rs:2: uses `super::elf`
     ");
 }
 
 #[test]
-fn few_touch_the_disk() {
+fn few_reach_out_of_the_process() {
     insta::assert_snapshot!(planted(&[
-        ("src/elf/a.rs", "use fs_err as fs;\nuse std::{fs, io};"),
+        ("src/elf/disk.rs", "use fs_err as fs;\nuse std::{fs, io};"),
         ("src/artifact/name.rs", "fn f() { fs_err::read(\"x\") }"),
         ("src/store/s3.rs", "use std::fs::File;\nfn f() { File::open(\"x\") }"),
         ("src/console/x.rs", "fn f() { OpenOptions::new(); path.symlink_metadata() }"),
-    ]), @r"
-    src/artifact/name.rs:2: touches the disk with `fs_err::read`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/console/x.rs:2: touches the disk with `OpenOptions::new`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/console/x.rs:2: touches the disk with `symlink_metadata`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/elf/a.rs:2: touches the disk with `fs_err`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/elf/a.rs:3: touches the disk with `std::fs`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/store/s3.rs:2: touches the disk with `std::fs::File`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/store/s3.rs:3: touches the disk with `File::open`
-        take the value as an argument, or see who may in architecture/world.rs
-    ");
-}
-
-#[test]
-fn few_touch_the_network_and_tests_neither() {
-    insta::assert_snapshot!(planted(&[
-        ("src/store/s3.rs", "use aws_sdk_s3::Client; use reqwest::Url;"),
         ("src/store/local.rs", "use aws_sdk_s3::Client;\nuse tokio::{io, net};"),
         ("src/glob.rs", "use std::net::{Ipv4Addr, TcpStream};"),
         ("src/commands/fetch.rs", "use reqwest;\n#[cfg(test)] mod tests { use std::net::TcpListener; }"),
-    ]), @r"
-    src/commands/fetch.rs:2: touches the network with `reqwest`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/commands/fetch.rs:3: touches the network with `std::net::TcpListener`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/glob.rs:2: touches the network with `std::net::TcpStream`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/store/local.rs:2: touches the network with `aws_sdk_s3::Client`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/store/local.rs:3: touches the network with `tokio::net`
-        take the value as an argument, or see who may in architecture/world.rs
-    ");
-}
-
-#[test]
-fn only_the_console_prints() {
-    insta::assert_snapshot!(planted(&[
         ("src/console/mod.rs", "fn f() { eprintln!() }"),
-        ("src/commands/build.rs", "fn f() { println!(\"x\"); print!(\"y\"); io::stdout().lock() }"),
-        ("src/elf/a.rs", "use std::io::{stderr};\nfn f() { dbg!(stderr()); x != y }"),
-    ]), @r"
-    src/commands/build.rs:2: prints with `io::stdout`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/commands/build.rs:2: prints with `print`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/commands/build.rs:2: prints with `println`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/elf/a.rs:2: prints with `std::io::stderr`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/elf/a.rs:3: prints with `dbg`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/elf/a.rs:3: prints with `stderr`
-        take the value as an argument, or see who may in architecture/world.rs
-    ");
-}
-
-#[test]
-fn few_read_the_environment() {
-    insta::assert_snapshot!(planted(&[
-        ("src/console/settings.rs", "fn f() { std::env::var(\"NO_COLOR\") }"),
-        ("src/commands/build.rs", "use std::env;\nfn f() { env::var(\"X\") }"),
-        ("src/elf/a.rs", "fn f() { std::env::current_dir(); std::env::consts::OS }"),
-    ]), @r"
-    src/commands/build.rs:2: reads the environment with `std::env`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/commands/build.rs:3: reads the environment with `env::var`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/elf/a.rs:2: reads the environment with `std::env::current_dir`
-        take the value as an argument, or see who may in architecture/world.rs
-    ");
-}
-
-#[test]
-fn few_start_threads_or_look_at_the_machine() {
-    insta::assert_snapshot!(planted(&[
-        ("src/parallel/ordered.rs", "use std::thread;"),
+        (
+            "src/commands/build.rs",
+            "fn f() { println!(\"x\"); print!(\"y\"); io::stdout().lock() }
+             use std::{env, sync::Arc, thread};\nfn f() { env::var(\"X\"); thread::spawn(g) }
+             use std::process::{Command, ExitCode};\nuse clap::Command;",
+        ),
+        (
+            "src/elf/a.rs",
+            "use std::io::{stderr};\nfn f() { dbg!(stderr()); x != y }
+             fn f() { std::env::current_dir(); std::env::consts::OS; std::process::exit(1) }
+             use std::io::IsTerminal;\nfn f() { std::thread::sleep(x) }",
+        ),
+        ("src/parallel/pipeline.rs", "use std::thread;"),
         ("src/package/plan.rs", "use rayon::prelude::*;\nfn f() { std::thread::available_parallelism() }"),
-        ("src/commands/build.rs", "use std::{sync::Arc, thread};\nfn f() { thread::spawn(g) }"),
-        ("src/elf/a.rs", "use std::io::IsTerminal;\nfn f() { std::thread::sleep(x) }"),
-    ]), @r"
-    src/commands/build.rs:2: starts threads with `std::thread`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/commands/build.rs:3: starts threads with `thread::spawn`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/elf/a.rs:2: looks at the machine with `std::io::IsTerminal`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/package/plan.rs:2: starts threads with `rayon::prelude::*`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/package/plan.rs:3: looks at the machine with `std::thread::available_parallelism`
-        take the value as an argument, or see who may in architecture/world.rs
-    ");
-}
-
-#[test]
-fn nothing_starts_or_ends_a_process() {
-    insta::assert_snapshot!(planted(&[
-        ("src/commands/build.rs", "use std::process::{Command, ExitCode};\nuse clap::Command;"),
-        ("src/elf/launcher.rs", "fn f() { std::process::exit(1) }"),
     ]), @"
-    src/commands/build.rs:2: starts or ends a process with `std::process::Command`
-        take the value as an argument, or see who may in architecture/world.rs
-    src/elf/launcher.rs:2: starts or ends a process with `std::process::exit`
-        take the value as an argument, or see who may in architecture/world.rs
+    src/artifact/name.rs:2: touches the disk with `fs_err`
+    src/commands/build.rs:2: prints with `io::stdout`
+    src/commands/build.rs:2: prints with `print`
+    src/commands/build.rs:2: prints with `println`
+    src/commands/build.rs:3: reads the environment with `std::env`
+    src/commands/build.rs:3: starts threads with `std::thread`
+    src/commands/build.rs:4: reads the environment with `env::var`
+    src/commands/build.rs:4: starts threads with `thread::spawn`
+    src/commands/build.rs:5: starts or ends a process with `process::Command`
+    src/commands/fetch.rs:2: touches the network with `reqwest`
+    src/commands/fetch.rs:3: touches the network with `TcpListener`
+    src/commands/fetch.rs:3: touches the network with `std::net`
+    src/console/x.rs:2: touches the disk with `OpenOptions::new`
+    src/console/x.rs:2: touches the disk with `symlink_metadata`
+    src/elf/a.rs:2: prints with `io::stderr`
+    src/elf/a.rs:3: prints with `dbg`
+    src/elf/a.rs:4: reads the environment with `std::env`
+    src/elf/a.rs:4: starts or ends a process with `process::exit`
+    src/elf/a.rs:5: looks at the machine with `IsTerminal`
+    src/elf/disk.rs:2: touches the disk with `fs_err`
+    src/elf/disk.rs:3: touches the disk with `std::fs`
+    src/glob.rs:2: touches the network with `TcpStream`
+    src/glob.rs:2: touches the network with `std::net`
+    src/package/plan.rs:2: starts threads with `rayon`
+    src/package/plan.rs:3: looks at the machine with `available_parallelism`
+    src/store/local.rs:2: touches the network with `aws_sdk_s3`
+    src/store/local.rs:3: touches the network with `tokio::net`
+    src/store/s3.rs:2: touches the disk with `std::fs`
+    src/store/s3.rs:3: touches the disk with `File::open`
     ");
 }

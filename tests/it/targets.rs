@@ -3,5 +3,4 @@
 mod detect;
 mod forms;
 pub(crate) mod machine;
-mod of_set;
 mod usable;

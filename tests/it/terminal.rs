@@ -1,4 +1,4 @@
-//! What a person sees on a terminal, of 40, 80 and 200 columns.
+//! What a person sees on a terminal, of 80 and 200 columns.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::support::{
     screen::{Screen, shown},
 };
 
-const WIDTHS: [usize; 3] = [40, 80, 200];
+const WIDTHS: [usize; 2] = [80, 200];
 
 /// A directory with the artifacts of the sample and its packages.
 fn made() -> tempfile::TempDir {

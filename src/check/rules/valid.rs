@@ -219,13 +219,11 @@ fn record(wheel: &WheelFile, findings: &mut Findings) {
 /// What differs between a member and its row. Builders of others may leave out hashes.
 fn mismatch(row: &RecordRow, content: &ContentFacts, is_ours: bool) -> Option<String> {
     let len = content.len;
-    match content.sha256.filter(|_| is_ours || row.digest.is_some()) {
-        Some(sha256) => row.mismatch(sha256, len),
-        None => {
-            let listed = row.len.filter(|it| *it != len)?;
-            Some(format!("has {len} bytes, but {listed} in RECORD"))
-        }
+    if let Some(sha256) = content.sha256.filter(|_| is_ours || row.digest.is_some()) {
+        return row.mismatch(sha256, len);
     }
+    let listed = row.len.filter(|it| *it != len)?;
+    Some(format!("has {len} bytes, but {listed} in RECORD"))
 }
 
 fn metadata(wheel: &WheelFile, findings: &mut Findings) {

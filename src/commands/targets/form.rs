@@ -3,7 +3,10 @@
 use itertools::Itertools as _;
 
 use super::TargetsAnswer;
-use crate::target::{Target, TargetTable};
+use crate::{
+    console::aligned,
+    target::{Target, TargetTable},
+};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct FormArgs {
@@ -68,30 +71,18 @@ impl TargetsAnswer {
             TargetForm::Table => table(&self.names),
             TargetForm::Cmake => format!("-DGPU_TARGETS={}", targets(";")),
             TargetForm::Extras => self.device_extras.join(","),
-            TargetForm::Github => self.matrix_text(),
+            TargetForm::Github => self.matrix.to_string(),
         }
     }
 }
 
 fn table(targets: &[Target]) -> String {
     let table = TargetTable::builtin();
-    let first = targets
-        .iter()
-        .map(|it| it.as_str().len())
-        .max()
-        .unwrap_or(0);
-    let products = targets
-        .iter()
-        .filter_map(|it| table.product(&it.packaged()));
-    let second = products.map(str::len).max().unwrap_or(0);
-    let line = |target: &Target| {
+    let rows = targets.iter().map(|target| {
         let base = target.packaged();
         let product = table.product(&base).unwrap_or_default();
         let families = table.families_of(&base).iter().join(" ");
-        format!(
-            "{:<first$}  {product:<second$}  {families}\n",
-            target.as_str()
-        )
-    };
-    targets.iter().map(line).collect()
+        vec![target.to_string(), product.to_owned(), families]
+    });
+    aligned(&rows.collect::<Vec<_>>())
 }

@@ -4,10 +4,11 @@ mod form;
 mod machine;
 mod of_set;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use itertools::Itertools as _;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use self::{
     form::{FormArgs, TargetForm},
@@ -22,7 +23,7 @@ use crate::{
     console::OutputFormat,
     digest::Sha256,
     error::{Hint as _, No, Result, anyhow, ensure},
-    target::{Family, Target, TargetTable, TestJob, UnknownFamilies, split_list},
+    target::{Target, TargetTable, UnknownFamilies, split_list},
 };
 
 /// Print GPU targets: of families, of package sets, or of this machine
@@ -66,6 +67,10 @@ pub struct TargetsArgs {
     /// Leave out the targets for which TheRock does not build these projects, comma-separated
     #[arg(long, value_name = "PROJECT", value_delimiter = ',')]
     except: Vec<String>,
+    /// Also know the targets and families of this file, which has the form of rocwheel's `target.toml`; the
+    /// variable is for every command
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_TARGETS_FILE")]
+    targets_file: Option<PathBuf>,
     #[command(flatten)]
     form: FormArgs,
     #[command(flatten)]
@@ -81,7 +86,7 @@ pub struct TargetsArgs {
 pub fn run(args: &TargetsArgs, world: &World) -> Result<()> {
     let (answer, verdict) = args.answer(world)?;
     args.outputs.append(&answer.outputs())?;
-    if answer.form == TargetForm::Github && answer.matrix.include.is_empty() {
+    if answer.form == TargetForm::Github && answer.matrix["include"] == json!([]) {
         world
             .console
             .warn("no runner has one of these targets, and GitHub refuses an empty matrix");
@@ -101,10 +106,11 @@ pub fn run(args: &TargetsArgs, world: &World) -> Result<()> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct TargetsAnswer {
-    targets: Vec<TargetFacts>,
+    targets: Vec<Value>,
     families: Vec<String>,
     device_extras: Vec<String>,
-    matrix: JobMatrix,
+    /// With the jobs as `include`.
+    matrix: Value,
     /// Of this machine, if it was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpus: Option<Vec<GpuFacts>>,
@@ -115,19 +121,6 @@ struct TargetsAnswer {
     names: Vec<Target>,
     #[serde(skip)]
     form: TargetForm,
-}
-
-#[derive(Debug, Serialize)]
-struct TargetFacts {
-    name: Target,
-    product: Option<&'static str>,
-    families: &'static [Family],
-    extra: String,
-}
-
-#[derive(Debug, Serialize)]
-struct JobMatrix {
-    include: Vec<TestJob>,
 }
 
 impl TargetsArgs {
@@ -208,19 +201,19 @@ impl TargetsArgs {
             let digest = Sha256::of(format!("{run} {text}").as_bytes()).to_string();
             u64::from_str_radix(&digest[..15], 16).unwrap_or(0)
         };
-        let facts = names.iter().map(|target| TargetFacts {
-            name: target.clone(),
-            product: table.product(&target.packaged()),
-            families: table.families_of(&target.packaged()),
-            extra: target.extra(),
+        let facts = names.iter().map(|target| {
+            json!({
+                "name": target,
+                "product": table.product(&target.packaged()),
+                "families": table.families_of(&target.packaged()),
+                "extra": target.extra(),
+            })
         });
         TargetsAnswer {
             targets: facts.collect(),
             families: table.ci_families(&names),
             device_extras: names.iter().map(Target::extra).unique().collect(),
-            matrix: JobMatrix {
-                include: table.jobs(&names, self.form.without_runner, &draw),
-            },
+            matrix: json!({ "include": table.jobs(&names, self.form.without_runner, &draw) }),
             gpus: None,
             lacking: None,
             form: self.form.form(self.families().is_some()),
@@ -237,12 +230,8 @@ impl TargetsAnswer {
             ("targets", self.names.iter().join(",")),
             ("families", self.families.join(";")),
             ("device-extras", extras.clone()),
-            ("matrix", self.matrix_text()),
+            ("matrix", self.matrix.to_string()),
             ("device_extras", extras),
         ]
-    }
-
-    fn matrix_text(&self) -> String {
-        serde_json::to_string(&self.matrix).unwrap_or_default()
     }
 }

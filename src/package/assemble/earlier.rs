@@ -250,8 +250,8 @@ fn wheels_in(top: &Path) -> Vec<PathBuf> {
     paths.filter(is_wheel).collect()
 }
 
-/// How much of a set was taken over from an earlier one. Counts the files of wheels, without those
-/// in `.dist-info`; bytes are those of their contents.
+/// How much of a set was taken over from an earlier one. Counts the files of wheels, without the texts
+/// that are written for `.dist-info`; bytes are those of their contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReuseCount {

@@ -5,12 +5,12 @@ use std::{os::unix::fs::PermissionsExt, process::Command};
 use serde_json::{Value, json};
 
 use super::{
-    frameworks::CHECKOUT,
+    frameworks::{CHECKED_OUT, CHECKOUT},
     runner::{git, read},
     spread::{ROLE, text},
     workflows::{CREDENTIALS, Stage, dispatch, published, role},
 };
-use crate::{deps::Workplace, support::long, support::program::succeed};
+use crate::{deps::Workplace, judges::tool, support::long, support::program::succeed};
 
 const BUCKET: &str = "therock-ci-artifacts";
 const PREFIX: &str = "python-deps/";
@@ -19,9 +19,7 @@ const BRANCH: &str = "base-dependency-index";
 /// A stage with a lock in its repository, and a checkout that leaves it there.
 fn stage(inputs: &Value, files: &[(&str, &str)]) -> Stage {
     let mut stage = Stage::new(BUCKET, PREFIX, &dispatch(inputs));
-    let nothing = "name: checkout\ndescription: checkout\ninputs:\n  persist-credentials: { description: keys }\n\
-                   runs:\n  using: composite\n  steps:\n    - shell: bash\n      run: 'true'\n";
-    stage.repository.action(CHECKOUT, nothing);
+    stage.repository.action(CHECKOUT, CHECKED_OUT);
     stage.repository.action(CREDENTIALS, &role(ROLE));
     for (name, text) in files {
         stage.repository.file(name, text);
@@ -101,8 +99,13 @@ fn a_new_lock_is_proposed_in_a_pull_request() {
          [ \"$1 $2\" = 'pr create' ] && cat \"${{@: -1}}\" >'{}'\nexit 0\n",
         made.display()
     );
-    fs_err::write(tools.join("gh"), script).unwrap();
-    fs_err::set_permissions(tools.join("gh"), PermissionsExt::from_mode(0o755)).unwrap();
+    // The runner has pipx, which puts uv there.
+    for (name, script) in [("gh", &*script), ("pipx", "#!/bin/sh\n")] {
+        let tool = tools.join(name);
+        fs_err::write(&tool, script).unwrap();
+        fs_err::set_permissions(tool, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::os::unix::fs::symlink(tool("uv"), tools.join("uv")).unwrap();
     stage.repository.tools(&tools);
     let run = stage
         .repository

@@ -67,48 +67,42 @@ fn every_place_names_the_same_release_and_one_script_names_another() {
     let before = named(tree.path(), "rocwheel");
     assert!(before.len() > 20, "{before:#?}");
     let (repository, _) = ours().split_once('@').unwrap();
+    let own = format!("{} # ", ours());
     for (file, release) in &before {
-        assert!(
-            release.starts_with(&format!("{} # ", ours())),
-            "{file}: {release}"
-        );
+        assert!(release.starts_with(&own), "{file}: {release}");
     }
-    let (worked, said) = pin(tree.path(), &["ROCm/other-name", COMMIT, "v1.2.3"]);
-    assert!(worked, "{said}");
-    for file in files(tree.path()) {
-        let text = fs::read_to_string(tree.path().join(&file)).unwrap();
-        assert!(!text.contains(repository), "{file}");
-        assert!(!text.contains(&"0".repeat(40)), "{file}");
-        assert_eq!(text.lines().count(), read(&file).lines().count(), "{file}");
-    }
-    let expected = format!("ROCm/other-name@{COMMIT} # v1.2.3");
-    let after = named(tree.path(), "other-name");
-    assert_eq!(after.len(), before.len());
-    assert!(after.iter().all(|(_, it)| *it == expected), "{after:#?}");
-    let (worked, _) = pin(tree.path(), &["ROCm/rocwheel", &"1".repeat(40), "v2.0.0"]);
-    let last = format!("ROCm/rocwheel@{} # v2.0.0", "1".repeat(40));
-    let again = named(tree.path(), "rocwheel");
-    assert!(worked && again.len() == before.len());
-    assert!(again.iter().all(|(_, it)| *it == last), "{again:#?}");
-}
-
-#[test]
-fn what_is_no_release_is_not_named() {
-    let tree = tree();
-    let before = named(tree.path(), "rocwheel");
     let said = [
-        pin(tree.path(), &["rocwheel", COMMIT, "v1.2.3"]),
-        pin(tree.path(), &["ROCm/rocwheel", "v1.2.3", "v1.2.3"]),
-        pin(tree.path(), &["ROCm/rocwheel", COMMIT, "1.2.3 # x"]),
-        pin(tree.path(), &[]),
-    ];
-    assert!(said.iter().all(|(worked, _)| !worked));
-    let said = said.map(|(_, said)| said).concat();
-    insta::assert_snapshot!(said, @"
+        &["rocwheel", COMMIT, "v1.2.3"][..],
+        &["ROCm/rocwheel", "v1.2.3", "v1.2.3"],
+        &["ROCm/rocwheel", COMMIT, "1.2.3 # x"],
+        &[],
+    ]
+    .map(|line| {
+        let (worked, said) = pin(tree.path(), line);
+        assert!(!worked, "{line:?}");
+        said
+    });
+    insta::assert_snapshot!(said.concat(), @"
     error: not a repository such as `ROCm/rocwheel`: rocwheel
     error: not a whole commit id: v1.2.3
     error: not a version such as `v1.2.3`: 1.2.3 # x
     error: usage: .github/binary/pin.sh OWNER/NAME COMMIT VERSION
     ");
     assert_eq!(named(tree.path(), "rocwheel"), before);
+    // What was named by the script can be named again.
+    for (name, commit) in [("other-name", COMMIT), ("rocwheel", &"1".repeat(40))] {
+        let line = [&format!("ROCm/{name}"), commit, "v1.2.3"];
+        let (worked, said) = pin(tree.path(), &line);
+        assert!(worked, "{said}");
+        let expected = format!("ROCm/{name}@{commit} # v1.2.3");
+        let after = named(tree.path(), name);
+        assert_eq!(after.len(), before.len());
+        assert!(after.iter().all(|(_, it)| *it == expected), "{after:#?}");
+        for file in files(tree.path()) {
+            let text = fs::read_to_string(tree.path().join(&file)).unwrap();
+            assert!(!text.contains(repository), "{file}");
+            assert!(!text.contains(&"0".repeat(40)), "{file}");
+            assert_eq!(text.lines().count(), read(&file).lines().count(), "{file}");
+        }
+    }
 }

@@ -1,6 +1,5 @@
-//! `place`, which a workflow asks before it takes on a role.
-
-use std::process::Command;
+//! `place`, which a workflow asks before it takes on a role; and `--offline`: where a run is read and written,
+//! without a question to any server.
 
 use serde_json::{Value, json};
 
@@ -8,38 +7,27 @@ use crate::github::{
     fake::{Fake, Reply},
     run,
 };
-use crate::support::{
-    program::{Outcome, ROCWHEEL},
-    published,
-};
+use crate::support::{published::sample, sandbox::Sandbox};
 
-/// What it answers to a run of `ROCm/TheRock`, for an event.
-fn place(event: &Value, arguments: &str) -> (Value, String) {
-    place_with(event, arguments, &[])
+/// A job of run 7 of `ROCm/TheRock`, for an event.
+fn job(event: &Value) -> Sandbox {
+    let t = Sandbox::new();
+    let path = t.write("event.json", event.to_string());
+    let variables = [
+        ("GITHUB_REPOSITORY", "ROCm/TheRock"),
+        ("GITHUB_RUN_ID", "7"),
+        ("GITHUB_EVENT_PATH", path.to_str().unwrap()),
+        ("GITHUB_OUTPUT", "outputs"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ];
+    variables
+        .into_iter()
+        .fold(t, |t, (name, it)| t.with(name, it))
 }
 
-fn place_with(event: &Value, arguments: &str, keys: &[(&str, &str)]) -> (Value, String) {
-    let directory = tempfile::tempdir().unwrap();
-    let (payload, outputs) = (
-        directory.path().join("event.json"),
-        directory.path().join("outputs"),
-    );
-    fs_err::write(&payload, event.to_string()).unwrap();
-    let output = Command::new(ROCWHEEL)
-        .env_clear()
-        .env("GITHUB_REPOSITORY", "ROCm/TheRock")
-        .env("GITHUB_RUN_ID", "7")
-        .env("GITHUB_EVENT_PATH", &payload)
-        .env("GITHUB_OUTPUT", &outputs)
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .envs(keys.iter().copied())
-        .args(["place", "--format", "json", "--platform", "windows"])
-        .args(arguments.split_whitespace())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let outputs = fs_err::read_to_string(&outputs).unwrap();
-    (serde_json::from_slice(&output.stdout).unwrap(), outputs)
+fn place(t: &Sandbox, arguments: &str) -> Value {
+    let line = format!("place --format json --platform windows {arguments}");
+    serde_json::from_str(&t.run(&line).ok()).unwrap()
 }
 
 fn push() -> Value {
@@ -54,7 +42,8 @@ fn forks_pull() -> Value {
 
 #[test]
 fn a_run_of_our_own_has_a_place_and_a_role() {
-    let (answer, outputs) = place(&push(), "");
+    let t = job(&push());
+    let answer = place(&t, "");
     insta::assert_snapshot!(serde_json::to_string_pretty(&answer).unwrap(), @r#"
     {
       "schema": "rocwheel-place-v1",
@@ -69,6 +58,7 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
       "assumed": []
     }
     "#);
+    let outputs = t.read("outputs");
     let lines = outputs.lines().filter(|line| !line.contains("rocwheel_"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
     therock-ci-artifacts
@@ -85,73 +75,54 @@ fn a_run_of_our_own_has_a_place_and_a_role() {
 
 #[test]
 fn on_behalf_of_a_fork_there_is_a_place_and_no_role() {
-    let (answer, outputs) = place(&forks_pull(), "");
-    assert_eq!(
-        answer["set-url"],
-        "s3://therock-ci-artifacts-external/ROCm-TheRock/7-windows/python/"
-    );
+    let t = job(&forks_pull());
+    let answer = place(&t, "");
+    let external = "s3://therock-ci-artifacts-external/ROCm-TheRock/7-windows/python/";
+    assert_eq!(answer["set-url"], external);
     assert_eq!(answer["role"], Value::Null);
     assert_eq!(answer["no-role"], "the run builds the code of a fork");
-    assert!(!outputs.contains("arn:aws"), "{outputs}");
-    assert_eq!(
-        place(&forks_pull(), "--release-type nightly").0["role"],
-        Value::Null
-    );
+    assert!(!t.read("outputs").contains("arn:aws"));
+    assert_eq!(place(&t, "--release-type nightly")["role"], Value::Null);
 }
 
 #[test]
 fn a_runner_with_credentials_of_its_own_publishes_what_a_fork_built() {
-    let keys = [
-        ("AWS_ACCESS_KEY_ID", "id"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-    ];
-    let credentials = |event: &Value, arguments: &str, keys| {
-        let (answer, outputs) = place_with(event, arguments, keys);
-        let said = answer["credentials"].as_str().unwrap().to_owned();
-        assert!(outputs.contains(&said), "{outputs}");
-        said
-    };
     let table = [
-        (push(), "", &keys[..], "role"),
-        (forks_pull(), "", &keys[..], "runner"),
-        (forks_pull(), "", &[], "none"),
-        (forks_pull(), "--no-sign-request", &keys[..], "none"),
+        (push(), "", true, "role"),
+        (forks_pull(), "", true, "runner"),
+        (forks_pull(), "", false, "none"),
+        (forks_pull(), "--no-sign-request", true, "none"),
         // It shares neither of these buckets.
-        (forks_pull(), "--release-type nightly", &keys[..], "none"),
-        (
-            forks_pull(),
-            "--bucket therock-ci-artifacts",
-            &keys[..],
-            "none",
-        ),
-        (forks_pull(), "--bucket mine", &keys[..], "runner"),
-        (push(), "--bucket mine", &keys[..], "runner"),
-        (push(), "--bucket mine", &[], "none"),
+        (forks_pull(), "--release-type nightly", true, "none"),
+        (forks_pull(), "--bucket therock-ci-artifacts", true, "none"),
+        (forks_pull(), "--bucket mine", true, "runner"),
+        (push(), "--bucket mine", true, "runner"),
+        (push(), "--bucket mine", false, "none"),
     ];
-    for (event, arguments, keys, expected) in table {
-        assert_eq!(
-            credentials(&event, arguments, keys),
-            expected,
-            "{arguments}"
-        );
+    for (event, arguments, has_keys, expected) in table {
+        let mut t = job(&event);
+        if has_keys {
+            t = t.with("AWS_ACCESS_KEY_ID", "id");
+            t = t.with("AWS_SECRET_ACCESS_KEY", "secret");
+        }
+        let answer = place(&t, arguments);
+        assert_eq!(answer["credentials"], expected, "{event} {arguments}");
+        assert!(t.read("outputs").contains(expected));
     }
 }
 
 #[test]
 fn what_is_asked_for_decides_the_place() {
-    let shown = |arguments| {
-        let (answer, _) = place(&push(), arguments);
-        format!(
-            "{} {} {}",
-            answer["set-url"], answer["region"], answer["role"]
-        )
-    };
     let shown = [
         "--release-type nightly",
         "--bucket mine",
         "--artifact-group gfx94X-dcgpu",
     ]
-    .map(shown);
+    .map(|arguments| {
+        let answer = place(&job(&push()), arguments);
+        let [url, region, role] = ["set-url", "region", "role"].map(|it| answer[it].to_string());
+        format!("{url} {region} {role}")
+    });
     insta::assert_snapshot!(shown.join("\n"), @r#"
     "s3://therock-nightly-artifacts/7-windows/python/" "us-east-2" "arn:aws:iam::692859939525:role/therock-nightly"
     "s3://mine/7-windows/python/" null null
@@ -161,42 +132,26 @@ fn what_is_asked_for_decides_the_place() {
 
 #[test]
 fn a_local_run_has_no_place_in_a_bucket() {
-    let mut command = Command::new(ROCWHEEL);
-    command.env_clear().args(["place", "--run-id", "local"]);
-    let refused = Outcome::of(command.output().unwrap());
-    assert_eq!((refused.code, &*refused.stdout), (2, ""));
-    insta::assert_snapshot!(refused.stderr, @"
+    let t = Sandbox::new();
+    insta::assert_snapshot!(t.run("place --run-id local").all(), @"
+    exit 2
     error: a local run has no bucket
 
     hint: pass `--bucket`, or the id of a run as `--run-id`
     ");
-    command.args(["--bucket", "mine"]);
-    let there = Outcome::of(command.output().unwrap()).ok();
-    assert!(
-        there.starts_with("s3://mine/local-linux/python/\n"),
-        "{there}"
-    );
+    let there = t.run("place --run-id local --bucket mine").ok();
+    assert!(there.starts_with("s3://mine/local-linux/python/\n"));
 }
 
-/// What the binary says of run 8, with nothing but an API to ask.
-fn of_another_run(fake: &Fake, arguments: &[&str]) -> String {
-    let output = Command::new(ROCWHEEL)
-        .env_clear()
-        .env("GITHUB_API_URL", fake.url())
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .args(arguments)
-        .args([
-            "--run-id",
-            "8",
-            "--repository",
-            "ROCm/TheRock",
-            "--platform",
-            "linux",
-        ])
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+/// A directory with the packages of the sample, where only an API can be asked.
+fn beside(fake: &Fake) -> Sandbox {
+    let t = Sandbox::new().with("GITHUB_API_URL", fake.url());
+    let packages = sample().root().join("packages");
+    std::os::unix::fs::symlink(packages, t.path("packages")).unwrap();
+    t.with("AWS_EC2_METADATA_DISABLED", "true")
 }
+
+const EIGHT: &str = "--run-id 8 --repository ROCm/TheRock --platform linux";
 
 #[test]
 fn whose_code_another_run_built_is_asked_of_github() {
@@ -205,37 +160,43 @@ fn whose_code_another_run_built_is_asked_of_github() {
     let mut forks = run(8, "2026-01-02T00:00:00Z", "completed", Some("success"));
     forks["head_repository"]["full_name"] = json!("somebody/TheRock");
     fake.on(path, Reply::json(&forks));
-    insta::assert_snapshot!(of_another_run(&fake, &["place"]), @"
+    let t = beside(&fake);
+    insta::assert_snapshot!(t.run(&format!("place {EIGHT}")).all(), @"
+    exit 0
     s3://therock-ci-artifacts-external/ROCm-TheRock/8-linux/python/
     index:  https://therock-ci-artifacts-external.s3.amazonaws.com/ROCm-TheRock/8-linux/python/simple/
     region: us-east-2
     role:   none, because the run builds the code of a fork, and there are no other credentials: the packages stay with the run
     note: assumed that run 8 has release type `ci`; pass `--release-type` if it has another
     ");
-    // For a local directory, `upload` sends no request, and prints what it assumes.
-    let own = tempfile::tempdir().unwrap();
-    let place = own.path().to_str().unwrap();
-    let [artifacts, packages] =
-        ["artifacts", "packages"].map(|it| published::sample().root().join(it));
-    let [artifacts, packages] = [&artifacts, &packages].map(|it| it.to_str().unwrap());
-    let upload = [
-        "upload",
-        "--multi-target",
-        "--no-check",
-        "--packages-dir",
-        packages,
-    ];
-    for command in [
-        &["summary"][..],
-        &[&upload[..], &["--dry-run"]].concat(),
-        &["pipeline", "--artifact-dir", artifacts, "--dry-run"],
-    ] {
-        let said = of_another_run(&fake, &[command, &["--output-dir", place]].concat());
-        assert!(said.contains("/8-linux/python"), "{said}");
-    }
+    // For a local directory no command asks: all assume the same, and write to the same key.
+    let commands = [
+        "summary --output-dir out",
+        "upload packages --multi-target --no-check --output-dir out --dry-run",
+    ]
+    .map(|line| {
+        let said = t.run(&format!("{line} {EIGHT}")).all();
+        let told = said
+            .lines()
+            .filter(|it| it.contains("8-linux") || it.starts_with("note"));
+        format!("$ {line}\n{}\n", told.collect::<Vec<_>>().join("\n"))
+    });
+    insta::assert_snapshot!(commands.concat(), @"
+    $ summary --output-dir out
+    note: assumed that run 8 has release type `ci`; pass `--release-type` if it has another
+    note: assumed that run 8 did not build the code of a fork
+    note: assumed that run 8 is from after 2025-11-11T16:18:48Z
+    error: no such directory: `out/8-linux/python`
+    $ upload packages --multi-target --no-check --output-dir out --dry-run
+    to out/8-linux/python
+    note: assumed that run 8 has release type `ci`; pass `--release-type` if it has another
+    note: assumed that run 8 did not build the code of a fork
+    note: assumed that run 8 is from after 2025-11-11T16:18:48Z
+    ");
     let empty = Fake::start();
     empty.on(path, Reply::refusal(404, "Not Found"));
-    insta::assert_snapshot!(of_another_run(&empty, &["summary"]), @"
+    insta::assert_snapshot!(beside(&empty).run(&format!("summary {EIGHT}")).all(), @"
+    exit 2
     error: failed to look up run `8` of `ROCm/TheRock`
       caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/8`
       caused by: Not Found
@@ -244,4 +205,66 @@ fn whose_code_another_run_built_is_asked_of_github() {
 
     hint: look at `--repository` and `--run-id`; a private repository needs `--github-token`
     ");
+}
+
+/// Every address that could be asked refuses.
+fn without_network() -> Sandbox {
+    let nowhere = "http://127.0.0.1:1";
+    let t = Sandbox::new().with("GITHUB_API_URL", nowhere);
+    let t = t.with("AWS_ENDPOINT_URL", nowhere);
+    t.with("AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere)
+}
+
+#[test]
+fn offline_a_place_is_assumed() {
+    let t = without_network();
+    let said = [
+        "place --run-id 8",
+        "place --run-id https://github.com/ROCm/rocm-libraries/actions/runs/8 --layout flat",
+        "place --run-id 8 --bucket mine",
+        "fetch --run-id 8 --dry-run",
+        "pipeline --run-id 8 --dry-run --output-dir out --release-type nightly",
+    ]
+    .map(|line| {
+        let outcome = t.run(&format!("{line} --offline --platform linux"));
+        format!("$ {line}\n{}\n", outcome.all())
+    });
+    insta::assert_snapshot!(said.concat());
+}
+
+#[test]
+fn offline_nothing_else_is_done() {
+    let t = without_network();
+    let packages = sample().root().join("packages");
+    std::os::unix::fs::symlink(packages, t.path("packages")).unwrap();
+    let said = [
+        "fetch --run-id 8",
+        "fetch --latest --dry-run",
+        "pipeline --run-id 8 --output-dir out",
+        "summary --run-id 8",
+        "summary s3://bucket/set",
+        "upload packages --multi-target --no-check --run-id 8",
+        "upload packages --to s3://bucket/set --no-check",
+    ]
+    .map(|line| {
+        let outcome = t.run(&format!("{line} --offline --platform linux"));
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{line}");
+        let errors = outcome
+            .stderr
+            .lines()
+            .filter(|it| !it.starts_with("note: "));
+        errors.collect::<Vec<_>>().join("\n")
+    });
+    insta::assert_snapshot!(said.join("\n"));
+    // Local work is done. What is written is below the place of the run.
+    let json = |line: &str| -> Value {
+        let line = format!("{line} --run-id 8 --offline --platform linux --format json");
+        serde_json::from_str(&t.run(&line).ok()).unwrap()
+    };
+    let forecast = json("pipeline --sample --output-dir out --dry-run");
+    assert_eq!(forecast["set-url"], json("place")["set-url"]);
+    for key in forecast["writes"].as_array().unwrap() {
+        let key = key.as_str().unwrap();
+        assert!(key.starts_with("8-linux/python/"), "{key}");
+    }
 }

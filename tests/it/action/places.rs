@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use itertools::iproduct;
 use rocwheel::run::{Environment, Platform, Repository, RunContext, RunFacts, RunReference};
 use serde_json::{Value, json};
+use strum::IntoEnumIterator as _;
 
 use super::runner::read;
 
@@ -37,7 +39,7 @@ const RELEASE_TYPES: [Option<&str>; 10] = [
     Some("bogus"),
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, strum::EnumIter)]
 enum Occasion {
     Push,
     Dispatch,
@@ -51,18 +53,6 @@ enum Occasion {
     ForksPullTarget,
     AfterForksRun,
 }
-
-const OCCASIONS: [Occasion; 9] = [
-    Occasion::Push,
-    Occasion::Dispatch,
-    Occasion::Schedule,
-    Occasion::None,
-    Occasion::OwnPull,
-    Occasion::ForksPull,
-    Occasion::GonePull,
-    Occasion::ForksPullTarget,
-    Occasion::AfterForksRun,
-];
 
 /// The group of a set, and its platform.
 const SETS: [(&str, Platform); 2] = [("gfx94X-dcgpu", Platform::Linux), ("", Platform::Windows)];
@@ -79,24 +69,17 @@ struct Case {
 /// The address of a set, and the role that may write it. `None` is an error.
 type Expected = Option<(String, Option<String>)>;
 
-fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for repository in REPOSITORIES {
-        for release_type in RELEASE_TYPES {
-            for occasion in OCCASIONS {
-                for (group, platform) in SETS {
-                    cases.push(Case {
-                        repository,
-                        release_type,
-                        occasion,
-                        group,
-                        platform,
-                    });
-                }
-            }
-        }
-    }
-    cases
+fn cases() -> impl Iterator<Item = Case> {
+    let all = iproduct!(REPOSITORIES, RELEASE_TYPES, Occasion::iter(), SETS);
+    all.map(
+        |(repository, release_type, occasion, (group, platform))| Case {
+            repository,
+            release_type,
+            occasion,
+            group,
+            platform,
+        },
+    )
 }
 
 /// What TheRock's scripts do, as its rules are described.
@@ -133,57 +116,47 @@ fn upstream(case: Case) -> Expected {
     Some((address, (!is_fork).then(|| role.to_owned())))
 }
 
-/// A difference on purpose: where it applies, rocwheel does what TheRock's scripts would do in
-/// another case, or without a role.
-struct Exception {
-    /// The beginning of the row in docs/differences.md.
-    row: &'static str,
-    applies: fn(&Case) -> bool,
-    instead: fn(&mut Case),
-    has_role: bool,
-}
+/// A difference on purpose: the beginning of its row in docs/differences.md, where it applies, and the case in
+/// which TheRock's scripts do what rocwheel does here. The last one has no role.
+type Exception = (&'static str, fn(&Case) -> bool, fn(&mut Case));
+
+const EMPTY: &str = "| An empty `RELEASE_TYPE` or `GITHUB_REPOSITORY` is an error |";
+const NAMES: &str = "| Repository names and missing head repositories are compared as text |";
+const EVENTS: &str =
+    "| `pull_request_target` and `workflow_run` events of a fork count as the repository's own |";
+const FORKS: &str = "| A run of a repository that is a fork gets the role of the external bucket |";
 
 const EXCEPTIONS: [Exception; 6] = [
-    Exception {
-        row: "| An empty `RELEASE_TYPE` or `GITHUB_REPOSITORY` is an error |",
-        applies: |case| case.repository == Some(""),
-        instead: |case| case.repository = None,
-        has_role: true,
-    },
-    Exception {
-        row: "| An empty `RELEASE_TYPE` or `GITHUB_REPOSITORY` is an error |",
-        applies: |case| case.release_type == Some(""),
-        instead: |case| case.release_type = None,
-        has_role: true,
-    },
-    Exception {
-        row: "| Repository names and missing head repositories are compared as text |",
-        applies: |case| case.repository == Some("rocm/therock"),
-        instead: |case| case.repository = Some("ROCm/TheRock"),
-        has_role: true,
-    },
-    Exception {
-        row: "| Repository names and missing head repositories are compared as text |",
-        applies: |case| case.occasion == Occasion::GonePull,
-        instead: |case| case.occasion = Occasion::ForksPull,
-        has_role: true,
-    },
-    Exception {
-        row: "| `pull_request_target` and `workflow_run` events of a fork count as the repository's own |",
-        applies: |case| {
-            [Occasion::ForksPullTarget, Occasion::AfterForksRun].contains(&case.occasion)
-        },
-        instead: |case| case.occasion = Occasion::ForksPull,
-        has_role: true,
-    },
-    Exception {
-        row: "| A run of a repository that is a fork gets the role of the external bucket |",
-        applies: |case| {
-            case.repository == Some("somebody/TheRock") && case.occasion != Occasion::None
-        },
-        instead: |_| (),
-        has_role: false,
-    },
+    (
+        EMPTY,
+        |it| it.repository == Some(""),
+        |it| it.repository = None,
+    ),
+    (
+        EMPTY,
+        |it| it.release_type == Some(""),
+        |it| it.release_type = None,
+    ),
+    (
+        NAMES,
+        |it| it.repository == Some("rocm/therock"),
+        |it| it.repository = Some("ROCm/TheRock"),
+    ),
+    (
+        NAMES,
+        |it| it.occasion == Occasion::GonePull,
+        |it| it.occasion = Occasion::ForksPull,
+    ),
+    (
+        EVENTS,
+        |it| [Occasion::ForksPullTarget, Occasion::AfterForksRun].contains(&it.occasion),
+        |it| it.occasion = Occasion::ForksPull,
+    ),
+    (
+        FORKS,
+        |it| it.repository == Some("somebody/TheRock") && it.occasion != Occasion::None,
+        |_| (),
+    ),
 ];
 
 /// What GitHub says of the event to a run of a repository.
@@ -236,22 +209,20 @@ fn ours(case: Case) -> Expected {
 #[test]
 fn a_run_is_where_upstream_puts_it_or_a_row_says_why_not() {
     let page = read("docs/differences.md");
-    for exception in &EXCEPTIONS {
-        let row = format!("\n{}", exception.row);
-        assert!(page.contains(&row), "no such row: {}", exception.row);
+    for (row, ..) in EXCEPTIONS {
+        assert!(page.contains(&format!("\n{row}")), "no such row: {row}");
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let cases = cases();
-    assert_eq!(cases.len(), 1440);
-    for case in cases {
-        let (mut like, mut has_role, mut rows) = (case, true, Vec::new());
-        for exception in &EXCEPTIONS {
-            if (exception.applies)(&case) {
-                (exception.instead)(&mut like);
-                has_role &= exception.has_role;
-                rows.push(exception.row);
+    assert_eq!(cases().count(), 1440);
+    for case in cases() {
+        let (mut like, mut rows) = (case, Vec::new());
+        for (row, applies, instead) in EXCEPTIONS {
+            if applies(&case) {
+                instead(&mut like);
+                rows.push(row);
             }
         }
+        let has_role = !rows.contains(&FORKS);
         let expected = upstream(like);
         let expected = expected.map(|(address, role)| (address, role.filter(|_| has_role)));
         assert_eq!(ours(case), expected, "{case:?}");

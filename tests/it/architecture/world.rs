@@ -1,60 +1,23 @@
 //! Who may reach out of the process, and how that looks in a source.
 
-use super::{Path, Source, Token};
-
-/// Something outside the process, how code reaches it, and who may.
-struct May {
-    what: &'static str,
-    /// Names that stand behind each other in a path.
-    paths: &'static [&'static str],
-    /// Paths that look like it and are harmless.
-    except: &'static [&'static str],
-    macros: &'static [&'static str],
-    /// Functions, when they are called by their bare name.
-    calls: &'static [&'static str],
-    /// Methods that nothing but a path of the file system has.
-    methods: &'static [&'static str],
-    who: &'static [&'static str],
-    tests_too: bool,
+/// Something outside the process.
+pub(super) struct May {
+    pub(super) what: &'static str,
+    /// How code reaches it: a regular expression.
+    pub(super) how: &'static str,
+    /// What looks like it and is harmless.
+    pub(super) except: &'static str,
+    pub(super) who: &'static [&'static str],
+    pub(super) tests_too: bool,
 }
 
-const NONE: May = May {
-    what: "",
-    paths: &[],
-    except: &[],
-    macros: &[],
-    calls: &[],
-    methods: &[],
-    who: &[],
-    tests_too: true,
-};
+const NEVER: &str = "$.";
 
-const ADVICE: &str = "take the value as an argument, or see who may in architecture/world.rs";
-
-const MAY: [May; 7] = [
+pub(super) const MAY: [May; 7] = [
     May {
         what: "touches the disk",
-        paths: &[
-            "fs_err",
-            "std::fs",
-            "tokio::fs",
-            "fs::read",
-            "fs::write",
-            "File::open",
-            "File::create",
-            "File::options",
-            "OpenOptions::new",
-            "unix::fs",
-            "windows::fs",
-            "tempfile",
-        ],
-        methods: &[
-            "try_exists",
-            "canonicalize",
-            "read_dir",
-            "read_link",
-            "symlink_metadata",
-        ],
+        how: r"\b(fs_err|std::fs|tokio::fs|fs::read|fs::write|File::open|File::create|File::options|OpenOptions::new|unix::fs|windows::fs|tempfile)\b|\.(try_exists|canonicalize|read_dir|read_link|symlink_metadata)\(",
+        except: NEVER,
         who: &[
             "atomic",
             "io",
@@ -84,82 +47,47 @@ const MAY: [May; 7] = [
             "promote/write",
             "commands",
         ],
-        ..NONE
+        tests_too: true,
     },
     May {
         what: "touches the network",
-        paths: &[
-            "reqwest",
-            "aws_sdk_s3",
-            "aws_config",
-            "hyper",
-            "tokio::net",
-            "std::net",
-            "TcpStream",
-            "TcpListener",
-            "UdpSocket",
-        ],
-        except: &[
-            "std::net::IpAddr",
-            "std::net::Ipv4Addr",
-            "std::net::Ipv6Addr",
-        ],
+        how: r"\b(reqwest|aws_sdk_s3|aws_config|hyper|tokio::net|std::net|TcpStream|TcpListener|UdpSocket)\b",
+        except: r"\bstd::net::(IpAddr|Ipv4Addr|Ipv6Addr)\b",
         who: &["store/s3", "store/http", "github"],
         tests_too: false,
-        ..NONE
     },
     May {
         what: "prints",
-        paths: &[
-            "io::stdout",
-            "io::stderr",
-            "tokio::io::stdout",
-            "tokio::io::stderr",
-        ],
-        macros: &["print", "println", "eprint", "eprintln", "dbg"],
-        calls: &["stdout", "stderr"],
+        how: r"\bio::(stdout|stderr)\b|(^|[^.:\w])(stdout|stderr)\(|\b(print|println|eprint|eprintln|dbg)!\(",
+        except: r"\bfn (stdout|stderr)\(",
         who: &["console"],
         tests_too: false,
-        ..NONE
     },
     May {
         what: "reads the environment",
-        paths: &[
-            "std::env",
-            "env::var",
-            "env::var_os",
-            "env::vars",
-            "env::args",
-            "env::args_os",
-        ],
-        except: &["std::env::consts"],
+        how: r"\bstd::env\b|\benv::(var|var_os|vars|args|args_os)\b",
+        except: r"\bstd::env::consts\b",
         who: &["commands/args", "console"],
-        ..NONE
+        tests_too: true,
     },
     May {
         what: "starts threads",
-        paths: &[
-            "std::thread",
-            "thread::spawn",
-            "thread::scope",
-            "thread::Builder",
-            "rayon",
-            "spawn_blocking",
-        ],
-        except: &["std::thread::available_parallelism", "std::thread::sleep"],
+        how: r"\b(std::thread|thread::spawn|thread::scope|thread::Builder|rayon|spawn_blocking)\b",
+        except: r"\bstd::thread::(available_parallelism|sleep)\b",
         who: &["parallel"],
-        ..NONE
+        tests_too: true,
     },
     May {
         what: "looks at the machine",
-        paths: &["thread::available_parallelism", "IsTerminal"],
-        calls: &["available_parallelism"],
+        how: r"\b(available_parallelism|IsTerminal)\b",
+        except: NEVER,
         who: &["console", "commands"],
-        ..NONE
+        tests_too: true,
     },
     May {
         what: "starts or ends a process",
-        paths: &["process::Command", "process::exit", "process::abort"],
+        how: r"\bprocess::(Command|exit|abort)\b",
+        except: NEVER,
         // `gh auth token` is where people keep their login, and `git` knows the commit.
         who: &[
             "commands/args",
@@ -168,65 +96,6 @@ const MAY: [May; 7] = [
             "install/installer",
             "console",
         ],
-        ..NONE
+        tests_too: true,
     },
 ];
-
-/// Few may reach out of the process.
-pub(super) fn world(files: &[Source]) -> Vec<String> {
-    // Modules in files of their own that are compiled for tests only.
-    let mut test_files = Vec::new();
-    for three in files.iter().flat_map(|file| file.tokens.windows(3)) {
-        if three[0].is_test && three[0].text == "mod" && three[2].text == ";" {
-            test_files.push(format!("{}/{}", three[1].module, three[1].text));
-        }
-    }
-    let mut found = Vec::new();
-    for file in files {
-        let is_test = test_files.iter().any(|test| is_in(&file.module, test));
-        let others = |may: &&May| !may.who.iter().any(|who| is_in(&file.module, who));
-        for may in MAY.iter().filter(others) {
-            let excused = |test: bool| (test || is_test) && may.tests_too;
-            let paths = file.paths.iter().filter(|path| !excused(path.is_test));
-            let reaching = paths.filter(|path| may.is_reached_by(path));
-            let reaching = reaching.map(|path| (path.line, path.segments.join("::")));
-            let tokens = file.tokens.iter().enumerate();
-            let bare = tokens.filter(|(at, token)| {
-                !excused(token.is_test) && may.is_named_at(&file.tokens, *at)
-            });
-            let bare = bare.map(|(_, token)| (token.line, token.text.to_owned()));
-            found.extend(reaching.chain(bare).map(|(line, how)| {
-                let what = format!("{} with `{how}`", may.what);
-                file.violation(line, &what, ADVICE)
-            }));
-        }
-    }
-    found
-}
-
-impl May {
-    fn is_reached_by(&self, path: &Path) -> bool {
-        let path = path.segments.join("::");
-        // Most paths have none of the names: only the others are compared from end to end.
-        let has = |names: &&str| {
-            path.contains(names) && format!("::{path}::").contains(&format!("::{names}::"))
-        };
-        self.paths.iter().any(has) && !self.except.iter().any(has)
-    }
-
-    /// A macro, a function or a whole crate under its bare name.
-    fn is_named_at(&self, tokens: &[Token], at: usize) -> bool {
-        let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
-        let name = text(at);
-        let before = if at == 0 { "" } else { text(at - 1) };
-        let free = !matches!(before, "." | "::" | "fn");
-        (self.macros.contains(&name) && text(at + 1) == "!" && text(at + 2) != "=")
-            || (self.calls.contains(&name) && text(at + 1) == "(" && free)
-            || (self.methods.contains(&name) && text(at + 1) == "(" && before == ".")
-            || (self.paths.contains(&name) && before == "use" && text(at + 1) != "::")
-    }
-}
-
-fn is_in(module: &str, place: &str) -> bool {
-    format!("{module}/").starts_with(&format!("{place}/"))
-}

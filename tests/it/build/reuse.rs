@@ -367,16 +367,16 @@ fn it_says_what_it_took_and_what_it_could_not() {
     insta::assert_snapshot!(told("out", &["--only", "core,libraries"]), @"
     Reused rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
     Reused rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
-    Reused 87 of 87 members (SIZE of SIZE)
+    Reused 89 of 89 members (SIZE of SIZE)
     ");
     insta::assert_snapshot!(told("copy", &["--only", "core,libraries"]), @"
     note: `PLACE/copy/dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl` is not reused: not a zip archive that can be trusted: invalid Zip archive: Could not find EOCD
     Reused rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
-    Reused 23 of 87 members (SIZE of SIZE)
+    Reused 24 of 89 members (SIZE of SIZE)
     ");
     insta::assert_snapshot!(told("none", &["--only", "core"]), @"
     warning: no wheels to reuse in `PLACE/none`
-    Reused 0 of 66 members (SIZE of SIZE)
+    Reused 0 of 67 members (SIZE of SIZE)
     ");
     let said = refusal(
         build(&place, "out").args(["--reuse", "out", "--version", "9"]),

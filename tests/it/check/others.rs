@@ -133,43 +133,32 @@ fn a_package_of_another_project_that_is_not_what_its_name_says_is_an_error() {
     insta::assert_snapshot!(found(DAMAGED), @r#"
     cut off
       error   RW124 damaged-foreign-package: no end record: not a zip archive, or one that is cut off
-      note    RW210 foreign-package: a package of another project
     no archive
       error   RW124 damaged-foreign-package: no end record: not a zip archive, or one that is cut off
-      note    RW210 foreign-package: a package of another project
     another project
       error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/METADATA`: it is of `torch`, and the file name of `torchaudio`
-      note    RW210 foreign-package: a package of another project
     another version
       error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/METADATA`: it is of version 2.9.0, and the file name of 2.9.1
-      note    RW210 foreign-package: a package of another project
     an empty RECORD
       error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/METADATA`: in the wheel, and not listed in RECORD
       error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/WHEEL`: in the wheel, and not listed in RECORD
-      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: in the wheel, and not listed in RECORD
-      note    RW210 foreign-package: a package of another project
+      … and 1 more
     no METADATA
       error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/METADATA`: listed in RECORD, and not in the wheel
       error   RW124 damaged-foreign-package: no `*.dist-info/METADATA`
-      note    RW210 foreign-package: a package of another project
     a longer file
       error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: has 1129 bytes, but 1128 in RECORD
-      note    RW210 foreign-package: a package of another project
     a path that leads out
       error   RW124 damaged-foreign-package: `../../evil.py`: a path with `..`: "../../evil.py"
       error   RW124 damaged-foreign-package: `../../evil.py`: in the wheel, and not listed in RECORD
-      note    RW210 foreign-package: a package of another project
     two directories of metadata
       error   RW124 damaged-foreign-package: `zz-1.dist-info/METADATA`: in the wheel, and not listed in RECORD
       error   RW124 damaged-foreign-package: `zz-1.dist-info/METADATA`: metadata without `Name`
-      error   RW124 damaged-foreign-package: several directories of metadata: `zz-1.dist-info`, `torch-2.9.0.dist-info`
-      note    RW210 foreign-package: a package of another project
+      … and 1 more
     an sdist that is none
       error   RW124 damaged-foreign-package: invalid gzip header
-      note    RW210 foreign-package: a package of another project
     a PKG-INFO of another project
       error   RW124 damaged-foreign-package: `PKG-INFO`: it is of `jaxlib`, and the file name of `jax`
-      note    RW210 foreign-package: a package of another project
     "#);
     // A package in which nothing is wrong, whose directory is spelled in another way than its file.
     let set = Set::new();

@@ -177,7 +177,7 @@ fn a_refused_set_is_taken_up_again_without_packing() {
         assert_eq!(refused.code, 1);
         for part in [
             "RW304",
-            "fixes",
+            "build the target",
             "the packages are in `out/packages`: the same command with `--resume`",
         ] {
             assert!(refused.stderr.contains(part), "{}", refused.stderr);

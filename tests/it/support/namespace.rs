@@ -11,7 +11,7 @@ const WAYS: [&[&str]; 3] = [
     &["sudo", "-n", "unshare"],
 ];
 
-/// A command in a name space for mounts, or none where nobody may have that: then the test is skipped.
+/// A command in a name space for mounts, or none where this user may not have that: then the test is skipped.
 pub(crate) fn with_mounts() -> Option<Command> {
     static WAY: OnceLock<Option<&'static [&'static str]>> = OnceLock::new();
     let place = tempfile::tempdir().unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn with_mounts() -> Option<Command> {
     )
 }
 
-/// A command that has the first process id, or none where nobody may have that: then the test is skipped.
+/// A command that has the first process id, or none where this user may not have that: then the test is skipped.
 pub(crate) fn as_process_1() -> Option<Command> {
     static WAY: OnceLock<Option<&'static [&'static str]>> = OnceLock::new();
     command(&WAY, &["--pid", "--fork"], &["true"])

@@ -147,8 +147,8 @@ impl Answer {
 pub(crate) enum Site {
     /// As S3's REST endpoint: what has no such key is not there. A `+` is a space.
     Keys(MemoryStore),
-    /// As `python -m http.server`: a directory is its `index.html`, types go by names, and whoever asks for a
-    /// part gets the whole file.
+    /// As `python -m http.server`: a directory is its `index.html`, types go by names, and a request for a part
+    /// gets the whole file.
     Directory(PathBuf),
     /// A directory with another manner.
     Mannered(PathBuf, Manner),

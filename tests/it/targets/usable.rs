@@ -1,9 +1,6 @@
 //! `targets --detect` and `--check`: what they say, and how they exit.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use rocwheel::gpu::{Closed, Obstacle, detect};
 
@@ -11,54 +8,46 @@ use super::machine::Machine;
 use crate::{
     judges::needs,
     support::{
-        place::{self, text},
-        program::{Outcome, ROCWHEEL, rocwheel},
+        program::{Outcome, ROCWHEEL, succeed},
+        sandbox::Sandbox,
     },
 };
 
-/// The directories `/sys` and `/dev` of a machine. All its devices can be opened.
-fn directories(test: &str, machine: &str) -> (PathBuf, PathBuf) {
-    let directory = place::empty(&format!("targets/{test}"));
-    let (sys, dev) = (directory.join("sys"), directory.join("dev"));
-    Machine::named(machine).write(&sys);
-    fs_err::create_dir_all(dev.join("dri")).unwrap();
-    fs_err::write(dev.join("kfd"), "").unwrap();
-    for device in detect(&sys).iter().filter_map(|it| it.device()) {
-        fs_err::write(dev.join(device), "").unwrap();
+const MACHINE: &str = "--sysfs HERE/sys --dev HERE/dev";
+
+/// A directory with the `sys` and `dev` of a machine. All its devices can be opened.
+fn sandbox(machine: &str) -> Sandbox {
+    let t = Sandbox::new();
+    Machine::named(machine).write(&t.path("sys"));
+    t.write("dev/kfd", "");
+    for device in detect(&t.path("sys")).iter().filter_map(|it| it.device()) {
+        t.write(&format!("dev/{device}"), "");
     }
-    (sys, dev)
+    t
 }
 
-fn shown(outcome: &Outcome, directory: &Path) -> String {
-    let Outcome {
-        code,
-        stdout,
-        stderr,
-    } = outcome;
-    let text = format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}");
-    text.replace(place::text(directory), "[place]")
+/// `targets` with flags, of that machine.
+fn line(t: &Sandbox, flags: &str) -> String {
+    let place = t.path("");
+    let place = place.to_str().unwrap().trim_end_matches('/');
+    format!("targets {flags} {MACHINE}").replace("HERE", place)
+}
+
+fn run(t: &Sandbox, flags: &str) -> String {
+    t.run(&line(t, flags)).all()
 }
 
 #[test]
 fn detection_names_the_gpus_and_what_is_wrong_with_them() {
     let lines = Machine::all().into_iter().map(|machine| {
-        let (sys, dev) = directories("detect", &machine.name);
-        let arguments = [
-            "targets",
-            "--detect",
-            "--sysfs",
-            text(&sys),
-            "--dev",
-            text(&dev),
-        ];
-        let outcome = rocwheel(&arguments);
-        format!("## {}\n{}", machine.name, shown(&outcome, &sys))
+        let said = run(&sandbox(&machine.name), "--detect");
+        format!("## {}\n{said}", machine.name)
     });
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
-fn every_obstacle_has_a_reason_and_a_way_out() {
+fn every_obstacle_has_a_reason_and_a_fix() {
     let (kfd, render) = ("/dev/kfd", "/dev/dri/renderD128");
     let denied = |group, name: Option<&str>| Closed::Denied(group, name.map(str::to_owned));
     let (video, no_device) = (denied(44, Some("video")), "No such device (os error 19)");
@@ -84,109 +73,64 @@ fn every_obstacle_has_a_reason_and_a_way_out() {
 
 #[test]
 fn a_check_fails_for_a_gpu_that_this_system_offers_and_forbids() {
-    let (sys, dev) = directories("check", "rx9070-igpu");
-    let check = |more: &[&str]| {
-        let place = [
-            "targets",
-            "--check",
-            "--sysfs",
-            text(&sys),
-            "--dev",
-            text(&dev),
-        ];
-        shown(
-            &rocwheel(&[&place[..], more].concat()),
-            sys.parent().unwrap(),
-        )
-    };
-    let mut told = vec![check(&[]), check(&["--format", "json"])];
-    fs_err::remove_file(dev.join("dri/renderD129")).unwrap();
-    told.push(check(&["--emit", "extras"]));
-    fs_err::remove_file(dev.join("kfd")).unwrap();
-    told.push(check(&["--format", "json"]));
+    let t = sandbox("rx9070-igpu");
+    let mut told = vec![run(&t, "--check"), run(&t, "--check --format json")];
+    fs_err::remove_file(t.path("dev/dri/renderD129")).unwrap();
+    told.push(run(&t, "--check --emit extras"));
+    fs_err::remove_file(t.path("dev/kfd")).unwrap();
+    told.push(run(&t, "--check --format json"));
     insta::assert_snapshot!(told.join("\n"));
 }
 
-/// Runs a check in which the kernel answers with an error for one path.
-fn with_error(error: &str, call: &str, path: &Path, (sys, dev): (&Path, &Path)) -> String {
+/// The program of a line, below `strace` with these arguments.
+fn traced(line: &str, arguments: &[&str]) -> Command {
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-o", "/dev/null", "-P", text(path), "-e"]);
-    strace.arg(format!("inject={call}:error={error}"));
-    strace.args([
-        ROCWHEEL,
-        "targets",
-        "--check",
-        "--sysfs",
-        text(sys),
-        "--dev",
-        text(dev),
-    ]);
+    strace.arg("-f").args(arguments).arg(ROCWHEEL);
+    strace.args(line.split(' ')).env_clear();
+    strace.env("PATH", std::env::var_os("PATH").unwrap());
     strace
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap());
-    shown(
-        &Outcome::of(strace.output().unwrap()),
-        sys.parent().unwrap(),
-    )
+}
+
+/// Runs a check in which the kernel answers with an error for one path.
+fn with_error(t: &Sandbox, error: &str, call: &str, path: &Path) -> Outcome {
+    let inject = format!("inject={call}:error={error}");
+    let path = path.to_str().unwrap();
+    let arguments = ["-o", "/dev/null", "-P", path, "-e", &inject];
+    t.outcome(&mut traced(&line(t, "--check"), &arguments))
 }
 
 #[test]
 fn what_the_kernel_forbids_has_a_reason_of_its_own() {
     needs!("strace");
-    let (sys, dev) = directories("forbidden", "strix-halo");
-    let both = (sys.as_path(), dev.as_path());
-    let node = sys.join("class/kfd/kfd/topology/nodes/1/properties");
-    let mut told = Vec::new();
-    for (error, call, path) in [
-        ("ENODEV", "openat", dev.join("kfd")),
-        ("EPERM", "read", node),
-    ] {
-        let shown = with_error(error, call, &path, both);
-        told.push(format!(
-            "## {error} for {call} of {}\n{shown}",
-            path.file_name().unwrap().display()
-        ));
-    }
+    let t = sandbox("strix-halo");
+    let node = "sys/class/kfd/kfd/topology/nodes/1/properties";
+    let told =
+        [("ENODEV", "openat", "dev/kfd"), ("EPERM", "read", node)].map(|(error, call, path)| {
+            let said = with_error(&t, error, call, &t.path(path)).all();
+            format!("## {error} for {call} of {path}\n{said}")
+        });
     insta::assert_snapshot!(told.join("\n"));
     // The group is that of the user who runs the tests.
-    let denied = with_error("EACCES", "openat", &dev.join("kfd"), both);
-    assert!(
-        denied.contains("this process may not open /dev/kfd of group "),
-        "{denied}"
-    );
-    assert!(denied.contains(" --group-add "), "{denied}");
-    assert!(denied.starts_with("exit 1\n"), "{denied}");
+    let denied = with_error(&t, "EACCES", "openat", &t.path("dev/kfd"));
+    let said = denied.stderr;
+    let denied_to = "this process may not open /dev/kfd of group ";
+    assert!(said.contains(denied_to), "{said}");
+    assert!(said.contains(" --group-add "), "{said}");
+    assert_eq!(denied.code, 1);
 }
 
 #[test]
 fn detection_opens_no_file_of_another_place() {
     needs!("strace");
-    let (sys, dev) = directories("opened", "mi300x8");
-    let log = dev.join("log");
-    let mut strace = Command::new("strace");
-    strace.args([
-        "-f",
-        "-e",
-        "trace=open,openat,openat2,readlink,readlinkat",
-        "-o",
-        text(&log),
-    ]);
-    strace.args([
-        ROCWHEEL,
-        "targets",
-        "--detect",
-        "--sysfs",
-        text(&sys),
-        "--dev",
-        text(&dev),
-    ]);
-    strace
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap());
-    assert!(strace.output().unwrap().status.success());
-    let log = fs_err::read_to_string(log).unwrap();
+    let t = sandbox("mi300x8");
+    let log = t.path("log");
+    let calls = "trace=open,openat,openat2,readlink,readlinkat";
+    let arguments = ["-e", calls, "-o", log.to_str().unwrap()];
+    succeed(&mut traced(&line(&t, "--detect"), &arguments));
+    let log = t.read("log");
     let paths = log.lines().filter_map(|line| line.split('"').nth(1));
-    let of_machine = ["/sys/", "/dev/", text(&dev)];
+    let dev = t.path("dev");
+    let of_machine = ["/sys/", "/dev/", dev.to_str().unwrap()];
     let foreign: Vec<&str> = paths
         .filter(|path| of_machine.iter().any(|begin| path.starts_with(begin)))
         .filter(|path| !path.starts_with("/sys/fs/cgroup") && !path.starts_with("/dev/null"))
@@ -196,31 +140,22 @@ fn detection_opens_no_file_of_another_place() {
 
 #[test]
 fn variables_of_others_are_honoured() {
-    let (sys, dev) = directories("variables", "two-gpus");
-    let run = |variables: &[(&str, &str)], more: &[&str]| {
-        let mut command = crate::support::program::command();
-        command.envs(variables.iter().copied());
-        command.args([
-            "targets",
-            "--detect",
-            "--sysfs",
-            text(&sys),
-            "--dev",
-            text(&dev),
-            "-q",
-        ]);
-        let outcome = Outcome::of(command.args(more).output().unwrap());
-        format!("{variables:?} {more:?}: {}", shown(&outcome, &sys))
-    };
-    let force = ("ROCM_BOOTSTRAP_FORCE_GFX_ARCH", "gfx942,gfx12-0");
-    let disable = ("ROCM_BOOTSTRAP_DISABLE_DETECTION", "1");
-    let claim = ("HSA_OVERRIDE_GFX_VERSION", "10.3.0");
+    let t = sandbox("two-gpus");
     let told = [
-        run(&[force], &[]),
-        run(&[disable, force], &[]),
-        run(&[claim], &[]),
-        run(&[("HSA_OVERRIDE_GFX_VERSION", "navi")], &[]),
-        run(&[("AMDGPU_FAMILIES", "gfx94X-dcgpu")], &[]),
-    ];
+        ("ROCM_BOOTSTRAP_FORCE_GFX_ARCH=gfx942,gfx12-0", ""),
+        (
+            "ROCM_BOOTSTRAP_DISABLE_DETECTION=1 ROCM_BOOTSTRAP_FORCE_GFX_ARCH=gfx942",
+            "",
+        ),
+        ("HSA_OVERRIDE_GFX_VERSION=10.3.0", ""),
+        ("HSA_OVERRIDE_GFX_VERSION=navi", ""),
+        ("AMDGPU_FAMILIES=gfx94X-dcgpu", ""),
+    ]
+    .map(|(variables, flags)| {
+        let mut command = t.command(&line(&t, &format!("--detect -q {flags}")));
+        let pairs = variables.split(' ').map(|it| it.split_once('=').unwrap());
+        let said = t.outcome(command.envs(pairs)).all();
+        format!("{variables} {flags}: {said}")
+    });
     insta::assert_snapshot!(told.join("\n"));
 }

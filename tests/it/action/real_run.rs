@@ -1,0 +1,93 @@
+//! The workflow that compares with the packages of a run: the newest one, in a bucket, with wheels as TheRock's
+//! uploader leaves them.
+
+use serde_json::json;
+
+use super::{
+    runner::read,
+    workflows::{PYTHON, Stage, dispatch, outcomes, python},
+};
+use crate::github::{
+    fake::{Fake, Reply},
+    page_of_runs, repository, run,
+};
+use crate::s3::server::Server;
+use crate::support::{
+    long,
+    members::{record, unzip, zipped},
+    published::sample,
+    upstream::{Placement, UpstreamRun},
+};
+
+#[test]
+fn the_newest_run_is_built_and_compared_with_its_own_packages() {
+    if long::is_left_out() {
+        return;
+    }
+    let runs = json!([{"platform": "linux", "family": "gfx94X-dcgpu"}]);
+    let event = dispatch(&json!({"runs": runs.to_string()}));
+    let mut stage = Stage::new("therock-ci-artifacts", "1-linux/", &event);
+    let fake = Fake::start();
+    let newest = run(1, "2026-01-02T00:00:00Z", "completed", Some("success"));
+    fake.on("/repos/ROCm/TheRock", Reply::json(&repository("main")));
+    fake.on("/repos/ROCm/TheRock/actions/runs/1", Reply::json(&newest));
+    let search = "/repos/ROCm/TheRock/actions/workflows/multi_arch_ci.yml/runs";
+    let search = format!("{search}?branch=main&per_page=20&page=1");
+    fake.on(&search, page_of_runs(&[newest]));
+    stage.repository.variable("GITHUB_API_URL", &fake.url());
+    stage.repository.action(PYTHON, &python());
+    // Their wheel of the core packages has no license, and a file that ours lacks.
+    let theirs = stage.repository.path().join("theirs");
+    fs_err::create_dir(&theirs).unwrap();
+    for entry in fs_err::read_dir(sample().dist()).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs_err::read(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.starts_with("rocm_sdk_core") {
+            let mut members = unzip(&bytes);
+            let more = "_rocm_sdk_core/share/more.txt".to_owned();
+            members.insert(0, (more, 0o100_644, b"more\n".to_vec()));
+            for (name, _, text) in &mut members {
+                if name.ends_with(".dist-info/METADATA") {
+                    let lines = String::from_utf8(text.clone()).unwrap();
+                    let lines = lines.split_inclusive('\n');
+                    let lines = lines.filter(|it| !it.starts_with("License"));
+                    *text = lines.collect::<String>().into_bytes();
+                }
+            }
+            record(&mut members);
+            bytes = zipped(&members);
+        }
+        fs_err::write(theirs.join(name), bytes).unwrap();
+    }
+    let bucket = "therock-ci-artifacts".parse().unwrap();
+    let store = Server::shared().store(&bucket);
+    let upstream = UpstreamRun {
+        bucket: &store,
+        prefix: "1-linux",
+        is_local: false,
+    };
+    upstream.upload(&theirs, Placement::MultiArch);
+    upstream.index();
+    let run = stage
+        .repository
+        .run("workflow_dispatch", &read("workflows/real-run.yml"))
+        .expect_success();
+    assert_eq!(outcomes(&run).len(), 1, "{:?}", outcomes(&run));
+    let page = run.summaries().concat();
+    assert!(
+        page.contains("| installed and tested | success | success |"),
+        "{page}"
+    );
+    let (open, folded) = page.split_once("<details>").unwrap();
+    assert!(
+        open.contains("rocm-sdk-core: _rocm_sdk_core/share/more.txt"),
+        "{page}"
+    );
+    assert!(!open.contains("License-Expression"), "{page}");
+    assert!(!open.contains("gfx1100"), "{page}");
+    assert!(
+        folded.contains("rocm-sdk-core: License-Expression"),
+        "{page}"
+    );
+}
