@@ -467,13 +467,6 @@ impl SetFacts {
         sdists.find(|sdist| sdist.identity().is_some_and(is_named))
     }
 
-    /// The first `_dist_info.py` with the tables of our builds; each package contains the same
-    /// ones.
-    pub fn dist_info(&self) -> Option<&str> {
-        let mut wheels = self.wheels.iter();
-        wheels.find_map(|wheel| wheel.tables())
-    }
-
     /// The `_dist_info.py` of each package that rocwheel built.
     pub fn dist_infos(&self) -> impl Iterator<Item = (&CheckedPackage, &str)> {
         let wheels = self.wheels.iter();

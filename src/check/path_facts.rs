@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(covered("lib/a_gfx94X-dcgpu.co"), "gfx942");
         assert_eq!(
             covered("aotriton.images/amd-gfx11xx/flash"),
-            "gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153"
+            "gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 gfx1170"
         );
         assert_eq!(covered("k/x_gfx9-4-generic.kpack"), "gfx942 gfx950");
         assert_eq!(covered("k/x_gfx12-generic.kpack"), "gfx1200 gfx1201");

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     atomic,
     console::{many, size, took},
-    error::{Context as _, Error, No, Result, hints, one_line},
+    error::{Context as _, Error, No, Result, hints, last_cause, one_line},
     github::GitHub,
     gpu::{self, Gpu},
     install::{self, SitePackages},
@@ -259,7 +259,11 @@ impl DoctorArgs {
         };
         let store = match world.stop.within(PATIENCE, open) {
             Ok(store) => store,
-            Err(error) => return Ok(vec![Check::failed("credentials", "", error)]),
+            Err(error) => {
+                let found = last_cause(error.as_ref());
+                let refused = Check::failed("credentials", "", error);
+                return Ok(vec![Check { found, ..refused }]);
+            }
         };
         let list = || Ok(store.list(Some(&NO_RUN.parse()?), Depth::Children)?);
         let read = match world.stop.within(PATIENCE, list) {

@@ -22,7 +22,6 @@ pub(crate) const PLAIN: ConsoleSettings = ConsoleSettings {
     verbosity: Verbosity::Normal,
     progress: Show::Nothing,
     commands: false,
-    ci: false,
     stdout_color: false,
     stderr_color: false,
     reader: LogReader::Program,

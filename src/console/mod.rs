@@ -261,11 +261,6 @@ impl Console {
             && settings.format == OutputFormat::Text
     }
 
-    /// Whether this is a job of a CI service.
-    pub fn is_in_ci(&self) -> bool {
-        self.talk.settings.ci
-    }
-
     pub fn note(&self, text: impl Display) {
         self.remark(Verbosity::Normal, NOTE, "note", text);
     }

@@ -77,15 +77,12 @@ pub enum LogReader {
 
 /// The resolved settings of a `Console`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ConsoleSettings {
     pub format: OutputFormat,
     pub verbosity: Verbosity,
     pub progress: Show,
     /// Whether to write groups and annotations for GitHub Actions.
     pub commands: bool,
-    /// Whether this is a job of a CI service.
-    pub ci: bool,
     pub stdout_color: bool,
     pub stderr_color: bool,
     /// The reader of stdout.
@@ -134,7 +131,6 @@ impl ConsoleSettings {
                 OutputFormat::Json => actions,
                 OutputFormat::Github => true,
             },
-            ci,
             stdout_color: color(stdout),
             stderr_color: color(stderr),
             reader: if actions || format == OutputFormat::Github {

@@ -163,7 +163,7 @@ impl<'a> ElfTables<'a> {
             sections: Vec::new(),
         };
         tables.segments = tables.read_segments()?;
-        if tables.section_table() != 0 {
+        if tables.is_linked() && tables.section_table() != 0 {
             tables.sections = tables.read_sections()?;
         }
         Ok(Some(tables))
@@ -196,7 +196,8 @@ impl<'a> ElfTables<'a> {
         Ok(headers.iter().map(Segment::from).collect())
     }
 
-    fn read_sections(&self) -> Result<Vec<Section>> {
+    /// The section headers. Those of an object file are read only here: there may be too many.
+    pub(crate) fn read_sections(&self) -> Result<Vec<Section>> {
         let (count, size) = (self.head.e_shnum, SectionHeader::size(self.ctx));
         ensure!(
             count > 0,

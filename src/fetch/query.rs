@@ -244,8 +244,9 @@ impl<'a> FetchRequest<'a> {
         let found = search.runs(github, &repository, &self.workflow, self.most_runs)?;
         let what = format!("of `{}` {}", self.workflow, found.what);
         if found.runs.is_empty() {
-            return Err(No(format!("no run {what} in `{repository}`")))
-                .hint("look at `--workflow` and `--repository`");
+            return Err(No(format!("no run {what} in `{repository}`"))).hint(
+                "`rocwheel fetch --find` looks at others with `--workflow` and `--repository`",
+            );
         }
         let candidates = found.runs.into_iter().map(|from_github| Candidate {
             run: RunReference {

@@ -140,9 +140,11 @@ impl Search {
     pub(super) fn hint(&self) -> &'static str {
         match self {
             Self::Branch(_) | Self::Latest => {
-                "look at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`"
+                "`rocwheel fetch --find` looks at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`"
             }
-            Self::Commit(_) | Self::Pull(_) => "look at `--workflow` and `--platform`",
+            Self::Commit(_) | Self::Pull(_) => {
+                "`rocwheel fetch --find` looks at others with `--workflow` and `--platform`"
+            }
         }
     }
 }

@@ -6,4 +6,4 @@ mod tap;
 
 pub use digest_cache::{CachedFile, DigestCache};
 pub use identity::{FileIdentity, FileStamp, FileState};
-pub use tap::{Tap, read_at_most};
+pub use tap::Tap;

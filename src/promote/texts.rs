@@ -195,7 +195,8 @@ impl VersionChange {
         headers.set("Version", &self.to.to_string());
         headers.remove("Requires-Dist", |it| self.drops_requirement(it));
         headers.remove("Provides-Extra", |it| self.targets.drops_extra(it));
-        if let Some(pin) = self.pin_of_only() {
+        let has_extra = headers.all("Provides-Extra").any(|it| it == "device");
+        if let Some(pin) = self.pin_of_only().filter(|_| has_extra) {
             let pin = format!("{pin}; extra == \"device\"");
             headers.insert_behind(
                 |name, value| name == "Provides-Extra" && value == "device",

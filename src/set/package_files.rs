@@ -7,11 +7,12 @@ use std::{
     ops::Range,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use fs_err::{self as fs, File};
 use itertools::Itertools as _;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     place::{Address, PlaceKind, SetPlace, found},
@@ -35,6 +36,15 @@ pub(super) struct ListedPackage {
     /// When it was uploaded. `None` in a local directory, where a modification time does not say
     /// it.
     pub(super) uploaded: Option<SystemTime>,
+}
+
+impl ListedPackage {
+    /// `2026-03-01T12:00:05Z`. `None` if it is not known, or a time that no calendar has.
+    pub(super) fn upload_time(&self) -> Option<String> {
+        let seconds = self.uploaded?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+        let time = OffsetDateTime::from_unix_timestamp(seconds.try_into().ok()?).ok()?;
+        time.format(&Rfc3339).ok()
+    }
 }
 
 impl SetPlace {

@@ -263,7 +263,10 @@ impl ProductPages<'_> {
                 let has_sidecar = self.listing.objects.contains_key(&known.sidecar_path());
                 known.size == package.stamp.size && has_sidecar == known.metadata.is_some()
             });
-            files.extend(known.cloned());
+            files.extend(known.map(|known| SetFile {
+                upload_time: package.upload_time(),
+                ..known.clone()
+            }));
             known.is_none()
         });
         let mut sidecars = Vec::new();

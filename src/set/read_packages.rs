@@ -11,12 +11,11 @@ use std::{
     num::NonZeroUsize,
     path::Path,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::SystemTime,
 };
 
 use flate2::read::GzDecoder;
 use itertools::Itertools as _;
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     package_files::ListedPackage,
@@ -369,7 +368,7 @@ impl Reading<'_> {
             Some(known) => (known, None),
             None => self.examine(listed)?,
         };
-        file.upload_time = listed.uploaded.and_then(in_utc);
+        file.upload_time = listed.upload_time();
         file.remembered = Some(Remembered {
             file: listed.stamp.clone(),
             sidecar: sidecar.cloned(),
@@ -480,13 +479,6 @@ fn tasks(listed: Vec<ListedPackage>) -> (Vec<(ListedPackage, Option<SetStamp>)>,
     let mut orphans: Vec<String> = sidecars.into_keys().collect();
     orphans.sort_unstable();
     (tasks, orphans)
-}
-
-/// `2026-03-01T12:00:05Z`. `None` for a time that no calendar has.
-fn in_utc(time: SystemTime) -> Option<String> {
-    let seconds = time.duration_since(UNIX_EPOCH).ok()?.as_secs();
-    let time = OffsetDateTime::from_unix_timestamp(seconds.try_into().ok()?).ok()?;
-    time.format(&Rfc3339).ok()
 }
 
 /// Reads the metadata of a package: METADATA of a wheel

@@ -153,7 +153,7 @@ mod tests {
         gfx12_0: gfx1200 gfx1201
         gfx110x: gfx1100 gfx1101 gfx1102 gfx1103
         gfx12.5: gfx1250
-        gfx11: gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153
+        gfx11: gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153 gfx1170
         gfx9-generic: gfx900 gfx90c gfx906
         gfx9-4-generic: gfx942 gfx950
         gfx1250-strict: gfx1250-strict
@@ -188,7 +188,7 @@ mod tests {
             "gfx110X-all gfx94X-dcgpu"
         );
         assert_eq!(families(&["gfx1100", "gfx1151"]), "gfx1100 gfx1151");
-        insta::assert_snapshot!(families(&["all"]), @"gfx900 gfx90c gfx906 gfx908 gfx90a gfx94X-dcgpu gfx950-dcgpu gfx101X-dgpu gfx103X-all gfx110X-all gfx1150 gfx1151 gfx1152 gfx1153 gfx120X-all gfx125X-dcgpu");
+        insta::assert_snapshot!(families(&["all"]), @"gfx900 gfx90c gfx906 gfx908 gfx90a gfx94X-dcgpu gfx950-dcgpu gfx101X-dgpu gfx103X-all gfx110X-all gfx1150 gfx1151 gfx1152 gfx1153 gfx1170 gfx120X-all gfx125X-dcgpu");
     }
 
     #[test]

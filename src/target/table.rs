@@ -320,6 +320,8 @@ mod tests {
         gfx110X-igpu: gfx1103
         gfx115X-all: gfx1150 gfx1151 gfx1152 gfx1153
         gfx115X-igpu: gfx1150 gfx1151 gfx1152 gfx1153
+        gfx117X-all: gfx1170
+        gfx117X-igpu: gfx1170
         gfx120X-all: gfx1200 gfx1201
         gfx125X-all: gfx1250
         gfx125X-dcgpu: gfx1250

@@ -44,6 +44,14 @@ impl PartialOrd for Version {
     }
 }
 
+impl Version {
+    /// Whether installers take it for older than another one: for PEP 440 itself `+rocm10.1` sorts below
+    /// `+rocm7.15`.
+    pub fn sorts_below(&self, other: &Self) -> bool {
+        self.0 < other.0
+    }
+}
+
 /// Why a text is not a `Version`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a PEP 440 version: {text:?}")]
@@ -55,11 +63,6 @@ pub struct InvalidVersion {
 }
 
 impl Version {
-    /// Whether installers take it for older, which compare all local parts as texts (PEP 440).
-    pub fn sorts_below(&self, other: &Self) -> bool {
-        self.0 < other.0
-    }
-
     /// The version as part of the file name of a wheel or sdist. There `-` separates the parts of
     /// the name, so it becomes `_`.
     pub fn filename_form(&self) -> String {

@@ -16,8 +16,6 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequirementLine<'a> {
     pub name: DistName,
-    /// The extras between the brackets: `libraries,devel`.
-    extras: &'a str,
     /// What follows the name and its extras: `==7.14.*`.
     pub specifier: &'a str,
     /// The extra that asks for it, if only one does.
@@ -36,7 +34,7 @@ impl<'a> RequirementLine<'a> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let end = what.find(|c| !is_name(c)).unwrap_or(what.len());
         let (name, rest) = what.split_at(end);
-        let (extras, rest) = rest.rsplit_once(']').unwrap_or(("", rest));
+        let (_, rest) = rest.rsplit_once(']').unwrap_or(("", rest));
         let extra = marker.split(" and ").find_map(|clause| {
             let (left, right) = clause.split_once("==")?;
             let is_extra = left.trim().trim_start_matches('(') == "extra";
@@ -45,7 +43,6 @@ impl<'a> RequirementLine<'a> {
         });
         Some(Self {
             name: name.parse().ok()?,
-            extras: extras.trim().trim_start_matches('['),
             specifier: rest.trim().trim_start_matches('(').trim_end_matches(')'),
             extra,
             marker,
@@ -66,12 +63,6 @@ impl<'a> RequirementLine<'a> {
         let (before, rest) = self.text.split_at_checked(start)?;
         let rest = rest.strip_prefix(pin)?;
         Some(format!("{before}{version}{rest}"))
-    }
-
-    /// The extras that it asks for.
-    pub fn extras(&self) -> impl Iterator<Item = DistName> {
-        let names = self.extras.split(',');
-        names.filter_map(|name| name.trim().parse().ok())
     }
 
     /// Whether it applies, if the project that has it was asked for with these extras.

@@ -93,7 +93,7 @@ fn read<'a>(file: &'a str, text: &'a str) -> Source<'a> {
 fn expand(before: &str, tree: &str, paths: &mut String) {
     let tree = tree.trim();
     let Some((path, branches)) = tree.split_once('{') else {
-        *paths += &format!("use {before}{tree};");
+        paths.extend(["use ", before, tree, ";"]);
         return;
     };
     let branches = &branches[..branches.rfind('}').unwrap()];

@@ -71,9 +71,9 @@ impl Machine {
             if name == "disk" && found.contains(" free at ") {
                 continue;
             }
-            lines += &format!("{} {name}: {found}\n", field("status"));
+            lines.extend([field("status"), " ", name, ": ", found, "\n"]);
             if !field("way-out").is_empty() {
-                lines += &format!("  {}\n", field("way-out"));
+                lines.extend(["  ", field("way-out"), "\n"]);
             }
         }
         format!("{lines}exit code {}", said.code)
@@ -120,7 +120,7 @@ fn what_is_refused_or_missing_has_a_way_out() {
     insta::assert_snapshot!(said.replace(&url, "GITHUB"), @"
     problem token: `GH_TOKEN` for GITHUB: GitHub does not accept the token: `/`: Bad credentials
       renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
-    problem credentials: no credentials for `s3://bucket`: the profile `nope` does not exist or has no credentials
+    problem credentials: the profile `nope` does not exist or has no credentials
       name another `--profile`, sign in again, or pass `--no-sign-request`
     problem disk: /proc cannot be written
       pass `--output-dir` with a directory on another disk

@@ -175,13 +175,13 @@ fn the_plan_says_what_changes_in_each_package() {
       becomes   dist/rocm_profiler-7.14.0-py3-none-linux_x86_64.whl
       edits     rocm_profiler-7.14.0.dist-info/METADATA
       edits     rocm_profiler/_dist_info.py
-      copies    22 files (6.54 KiB)
+      copies    23 files (6.54 KiB)
 
     dist/rocm_sdk_core-7.14.0rc1-py3-none-linux_x86_64.whl
       becomes   dist/rocm_sdk_core-7.14.0-py3-none-linux_x86_64.whl
       edits     rocm_sdk_core-7.14.0.dist-info/METADATA
       edits     rocm_sdk_core/_dist_info.py
-      copies    68 files (1.35 MiB)
+      copies    69 files (1.35 MiB)
 
     dist/rocm_sdk_devel-7.14.0rc1-py3-none-linux_x86_64.whl
       becomes   dist/rocm_sdk_devel-7.14.0-py3-none-linux_x86_64.whl
@@ -192,7 +192,7 @@ fn the_plan_says_what_changes_in_each_package() {
       + requires rocm-sdk-core==7.14.0
       - requires rocm-sdk-libraries==7.14.0rc1
       + requires rocm-sdk-libraries==7.14.0
-      copies    5 files (3.77 KiB)
+      copies    6 files (3.77 KiB)
 
     dist/rocm_sdk_device_gfx942-7.14.0rc1-py3-none-linux_x86_64.whl
       becomes   dist/rocm_sdk_device_gfx942-7.14.0-py3-none-linux_x86_64.whl
@@ -200,17 +200,17 @@ fn the_plan_says_what_changes_in_each_package() {
       edits     rocm_sdk_device_gfx942-7.14.0.dist-info/METADATA
       - requires rocm-sdk-libraries==7.14.0rc1
       + requires rocm-sdk-libraries==7.14.0
-      copies    11 files (289.82 KiB)
+      copies    12 files (289.83 KiB)
 
     dist/rocm_sdk_libraries-7.14.0rc1-py3-none-linux_x86_64.whl
       becomes   dist/rocm_sdk_libraries-7.14.0-py3-none-linux_x86_64.whl
       edits     rocm_sdk_libraries-7.14.0.dist-info/METADATA
       edits     rocm_sdk_libraries/_dist_info.py
-      copies    19 files (532.05 KiB)
+      copies    20 files (532.06 KiB)
 
     left out
       dist/rocm_sdk_device_gfx1100-7.14.0rc1-py3-none-linux_x86_64.whl
 
-    6 packages: 16 files edited, 161 files copied as they are (2.25 MiB)
+    6 packages: 16 files edited, 166 files copied as they are (2.25 MiB)
     "#);
 }

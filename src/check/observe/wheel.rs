@@ -101,11 +101,6 @@ impl Outline {
         this
     }
 
-    /// The path of each member, from the directory.
-    pub fn members(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|entry| entry.path.as_str())
-    }
-
     /// What the directory says of each member.
     pub fn entries(&self) -> &[DirectoryEntry] {
         &self.entries

@@ -70,7 +70,7 @@ pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
         "filename-part": version.filename_form(),
     });
     world.console.report("framework version", &facts, &text)?;
-    match args.over.iter().max().filter(|there| version < **there) {
+    match args.over.iter().find(|there| version.sorts_below(there)) {
         Some(there) => Err(anyhow!(No(format!(
             "{version} sorts below {there}, so installers would take it for older"
         ))))

@@ -76,7 +76,10 @@ impl<'a> HostImage<'a> {
         if !file.has(0, b"\x7fELF\x02\x01")? || file.len() < 64 {
             return Ok(None);
         }
-        let tables = ElfTables::read(source)?.context("not an ELF file")?;
+        let mut tables = ElfTables::read(source)?.context("not an ELF file")?;
+        if !tables.is_linked() && tables.section_table() != 0 {
+            tables.sections = tables.read_sections()?;
+        }
         let mut image = Self { file, tables };
         if let Some(names) = image.sections.get(image.names()) {
             let (start, size) = (names.offset, names.size);

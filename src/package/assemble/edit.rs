@@ -54,8 +54,6 @@ pub enum EditedContent {
         /// What RECORD of that wheel says, or what was hashed.
         sha256: Option<Sha256>,
     },
-    /// Compressed bytes of another wheel, as they are.
-    Taken(TakenMember),
     /// A binary with a change.
     Patched(Arc<Spool>, Patch),
     /// A file of this length.
@@ -80,7 +78,6 @@ impl EditedContent {
     fn len(&self) -> u64 {
         match self {
             Self::Kept { member, .. } => member.len,
-            Self::Taken(member) => member.packed.len,
             Self::Patched(_, patch) => patch.total_len(),
             Self::File(_, len) => *len,
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -90,7 +87,6 @@ impl EditedContent {
     /// The compressed bytes that are copied, if there are such.
     fn taken(&self, path: &RelPath) -> Result<Option<TakenMember>> {
         match self {
-            Self::Taken(member) => Ok(Some(member.clone())),
             Self::Kept {
                 wheel,
                 member,
@@ -106,7 +102,7 @@ impl EditedContent {
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
         Ok(match self {
-            Self::Kept { .. } | Self::Taken(_) => bail!("a member that is copied"),
+            Self::Kept { .. } => bail!("a member that is copied"),
             Self::Patched(bytes, patch) => {
                 Box::new(PatchedReader::new(Arc::clone(bytes), patch.clone()))
             }

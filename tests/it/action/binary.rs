@@ -125,7 +125,7 @@ fn a_download_that_breaks_is_tried_again_and_one_that_is_refused_is_not() {
     write(&t, "failures", "56\n6\n");
     assert_eq!(obtain(&t, &[]).1, "rocwheel 9.9.9\n");
     let slept = |t: &Sandbox| {
-        let log = text(&t, "log");
+        let log = text(t, "log");
         let naps = log.lines().filter_map(|line| line.strip_prefix("slept "));
         naps.collect::<Vec<_>>().join(" ")
     };

@@ -370,7 +370,7 @@ fn it_says_what_it_took_and_what_it_could_not() {
     Reused 89 of 89 members (SIZE of SIZE)
     ");
     insta::assert_snapshot!(told("copy", &["--only", "core,libraries"]), @"
-    note: `PLACE/copy/dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl` is not reused: not a zip archive that can be trusted: invalid Zip archive: Could not find EOCD
+    note: `PLACE/copy/dist/rocm_sdk_core-0.0.1.dev0-py3-none-linux_x86_64.whl` is not reused: not a wheel that can be read: no end record: not a zip archive, or one that is cut off
     Reused rocm_sdk_libraries-0.0.1.dev0-py3-none-linux_x86_64.whl: the whole wheel, SIZE
     Reused 24 of 89 members (SIZE of SIZE)
     ");

@@ -2,6 +2,8 @@
 //! for each damage that somebody or something could do. Each damage leaves a RECORD that agrees,
 //! unless RECORD is what it damages.
 
+use std::fmt::Write as _;
+
 mod archives;
 pub(super) mod edits;
 mod files;
@@ -14,7 +16,7 @@ use super::{Set, rocwheel, sample};
 pub(super) type Damage = (&'static str, fn(&Set));
 
 /// The findings of one damage that are shown.
-const MOST: usize = 2;
+const MOST: usize = 6;
 
 /// What is found after each of these.
 pub(super) fn found(damages: &[Damage]) -> String {
@@ -32,12 +34,12 @@ pub(super) fn found(damages: &[Damage]) -> String {
             !findings.is_empty(),
             "{name}: {found}"
         );
-        shown += &format!("{name}\n");
+        writeln!(shown, "{name}").unwrap();
         for finding in findings.iter().take(MOST) {
-            shown += &format!("{finding}\n");
+            writeln!(shown, "{finding}").unwrap();
         }
         if findings.len() > MOST {
-            shown += &format!("  … and {} more\n", findings.len() - MOST);
+            writeln!(shown, "  … and {} more", findings.len() - MOST).unwrap();
         }
     }
     shown

@@ -232,11 +232,15 @@ fn each_library_finds_its_code() {
     archives that are nowhere
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
-      … and 1 more
+      error   RW309 unresolved-kpack: `_rocm_sdk_libraries/lib/librccl.so.1`: no package has `_rocm_sdk_libraries/.kpack/nccl_lib_*.kpack` for any target
     a library that was moved loses its archives
       warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so`: it leads to `librccl.so.1`, which does not exist
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/librccl.so.1`: it leads to `../../_rocm_sdk_libraries/lib/librccl.so.1`, which does not exist
-      … and 6 more
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/librccl.so.1.0`: it leads to `librccl.so.1`, which does not exist
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
+      warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: no library uses `comm-libs/rccl/stage/lib/librccl.so.1.0#0` or its other code
+      error   RW213 unkept-promise: its Python needs `lib/librccl.so*` (library `rccl`), which is missing; artifact `rccl_lib` has it
+      … and 2 more
     code that an archive lacks
       error   RW314 only-with-xnack: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, but none for `gfx942` itself
       error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: the archives for `gfx942` lack `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`
@@ -250,7 +254,10 @@ fn each_library_finds_its_code() {
     what is no archive
       error   RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx942, but none for gfx1100
       error   RW303 uncovered-library: `librccl.so.1.0` has code for gfx942, but none for gfx1100
-      … and 4 more
+      error   RW303 uncovered-library: `librocblas.so.5.1` has code for gfx942, but none for gfx1100
+      error   RW311 unreadable-device-code: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: not an archive of device code
+      error   RW311 unreadable-device-code: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx1100.kpack`: the contents lies outside of what holds it: 0 bytes at 32850 of 9000
+      error   RW311 unreadable-device-code: `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx1100.co`: the compressed bundle lies outside of what holds it: 8309 bytes at 0 of 40
     an archive that no library asks for
       warning RW312 unasked-archive: `_rocm_sdk_libraries/.kpack/blas_lib_gfx942-xnack+.kpack`: no library uses `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0` or its other code
     code under a name that its library does not ask for is lost
@@ -260,15 +267,16 @@ fn each_library_finds_its_code() {
     code that needs xnack is no code for the target itself
       error   RW314 only-with-xnack: `libhipblaslt.so.1.0` has code for `gfx942:xnack+`, but none for `gfx942` itself
       error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself
-      … and 1 more
+      error   RW314 only-with-xnack: `rocblas` has code for `gfx942:xnack+`, but none for `gfx942` itself
     code that needs xnack is no code for the target itself (2)
       error   RW303 uncovered-library: `libhipblaslt.so.1.0` has code for gfx1100, but none for gfx942
       error   RW314 only-with-xnack: `librocblas.so.5.1` has code for `gfx942:xnack+`, but none for `gfx942` itself
-      … and 1 more
+      error   RW310 missing-kernels: `_rocm_sdk_libraries/lib/libhipblaslt.so.1`: the archives for `gfx942:xnack+` lack `math-libs/BLAS/rocBLAS/stage/lib/libhipblaslt.so.1.0#0`
     code of another target is found under any file name
       error   RW303 uncovered-library: `librccl.so.1.0` has code for gfx1100, but none for gfx942
       error   RW301 foreign-device-file: `_rocm_sdk_libraries/.kpack/rccl_lib_gfx942.kpack`: it holds code for `gfx90a`, in the package of `gfx942`
-      … and 2 more
+      error   RW301 foreign-device-file: `_rocm_sdk_libraries/lib/rocblas/library/Kernels.so-000-gfx942.hsaco`: it holds code for `gfx90a`, in the package of `gfx942`
+      error   RW301 foreign-device-file: `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_gfx942.co`: it holds code for `gfx950`, in the package of `gfx942`
     databases that a library can do without are no gap
       error   RW303 uncovered-library: `rocfft` has code for gfx942, but none for gfx1100
     ");

@@ -88,25 +88,25 @@ fn torch(set: &Set) -> &Set {
 
 const DAMAGED: &[Damage] = &[
     ("cut off", |set| {
-        torch(set).bytes("torch", |it| it.truncate(it.len() / 2))
+        torch(set).bytes("torch", |it| it.truncate(it.len() / 2));
     }),
     ("no archive", |set| {
-        torch(set).bytes("torch", |it| *it = b"garbage".to_vec())
+        torch(set).bytes("torch", |it| *it = b"garbage".to_vec());
     }),
     ("another project", |set| {
-        torch(set).rename("torch", "torch-", "torchaudio-")
+        torch(set).rename("torch", "torch-", "torchaudio-");
     }),
     ("another version", |set| {
-        torch(set).rename("torch", "2.9.0", "2.9.1")
+        torch(set).rename("torch", "2.9.0", "2.9.1");
     }),
     ("an empty RECORD", |set| {
-        torch(set).tamper("torch", |it| member(it, "/RECORD").2.clear())
+        torch(set).tamper("torch", |it| member(it, "/RECORD").2.clear());
     }),
     ("no METADATA", |set| {
         torch(set).tamper("torch", |it| it.retain(|it| !it.0.ends_with("/METADATA")));
     }),
     ("a longer file", |set| {
-        torch(set).tamper("torch", |it| it[0].2.push(0))
+        torch(set).tamper("torch", |it| it[0].2.push(0));
     }),
     ("a path that leads out", |set| {
         torch(set).tamper("torch", |it| add(it, "../../evil.py", "print('evil')"));
@@ -142,7 +142,7 @@ fn a_package_of_another_project_that_is_not_what_its_name_says_is_an_error() {
     an empty RECORD
       error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/METADATA`: in the wheel, and not listed in RECORD
       error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/WHEEL`: in the wheel, and not listed in RECORD
-      … and 1 more
+      error   RW124 damaged-foreign-package: `torch/lib/libother.so.1`: in the wheel, and not listed in RECORD
     no METADATA
       error   RW124 damaged-foreign-package: `torch-2.9.0.dist-info/METADATA`: listed in RECORD, and not in the wheel
       error   RW124 damaged-foreign-package: no `*.dist-info/METADATA`
@@ -154,7 +154,7 @@ fn a_package_of_another_project_that_is_not_what_its_name_says_is_an_error() {
     two directories of metadata
       error   RW124 damaged-foreign-package: `zz-1.dist-info/METADATA`: in the wheel, and not listed in RECORD
       error   RW124 damaged-foreign-package: `zz-1.dist-info/METADATA`: metadata without `Name`
-      … and 1 more
+      error   RW124 damaged-foreign-package: several directories of metadata: `zz-1.dist-info`, `torch-2.9.0.dist-info`
     an sdist that is none
       error   RW124 damaged-foreign-package: invalid gzip header
     a PKG-INFO of another project

@@ -229,7 +229,7 @@ fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_ot
     note: skipped run 8 (0123456789ab, success): not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core`
     ");
     let said = find(&fixture, &fake, "--find --latest --require-successful-run");
-    insta::assert_snapshot!(refusal(&said), @"1: none of the 4 newest runs of `multi_arch_ci.yml` on the default branch has what is wanted | 9 (0123456789ab, in_progress): the run is `in_progress` | 8 (0123456789ab, success): not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core` | 7 (0123456789ab, failure): the run has ended with `failure` | 6 (0123456789ab, success): no artifacts for linux in bucket/6-linux | hint: run 9 is `in_progress`: pass `--wait 2h` to wait for it | hint: look at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`");
+    insta::assert_snapshot!(refusal(&said), @"1: none of the 4 newest runs of `multi_arch_ci.yml` on the default branch has what is wanted | 9 (0123456789ab, in_progress): the run is `in_progress` | 8 (0123456789ab, success): not enough for packages: no `base_lib_generic`, which says what was built; no artifact for `rocm-sdk-core` | 7 (0123456789ab, failure): the run has ended with `failure` | 6 (0123456789ab, success): no artifacts for linux in bucket/6-linux | hint: run 9 is `in_progress`: pass `--wait 2h` to wait for it | hint: `rocwheel fetch --find` looks at more runs with `--max-commits`, or at others with `--branch`, `--workflow` and `--platform`");
     for (filter, expected) in [
         ("", "7"),
         ("--require-completed-run --allow-incomplete", "8"),
@@ -385,7 +385,7 @@ fn what_may_still_come_differs_from_what_never_will() {
     insta::assert_snapshot!(said, @"
     1: no artifacts for linux in bucket/8-linux | hint: the run is `in_progress`, so it may still come: pass `--wait 2h` | hint: check `--input-dir`, `--run-id` and `--platform`
     1: no artifacts for linux in bucket/8-linux | hint: the run has ended (`failure`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/8 | hint: check `--input-dir`, `--run-id` and `--platform`
-    1: no run of `multi_arch_ci.yml` on branch `nowhere` in `ROCm/TheRock` | hint: look at `--workflow` and `--repository`
+    1: no run of `multi_arch_ci.yml` on branch `nowhere` in `ROCm/TheRock` | hint: `rocwheel fetch --find` looks at others with `--workflow` and `--repository`
     2: failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub does not accept the token: `/repos/ROCm/TheRock/pulls/12` | caused by: Bad credentials | hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
     ");
 }

@@ -54,7 +54,8 @@ fn contradicting(archives: &Path) {
 
 #[test]
 fn artifacts_that_cannot_be_used_are_named_and_leave_nothing() {
-    let cases: [(fn(&Path), &str, &[&str]); 3] = [
+    type Damage = fn(&Path);
+    let cases: [(Damage, &str, &[&str]); 3] = [
         (
             truncated,
             "blas_lib_generic",

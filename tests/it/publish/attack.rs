@@ -53,8 +53,8 @@ fn packages_that_cannot_be_indexed_are_named() {
       caused by: five or six parts between hyphens expected, not 3
     error: failed to read `ROOT/rocm_sdk_core-1.0-py3-none-any.whl`
       caused by: failed to read METADATA
-      caused by: not a zip archive that can be trusted
-      caused by: invalid Zip archive: Could not find EOCD
+      caused by: not a wheel that can be read
+      caused by: no end record: not a zip archive, or one that is cut off
     error: failed to read `ROOT/a'b"<c>-1.0.tar.gz`
       caused by: not the file name of an sdist: "a'b\"<c>-1.0.tar.gz"
       caused by: a distribution name has ASCII letters, digits, `-`, `_` and `.` only: "a'b\"<c>"
@@ -81,7 +81,7 @@ fn a_damaged_package_of_others_is_listed_by_its_name() {
     fs_err::write(bench.path("torch-2.9-py3-none-any.whl"), "damaged").unwrap();
     let outcome = bench.run("index --no-check .");
     insta::assert_snapshot!(outcome.stderr, @"
-    warning: `./torch-2.9-py3-none-any.whl` is listed without its metadata, which cannot be read: failed to read METADATA: not a zip archive that can be trusted: invalid Zip archive: Could not find EOCD
+    warning: `./torch-2.9-py3-none-any.whl` is listed without its metadata, which cannot be read: failed to read METADATA: not a wheel that can be read: no end record: not a zip archive, or one that is cut off
          Indexed 4 files, 1 of them of others, 3.19 KiB, of 4 projects
     ");
     let page = bench.path("simple/torch/index.html");

@@ -55,10 +55,10 @@ fn cmake_and_packaging_read_what_is_for_them() {
     cmake.arg(emitted("cmake").trim_end());
     let output = succeed(cmake.arg("-P").arg(script));
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"5: gfx942;gfx1100;gfx1101;gfx1102;gfx1103");
-    const READ: &str = "import sys\nfrom packaging.requirements import Requirement\n\
+    let read = "import sys\nfrom packaging.requirements import Requirement\n\
                         print(sorted(Requirement(f'rocm[libraries,{sys.argv[1]}]').extras))";
     let line = emitted("extras");
-    let output = succeed(Command::new(tool("python")).args(["-c", READ, line.trim_end()]));
+    let output = succeed(Command::new(tool("python")).args(["-c", read, line.trim_end()]));
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"['device-gfx1100', 'device-gfx1101', 'device-gfx1102', 'device-gfx1103', 'device-gfx942', 'libraries']");
 }
 

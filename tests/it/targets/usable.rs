@@ -20,7 +20,10 @@ fn sandbox(machine: &str) -> Sandbox {
     let t = Sandbox::new();
     Machine::named(machine).write(&t.path("sys"));
     t.write("dev/kfd", "");
-    for device in detect(&t.path("sys")).iter().filter_map(|it| it.device()) {
+    for device in detect(&t.path("sys"))
+        .iter()
+        .filter_map(rocwheel::gpu::Gpu::device)
+    {
         t.write(&format!("dev/{device}"), "");
     }
     t

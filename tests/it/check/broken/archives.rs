@@ -5,7 +5,7 @@ use crate::check::{add, member};
 
 const DAMAGES: &[Damage] = &[
     ("a wheel is cut off", |set| {
-        set.bytes(CORE, |it| it.truncate(5000))
+        set.bytes(CORE, |it| it.truncate(5000));
     }),
     ("a bit of a member flips", |set| {
         set.bytes(CORE, |it| {
@@ -27,7 +27,7 @@ const DAMAGES: &[Damage] = &[
         });
     }),
     ("a page is appended", |set| {
-        set.bytes(CORE, |it| it.extend(b"<html>"))
+        set.bytes(CORE, |it| it.extend(b"<html>"));
     }),
     ("a script stands before", |set| {
         set.bytes(CORE, |it| drop(it.splice(0..0, *b"#!/bin/sh\n")));
@@ -58,7 +58,7 @@ const DAMAGES: &[Damage] = &[
         set.tamper(CORE, |it| member(it, "/RECORD").2 = b"a,b\n".to_vec());
     }),
     ("METADATA is gone", |set| {
-        drop_member(set, CORE, "/METADATA")
+        drop_member(set, CORE, "/METADATA");
     }),
     ("METADATA is longer than installers read", |set| {
         bytes(set, CORE, "/METADATA", |it| it.resize(5 << 20, b'\n'));
@@ -99,7 +99,7 @@ const DAMAGES: &[Damage] = &[
         license(set, "License-Expression: MIT AND LicenseRef-ROCm-new");
     }),
     ("a license text is missing", |set| {
-        license(set, "License-File: LICENSE")
+        license(set, "License-File: LICENSE");
     }),
     ("license texts are not named", |set| {
         bytes(set, CORE, "/METADATA", |it| without(it, "License-File", ""));
@@ -109,7 +109,7 @@ const DAMAGES: &[Damage] = &[
         set.tamper(CORE, |it| add(it, "_rocm_sdk_core/../../evil", "1"));
     }),
     ("a member is a symlink", |set| {
-        mode(set, CORE, "hip_runtime.h", 0o120_777)
+        mode(set, CORE, "hip_runtime.h", 0o120_777);
     }),
     ("a name differs in case", |set| {
         extra(set, CORE, "_rocm_sdk_core/lib/LIBAMDHIP64.so.7", b"1");
@@ -122,11 +122,11 @@ const DAMAGES: &[Damage] = &[
     }),
     ("a program is setuid", |set| {
         set.bytes(CORE, |it| {
-            set_mode(it, "_rocm_sdk_core/bin/rocminfo", 0o104_755)
+            set_mode(it, "_rocm_sdk_core/bin/rocminfo", 0o104_755);
         });
     }),
     ("a file is writable to all", |set| {
-        mode(set, CORE, "hip_runtime.h", 0o100_666)
+        mode(set, CORE, "hip_runtime.h", 0o100_666);
     }),
 ];
 
@@ -198,7 +198,10 @@ fn archives_and_metadata() {
     there are two METADATA
       error   RW111 metadata-disagrees: several directories of metadata: `core-1.dist-info`, `rocm_sdk_core-0.0.1.dev0.dist-info`
       error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: it is not at `rocm_sdk_core-0.0.1.dev0.dist-info/METADATA`
-      … and 4 more
+      error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: metadata without `Name`
+      error   RW111 metadata-disagrees: `core-1.dist-info/METADATA`: no `License-File`, and `_rocm_sdk_core/lib/rocm_sysdeps/share/licenses/a, b [c] ü.txt` is a license text
+      error   RW120 foreign-file: `core-1.dist-info/METADATA`: it is installed as `core-1.dist-info`, which is not a directory of ours
+      warning RW126 unknown-license: `core-1.dist-info/METADATA`: it names no license
     WHEEL has another tag
       error   RW112 wheel-disagrees: `rocm_sdk_core-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-any`, and the file name's `py3-none-linux_x86_64`
     WHEEL is not pure
@@ -206,7 +209,8 @@ fn archives_and_metadata() {
     a wheel is renamed to another version
       error   RW201 unresolved-requirement: it requires `rocm-profiler` 0.0.1.dev0, but the set has 0.0.1.dev1
       error   RW204 versions-disagree: version 0.0.1.dev1, but most of the set has 0.0.1.dev0
-      … and 2 more
+      error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is not at `rocm_profiler-0.0.1.dev1.dist-info/METADATA`
+      error   RW111 metadata-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/METADATA`: it is of version 0.0.1.dev0, and the file name of 0.0.1.dev1
     a wheel is renamed to another Python
       error   RW112 wheel-disagrees: `rocm_profiler-0.0.1.dev0.dist-info/WHEEL`: its tag is `py3-none-linux_x86_64`, and the file name's `py2-none-linux_x86_64`
     no Python will do

@@ -6,20 +6,20 @@ use crate::support::linker::Executable;
 
 const HOST: &[Damage] = &[
     ("libhipfft is gone", |set| {
-        drop_member(set, LIBRARIES, "lib/libhipfft.so.0")
+        drop_member(set, LIBRARIES, "lib/libhipfft.so.0");
     }),
     ("libMIOpen is gone", |set| {
-        drop_member(set, LIBRARIES, "lib/libMIOpen.so.1")
+        drop_member(set, LIBRARIES, "lib/libMIOpen.so.1");
     }),
     ("libamdhip64 is gone", |set| {
-        drop_member(set, CORE, "lib/libamdhip64.so.7")
+        drop_member(set, CORE, "lib/libamdhip64.so.7");
     }),
     ("libroctx64 is gone", |set| {
-        drop_member(set, CORE, "lib/libroctx64.so.4")
+        drop_member(set, CORE, "lib/libroctx64.so.4");
     }),
     ("rocgdb is gone", |set| drop_member(set, CORE, "bin/rocgdb")),
     ("amdllvm is gone", |set| {
-        drop_member(set, CORE, "bin/amdllvm")
+        drop_member(set, CORE, "bin/amdllvm");
     }),
     ("a library has no name without a version", |set| {
         drop_member(set, PROFILER, "_rocm_profiler/lib/librocprof-sys.so");
@@ -28,13 +28,13 @@ const HOST: &[Damage] = &[
         mode(set, CORE, "llvm/bin/clang-22", 0o100_644);
     }),
     ("a script has no execute bits", |set| {
-        mode(set, CORE, "bin/hipconfig", 0o100_644)
+        mode(set, CORE, "bin/hipconfig", 0o100_644);
     }),
     ("a header is gone", |set| {
-        drop_member(set, CORE, "hip_runtime.h")
+        drop_member(set, CORE, "hip_runtime.h");
     }),
     ("debug files come along", |set| {
-        extra(set, CORE, "_rocm_sdk_core/lib/a.debug", b"1")
+        extra(set, CORE, "_rocm_sdk_core/lib/a.debug", b"1");
     }),
     ("a cache of Python comes along", |set| {
         extra(
@@ -85,19 +85,19 @@ const CLANG: &str = "llvm/bin/clang-22";
 
 const ELF: &[Damage] = &[
     ("a library of zero bytes", |set| {
-        bytes(set, CORE, HIPRTC, Vec::clear)
+        bytes(set, CORE, HIPRTC, Vec::clear);
     }),
     ("a launcher of zero bytes", |set| {
-        bytes(set, CORE, "bin/rocminfo", Vec::clear)
+        bytes(set, CORE, "bin/rocminfo", Vec::clear);
     }),
     ("a script of zero bytes", |set| {
-        bytes(set, CORE, "bin/hipcc", Vec::clear)
+        bytes(set, CORE, "bin/hipcc", Vec::clear);
     }),
     ("a library is cut off in its headers", |set| {
         bytes(set, CORE, HIPRTC, |it| it.truncate(100));
     }),
     ("a library is cut off", |set| {
-        bytes(set, CORE, HIPRTC, |it| it.truncate(1000))
+        bytes(set, CORE, HIPRTC, |it| it.truncate(1000));
     }),
     ("a segment moves in memory", |set| {
         bytes(set, CORE, HIPRTC, |it| segment(it, 1, |it| it[16] ^= 8));
@@ -173,7 +173,7 @@ const DEVICES: &[Damage] = &[
         set.edit(DEVICE, |it| links(it, |it| it.push(it[0].clone())));
     }),
     ("a library has no code for a target", |set| {
-        drop_device(set, &["rccl_lib_gfx942.kpack"])
+        drop_device(set, &["rccl_lib_gfx942.kpack"]);
     }),
     ("a device wheel is empty", |set| {
         set.edit(DEVICE, |it| {
@@ -189,7 +189,7 @@ const DEVICES: &[Damage] = &[
 
 const TREES: &[Damage] = &[
     ("the tree is cut off", |set| {
-        bytes(set, DEVEL, "_devel.tar", |it| it.truncate(20_000))
+        bytes(set, DEVEL, "_devel.tar", |it| it.truncate(20_000));
     }),
     ("the manifest counts wrong", |set| {
         swap(
@@ -202,7 +202,7 @@ const TREES: &[Damage] = &[
     }),
     ("hip-config.cmake is gone", |set| {
         tree(set, |it| {
-            it.retain(|it| !it.0.path.as_str().ends_with("hip-config.cmake"))
+            it.retain(|it| !it.0.path.as_str().ends_with("hip-config.cmake"));
         });
     }),
     ("a CMake package that another one asks for is gone", |set| {
@@ -242,10 +242,10 @@ const TREES: &[Damage] = &[
 
 pub(super) const UNSEEN: &[Damage] = &[
     ("a header has execute bits", |set| {
-        mode(set, CORE, "hip_runtime.h", 0o100_755)
+        mode(set, CORE, "hip_runtime.h", 0o100_755);
     }),
     ("a header is another", |set| {
-        bytes(set, CORE, "hip_runtime.h", |it| it[0] ^= 1)
+        bytes(set, CORE, "hip_runtime.h", |it| it[0] ^= 1);
     }),
     ("a byte of code is another", |set| {
         bytes(set, CORE, HIPRTC, |it| {
@@ -270,26 +270,38 @@ fn programs_and_libraries() {
     libhipfft is gone
       warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libhipfft.so`: it leads to `libhipfft.so.0`, which does not exist
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libhipfft.so.0`: it leads to `../../_rocm_sdk_libraries/lib/libhipfft.so.0`, which does not exist
-      … and 2 more
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libhipfft.so.0.0`: it leads to `libhipfft.so.0`, which does not exist
+      error   RW213 unkept-promise: its Python needs `lib/libhipfft.so*` (library `hipfft`), which is missing; artifact `fft_lib` has it
     libMIOpen is gone
       warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libMIOpen.so`: it leads to `libMIOpen.so.1`, which does not exist
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libMIOpen.so.1`: it leads to `../../_rocm_sdk_libraries/lib/libMIOpen.so.1`, which does not exist
-      … and 2 more
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libMIOpen.so.1.0`: it leads to `libMIOpen.so.1`, which does not exist
+      error   RW213 unkept-promise: its Python needs `lib/libMIOpen.so*` (library `miopen`), which is missing; artifact `miopen_lib` has it
     libamdhip64 is gone
       error   RW401 missing-library: `_rocm_profiler/lib/librocprof-sys.so`: needs `libamdhip64.so.7`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
       error   RW401 missing-library: `_rocm_profiler/lib/librocprof-sys.so.1`: needs `libamdhip64.so.7`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
-      … and 12 more
+      error   RW213 unkept-promise: its Python needs `lib/libamdhip64.so*` (library `amdhip64`), which is missing; artifact `core-hip_lib` has it
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libamdhip64.so`: it leads to `libamdhip64.so.7`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libamdhip64.so.7`: it leads to `../../_rocm_sdk_core/lib/libamdhip64.so.7`, which does not exist
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libamdhip64.so.7.1.0`: it leads to `libamdhip64.so.7`, which does not exist
+      … and 8 more
     libroctx64 is gone
       error   RW213 unkept-promise: its Python needs `lib/libroctx64.so*` (library `roctx64`), which is missing; artifact `rocprofiler-sdk_lib` has it
       error   RW401 missing-library: `_rocm_sdk_core/lib/libroctracer64.so.4`: needs `libroctx64.so.4`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
-      … and 3 more
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libroctx64.so`: it leads to `libroctx64.so.4`, which does not exist
+      error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/libroctx64.so.4`: it leads to `../../_rocm_sdk_core/lib/libroctx64.so.4`, which does not exist
+      warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/libroctx64.so.4.1`: it leads to `libroctx64.so.4`, which does not exist
     rocgdb is gone
       error   RW213 unkept-promise: its Python needs `bin/rocgdb` (command `rocgdb`), which is missing; artifact `rocgdb_run` has it
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/bin/rocgdb`: it leads to `../../_rocm_sdk_core/bin/rocgdb`, which does not exist
     amdllvm is gone
       error   RW407 dangling-launcher: `_rocm_sdk_core/bin/amdclang`: it runs `../lib/llvm/bin/amdllvm`, which no package of the set has
       error   RW407 dangling-launcher: `_rocm_sdk_core/bin/amdclang++`: it runs `../lib/llvm/bin/amdllvm`, which no package of the set has
-      … and 5 more
+      error   RW407 dangling-launcher: `_rocm_sdk_core/lib/llvm/bin/amdclang`: it runs `amdllvm`, which no package of the set has
+      error   RW407 dangling-launcher: `_rocm_sdk_core/lib/llvm/bin/amdclang++`: it runs `amdllvm`, which no package of the set has
+      error   RW407 dangling-launcher: `_rocm_sdk_core/lib/llvm/bin/amdclang-cl`: it runs `amdllvm`, which no package of the set has
+      error   RW407 dangling-launcher: `_rocm_sdk_core/lib/llvm/bin/amdclang-cpp`: it runs `amdllvm`, which no package of the set has
+      … and 1 more
     a library has no name without a version
       error   RW213 unkept-promise: tools load `lib/librocprof-sys.so.1` as `lib/librocprof-sys.so`, which is missing
     a program has no execute bits
@@ -393,15 +405,15 @@ fn development_files() {
     symlinks dangle
       error   RW504 dangling-devel-link: `_rocm_sdk_devel/lib/a`: it leads to `../../_rocm_sdk_core/lib/gone`, which does not exist
       warning RW505 dangling-tree-link: `_rocm_sdk_devel/lib/b`: it leads to `gone`, which does not exist
-      … and 1 more
+      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 140 in the archive
     a library does not load through a symlink in another directory
       error   RW401 missing-library: `_rocm_sdk_devel/lib/aaa/libamdhip64.so`: needs `libamd_comgr.so.3`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
       error   RW401 missing-library: `_rocm_sdk_devel/lib/aaa/libamdhip64.so`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
-      … and 1 more
+      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 139 in the archive
     a directory comes after what is in it
       error   RW401 missing-library: `_rocm_sdk_devel/bin/rocminfo`: needs `libhsa-runtime64.so.1`, which is not on its run path: $ORIGIN/../lib:$ORIGIN/../../_rocm_sdk_core/lib/llvm/lib:$ORIGIN/../../_rocm_sdk_core/lib/rocm_sysdeps/lib
       error   RW503 devel-order: `_rocm_sdk_devel/lib`: it comes after `_rocm_sdk_devel/lib/cmake`, which `rocm-sdk` then deletes
-      … and 1 more
+      error   RW502 devel-manifest-disagrees: `rocm_sdk_devel/_devel_manifest.json`: `links` is 137, and 56 in the archive
     ");
 }
 

@@ -8,15 +8,15 @@ const WHEELS: &[Damage] = &[
         bytes(set, CORE, "core/_dist_info.py", |it| it.extend(b"def ("));
     }),
     ("_dist_info.py is gone", |set| {
-        drop_member(set, CORE, "core/_dist_info.py")
+        drop_member(set, CORE, "core/_dist_info.py");
     }),
     ("_dist_info.py is of another version", |set| {
         bytes(set, LIBRARIES, "/_dist_info.py", |it| {
-            it.extend(b"__version__ = '7'\n")
+            it.extend(b"__version__ = '7'\n");
         });
     }),
     ("_cli.py is gone", |set| {
-        drop_member(set, CORE, "core/_cli.py")
+        drop_member(set, CORE, "core/_cli.py");
     }),
     ("a function is gone", |set| {
         swap(set, CORE, "core/_cli.py", "def hipcc()", "def hip_cc()");
@@ -32,13 +32,13 @@ const WHEELS: &[Damage] = &[
         );
     }),
     ("the entry points are gone", |set| {
-        drop_member(set, CORE, "/entry_points.txt")
+        drop_member(set, CORE, "/entry_points.txt");
     }),
     ("core is no package", |set| {
-        drop_member(set, CORE, "rocm_sdk_core/__init__.py")
+        drop_member(set, CORE, "rocm_sdk_core/__init__.py");
     }),
     ("devel is no package", |set| {
-        drop_member(set, DEVEL, "rocm_sdk_devel/__init__.py")
+        drop_member(set, DEVEL, "rocm_sdk_devel/__init__.py");
     }),
     ("the files of core are no package", |set| {
         drop_member(set, CORE, "_rocm_sdk_core/__init__.py");
@@ -47,13 +47,13 @@ const WHEELS: &[Damage] = &[
         drop_member(set, PROFILER, "_rocm_profiler/__init__.py");
     }),
     ("a .pth comes along", |set| {
-        extra(set, CORE, "rocm.pth", b"import os\n")
+        extra(set, CORE, "rocm.pth", b"import os\n");
     }),
     ("sitecustomize comes along", |set| {
         extra(set, CORE, "sitecustomize.py", b"import os\n");
     }),
     ("torch comes along", |set| {
-        extra(set, CORE, "torch/__init__.py", b"")
+        extra(set, CORE, "torch/__init__.py", b"");
     }),
     ("a data directory comes along", |set| {
         extra(set, CORE, "rocm_sdk_core-0.0.1.dev0.data/purelib/a.py", b"");
@@ -62,10 +62,10 @@ const WHEELS: &[Damage] = &[
 
 const SDISTS: &[Damage] = &[
     ("the sdist is cut off", |set| {
-        set.bytes("rocm-0", |it| it.truncate(2000))
+        set.bytes("rocm-0", |it| it.truncate(2000));
     }),
     ("its backend does not parse", |set| {
-        source(set, "rocm_build.py", "import", "def (")
+        source(set, "rocm_build.py", "import", "def (");
     }),
     ("its pyproject.toml is empty", |set| {
         unpacked(set, |it| {
@@ -85,10 +85,10 @@ const SDISTS: &[Damage] = &[
         source(set, "rocm_build.py", "def build_wheel", "def build_wheels");
     }),
     ("its package is not there", |set| {
-        drop_source(set, "src/rocm_sdk/")
+        drop_source(set, "src/rocm_sdk/");
     }),
     ("a module is not there", |set| {
-        drop_source(set, "rocm_sdk/_links.py")
+        drop_source(set, "rocm_sdk/_links.py");
     }),
     ("its PKG-INFO is gone", |set| {
         unpacked(set, |it| it.retain(|it| !it.0.ends_with("dev0/PKG-INFO")));
@@ -133,7 +133,7 @@ fn python_of_wheels() {
     insta::assert_snapshot!(found(WHEELS), @"
     _dist_info.py does not parse
       error   RW214 other-build: its `_dist_info.py` has `def (`, which others lack
-      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 635: Expected an identifier
+      error   RW117 broken-python: `rocm_sdk_core/_dist_info.py`: line 636: Expected an identifier
     _dist_info.py is gone
       error   RW118 broken-import: `rocm_sdk_core/__init__.py`: it imports from `rocm_sdk_core/_dist_info.py`, which is not there
       error   RW118 broken-import: `rocm_sdk_core/_cli.py`: it imports `_dist_info` from `rocm_sdk_core`, which has no such name
@@ -149,11 +149,15 @@ fn python_of_wheels() {
     the entry points are gone
       error   RW213 unkept-promise: `entry_points.txt` lacks its command `amd-smi`
       error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang++`
-      … and 8 more
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang-cl`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang-cpp`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdclang`
+      error   RW213 unkept-promise: `entry_points.txt` lacks its command `amdflang`
+      … and 4 more
     core is no package
       error   RW213 unkept-promise: its Python needs `_rocm_sdk_core/__init__.py`, which is missing
       error   RW213 unkept-promise: its Python needs `rocm_sdk_core/__init__.py`, which is missing
-      … and 1 more
+      error   RW118 broken-import: `rocm_sdk_core/_cli.py`: it imports from `rocm_sdk_core.py`, which is not there
     devel is no package
       error   RW213 unkept-promise: its Python needs `rocm_sdk_devel/__init__.py`, which is missing
     the files of core are no package
@@ -177,7 +181,7 @@ fn python_of_the_sdist() {
     the sdist is cut off
       error   RW101 unreadable-package: incomplete deflate stream
       error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
-      … and 1 more
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx942`
     its backend does not parse
       error   RW117 broken-python: `rocm_build.py`: line 7: Expected `import`, found `def`
     its pyproject.toml is empty
@@ -191,13 +195,17 @@ fn python_of_the_sdist() {
     its package is not there
       error   RW119 broken-sdist: `src/rocm_sdk/__init__.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
       error   RW119 broken-sdist: `src/rocm_sdk/__main__.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
-      … and 8 more
+      error   RW119 broken-sdist: `src/rocm_sdk/_archive.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      error   RW119 broken-sdist: `src/rocm_sdk/_devel.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      error   RW119 broken-sdist: `src/rocm_sdk/_device_links.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      error   RW119 broken-sdist: `src/rocm_sdk/_dist_info.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
+      … and 4 more
     a module is not there
       error   RW119 broken-sdist: `src/rocm_sdk/_links.py`: listed in `src/rocm.egg-info/SOURCES.txt`, and not in the sdist
     its PKG-INFO is gone
       error   RW101 unreadable-package: no `rocm-0.0.1.dev0/PKG-INFO`
       error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
-      … and 1 more
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx942`
     its PKG-INFO differ
       error   RW111 metadata-disagrees: the copies of PKG-INFO differ
     its command calls nothing

@@ -10,10 +10,10 @@ const DAMAGES: &[Damage] = &[
     ("devel is gone", |set| set.remove(DEVEL)),
     ("the sdist is gone", |set| set.remove("rocm-0")),
     ("an extra is for another target", |set| {
-        promise(set, "gfx1100", "gfx1101")
+        promise(set, "gfx1100", "gfx1101");
     }),
     ("an extra is for no target", |set| {
-        promise(set, "gfx1100", "gfx9999")
+        promise(set, "gfx1100", "gfx9999");
     }),
     ("a device wheel is for an unknown target", |set| {
         set.rename("rocm_sdk_device_gfx1100", "gfx1100", "gfx9420");
@@ -38,7 +38,7 @@ const DAMAGES: &[Damage] = &[
     }),
     ("devel requires nothing", |set| {
         set.edit(DEVEL, |it| {
-            without(&mut member(it, "/METADATA").2, "Requires-Dist", "")
+            without(&mut member(it, "/METADATA").2, "Requires-Dist", "");
         });
     }),
     ("devel requires torch", |set| {
@@ -67,13 +67,13 @@ const DAMAGES: &[Damage] = &[
         });
     }),
     ("a package knows no targets", |set| {
-        tables(set, "AVAILABLE_")
+        tables(set, "AVAILABLE_");
     }),
     ("a package knows fewer files", |set| {
-        tables(set, "FileEntry(")
+        tables(set, "FileEntry(");
     }),
     ("a package does not know its name", |set| {
-        tables(set, "THIS_PACKAGE")
+        tables(set, "THIS_PACKAGE");
     }),
     ("rocm lacks a target", |set| {
         all_sources(
@@ -110,7 +110,8 @@ fn packages_and_what_they_require() {
     the libraries are gone
       error   RW201 unresolved-requirement: it requires `rocm-sdk-libraries`, which is not in the set
       error   RW201 unresolved-requirement: it requires `rocm-sdk-libraries`, which is not in the set; left out 45 findings caused by it
-      … and 2 more
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-libraries`, which is not in the set
+      error   RW201 unresolved-requirement: it requires `rocm-sdk-libraries`, which is not in the set
     devel is gone
       error   RW201 unresolved-requirement: it requires `rocm-sdk-devel`, which is not in the set
     the sdist is gone
@@ -121,15 +122,20 @@ fn packages_and_what_they_require() {
     an extra is for no target
       error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx9999`, which is not in the set
       error   RW206 unknown-target: it has an extra for `gfx9999`, which is not a known target
-      … and 1 more
+      error   RW203 unadvertised-device-wheel: `rocm` has no extra for `gfx1100`
     a device wheel is for an unknown target
       error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
       error   RW213 unkept-promise: its `_dist_info.py` lacks the target `gfx9420`
-      … and 15 more
+      error   RW206 unknown-target: not a known target: `gfx9420`
+      error   RW302 devel-links-disagree: `_rocm_sdk_libraries/.devel_links/gfx1100.json`: not named for `gfx9420`
+      error   RW301 foreign-device-file: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: a file for `gfx1100` in the package of `gfx9420`
+      error   RW301 foreign-device-file: `_rocm_sdk_libraries/.kpack/blas_lib_gfx1100.kpack`: it holds code for `gfx1100`, in the package of `gfx9420`
+      … and 11 more
     a device wheel is for no target
       error   RW202 missing-device-wheel: it has an extra for `rocm-sdk-device-gfx1100`, which is not in the set
       error   RW206 unknown-target: not a target: "gpu"
-      … and 2 more
+      error   RW111 metadata-disagrees: `rocm_sdk_device_gfx1100-0.0.1.dev0.dist-info/METADATA`: it is not at `rocm_sdk_device_gpu-0.0.1.dev0.dist-info/METADATA`
+      error   RW111 metadata-disagrees: `rocm_sdk_device_gfx1100-0.0.1.dev0.dist-info/METADATA`: it is of `rocm-sdk-device-gfx1100`, and the file name of `rocm-sdk-device-gpu`
     a package has two wheels
       error   RW207 duplicate-package: the set has `rocm_profiler-0.0.1.dev0-1-py3-none-linux_x86_64.whl` too
     another version is required
