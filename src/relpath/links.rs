@@ -72,7 +72,8 @@ pub fn real<'a>(path: &'a str, link: impl Fn(&str) -> Option<&'a str>) -> Option
 }
 
 /// Follows a path from a directory like the kernel: it follows each symlink on the way, and `..` goes up
-/// from the target of that symlink. Returns where it ends, and what is there; nothing for a loop.
+/// from the target of that symlink. Returns the path where it ends and what has this path, if anything has. A
+/// loop is [`ResolvedLink::Missing`].
 fn follow<'a>(
     mut here: Vec<&'a str>,
     path: &'a str,

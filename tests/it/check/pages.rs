@@ -161,22 +161,6 @@ fn an_index_that_lists_nothing_is_found() {
 }
 
 #[test]
-fn pages_that_are_gone_from_beside_set_json_are_found() {
-    insta::assert_snapshot!(published(|set| {
-        fs_err::remove_dir_all(set.0.path().join("simple")).unwrap();
-        fs_err::remove_file(set.0.path().join("index.html")).unwrap();
-    }), @"
-    exit 1
-    index.html
-      error   RW706 unreadable-page: `set.json` is there, and this page is not
-    simple/
-      error   RW706 unreadable-page: `set.json` is there, and this page is not
-    simple/_json/
-      error   RW706 unreadable-page: `set.json` is there, and this page is not
-    ");
-}
-
-#[test]
 fn the_only_page_of_a_project_names_its_files() {
     insta::assert_snapshot!(published(|set| {
         for page in ["SHA256SUMS", "index.html", "set.json"] {
