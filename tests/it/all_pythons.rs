@@ -19,26 +19,31 @@ use crate::{
 };
 
 #[test]
+#[ignore = "slow"]
 fn python_3_10_passes() {
     test_with(10);
 }
 
 #[test]
+#[ignore = "slow"]
 fn python_3_11_passes() {
     test_with(11);
 }
 
 #[test]
+#[ignore = "slow"]
 fn python_3_12_passes() {
     test_with(12);
 }
 
 #[test]
+#[ignore = "slow"]
 fn python_3_13_passes() {
     test_with(13);
 }
 
 #[test]
+#[ignore = "slow"]
 fn python_3_14_passes() {
     test_with(NEWEST);
 }

@@ -110,6 +110,7 @@ fn are_the_same_for_any_machine(set: &TestSet) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_part_is_byte_for_byte_that_part_of_the_whole() {
     for set in sets() {
         let place = place_of(set, "part");
@@ -137,6 +138,7 @@ fn the_answer_is_names_or_one_document() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn another_set_is_replaced_only_when_asked() {
     let place = place("stale");
     succeed(&mut build(&place, "out"));

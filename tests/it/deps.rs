@@ -133,6 +133,7 @@ pub(crate) fn locked() -> Workplace {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_python_gets_the_newest_version_that_fits_it() {
     let workplace = tempting();
     let changes = workplace.deps(&["update"]).ok();
@@ -172,6 +173,7 @@ fn every_python_gets_the_newest_version_that_fits_it() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_cannot_be_fulfilled_is_refused_and_no_lock_is_written() {
     let workplace = Workplace::new("['3.10', '3.12']", "['linux']", &[]);
     let (it, any) = (&workplace.registry, "py3-none-any");

@@ -182,6 +182,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn of_sets_elsewhere_only_the_ends_are_read() {
     let large: Edit = |members| {
         let name = "_rocm_sdk_libraries/lib/liblarge.so.1".to_owned();
@@ -210,6 +211,7 @@ fn of_sets_elsewhere_only_the_ends_are_read() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_version_is_chosen_on_an_index() {
     let place = tempfile::tempdir().unwrap();
     copy_files(&published::sample().dist(), place.path());

@@ -17,6 +17,7 @@ use crate::support::{
 
 /// In an empty directory, as a reader would: each command finds what the ones before it left.
 #[test]
+#[ignore = "slow"]
 fn every_command_of_the_readme_runs_and_runs_again() {
     let place = tempfile::tempdir().unwrap();
     let commands = commands(&root().join("README.md"));
@@ -187,6 +188,7 @@ fn is_path(text: &str) -> bool {
 
 /// Help ends the reading of a command line, so that nothing is missing from one that is cut short.
 #[test]
+#[ignore = "slow"]
 fn every_command_line_of_the_pages_has_flags_that_exist() {
     let mut lines = BTreeSet::new();
     for page in pages() {

@@ -203,6 +203,7 @@ fn what_fails_for_a_moment_is_asked_again() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_short_limit_is_announced_and_waited_for() {
     let fake = Fake::start();
     let limit = Reply::refusal(429, "slow down").header("Retry-After", "1");

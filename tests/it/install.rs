@@ -121,6 +121,7 @@ fn a_python_that_no_wheel_supports_is_refused_and_leaves_nothing() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
     let t = sandbox().shows(text(&sample().place()), "SET");
     t.write("python3.8", "#!/bin/sh\necho /old/python\necho 3.8.2\n");
@@ -154,6 +155,7 @@ fn what_the_set_does_not_have_is_refused_before_anything_is_made() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_targets_are_those_that_are_named_or_those_of_the_machine() {
     let (set, first) = (sample().root().join("packages"), format!("ROCm {VERSION} "));
     for (name, installed) in [
@@ -235,6 +237,7 @@ fn a_dry_run_prints_everything_and_makes_nothing() {
 /// An index with the placeholder that the public registry has for the name, beside the set, in both
 /// orders: as the index of other packages, and as a page that an installer's own settings name.
 #[test]
+#[ignore = "slow"]
 fn the_placeholder_of_the_registry_is_never_installed() {
     let t = sandbox();
     let registry = registry(&t.path(""));

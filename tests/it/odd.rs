@@ -12,6 +12,7 @@ use crate::support::{
 };
 
 #[test]
+#[ignore = "slow"]
 fn absolute_symlinks_in_archives_are_left_out_with_a_note() {
     let place = tempfile::tempdir().unwrap();
     let [bucket, fetched, output] = ["bucket", "fetched", "out"].map(|it| place.path().join(it));
@@ -37,6 +38,7 @@ fn absolute_symlinks_in_archives_are_left_out_with_a_note() {
 
 /// A local build leaves both, an archive and the directory that it was made of.
 #[test]
+#[ignore = "slow"]
 fn a_directory_beside_its_archive_makes_the_same_packages_by_any_number_of_threads() {
     for set in sets() {
         let place = tempfile::tempdir().unwrap();
@@ -70,6 +72,7 @@ fn digests(directory: &Path) -> BTreeMap<OsString, Sha256> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_set_is_uploaded_to_a_directory_once_and_described() {
     for set in sets() {
         let output = tempfile::tempdir().unwrap();
@@ -158,6 +161,7 @@ fn libraries_whose_archives_are_nowhere_are_named_by_build() {
 
 /// Without the artifact of one library for one target, nothing is published.
 #[test]
+#[ignore = "slow"]
 fn a_library_without_code_for_a_target_of_the_set_stops_a_pipeline() {
     let place = tempfile::tempdir().unwrap();
     let [input, output] = ["in", "out"].map(|it| place.path().join(it));

@@ -93,6 +93,7 @@ fn pip_installs_every_set_from_a_directory() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn pip_installs_every_set_over_http() {
     for set in sets_in_turn(1) {
         let server = Server::start(Site::Directory(set.place()));
@@ -108,6 +109,7 @@ fn pip_installs_every_set_over_http() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn pip_installs_every_set_from_the_one_page_and_it_passes_its_own_tests() {
     for set in sets_in_turn(1) {
         let page = set.place().join("dist/index.html");
@@ -134,6 +136,7 @@ fn uv_installs_every_set_from_a_directory() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn uv_installs_every_set_over_http() {
     for set in sets_in_turn(0) {
         let server = Server::start(Site::Directory(set.place()));
@@ -187,6 +190,7 @@ fn the_same_artifacts_give_the_same_bytes() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_second_run_into_the_same_directory_changes_nothing() {
     for set in sets() {
         let out = place("again").join(set.name);

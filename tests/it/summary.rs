@@ -292,6 +292,7 @@ impl Step {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_upload_says_what_summary_says_about_the_published_set() {
     for set in sets() {
         let (uploaded, again) = (Step::new(), Step::new());

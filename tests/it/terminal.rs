@@ -63,6 +63,7 @@ fn screens(place: &Path, line: &str, wants: i32) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_build_fits_every_terminal_and_says_what_comes_next() {
     let place = made();
     let line = "build --artifact-dir out/artifacts --dest-dir OUT";
@@ -70,6 +71,7 @@ fn a_build_fits_every_terminal_and_says_what_comes_next() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_fetch_prints_no_archive_twice() {
     let place = made();
     sample().write_archives(&place.path().join("archives"));
@@ -78,6 +80,7 @@ fn a_fetch_prints_no_archive_twice() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_check_ends_with_a_table_of_rules() {
     let place = made();
     fs_err::remove_file(
@@ -92,6 +95,7 @@ fn a_check_ends_with_a_table_of_rules() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_build_shows_one_bar_with_its_parts() {
     let place = made();
     let line = "build --artifact-dir out/artifacts --dest-dir packages";

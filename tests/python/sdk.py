@@ -26,7 +26,7 @@ SONAME = "libamdhip64.so.7"
 def stage() -> Path:
     """Where the Python is that rocwheel generates."""
     path = os.environ.get("ROCWHEEL_SDISTS")
-    assert path, "the sdists are written by `cargo test --test it python`"
+    assert path, "the sdists are written by `.ci/run tests`"
     return Path(path)
 
 

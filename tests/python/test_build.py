@@ -31,7 +31,7 @@ def both(tmp_path: Path) -> Path:
 
 def copy_of(name: str, tmp_path: Path) -> Path:
     stage = os.environ.get("ROCWHEEL_SDISTS")
-    assert stage, "the sdists are written by `cargo test --test it python`"
+    assert stage, "the sdists are written by `.ci/run tests`"
     path = tmp_path / "rocm-10.1.0"
     shutil.copytree(Path(stage, name), path)
     return path

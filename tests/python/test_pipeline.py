@@ -38,7 +38,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def published() -> Path:
     """The directory that holds `dist` and `simple`."""
     place = os.environ.get("ROCWHEEL_PUBLISHED")
-    assert place, "the sample is published by `cargo test --test it python`"
+    assert place, "the sample is published by `.ci/run tests`"
     return Path(place)
 
 

@@ -158,6 +158,7 @@ fn what_was_not_released_is_not_run() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_the_release_workflow_writes_is_what_is_read() {
     let t = runner("");
     for (target, ending) in TARGETS {

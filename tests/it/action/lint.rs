@@ -22,6 +22,7 @@ fn zizmor_finds_nothing() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn everything_is_as_the_schemas_of_github_have_it() {
     let check = |schema: &str, files: &[String]| {
         let mut command = Command::new(tool("check-jsonschema"));
@@ -33,6 +34,7 @@ fn everything_is_as_the_schemas_of_github_have_it() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_shell_finds_nothing_in_the_scripts() {
     let place = tempfile::tempdir().unwrap();
     let mut files = [

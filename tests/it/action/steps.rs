@@ -10,6 +10,7 @@ fn run(steps: &str) -> Run {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_command_gets_its_inputs_and_later_steps_its_outputs() {
     let run = run(r#"
       - uses: ROCWHEEL

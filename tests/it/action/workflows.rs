@@ -202,6 +202,7 @@ pub(super) fn published(bucket: &str, prefix: &str) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn packages_are_built_checked_published_and_described() {
     sets_in_turn(1)
         .into_iter()

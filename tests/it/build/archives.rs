@@ -18,6 +18,7 @@ fn said(place: &Path, flags: &[&str]) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn archives_are_unpacked_once() {
     for set in sets().into_iter().take(long::rounds(1, 2)) {
         let place = place_of(set, "once");
@@ -70,6 +71,7 @@ fn archives_are_unpacked_once() {
 
 /// So that the files can be kept in memory, or on another disk.
 #[test]
+#[ignore = "slow"]
 fn the_files_go_where_a_symlink_leads() {
     for set in sets() {
         let place = place_of(set, "elsewhere");

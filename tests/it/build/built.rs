@@ -145,6 +145,7 @@ fn matches_its_files(dest: &Path, made: &MadeSet) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_is_handed_on_is_what_the_files_have() {
     for set in sets() {
         let place = tempfile::tempdir().unwrap();

@@ -68,6 +68,7 @@ const ODD_UNNAMED: [&str; 13] = [
 ];
 
 #[test]
+#[ignore = "slow"]
 fn a_set_without_an_artifact_that_its_python_needs_is_not_built() {
     let unnamed = [&UNNAMED[..], &ODD_UNNAMED];
     for (set, unnamed) in sets().into_iter().zip(unnamed).take(long::rounds(1, 2)) {

@@ -16,6 +16,7 @@ const STAGE: &str = "in/blas_lib_generic/math-libs/BLAS/rocBLAS/stage";
 const MOST: f64 = 18.0;
 
 #[test]
+#[ignore = "slow"]
 fn ten_times_as_many_files_take_about_ten_times_as_long() {
     let many = long::rounds(3_000, 100_000);
     let few = seconds_of_steps(many / 10);

@@ -55,6 +55,7 @@ fn repeated() -> Vec<u8> {
 
 /// Writes the wheel in a process of its own, so that only this memory is measured.
 #[test]
+#[ignore = "slow"]
 fn a_large_file_takes_five_blocks_for_each_thread() {
     const CHILD: &str = "ROCWHEEL_TEST_PACKED_FILE";
     if env::var_os(CHILD).is_none() {

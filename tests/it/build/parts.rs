@@ -97,6 +97,7 @@ fn files_of(directory: &Path) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_a_part_fetches_is_enough_for_the_very_bytes_that_the_whole_has() {
     for set in sets() {
         let run = Run::of(set);
@@ -181,6 +182,7 @@ fn what_a_run_has_nothing_for_is_left_out_of_a_part_as_it_is_of_the_whole() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn artifacts_that_are_not_those_of_the_part_are_refused() {
     let run = Run::new();
     let device = run.fetch("device-gfx942");

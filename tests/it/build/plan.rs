@@ -21,6 +21,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_package_holds_what_the_plan_said() {
     let place = place("planned");
     let plan: Value = serde_json::from_str(&planned(&place, &["--format", "json"])).unwrap();

@@ -100,6 +100,7 @@ fn inodes(dist: &Path) -> Vec<u64> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn without_a_change_every_wheel_is_taken_over_as_a_whole() {
     let place = built("nothing");
     let dist = place.join("out/dist");
@@ -126,6 +127,7 @@ fn without_a_change_every_wheel_is_taken_over_as_a_whole() {
 
 /// Publishing to a directory makes hard links, which changes the `ctime` of the files in `dist`.
 #[test]
+#[ignore = "slow"]
 fn a_set_that_was_published_by_links_is_taken_over_as_a_whole_and_never_written_to() {
     let place = built("published");
     let dist = place.join("out/dist");
@@ -156,6 +158,7 @@ fn a_set_that_was_published_by_links_is_taken_over_as_a_whole_and_never_written_
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_set_that_was_copied_or_lies_flat_is_taken_over() {
     let place = built("copied");
     copied(&place, "copy");
@@ -170,6 +173,7 @@ fn a_set_that_was_copied_or_lies_flat_is_taken_over() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn other_options_take_over_what_stays_the_same() {
     let place = built("options");
     copied(&place, "copy");
@@ -249,6 +253,7 @@ fn change(place: &Path, random: &mut u32) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn after_any_changes_the_bytes_are_those_of_a_build_without_it() {
     let place = built("changes");
     let mut random = 20_261_122;
@@ -271,6 +276,7 @@ fn after_any_changes_the_bytes_are_those_of_a_build_without_it() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_damaged_wheel_costs_its_members_and_nothing_else() {
     let place = built("damaged");
     for round in 0..long::rounds(4_usize, 6) {
@@ -297,6 +303,7 @@ fn a_damaged_wheel_costs_its_members_and_nothing_else() {
 
 /// Damage that hides itself: the size and the time of the last write are as before.
 #[test]
+#[ignore = "slow"]
 fn a_wheel_with_its_old_time_is_not_believed() {
     let place = built("hidden");
     for name in files(&place.join("out/dist")).keys() {
@@ -316,6 +323,7 @@ fn a_wheel_with_its_old_time_is_not_believed() {
 
 /// The digests of sources are remembered only for files that did not change right before the build.
 #[test]
+#[ignore = "slow"]
 fn a_source_with_its_old_time_is_read_again() {
     let place = built("source");
     let memory = || fs_err::read_to_string(place.join("out/.rocwheel-sources.json")).unwrap();
@@ -342,6 +350,7 @@ fn a_source_with_its_old_time_is_read_again() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn it_says_what_it_took_and_what_it_could_not() {
     let place = built("told");
     copied(&place, "copy");

@@ -96,6 +96,7 @@ fn a_directory_that_is_older_than_the_archive_beside_it_is_used_with_a_note() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn ctrl_c_leaves_the_old_set_and_nothing_of_the_new_one() {
     let place = slow(published::sample(), "stopped");
     succeed(build(&place, "out").args(["--only", "meta"]));
@@ -109,6 +110,7 @@ fn ctrl_c_leaves_the_old_set_and_nothing_of_the_new_one() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_next_build_starts_over_after_a_kill() {
     let place = slow(published::odd(), "killed");
     let status = signal(under_way(&place, &["--compression", "12"]), "-KILL");

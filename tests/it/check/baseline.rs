@@ -53,6 +53,7 @@ fn files_that_are_gone_are_found() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn packages_that_grew_are_found() {
     let change = |set: &Set| {
         set.edit(CORE, |members| {

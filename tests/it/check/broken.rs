@@ -48,6 +48,7 @@ pub(super) fn found(damages: &[Damage]) -> String {
 /// Nothing else has the bytes to compare with: `check` finds these with `set.json` alone, and `diff`
 /// beside the set as it was built.
 #[test]
+#[ignore = "slow"]
 fn what_check_cannot_see_diff_does() {
     for (name, damage) in [files::UNSEEN, python::UNSEEN].concat() {
         let set = Set::new();

@@ -225,6 +225,7 @@ const DAMAGES: &[Damage] = &[
 ];
 
 #[test]
+#[ignore = "slow"]
 fn each_library_finds_its_code() {
     insta::assert_snapshot!(found(DAMAGES), @"
     wrappers that lead nowhere

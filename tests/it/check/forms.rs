@@ -308,6 +308,7 @@ fn entries_that_match_nothing_or_have_expired_are_reported() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn upload_index_and_summary_accept_what_a_list_names() {
     let set = Set::new();
     set.remove("rocm_sdk_device_gfx1100");

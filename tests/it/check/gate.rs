@@ -47,6 +47,7 @@ fn said(output: &Output) -> (i32, String) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_part_of_a_good_set_may_be_uploaded() {
     let dists = sets().map(|set| fs_err::read_dir(set.dist()).unwrap());
     for file in dists.into_iter().flatten().map(|it| it.unwrap().path()) {
@@ -114,6 +115,7 @@ fn half_a_set_gets_no_index() {
 /// The same set in `dist` and beside it; then one of its device wheels is missing in one of them.
 /// `auto` takes both directories.
 #[test]
+#[ignore = "slow"]
 fn what_is_indexed_is_what_is_checked() {
     let built = Built::new();
     let place = built.1.path();
@@ -153,6 +155,7 @@ fn what_is_indexed_is_what_is_checked() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_wheel_of_another_build_is_refused() {
     let built = Built::new();
     let (code, text) = built.upload(&["--dry-run"]);
@@ -271,6 +274,7 @@ fn an_index_takes_packages_that_were_added_and_none_that_was_replaced() {
 
 /// Packages that were added are listed by `index`, and only then is that said.
 #[test]
+#[ignore = "slow"]
 fn a_note_says_how_to_list_packages_that_were_added() {
     let set = Set::new();
     set.index();

@@ -83,6 +83,7 @@ impl PackageReader for InMemory<'_> {
 }
 
 #[test]
+#[ignore = "slow"]
 #[expect(clippy::print_stderr, reason = "the run is a report as well")]
 fn of_many_damaged_wheels_nearly_all_are_found() {
     let stop = Stop::default();

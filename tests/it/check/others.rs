@@ -129,6 +129,7 @@ Version: 0.9
 ];
 
 #[test]
+#[ignore = "slow"]
 fn a_package_of_another_project_that_is_not_what_its_name_says_is_an_error() {
     insta::assert_snapshot!(found(DAMAGED), @r#"
     cut off

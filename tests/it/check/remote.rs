@@ -46,6 +46,7 @@ fn what_pipeline_published_is_what_it_promises() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn web_servers_of_every_kind_are_read() {
     for set in sets() {
         for manner in [
@@ -68,6 +69,7 @@ fn web_servers_of_every_kind_are_read() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_address_of_a_set_leads_to_it() {
     for set in sets() {
         let server = Server::of_directory(&set.place(), Manner::Ranges);
@@ -79,6 +81,7 @@ fn every_address_of_a_set_leads_to_it() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_set_that_is_read_from_afar_is_read_once() {
     for set in sets() {
         let place = set.place();
@@ -97,6 +100,7 @@ fn a_set_that_is_read_from_afar_is_read_once() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_an_index_promises_and_does_not_keep_is_found() {
     let set = Set::new();
     set.index();
@@ -143,6 +147,7 @@ fn an_index_of_many_versions_is_checked_for_the_newest() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_baseline_is_read_by_the_ends_of_its_wheels() {
     let place = published::sample().place();
     let server = Server::of_directory(&place, Manner::Ranges);
@@ -157,6 +162,7 @@ fn a_baseline_is_read_by_the_ends_of_its_wheels() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_place_that_cannot_be_read_is_no_finding() {
     let empty = tempfile::tempdir().unwrap();
     let server = Server::of_directory(empty.path(), Manner::Ranges);
@@ -254,6 +260,7 @@ fn found_everywhere(place: &Path) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn dead_pages_are_found_wherever_they_are_published() {
     let dead = |pages: &[&str], text: &str| {
         let set = Set::new();
@@ -287,6 +294,7 @@ fn dead_pages_are_found_wherever_they_are_published() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_page_whose_two_keys_differ_is_found() {
     let set = Set::new();
     set.index();
@@ -330,6 +338,7 @@ fn a_page_whose_two_keys_differ_is_found() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_server_that_keeps_nothing_under_keys_of_directories_has_no_finding() {
     let set = Set::new();
     set.index();
@@ -346,6 +355,7 @@ fn a_server_that_keeps_nothing_under_keys_of_directories_has_no_finding() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn packages_of_others_at_a_published_place_are_not_judged_as_ours() {
     let set = Set::new();
     add_foreign(&set, "torch");
@@ -369,6 +379,7 @@ fn packages_of_others_at_a_published_place_are_not_judged_as_ours() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_bucket_is_read_as_it_was_uploaded() {
     for set in sets() {
         is_read_as_it_was_uploaded(set);

@@ -238,6 +238,7 @@ fn a_baseline_of_two_platforms_is_compared_as_one() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_library_for_windows_finds_its_archives() {
     let good = archive("gfx1100", "bin/rocblas.dll");
     let kpack = |set: Set| found(&set, &["--select", "RW308,RW309,RW310,RW311,RW312"]);

@@ -49,6 +49,7 @@ fn with_torch(set: &TestSet, workplace: &Workplace) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_set_installs_from_the_base_index_and_its_own() {
     for set in sets().into_iter().take(long::rounds(1, 2)) {
         let workplace = Workplace::new("['3.10', '3.12']", "['linux']", &["setuptools"]);

@@ -4,6 +4,7 @@ use super::{digest_of, locked};
 use crate::publish::tree;
 
 #[test]
+#[ignore = "slow"]
 fn a_mirror_has_the_locked_files_and_their_pages() {
     let workplace = locked();
     let (it, base) = (&workplace.registry, workplace.path("base"));
@@ -81,6 +82,7 @@ fn other_bytes_than_the_locked_ones_never_get_a_name() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_file_of_the_place_is_never_replaced_or_removed() {
     let workplace = locked();
     let dist = workplace.path("base/dist");

@@ -67,6 +67,7 @@ fn every_flag_of_the_scripts_has_its_row_once() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_flag_of_ours_is_in_the_help_of_its_command() {
     let mut seen = 0;
     for section in sections() {

@@ -103,6 +103,7 @@ const PROGRAMS: [(&str, &[&str]); 8] = [
 ];
 
 #[test]
+#[ignore = "slow"]
 fn libraries_of_every_linker_load_after_the_change() {
     let place = Bench::new();
     let mut strategies = Vec::new();
@@ -123,6 +124,7 @@ fn libraries_of_every_linker_load_after_the_change() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn programs_of_every_linker_run_after_the_change() {
     let place = Bench::new();
     let mut strategies = Vec::new();
@@ -143,6 +145,7 @@ fn programs_of_every_linker_run_after_the_change() {
 
 /// patchelf refuses these; here the program headers have to move.
 #[test]
+#[ignore = "slow"]
 fn files_without_section_headers_load_after_the_change() {
     let place = Bench::new();
     let answer = |path: &Path, _: &str| run(path).map(|(_, code)| code);
@@ -158,6 +161,7 @@ fn files_without_section_headers_load_after_the_change() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn dlopen_takes_what_every_linker_made() {
     let place = Bench::new();
     for &linker in linkers() {

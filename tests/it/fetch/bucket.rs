@@ -157,6 +157,7 @@ impl Remote {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_run_is_fetched_from_a_real_server_and_then_kept() {
     for set in sets() {
         let count = set.archives().len();
@@ -173,6 +174,7 @@ fn a_run_is_fetched_from_a_real_server_and_then_kept() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_public_bucket_is_read_without_any_credentials() {
     let bucket = filled(published::sample(), false);
     Server::shared().publish(&bucket);
@@ -203,6 +205,7 @@ fn archive(stem: &str) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn credentials_are_those_of_the_profile() {
     let remote = Remote::new(shared());
     let text = format!(
@@ -242,6 +245,7 @@ fn credentials_are_those_of_the_profile() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_breaks_on_the_way_is_borne() {
     let remote = Remote::new(shared());
     let faults: [(&str, usize, Fault); 8] = [
@@ -272,6 +276,7 @@ fn what_breaks_on_the_way_is_borne() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn wrong_bytes_are_an_error_and_the_next_fetch_repairs_them() {
     let remote = Remote::new(shared());
     for (archive, fault) in [
@@ -293,6 +298,7 @@ fn wrong_bytes_are_an_error_and_the_next_fetch_repairs_them() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
     let bucket = filled(published::sample(), false);
     let (remote, new) = (Remote::new(&bucket), archive("blas_lib_gfx1100"));
@@ -314,6 +320,7 @@ fn an_archive_that_is_replaced_while_it_is_read_is_never_mixed() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_directory_is_fetched_to_by_one_at_a_time() {
     let remote = Remote::new(shared());
     // The archive, and not the file with its digest.
@@ -341,6 +348,7 @@ fn a_directory_is_fetched_to_by_one_at_a_time() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn slow_downloads_are_an_error_and_the_next_fetch_does_the_rest() {
     let remote = Remote::new(shared());
     let part = "/rocgdb_run_generic.tar.zst?";

@@ -36,6 +36,7 @@ fn by_hand(fixture: &Fixture) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn archives_made_by_hand_are_fetched_and_built_from() {
     let (fixture, other) = (Fixture::new(), Fixture::new());
     fixture.fetch("--run-id 7").done();

@@ -84,6 +84,7 @@ fn from(said: &Outcome) -> Value {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_run_of_another_release_type_is_found_and_told() {
     let desk = Desk::new(&BUCKETS, "ROCm/TheRock");
     desk.fill("therock-nightly-artifacts", "8-linux");
@@ -125,6 +126,7 @@ fn a_run_in_several_buckets_or_in_none_is_not_guessed() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_run_that_is_waited_for_is_found_in_whichever_bucket_it_comes_to() {
     let desk = Desk::new(&BUCKETS[..6], "ROCm/TheRock");
     let running = run(9, "2026-01-02T00:00:00Z", "in_progress", None);

@@ -74,6 +74,7 @@ fn document(said: Outcome) -> Value {
 }
 
 #[test]
+#[ignore = "slow"]
 fn all_facts_of_a_run_are_told_in_each_form() {
     let (fake, fixture) = (of_pull_12(), Fixture::new());
     let text = find(&fixture, &fake, "--find --latest").done();
@@ -153,6 +154,7 @@ fn all_facts_of_a_run_are_told_in_each_form() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn without_github_a_named_run_has_no_more_than_its_place_and_its_artifacts() {
     let fixture = Fixture::new();
     fs::remove_file(fixture.run().join("base_lib_generic.tar.zst")).unwrap();
@@ -189,6 +191,7 @@ fn without_github_a_named_run_has_no_more_than_its_place_and_its_artifacts() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_run_is_found_by_its_commit_or_its_pull_request() {
     let fake = Fake::start();
     fake.on("/repos/ROCm/TheRock/commits/v7", Reply::json(&commit(HEAD)));
@@ -203,6 +206,7 @@ fn a_run_is_found_by_its_commit_or_its_pull_request() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_other() {
     let runs = [
         ended(6, "success"),
@@ -252,6 +256,7 @@ fn a_search_takes_the_newest_run_that_has_what_is_wanted_and_says_why_of_each_ot
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_state_of_a_named_run_is_asked_for_where_it_matters() {
     let (fake, fixture) = (Fake::start(), Fixture::new());
     let path = "/repos/ROCm/TheRock/actions/runs/7";
@@ -270,6 +275,7 @@ fn the_state_of_a_named_run_is_asked_for_where_it_matters() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn more_runs_of_a_branch_are_asked_for() {
     let fake = Fake::start();
     for (page, count) in [(1, 100), (2, 50)] {
@@ -343,6 +349,7 @@ fn an_archive_of_an_unknown_name_is_named() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_run_under_way_is_waited_for() {
     let (fake, fixture) = (Fake::start(), Fixture::new());
     fake.on(

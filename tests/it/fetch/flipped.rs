@@ -29,6 +29,7 @@ fn stem(archive: &str) -> &str {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_bit_that_flips_on_the_way_from_another_server_is_found() {
     let server = InProcess::start();
     let run = server.objects().join("7-linux");
@@ -54,6 +55,7 @@ fn a_bit_that_flips_on_the_way_from_another_server_is_found() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn no_flipped_bit_of_an_archive_without_a_digest_changes_what_is_fetched() {
     for (archive, _) in ARCHIVES {
         let stem = stem(archive);

@@ -93,6 +93,7 @@ fn has_ended(api: &Fake) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_github_keeps_of_a_run_is_fetched_once_and_then_kept() {
     for set in sets() {
         let (fixture, hosted) = (Fixture::of(set), hosted(set));
@@ -144,6 +145,7 @@ fn archives_are_kept_when_they_are_not_to_be_unpacked() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn bytes_that_are_not_those_that_were_uploaded_are_refused() {
     let mut hosted = hosted(sample());
     let bytes = zip(&[sample().archives().remove(0)], CompressionMethod::Stored);
@@ -284,6 +286,7 @@ fn empty_buckets() -> Fake {
 }
 
 #[test]
+#[ignore = "slow"]
 fn github_is_asked_where_the_usual_bucket_has_nothing() {
     let (fixture, hosted, bucket) = (Fixture::new(), hosted(sample()), empty_buckets());
     hosted.ready();

@@ -36,6 +36,7 @@ fn command(fixture: &Fixture, out: &Path, way: &str) -> Command {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_fetch_that_was_killed_is_made_whole_by_the_next() {
     let fixture = Fixture::of(published::odd());
     let whole = WAYS.map(|way| {
@@ -125,6 +126,7 @@ fn artifacts(tree: &Tree) -> Tree {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_interrupted_fetch_is_never_taken_for_the_whole_run() {
     let fixture = Fixture::new();
     let (out, whole) = (fixture.t.path("stopped"), fixture.t.path("whole"));
@@ -172,6 +174,7 @@ fn an_artifact_that_was_not_recorded_is_missing_even_if_files_exist() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_interruption_ends_a_download_at_once() {
     let remote = Remote::new(shared());
     let part = "/rocgdb_run_generic.tar";

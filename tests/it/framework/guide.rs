@@ -87,6 +87,7 @@ pub(super) fn only(directory: &str) -> PathBuf {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_guide_leads_to_a_published_tied_and_split_wheel() {
     let guide = followed();
     let said = fs_err::read_to_string(guide.join("said.txt")).unwrap();

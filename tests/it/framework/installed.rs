@@ -132,6 +132,7 @@ fn tied(wheel: &Path, flags: &[&str]) -> (Place, PathBuf) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_run_path_serves_one_site_and_preloading_serves_two() {
     let fat = only("dist");
     for installer in ["uv", "pip"] {
@@ -176,6 +177,7 @@ fn a_run_path_serves_one_site_and_preloading_serves_two() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_device_extra_brings_the_code_of_one_gpu() {
     let (rocm, guide) = (sample().place().join("dist"), followed());
     let both = ["amd_fw_device_gfx1100", "rocm_sdk_device_gfx1100"];

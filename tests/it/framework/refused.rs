@@ -23,6 +23,7 @@ fn refusal(change: impl FnOnce(&mut DemoWheel), flags: &[&str]) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_cannot_be_tied_is_refused_with_advice() {
     let library = |soname: &str, needs: &str| SharedObject::new(soname).needs(needs).build();
     let refusals = [
@@ -83,6 +84,7 @@ fn what_cannot_be_tied_is_refused_with_advice() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_wheel_that_cannot_use_the_set_is_refused_with_the_reason() {
     let library = |needs: &str| SharedObject::new("_C.so").needs(needs).build();
     let mut aarch64 = library("libamdhip64.so.7");

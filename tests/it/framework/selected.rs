@@ -14,6 +14,7 @@ use super::{
 use crate::{judges::tool, support::published};
 
 #[test]
+#[ignore = "slow"]
 fn the_selector_takes_the_device_wheel_of_the_machine() {
     let place = Place::new();
     let (set, parts) = (published::sample().dist(), place.0.path("parts"));
@@ -62,6 +63,7 @@ fn the_selector_takes_the_device_wheel_of_the_machine() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn device_wheels_follow_their_host_wheel() {
     let place = Place::new();
     let (set, parts) = (published::sample().dist(), place.0.path("parts"));

@@ -390,6 +390,7 @@ const ARCHIVES: [(&str, usize); 8] = [
 ];
 
 #[test]
+#[ignore = "slow"]
 fn no_code_of_wheels_of_pypi_is_lost() {
     // The first is the smallest. Each kind of code is in the wheels that are made here, too.
     let count = if long::is_left_out() { 1 } else { usize::MAX };

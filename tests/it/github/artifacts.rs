@@ -163,6 +163,7 @@ fn ten_bytes() -> Reply {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_download_is_taken_up_where_it_ended_at_a_new_address() {
     let empty = |status| Reply::bytes("text/plain", b"").status(status);
     let whole = ten_bytes;

@@ -32,6 +32,7 @@ fn emitted(t: &Sandbox, source: &str, form: &str, more: &str) -> String {
 
 /// From a directory, from a set on a server, and from its index.
 #[test]
+#[ignore = "slow"]
 fn requirements_and_pylocks_install_the_same_with_pip_and_uv() {
     for number in 0..3 {
         let t = sandbox();
@@ -78,6 +79,7 @@ fn requirements_and_pylocks_install_the_same_with_pip_and_uv() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_project_of_uv_locks_the_packages_of_the_set() {
     let server = Server::start(Site::Directory(sample().place()));
     let (index, local) = (format!("{}simple/", server.url), sample().place());
@@ -92,6 +94,7 @@ fn a_project_of_uv_locks_the_packages_of_the_set() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn packages_of_others_are_pinned_too() {
     let t = sandbox();
     for (name, needs) in [("torch", "Requires-Dist: filelock\n"), ("filelock", "")] {
@@ -132,6 +135,7 @@ fn a_framework_for_another_rocm_is_not_taken() {
 
 /// The torchvision of ROCm 10.1.0, which is stable: pip and uv take such a version only if they must.
 #[test]
+#[ignore = "slow"]
 fn a_prerelease_of_a_framework_in_a_stable_stream_is_installed() {
     let t = sandbox();
     let set = "pipeline --sample --version 10.1.0 --output-dir made";

@@ -34,6 +34,7 @@ fn replace(wheel: &Path) {
 
 /// With the check and without it: then pip and uv refuse the file, because its digest is another one.
 #[test]
+#[ignore = "slow"]
 fn a_replaced_wheel_is_never_installed() {
     for set in sets() {
         let t = sandbox();
@@ -54,6 +55,7 @@ fn a_replaced_wheel_is_never_installed() {
 
 /// `check` refuses the set, although what is installed of it is whole.
 #[test]
+#[ignore = "slow"]
 fn a_set_that_check_refuses_is_not_installed_unless_that_is_accepted() {
     let t = sandbox();
     let local = copy_of(&sample().root().join("packages"), &t.path("set"));
@@ -76,6 +78,7 @@ fn a_set_that_check_refuses_is_not_installed_unless_that_is_accepted() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_install_that_fails_leaves_no_new_environment_and_keeps_the_old_one() {
     let t = sandbox();
     install(&t, &sample().root().join("packages"), "--target gfx942").ok();
@@ -113,6 +116,7 @@ fn work_that_came_after_a_killed_install_stays() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_environment_never_has_packages_of_two_versions() {
     let (t, set) = (sandbox(), sample().root().join("packages"));
     t.run("pipeline --sample --version 0.0.2 --output-dir later")
@@ -153,6 +157,7 @@ fn an_environment_never_has_packages_of_two_versions() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_damaged_file_is_not_the_one_of_the_cache() {
     let t = sandbox();
     let t = {
@@ -172,6 +177,7 @@ fn a_damaged_file_is_not_the_one_of_the_cache() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_set_is_named_by_its_directory_and_by_the_addresses_that_commands_print() {
     let set = sample().place();
     let address = format!("file://{}/", set.display());
@@ -182,6 +188,7 @@ fn a_set_is_named_by_its_directory_and_by_the_addresses_that_commands_print() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_dry_run_prints_lines_that_can_be_pasted() {
     for installer in ["uv", "pip"] {
         let t = sandbox();

@@ -28,6 +28,7 @@ fn files(root: &Path) -> BTreeSet<String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn other_installers_agree_about_the_files() {
     for set in sets() {
         let (t, target) = (sandbox(), set.targets[0]);
@@ -82,6 +83,7 @@ fn the_answer_for_programs_names_files_with_their_digests() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_uv_that_does_not_run_is_named_or_not_used() {
     let set = sample().place();
     // Of another machine.

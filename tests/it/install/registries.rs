@@ -65,6 +65,7 @@ impl Drop for PypiServer {
 
 /// The registry is asked for other packages, or is itself the source, or has the set too.
 #[test]
+#[ignore = "slow"]
 fn no_registry_supplies_the_packages_of_a_set() {
     let t = sandbox()
         .with("PIP_PRE", "1")
@@ -113,6 +114,7 @@ fn no_registry_supplies_the_packages_of_a_set() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_pip_of_an_existing_environment_installs_whichever_it_is() {
     let pips = if long::is_on() { &PIPS[..] } else { &PIPS[..1] };
     for (number, version) in pips.iter().enumerate() {
@@ -140,6 +142,7 @@ fn the_pip_of_an_existing_environment_installs_whichever_it_is() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_public_bucket_installs_and_a_private_one_is_refused() {
     let server = s3::server::Server::shared();
     let bucket = server.bucket();

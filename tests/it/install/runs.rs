@@ -82,6 +82,7 @@ fn found(t: &Sandbox, line: &str) -> Outcome {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_newest_run_that_has_packages_is_installed() {
     let fake = github(&[ended(7, 1), ended(9, 3), ended(8, 2)]);
     let hows = ["--latest", "--branch main", "--commit v7", "--pr 12"];
@@ -108,6 +109,7 @@ fn the_newest_run_that_has_packages_is_installed() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_search_without_packages_says_what_it_has_skipped() {
     let under_way = run(9, "2026-01-03T00:00:00Z", "in_progress", None);
     let two = [ended(7, 1), ended(9, 3)];
@@ -130,6 +132,7 @@ fn a_search_without_packages_says_what_it_has_skipped() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_packages_of_a_run_under_way_are_waited_for() {
     let fake = github(&[run(9, "2026-01-03T00:00:00Z", "in_progress", None)]);
     let t = asking(&fake);
@@ -147,6 +150,7 @@ fn the_packages_of_a_run_under_way_are_waited_for() {
 
 /// `upload` writes `set.json` last.
 #[test]
+#[ignore = "slow"]
 fn a_set_that_is_not_whole_yet_is_waited_for() {
     let t = sandbox();
     let whole = copy_of(&sample().root().join("packages"), &t.path("set")).join("set.json");
@@ -170,6 +174,7 @@ fn a_set_that_is_not_whole_yet_is_waited_for() {
 
 /// Without `--wait`, and only if `upload` has begun: other runs have no `set.json` to wait for.
 #[test]
+#[ignore = "slow"]
 fn packages_that_are_being_uploaded_are_waited_for() {
     let t = sandbox();
     write_run(sample(), &t.path("bucket/9-linux"));

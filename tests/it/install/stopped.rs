@@ -33,6 +33,7 @@ fn install_after(t: &Sandbox, line: &str) -> i32 {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_install_that_is_stopped_at_any_moment_can_be_run_again() {
     let t = sandbox();
     let set = sample().root().join("packages");

@@ -135,6 +135,7 @@ fn loaded(library: &Path) -> Result<i32, String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_linkers_make_loads_and_registers_without_its_code() {
     let place = tempfile::tempdir().unwrap();
     let (bytes, second) = code();

@@ -89,6 +89,7 @@ fn run(arguments: &[&str], place: &Path) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn fat_artifacts_become_wheels_in_which_every_device_finds_its_code() {
     let place = place("installed");
     copy(&place.join("fat").join(FAT), &place.join("in"));

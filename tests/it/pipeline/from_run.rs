@@ -26,6 +26,7 @@ fn a_run_gives_the_packages_that_its_artifacts_give() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn some_targets_of_a_run_give_packages_for_those() {
     for (set, target) in sets().into_iter().zip(["gfx942", "gfx1010"]) {
         let (fixture, out) = (Fixture::of(set), place("some/out"));

@@ -135,6 +135,7 @@ fn written(root: &Path) -> BTreeSet<String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
     let scratch = place("keys");
     let event = r#"{"repository": {"full_name": "ROCm/TheRock", "fork": false},
@@ -193,6 +194,7 @@ fn every_kind_of_run_has_one_place_that_all_commands_agree_on() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_dry_run_of_packed_artifacts_lists_what_is_written() {
     let (fixture, scratch) = (Fixture::of(published::odd()), place("packed"));
     let bucket = fixture.bucket();

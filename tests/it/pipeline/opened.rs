@@ -129,6 +129,7 @@ fn a_log_is_read_however_the_threads_are_scheduled() {
 
 /// For its digest a wheel is read once, through the handle that wrote it.
 #[test]
+#[ignore = "slow"]
 fn a_pipeline_opens_no_wheel_that_it_has_written() {
     needs!("strace");
     let bench = Bench::new();
@@ -153,6 +154,7 @@ fn settle() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn index_and_upload_read_a_wheel_once_until_it_changes() {
     needs!("strace");
     let bench = Bench::new();
@@ -194,6 +196,7 @@ fn index_and_upload_read_a_wheel_once_until_it_changes() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn over_a_network_each_wheel_is_read_once() {
     needs!("strace");
     let bench = Bench::new();
@@ -245,6 +248,7 @@ fn inodes(directory: &Path) -> BTreeMap<u64, u64> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn what_is_published_takes_no_space_beside_what_was_built() {
     let bench = Bench::new();
     for set in published::sets() {

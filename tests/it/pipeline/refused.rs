@@ -53,6 +53,7 @@ fn contradicting(archives: &Path) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn artifacts_that_cannot_be_used_are_named_and_leave_nothing() {
     type Damage = fn(&Path);
     let cases: [(Damage, &str, &[&str]); 3] = [
@@ -105,6 +106,7 @@ fn artifacts_that_cannot_be_used_are_named_and_leave_nothing() {
 
 /// Both unpack to `artifacts` there. A dry run waits for none.
 #[test]
+#[ignore = "slow"]
 fn two_commands_never_share_a_directory() {
     for (purpose, name) in [
         (LockPurpose::Pipeline, "pipeline"),
@@ -170,6 +172,7 @@ fn what_is_missing_is_said_in_words() {
 /// Nothing of a set with errors is published. It is taken up again without packing, as long as it is the set
 /// that was built.
 #[test]
+#[ignore = "slow"]
 fn a_refused_set_is_taken_up_again_without_packing() {
     for set in sets() {
         let t = Sandbox::new();
@@ -212,6 +215,7 @@ fn a_refused_set_is_taken_up_again_without_packing() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_list_accepts_what_would_refuse_the_set_until_its_day() {
     let t = Sandbox::new();
     let run = |until: &str, more: &str| {
@@ -233,6 +237,7 @@ fn a_list_accepts_what_would_refuse_the_set_until_its_day() {
 
 /// In a workflow the log is where people look; annotations show some findings of each rule.
 #[test]
+#[ignore = "slow"]
 fn in_a_workflow_the_log_has_every_finding() {
     let t = Sandbox::new().with("GITHUB_ACTIONS", "true");
     let targets = "gfx950,gfx90a,gfx1030,gfx1101,gfx1102,gfx1200,gfx1201,gfx908";

@@ -33,6 +33,7 @@ fn tie(wheels: &[String], set: &Path, to: &Path, flags: &[&str]) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_promoted_framework_is_the_one_that_is_tied_to_the_release() {
     let set = published::sample();
     let (candidate, release) = (built(set, "7.14.0rc1"), built(set, "7.14.0"));

@@ -54,6 +54,7 @@ fn killed(
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_promotion_to_a_directory_leaves_nothing_half_made() {
     for (layout, set) in [("dist", 0), ("product", 1)] {
         let candidate = built(sets_in_turn(set)[0], "7.14.0rc1");

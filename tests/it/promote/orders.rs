@@ -16,6 +16,7 @@ use crate::{
 };
 
 #[test]
+#[ignore = "slow"]
 fn every_way_to_a_version_ends_with_the_same_bytes() {
     let set = published::sample();
     let nightly = built(set, "7.14.0a20260811");
@@ -33,6 +34,7 @@ fn every_way_to_a_version_ends_with_the_same_bytes() {
 
 /// The targets first or the version first; and both are the set without the other artifacts.
 #[test]
+#[ignore = "slow"]
 fn targets_are_kept_in_either_order() {
     let set = published::odd();
     let candidate = built(set, "7.14.0rc1");
@@ -126,6 +128,7 @@ const TEMPLATE: &str = "__version__ = \"DEFAULT\"\nPY_PACKAGE_SUFFIX_NONCE = \"_
 /// deflates everything, also what gets longer by it. The modules of its wheels do not say which package
 /// they are of: `check` does, and `promote` needs no such line.
 #[test]
+#[ignore = "slow"]
 fn a_set_of_upstreams_scripts_is_promoted() {
     let candidate = built(published::sample(), "7.14.0rc1");
     let set = empty("promote/upstream");

@@ -26,6 +26,7 @@ fn paths(directory: &Path) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn versions_are_published_side_by_side() {
     let to = fresh("products");
     let candidate = built(sample(), "7.14.0rc1");

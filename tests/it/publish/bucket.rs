@@ -166,6 +166,7 @@ fn text(store: &MemoryStore, path: &str) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn packages_in_a_bucket_get_an_index_that_installs() {
     let bench = Bench::new();
     wheels(&bench.root);

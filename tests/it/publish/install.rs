@@ -88,6 +88,7 @@ pub(crate) fn every_form_of_layout(bench: &Bench, base: &str, files: &str) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_index_beside_its_packages_installs_from_files_and_from_a_server() {
     let bench = Bench::new();
     wheels(&bench.root);
@@ -100,6 +101,7 @@ fn an_index_beside_its_packages_installs_from_files_and_from_a_server() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_index_among_its_packages_installs_too() {
     let bench = Bench::new();
     wheels(&bench.root);
@@ -173,6 +175,7 @@ pub(crate) fn publish_in(
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_server_that_knows_exact_keys_only_is_enough() {
     let bench = Bench::new();
     wheels(&bench.root);
@@ -186,6 +189,7 @@ fn a_server_that_knows_exact_keys_only_is_enough() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn resolving_takes_metadata_and_no_wheel() {
     let bench = Bench::new();
     wheels(&bench.root);

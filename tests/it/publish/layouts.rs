@@ -28,6 +28,7 @@ fn links(page: &str) -> Vec<&str> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_flat_upload_installs_and_changes_nothing_the_second_time() {
     let bench = Bench::built();
     let address = bench.upload("--layout flat").ok();
@@ -44,6 +45,7 @@ fn a_flat_upload_installs_and_changes_nothing_the_second_time() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn families_of_a_flat_set_are_where_the_rock_has_them() {
     let bench = Bench::built();
     let family = bench.root.join("built/dist").join(GROUP);

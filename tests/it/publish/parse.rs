@@ -35,6 +35,7 @@ fn shown(bench: &Bench, base: &str) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn html_and_json_say_the_same() {
     let bench = Bench::new();
     wheels(&bench.root);

@@ -68,6 +68,7 @@ fn run_pip(version: &str, bench: &Bench, source: &[&str], wanted: &str) -> Outco
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
     let bench = Bench::new();
     wheels(&bench.root);
@@ -100,6 +101,7 @@ fn every_pip_reads_the_index_from_files_from_a_server_and_from_exact_keys() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_yanked_file_is_taken_only_by_its_own_version() {
     let bench = Bench::new();
     let dist = bench.root.join("dist");
@@ -186,6 +188,7 @@ fn a_yanked_file_is_taken_only_by_its_own_version() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn each_family_of_a_set_has_an_index_of_its_own() {
     let bench = Bench::new();
     let dist = bench.root.join("dist");

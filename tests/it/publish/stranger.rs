@@ -143,6 +143,7 @@ fn lines_of_page(html: &str, address: &str) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_line_that_names_no_index_would_take_the_strangers() {
     let machine = Machine::new();
     for line in ["pip install rocm", "uv pip install rocm"] {
@@ -156,6 +157,7 @@ fn a_line_that_names_no_index_would_take_the_strangers() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
     let machine = Machine::new();
     let (root, server) = machine.serve_set();
@@ -182,6 +184,7 @@ fn the_lines_of_a_page_ask_no_stranger_however_the_page_was_opened() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_lines_of_a_summary_ask_no_stranger() {
     let machine = Machine::new();
     let (root, server) = machine.serve_set();
@@ -216,6 +219,7 @@ fn the_lines_of_a_summary_ask_no_stranger() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_last_lines_of_a_pipeline_ask_no_stranger() {
     let machine = Machine::new();
     for set in sets() {
@@ -235,6 +239,7 @@ fn the_last_lines_of_a_pipeline_ask_no_stranger() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_lines_for_several_families_ask_no_stranger() {
     let machine = Machine::new();
     let root = machine.bench.root.join("families");
@@ -256,6 +261,7 @@ fn the_lines_for_several_families_ask_no_stranger() {
 
 /// The reader named the other index, so that it may be asked; the version says which `rocm` it is.
 #[test]
+#[ignore = "slow"]
 fn the_lines_with_a_base_index_install_the_set() {
     let machine = Machine::new();
     let (root, server) = machine.serve_set();
@@ -281,6 +287,7 @@ fn the_lines_with_a_base_index_install_the_set() {
 
 /// Packages do not know where they are published, so that their lines say what to fill in.
 #[test]
+#[ignore = "slow"]
 fn the_lines_of_the_packages_themselves_ask_no_stranger() {
     let machine = Machine::new();
     let root = &machine.bench.root;

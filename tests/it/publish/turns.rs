@@ -57,6 +57,7 @@ fn links(bucket: &MemoryStore, key: &str) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_models_do_what_upstreams_programs_do() {
     let bench = Bench::new();
     wheels(&bench.root);
@@ -260,6 +261,7 @@ fn installs(bench: &Bench, source: &[&str], wanted: &str) {
 const LAYOUTS: [Layout; 2] = [Layout::Dist, Layout::Flat];
 
 #[test]
+#[ignore = "slow"]
 fn every_address_of_ours_survives_the_indexer() {
     let kinds = [Kind::Kpack, Kind::Families, Kind::OneFamily];
     let all: Vec<_> = kinds.into_iter().cartesian_product(LAYOUTS).collect();
@@ -283,6 +285,7 @@ fn every_address_of_ours_survives_the_indexer() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn packages_of_others_stay_in_the_index() {
     for layout in LAYOUTS {
         let turns = Turns::new();
@@ -309,6 +312,7 @@ fn packages_of_others_stay_in_the_index() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_check_after_the_indexer_says_which_address_works() {
     let turns = Turns::new();
     turns.torch();
@@ -438,6 +442,7 @@ impl DirectoryTurns {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_directory_that_stands_for_the_bucket_is_filled_in_turns() {
     let group = Some(FAMILIES[0].1);
     let [dist, flat] = LAYOUTS;

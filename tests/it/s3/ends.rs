@@ -20,6 +20,7 @@ use super::{
 use crate::{publish::packages::wheel, support::program::Outcome};
 
 #[test]
+#[ignore = "slow"]
 fn ctrl_c_ends_an_upload_and_the_next_one_completes_it() {
     let mut desk = Desk::new();
     let dist = desk.bench.root.join("dist");
@@ -105,6 +106,7 @@ fn credentials_that_expire_are_an_error_and_uploaded_files_stay() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_attempt_is_signed_with_the_keys_of_that_moment() {
     let mut desk = Desk::new();
     let (proxy, count) = (Proxy::before(desk.port), desk.bench.path("home/count"));

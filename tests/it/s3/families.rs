@@ -17,6 +17,7 @@ fn output(text: &str, name: &str) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn every_family_is_as_its_pages_promise_wherever_it_lies() {
     let desk = Desk::new();
     let path = |name: &str| desk.bench.path(name);

@@ -13,6 +13,7 @@ fn index(desk: &Desk, variables: &[(&str, &str)], more: &[&str]) -> Outcome {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_index_of_a_bucket_follows_its_packages() {
     let desk = Desk::new();
     Server::shared().publish(&desk.bucket);

@@ -65,6 +65,7 @@ impl InProcess {
 }
 
 #[test]
+#[ignore = "slow"]
 fn another_server_is_used_by_the_same_contract() {
     let server = InProcess::start();
     let store = store(&server.bucket, server.port, keys(SECRET), &Stop::default());

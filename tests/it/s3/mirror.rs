@@ -29,6 +29,7 @@ fn mirror(workplace: &Workplace, desk: &Desk) -> Command {
 /// At any moment there are whole files under their names, and pages that link to no other; the next run
 /// does the rest.
 #[test]
+#[ignore = "slow"]
 fn a_mirror_that_was_killed_is_finished_by_the_next() {
     let workplace = deps::locked();
     let desk = RefCell::new(Desk::new());
@@ -64,6 +65,7 @@ fn a_mirror_that_was_killed_is_finished_by_the_next() {
 
 /// For a lifecycle rule, a file is as old as its last write.
 #[test]
+#[ignore = "slow"]
 fn a_refreshed_file_is_new_and_has_the_same_bytes() {
     let (workplace, desk) = (deps::locked(), Desk::new());
     desk.run(&mut mirror(&workplace, &desk)).ok();

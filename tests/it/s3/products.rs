@@ -67,6 +67,7 @@ fn published(store: &S3Store) -> Vec<(String, Option<String>)> {
 }
 
 #[test]
+#[ignore = "slow"]
 fn the_server_copies_what_does_not_change() {
     let server = Server::shared();
     for set in sets() {
@@ -89,6 +90,7 @@ fn the_server_copies_what_does_not_change() {
 
 /// Small objects, and those that are too large for one request: the test allows 5 MiB.
 #[test]
+#[ignore = "slow"]
 fn two_servers_copy_only_the_object_that_was_seen() {
     let (weed, other) = (Server::shared(), InProcess::start());
     for len in [5, (11 << 20) + 3] {
@@ -168,6 +170,7 @@ fn a_large_object_that_the_server_does_not_copy_has_to_be_sent() {
 
 /// A server of another make knows neither conditions of copies nor those of deletions.
 #[test]
+#[ignore = "slow"]
 fn two_servers_take_what_is_promoted_and_published() {
     for set in sets() {
         let other = InProcess::start();
@@ -241,6 +244,7 @@ fn a_publication_that_was_killed_is_finished_by_the_next() {
 
 /// The pages of a release place that other programs filled.
 #[test]
+#[ignore = "slow"]
 fn pages_are_written_from_the_files_that_are_there() {
     let desk = Desk::new();
     let store = Server::shared().store(&desk.bucket);

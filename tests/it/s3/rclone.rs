@@ -66,6 +66,7 @@ fn rclone() -> (Rclone, Desk) {
 const NO_DIRECTORY_PAGES: &str = "--no-directory-pages";
 
 #[test]
+#[ignore = "slow"]
 fn a_set_is_published_on_rclones_server_without_pages_of_directories() -> io::Result<()> {
     let (_server, desk) = rclone();
     desk.signed(&[NO_DIRECTORY_PAGES]).ok();

@@ -33,6 +33,7 @@ fn three_parts() -> (Proxy, S3Store, Key, Vec<u8>) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_large_object_comes_in_parts_at_once_and_in_order() {
     let (proxy, store, key, bytes) = three_parts();
     let mut reader = store.get(&key, Span::From(0)).unwrap();
@@ -48,6 +49,7 @@ fn a_large_object_comes_in_parts_at_once_and_in_order() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn parts_come_before_they_are_read_and_no_more_than_there_is_room_for() {
     let server = Server::shared();
     let (bucket, proxy) = (server.bucket(), Proxy::before(server.port));
@@ -97,6 +99,7 @@ fn every_part_is_taken_up_where_it_broke_off() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_answer_of_which_nothing_comes_any_more_is_taken_up() {
     let (proxy, store, key, bytes) = three_parts();
     proxy.breaks("GET", "/large", 1, Fault::Stall(1_000_000));
@@ -105,6 +108,7 @@ fn an_answer_of_which_nothing_comes_any_more_is_taken_up() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_server_that_wants_a_pause_gets_it() {
     let (proxy, store, key, bytes) = three_parts();
     proxy.breaks("GET", "/large", 1, Fault::Busy(429, "1"));
@@ -116,6 +120,7 @@ fn a_server_that_wants_a_pause_gets_it() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn parts_of_two_versions_are_never_mixed() {
     let (bucket, proxy, store) = broken();
     let (key, old) = (key("large.tar.zst"), large());
@@ -166,6 +171,7 @@ fn shown(error: &rocwheel::error::Error, bucket: &Bucket) -> String {
 
 /// Sizes at which an off-by-one would show.
 #[test]
+#[ignore = "slow"]
 fn objects_around_the_size_of_a_part_are_read_whole() -> Result<()> {
     let server = Server::shared();
     let store = server.store(&server.bucket());

@@ -116,6 +116,7 @@ impl Desk {
 }
 
 #[test]
+#[ignore = "slow"]
 fn a_summary_is_made_of_what_is_in_the_bucket() {
     let desk = Desk::new();
     let bucket = desk.bucket.as_str();
@@ -144,6 +145,7 @@ fn a_summary_is_made_of_what_is_in_the_bucket() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn an_uploaded_set_installs_from_its_address() {
     let desk = Desk::new();
     Server::shared().publish(&desk.bucket);
@@ -255,6 +257,7 @@ fn metadata_service(answer: &'static str) -> String {
 }
 
 #[test]
+#[ignore = "slow"]
 fn other_clouds_metadata_and_none_at_all_mean_no_credentials_and_soon() {
     let desk = Desk::new();
     Server::shared().publish(&desk.bucket);
@@ -302,6 +305,7 @@ fn an_unknown_profile_is_an_error() {
 
 /// One step builds, checks and uploads what `build` and `upload` do in two, and its plan names every key.
 #[test]
+#[ignore = "slow"]
 fn a_pipeline_ends_where_upload_ends() {
     let desk = Desk::new();
     let out = desk.bench.path("out");

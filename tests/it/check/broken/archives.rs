@@ -155,6 +155,7 @@ fn zip64_field(set: &crate::check::Set) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn archives_and_metadata() {
     insta::assert_snapshot!(found(DAMAGES), @r#"
     a wheel is cut off

@@ -265,6 +265,7 @@ pub(super) const UNSEEN: &[Damage] = &[
 ];
 
 #[test]
+#[ignore = "slow"]
 fn programs_and_libraries() {
     insta::assert_snapshot!(found(HOST), @"
     libhipfft is gone
@@ -335,6 +336,7 @@ fn programs_and_libraries() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn elf_files() {
     insta::assert_snapshot!(found(ELF), @"
     a library of zero bytes
@@ -368,6 +370,7 @@ fn elf_files() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn device_code() {
     insta::assert_snapshot!(found(DEVICES), @"
     a file is for another target
@@ -389,6 +392,7 @@ fn device_code() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn development_files() {
     insta::assert_snapshot!(found(TREES), @"
     the tree is cut off

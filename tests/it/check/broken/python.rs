@@ -129,6 +129,7 @@ pub(super) const UNSEEN: &[Damage] = &[
 ];
 
 #[test]
+#[ignore = "slow"]
 fn python_of_wheels() {
     insta::assert_snapshot!(found(WHEELS), @"
     _dist_info.py does not parse
@@ -176,6 +177,7 @@ fn python_of_wheels() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn python_of_the_sdist() {
     insta::assert_snapshot!(found(SDISTS), @"
     the sdist is cut off

@@ -101,6 +101,7 @@ fn tables(set: &Set, start: &str) {
 }
 
 #[test]
+#[ignore = "slow"]
 fn packages_and_what_they_require() {
     insta::assert_snapshot!(found(DAMAGES), @r#"
     the profiler is gone
