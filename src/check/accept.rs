@@ -126,11 +126,18 @@ impl AcceptList {
         let mut groups: BTreeMap<_, Vec<String>> = BTreeMap::new();
         let counted = findings.iter();
         for finding in counted.filter(|it| it.rule.severity > Severity::Note) {
-            let key = (finding.rule.id, package_of(finding), &finding.fact);
+            // An entry with paths does not match a finding about the whole package.
+            let has_path = finding.member.is_some();
+            let key = (
+                finding.rule.id,
+                package_of(finding),
+                &finding.fact,
+                has_path,
+            );
             let paths = groups.entry(key).or_default();
             paths.extend(finding.member.clone());
         }
-        for ((id, package, fact), paths) in groups {
+        for ((id, package, fact, _), paths) in groups {
             self.accept.push(AcceptEntry {
                 rule: id.parse()?,
                 package,
@@ -251,6 +258,17 @@ mod tests {
         let list = AcceptList::parse(&text).unwrap();
         let (known, _) = list.apply(&mut found(), "2026-11-22", |_| true);
         assert_eq!(list.renewed(&known, &[], "2030-01-01").unwrap(), text);
+    }
+
+    #[test]
+    fn a_list_accepts_findings_about_a_whole_package_beside_those_about_its_files() {
+        let wheel = "rocm_sdk_core-7.13.0-py3-none-linux_x86_64.whl";
+        let whole = Finding::new(rule::TOO_NEW_A_HOST, "it needs glibc 2.34").in_file(wheel);
+        let mut findings = vec![whole.clone(), whole.at("lib/b.so")];
+        let text = AcceptList::default().renewed(&[], &findings, "2026-11-22");
+        let list = AcceptList::parse(&text.unwrap()).unwrap();
+        list.apply(&mut findings, "2026-11-22", |_| true);
+        assert_eq!(findings, []);
     }
 
     #[test]

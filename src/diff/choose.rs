@@ -91,19 +91,19 @@ fn project(name: &str) -> Option<String> {
     Some(format!("{directory}{}", project.normalized()))
 }
 
-/// What each package is called in both sets: its project, with its tag if there are several wheels
-/// of the project.
-pub(super) fn keys(names: &[&str]) -> Vec<String> {
-    let project = |name: &str| project(name).unwrap_or(name.to_owned());
-    let counts = names.iter().map(|name| project(name)).counts();
-    let key = |name: &&str| {
-        let project = project(name);
-        let file = name.rsplit('/').next().unwrap_or_default();
-        let file: Option<PackageFilename> = file.parse().ok();
-        match file.and_then(|name| name.tag) {
-            Some(tag) if counts[&project] > 1 => format!("{project} ({tag})"),
-            _ => project,
-        }
-    };
-    names.iter().map(key).collect()
+/// The projects that a set has several wheels of, such as one for each platform.
+pub(super) fn with_several_wheels<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    names.filter_map(project).duplicates().collect()
+}
+
+/// What a package is called in both sets: its project, with its tag if one of the sets has several
+/// wheels of the project.
+pub(super) fn key(name: &str, several: &BTreeSet<String>) -> String {
+    let project = project(name).unwrap_or(name.to_owned());
+    let file = name.rsplit('/').next().unwrap_or_default();
+    let file: Option<PackageFilename> = file.parse().ok();
+    match file.and_then(|name| name.tag) {
+        Some(tag) if several.contains(&project) => format!("{project} ({tag})"),
+        _ => project,
+    }
 }

@@ -19,7 +19,7 @@ use crate::{
         rule::{self, some},
     },
     set::Identity,
-    wheel::Headers,
+    wheel::{Headers, PackageFilename},
 };
 
 /// What differs between two sets. Every list begins with what matters most.
@@ -134,7 +134,14 @@ const NOISE: u64 = 1 << 20;
 const MOST_NAMED: usize = 3;
 
 impl Difference {
-    pub(super) fn of(sets: &ComparedSets<'_>) -> Self {
+    /// Unless it is exact, the versions of the sets do not count as differences.
+    pub(super) fn between(before: ObservedSet, after: ObservedSet, is_exact: bool) -> Self {
+        let several = &before.several() | &after.several();
+        let sets = ComparedSets {
+            before: &before.keyed(&several),
+            after: &after.keyed(&several),
+            is_exact,
+        };
         let files = sets.files();
         Self {
             schema: "rocwheel-diff-v1",
@@ -156,7 +163,9 @@ impl Difference {
     pub fn findings(&self, allowed: &AllowedChanges) -> Vec<Finding> {
         let mut findings = Vec::new();
         let ours = |it: &&PackageChange| our_project(&it.name).is_some();
-        for change in self.packages.iter().filter(ours) {
+        let is_compared =
+            |it: &&PackageChange| self.has_platform_of(&it.name) || it.after.is_some();
+        for change in self.packages.iter().filter(ours).filter(is_compared) {
             let name = &change.package;
             let (old, new) = change.sizes();
             let more = new.saturating_sub(old);
@@ -189,6 +198,17 @@ impl Difference {
             }
         }
         findings
+    }
+
+    /// Whether the later set is for the platform of a wheel. A job that builds the set for Linux compares it
+    /// with one that was published for Windows, too.
+    fn has_platform_of(&self, name: &str) -> bool {
+        let platform = |name: &str| {
+            let name: PackageFilename = name.rsplit('/').next()?.parse().ok()?;
+            Some(name.tag?.platform().starts_with("win"))
+        };
+        let mut own = self.after.files.iter().filter_map(|it| platform(it));
+        platform(name).is_none_or(|it| own.any(|own| own == it))
     }
 
     /// The path of the comparison of both commits on GitHub, if both are of one repository.
@@ -239,11 +259,11 @@ impl PackageChange {
 
 /// Two sets, and how their files are compared.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ComparedSets<'a> {
-    pub(super) before: &'a ObservedSet,
-    pub(super) after: &'a ObservedSet,
+struct ComparedSets<'a> {
+    before: &'a ObservedSet,
+    after: &'a ObservedSet,
     /// Whether versions count as differences.
-    pub(super) is_exact: bool,
+    is_exact: bool,
 }
 
 /// A file that is not the same in both sets, by the key of its package and its path without versions.

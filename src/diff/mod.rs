@@ -12,7 +12,7 @@ mod text;
 
 use std::num::NonZeroUsize;
 
-use self::{difference::ComparedSets, observe::ObservedSet};
+use self::observe::ObservedSet;
 pub use self::{
     difference::{
         AllowedChanges, ComparedSet, Difference, FileChange, FileFate, LineChange, PackageChange,
@@ -36,20 +36,16 @@ pub fn compare(
 ) -> Result<Difference> {
     let before = ObservedSet::read(before, jobs, world)?;
     let after = ObservedSet::read(after, jobs, world)?;
-    Ok(Difference::of(&ComparedSets {
-        before: &before,
-        after: &after,
-        is_exact,
-    }))
+    Ok(Difference::between(before, after, is_exact))
 }
 
 /// Compares the packages of two sets by their `set.json`. Each has the place that it was read from.
 pub(crate) fn compare_documents(before: (&str, &SetJson), after: (&str, &SetJson)) -> Difference {
-    Difference::of(&ComparedSets {
-        before: &ObservedSet::described(before.0, before.1),
-        after: &ObservedSet::described(after.0, after.1),
-        is_exact: false,
-    })
+    let (before, after) = (
+        ObservedSet::described(before.0, before.1),
+        ObservedSet::described(after.0, after.1),
+    );
+    Difference::between(before, after, false)
 }
 
 /// An earlier set, which a summary or a check compares another one with.
@@ -92,10 +88,8 @@ impl Baseline {
                 (&set.to_string(), document),
             ));
         }
-        Ok(Difference::of(&ComparedSets {
-            before: &ObservedSet::described(&before, earlier),
-            after: &ObservedSet::read(set, World::jobs(), world)?,
-            is_exact: false,
-        }))
+        let before = ObservedSet::described(&before, earlier);
+        let after = ObservedSet::read(set, World::jobs(), world)?;
+        Ok(Difference::between(before, after, false))
     }
 }

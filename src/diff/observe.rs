@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    choose::{NewestVersions, keys, our_version, packages},
+    choose::{NewestVersions, key, our_version, packages, with_several_wheels},
     fold::VersionFold,
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(super) struct ObservedSet {
     pub(super) identity: Identity,
     pub(super) versions: BTreeSet<Version>,
     pub(super) fold: VersionFold,
-    /// By project, platform and directory: what does not change from version to version.
+    /// By file name; in a comparison by what does not change from version to version.
     pub(super) packages: BTreeMap<String, ObservedPackage>,
 }
 
@@ -147,7 +147,7 @@ impl ObservedSet {
             place: place.to_string(),
             identity: Some(document).filter(|_| is_of_set).unwrap_or_default(),
             fold: VersionFold::of(all),
-            packages: keys(&names).into_iter().zip(read).collect(),
+            packages: read.into_iter().map(|it| (it.name.clone(), it)).collect(),
             versions,
         })
     }
@@ -157,14 +157,14 @@ impl ObservedSet {
         let newest = NewestVersions::of(set.files.iter().map(SetFile::below));
         let files = set.files.iter().filter(|it| newest.have(it.below()));
         let (names, files): (Vec<&str>, Vec<_>) = files.map(|it| (it.below(), it)).unzip();
-        let packages = keys(&names).into_iter().zip(files).map(|(key, file)| {
+        let packages = files.into_iter().map(|file| {
             let package = ObservedPackage {
                 name: file.below().to_owned(),
                 size: file.size,
                 sha256: Some(file.sha256),
                 files: BTreeMap::new(),
             };
-            (key, package)
+            (package.name.clone(), package)
         });
         Self {
             place: place.to_owned(),
@@ -173,6 +173,18 @@ impl ObservedSet {
             packages: packages.collect(),
             versions: names.iter().filter_map(|name| our_version(name)).collect(),
         }
+    }
+
+    /// The projects that it has several wheels of.
+    pub(super) fn several(&self) -> BTreeSet<String> {
+        with_several_wheels(self.packages.values().map(|it| it.name.as_str()))
+    }
+
+    /// Names its packages by their projects, with the tags of the wheels where either set has several.
+    pub(super) fn keyed(mut self, several: &BTreeSet<String>) -> Self {
+        let packages = self.packages.into_values();
+        self.packages = packages.map(|it| (key(&it.name, several), it)).collect();
+        self
     }
 }
 

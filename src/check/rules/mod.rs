@@ -244,13 +244,15 @@ fn of_parts(
         leave_out_followers(set, &mut findings);
         return (findings, coverage);
     }
-    let is_covered = |target: &Target| parts.iter().any(|it| targets::covers(&it.set, target));
-    let mut options = options.clone();
-    // A target that one part covers need not be in the others.
-    options.targets.retain(|target| !is_covered(target));
     let mut coverage = Coverage::default();
     let mut all = Vec::new();
     for part in &parts {
+        // A target that one part covers need not be in the others.
+        let covers = |part: &InstallGroup, target: &Target| targets::covers(&part.set, target);
+        let mut options = options.clone();
+        options.targets.retain(|target| {
+            covers(part, target) || !parts.iter().any(|other| covers(other, target))
+        });
         let (mut findings, own) = findings(&part.set, &options);
         leave_out_followers(&part.set, &mut findings);
         all.push(findings);

@@ -283,8 +283,8 @@ fn each_library_finds_its_code() {
     ");
 }
 
-/// The wheel of gfx1100 as one of gfx1250, with the code of these targets, and what is found.
-fn shared_wheel(targets: &[&str], required: &str) -> String {
+/// The sample with the wheel of gfx1100 as one of gfx1250, in which each archive has the code of these targets.
+fn shared_wheel<'a>(targets: impl Fn(&str) -> &'a [&'a str]) -> Set {
     let set = Set::new();
     set.remove(GFX942);
     set.edit(GFX1100, |members| {
@@ -296,7 +296,7 @@ fn shared_wheel(targets: &[&str], required: &str) -> String {
                     .replace("gfx1100", "gfx1250");
                 all.push((path.replace("gfx1100", "gfx1250"), mode, list.into()));
             } else if path.ends_with(".kpack") {
-                for target in targets {
+                for target in targets(&path) {
                     let bytes = rebuilt(&bytes, |_| true, target);
                     all.push((path.replace("gfx1100", target), mode, bytes));
                 }
@@ -318,22 +318,51 @@ fn shared_wheel(targets: &[&str], required: &str) -> String {
     });
     set.rename(GFX1100, "gfx1100", "gfx1250");
     super::broken::edits::promise(&set, "gfx1100", "gfx1250");
-    set.found(&["--select", "RW3", "--require-targets", required])
+    set
 }
 
 #[test]
 fn targets_of_one_wheel_are_complete_each_for_itself() {
     let both = ["gfx1250", "gfx1250-strict"];
-    assert_eq!(shared_wheel(&both, "gfx1250,gfx1250-strict"), "exit 0\n");
-    insta::assert_snapshot!(shared_wheel(&both[..1], "gfx1250-strict"), @"
+    let shared = |targets: &[&str], required: &str| {
+        let set = shared_wheel(|_| targets);
+        set.found(&["--select", "RW3", "--require-targets", required])
+    };
+    assert_eq!(shared(&both, "gfx1250,gfx1250-strict"), "exit 0\n");
+    insta::assert_snapshot!(shared(&both[..1], "gfx1250-strict"), @"
     exit 1
     the set
       error   RW304 required-target: no code for `gfx1250-strict` in its device wheel
     ");
-    insta::assert_snapshot!(shared_wheel(&both[1..], "gfx1250"), @"
+    insta::assert_snapshot!(shared(&both[1..], "gfx1250"), @"
     exit 1
     the set
       error   RW304 required-target: no code for `gfx1250` in its device wheel
+    ");
+}
+
+/// Beside wheels for Windows, which have nothing of that target.
+#[test]
+fn a_target_that_is_asked_for_is_complete_in_the_part_that_has_it() {
+    let both = ["gfx1250", "gfx1250-strict"];
+    let set = shared_wheel(|path| {
+        if path.contains("rccl") {
+            &both[..1]
+        } else {
+            &both
+        }
+    });
+    super::windows::for_windows(&set, "rocm_sdk_core", |_| ());
+    let asked = [
+        "--select",
+        "RW303,RW304",
+        "--require-targets",
+        "gfx1250-strict",
+    ];
+    insta::assert_snapshot!(set.found(&asked), @"
+    exit 1
+    rocm_sdk_device_gfx1250.whl
+      error   RW303 uncovered-library: `librccl.so.1.0` has code for gfx1250, but none for gfx1250-strict
     ");
 }
 

@@ -96,7 +96,7 @@ fn archive(target: &str, name: &str) -> Vec<u8> {
 }
 
 /// The wheel of the sample for Windows: with nothing but what says what it is, and what is added.
-fn for_windows(set: &Set, start: &str, add: impl FnOnce(&mut Members)) {
+pub(super) fn for_windows(set: &Set, start: &str, add: impl FnOnce(&mut Members)) {
     let path = set.package(start);
     let name = path.file_name().unwrap().to_str().unwrap();
     let mut members = unzip(&fs_err::read(&path).unwrap());
@@ -235,6 +235,33 @@ fn a_baseline_of_two_platforms_is_compared_as_one() {
         shown.contains("RW702 broken-promise: not the file that was built"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_set_for_one_platform_is_compared_with_that_part_of_the_baseline() {
+    let baseline = both(&split("blas_lib"), &[]);
+    let set = Set::new();
+    set.edit("rocm_sdk_core", |members| {
+        members.retain(|it| !it.0.ends_with("/amdclang"));
+    });
+    let since = [
+        "--select",
+        "RW8",
+        "--baseline",
+        baseline.0.path().to_str().unwrap(),
+    ];
+    insta::assert_snapshot!(found(&set, &since), @"
+    exit 0
+    the set
+      warning RW803 files-gone: `rocm-sdk-core (py3-none-linux_x86_64)` lacks files of the baseline: `_rocm_sdk_core/bin/amdclang`, `_rocm_sdk_core/lib/llvm/bin/amdclang`
+    ");
+    set.remove("rocm_sdk_devel");
+    insta::assert_snapshot!(found(&set, &since), @"
+    exit 1
+    the set
+      error   RW801 package-gone: the baseline has `rocm-sdk-devel (py3-none-linux_x86_64)`
+      warning RW803 files-gone: `rocm-sdk-core (py3-none-linux_x86_64)` lacks files of the baseline: `_rocm_sdk_core/bin/amdclang`, `_rocm_sdk_core/lib/llvm/bin/amdclang`
+    ");
 }
 
 #[test]
