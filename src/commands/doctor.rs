@@ -202,14 +202,14 @@ impl DoctorArgs {
 
     fn token(&self, world: &World) -> Result<Check> {
         const NAME: &str = "token";
-        let settings = self.github.settings(None)?;
+        let mut settings = self.github.settings(None)?;
+        settings.waits.backoff.attempts = 1;
         let origin = settings.token.as_ref().map(|it| self.github.origin(it));
         let token = origin.map_or_else(|| "none".to_owned(), |it| format!("`{it}`"));
         let found = format!("{token} for {}", settings.api);
         let ask = || {
             let github = GitHub::connect(settings, world.stop.clone(), |_| {})?;
-            let ask = || github.single_attempt()?.remaining_requests();
-            world.stop.within(PATIENCE, ask)
+            world.stop.within(PATIENCE, || github.remaining_requests())
         };
         let left = if self.offline {
             ", not tried (`--offline`)".to_owned()

@@ -22,6 +22,7 @@ use crate::{
     github::{GitHub, Workflow},
     location::Key,
     package::catalog::Catalog,
+    parallel,
     run::{
         Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunOrigin, RunReference,
     },
@@ -521,7 +522,7 @@ impl<'a> FetchRequest<'a> {
             }
             let text = format!("for at most {}: {}", took(left), message(&error));
             world.console.status("Waiting", text);
-            github.sleep(pause(wait, github.has_token()).min(left))?;
+            parallel::sleep(&world.stop, pause(wait, github.has_token()).min(left))?;
             error = match attempt(&mut located) {
                 Err(error) if Exit::of(&error) == Exit::No => error,
                 choice => return Ok((located, choice?)),

@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, No, Result, hinted, message},
-    github::{GitHub, Workflow, WorkflowRun},
+    github::{GitHub, RunsOf, Workflow, WorkflowRun},
     run::{Repository, RunReference},
 };
 
@@ -108,8 +108,9 @@ impl Search {
         workflow: &Workflow,
         most: usize,
     ) -> Result<ListedRuns> {
-        let of_branch = |name: &str| github.runs_of_branch(repository, workflow, name, most);
-        let of_commit = |commit: &str| github.runs_of_commit(repository, workflow, commit);
+        let of_branch = |name: &str| github.runs(repository, workflow, RunsOf::Branch(name), most);
+        let of_commit =
+            |commit: &str| github.runs(repository, workflow, RunsOf::Commit(commit), usize::MAX);
         let mut merge_commit = None;
         let (runs, what) = match self {
             Self::Commit(name) => (

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use http::{
     HeaderValue, StatusCode, Uri,
-    header::{ACCEPT, LOCATION, USER_AGENT},
+    header::{ACCEPT, LOCATION},
 };
 use octocrab::{
     AuthState, FromResponse, Octocrab, OctocrabBuilder,
@@ -17,18 +17,17 @@ use reqwest::{Client, redirect::Policy};
 
 use super::{
     failure::{ApiFailureKind, one_short_line, without_answer},
-    route::{ApiUrl, route},
+    route::ApiUrl,
     waits::{WaitPolicy, Waits},
 };
 use crate::{
     error::{Context as _, Error, Result, Secret, Stop, last_cause},
     parallel,
-    retry::HasAnswered,
-    run::Repository,
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_mins(1);
+const MOST_REDIRECTS: usize = 4;
 const AGENT: &str = concat!("rocwheel/", env!("CARGO_PKG_VERSION"));
 
 /// The API to use, and how to use it.
@@ -44,9 +43,7 @@ pub struct ApiSettings {
 #[derive(Clone)]
 pub struct GitHub {
     settings: ApiSettings,
-    client: Client,
     crab: Octocrab,
-    has_answered: HasAnswered,
     stop: Stop,
 }
 
@@ -57,33 +54,10 @@ impl GitHub {
         stop: Stop,
         announce: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let client = Client::builder()
-            .user_agent(AGENT)
-            .connect_timeout(CONNECT)
-            .read_timeout(SILENCE)
-            .redirect(Policy::custom(|attempt| {
-                // Follow a renamed repository, as long as it stays on this server. Do not follow the
-                // redirect of an artifact (302): its target is the answer, and another host must not
-                // get the token.
-                let from = attempt.previous().last().map(reqwest::Url::origin);
-                let is_same = from == Some(attempt.url().origin());
-                if is_same && attempt.status() != StatusCode::FOUND && attempt.previous().len() < 5
-                {
-                    attempt.follow()
-                } else {
-                    attempt.stop()
-                }
-            }))
-            .build()
-            .context("failed to prepare to ask GitHub")?;
-        let has_answered = HasAnswered::default();
-        let crab = octocrab(&settings, &client, &has_answered, Arc::new(announce))
-            .context("failed to prepare to ask GitHub")?;
+        let crab = octocrab(&settings, Arc::new(announce));
         Ok(Self {
+            crab: crab.context("failed to prepare to ask GitHub")?,
             settings,
-            client,
-            crab,
-            has_answered,
             stop,
         })
     }
@@ -93,17 +67,7 @@ impl GitHub {
     pub fn single_attempt(&self) -> Result<Self> {
         let mut settings = self.settings.clone();
         settings.waits.backoff.attempts = 1;
-        let crab = octocrab(
-            &settings,
-            &self.client,
-            &self.has_answered,
-            Arc::new(|_: &str| {}),
-        )?;
-        Ok(Self {
-            settings,
-            crab,
-            ..self.clone()
-        })
+        Self::connect(settings, self.stop.clone(), |_| ())
     }
 
     /// Asks whether the API accepts the token, or an anonymous user. Returns the number of requests
@@ -115,13 +79,6 @@ impl GitHub {
             let remaining = answer.headers().get("x-ratelimit-remaining");
             Ok(remaining.and_then(|it| it.to_str().ok()?.parse().ok()))
         })
-    }
-
-    /// The route of something in a repository. The query is encoded already.
-    pub(super) fn route(repository: &Repository, segments: &[&str], query: &str) -> String {
-        let mut path = vec!["repos", repository.owner(), repository.name()];
-        path.extend_from_slice(segments);
-        route(&path, query)
     }
 
     /// Requests a JSON document.
@@ -147,23 +104,18 @@ impl GitHub {
         {
             return Ok(Secret::new(url));
         }
-        Err(self.error(ApiFailureKind::Unexpected, route, "it has no target"))
-    }
-
-    /// The error for a request that GitHub has answered badly.
-    pub(super) fn error(&self, kind: ApiFailureKind, route: &str, cause: &str) -> Error {
-        kind.error(route, cause, self.has_token())
+        Err(ApiFailureKind::Unexpected.error(route, "it has no target", self.has_token()))
     }
 
     fn failed(&self, route: &str, error: &octocrab::Error) -> Error {
         let octocrab::Error::GitHub { source, .. } = error else {
-            return self.error(without_answer(error), route, &last_cause(error));
+            return without_answer(error).error(route, &last_cause(error), self.has_token());
         };
         let (status, headers) = (source.status_code.as_u16(), source.headers.clone());
         let headers = headers.unwrap_or_default();
-        let kind = ApiFailureKind::of_answer(status, &headers, &source.message, self.has_token());
+        let kind = ApiFailureKind::of_answer(status, &headers, &source.message);
         let kind = kind.unwrap_or(ApiFailureKind::Unexpected);
-        self.error(kind, route, &one_short_line(&source.message))
+        kind.error(route, &one_short_line(&source.message), self.has_token())
     }
 
     /// Whether requests carry a token, and so have a far higher rate limit.
@@ -176,47 +128,48 @@ impl GitHub {
         &self.settings.waits
     }
 
-    /// Sleeps until the time is over or the user interrupts.
-    pub fn sleep(&self, wait: Duration) -> Result<()> {
-        Ok(parallel::sleep(&self.stop, wait)?)
-    }
-
     /// Runs a future until it ends or the user interrupts.
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         parallel::wait(&self.stop, future)?
     }
 }
 
-fn octocrab(
-    settings: &ApiSettings,
-    client: &Client,
-    has_answered: &HasAnswered,
-    announce: Arc<dyn Fn(&str) + Send + Sync>,
-) -> Result<Octocrab> {
+fn octocrab(settings: &ApiSettings, announce: Arc<dyn Fn(&str) + Send + Sync>) -> Result<Octocrab> {
+    let client = Client::builder()
+        .user_agent(AGENT)
+        .connect_timeout(CONNECT)
+        .read_timeout(SILENCE)
+        .redirect(Policy::custom(|attempt| {
+            // Follow a renamed repository, as long as it stays on this server. Do not follow the
+            // redirect of an artifact (302): its target is the answer, and another host must not
+            // be asked.
+            let from = attempt.previous().last().map(reqwest::Url::origin);
+            let is_same = from == Some(attempt.url().origin());
+            let is_short = attempt.previous().len() <= MOST_REDIRECTS;
+            if is_same && is_short && attempt.status() != StatusCode::FOUND {
+                attempt.follow()
+            } else {
+                attempt.stop()
+            }
+        }))
+        .build()?;
     let base: Uri = settings.api.as_str().parse()?;
     let token = settings.token.as_ref().map(|token| -> Result<_> {
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))?;
         bearer.set_sensitive(true);
         Ok(bearer)
     });
-    let headers = vec![
-        (USER_AGENT, HeaderValue::from_static(AGENT)),
-        (
-            ACCEPT,
-            HeaderValue::from_static("application/vnd.github+json"),
-        ),
-    ];
+    let accept = HeaderValue::from_static("application/vnd.github+json");
     let server = Waits {
-        server: ReqwestConnector::new(client.clone()),
+        server: ReqwestConnector::new(client),
         policy: settings.waits.clone(),
-        has_answered: has_answered.clone(),
         announce,
     };
     // octocrab starts a task, which needs a runtime.
     let _runtime = parallel::runtime().enter();
     let Ok(crab) = OctocrabBuilder::new_empty()
         .with_service(server)
-        .with_layer(&ExtraHeadersLayer::new(Arc::new(headers)))
+        .with_layer(&ExtraHeadersLayer::new(Arc::new(vec![(ACCEPT, accept)])))
         .with_layer(&BaseUriLayer::new(base.clone()))
         .with_layer(&AuthHeaderLayer::new(
             token.transpose()?,

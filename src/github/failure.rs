@@ -18,9 +18,7 @@ const UNNAMED: Duration = Duration::from_mins(1);
 /// The classes of API errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ApiFailureKind {
-    #[error("GitHub does not accept the token")]
-    Token,
-    /// The token, or an anonymous user, lacks a permission.
+    /// The token is not valid, or it, or an anonymous user, lacks a permission.
     #[error("GitHub denies access")]
     Denied,
     /// It does not exist, or is private.
@@ -45,12 +43,7 @@ pub(super) enum ApiFailureKind {
 
 impl ApiFailureKind {
     /// `None` if the answer is a success, or the redirect that was asked for.
-    pub(super) fn of_answer(
-        status: u16,
-        headers: &HeaderMap,
-        message: &str,
-        has_token: bool,
-    ) -> Option<Self> {
+    pub(super) fn of_answer(status: u16, headers: &HeaderMap, message: &str) -> Option<Self> {
         let number = |name: &str| headers.get(name)?.to_str().ok()?.parse().ok();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_secs());
@@ -59,7 +52,6 @@ impl ApiFailureKind {
         }
         Some(match status {
             200..300 | 302 => return None,
-            401 if has_token => Self::Token,
             401 | 403 => Self::Denied,
             // 422: not a commit; 409: the repository is empty.
             404 | 409 | 422 => Self::NotFound,
@@ -78,26 +70,30 @@ impl ApiFailureKind {
         } else {
             anyhow!("{cause}").context(message)
         };
-        hinted(error, self.hint(path, has_token))
+        hinted(error, self.hint(has_token))
     }
 
-    fn hint(self, path: &str, has_token: bool) -> String {
-        let hint = match self {
-            Self::Token => {
-                "renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none"
-            }
-            Self::Denied if !has_token => {
-                "pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`"
+    fn hint(self, has_token: bool) -> &'static str {
+        match self {
+            Self::Denied if has_token => {
+                "renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none"
             }
             Self::Denied => {
-                "the token needs `actions: read` and `contents: read` for this repository"
+                "pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`"
             }
-            Self::NotFound => return not_found(path, has_token),
+            Self::NotFound if has_token => {
+                "check `--repository` and the name that was looked up; the token may not know a private repository"
+            }
+            Self::NotFound => {
+                "check `--repository` and the name that was looked up; a private repository needs `--github-token`"
+            }
             Self::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
-            Self::Limited(_) if !has_token => {
+            Self::Limited(_) if has_token => {
+                "try again when the limit is lifted, or use another token"
+            }
+            Self::Limited(_) => {
                 "pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked"
             }
-            Self::Limited(_) => "try again when the limit is lifted, or use another token",
             Self::Unavailable => {
                 "look at https://www.githubstatus.com and at the proxy, and try again"
             }
@@ -105,8 +101,7 @@ impl ApiFailureKind {
                 "check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again"
             }
             Self::Unexpected => "look at `--github-api-url`",
-        };
-        hint.to_owned()
+        }
     }
 }
 
@@ -156,24 +151,6 @@ fn limit(
         .map(Duration::from_secs)
         .or(wait)
         .or(Some(UNNAMED))
-}
-
-/// The hint for something that was not found: the flag that named it.
-fn not_found(path: &str, has_token: bool) -> String {
-    let flags = [
-        ("/actions/runs/", " and `--run-id`"),
-        ("/actions/workflows/", " and `--workflow`"),
-        ("/commits/", " and `--commit`"),
-        ("/pulls/", " and `--pr`"),
-    ];
-    let flag = flags.iter().find(|(part, _)| path.contains(part));
-    let flag = flag.map_or("", |(_, flag)| flag);
-    let private = if has_token {
-        "of a private repository, the token may not know"
-    } else {
-        "a private repository needs `--github-token`"
-    };
-    format!("look at `--repository`{flag}; {private}")
 }
 
 #[cfg(test)]

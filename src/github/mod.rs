@@ -13,5 +13,5 @@ mod waits;
 
 pub use client::{ApiSettings, GitHub};
 pub use route::{ApiUrl, Workflow};
-pub use runs::{RunArtifact, WorkflowRun};
+pub use runs::{RunArtifact, RunsOf, WorkflowRun};
 pub use waits::WaitPolicy;

@@ -4,10 +4,7 @@ use std::str::FromStr;
 
 use url::Url;
 
-use crate::{
-    error::{Error, Result, ensure},
-    location::percent_encode,
-};
+use crate::error::{Error, Result, ensure};
 
 /// The base URL of the API: `https://api.github.com`, or `https://HOST/api/v3`.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
@@ -35,39 +32,22 @@ impl ApiUrl {
 
     /// The base URL of this installation's web pages, if it can be derived from that of the API.
     pub fn server(&self) -> Option<String> {
-        let host = |text: &str| !text.is_empty() && !text.contains('/');
         if let Some(server) = self.0.strip_suffix("/api/v3") {
             return Some(server.to_owned());
         }
-        let name = self.0.strip_prefix("https://api.").filter(|it| host(it));
-        name.map(|name| format!("https://{name}"))
+        let host = self.0.strip_prefix("https://api.")?;
+        (!host.contains('/')).then(|| format!("https://{host}"))
     }
 
     /// The host of the web pages, such as `github.com`.
     pub fn host(&self) -> String {
-        let server = self.server().unwrap_or_else(|| self.0.to_string());
-        let rest = server.split_once("://").map_or("", |(_, rest)| rest);
-        rest.split('/').next().unwrap_or_default().to_owned()
+        let url = Url::parse(&self.server().unwrap_or_else(|| self.0.to_string()));
+        url.map_or(String::new(), |url| url.authority().to_owned())
     }
 
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// A path below that of the API, with a query. The segments of the path are encoded here, the query is
-/// not.
-pub(super) fn route(segments: &[&str], query: &str) -> String {
-    let mut route = String::new();
-    for segment in segments {
-        route.push('/');
-        route.push_str(&percent_encode(segment));
-    }
-    if !query.is_empty() {
-        route.push('?');
-        route.push_str(query);
-    }
-    route
 }
 
 impl FromStr for ApiUrl {
@@ -148,15 +128,6 @@ mod tests {
             api("https://ghe.example.org"),
             "https://ghe.example.org/api/v3"
         );
-    }
-
-    #[test]
-    fn a_route_is_encoded() {
-        let route = route(
-            &["repos", "a", "b", "commits", "release/2.12 +x"],
-            "per_page=1",
-        );
-        assert_eq!(route, "/repos/a/b/commits/release%2F2.12%20%2Bx?per_page=1");
     }
 
     #[test]

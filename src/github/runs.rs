@@ -1,25 +1,26 @@
 //! Looks up workflow runs, their artifacts, commits, pull requests and branches. Of GitHub's
 //! answers, fields that it may omit are optional.
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt::Display};
+use std::{cmp::Reverse, hash::Hash};
 
+use itertools::Itertools as _;
 use octocrab::Page;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _},
 };
 
-use super::{client::GitHub, failure::ApiFailureKind, route::Workflow};
+use super::{client::GitHub, route::Workflow};
 use crate::{
     digest::Sha256,
-    error::{Context as _, Result, Secret},
+    error::{Context as _, Result, Secret, ensure},
     location::percent_encode,
     run::{Repository, RunFacts, RunId, RunOrigin},
 };
 
-/// How many pages of a branch's runs are read. Runs of a branch with the same name in forks are
-/// listed as well, and can fill some of the pages.
-const MOST_PAGES: usize = 5;
+/// How many runs of a branch are read. Runs of a branch with the same name in forks are listed as
+/// well, and can fill some of the pages.
+const MOST_RUNS: usize = 500;
 /// GitHub lists no more than this on one page.
 const LONGEST_PAGE: usize = 100;
 
@@ -150,122 +151,101 @@ fn sha256<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sha256>, D::Error
     digits.map(str::parse).transpose().map_err(D::Error::custom)
 }
 
+/// Which runs of a workflow are looked for.
+#[derive(Clone, Copy, Debug, derive_more::Display)]
+pub enum RunsOf<'a> {
+    #[display("on branch `{_0}`")]
+    Branch(&'a str),
+    /// The full hash.
+    #[display("for commit `{_0}`")]
+    Commit(&'a str),
+}
+
 impl GitHub {
     /// The details of one run.
     pub fn run(&self, repository: &Repository, id: &RunId) -> Result<WorkflowRun> {
-        let what = format!("run `{id}` of `{repository}`");
-        self.look_up(repository, &["actions", "runs", id.as_str()], what)
+        self.get(&format!("{}/actions/runs/{id}", route(repository)))
+            .with_context(|| format!("failed to look up run `{id}` of `{repository}`"))
     }
 
     /// The full hash of a commit, from a short hash, a branch or a tag.
     pub fn commit(&self, repository: &Repository, name: &str) -> Result<String> {
-        let what = format!("commit `{name}` of `{repository}`");
-        let commit: Commit = self.look_up(repository, &["commits", name], what)?;
-        Ok(commit.sha)
+        let commit = percent_encode(name);
+        let commit: Result<Commit> = self.get(&format!("{}/commits/{commit}", route(repository)));
+        let commit =
+            commit.with_context(|| format!("failed to look up commit `{name}` of `{repository}`"));
+        Ok(commit?.sha)
     }
 
     pub fn pull(&self, repository: &Repository, number: u64) -> Result<PullRequest> {
-        let what = format!("pull request {number} of `{repository}`");
-        self.look_up(repository, &["pulls", &number.to_string()], what)
+        self.get(&format!("{}/pulls/{number}", route(repository)))
+            .with_context(|| format!("failed to look up pull request {number} of `{repository}`"))
     }
 
     pub fn default_branch(&self, repository: &Repository) -> Result<String> {
-        let answer: DefaultBranch = self.look_up(repository, &[], format!("`{repository}`"))?;
-        Ok(answer.default_branch)
+        let answer: Result<DefaultBranch> = self.get(&route(repository));
+        let answer = answer.with_context(|| format!("failed to look up `{repository}`"));
+        Ok(answer?.default_branch)
     }
 
-    fn look_up<T: DeserializeOwned>(
-        &self,
-        repository: &Repository,
-        segments: &[&str],
-        what: impl Display,
-    ) -> Result<T> {
-        self.get(&Self::route(repository, segments, ""))
-            .with_context(|| format!("failed to look up {what}"))
-    }
-
-    /// The runs of a workflow for a commit (full hash), newest first.
-    pub fn runs_of_commit(
+    /// The newest runs of a workflow, newest first. Runs of a branch with the same name in a fork are
+    /// ignored: anybody can create such a branch.
+    pub fn runs(
         &self,
         repository: &Repository,
         workflow: &Workflow,
-        commit: &str,
-    ) -> Result<Vec<WorkflowRun>> {
-        let query = format!("head_sha={}&per_page=100", percent_encode(commit));
-        let runs = self.runs(repository, workflow, &query, None);
-        runs.with_context(|| {
-            format!("failed to list the runs of `{workflow}` for commit `{commit}`")
-        })
-    }
-
-    /// The newest runs of a workflow on a branch, newest first. Runs of a branch with the same name
-    /// in a fork are ignored: anybody can create such a branch.
-    pub fn runs_of_branch(
-        &self,
-        repository: &Repository,
-        workflow: &Workflow,
-        branch: &str,
+        of: RunsOf<'_>,
         most: usize,
     ) -> Result<Vec<WorkflowRun>> {
-        let page = most.min(LONGEST_PAGE);
-        let query = format!("branch={}&per_page={page}", percent_encode(branch));
-        let runs = self.runs(repository, workflow, &query, Some(most));
-        runs.with_context(|| {
-            format!("failed to list the runs of `{workflow}` on branch `{branch}`")
-        })
-    }
-
-    /// The runs of a workflow, newest first. With a number, only so many of the newest that are of
-    /// the repository itself.
-    fn runs(
-        &self,
-        repository: &Repository,
-        workflow: &Workflow,
-        query: &str,
-        most_own: Option<usize>,
-    ) -> Result<Vec<WorkflowRun>> {
-        let segments = ["actions", "workflows", &workflow.to_string(), "runs"];
-        let first = Self::route(repository, &segments, query);
-        let is_own = |run: &WorkflowRun| run.facts(repository).origin == RunOrigin::Own;
-        let is_enough = |runs: &BTreeMap<RunId, WorkflowRun>| {
-            most_own.is_some_and(|most| runs.values().filter(|run| is_own(run)).count() >= most)
+        let (filter, page) = match of {
+            RunsOf::Branch(name) => (format!("branch={}", percent_encode(name)), most),
+            RunsOf::Commit(hash) => (format!("head_sha={}", percent_encode(hash)), LONGEST_PAGE),
         };
-        let pages = most_own.map_or(usize::MAX, |_| MOST_PAGES);
-        let (runs, _) = self.list(&first, pages, |run| run.id.clone(), is_enough)?;
-        let mut runs: Vec<WorkflowRun> = runs.into_values().collect();
-        runs.retain(|run| most_own.is_none() || is_own(run));
-        runs.sort_by_key(|run| {
-            let id = run.id.as_str().to_owned();
-            Reverse((run.created_at.clone(), id.len(), id))
+        let is_wanted = |run: &WorkflowRun| {
+            matches!(of, RunsOf::Commit(_)) || run.facts(repository).origin == RunOrigin::Own
+        };
+        let is_enough = |runs: &[WorkflowRun]| {
+            runs.len() >= MOST_RUNS || runs.iter().filter(|it| is_wanted(it)).count() >= most
+        };
+        let route = format!(
+            "{}/actions/workflows/{workflow}/runs?{filter}&per_page={}",
+            route(repository),
+            page.min(LONGEST_PAGE)
+        );
+        let runs = self.list(&route, |run: &WorkflowRun| run.id.clone(), is_enough);
+        let (mut runs, _) =
+            runs.with_context(|| format!("failed to list the runs of `{workflow}` {of}"))?;
+        runs.retain(is_wanted);
+        runs.sort_by_cached_key(|run| {
+            let id: Option<u64> = run.id.as_str().parse().ok();
+            Reverse((run.created_at.clone(), id))
         });
-        runs.truncate(most_own.unwrap_or(usize::MAX));
+        runs.truncate(most);
         Ok(runs)
     }
 
     /// The artifacts that the jobs of a run have uploaded with `actions/upload-artifact`, sorted by
     /// name. If several attempts uploaded one name, the last upload.
     pub fn artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
-        let segments = ["actions", "runs", id.as_str(), "artifacts"];
-        let first = Self::route(repository, &segments, "per_page=100");
-        let list = || -> Result<BTreeMap<u64, RunArtifact>> {
-            let id = |artifact: &RunArtifact| artifact.id;
-            let (artifacts, promised) = self.list(&first, usize::MAX, id, |_| false)?;
+        let route = format!(
+            "{}/actions/runs/{id}/artifacts?per_page=100",
+            route(repository)
+        );
+        let list = || -> Result<Vec<RunArtifact>> {
+            let (artifacts, promised) = self.list(&route, |it: &RunArtifact| it.id, |_| false)?;
             let found = artifacts.len() as u64;
-            if found < promised {
-                let cause = format!("{found} of {promised} artifacts were listed");
-                return Err(self.error(ApiFailureKind::Unavailable, &first, &cause));
-            }
+            ensure!(
+                found >= promised,
+                "GitHub listed {found} of {promised} artifacts"
+            );
             Ok(artifacts)
         };
-        let artifacts = list().with_context(|| {
+        let mut artifacts = list().with_context(|| {
             format!("failed to list the artifacts of run `{id}` of `{repository}`")
         })?;
-        // In the order of their ids, so that the last upload of a name stays.
-        let artifacts = artifacts.into_values().map(|it| (it.name.clone(), it));
-        Ok(artifacts
-            .collect::<BTreeMap<_, _>>()
-            .into_values()
-            .collect())
+        artifacts.sort_by(|one, other| (&one.name, other.id).cmp(&(&other.name, one.id)));
+        artifacts.dedup_by(|one, other| one.name == other.name);
+        Ok(artifacts)
     }
 
     /// The address of the bytes of an artifact, which anyone can use for the next minute.
@@ -274,37 +254,40 @@ impl GitHub {
         repository: &Repository,
         artifact: &RunArtifact,
     ) -> Result<Secret> {
-        let id = artifact.id.to_string();
-        let route = Self::route(repository, &["actions", "artifacts", &id, "zip"], "");
-        self.locate(&route).await
+        let id = artifact.id;
+        self.locate(&format!("{}/actions/artifacts/{id}/zip", route(repository)))
+            .await
     }
 
-    /// The elements of a list by their ids, until those that were read are enough. Returns also how
-    /// many the first page promises.
+    /// The elements of a list, until those that were read are enough, and how many there are in all.
     ///
     /// A page with fewer elements than were asked for need not be the last one, and a run that starts
     /// between two requests shifts others to the next page, so that they appear twice. So pages are
     /// requested until all promised elements were there, or until one has nothing new.
-    fn list<K: Ord, T: DeserializeOwned>(
+    fn list<K: Eq + Hash, T: DeserializeOwned>(
         &self,
         first: &str,
-        most_pages: usize,
         id: impl Fn(&T) -> K,
-        is_enough: impl Fn(&BTreeMap<K, T>) -> bool,
-    ) -> Result<(BTreeMap<K, T>, u64)> {
-        let (mut found, mut promised) = (BTreeMap::new(), None);
-        for number in 1..=most_pages {
+        is_enough: impl Fn(&[T]) -> bool,
+    ) -> Result<(Vec<T>, u64)> {
+        let mut found: Vec<T> = Vec::new();
+        let mut number = 0;
+        loop {
+            number += 1;
             let page: Page<T> = self.get(&format!("{first}&page={number}"))?;
-            promised = promised.or(page.total_count);
-            let known = found.len();
-            found.extend(page.into_iter().map(|it| (id(&it), it)));
+            let (promised, known) = (page.total_count, found.len());
+            found = found.into_iter().chain(page).unique_by(&id).collect();
             let is_all = promised.is_some_and(|promised| found.len() as u64 >= promised);
             if is_all || found.len() == known || is_enough(&found) {
-                break;
+                return Ok((found, promised.unwrap_or_default()));
             }
         }
-        Ok((found, promised.unwrap_or_default()))
     }
+}
+
+/// The route of a repository. Its name needs no encoding.
+fn route(repository: &Repository) -> String {
+    format!("/repos/{repository}")
 }
 
 #[cfg(test)]

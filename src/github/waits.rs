@@ -15,7 +15,7 @@ use octocrab::{OctoBody, service::middleware::reqwest_connector::ReqwestConnecto
 use tower::Service;
 
 use super::failure::{ApiFailureKind, message, without_answer};
-use crate::retry::{Backoff, Failures, HasAnswered};
+use crate::retry::{Backoff, Failures};
 
 /// How long and how often to wait for GitHub.
 #[derive(Clone, Debug)]
@@ -47,7 +47,6 @@ impl Default for WaitPolicy {
 pub(super) struct Waits {
     pub(super) server: ReqwestConnector,
     pub(super) policy: WaitPolicy,
-    pub(super) has_answered: HasAnswered,
     /// Gets a message for the user before each wait.
     pub(super) announce: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -85,9 +84,7 @@ impl Waits {
         &mut self,
         request: Request<OctoBody>,
     ) -> Result<Response<Bytes>, octocrab::Error> {
-        let answer = self.server.call(request).await?;
-        self.has_answered.note(true);
-        let (parts, body) = answer.into_parts();
+        let (parts, body) = self.server.call(request).await?.into_parts();
         let body = body.collect().await?.to_bytes();
         Ok(Response::from_parts(parts, body))
     }
@@ -102,13 +99,14 @@ impl Waits {
         let kind = match answer {
             Ok(answer) => {
                 let (status, headers) = (answer.status().as_u16(), answer.headers());
-                ApiFailureKind::of_answer(status, headers, &message(answer.body()), false)?
+                ApiFailureKind::of_answer(status, headers, &message(answer.body()))?
             }
-            Err(error) => {
-                backoff = self.has_answered.patience(backoff, error);
-                without_answer(error)
-            }
+            Err(error) => without_answer(error),
         };
+        if kind == ApiFailureKind::Unreachable {
+            // Mostly there is no network, or the name of the host is wrong, and that lasts.
+            backoff.attempts = backoff.attempts.min(2);
+        }
         let pause = failures.pause(&backoff)?;
         match kind {
             ApiFailureKind::Limited(wait) if wait <= self.policy.longest => {

@@ -118,8 +118,8 @@ fn what_is_refused_or_missing_has_a_way_out() {
         &[("GITHUB_API_URL", &url)],
     );
     insta::assert_snapshot!(said.replace(&url, "GITHUB"), @"
-    problem token: `GH_TOKEN` for GITHUB: GitHub does not accept the token: `/`: Bad credentials
-      renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
+    problem token: `GH_TOKEN` for GITHUB: GitHub denies access: `/`: Bad credentials
+      renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none
     problem credentials: the profile `nope` does not exist or has no credentials
       name another `--profile`, sign in again, or pass `--no-sign-request`
     problem disk: /proc cannot be written

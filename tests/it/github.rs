@@ -12,7 +12,7 @@ use std::{
 
 use rocwheel::{
     error::{Error, Exit, Result, Secret, Stop, render},
-    github::{ApiSettings, GitHub, WaitPolicy, WorkflowRun},
+    github::{ApiSettings, GitHub, RunsOf, WaitPolicy, WorkflowRun},
     retry::Backoff,
     run::RunOrigin,
 };
@@ -178,10 +178,10 @@ fn each_refusal_has_its_words_and_never_the_token() {
     assert!(!said.contains("secret"));
     let minutes = regex::Regex::new("[0-9]+ min").unwrap();
     insta::assert_snapshot!(minutes.replace(&said, "N min"), @r#"
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub does not accept the token: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Bad credentials | hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Bad credentials | hint: renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Requires authentication | hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Resource not accessible by personal access token | hint: the token needs `actions: read` and `contents: read` for this repository
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Not Found | hint: look at `--repository` and `--run-id`; of a private repository, the token may not know
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Resource not accessible by personal access token | hint: renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Not Found | hint: check `--repository` and the name that was looked up; the token may not know a private repository
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Gone | hint: what a run kept has expired: take a newer run, or `--bucket`
     failed to look up run `7` of `ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/runs/7` | caused by: expected value at line 1 column 1 | hint: look at `--github-api-url`
     failed to look up run `7` of `ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/runs/7` | caused by: id: invalid type: string "7", expected u64 at line 1 column 9 | hint: look at `--github-api-url`
@@ -249,7 +249,9 @@ fn every_page_of_runs_is_read_and_the_newest_comes_first() {
     }
     let (github, _) = connect(&fake, None);
     let (of, workflow) = ("ROCm/TheRock".parse().unwrap(), "ci.yml".parse().unwrap());
-    let found = github.runs_of_commit(&of, &workflow, "abc").unwrap();
+    let found = github
+        .runs(&of, &workflow, RunsOf::Commit("abc"), usize::MAX)
+        .unwrap();
     let ids: Vec<&str> = found.iter().map(|run| run.id.as_str()).collect();
     assert_eq!(ids, ["10", "8", "9"]);
 }
@@ -277,7 +279,9 @@ fn a_branch_of_the_same_name_in_a_fork_is_another_branch() {
     }
     let (github, _) = connect(&fake, None);
     let (of, workflow) = ("ROCm/TheRock".parse().unwrap(), "ci.yml".parse().unwrap());
-    let found = github.runs_of_branch(&of, &workflow, "main", 1).unwrap();
+    let found = github
+        .runs(&of, &workflow, RunsOf::Branch("main"), 1)
+        .unwrap();
     let ids: Vec<&str> = found.iter().map(|run| run.id.as_str()).collect();
     assert_eq!(ids, ["7"]);
 }
@@ -299,7 +303,7 @@ fn a_redirect_elsewhere_is_not_followed_and_one_here_is() {
 }
 
 #[test]
-fn a_missing_thing_is_named_with_its_flag() {
+fn a_missing_thing_is_named() {
     let fake = Fake::start();
     let none = Reply::refusal(422, "No commit found for SHA: nothing");
     fake.on("/repos/ROCm/TheRock/commits/nothing", none);
@@ -310,13 +314,15 @@ fn a_missing_thing_is_named_with_its_flag() {
         github.commit(&of, "nothing").unwrap_err(),
         github.pull(&of, 12).unwrap_err(),
         github.default_branch(&of).unwrap_err(),
-        github.runs_of_commit(&of, &workflow, "abc").unwrap_err(),
+        github
+            .runs(&of, &workflow, RunsOf::Commit("abc"), 9)
+            .unwrap_err(),
     ];
     insta::assert_snapshot!(said.map(|error| line(&error)).concat(), @"
-    failed to look up commit `nothing` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/commits/nothing` | caused by: No commit found for SHA: nothing | hint: look at `--repository` and `--commit`; a private repository needs `--github-token`
-    failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/pulls/12` | caused by: Not Found | hint: look at `--repository` and `--pr`; a private repository needs `--github-token`
-    failed to look up `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock` | caused by: Not Found | hint: look at `--repository`; a private repository needs `--github-token`
-    failed to list the runs of `gone.yml` for commit `abc` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/workflows/gone.yml/runs` | caused by: Not Found | hint: look at `--repository` and `--workflow`; a private repository needs `--github-token`
+    failed to look up commit `nothing` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/commits/nothing` | caused by: No commit found for SHA: nothing | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
+    failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/pulls/12` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
+    failed to look up `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
+    failed to list the runs of `gone.yml` for commit `abc` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/workflows/gone.yml/runs` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
     ");
 }
 

@@ -39,7 +39,6 @@ fn a_rate_limit_is_not_a_denial_and_says_how_long_it_lasts() {
 #[test]
 fn every_failure_has_its_words_and_its_hint() {
     let kinds = [
-        ApiFailureKind::Token,
         ApiFailureKind::Denied,
         ApiFailureKind::NotFound,
         ApiFailureKind::Gone,
@@ -56,12 +55,10 @@ fn every_failure_has_its_words_and_its_hint() {
         }
     }
     insta::assert_snapshot!(said, @"
-    error: GitHub does not accept the token: `/repos/a/b`
-    hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
     error: GitHub denies access: `/repos/a/b`
-    hint: the token needs `actions: read` and `contents: read` for this repository
+    hint: renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none
     error: GitHub has no such thing: `/repos/a/b`
-    hint: look at `--repository`; of a private repository, the token may not know
+    hint: check `--repository` and the name that was looked up; the token may not know a private repository
     error: GitHub does not have it any more: `/repos/a/b`
     hint: what a run kept has expired: take a newer run, or `--bucket`
     error: GitHub's rate limit is spent for 2 min: `/repos/a/b`
@@ -72,12 +69,10 @@ fn every_failure_has_its_words_and_its_hint() {
     hint: check the network, the proxy (`HTTPS_PROXY`) and `--github-api-url`, and try again
     error: not an answer of GitHub's API: `/repos/a/b`
     hint: look at `--github-api-url`
-    error: GitHub does not accept the token: `/repos/a/b`
-    hint: renew the token in `--github-token`, `GITHUB_TOKEN` or `GH_TOKEN`, or do without: public repositories need none
     error: GitHub denies access: `/repos/a/b`
     hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
     error: GitHub has no such thing: `/repos/a/b`
-    hint: look at `--repository`; a private repository needs `--github-token`
+    hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
     error: GitHub does not have it any more: `/repos/a/b`
     hint: what a run kept has expired: take a newer run, or `--bucket`
     error: GitHub's rate limit is spent for 2 min: `/repos/a/b`

@@ -137,7 +137,7 @@ fn a_list_that_is_shorter_than_it_says_is_no_list() {
     fake.on(LIST, page(2, &[artifact(1, "a", b"")]));
     fake.on(&later(2), page(2, &[]));
     let said = line(&list(&connect(&fake, None).0).unwrap_err());
-    assert!(said.contains("1 of 2 artifacts were listed"), "{said}");
+    assert!(said.contains("GitHub listed 1 of 2 artifacts"), "{said}");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn an_expired_artifact_differs_from_a_forbidden_one() {
     }
     insta::assert_snapshot!(said, @"
     the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Artifact has expired | hint: what a run kept has expired: take a newer run, or `--bucket`
-    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Not Found | hint: look at `--repository`; a private repository needs `--github-token`
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
     the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Resource not accessible by integration | hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
     the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Requires authentication | hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
     the store failed: `artifact a of ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: it has no target | hint: look at `--github-api-url`
