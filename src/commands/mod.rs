@@ -215,6 +215,8 @@ fn obey(cli: &Cli) -> Exit {
     let world = World { console, stop };
     let result = listen(&world.stop)
         .and_then(|()| cli.command.run(&world))
+        // Ctrl-C in a terminal also ends the programs that work for us: what fails then is no answer.
+        .or_else(|error| world.stop.check().map_err(Error::from).and(Err(error)))
         .map_err(advice::advise);
     end(result, |error| world.console.error(error))
 }

@@ -1,7 +1,11 @@
 //! Installs that are killed, or interrupted by Ctrl-C, at any moment.
 
 use std::{
-    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    fs::Permissions,
+    os::unix::{
+        fs::PermissionsExt as _,
+        process::{CommandExt as _, ExitStatusExt as _},
+    },
     process::{Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -86,4 +90,26 @@ fn an_install_that_is_stopped_at_any_moment_can_be_run_again() {
         assert_eq!(packages(&environment), wanted, "{what}");
         assert_eq!(environment.join("bin/mine").exists(), is_update, "{what}");
     }
+}
+
+/// Ctrl-C in a terminal ends the Python that is asked for its version, too.
+#[test]
+fn what_fails_after_an_interruption_is_no_failure() {
+    let t = sandbox();
+    let python = t.write("python3.8", "#!/bin/sh\nkill -INT $PPID\nexit 1\n");
+    fs_err::set_permissions(&python, Permissions::from_mode(0o755)).unwrap();
+    let set = sample().root().join("packages");
+    let line = format!(
+        "install {} --target gfx942 --python {}",
+        text(&set),
+        text(&python)
+    );
+    let done = t.run(&line);
+    assert_eq!(done.code, 130);
+    let stderr = &done.stderr;
+    assert!(
+        stderr.trim_end().ends_with("\nerror: interrupted"),
+        "{stderr}"
+    );
+    assert!(!t.path(".venv").exists());
 }
