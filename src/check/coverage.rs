@@ -128,17 +128,6 @@ impl Coverage {
         !self.optional.contains(library)
     }
 
-    /// The libraries that lack code for this target. Not those that ROCm does not build for it.
-    pub fn lacking(&self, target: &Target) -> Vec<&str> {
-        let rows = self.libraries.iter();
-        let lacking = rows.filter(|(_, row)| !row.contains_key(target.as_str()));
-        let names = lacking.map(|(library, _)| library.as_str());
-        let table = TargetTable::builtin();
-        names
-            .filter(|library| self.is_needed(library) && table.has_library(library, target))
-            .collect()
-    }
-
     /// The libraries without code for this target, each with the targets for which it has code. Not
     /// those that ROCm does not build for it (`not-built` in `target.toml`).
     pub fn gaps(&self, target: &Target) -> Vec<(&str, Vec<&str>)> {
@@ -363,9 +352,9 @@ mod tests {
         let target: Target = "gfx1100".parse().unwrap();
         assert_eq!(coverage.gaps(&target), [("hipblaslt", vec!["gfx942"])]);
         assert_eq!(coverage.count(&target), 1);
-        assert_eq!(coverage.lacking(&target), ["hipblaslt"]);
         // hipBLASLt is not built for it.
         let older = "gfx1030".parse().unwrap();
-        assert_eq!(coverage.lacking(&older), ["blas"]);
+        let all = vec!["gfx1100", "gfx942"];
+        assert_eq!(coverage.gaps(&older), [("blas", all)]);
     }
 }

@@ -15,7 +15,7 @@ pub struct TestJob {
     pub target: String,
     pub family: String,
     pub platform: &'static str,
-    /// The label. Empty without a runner.
+    /// The label.
     pub runner: String,
     /// Of `rocm`, comma-separated.
     pub extras: String,
@@ -24,45 +24,29 @@ pub struct TestJob {
 impl TargetTable {
     /// The jobs that test these targets. `draw` returns a number for a text, the same each time: it
     /// spreads jobs over labels as far as there are runners of each, and all jobs of one run agree.
-    ///
-    /// Families without a runner have a job only if `without_runner` says so.
-    pub fn jobs(
-        &self,
-        targets: &[Target],
-        without_runner: bool,
-        draw: &dyn Fn(&str) -> u64,
-    ) -> Vec<TestJob> {
-        // Those that a runner has, or those that none has.
-        let job =
-            |ci: &CiFamily, platform: &'static str, pools: &[RunnerPool], has_runner: bool| {
-                let built = self.resolve(&[&ci.family]).ok()?;
-                let tested = |it: &Target| ci.tested.is_empty() || ci.tested.contains(it);
-                let is_run = |it: &Target| !pools.is_empty() && tested(it);
-                let wanted: Vec<&Target> = targets
-                    .iter()
-                    .filter(|it| built.contains(&it.packaged()))
-                    .filter(|it| is_run(&it.packaged()) == has_runner)
-                    .collect();
-                let number = draw(&format!("{} {platform}", ci.family));
-                let runner = if has_runner { label(pools, number) } else { "" };
-                (!wanted.is_empty()).then(|| TestJob {
-                    target: wanted.iter().join(","),
-                    family: ci.family.clone(),
-                    platform,
-                    runner: runner.to_owned(),
-                    extras: wanted.iter().map(|it| it.extra()).unique().join(","),
-                })
-            };
+    /// A target that no runner has is in no job.
+    pub fn jobs(&self, targets: &[Target], draw: &dyn Fn(&str) -> u64) -> Vec<TestJob> {
+        let job = |ci: &CiFamily, platform: &'static str, pools: &[RunnerPool]| {
+            let built = self.resolve(&[&ci.family]).ok()?;
+            let tested = |it: &Target| ci.tested.is_empty() || ci.tested.contains(it);
+            let wanted: Vec<&Target> = targets
+                .iter()
+                .filter(|it| built.contains(&it.packaged()) && tested(&it.packaged()))
+                .collect();
+            let number = draw(&format!("{} {platform}", ci.family));
+            let has_job = !wanted.is_empty() && !pools.is_empty();
+            has_job.then(|| TestJob {
+                target: wanted.iter().join(","),
+                family: ci.family.clone(),
+                platform,
+                runner: label(pools, number).to_owned(),
+                extras: wanted.iter().map(|it| it.extra()).unique().join(","),
+            })
+        };
         let mut jobs = Vec::new();
         for ci in &self.ci {
             for (platform, pools) in [("linux", &ci.linux), ("windows", &ci.windows)] {
-                let Some(pools) = pools else {
-                    continue;
-                };
-                jobs.extend(job(ci, platform, pools, true));
-                if without_runner {
-                    jobs.extend(job(ci, platform, pools, false));
-                }
+                jobs.extend(pools.iter().filter_map(|pools| job(ci, platform, pools)));
             }
         }
         jobs
@@ -85,19 +69,14 @@ fn label(pools: &[RunnerPool], number: u64) -> &str {
 mod tests {
     use super::*;
 
-    fn jobs(names: &[&str], without_runner: bool) -> String {
+    fn jobs(names: &[&str]) -> String {
         let table = TargetTable::builtin();
-        let targets = table.resolve(names).unwrap();
-        let jobs = table.jobs(&targets, without_runner, &|_| 5);
+        let jobs = table.jobs(&table.resolve(names).unwrap(), &|_| 5);
         let jobs = jobs.iter().map(|it| {
-            let runner = if it.runner.is_empty() {
-                "-"
-            } else {
-                &it.runner
-            };
+            let (target, runner) = (&it.target, &it.runner);
             format!(
-                "{} {} {} {runner} {}",
-                it.family, it.platform, it.target, it.extras
+                "{} {} {target} {runner} {}",
+                it.family, it.platform, it.extras
             )
         });
         jobs.collect::<Vec<_>>().join("\n")
@@ -118,18 +97,9 @@ mod tests {
 
     #[test]
     fn a_job_has_the_targets_that_its_runner_has() {
-        insta::assert_snapshot!(jobs(&["all"], false));
-        assert_eq!(jobs(&["gfx1032"], false), "");
-        assert_eq!(jobs(&["gfx908"], false), "");
-        assert_eq!(
-            jobs(&["gfx1032"], true),
-            "gfx103X-all linux gfx1032 - device-gfx1032\ngfx103X-all windows gfx1032 - device-gfx1032"
-        );
-        insta::assert_snapshot!(jobs(&["gfx908", "gfx1250"], true), @"
-        gfx908 linux gfx908 - device-gfx908
-        gfx908 windows gfx908 - device-gfx908
-        gfx125X-dcgpu linux gfx1250 - device-gfx1250
-        ");
+        insta::assert_snapshot!(jobs(&["all"]));
+        assert_eq!(jobs(&["gfx1032"]), "");
+        assert_eq!(jobs(&["gfx908"]), "");
     }
 
     #[test]
@@ -137,7 +107,7 @@ mod tests {
         let table = TargetTable::builtin();
         let target = "gfx942".parse::<Target>().unwrap();
         let labels = (0..33).map(|number| {
-            let [job] = &table.jobs(std::slice::from_ref(&target), false, &|_| number)[..] else {
+            let [job] = &table.jobs(std::slice::from_ref(&target), &|_| number)[..] else {
                 panic!("not one job");
             };
             job.runner.clone()

@@ -16,9 +16,6 @@ pub(super) struct FormArgs {
     /// What TheRock's script prints: `gfx942`, or `device-gfx942` for `pip install rocm[device-gfx942]`
     #[arg(long, value_name = "WHAT")]
     output_mode: Option<ScriptMode>,
-    /// Add jobs to the matrix for families that TheRock builds, but has no runner for
-    #[arg(long)]
-    pub(super) without_runner: bool,
     /// Workflow run, for which the matrix always has the same runners
     #[arg(long, value_name = "RUN", env = "GITHUB_RUN_ID")]
     pub(super) run_id: Option<String>,

@@ -2,9 +2,8 @@
 
 mod form;
 mod machine;
-mod of_set;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use itertools::Itertools as _;
 use serde::Serialize;
@@ -13,20 +12,19 @@ use serde_json::{Value, json};
 use self::{
     form::{FormArgs, TargetForm},
     machine::GpuFacts,
-    of_set::{CommonTargets, OfSetArgs},
 };
 use super::{
     World,
-    args::{AccessArgs, Jobs, MachineArgs, StepOutputs},
+    args::{MachineArgs, StepOutputs},
 };
 use crate::{
     console::OutputFormat,
     digest::Sha256,
-    error::{Hint as _, No, Result, anyhow, ensure},
+    error::Result,
     target::{Target, TargetTable, UnknownFamilies, split_list},
 };
 
-/// Print GPU targets: of families, of package sets, or of this machine
+/// Print GPU targets: of families, or of this machine
 ///
 /// Prints them for people, build systems or workflows. `--detect` reads which GPUs this machine has
 /// from the files of its kernel, so it needs no part of ROCm; `--check` also opens their devices, and
@@ -36,8 +34,6 @@ use crate::{
   rocwheel targets gfx94X-dcgpu gfx110X-all --emit cmake
   rocwheel targets --detect --emit extras
   rocwheel targets --check
-  rocwheel targets all --except hipBLASLt
-  rocwheel targets --of packages --common --explain
 
 Exit codes: 0 targets were found, and with `--check` can be used, 1 there are none, or a GPU cannot be \
 used, 2 usage, environment or access error")]
@@ -46,27 +42,22 @@ pub struct TargetsArgs {
     /// (`gfx11-generic`), or `all`
     #[arg(
         value_name = "NAME",
-        required_unless_present_any = ["amdgpu_families", "own_families", "detect", "check", "of"],
-        conflicts_with_all = ["amdgpu_families", "detect", "check", "of"]
+        required_unless_present_any = ["amdgpu_families", "own_families", "detect", "check"],
+        conflicts_with_all = ["amdgpu_families", "detect", "check"]
     )]
     names: Vec<String>,
     /// Families or targets, comma-separated, as TheRock's script takes them (default: `AMDGPU_FAMILIES`)
-    #[arg(long, value_name = "LIST", conflicts_with_all = ["detect", "check", "of"])]
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["detect", "check"])]
     amdgpu_families: Option<String>,
     // What a job of TheRock asks for. Anything else replaces it.
     #[arg(long, hide = true, env = "AMDGPU_FAMILIES")]
     own_families: Option<String>,
     /// Targets of the GPUs of this machine
-    #[arg(long, conflicts_with = "of")]
+    #[arg(long)]
     detect: bool,
     /// Targets of the GPUs of this machine; fail if one cannot be used
-    #[arg(long, conflicts_with = "of")]
+    #[arg(long)]
     check: bool,
-    #[command(flatten)]
-    set: OfSetArgs,
-    /// Leave out the targets for which TheRock does not build these projects, comma-separated
-    #[arg(long, value_name = "PROJECT", value_delimiter = ',')]
-    except: Vec<String>,
     /// Also know the targets and families of this file, which has the form of rocwheel's `target.toml`; the
     /// variable is for every command
     #[arg(long, value_name = "FILE", env = "ROCWHEEL_TARGETS_FILE")]
@@ -76,11 +67,7 @@ pub struct TargetsArgs {
     #[command(flatten)]
     outputs: StepOutputs,
     #[command(flatten)]
-    jobs: Jobs,
-    #[command(flatten)]
     machine: MachineArgs,
-    #[command(flatten)]
-    access: AccessArgs,
 }
 
 pub fn run(args: &TargetsArgs, world: &World) -> Result<()> {
@@ -114,9 +101,6 @@ struct TargetsAnswer {
     /// Of this machine, if it was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpus: Option<Vec<GpuFacts>>,
-    /// Libraries by the targets that are not common because of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lacking: Option<BTreeMap<Target, Vec<String>>>,
     #[serde(skip)]
     names: Vec<Target>,
     #[serde(skip)]
@@ -126,37 +110,13 @@ struct TargetsAnswer {
 impl TargetsArgs {
     /// The answer, and an error if it means no.
     fn answer(&self, world: &World) -> Result<(TargetsAnswer, Result<()>)> {
-        // clap does not require an argument that conflicts with one that is given.
-        ensure!(
-            !self.set.common || !self.set.of.is_empty(),
-            "`--common` is about a set: pass `--of SET`"
-        );
-        let (mut gpus, mut lacking, mut verdict) = (None, None, Ok(()));
-        let found = if self.detect || self.check {
+        if self.detect || self.check {
             let found = machine::observe(&self.machine, self.check, world)?;
-            (gpus, verdict) = (Some(found.gpus), found.verdict);
-            found.targets
-        } else if self.set.of.is_empty() {
-            self.named()?
-        } else {
-            let coverage = self.coverage(world)?;
-            let common = CommonTargets::of(&coverage);
-            if self.set.explain {
-                common.explain(&world.console);
-            }
-            let targets = common.chosen(self.set.common);
-            verdict = common.verdict(&targets);
-            lacking = self.set.common.then_some(common.lacking);
-            targets
-        };
-        let names = self.without_excluded(found)?;
-        if names.is_empty() && verdict.is_ok() && !self.except.is_empty() {
-            let projects = self.except.join(", ");
-            verdict = Err(No(format!("{projects}: built for none of these targets")).into());
+            let mut answer = self.of_targets(found.targets);
+            answer.gpus = Some(found.gpus);
+            return Ok((answer, found.verdict));
         }
-        let mut answer = self.of_targets(names);
-        (answer.gpus, answer.lacking) = (gpus, lacking);
-        Ok((answer, verdict))
+        Ok((self.of_targets(self.named()?), Ok(())))
     }
 
     /// The families that are asked for as TheRock's script is asked.
@@ -175,23 +135,6 @@ impl TargetsArgs {
             table.resolve(&names.collect::<Vec<_>>())
         };
         targets.map_err(UnknownFamilies::hinted)
-    }
-
-    fn without_excluded(&self, targets: Vec<Target>) -> Result<Vec<Target>> {
-        let table = TargetTable::builtin();
-        for project in &self.except {
-            if !table
-                .partial_projects()
-                .any(|it| it.eq_ignore_ascii_case(project))
-            {
-                let projects = table.partial_projects().join(", ");
-                return Err(anyhow!("`{project}` is not a project that lacks targets")).hint(
-                    format!("pass one of {projects}; others are built for all targets"),
-                );
-            }
-        }
-        let is_built = |it: &Target| self.except.iter().all(|name| table.is_built_for(name, it));
-        Ok(targets.into_iter().filter(is_built).collect())
     }
 
     fn of_targets(&self, names: Vec<Target>) -> TargetsAnswer {
@@ -213,9 +156,8 @@ impl TargetsArgs {
             targets: facts.collect(),
             families: table.ci_families(&names),
             device_extras: names.iter().map(Target::extra).unique().collect(),
-            matrix: json!({ "include": table.jobs(&names, self.form.without_runner, &draw) }),
+            matrix: json!({ "include": table.jobs(&names, &draw) }),
             gpus: None,
-            lacking: None,
             form: self.form.form(self.families().is_some()),
             names,
         }
