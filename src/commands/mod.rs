@@ -95,7 +95,7 @@ const COMMANDS: [(&str, &[(&str, &str)]); 5] = [
             ("diff", "Compare two sets, runs or versions"),
             ("kpack", "Look into device code"),
             ("place", "Say where a run keeps its packages"),
-            ("targets", "GPU targets of families, sets and this machine"),
+            ("targets", "GPU targets of families and of this machine"),
             ("version", "Compute the version of a build"),
         ],
     ),
