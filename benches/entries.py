@@ -285,7 +285,7 @@ def framework(work: Work) -> list[Row]:
     # They were built before gfx1251 had a name. The others are like one of these.
     many = [it for it in files if not it.name.startswith(("jax_rocm10", "mooncake", "onnxruntime_migraphx"))]
     verb = lambda name, *options: [work.rocwheel, "-q", "framework", name, "--output-dir", out, *options]
-    split = verb("split", "--min-saving", "0")
+    split = verb("split")
     each = " && ".join(f"{' '.join(map(str, split))} {it} {chosen(it)}" for it in many)
     by_hand = "wheel unpack -d $0 $1 && cd $0/* && find . -name '*.so' -exec patchelf --force-rpath --set-rpath $2 {} + && wheel pack -d $0 ."
     return alternate([
@@ -299,7 +299,7 @@ def framework(work: Work) -> list[Row]:
 
 def chosen(wheel: Path) -> str:
     """Some wheels have code for targets that no release of ROCm has."""
-    return "--targets gfx942,gfx1100" if wheel.name.startswith(("torch_s",)) else ""
+    return "--target gfx942,gfx1100" if wheel.name.startswith(("torch_s",)) else ""
 
 
 def run_paths(work: Work) -> list[Row]:
@@ -425,14 +425,14 @@ def install(work: Work) -> list[Row]:
     subprocess.run(uv, check=True, env={**os.environ, **with_cache})
     warm = alternate([
         Way("warm cache: `uv` alone", uv, "limit", out, environment=with_cache),
-        Way("warm cache: `rocwheel install`", [*own, "--installer", "uv", out], "own", out, environment=with_cache),
+        Way("warm cache: `rocwheel install`", [*own, "--installer", "uv", "--venv", out], "own", out, environment=with_cache),
     ], work.rounds(5))
     return warm + alternate([
         Way("cold cache: `uv` alone", uv, "limit", out, forget, environment=with_cache),
-        Way("cold cache: `rocwheel install`", [*own, "--installer", "uv", out], "own", out, forget,
+        Way("cold cache: `rocwheel install`", [*own, "--installer", "uv", "--venv", out], "own", out, forget,
             environment=with_cache),
         Way("`pip` alone", pip, "limit", out, environment=with_cache),
-        Way("`rocwheel install --installer pip`", [*own, "--installer", "pip", out], "own", out,
+        Way("`rocwheel install --installer pip`", [*own, "--installer", "pip", "--venv", out], "own", out,
             environment=with_cache),
     ], work.rounds(3))
 

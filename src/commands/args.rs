@@ -26,10 +26,13 @@ pub use self::{machine::MachineArgs, selection::SelectionArgs};
 use crate::{
     commands::{World, summary},
     error::{Context as _, Hint as _, Result, Secret, Stop},
-    github::{ApiSettings, ApiUrl, GitHub, WaitPolicy},
+    github::{ApiSettings, GitHub, WaitPolicy},
     location::{Bucket, Location},
     report::{RunPlaces, outputs},
-    run::{ArtifactGroup, Environment, Event, Platform, Repository, Run, RunContext, RunReference},
+    run::{
+        ApiUrl, ArtifactGroup, Environment, Event, Platform, Repository, Run, RunContext,
+        RunReference,
+    },
     set::{Layout, NamedPlace, SetPlace},
     store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
     version::{GitSha, ReleaseType},

@@ -18,9 +18,8 @@ use crate::{
     console::shell_word,
     error::{Hint as _, Result, anyhow, ensure},
     fetch::{FetchJob, FetchRequest, LazyGitHub, OutputForm, RunFilter, Search, SourceKind, Wish},
-    github::Workflow,
     report::RunPlaces,
-    run::{ArtifactGroup, Platform, Run, RunId},
+    run::{ArtifactGroup, Platform, Run, RunId, Workflow},
     set::Layout,
     version::ReleaseType,
 };

@@ -19,12 +19,13 @@ use super::{
 use crate::{
     console::{World, few, many, took},
     error::{Context as _, Error, Exit, Hint as _, No, Result, anyhow, hinted, message, one_line},
-    github::{GitHub, Workflow},
+    github::GitHub,
     location::Key,
     package::catalog::Catalog,
     parallel,
     run::{
         Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunOrigin, RunReference,
+        Workflow,
     },
     store::{self, Depth, Origin, Store, StoreError, StoreFailureKind, s3::Access},
 };
@@ -382,7 +383,7 @@ impl<'a> FetchRequest<'a> {
         if candidate.merge_commit.is_none()
             && let Some(number) = from_github.pull().filter(|_| is_of_pull)
             && let Ok(pull) = self.ask(world, |github| github.pull(&run.repository, number))
-            && pull.head() == from_github.commit
+            && pull.head.sha == from_github.commit
         {
             candidate.merge_commit = pull.merge;
         }

@@ -108,7 +108,7 @@ pub fn open_artifact<'a>(
     let locate = move || {
         let (repository, of, place) = (repository.clone(), of.clone(), place.clone());
         let locate = async move {
-            let located = github.locate_artifact(&repository, &of).await;
+            let located = github.locate_artifact(&repository, of.id).await;
             let boxed = |error: Error| error.reallocate_into_boxed_dyn_error_without_backtrace();
             located.map_err(|error| StoreError::failed(place, boxed(error)))
         };

@@ -2,8 +2,8 @@
 
 use crate::{
     error::{Error, No, Result, hinted, message},
-    github::{GitHub, RunsOf, Workflow, WorkflowRun},
-    run::{Repository, RunReference},
+    github::{GitHub, RunsOf, WorkflowRun},
+    run::{Repository, RunReference, Workflow},
 };
 
 /// How to find a run that is not named.
@@ -119,7 +119,7 @@ impl Search {
             ),
             Self::Pull(number) => {
                 let pull = github.pull(repository, *number)?;
-                let runs = of_commit(pull.head())?;
+                let runs = of_commit(&pull.head.sha)?;
                 merge_commit = pull.merge;
                 let what = format!("for the newest commit of pull request {number}");
                 (runs, what)

@@ -249,6 +249,12 @@ impl FrameworkWheel {
         self.name.tag.as_ref().context("a wheel without a tag")
     }
 
+    /// The bytes of a binary, by the path of its member.
+    pub(super) fn binary(&self, path: &str) -> Result<&Arc<Spool>> {
+        let binary = self.binaries.get(path);
+        Ok(&binary.context("a binary that was not kept")?.bytes)
+    }
+
     /// The platform part of its tag: `linux_x86_64`.
     pub fn platform(&self) -> &str {
         self.name.tag.as_ref().map_or("", Tag::platform)

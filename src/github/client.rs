@@ -17,12 +17,12 @@ use reqwest::{Client, redirect::Policy};
 
 use super::{
     failure::{ApiFailureKind, one_short_line, without_answer},
-    route::ApiUrl,
     waits::{WaitPolicy, Waits},
 };
 use crate::{
     error::{Context as _, Error, Result, Secret, Stop, last_cause},
     parallel,
+    run::{ApiUrl, Repository},
 };
 
 const CONNECT: Duration = Duration::from_secs(30);
@@ -54,10 +54,11 @@ impl GitHub {
         stop: Stop,
         announce: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self> {
-        let crab = octocrab(&settings, Arc::new(announce));
+        let crab =
+            octocrab(&settings, Arc::new(announce)).context("failed to prepare to ask GitHub")?;
         Ok(Self {
-            crab: crab.context("failed to prepare to ask GitHub")?,
             settings,
+            crab,
             stop,
         })
     }
@@ -75,7 +76,7 @@ impl GitHub {
     pub fn remaining_requests(&self) -> Result<Option<u64>> {
         self.wait(async {
             let answer = async { octocrab::map_github_error(self.crab._get("/").await?).await };
-            let answer = answer.await.map_err(|error| self.failed("/", &error))?;
+            let answer = answer.await.map_err(|error| failed("/", &error))?;
             let remaining = answer.headers().get("x-ratelimit-remaining");
             Ok(remaining.and_then(|it| it.to_str().ok()?.parse().ok()))
         })
@@ -85,13 +86,15 @@ impl GitHub {
     pub(super) fn get<T: FromResponse>(&self, route: &str) -> Result<T> {
         self.wait(async {
             let answer = self.crab.get(route, None::<&()>).await;
-            answer.map_err(|error| self.failed(route, &error))
+            answer.map_err(|error| failed(route, &error))
         })
     }
 
-    /// The URL that a route redirects to. Anyone can use it for the next minute, so it is a secret.
-    pub(super) async fn locate(&self, route: &str) -> Result<Secret> {
-        let failed = |error: octocrab::Error| self.failed(route, &error);
+    /// The address of the bytes of an artifact. Anyone can use it for the next minute, so it is a
+    /// secret.
+    pub async fn locate_artifact(&self, repository: &Repository, id: u64) -> Result<Secret> {
+        let route = &format!("/repos/{repository}/actions/artifacts/{id}/zip");
+        let failed = |error: octocrab::Error| failed(route, &error);
         let answer = self.crab._get(route).await.map_err(failed)?;
         let is_safe = |url: &&str| {
             url.starts_with("https:")
@@ -104,18 +107,7 @@ impl GitHub {
         {
             return Ok(Secret::new(url));
         }
-        Err(ApiFailureKind::Unexpected.error(route, "it has no target", self.has_token()))
-    }
-
-    fn failed(&self, route: &str, error: &octocrab::Error) -> Error {
-        let octocrab::Error::GitHub { source, .. } = error else {
-            return without_answer(error).error(route, &last_cause(error), self.has_token());
-        };
-        let (status, headers) = (source.status_code.as_u16(), source.headers.clone());
-        let headers = headers.unwrap_or_default();
-        let kind = ApiFailureKind::of_answer(status, &headers, &source.message);
-        let kind = kind.unwrap_or(ApiFailureKind::Unexpected);
-        kind.error(route, &one_short_line(&source.message), self.has_token())
+        Err(ApiFailureKind::Unexpected.error(route, "it has no target"))
     }
 
     /// Whether requests carry a token, and so have a far higher rate limit.
@@ -132,6 +124,16 @@ impl GitHub {
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         parallel::wait(&self.stop, future)?
     }
+}
+
+fn failed(route: &str, error: &octocrab::Error) -> Error {
+    let octocrab::Error::GitHub { source, .. } = error else {
+        return without_answer(error).error(route, &last_cause(error));
+    };
+    let (status, headers) = (source.status_code.as_u16(), source.headers.clone());
+    let kind = ApiFailureKind::of_answer(status, &headers.unwrap_or_default(), &source.message);
+    let kind = kind.unwrap_or(ApiFailureKind::Unexpected);
+    kind.error(route, &one_short_line(&source.message))
 }
 
 fn octocrab(settings: &ApiSettings, announce: Arc<dyn Fn(&str) + Send + Sync>) -> Result<Octocrab> {

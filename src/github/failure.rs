@@ -6,7 +6,6 @@ use std::{
 };
 
 use http::HeaderMap;
-use serde_json::Value;
 
 use crate::error::{Error, anyhow, hinted};
 
@@ -45,13 +44,16 @@ impl ApiFailureKind {
     /// `None` if the answer is a success, or the redirect that was asked for.
     pub(super) fn of_answer(status: u16, headers: &HeaderMap, message: &str) -> Option<Self> {
         let number = |name: &str| headers.get(name)?.to_str().ok()?.parse().ok();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.map_or(0, |since| since.as_secs());
-        if let Some(wait) = limit(status, message, number, now) {
-            return Some(Self::Limited(wait));
-        }
+        let retry_after = number("retry-after").map(Duration::from_secs);
+        let is_spent = number("x-ratelimit-remaining") == Some(0);
+        let is_told = message.to_ascii_lowercase().contains("rate limit");
+        let is_limited = status == 429 || is_spent || is_told || retry_after.is_some();
         Some(match status {
             200..300 | 302 => return None,
+            403 | 429 if is_limited => {
+                let reset = number("x-ratelimit-reset").filter(|_| is_spent);
+                Self::Limited(retry_after.or_else(|| until(reset?)).unwrap_or(UNNAMED))
+            }
             401 | 403 => Self::Denied,
             // 422: not a commit; 409: the repository is empty.
             404 | 409 | 422 => Self::NotFound,
@@ -62,37 +64,23 @@ impl ApiFailureKind {
     }
 
     /// The error for a request, with the cause that was told and a hint.
-    pub(super) fn error(self, route: &str, cause: &str, has_token: bool) -> Error {
+    pub(super) fn error(self, route: &str, cause: &str) -> Error {
         let path = route.split('?').next().unwrap_or_default();
-        let message = format!("{self}: `{path}`");
-        let error = if cause.is_empty() {
-            anyhow!(message)
-        } else {
-            anyhow!("{cause}").context(message)
-        };
-        hinted(error, self.hint(has_token))
+        let error = anyhow!("{cause}").context(format!("{self}: `{path}`"));
+        hinted(error, self.hint())
     }
 
-    fn hint(self, has_token: bool) -> &'static str {
+    fn hint(self) -> &'static str {
         match self {
-            Self::Denied if has_token => {
-                "renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none"
-            }
             Self::Denied => {
-                "pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`"
-            }
-            Self::NotFound if has_token => {
-                "check `--repository` and the name that was looked up; the token may not know a private repository"
+                "pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none"
             }
             Self::NotFound => {
-                "check `--repository` and the name that was looked up; a private repository needs `--github-token`"
+                "check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)"
             }
             Self::Gone => "what a run kept has expired: take a newer run, or `--bucket`",
-            Self::Limited(_) if has_token => {
-                "try again when the limit is lifted, or use another token"
-            }
             Self::Limited(_) => {
-                "pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked"
+                "try again when the limit is lifted, or pass another token (`--github-token`, `GITHUB_TOKEN`): without one, far less may be asked"
             }
             Self::Unavailable => {
                 "look at https://www.githubstatus.com and at the proxy, and try again"
@@ -103,6 +91,13 @@ impl ApiFailureKind {
             Self::Unexpected => "look at `--github-api-url`",
         }
     }
+}
+
+/// The time until a second since the Unix epoch, and one second more, because GitHub rounds it down.
+fn until(second: u64) -> Option<Duration> {
+    let time = UNIX_EPOCH.checked_add(Duration::from_secs(second))?;
+    let left = time.duration_since(SystemTime::now()).unwrap_or_default();
+    Some(left + Duration::from_secs(1))
 }
 
 /// The kind of an error without a usable answer.
@@ -116,41 +111,12 @@ pub(super) fn without_answer(error: &(dyn StdError + 'static)) -> ApiFailureKind
     }
 }
 
-/// GitHub's error message in the body of an answer. Empty if there is none.
-pub(super) fn message(body: &[u8]) -> String {
-    let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let message = value.get("message").and_then(Value::as_str);
-    message.unwrap_or_default().to_owned()
-}
-
-/// A message as one short line; none of a web page.
+/// The message of an answer as one short line.
 pub(super) fn one_short_line(message: &str) -> String {
-    let line = message.lines().next().filter(|it| !it.starts_with('<'));
-    let line = line.unwrap_or_default().chars();
-    line.take(MOST_OF_A_MESSAGE).collect()
-}
-
-/// How long to wait, if a response was refused because of a rate limit. `number` reads a header,
-/// and `now` is in seconds since the Unix epoch.
-fn limit(
-    status: u16,
-    message: &str,
-    number: impl Fn(&str) -> Option<u64>,
-    now: u64,
-) -> Option<Duration> {
-    let retry_after = number("retry-after");
-    let is_spent = number("x-ratelimit-remaining") == Some(0);
-    let is_told = message.to_ascii_lowercase().contains("rate limit");
-    if status != 429 && !(status == 403 && (is_spent || is_told || retry_after.is_some())) {
-        return None;
+    match message.lines().next() {
+        Some(line) if !line.starts_with('<') => line.chars().take(MOST_OF_A_MESSAGE).collect(),
+        _ => "it answered with a web page or nothing".to_owned(),
     }
-    // One second more, because both times are rounded down.
-    let until = number("x-ratelimit-reset").filter(|_| is_spent);
-    let wait = until.map(|reset| Duration::from_secs(reset.saturating_sub(now) + 1));
-    retry_after
-        .map(Duration::from_secs)
-        .or(wait)
-        .or(Some(UNNAMED))
 }
 
 #[cfg(test)]

@@ -7,11 +7,9 @@
 
 mod client;
 mod failure;
-mod route;
 mod runs;
 mod waits;
 
 pub use client::{ApiSettings, GitHub};
-pub use route::{ApiUrl, Workflow};
 pub use runs::{RunArtifact, RunsOf, WorkflowRun};
 pub use waits::WaitPolicy;

@@ -10,12 +10,12 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 
-use super::{client::GitHub, route::Workflow};
+use super::client::GitHub;
 use crate::{
     digest::Sha256,
-    error::{Context as _, Result, Secret, ensure},
+    error::{Context as _, Result, anyhow},
     location::percent_encode,
-    run::{Repository, RunFacts, RunId, RunOrigin},
+    run::{Repository, RunFacts, RunId, RunOrigin, Workflow},
 };
 
 /// How many runs of a branch are read. Runs of a branch with the same name in forks are listed as
@@ -105,22 +105,16 @@ impl WorkflowRun {
 /// A pull request.
 #[derive(Debug, Deserialize)]
 pub struct PullRequest {
-    head: Commit,
+    pub head: Commit,
     /// What GitHub merged its head to: the commit that its workflows check out.
     #[serde(rename = "merge_commit_sha")]
     pub merge: Option<String>,
 }
 
-impl PullRequest {
-    /// The newest commit of its branch.
-    pub fn head(&self) -> &str {
-        &self.head.sha
-    }
-}
-
+/// A commit: of a pull request, the newest one of its branch.
 #[derive(Debug, Deserialize)]
-struct Commit {
-    sha: String,
+pub struct Commit {
+    pub sha: String,
 }
 
 #[derive(Deserialize)]
@@ -164,26 +158,26 @@ pub enum RunsOf<'a> {
 impl GitHub {
     /// The details of one run.
     pub fn run(&self, repository: &Repository, id: &RunId) -> Result<WorkflowRun> {
-        self.get(&format!("{}/actions/runs/{id}", route(repository)))
+        self.get(&format!("/repos/{repository}/actions/runs/{id}"))
             .with_context(|| format!("failed to look up run `{id}` of `{repository}`"))
     }
 
     /// The full hash of a commit, from a short hash, a branch or a tag.
     pub fn commit(&self, repository: &Repository, name: &str) -> Result<String> {
         let commit = percent_encode(name);
-        let commit: Result<Commit> = self.get(&format!("{}/commits/{commit}", route(repository)));
+        let commit: Result<Commit> = self.get(&format!("/repos/{repository}/commits/{commit}"));
         let commit =
             commit.with_context(|| format!("failed to look up commit `{name}` of `{repository}`"));
         Ok(commit?.sha)
     }
 
     pub fn pull(&self, repository: &Repository, number: u64) -> Result<PullRequest> {
-        self.get(&format!("{}/pulls/{number}", route(repository)))
+        self.get(&format!("/repos/{repository}/pulls/{number}"))
             .with_context(|| format!("failed to look up pull request {number} of `{repository}`"))
     }
 
     pub fn default_branch(&self, repository: &Repository) -> Result<String> {
-        let answer: Result<DefaultBranch> = self.get(&route(repository));
+        let answer: Result<DefaultBranch> = self.get(&format!("/repos/{repository}"));
         let answer = answer.with_context(|| format!("failed to look up `{repository}`"));
         Ok(answer?.default_branch)
     }
@@ -208,8 +202,7 @@ impl GitHub {
             runs.len() >= MOST_RUNS || runs.iter().filter(|it| is_wanted(it)).count() >= most
         };
         let route = format!(
-            "{}/actions/workflows/{workflow}/runs?{filter}&per_page={}",
-            route(repository),
+            "/repos/{repository}/actions/workflows/{workflow}/runs?{filter}&per_page={}",
             page.min(LONGEST_PAGE)
         );
         let runs = self.list(&route, |run: &WorkflowRun| run.id.clone(), is_enough);
@@ -227,36 +220,18 @@ impl GitHub {
     /// The artifacts that the jobs of a run have uploaded with `actions/upload-artifact`, sorted by
     /// name. If several attempts uploaded one name, the last upload.
     pub fn artifacts(&self, repository: &Repository, id: &RunId) -> Result<Vec<RunArtifact>> {
-        let route = format!(
-            "{}/actions/runs/{id}/artifacts?per_page=100",
-            route(repository)
-        );
-        let list = || -> Result<Vec<RunArtifact>> {
-            let (artifacts, promised) = self.list(&route, |it: &RunArtifact| it.id, |_| false)?;
-            let found = artifacts.len() as u64;
-            ensure!(
-                found >= promised,
-                "GitHub listed {found} of {promised} artifacts"
-            );
-            Ok(artifacts)
-        };
-        let mut artifacts = list().with_context(|| {
-            format!("failed to list the artifacts of run `{id}` of `{repository}`")
-        })?;
+        let route = format!("/repos/{repository}/actions/runs/{id}/artifacts?per_page=100");
+        let failed = || format!("failed to list the artifacts of run `{id}` of `{repository}`");
+        let list = self.list(&route, |it: &RunArtifact| it.id, |_| false);
+        let (mut artifacts, promised) = list.with_context(failed)?;
+        let found = artifacts.len() as u64;
+        if found < promised {
+            let error = anyhow!("GitHub listed {found} of {promised} artifacts");
+            return Err(error.context(failed()));
+        }
         artifacts.sort_by(|one, other| (&one.name, other.id).cmp(&(&other.name, one.id)));
         artifacts.dedup_by(|one, other| one.name == other.name);
         Ok(artifacts)
-    }
-
-    /// The address of the bytes of an artifact, which anyone can use for the next minute.
-    pub async fn locate_artifact(
-        &self,
-        repository: &Repository,
-        artifact: &RunArtifact,
-    ) -> Result<Secret> {
-        let id = artifact.id;
-        self.locate(&format!("{}/actions/artifacts/{id}/zip", route(repository)))
-            .await
     }
 
     /// The elements of a list, until those that were read are enough, and how many there are in all.
@@ -283,11 +258,6 @@ impl GitHub {
             }
         }
     }
-}
-
-/// The route of a repository. Its name needs no encoding.
-fn route(repository: &Repository) -> String {
-    format!("/repos/{repository}")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use octocrab::{OctoBody, service::middleware::reqwest_connector::ReqwestConnector};
 use tower::Service;
 
-use super::failure::{ApiFailureKind, message, without_answer};
+use super::failure::{ApiFailureKind, without_answer};
 use crate::retry::{Backoff, Failures};
 
 /// How long and how often to wait for GitHub.
@@ -99,7 +99,8 @@ impl Waits {
         let kind = match answer {
             Ok(answer) => {
                 let (status, headers) = (answer.status().as_u16(), answer.headers());
-                ApiFailureKind::of_answer(status, headers, &message(answer.body()))?
+                let body = String::from_utf8_lossy(answer.body());
+                ApiFailureKind::of_answer(status, headers, &body)?
             }
             Err(error) => without_answer(error),
         };

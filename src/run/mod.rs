@@ -6,10 +6,12 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use url::Url;
 
+mod github_names;
 mod group;
 mod resolve;
 mod tarball;
 
+pub use github_names::{ApiUrl, Workflow};
 pub use group::ArtifactGroup;
 pub use resolve::{Assumption, BucketFacts, Buckets, Environment, OtherPlace, Run, RunContext};
 pub use tarball::TarballName;

@@ -119,7 +119,7 @@ fn what_is_refused_or_missing_has_a_way_out() {
     );
     insta::assert_snapshot!(said.replace(&url, "GITHUB"), @"
     problem token: `GH_TOKEN` for GITHUB: GitHub denies access: `/`: Bad credentials
-      renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none
+      pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
     problem credentials: the profile `nope` does not exist or has no credentials
       name another `--profile`, sign in again, or pass `--no-sign-request`
     problem disk: /proc cannot be written

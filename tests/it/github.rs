@@ -178,14 +178,14 @@ fn each_refusal_has_its_words_and_never_the_token() {
     assert!(!said.contains("secret"));
     let minutes = regex::Regex::new("[0-9]+ min").unwrap();
     insta::assert_snapshot!(minutes.replace(&said, "N min"), @r#"
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Bad credentials | hint: renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Requires authentication | hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Resource not accessible by personal access token | hint: renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Not Found | hint: check `--repository` and the name that was looked up; the token may not know a private repository
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Bad credentials | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Requires authentication | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Resource not accessible by personal access token | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Gone | hint: what a run kept has expired: take a newer run, or `--bucket`
     failed to look up run `7` of `ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/runs/7` | caused by: expected value at line 1 column 1 | hint: look at `--github-api-url`
     failed to look up run `7` of `ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/runs/7` | caused by: id: invalid type: string "7", expected u64 at line 1 column 9 | hint: look at `--github-api-url`
-    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub's rate limit is spent for N min: `/repos/ROCm/TheRock/actions/runs/7` | caused by: API rate limit exceeded for 192.0.2.1. | hint: pass `--github-token`, or set `GITHUB_TOKEN`: with a token far more may be asked
+    failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub's rate limit is spent for N min: `/repos/ROCm/TheRock/actions/runs/7` | caused by: API rate limit exceeded for 192.0.2.1. | hint: try again when the limit is lifted, or pass another token (`--github-token`, `GITHUB_TOKEN`): without one, far less may be asked
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/runs/7` | caused by: Server Error | hint: look at https://www.githubstatus.com and at the proxy, and try again
     failed to look up run `7` of `ROCm/TheRock` | caused by: GitHub does not answer now: `/repos/ROCm/TheRock/actions/runs/7` | caused by: end of file before message length reached | hint: look at https://www.githubstatus.com and at the proxy, and try again
     "#);
@@ -319,10 +319,10 @@ fn a_missing_thing_is_named() {
             .unwrap_err(),
     ];
     insta::assert_snapshot!(said.map(|error| line(&error)).concat(), @"
-    failed to look up commit `nothing` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/commits/nothing` | caused by: No commit found for SHA: nothing | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
-    failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/pulls/12` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
-    failed to look up `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
-    failed to list the runs of `gone.yml` for commit `abc` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/workflows/gone.yml/runs` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
+    failed to look up commit `nothing` of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/commits/nothing` | caused by: No commit found for SHA: nothing | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
+    failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/pulls/12` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
+    failed to look up `ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
+    failed to list the runs of `gone.yml` for commit `abc` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/workflows/gone.yml/runs` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
     ");
 }
 
@@ -336,7 +336,7 @@ fn names_of_commits_and_pull_requests_are_resolved() {
     let (github, _) = connect(&fake, None);
     let of = "ROCm/TheRock".parse().unwrap();
     assert_eq!(github.commit(&of, "release/2.12").unwrap(), "abc");
-    assert_eq!(github.pull(&of, 12).unwrap().head(), "def");
+    assert_eq!(github.pull(&of, 12).unwrap().head.sha, "def");
     assert_eq!(github.default_branch(&of).unwrap(), "trunk");
     assert_eq!(fake.paths().len(), 3);
 }

@@ -20,8 +20,7 @@ use crate::{
     check,
     error::{Context as _, Hint as _, Result, anyhow, ensure},
     framework::{
-        FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries,
-        split::SplitWheelPlan, tie::VersionSuffix,
+        FrameworkFacts, FrameworkWheel, Frameworks, Providers, RocmLibraries, tie::VersionSuffix,
     },
     package::{
         DistNames, FIRST_DAY,
@@ -220,18 +219,12 @@ fn chosen_targets(list: &TargetList, there: &[Target], whence: &str) -> Result<V
 struct PlansAnswer<P, W> {
     schema: &'static str,
     plans: Vec<P>,
-    /// How tied wheels are split.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    splits: Vec<SplitWheelPlan>,
     written: Vec<W>,
 }
 
 impl<P: fmt::Display, W: fmt::Display> fmt::Display for PlansAnswer<P, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.plans.iter().join("\n"))?;
-        for plan in &self.splits {
-            write!(f, "\n{plan}")?;
-        }
         for made in &self.written {
             write!(f, "\n{made}\n")?;
         }

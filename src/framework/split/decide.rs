@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools as _;
 
 use super::{
-    SplitInput, WheelSplitOptions,
+    ToSplit, WheelSplitOptions,
     placement::{self, NamedBundles, PlacedArchive},
     plan::{DeviceWheelPlan, DroppedTarget, LightenedBinary, SplitWheelPlan},
 };
@@ -19,7 +19,7 @@ use crate::{
         read::FrameworkWheel,
         refusal::{RefusalKind, WheelRefusal},
         rocm::RocmLibraries,
-        tie::{self, TiePlan, TieRecord},
+        tie::{self, TieRecord},
     },
     kpack::{CodeTarget, databases},
     package::{DistNames, selector::DeviceSelector},
@@ -28,14 +28,6 @@ use crate::{
     version::Version,
     wheel::{DistName, Headers, PackageFilename, RequirementLine},
 };
-
-/// A wheel to split, its device code, and how it is tied in the same step.
-#[derive(Clone, Copy)]
-pub struct ToSplit<'a> {
-    pub wheel: &'a FrameworkWheel,
-    pub code: &'a SplitInput,
-    pub tied: Option<&'a TiePlan>,
-}
 
 /// A plan for each wheel, or an error with everything that is in the way.
 pub fn decide(
@@ -47,7 +39,8 @@ pub fn decide(
     let (mut plans, mut refusals) = (Vec::new(), Vec::new());
     let mut names: BTreeSet<DistName> =
         wheels.iter().map(|it| it.wheel.name.name.clone()).collect();
-    for &ToSplit { wheel, code, tied } in wheels {
+    for code in wheels {
+        let wheel = code.wheel;
         let mut refused = WheelRefusal::of_damage(wheel);
         if code.passed_on().is_some() || !refused.is_empty() {
             plans.push(SplitWheelPlan::new(wheel, code.passed_on()));
@@ -61,7 +54,7 @@ pub fn decide(
                 plan: SplitWheelPlan::new(wheel, None),
                 refusals: &mut refused,
             };
-            let decided = split.decide(tied);
+            let decided = split.decide();
             decided.with_context(|| format!("failed to plan `{}`", wheel.name))?;
             let plan = split.plan;
             let devices = plan.devices.iter().map(|it| &it.name.name);
@@ -86,7 +79,7 @@ pub fn decide(
 /// One wheel on the way to its plan.
 struct Split<'a> {
     wheel: &'a FrameworkWheel,
-    code: &'a SplitInput,
+    code: &'a ToSplit<'a>,
     rocm: Option<&'a RocmLibraries>,
     row: Option<&'a FrameworkSpec>,
     options: &'a WheelSplitOptions,
@@ -95,9 +88,9 @@ struct Split<'a> {
 }
 
 impl Split<'_> {
-    fn decide(&mut self, tied: Option<&TiePlan>) -> Result<()> {
+    fn decide(&mut self) -> Result<()> {
         let (wheel, code) = (self.wheel, self.code);
-        let mut record = self.base(tied)?;
+        let mut record = self.base()?;
         self.place()?;
         let databases = self.databases();
         let binaries = code.fat.iter().map(|it| LightenedBinary {
@@ -149,14 +142,9 @@ impl Split<'_> {
         Ok(())
     }
 
-    /// Begins with the wheel as it was read, or as a tie changes it. Returns what a tie has recorded.
-    fn base(&mut self, tied: Option<&TiePlan>) -> Result<Option<TieRecord>> {
+    /// Begins with the wheel as it was read. Returns what a tie has recorded.
+    fn base(&mut self) -> Result<Option<TieRecord>> {
         let (wheel, plan) = (self.wheel, &mut self.plan);
-        if let Some(tied) = tied {
-            plan.host = tied.result.clone();
-            plan.texts = tied.texts.clone();
-            return Ok(Some(tied.record.clone()));
-        }
         let rocm = self.rocm.map(|it| &it.version);
         let (version, suffix) = tie::version_of(wheel, &self.options.suffix, rocm)?;
         let files = tie::version_files(wheel, self.row, &version, self.refusals)?;

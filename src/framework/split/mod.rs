@@ -1,7 +1,7 @@
 //! `framework split`: takes the device code out of a wheel, so that users install that of their GPU
 //! only. The result is a host wheel, which works for every GPU, and a device wheel for each target.
 //!
-//! [`observe`](SplitInput::read) finds the device code of all binaries, [`decide`] says which archive
+//! [`observe`](ToSplit::read) finds the device code of all binaries, [`decide`] says which archive
 //! gets what and how the metadata change, and [`SplitWriter`] writes archives and wheels. Before anything is
 //! published, the model of the runtime is asked for each wrapper and each kind of device, and has to
 //! find the code that the wheel had.
@@ -21,8 +21,8 @@ use super::tie::VersionSuffix;
 use crate::{target::TargetList, wheel::DistName};
 
 pub use self::{
-    decide::{ToSplit, decide},
-    observe::SplitInput,
+    decide::decide,
+    observe::ToSplit,
     plan::SplitWheelPlan,
     write::{SplitWheels, SplitWriter, work},
 };
@@ -40,9 +40,6 @@ pub struct WheelSplitOptions {
     /// no extra `device` that asks for it
     #[arg(long)]
     pub no_selector: bool,
-    /// Copy a wheel unchanged if the split would save a user of one target less than this, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub min_saving: u8,
     /// What happens to the version: the two forms of a wheel must not meet in one index.
     #[arg(skip)]
     pub suffix: VersionSuffix,

@@ -1,4 +1,4 @@
-//! [`SplitInput`]: the device code of all binaries of a wheel. Only headers are read.
+//! [`ToSplit`]: a wheel, and the device code of all its binaries. Only headers are read.
 
 use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc};
 
@@ -18,9 +18,9 @@ use crate::{
     spool::Spool,
 };
 
-/// What a split has to know of a wheel besides its members.
-#[derive(Debug, Default)]
-pub struct SplitInput {
+/// A wheel, and what a split has to know of it besides its members.
+pub struct ToSplit<'a> {
+    pub(super) wheel: &'a FrameworkWheel,
     pub(super) fat: Vec<FatMember>,
     /// The binaries whose device code must stay, and why.
     pub(super) unsplittable: Vec<KeptCode>,
@@ -40,7 +40,7 @@ pub(super) struct FatMember {
     pub bundles: Vec<BTreeMap<CodeTarget, u64>>,
 }
 
-impl SplitInput {
+impl<'a> ToSplit<'a> {
     /// Why a wheel is not split, if so: there is no code to take out, or some was taken out before.
     pub fn passed_on(&self) -> Option<String> {
         if let Some(path) = self.split.first() {
@@ -61,35 +61,49 @@ impl SplitInput {
         bundles.map(|it| it.len).sum()
     }
 
-    pub fn read(wheel: &FrameworkWheel, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
+    pub fn read(wheel: &'a FrameworkWheel, jobs: NonZeroUsize, stop: &Stop) -> Result<Self> {
         let files = wheel.installed().filter_map(|(path, member)| {
             let binary = wheel.binaries.get(&member.path)?;
             Some((path, member.path.as_str(), binary))
         });
         let files = files.sorted_by_key(|it| it.0).collect_vec();
-        let parts = parallel::map(&files, jobs, stop, |(path, member, binary)| {
+        let read = |(path, member, binary): &(&str, &str, &Binary)| {
             read(path, member, binary).with_context(|| format!("failed to read `{path}`"))
-        })?;
-        let mut all = Self::default();
-        for part in parts {
-            all.fat.extend(part.fat);
-            all.unsplittable.extend(part.unsplittable);
-            all.split.extend(part.split);
+        };
+        let (mut fat, mut unsplittable, mut split) = (Vec::new(), Vec::new(), Vec::new());
+        for code in parallel::map(&files, jobs, stop, read)? {
+            match code {
+                DeviceCode::None => {}
+                DeviceCode::Fat(member) => fat.push(member),
+                DeviceCode::Kept(kept) => unsplittable.push(kept),
+                DeviceCode::Split(path) => split.push(path),
+            }
         }
-        Ok(all)
+        Ok(Self {
+            wheel,
+            fat,
+            unsplittable,
+            split,
+        })
     }
 }
 
-/// The device code of one binary.
-fn read(path: &str, member: &str, binary: &Binary) -> Result<SplitInput> {
-    let mut input = SplitInput::default();
-    let mut keep = |why: String| {
+/// The device code of one binary: it can be taken out, must stay, or was taken out before.
+enum DeviceCode {
+    None,
+    Fat(FatMember),
+    Kept(KeptCode),
+    Split(String),
+}
+
+fn read(path: &str, member: &str, binary: &Binary) -> Result<DeviceCode> {
+    let keep = |why| {
         let path = path.to_owned();
-        input.unsplittable.push(KeptCode { path, why });
+        DeviceCode::Kept(KeptCode { path, why })
     };
-    match host::look(&binary.bytes)? {
-        FatFileKind::Plain => {}
-        FatFileKind::Split => input.split.push(path.to_owned()),
+    Ok(match host::look(&binary.bytes)? {
+        FatFileKind::Plain => DeviceCode::None,
+        FatFileKind::Split => DeviceCode::Split(path.to_owned()),
         FatFileKind::Unsplittable { why, .. } => keep(why.to_owned()),
         FatFileKind::Fat(fat) => {
             let section = fat.section(&binary.bytes)?;
@@ -101,10 +115,8 @@ fn read(path: &str, member: &str, binary: &Binary) -> Result<SplitInput> {
             let bundles: Vec<BTreeMap<CodeTarget, u64>> = bundles.collect::<Result<_>>()?;
             let mut targets = bundles.iter().flat_map(BTreeMap::keys);
             match targets.find(|it| home(it).is_none()) {
-                Some(target) => {
-                    keep(format!("no runtime looks into an archive for `{target}`"));
-                }
-                None => input.fat.push(FatMember {
+                Some(target) => keep(format!("no runtime looks into an archive for `{target}`")),
+                None => DeviceCode::Fat(FatMember {
                     member: member.to_owned(),
                     installed: path.parse()?,
                     bytes: Arc::clone(&binary.bytes),
@@ -113,6 +125,5 @@ fn read(path: &str, member: &str, binary: &Binary) -> Result<SplitInput> {
                 }),
             }
         }
-    }
-    Ok(input)
+    })
 }

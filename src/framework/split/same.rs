@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{SplitInput, observe::FatMember, placement::PlacedBinary, plan::SplitWheelPlan};
+use super::{ToSplit, observe::FatMember, placement::PlacedBinary, plan::SplitWheelPlan};
 use crate::{
     artifact::FileAt,
     elf::{Patch, PatchedReader},
@@ -20,7 +20,7 @@ use crate::{
 /// Fails if a device would get other code than before, or none. Targets without an archive in the
 /// plan are left out on purpose.
 pub(super) fn ensure_same(
-    input: &SplitInput,
+    input: &ToSplit<'_>,
     plan: &SplitWheelPlan,
     patches: &[Patch],
     archives: &BTreeMap<RelPath, KpackArchive<FileAt>>,
@@ -44,7 +44,7 @@ pub(super) fn ensure_same(
 }
 
 /// All kinds of devices that the code is for: each target, with all its features.
-fn devices(input: &SplitInput) -> BTreeSet<CodeTarget> {
+fn devices(input: &ToSplit<'_>) -> BTreeSet<CodeTarget> {
     let bundles = input.fat.iter().flat_map(|it| &it.bundles);
     let bases: BTreeSet<CodeTarget> = bundles
         .flat_map(BTreeMap::keys)

@@ -1,7 +1,7 @@
 //! Writes the archives, the host wheel and the device wheels of a plan.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -44,12 +44,10 @@ pub struct SplitWheels {
     /// The sdist that selects a device wheel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<ChangedFile>,
-    /// How much less a user of the largest target downloads, in percent, if there is something to split.
-    /// It may be negative.
+    /// How much less a user of the largest target downloads, in percent. It may be negative. `None` if
+    /// the wheel was passed on as it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saving: Option<i64>,
-    /// Whether the wheel was passed on as it was, since a split would save nothing or too little.
-    pub whole: bool,
 }
 
 /// How many parts the work of all plans has, and about how many bytes: the code, which is packed, and
@@ -57,7 +55,7 @@ pub struct SplitWheels {
 pub fn work(wheels: &[ToSplit<'_>], plans: &[SplitWheelPlan]) -> (usize, u64) {
     let parts = plans.iter().map(|plan| 2 + plan.devices.len());
     let sizes = wheels.iter();
-    let sizes = sizes.map(|it| it.wheel.unpacked_size() + it.code.size());
+    let sizes = sizes.map(|it| it.wheel.unpacked_size() + it.size());
     (parts.sum(), sizes.sum())
 }
 
@@ -66,52 +64,40 @@ pub struct SplitWriter<'a> {
     /// The directory of finished wheels, and another one for what is needed while they are made.
     pub directory: &'a Path,
     pub scratch: &'a Path,
-    /// Wheels stay whole if a split would save less than this, in percent.
-    pub min_saving: u8,
     pub settings: &'a AssembleSettings,
     pub world: &'a World,
 }
 
 impl SplitWriter<'_> {
     /// Writes the wheels of a plan.
-    pub fn write(&self, split: ToSplit<'_>, plan: &SplitWheelPlan) -> Result<SplitWheels> {
-        let (settings, world) = (self.settings, self.world);
-        let ToSplit { wheel, code, tied } = split;
-        let whole = |host, saving| SplitWheels {
-            host,
-            devices: Vec::new(),
-            selector: None,
-            saving,
-            whole: true,
-        };
+    pub fn write(&self, code: &ToSplit<'_>, plan: &SplitWheelPlan) -> Result<SplitWheels> {
+        let (settings, world, wheel) = (self.settings, self.world, code.wheel);
         if plan.passed_on.is_some() {
-            return Ok(whole(passed_on(wheel, self.directory)?, None));
+            return Ok(SplitWheels {
+                host: passed_on(wheel, self.directory)?,
+                devices: Vec::new(),
+                selector: None,
+                saving: None,
+            });
         }
         let binaries: Vec<_> = code.fat.iter().zip(&plan.placed).collect();
         let patches = parallel::map(&binaries, settings.jobs, &world.stop, |(member, placed)| {
             let patch = host::plan(&member.bytes, &member.fat, &placed.markers);
             patch.with_context(|| format!("failed to take the code out of `{}`", member.installed))
         })?;
-        let archives = self.archives(split, plan)?;
+        let archives = self.archives(code, plan)?;
         let opened = archives.iter().map(|(path, (file, _))| {
             let archive = KpackArchive::open(FileAt::open(file)?)?;
             Ok((path.clone(), archive))
         });
         ensure_same(code, plan, &patches, &opened.collect::<Result<_>>()?)?;
         let write = |edit: WheelEdit| edit.write(self.scratch, settings, "Splitting", world);
-        let host = write(host_wheel(split, plan, &patches, &archives)?)?;
+        let host = write(host_wheel(code, plan, &patches, &archives)?)?;
         let devices = plan.devices.iter();
         let devices = devices.map(|it| write(device_wheel(wheel, it, &archives)?));
         let devices: Vec<ChangedFile> = devices.collect::<Result<_>>()?;
         let largest = devices.iter().map(|it| it.size).max().unwrap_or(0);
         let saving = saving(wheel.facts.size, host.size.saturating_add(largest));
-        if saving < i64::from(self.min_saving) {
-            let host = match tied {
-                Some(tied) => tie::write(wheel, tied, self.directory, settings, world)?,
-                None => passed_on(wheel, self.directory)?,
-            };
-            return Ok(whole(host, Some(saving)));
-        }
         let selector = plan.selector.as_ref();
         let selector = selector.map(|it| it.write(self.scratch, settings.time));
         let wheels = SplitWheels {
@@ -119,7 +105,6 @@ impl SplitWriter<'_> {
             devices,
             selector: selector.transpose()?,
             saving: Some(saving),
-            whole: false,
         };
         for made in wheels.made() {
             fs::rename(
@@ -131,8 +116,8 @@ impl SplitWriter<'_> {
     }
 
     /// Writes the archives of a plan. Returns their files and lengths by their installed paths.
-    fn archives(&self, split: ToSplit<'_>, plan: &SplitWheelPlan) -> Result<WrittenArchives> {
-        let (name, code) = (&split.wheel.name, split.code);
+    fn archives(&self, code: &ToSplit<'_>, plan: &SplitWheelPlan) -> Result<WrittenArchives> {
+        let name = &code.wheel.name;
         let bar = (self.world.console).progress("Packing", name, code.size());
         let group = name.name.filename_form();
         let (mut files, mut writers) = (BTreeMap::new(), BTreeMap::new());
@@ -180,25 +165,18 @@ fn archive_content(archives: &WrittenArchives, path: &RelPath) -> Result<EditedC
 }
 
 fn host_wheel(
-    split: ToSplit<'_>,
+    code: &ToSplit<'_>,
     plan: &SplitWheelPlan,
     patches: &[Patch],
     archives: &WrittenArchives,
 ) -> Result<WheelEdit> {
-    let ToSplit { wheel, code, tied } = split;
+    let wheel = code.wheel;
     let mut host = wheel.edit(plan.host.clone(), &wheel.dist_info_of(&plan.host))?;
     for path in &plan.moved {
         host.drop(&path.parse()?);
     }
-    // First the code leaves a file, then its run path changes: the other order would cost a larger file.
-    let patches = code.fat.iter().map(|it| it.member.as_str()).zip(patches);
-    let patches: BTreeMap<&str, &Patch> = patches.collect();
-    let run_paths = tied.iter().flat_map(|it| &it.run_paths);
-    let run_paths: BTreeMap<&str, _> = run_paths.map(|it| (it.path.as_str(), it)).collect();
-    let paths: BTreeSet<&str> = patches.keys().chain(run_paths.keys()).copied().collect();
-    for path in paths {
-        let (patch, run_path) = (patches.get(path), run_paths.get(path));
-        tie::change_binary(&mut host, wheel, path, patch.copied(), run_path.copied())?;
+    for (binary, patch) in code.fat.iter().zip(patches) {
+        tie::change_binary(&mut host, wheel, &binary.member, patch.clone())?;
     }
     for (path, text) in &plan.texts {
         host.add(path.parse()?, false, EditedContent::text(text));
@@ -248,12 +226,10 @@ fn saving(whole: u64, parts: u64) -> i64 {
 impl SplitWheels {
     /// All files.
     pub fn made(&self) -> impl Iterator<Item = &ChangedFile> {
-        [&self.host].into_iter().chain(self.parts())
-    }
-
-    /// All files but the host wheel.
-    pub fn parts(&self) -> impl Iterator<Item = &ChangedFile> {
-        self.devices.iter().chain(&self.selector)
+        [&self.host]
+            .into_iter()
+            .chain(&self.devices)
+            .chain(&self.selector)
     }
 }
 
@@ -262,9 +238,6 @@ impl fmt::Display for SplitWheels {
         write!(f, "{}", self.made().join("\n"))?;
         match self.saving {
             None => Ok(()),
-            Some(saving) if self.whole => {
-                write!(f, "\nnot split: it would save {saving} % for one target")
-            }
             Some(saving) => write!(f, "\nsaves {saving} % for the largest target"),
         }
     }

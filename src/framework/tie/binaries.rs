@@ -80,19 +80,14 @@ impl Tie<'_> {
             self.needs.directories.insert(directory);
         }
         let to = run_path::wanted(wheel, elf, group.providers)?;
-        let is_kept = group.options.keep_run_paths;
         if is_tied {
-            let run_path = if is_kept {
-                facts.run_path().unwrap_or_default().to_owned()
-            } else {
-                to.to_string()
-            };
-            self.plan.record.run_paths.push((path.to_owned(), run_path));
+            let run_path = (path.to_owned(), to.to_string());
+            self.plan.record.run_paths.push(run_path);
         }
         // A file that needs no library of the set is only changed if others could choose what it loads.
         let entries = run_path::entries(wheel, elf, group.providers);
         let is_worth = is_tied || entries.iter().any(|(_, leads)| leads.leads_out());
-        if is_worth && !facts.has_rpath(&to) && facts.is_searched() && !is_kept {
+        if is_worth && !facts.has_rpath(&to) && facts.is_searched() {
             self.plan.run_paths.push(RunPathChange {
                 path: elf.member.path.clone(),
                 from: facts.run_path().map(str::to_owned),

@@ -36,7 +36,7 @@ use crate::{
 
 pub use self::{
     plan::{TiePlan, TieRecord},
-    write::{verify, write, write_all},
+    write::{verify, write},
 };
 pub(super) use self::{
     version::{result, version_files, version_of},
@@ -95,16 +95,6 @@ pub enum InitMode {
     None,
 }
 
-/// Which platform tag a tied wheel gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum TagChoice {
-    /// The one that it has if its symbols prove it, else the one that they prove
-    #[default]
-    Auto,
-    /// The one that it has
-    Keep,
-}
-
 /// How to tie.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TieOptions {
@@ -120,9 +110,6 @@ pub struct TieOptions {
         help_heading = "Requirement options"
     )]
     pub extras: Vec<String>,
-    /// Offer no extras for device code
-    #[arg(long, help_heading = "Requirement options")]
-    pub no_device_extras: bool,
     /// Whether to write `_rocm_init.py` and the hook in `__init__.py` that calls it
     #[arg(
         long,
@@ -131,20 +118,6 @@ pub struct TieOptions {
         help_heading = "Init module options"
     )]
     pub init: InitMode,
-    /// Make another version of ROCm an error instead of a warning
-    #[arg(long, help_heading = "Init module options")]
-    pub fail_on_version_mismatch: bool,
-    /// Leave run paths alone
-    #[arg(long, help_heading = "Binary options")]
-    pub keep_run_paths: bool,
-    /// Which platform tag the wheel gets
-    #[arg(
-        long,
-        value_name = "TAG",
-        default_value = "auto",
-        help_heading = "Binary options"
-    )]
-    pub tag: TagChoice,
     /// Further libraries that every host has, by file name, comma-separated
     #[arg(
         long,

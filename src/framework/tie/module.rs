@@ -54,7 +54,7 @@ impl Tie<'_> {
             check_version: pin
                 .unwrap_or_else(|| VersionPin::usual(version))
                 .pattern(version),
-            fail_on_version_mismatch: group.options.fail_on_version_mismatch,
+            ..InitCall::default()
         };
         let directory = package.strip_suffix("__init__.py").unwrap_or_default();
         let module = format!("{directory}{}", init_module::FILE);

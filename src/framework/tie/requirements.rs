@@ -182,7 +182,7 @@ impl Tie<'_> {
         plan.record.requirement = Some(line.clone());
         plan.require(line, why);
         let is_split = !device_lines(self.wheel).is_empty();
-        if options.no_device_extras || rocm.targets.is_empty() || is_split {
+        if rocm.targets.is_empty() || is_split {
             return;
         }
         let targets = rocm.targets.iter().map(|target| format!("device-{target}"));

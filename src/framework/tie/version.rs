@@ -2,7 +2,7 @@
 
 use itertools::Itertools as _;
 
-use super::{TagChoice, Tie, VersionSuffix, plan::PlannedTag};
+use super::{Tie, VersionSuffix, plan::PlannedTag};
 use crate::{
     error::{Context as _, Hint as _, Result},
     framework::{
@@ -108,10 +108,10 @@ impl Tie<'_> {
             let mut proofs = parts.map(|it| Manylinux::builtin().is_proved(it, &proved));
             proofs.fold_options(true, |all, one| all && one)
         };
-        let to = match (self.group.options.tag, is_proved(now)) {
-            (TagChoice::Keep, _) | (TagChoice::Auto, Some(true)) => now.to_owned(),
-            (TagChoice::Auto, None) if now != "any" => now.to_owned(),
-            (TagChoice::Auto, _) => format!("{}_x86_64", proved.policy),
+        let to = match is_proved(now) {
+            Some(true) => now.to_owned(),
+            None if now != "any" => now.to_owned(),
+            _ => format!("{}_x86_64", proved.policy),
         };
         if to == now {
             return Ok(tag);

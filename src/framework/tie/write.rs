@@ -7,8 +7,8 @@ use super::{
     plan::{RunPathChange, TiePlan, TieRecord},
 };
 use crate::{
-    console::{World, many},
-    elf::{self, Patch, PatchedReader, ReadAt as _},
+    console::World,
+    elf::{self, Patch, PatchedReader},
     error::{Context as _, Result, bail, ensure},
     framework::{
         facts,
@@ -19,7 +19,6 @@ use crate::{
     },
     loader::{FileContents, InstalledTree, missing_libraries},
     package::assemble::{AssembleSettings, ChangedFile, EditedContent, WheelEdit},
-    spool::Spool,
 };
 
 /// Writes the wheel of a plan into a directory. What an earlier tie has recorded is left out.
@@ -34,7 +33,9 @@ pub fn write(
     let mut edit = wheel.edit(plan.result.clone(), &dist_info)?;
     edit.drop(&format!("{dist_info}/{}", TieRecord::FILE).parse()?);
     for change in &plan.run_paths {
-        change_binary(&mut edit, wheel, &change.path, None, Some(change))?;
+        let patch = patch(wheel, change)
+            .with_context(|| format!("failed to change the run path of `{}`", change.path))?;
+        change_binary(&mut edit, wheel, &change.path, patch)?;
     }
     for (path, text) in &plan.texts {
         edit.add(path.parse()?, false, EditedContent::text(text));
@@ -42,57 +43,30 @@ pub fn write(
     edit.write(directory, settings, "Tying", world)
 }
 
-/// Writes the wheels of all plans, with one bar.
-pub fn write_all(
-    wheels: &[(&FrameworkWheel, &TiePlan)],
-    directory: &Path,
-    settings: &AssembleSettings,
-    world: &World,
-) -> Result<Vec<ChangedFile>> {
-    let (count, sizes) = (
-        wheels.len(),
-        wheels.iter().map(|it| it.0.unpacked_size()).sum(),
-    );
-    let join = || (world.console).joined_progress("Tying", many(count, "wheel"), count, sizes);
-    let _bar = (count > 0).then(join);
-    wheels
-        .iter()
-        .map(|(wheel, plan)| write(wheel, plan, directory, settings, world))
-        .collect()
-}
-
-/// Puts a binary into a changed wheel: with a change that comes first, and then with a run path.
+/// Puts a changed binary into a changed wheel.
 pub(in crate::framework) fn change_binary(
     edit: &mut WheelEdit,
     wheel: &FrameworkWheel,
     path: &str,
-    before: Option<&Patch>,
-    run_path: Option<&RunPathChange>,
+    change: Patch,
 ) -> Result<()> {
-    let binary = wheel.binaries.get(path);
-    let bytes = &binary.context("a binary that was not kept")?.bytes;
-    let mut change = before.map_or_else(|| Patch::nothing(bytes.len()), Patch::clone);
-    if let Some(run_path) = run_path {
-        change = patch(bytes, &change, run_path)
-            .with_context(|| format!("failed to change the run path of `{path}`"))?;
-    }
     if change.is_nothing() {
         return Ok(());
     }
     // Directories with the version in their names are renamed.
     let new = edit.renamed(&wheel.archive, &path.parse()?)?;
+    let bytes = wheel.binary(path)?;
     edit.replace(&new, EditedContent::Patched(Arc::clone(bytes), change))
 }
 
 /// Plans the change of one binary, and checks that the loader will read what was wanted.
-fn patch(bytes: &Arc<Spool>, before: &Patch, change: &RunPathChange) -> Result<Patch> {
-    let reader = PatchedReader::new(Arc::clone(bytes), before.clone());
-    let edit: Patch = elf::plan_rpath(&reader, &change.to)?.into();
-    let patch = before.then(&edit);
-    let facts = elf::read(&PatchedReader::new(Arc::clone(bytes), patch.clone()))?;
+fn patch(wheel: &FrameworkWheel, change: &RunPathChange) -> Result<Patch> {
+    let bytes = wheel.binary(&change.path)?;
+    let patch: Patch = elf::plan_rpath(bytes, &change.to)?.into();
+    let facts = elf::read(&PatchedReader::new(bytes, patch.clone()))?;
     let facts = facts.unwrap_or_default();
     ensure!(
-        facts.has_rpath(&change.to) || edit.is_nothing(),
+        facts.has_rpath(&change.to) || patch.is_nothing(),
         "its run path would be {:?}, not `{}`",
         facts.run_path(),
         change.to
@@ -121,7 +95,7 @@ pub fn verify(
             let mut files = plan.record.run_paths.iter();
             rocm.library(name).is_some() && files.any(|it| it.0 == *file)
         });
-        if let Some((path, name)) = lost.filter(|_| !options.keep_run_paths) {
+        if let Some((path, name)) = lost {
             bail!("`{path}` of `{}` does not find `{name}`", plan.result);
         }
     }

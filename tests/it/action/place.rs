@@ -203,7 +203,7 @@ fn whose_code_another_run_built_is_asked_of_github() {
 
     hint: pass `--bucket` to say where its outputs are, or `--offline` to assume the usual bucket
 
-    hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
+    hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
     ");
 }
 

@@ -393,6 +393,6 @@ fn what_may_still_come_differs_from_what_never_will() {
     1: no artifacts for linux in bucket/8-linux | hint: the run is `in_progress`, so it may still come: pass `--wait 2h` | hint: check `--input-dir`, `--run-id` and `--platform`
     1: no artifacts for linux in bucket/8-linux | hint: the run has ended (`failure`), nothing more will come: https://github.com/ROCm/TheRock/actions/runs/8 | hint: check `--input-dir`, `--run-id` and `--platform`
     1: no run of `multi_arch_ci.yml` on branch `nowhere` in `ROCm/TheRock` | hint: `rocwheel fetch --find` looks at others with `--workflow` and `--repository`
-    2: failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/pulls/12` | caused by: Bad credentials | hint: renew the token, or give it `actions: read` and `contents: read` for this repository; public ones need none
+    2: failed to look up pull request 12 of `ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/pulls/12` | caused by: Bad credentials | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
     ");
 }

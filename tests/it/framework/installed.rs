@@ -34,11 +34,10 @@ print(fw.answer(), 'by', len(names), 'libraries')
 ";
 
 /// The wheel as it was built, and how it is tied.
-const WAYS: [(&str, Option<&[&str]>); 4] = [
+const WAYS: [(&str, Option<&[&str]>); 3] = [
     ("as it was built", None),
     ("run path", Some(&[])),
-    ("preloading", Some(&["--keep-run-paths", "--init", "add"])),
-    ("both", Some(&["--init", "add"])),
+    ("with preloading", Some(&["--init", "add"])),
 ];
 
 /// A virtual environment, and what fills it.
@@ -165,10 +164,7 @@ fn a_run_path_serves_one_site_and_preloading_serves_two() {
             run path
               one site:  exit 0: 15 by 10 libraries
               two sites: exit 1: OSError: libamdhip64.so.7: cannot open shared object file: No such file or directory
-            preloading
-              one site:  exit 0: 15 by 10 libraries
-              two sites: exit 0: 15 by 10 libraries
-            both
+            with preloading
               one site:  exit 0: 15 by 10 libraries
               two sites: exit 0: 15 by 10 libraries
             ");

@@ -309,19 +309,6 @@ fn targets_that_are_not_wanted_are_named_and_left_out() {
 }
 
 #[test]
-fn a_wheel_that_would_save_little_stays_whole() {
-    let place = Place::new();
-    let parts = place.0.path("parts");
-    let mut only = DemoWheel::bare("fw");
-    only.add("fw/x.so", fat("x.so", 1, &[&["gfx942"]]));
-    let path = place.write(&only);
-    let said = split(std::slice::from_ref(&path), &parts, &[]).ok();
-    assert!(said.contains("not split: it would save"), "{said}");
-    assert_eq!(names(&parts), ["fw-1.0-py3-none-linux_x86_64.whl"]);
-    assert!(fs_err::read(path).unwrap() == fs_err::read(&listed(&parts)[0]).unwrap());
-}
-
-#[test]
 fn wheels_without_device_code_are_passed_on_as_they_are() {
     let place = Place::new();
     let parts = place.0.path("parts");
@@ -398,7 +385,7 @@ fn no_code_of_wheels_of_pypi_is_lost() {
         let place = Place::new();
         let parts = place.0.path("parts");
         let name = wheel.file_name().unwrap().to_str().unwrap();
-        split(std::slice::from_ref(&wheel), &parts, &["--min-saving", "0"]).ok();
+        split(std::slice::from_ref(&wheel), &parts, &[]).ok();
         let device = names(&parts)
             .into_iter()
             .find(|it| it.contains("_device_gfx942-"));

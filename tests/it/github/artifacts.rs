@@ -291,9 +291,9 @@ fn an_expired_artifact_differs_from_a_forbidden_one() {
     }
     insta::assert_snapshot!(said, @"
     the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub does not have it any more: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Artifact has expired | hint: what a run kept has expired: take a newer run, or `--bucket`
-    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs `--github-token`
-    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Resource not accessible by integration | hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
-    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Requires authentication | hint: pass `--github-token`, set `GITHUB_TOKEN` or `GH_TOKEN`, or log in with `gh auth login`
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub has no such thing: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Not Found | hint: check `--repository` and the name that was looked up; a private repository needs a token that can read it (`--github-token`)
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Resource not accessible by integration | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
+    the store failed: `artifact a of ROCm/TheRock` | caused by: GitHub denies access: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: Requires authentication | hint: pass a token that is valid and has `actions: read` and `contents: read` for this repository (`--github-token`, `GITHUB_TOKEN`, `gh auth login`); public repositories need none
     the store failed: `artifact a of ROCm/TheRock` | caused by: not an answer of GitHub's API: `/repos/ROCm/TheRock/actions/artifacts/5/zip` | caused by: it has no target | hint: look at `--github-api-url`
     ");
 }

@@ -1,4 +1,4 @@
-//! URLs of the API.
+//! Names at GitHub: the address of its API, and a workflow.
 
 use std::str::FromStr;
 
