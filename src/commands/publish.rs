@@ -96,7 +96,7 @@ impl Publication<'_> {
         let page = summary.page(set, urls, self.report, self.changes);
         if !options.is_part {
             summary.write(&page, world)?;
-            summary.inputs.append_outputs(set, urls, world)?;
+            summary.inputs.append_outputs(set, urls)?;
         }
         answer(&published, page)
     }

@@ -21,8 +21,8 @@ use crate::{
     report::{LIMIT, SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName, outputs},
     run::{ArtifactGroup, RunReference},
     set::{
-        KnownPackages, Layout, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, Places,
-        SetJson, SetPlace, Urls,
+        KnownPackages, LocalSet, NamedPlace, PackageDirectories, PlaceDepth, Places, SetJson,
+        SetPlace, Urls,
     },
 };
 
@@ -51,9 +51,6 @@ pub struct SummaryArgs {
     /// Address of the published set, as `upload` prints it (default: the address of SET)
     #[arg(long, value_name = "URL")]
     index_url: Option<String>,
-    /// Layout of the set at `--index-url` (default: the layout of SET)
-    #[arg(long, value_enum, value_name = "LAYOUT")]
-    layout: Option<Layout>,
     /// Name of the workflow artifact that has the set, if it is not published
     #[arg(long, value_name = "NAME", conflicts_with = "index_url")]
     workflow_artifact: Option<WorkflowArtifactName>,
@@ -139,7 +136,7 @@ pub fn run(args: &SummaryArgs, world: &World) -> Result<()> {
         report: report.as_ref(),
         changes: changes.as_ref(),
     };
-    args.inputs.append_outputs(&set, urls.as_ref(), world)?;
+    args.inputs.append_outputs(&set, urls.as_ref())?;
     args.inputs.append_page(&page, world)?;
     args.print(&page, world)
 }
@@ -177,30 +174,13 @@ impl SummaryArgs {
         needs_urls: bool,
         world: &World,
     ) -> Result<(SetJson, Option<Urls>)> {
-        let (set, urls) = self.found(place, needs_urls, world)?;
-        let mut layout = set.layout();
-        match self.layout {
-            Some(wanted) if self.index_url.is_some() => layout = wanted,
-            Some(wanted) if wanted != layout => world.console.warn(format!(
-                "`--layout {wanted}` is ignored: the files of this set are in the layout {layout}"
-            )),
-            _ => {}
-        }
-        Ok((set, urls.map(|urls| urls.in_layout(layout))))
-    }
-
-    fn found(
-        &self,
-        place: &NamedPlace,
-        needs_urls: bool,
-        world: &World,
-    ) -> Result<(SetJson, Option<Urls>)> {
         let given = self.index_url.as_deref().map(Urls::of_index).transpose()?;
         match place {
             NamedPlace::Bucket(location) => {
                 let place = self.access.bucket(location, &world.stop)?;
-                let urls = given.map_or_else(|| place.urls(), Ok)?;
-                Ok((place.set_json()?, Some(urls)))
+                let (set, urls) = (place.set_json()?, given.map_or_else(|| place.urls(), Ok)?);
+                let urls = urls.in_layout(set.layout());
+                Ok((set, Some(urls)))
             }
             NamedPlace::Directory(directory) => {
                 // An index lists what other programs publish beside `dist/` too.
@@ -214,6 +194,7 @@ impl SummaryArgs {
                     None if needs_urls => Some(urls_of_indexed(&local)?),
                     given => given,
                 };
+                let urls = urls.map(|it| it.in_layout(local.document.layout()));
                 Ok((local.document, urls))
             }
         }
@@ -298,20 +279,12 @@ impl SummaryInputs {
         Ok(())
     }
 
-    /// Appends the step outputs of a set, if there is a file for them. Warns if the document of the set
-    /// was too long and was left out.
-    pub fn append_outputs(&self, set: &SetJson, urls: Option<&Urls>, world: &World) -> Result<()> {
+    /// Appends the step outputs of a set, if there is a file for them.
+    pub fn append_outputs(&self, set: &SetJson, urls: Option<&Urls>) -> Result<()> {
         if !self.outputs.are_wanted() {
             return Ok(());
         }
-        let outputs = outputs::of(set, urls);
-        if outputs::is_left_out(&outputs) {
-            world.console.warn(
-                "the output `set-json` is empty, because GitHub takes no more than 1 MB: \
-                 read `set.json` of the set instead",
-            );
-        }
-        self.outputs.append(&outputs)
+        self.outputs.append(&outputs::of(set, urls))
     }
 }
 

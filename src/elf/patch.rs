@@ -52,29 +52,6 @@ impl PatchPiece {
             Self::Zeros(len) => *len,
         }
     }
-
-    /// A part of it. The range is inside of its length.
-    fn slice(&self, range: Range<u64>) -> Self {
-        let len = range.end.saturating_sub(range.start);
-        match self {
-            Self::Copy(old) => {
-                let start = old.start.saturating_add(range.start);
-                Self::Copy(start..start.saturating_add(len))
-            }
-            Self::Bytes(bytes) => {
-                let bytes = bytes
-                    .iter()
-                    .skip(usize::try_from(range.start).unwrap_or(usize::MAX));
-                Self::Bytes(
-                    bytes
-                        .take(usize::try_from(len).unwrap_or(0))
-                        .copied()
-                        .collect(),
-                )
-            }
-            Self::Zeros(_) => Self::Zeros(len),
-        }
-    }
 }
 
 impl Replacement {
@@ -140,30 +117,6 @@ impl Patch {
         };
         patch.push(PatchPiece::Copy(0..source_len));
         patch
-    }
-
-    /// This change and then another one, which was planned for the changed file, as one change.
-    #[must_use]
-    pub fn then(&self, next: &Self) -> Self {
-        let mut both = Self {
-            source_len: self.source_len,
-            ..Self::default()
-        };
-        for (_, piece) in &next.pieces {
-            match piece {
-                PatchPiece::Copy(range) => {
-                    for (start, piece) in &self.pieces {
-                        let begin = range.start.max(*start).saturating_sub(*start);
-                        let end = range.end.saturating_sub(*start).min(piece.len());
-                        if begin < end {
-                            both.push(piece.slice(begin..end));
-                        }
-                    }
-                }
-                PatchPiece::Bytes(_) | PatchPiece::Zeros(_) => both.push(piece.clone()),
-            }
-        }
-        both
     }
 
     /// Whether the file stays as it is, byte for byte.
@@ -314,34 +267,6 @@ mod tests {
             }
         }
         assert_eq!(reader.read_at(99, &mut [0; 4]).unwrap(), 0);
-    }
-
-    #[test]
-    fn two_changes_are_one() {
-        let first = patch();
-        let bytes = b"abcdefghij".to_vec();
-        let mut middle = Vec::new();
-        PatchedReader::new(bytes.clone(), first.clone())
-            .read_to_end(&mut middle)
-            .unwrap();
-        let changes = vec![
-            Replacement::bytes(1, b"!?".to_vec()),
-            Replacement::zeros(9..11),
-        ];
-        let tail = vec![PatchPiece::Copy(0..18), PatchPiece::Bytes(b"end".to_vec())];
-        let next = Patch::new(middle.len() as u64, 18, changes, tail).unwrap();
-        let mut expected = Vec::new();
-        PatchedReader::new(middle, next.clone())
-            .read_to_end(&mut expected)
-            .unwrap();
-        let mut seen = Vec::new();
-        PatchedReader::new(bytes, first.then(&next))
-            .read_to_end(&mut seen)
-            .unwrap();
-        assert_eq!(seen, expected);
-        let nothing = Patch::nothing(10);
-        assert!(nothing.then(&nothing).is_nothing());
-        assert_eq!(nothing.then(&first), first);
     }
 
     #[test]

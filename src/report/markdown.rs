@@ -182,7 +182,7 @@ impl<'a> SummaryPage<'a> {
                 let own = self.own_line().map(|line| {
                     format!("With `rocwheel`, which finds your GPU:\n\n```sh\n{line}\n```\n\n")
                 });
-                own.unwrap_or_default() + &lines + &self.project(places)
+                own.unwrap_or_default() + &lines + &self.note(places)
             }
             Whereabouts::Kept(artifact) => self.download(artifact) + &lines,
         };
@@ -192,18 +192,13 @@ impl<'a> SummaryPage<'a> {
         format!("### Install\n\n{text}")
     }
 
-    fn project(&self, places: Places<'_>) -> String {
-        let is_lacking = !self.set.has("rocm") && places.base.is_none();
-        let warning = install::warning(self.set);
-        let warning = warning.map(|it| format!("{it}\n\n")).unwrap_or_default();
-        let note = if is_lacking && warning.is_empty() {
-            NO_BASE
-        } else {
-            &warning
-        };
-        let project = install::project(self.set, places);
-        let title = "In a uv project (<code>pyproject.toml</code>)";
-        note.to_owned() + &folded(title, &format!("```toml\n{project}```"))
+    /// What a reader must know of the lines: that they need another index, or may find other packages.
+    fn note(&self, places: Places<'_>) -> String {
+        match install::warning(self.set) {
+            Some(warning) => format!("{warning}\n\n"),
+            None if !self.set.has("rocm") && places.base.is_none() => NO_BASE.to_owned(),
+            None => String::new(),
+        }
     }
 
     fn download(&self, artifact: &WorkflowArtifact) -> String {

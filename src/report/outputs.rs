@@ -6,17 +6,13 @@ use itertools::Itertools as _;
 
 use crate::{
     digest::Sha256,
-    error::{Hint as _, Result, anyhow, ensure},
+    error::{Result, ensure},
     run::ArtifactGroup,
     set::{SetJson, Urls},
 };
 
 /// GitHub drops the outputs of a job if they are longer than 1 MB, counted as UTF-16.
 const LIMIT: usize = 1_000_000;
-/// The name of the only output that can be long.
-const DOCUMENT: &str = "set-json";
-/// A longer document is left out. This leaves enough room for the other outputs.
-const LONGEST_DOCUMENT: usize = LIMIT * 9 / 10;
 
 /// The outputs for a set, by name: ours, then those that jobs of TheRock read. Addresses are
 /// empty if the set is not published.
@@ -31,8 +27,6 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
     let is_for_all = families.is_empty() && !urls.is_some_and(Urls::is_of_family);
     let version = set.identity.version.as_ref().map(ToString::to_string);
     let version = version.unwrap_or_default();
-    let document = set.compact();
-    let is_short = units(&document) <= LONGEST_DOCUMENT;
     let main = match families.as_slice() {
         [only] => urls.map(|urls| urls.of_family(only)),
         _ => urls.cloned(),
@@ -61,27 +55,11 @@ pub fn of(set: &SetJson, urls: Option<&Urls>) -> Vec<(&'static str, String)> {
         ("kpack-split", split),
         ("version", version.clone()),
         ("targets", set.identity.targets.iter().join(",")),
-        (
-            DOCUMENT,
-            Some(document).filter(|_| is_short).unwrap_or_default(),
-        ),
         ("package_index_url", of_main(Urls::index)),
         ("package_find_links_url", theirs),
         ("kpack_split", is_for_all.to_string()),
         ("rocm_package_version", version),
     ]
-}
-
-/// Whether the document of the set was too long and was left out.
-pub fn is_left_out(outputs: &[(&str, String)]) -> bool {
-    outputs
-        .iter()
-        .any(|(name, value)| *name == DOCUMENT && value.is_empty())
-}
-
-/// The length of a text as GitHub counts it: the bytes of its UTF-16 form.
-fn units(text: &str) -> usize {
-    text.encode_utf16().count() * 2
 }
 
 /// Renders the text to append to the `GITHUB_OUTPUT` file.
@@ -106,20 +84,18 @@ pub fn render(outputs: &[(impl AsRef<str>, String)]) -> Result<String> {
         );
         let _ = writeln!(text, "{name}<<{delimiter}\n{value}\n{delimiter}");
     }
-    let units = units(&text);
-    if units > LIMIT {
-        return Err(anyhow!(
-            "too long for the outputs of a job: {units} bytes of {LIMIT}"
-        ))
-        .hint("read `set.json` from the published set instead");
-    }
+    let units = text.encode_utf16().count() * 2;
+    ensure!(
+        units <= LIMIT,
+        "too long for the outputs of a job: {units} bytes of {LIMIT}"
+    );
     Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{error, set::tests as samples};
+    use crate::set::tests as samples;
 
     /// Parses the file like the runner of GitHub Actions.
     fn read(text: &str) -> Vec<(String, String)> {
@@ -154,7 +130,6 @@ mod tests {
         kpack-split=true
         version=7.13.0.dev0+ab
         targets=gfx942,gfx1100
-        set-json={"schema":1,"repository":"ROCm/TheRock","run-id":"21440027240","platform":"linux","commit"
         package_index_url=https://bucket.s3.amazonaws.com/1-linux/python/simple/
         package_find_links_url=https://bucket.s3.amazonaws.com/1-linux/python/dist/index.html
         kpack_split=true
@@ -237,19 +212,6 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_too_long_is_left_out_and_the_rest_is_written() {
-        let projects: Vec<String> = (0..3000).map(|it| format!("project-{it}")).collect();
-        let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-        let set = samples::document_of(&projects);
-        let outputs = of(&set, Some(&samples::urls()));
-        assert!(is_left_out(&outputs));
-        assert!(!is_left_out(&of(&samples::document(), None)));
-        let read = read(&render(&outputs).unwrap());
-        let index = "https://bucket.s3.amazonaws.com/1-linux/python/simple/";
-        assert!(read.contains(&("package-index-url".into(), index.into())));
-    }
-
-    #[test]
     fn no_value_ends_its_own_output() {
         let value = "a\nrocwheel_x\nname<<EOF\ninjected\nEOF\nghadelimiter_";
         let text = render(&[("name", value.into()), ("next", "1".into())]).unwrap();
@@ -265,10 +227,6 @@ mod tests {
     #[test]
     fn more_than_a_job_may_say_is_refused() {
         let refused = render(&[("set-json", "x".repeat(LIMIT / 2))]).unwrap_err();
-        insta::assert_snapshot!(error::render(&refused), @r"
-        error: too long for the outputs of a job: 1000318 bytes of 1000000
-
-        hint: read `set.json` from the published set instead
-        ");
+        insta::assert_snapshot!(refused, @"too long for the outputs of a job: 1000318 bytes of 1000000");
     }
 }

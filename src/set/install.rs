@@ -234,33 +234,6 @@ fn quoted(set: &SetJson, requirements: impl Iterator<Item = String>) -> String {
     quoted.concat()
 }
 
-/// The lines for the `pyproject.toml` of a uv project.
-///
-/// The default index stays, because a project needs it for its other packages; uv uses it only for
-/// packages that no index before it has. An index from an environment variable or the user's
-/// configuration comes before those of the project. So `tool.uv.sources` ties each package to the
-/// index of the set.
-pub fn project(set: &SetJson, places: Places<'_>) -> String {
-    let choice = choices(set).into_iter().next().unwrap_or_default();
-    let requirements = requirements(&set.files, choice.target.as_ref());
-    let shown = requirements.first().map_or("", String::as_str);
-    let name = shown.split(['[', '=']).next().unwrap_or_default();
-    let index =
-        |name: &str, url: &str| format!("[[tool.uv.index]]\nname = \"{name}\"\nurl = \"{url}\"\n");
-    let base = places.base.map(|base| {
-        let index = index("base", &base.to_string());
-        format!("\n{index}default = true\n")
-    });
-    let family = choice.family.map(|it| places.set.of_family(&it));
-    let own = family.as_ref().unwrap_or(places.set);
-    format!(
-        "[project]\ndependencies = [\"{shown}\"]\n\n\
-         [tool.uv.sources]\n{name} = {{ index = \"rocm-run\" }}\n\n{}{}",
-        index("rocm-run", &own.index()),
-        base.unwrap_or_default()
-    )
-}
-
 /// The requirements of a line: `rocm[libraries,devel,device-gfx942]==7.13.0` in the newest version.
 /// A set without `rocm` has frameworks built against it; then all its projects, with the device code
 /// of the target. Empty if every file is yanked.

@@ -407,11 +407,6 @@ impl SetJson {
         files.any(|file| file.project.normalized() == project)
     }
 
-    /// The document on one line.
-    pub fn compact(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
-
     /// The body of `part.json`: what all parts of a set have in common, without files.
     pub(super) fn part(&self) -> String {
         let mut common = Self {

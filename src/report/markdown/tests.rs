@@ -165,22 +165,6 @@ fn a_summary_says_what_it_is_how_to_install_it_and_what_is_in_it() {
     </details>
 
     </details>
-
-    <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
-
-    ```toml
-    [project]
-    dependencies = ["rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab"]
-
-    [tool.uv.sources]
-    rocm = { index = "rocm-run" }
-
-    [[tool.uv.index]]
-    name = "rocm-run"
-    url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
-    ```
-
-    </details>
     "#);
 }
 
@@ -203,7 +187,6 @@ fn each_family_has_its_install_line() {
     <details><summary>For gfx94X-dcgpu</summary>
     <details><summary><b>gfx94X-dcgpu</b></summary>
     <details><summary>Other ways</summary>
-    <details><summary>In a uv project (<code>pyproject.toml</code>)</summary>
     pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx110X-all/simple/ 'rocm==7.13.0.dev0+ab'
     pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/gfx94X-dcgpu/simple/ 'rocm==7.13.0.dev0+ab'
     ");

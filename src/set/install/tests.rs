@@ -83,33 +83,6 @@ fn the_own_line_names_the_run_where_install_finds_its_set() {
 }
 
 #[test]
-fn a_project_asks_the_index_of_the_set_first() {
-    let urls = samples::urls();
-    let base = "https://deps.example/simple".parse().unwrap();
-    let set = samples::document_of(&["rocm", "rocm-sdk-core"]);
-    let places = Places {
-        set: &urls,
-        base: Some(&base),
-    };
-    insta::assert_snapshot!(project(&set, places), @r#"
-    [project]
-    dependencies = ["rocm==7.13.0.dev0+ab"]
-
-    [tool.uv.sources]
-    rocm = { index = "rocm-run" }
-
-    [[tool.uv.index]]
-    name = "rocm-run"
-    url = "https://bucket.s3.amazonaws.com/1-linux/python/simple/"
-
-    [[tool.uv.index]]
-    name = "base"
-    url = "https://deps.example/simple/"
-    default = true
-    "#);
-}
-
-#[test]
 fn a_split_set_is_installed_for_a_target() {
     insta::assert_snapshot!(all(&samples::document()), @"
     pip install --index-url https://bucket.s3.amazonaws.com/1-linux/python/simple/ 'rocm[libraries,devel,device-gfx942]==7.13.0.dev0+ab'

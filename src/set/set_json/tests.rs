@@ -77,11 +77,9 @@ fn a_set_reads_back_and_an_unknown_identity_is_left_out() {
         (file.upload_time, file.metadata, file.requires_python) = (None, None, None);
     }
     assert_eq!(SetJson::parse(&set.pretty()).unwrap(), set);
-    assert_eq!(SetJson::parse(&set.compact()).unwrap(), set);
     assert_eq!(set.files[0].name(), "rocm-7.13.0.dev0+ab.tar.gz");
     let anonymous = SetJson::new(Identity::default(), Vec::new()).unwrap();
-    assert_eq!(anonymous.compact(), r#"{"schema":1,"files":[]}"#);
-    assert_eq!(SetJson::parse(&anonymous.compact()).unwrap(), anonymous);
+    assert_eq!(SetJson::parse(&anonymous.pretty()).unwrap(), anonymous);
 }
 
 #[test]

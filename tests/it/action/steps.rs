@@ -34,9 +34,8 @@ fn a_command_gets_its_inputs_and_later_steps_its_outputs() {
           SPLIT: ${{ steps.packages.outputs.kpack-split }} ${{ steps.packages.outputs.kpack_split }}
           VERSION: ${{ steps.packages.outputs.version }}
           TARGETS: ${{ steps.packages.outputs.targets }}
-          SET: ${{ fromJSON(steps.packages.outputs.set-json).files[0].path }}
         run: |
-          echo "version $VERSION, targets $TARGETS, split $SPLIT, first $SET"
+          echo "version $VERSION, targets $TARGETS, split $SPLIT"
           case $INDEX in "file://"*"$GITHUB_RUN_ID-linux/python/simple/") ;; *) exit 1 ;; esac
           test "$LINKS" = "$THEIRS"
           cd "a b"
@@ -48,7 +47,7 @@ fn a_command_gets_its_inputs_and_later_steps_its_outputs() {
     let printed = run.printed("job");
     for line in [
         "Inspect device code",
-        "version 0.0.1.dev0, targets gfx1100,gfx942, split true true, first dist/rocm-0.0.1.dev0.tar.gz\n",
+        "version 0.0.1.dev0, targets gfx1100,gfx942, split true true\n",
         "\n$(touch hacked) \"x\" 'y' %PATH%\n",
     ] {
         assert!(printed.contains(line), "{printed}");

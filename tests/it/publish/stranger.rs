@@ -197,19 +197,6 @@ fn the_lines_of_a_summary_ask_no_stranger() {
     for line in lines.into_iter().take(long::rounds(1, 4)) {
         machine.installs(line, VERSION);
     }
-    let project = summary
-        .split("```toml\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let about = "[project]\nname = \"x\"\nversion = \"1\"\nrequires-python = \">=3.10\"\n";
-    let project = project.replace("[project]\n", about);
-    let place = machine.bench.root.join("project");
-    fs_err::create_dir(&place).unwrap();
-    fs_err::write(place.join("pyproject.toml"), project).unwrap();
-    machine.installs_from("uv sync --active", VERSION, &place);
     let kept = rocwheel(&["summary", at, "--workflow-artifact", "dist"]).ok();
     let lines = install_lines(&kept);
     assert_eq!(lines.len(), 2, "{kept}");
