@@ -180,7 +180,6 @@ rules! {
     RUN_TIME_NAME = Warning "RWF12" "run-time-name";
     FAT_FRAMEWORK = Warning "RWF13" "fat-framework";
     SORTS_BELOW = Warning "RWF14" "sorts-below";
-    UNPUBLISHABLE = Error "RWF15" "unpublishable";
     TWO_SITES = Warning "RWF16" "two-sites";
     NOT_FOR_SET = Error "RWF17" "not-for-set";
 }

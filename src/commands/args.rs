@@ -28,12 +28,9 @@ use crate::{
     error::{Context as _, Hint as _, Result, Secret, Stop},
     github::{ApiSettings, GitHub, WaitPolicy},
     location::{Bucket, Location},
-    report::{RunPlaces, outputs},
-    run::{
-        ApiUrl, ArtifactGroup, Environment, Event, Platform, Repository, Run, RunContext,
-        RunReference,
-    },
-    set::{Layout, NamedPlace, SetPlace},
+    report::outputs,
+    run::{ApiUrl, Environment, Event, Platform, Repository, Run, RunContext, RunReference},
+    set::{NamedPlace, SetPlace},
     store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
     version::{GitSha, ReleaseType},
 };
@@ -185,19 +182,6 @@ impl RunArgs {
             world.console.note(format!("assumed that {assumption}"));
         }
         Ok(resolved)
-    }
-
-    /// The places of a run as far as they are known without looking at them.
-    pub fn places(
-        &self,
-        run: &Run,
-        group: Option<&ArtifactGroup>,
-        layout: Layout,
-        access: &AccessArgs,
-    ) -> Result<RunPlaces> {
-        let others = self.context()?.other_places(self.run()?, run);
-        let access = access.access(run.region.as_deref())?;
-        RunPlaces::new(run, group, layout, &access, &others)
     }
 
     pub fn is_offline(&self) -> bool {

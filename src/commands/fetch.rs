@@ -18,9 +18,7 @@ use crate::{
     console::shell_word,
     error::{Hint as _, Result, anyhow, ensure},
     fetch::{FetchJob, FetchRequest, LazyGitHub, OutputForm, RunFilter, Search, SourceKind, Wish},
-    report::RunPlaces,
-    run::{ArtifactGroup, Platform, Run, RunId, Workflow},
-    set::Layout,
+    run::{Platform, Run, RunId, Workflow},
     version::ReleaseType,
 };
 
@@ -108,14 +106,7 @@ struct IdleFlags {
 }
 
 pub fn run(args: &FetchArgs, world: &World) -> Result<()> {
-    let only_tell = args.dry_run || args.find;
-    let layout = Layout::default();
-    if let Some(places) = args
-        .choice
-        .offline(only_tell, None, layout, &args.settings, world)?
-    {
-        return world.console.answer(&places);
-    }
+    args.choice.ensure_readable()?;
     args.ensure_a_run()?;
     let request = args.choice.request(args.wish(), &args.settings, world)?;
     if args.find {
@@ -406,36 +397,16 @@ impl RunChoice {
         self.run.ensure_online(what)
     }
 
-    /// With `--offline`, the answer of a dry run that may not list the artifacts of a run.
-    pub fn offline(
-        &self,
-        is_dry_run: bool,
-        group: Option<&ArtifactGroup>,
-        layout: Layout,
-        settings: &FetchSettings,
-        world: &World,
-    ) -> Result<Option<RunPlaces>> {
-        if !self.run.is_offline() || self.input_dir.is_some() {
-            return Ok(None);
+    /// Fails with `--offline` if the artifacts are not in a directory.
+    pub fn ensure_readable(&self) -> Result<()> {
+        if self.input_dir.is_some() {
+            return Ok(());
         }
-        if let Some(flag) = self.search_flag() {
-            let refused = self.run.ensure_online(format!("`{flag}`"));
-            refused.hint("name the run with `--run-id`")?;
-        }
-        if !is_dry_run {
-            let refused = self
-                .run
-                .ensure_online("fetching from a bucket or from GitHub");
-            refused.hint("add `--dry-run`, or fetch from `--input-dir`")?;
-        }
-        let run = self.run.run()?;
-        let run = self.run.resolve(run, &settings.github, world)?;
-        let text =
-            "offline: which artifacts the run has, and whether they are enough, is not known";
-        world.console.note(text);
         self.run
-            .places(&run, group, layout, &settings.access)
-            .map(Some)
+            .ensure_online("fetching from a bucket or from GitHub")
+            .hint(
+                "fetch from `--input-dir`, or ask `rocwheel place` where a run keeps its packages",
+            )
     }
 
     /// The flag that searches for a run, if one was given.

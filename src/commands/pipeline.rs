@@ -17,8 +17,8 @@ use super::{
 use crate::{
     artifact::{ArchiveName, ArtifactName, ArtifactTree, TherockManifest, input, sample},
     atomic::lock::{Lock, LockPurpose},
-    check::{Report, SetFacts, facts_of, facts_of_built},
-    console::many,
+    check::{Report, SetFacts, facts_of_built},
+    console::shell_word,
     diff::Difference,
     error::{Hint as _, Result, anyhow},
     fetch::{FetchJob, OutputForm, Wish},
@@ -27,17 +27,13 @@ use crate::{
         BuildOptions, Expected,
         build::{Build, BuildSelection},
     },
-    report::{Forecast, PipelineAnswer, RunPlaces, SummaryPage},
+    report::{Forecast, PipelineAnswer, SummaryPage},
     run::{Buckets, Run},
-    set::{
-        Existing, KnownPackages, Layout, LocalSet, PackageDirectories, PlaceDepth, PublishedUpload,
-        SetPlace, Upload, UploadOptions,
-    },
+    set::{Existing, Layout, LocalSet, PublishedUpload, SetPlace, Upload, UploadOptions},
 };
 
 /// Flags that only `--help` lists.
-const UNUSUAL: [&str; 18] = [
-    "resume",
+const UNUSUAL: [&str; 17] = [
     "to",
     "baseline",
     "base_index",
@@ -75,9 +71,6 @@ pub struct PipelineArgs {
     /// Directory for the artifacts, the packages and the published set
     #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
-    /// Check and publish the packages that an earlier call built, without building them again
-    #[arg(long)]
-    resume: bool,
     /// Print what would be read and written, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -105,12 +98,8 @@ pub struct PipelineArgs {
 }
 
 pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
-    if let Some(places) = args.offline(world)? {
-        return world.console.answer(&places);
-    }
     let unpacked = args.output_dir.join("artifacts");
-    let only_tell = args.dry_run || args.resume;
-    let origin = args.origin.settle(&unpacked, only_tell, world)?;
+    let origin = args.origin.settle(&unpacked, args.dry_run, world)?;
     if args.dry_run {
         return world.console.answer(&origin.forecast(args, world)?);
     }
@@ -122,15 +111,9 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
         .inputs
         .baseline(&args.origin.settings.access, world)?;
     let _lock = Lock::to_write(&args.output_dir, LockPurpose::Pipeline)?;
-    let (set, facts) = if args.resume {
-        (args.resumed(world)?, None)
-    } else {
-        let (set, facts) = args.build(&origin, &unpacked, world)?;
-        (set, Some(facts))
-    };
+    let (set, facts) = args.build(&origin, &unpacked, world)?;
     let changes = changes_since(baseline.as_ref(), &set, world)?;
-    let report = args.check(&set, facts.as_ref(), changes.as_ref(), world);
-    let report = report.hint(args.how_to_go_on())?;
+    let report = args.check(&set, &facts, changes.as_ref(), world)?;
     let publication = Publication {
         upload: Upload {
             set: &set,
@@ -149,25 +132,6 @@ pub fn run(args: &PipelineArgs, world: &World) -> Result<()> {
 }
 
 impl PipelineArgs {
-    fn how_to_go_on(&self) -> String {
-        format!(
-            "the packages are in `{}`: the same command with `--resume` goes on with them, and takes \
-             `--accept` or `--ignore` for findings that may stay",
-            self.packages().display()
-        )
-    }
-
-    /// With `--offline`, the answer of a dry run if the artifacts are those of a run.
-    fn offline(&self, world: &World) -> Result<Option<RunPlaces>> {
-        let (origin, choice) = (&self.origin, &self.origin.choice);
-        if origin.sample || origin.artifact_dir.is_some() {
-            return Ok(None);
-        }
-        let group = choice.selection.directory()?;
-        let settings = &origin.settings;
-        choice.offline(self.dry_run, Some(&group), self.layout, settings, world)
-    }
-
     fn packages(&self) -> PathBuf {
         self.output_dir.join("packages")
     }
@@ -192,30 +156,6 @@ impl PipelineArgs {
         let set = LocalSet::built(&packages, plan, &manifest, &made.packages, world)?;
         let facts = facts_of_built(&made.packages, options.settings.jobs, &world.stop)?;
         Ok((set, facts))
-    }
-
-    /// The packages of an earlier call, for `--resume`. Fails if they have changed since.
-    fn resumed(&self, world: &World) -> Result<LocalSet> {
-        let _group = world.console.group("Packages");
-        let packages = self.packages();
-        if !packages.join("set.json").is_file() {
-            return Err(anyhow!("no finished packages in `{}`", packages.display()))
-                .hint("run the same command without `--resume`");
-        }
-        let set = LocalSet::read(
-            &packages,
-            PackageDirectories::Built,
-            KnownPackages::new(),
-            world,
-        )?;
-        set.ensure_as_described(true)?;
-        let (count, packages) = (
-            many(set.document.files.len(), "package"),
-            packages.display(),
-        );
-        let facts = format!("with {count} in `{packages}`");
-        world.console.status("Resumed", facts);
-        Ok(set)
     }
 
     /// The address that the set is uploaded to. `None` if it is published in the output directory.
@@ -262,24 +202,22 @@ impl PipelineArgs {
     fn check(
         &self,
         set: &LocalSet,
-        facts: Option<&SetFacts>,
+        facts: &SetFacts,
         changes: Option<&Difference>,
         world: &World,
     ) -> Result<Report> {
-        let report = if let Some(facts) = facts {
-            self.policy.check(facts, world)?
-        } else {
-            let place = SetPlace::directory(&self.packages(), &world.stop);
-            let depth = PlaceDepth::Packages(PackageDirectories::Built);
-            let facts = facts_of(&place, depth, self.what.jobs.count(), world)?;
-            self.policy.check(&facts, world)?
-        };
+        let report = self.policy.check(facts, world)?;
         let verdict = self.policy.verdict(&report);
         if verdict.is_err() {
             self.summary
                 .refuse(&set.document, &report, changes, world)?;
         }
-        verdict.map(|()| report)
+        let packages = self.packages();
+        verdict.map(|()| report).hint(format!(
+            "`rocwheel check {0}` looks at the packages again; with `--reuse {0}`, and `--accept` or `--ignore` \
+             for findings that may stay, the same command builds nothing twice",
+            shell_word(&packages.to_string_lossy())
+        ))
     }
 }
 
@@ -335,6 +273,7 @@ impl OriginArgs {
                         "pass `--run-id`, `--commit`, `--pr`, `--branch`, `--latest`, `--artifact-dir` or `--sample`",
                     );
                 }
+                choice.ensure_readable()?;
                 let request = choice.request(Wish::default(), settings, world)?;
                 let job = request.decide(unpacked, OutputForm::Unpacked, is_dry_run, world)?;
                 return Ok(ArtifactsOrigin {

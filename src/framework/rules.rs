@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     check::{self, Finding, Rule, SetFacts, facts::DeviceCodeFacts, rule},
-    console::{many, size},
+    console::many,
     error::Result,
     loader::{MissingLibrary, missing_libraries},
     set,
@@ -31,8 +31,6 @@ pub struct FrameworkCheck<'a> {
     pub set: &'a SetFacts,
     /// The packages of the baseline.
     pub published: &'a [(DistName, Version)],
-    /// The longest file that the index takes for which the wheels are, if they are for one.
-    pub largest: Option<u64>,
 }
 
 impl FrameworkCheck<'_> {
@@ -290,7 +288,7 @@ impl OneWheel<'_> {
         }
     }
 
-    /// What an index would refuse, and what it has that installers would prefer.
+    /// What the index has that installers would prefer.
     fn index(&mut self) {
         let wheel = self.wheel;
         let version = &wheel.name.version;
@@ -302,22 +300,6 @@ impl OneWheel<'_> {
                 "{version} sorts below {newest}, which is there: installers take it for older"
             );
             self.add(rule::SORTS_BELOW, fact);
-        }
-        let Some(most) = self.check.largest else {
-            return;
-        };
-        if version.to_string().contains('+') {
-            let fact = format!("it has a local version, {version}");
-            self.add(rule::UNPUBLISHABLE, fact);
-        }
-        let platform = wheel.platform();
-        if platform.split('.').any(|it| it.starts_with("linux_")) {
-            self.add(rule::UNPUBLISHABLE, format!("its tag is `{platform}`"));
-        }
-        if wheel.facts.size > most {
-            let (has, most) = (size(wheel.facts.size), size(most));
-            let fact = format!("it has {has}, and a file may have {most}");
-            self.add(rule::UNPUBLISHABLE, fact);
         }
     }
 }

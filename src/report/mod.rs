@@ -9,9 +9,7 @@ mod findings;
 mod markdown;
 pub mod outputs;
 mod packages;
-mod places;
 
 pub use cells::LIMIT;
 pub use document::{Forecast, PipelineAnswer};
 pub use markdown::{SummaryPage, Whereabouts, WorkflowArtifact, WorkflowArtifactName};
-pub use places::RunPlaces;

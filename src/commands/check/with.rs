@@ -19,18 +19,6 @@ pub(super) struct WithArgs {
     /// Wheels of frameworks that are installed with the set: see docs/framework.md
     #[arg(long, value_name = "WHEEL", num_args = 1..)]
     with: Vec<PathBuf>,
-    /// Also find what this index would refuse of them
-    #[arg(long = "for", value_name = "INDEX", requires = "with")]
-    index: Option<PublicIndex>,
-    /// Largest file that the index takes, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 100)]
-    max_size: u64,
-}
-
-/// An index with rules of its own about wheels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum PublicIndex {
-    Pypi,
 }
 
 impl WithArgs {
@@ -70,7 +58,6 @@ impl WithArgs {
             rocm: &rocm,
             set,
             published: &published,
-            largest: self.index.map(|_| self.max_size.saturating_mul(1 << 20)),
         };
         check.findings()
     }

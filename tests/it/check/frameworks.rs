@@ -132,17 +132,8 @@ fn copies_of_rocm_and_files_for_another_rocm_are_found() {
     ");
 }
 
-/// What is found of the rules of an index. Sizes depend on how the demo is compressed.
-fn only_index(found: &str) -> String {
-    let sizes = regex::Regex::new(r"[\d.]+ [kKM]i?B").unwrap();
-    let lines = found.lines();
-    let lines = lines.filter(|it| it.contains("RWF14") || it.contains("RWF15"));
-    let lines: Vec<&str> = lines.collect();
-    sizes.replace_all(&lines.join("\n"), "SIZE").into_owned()
-}
-
 #[test]
-fn what_an_index_has_or_refuses_is_found() {
+fn a_newer_version_in_the_baseline_is_found() {
     let (set, baseline) = (Set::new(), tempfile::tempdir().unwrap());
     crate::support::place::copy_files(set.0.path(), baseline.path());
     let mut wheel = with(&SharedObject::new("_C.so").needs("libamdhip64.so.7"));
@@ -153,17 +144,12 @@ fn what_an_index_has_or_refuses_is_found() {
     let path = wheel.write(place.path());
     let baseline = baseline.path().to_str().unwrap();
     let flags = ["--with", path.to_str().unwrap(), "--baseline", baseline];
-    let index = ["--for", "pypi", "--max-size", "0"];
-    let found = set.found(&[&flags[..], &index].concat());
-    insta::assert_snapshot!(only_index(&found), @"
-      warning RWF14 sorts-below: 1.0+rocm10.1.0 sorts below 1.0+rocm7.14.0, which is there: installers take it for older
-      error   RWF15 unpublishable: it has SIZE, and a file may have 0 B
-      error   RWF15 unpublishable: it has a local version, 1.0+rocm10.1.0
-      error   RWF15 unpublishable: its tag is `linux_x86_64`
-    ");
-    // Without these flags nothing of an index is judged.
+    let found = set.found(&flags);
+    let line = "warning RWF14 sorts-below: 1.0+rocm10.1.0 sorts below 1.0+rocm7.14.0, which is there: installers take it for older";
+    assert!(found.contains(line), "{found}");
+    // Without a baseline there is nothing to compare with.
     let plain = set.found(&flags[..2]);
-    assert_eq!(only_index(&plain), "", "{plain}");
+    assert!(!plain.contains("RWF14"), "{plain}");
 }
 
 #[test]
