@@ -97,7 +97,6 @@ pub fn assemble(
         settings,
         world,
         staging: staged.path(),
-        dist,
         earlier: earlier.as_ref(),
         memory: BuildMemory::read(root, program),
         reused: ReuseCount::default(),
@@ -168,7 +167,7 @@ struct WrittenFile {
     /// Of the handle that was written, before its bytes were read for their digest.
     identity: Option<FileIdentity>,
     recipe: Option<WheelRecipe>,
-    /// Whether the file also belongs to the earlier set, which is deleted once this one is finished.
+    /// Whether the file also belongs to the earlier set, which may be deleted once this one is finished.
     is_shared: bool,
     digest: FileDigest,
 }
@@ -215,7 +214,6 @@ struct Making<'a> {
     world: &'a World,
     /// The staging directory that replaces `dist` at the end.
     staging: &'a Path,
-    dist: &'a Path,
     earlier: Option<&'a EarlierSet>,
     memory: BuildMemory,
     reused: ReuseCount,
@@ -343,9 +341,9 @@ impl Making<'_> {
         let Some((whole, state, sha256)) = whole else {
             return Ok(None);
         };
-        // The old `dist` is deleted at the end, so its wheel can get a second name until then. A
-        // file elsewhere is copied: a change there must not change this set.
-        let is_shared = is_below(whole, self.dist) && fs_err::hard_link(whole, file).is_ok();
+        // The wheel gets a second name, because nothing of ours writes into a finished file in place.
+        // On another disk, or where the system forbids it, it is copied.
+        let is_shared = fs_err::hard_link(whole, file).is_ok();
         let identity = if is_shared {
             FileIdentity::of(file)?
         } else {
@@ -467,12 +465,6 @@ impl Wheel<'_> {
 fn created(file: &Path) -> io::Result<fs_err::File> {
     let mut options = fs_err::OpenOptions::new();
     options.read(true).write(true).create_new(true).open(file)
-}
-
-/// Whether a file is in a directory, with any symlinks in their paths.
-fn is_below(file: &Path, directory: &Path) -> bool {
-    let real = (fs_err::canonicalize(file), fs_err::canonicalize(directory));
-    matches!(real, (Ok(file), Ok(directory)) if file.starts_with(&directory))
 }
 
 #[cfg(unix)]
