@@ -97,17 +97,6 @@ impl<T> AtomicFile<T> {
     }
 }
 
-/// Makes an empty file share the blocks of another one (a reflink), on file systems that can.
-#[cfg(target_os = "linux")]
-pub fn share_blocks(from: &Path, to: &File) -> io::Result<()> {
-    Ok(rustix::fs::ioctl_ficlone(to, &File::open(from)?)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub fn share_blocks(_: &Path, _: &File) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 /// Writes a file atomically, replacing an existing one.
 pub fn write(target: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = AtomicFile::beside(target)?;

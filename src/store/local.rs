@@ -263,7 +263,7 @@ impl Store for LocalStore {
                 Err(StoreError::from_io(key, error))
             }
             // Another file system, a file of another user, or too many links.
-            Err(_) => Ok(share(&file, &path, is_wanted, condition).unwrap_or(false)),
+            Err(_) => Ok(false),
             Ok(is_linked) => Ok(is_linked),
         }
     }
@@ -293,26 +293,6 @@ fn hard_link(
     match condition {
         Condition::IfAbsent => link.claim(path)?,
         _ => link.replace(path)?,
-    }
-    Ok(true)
-}
-
-/// Makes a copy that shares its blocks with the file, if it is the wanted one.
-fn share(
-    file: &Path,
-    path: &Path,
-    is_wanted: &dyn Fn(&Path) -> bool,
-    condition: &Condition,
-) -> io::Result<bool> {
-    let mut copy = AtomicFile::beside(path)?;
-    atomic::share_blocks(file, copy.file())?;
-    // An earlier change shows in the file, and a later one is not in the copy.
-    if !is_wanted(file) {
-        return Ok(false);
-    }
-    match condition {
-        Condition::IfAbsent => copy.claim(path)?,
-        _ => copy.replace(path)?,
     }
     Ok(true)
 }

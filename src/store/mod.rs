@@ -53,9 +53,9 @@ pub trait Store: fmt::Debug + Display + Send + Sync {
     /// Writes an object, if the condition in `options` holds.
     fn put(&self, key: &Key, body: &dyn Body, options: &PutOptions) -> Result<(), StoreError>;
 
-    /// Makes a file of the same file system the object of a key, without copying its bytes: by a hard
-    /// link, or by a copy that shares its blocks (reflink). `false` if the store cannot do that, or if
-    /// the file is not the one that is wanted: then the object has to be put, and the old one stays.
+    /// Makes a file of the same file system the object of a key by a hard link, without copying its
+    /// bytes. `false` if the store cannot do that, or if the file is not the one that is wanted: then
+    /// the object has to be put, and the old one stays.
     ///
     /// `is_wanted` gets a path of the file that will be the object, before readers can see it.
     fn link(
