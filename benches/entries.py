@@ -51,7 +51,7 @@ class Work:
         if quick:
             self.artifacts = path / "artifacts-quick"
             inputs.part_of(path / "artifacts", self.artifacts)
-        self.policy = wheels.policy(path / "packages.toml")
+        os.environ["ROCWHEEL_PACKAGES_FILE"] = str(wheels.policy(path / "packages.toml"))
 
     def size(self, full, quick):
         return quick if self.quick else full
@@ -60,12 +60,11 @@ class Work:
         return 1 if self.quick else min(full, self.most)
 
     def build(self, out: Path, *options, artifacts: Path | None = None, verb: str = "build") -> list:
-        to = "--dest-dir" if verb == "build" else "--output-dir"
-        return [self.rocwheel, "-q", verb, "--artifact-dir", artifacts or self.artifacts, to, out,
-                "--packages-file", self.policy, "--without", "profiler", *options]
+        return [self.rocwheel, "-q", verb, "--artifact-dir", artifacts or self.artifacts, "--output-dir", out,
+                "--without", "profiler", *options]
 
     def pipeline(self, out: Path, *options, artifacts: Path | None = None) -> list:
-        return self.build(out, "--ignore", FINDINGS, "--no-summary", *options, artifacts=artifacts, verb="pipeline")
+        return self.build(out, "--ignore", FINDINGS, *options, artifacts=artifacts, verb="pipeline")
 
     def warm(self, place: Path) -> None:
         """Reads all files once, so that every way finds them in the page cache."""

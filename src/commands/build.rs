@@ -115,7 +115,7 @@ pub struct BuildSettings {
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     kpack: Kpack,
     /// TOML file with the contents of each package, instead of the built-in one
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "ROCWHEEL_PACKAGES_FILE")]
     packages_file: Option<PathBuf>,
     /// How to pack the development files; `xz` is smaller, but much slower to pack and to unpack
     #[arg(long, value_name = "HOW", default_value = "none")]
@@ -160,7 +160,7 @@ impl BuildArgs {
             reused: made.reused,
         };
         if !world.console.is_watched() {
-            return world.console.answer(&answer);
+            return world.console.report("build", &answer, &answer);
         }
         world
             .console

@@ -84,7 +84,6 @@ pub struct DoctorArgs {
 /// The answer of `doctor`.
 #[derive(Debug, Serialize)]
 struct DoctorReport {
-    schema: &'static str,
     checks: Vec<Check>,
 }
 
@@ -125,10 +124,8 @@ pub fn run(args: &DoctorArgs, world: &World) -> Result<()> {
     world.stop.check()?;
     let problems = checks.iter().filter(|it| it.status == Status::Problem);
     let problems = problems.count();
-    world.console.answer(&DoctorReport {
-        schema: "rocwheel-doctor-v1",
-        checks,
-    })?;
+    let report = DoctorReport { checks };
+    world.console.report("doctor", &report, &report)?;
     match problems {
         0 => Ok(()),
         problems => Err(No(many(problems, "problem")).into()),

@@ -121,7 +121,7 @@ pub fn run(args: &InstallArgs, world: &World) -> Result<()> {
 }
 
 impl InstallArgs {
-    fn request(&self, world: &World) -> Result<install::Request> {
+    fn request(&self) -> Result<install::Request> {
         let list = |text: &str| match text {
             "none" => Vec::new(),
             list => split_list(list).map(str::to_owned).collect(),
@@ -135,7 +135,7 @@ impl InstallArgs {
         let dependencies = dependencies.map(|it| it.parse::<Urls>()).next().transpose();
         let targets = match self.target.as_str() {
             "auto" => {
-                let found = self.machine.targets(&self.machine.gpus(), &world.console)?;
+                let found = self.machine.targets(&self.machine.gpus())?;
                 TargetWish::Detected(found)
             }
             names => TargetWish::Named(list(names)),
@@ -160,7 +160,7 @@ impl InstallArgs {
         action: Action,
         world: &World,
     ) -> Result<install::Plan> {
-        let request = self.request(world)?;
+        let request = self.request()?;
         let source = Source {
             args: &self.source,
             choice: &self.run,

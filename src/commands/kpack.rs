@@ -6,7 +6,9 @@ use std::{
 };
 
 use fs_err as fs;
+use itertools::Itertools as _;
 use serde::Serialize;
+use serde_json::json;
 use zip::ZipArchive;
 
 use super::World;
@@ -93,7 +95,6 @@ struct TargetSelection {
 
 #[derive(Debug, Serialize)]
 struct ListAnswer {
-    schema: &'static str,
     file: String,
     kind: String,
     code_objects: Vec<CodeRow>,
@@ -114,12 +115,6 @@ struct Lead {
     kernel_name: String,
     index: usize,
     search_paths: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct ExtractAnswer {
-    schema: &'static str,
-    files: Vec<ExtractedCode>,
 }
 
 #[derive(Debug, Serialize)]
@@ -152,13 +147,13 @@ fn list(args: &ListArgs, world: &World) -> Result<()> {
         index: it.index,
         search_paths: it.marker.kpack_search_paths.clone(),
     });
-    world.console.answer(&ListAnswer {
-        schema: "rocwheel-kpack-v1",
+    let answer = ListAnswer {
         file: args.file.display().to_string(),
         kind,
         code_objects: rows,
         references: references.collect(),
-    })
+    };
+    world.console.report("kpack ls", &answer, &answer)
 }
 
 fn extract(args: &ExtractArgs, world: &World) -> Result<()> {
@@ -186,10 +181,9 @@ fn extract(args: &ExtractArgs, world: &World) -> Result<()> {
     world
         .console
         .status("Extracted", format!("{count}, {}", size(total)));
-    world.console.answer(&ExtractAnswer {
-        schema: "rocwheel-kpack-extract-v1",
-        files,
-    })
+    let facts = json!({ "files": files });
+    let paths = files.iter().map(|file| &file.path).join("\n");
+    world.console.report("kpack extract", &facts, paths)
 }
 
 /// What is done with a code object, which the function reads.
@@ -325,13 +319,5 @@ impl CodeRow {
             code.compression.clone(),
             kernels,
         ]
-    }
-}
-
-impl fmt::Display for ExtractAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.files
-            .iter()
-            .try_for_each(|file| writeln!(f, "{}", file.path))
     }
 }

@@ -1,8 +1,9 @@
 //! `split`: moves the device code of fat artifacts into one artifact for each target.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
-use serde::Serialize;
+use itertools::Itertools as _;
+use serde_json::json;
 
 use super::{World, args::Jobs};
 use crate::{
@@ -35,12 +36,6 @@ pub struct SplitArgs {
     jobs: Jobs,
 }
 
-#[derive(Debug, Serialize)]
-struct SplitAnswer {
-    schema: &'static str,
-    artifacts: Vec<WrittenArtifact>,
-}
-
 pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     fetch::fetched_for(&args.artifact_dir)?;
     let (jobs, stop) = (args.jobs.count(), &world.stop);
@@ -55,10 +50,10 @@ pub fn run(args: &SplitArgs, world: &World) -> Result<()> {
     let output = ArtifactOutput::new(&args.output_dir, names)?;
     let artifacts = split_all(&splittings, &output, args, world)?;
     output.finish()?;
-    world.console.answer(&SplitAnswer {
-        schema: "rocwheel-split-v1",
-        artifacts,
-    })?;
+    let facts = json!({ "artifacts": artifacts });
+    world
+        .console
+        .report("split", &facts, artifacts.iter().join("\n"))?;
     let shown = shell_word(&args.output_dir.to_string_lossy());
     world.console.next(format!(
         "rocwheel build --artifact-dir {shown} --output-dir packages"
@@ -112,11 +107,4 @@ fn split_one(
         .console
         .status("Split", format!("{source}: {count}, {}", size(total)));
     Ok(written)
-}
-
-impl fmt::Display for SplitAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut artifacts = self.artifacts.iter();
-        artifacts.try_for_each(|artifact| writeln!(f, "{artifact}"))
-    }
 }

@@ -28,7 +28,6 @@ use crate::{
 /// The facts of several wheels that are installed together, as a document and as text.
 #[derive(Debug, Serialize)]
 pub struct FrameworkFacts {
-    schema: &'static str,
     /// The version of the set that was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     set: Option<String>,
@@ -40,7 +39,6 @@ pub struct FrameworkFacts {
 impl FrameworkFacts {
     pub fn of(wheels: &[FrameworkWheel], providers: &Providers<'_>) -> Result<Self> {
         let mut this = Self {
-            schema: "rocwheel-framework-facts-v1",
             set: providers.rocm.map(|rocm| rocm.version.to_string()),
             wheels: Vec::new(),
             text: String::new(),

@@ -14,16 +14,6 @@ pub fn suffix(rocm: &Version) -> String {
     format!("{mark}{}", rocm.replace('+', "-"))
 }
 
-/// The suffix that vLLM uses: `rocm722` for 7.2.2.
-pub fn flat_suffix(rocm: &Version) -> String {
-    let rocm = rocm.to_string();
-    let numbers = rocm
-        .split(|c: char| c != '.' && !c.is_ascii_digit())
-        .next()
-        .unwrap_or_default();
-    format!("rocm{}", numbers.replace('.', ""))
-}
-
 /// A version with a further local part: `2.12.0+git1a2b3c4d.rocm7.14.0` of `2.12.0+git1a2b3c4d`.
 pub fn with_suffix(version: &Version, suffix: &str) -> Result<Version> {
     let version = version.to_string();
@@ -88,7 +78,6 @@ mod tests {
         assert_eq!(made.to_string(), "2.12.0a0+git1a2b3c4d.rocm7.10.0");
         assert_eq!(rocm_part(&made).as_deref(), Some("rocm7.10.0"));
         assert_eq!(without_rocm(&made).to_string(), "2.12.0a0+git1a2b3c4d");
-        assert_eq!(flat_suffix(&version("7.2.2")), "rocm722");
         assert_eq!(rocm_part(&version("2.12.0+cu130")), None);
     }
 }

@@ -237,7 +237,6 @@ fn on_one_line(name: &str) -> String {
 
 /// The JSON that `build` prints at its end.
 #[derive(Serialize)]
-#[serde(tag = "schema", rename = "rocwheel-build-v1")]
 pub struct BuildAnswer<'a> {
     pub packages: &'a [MadePackage],
     #[serde(skip_serializing_if = "Option::is_none")]

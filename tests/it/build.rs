@@ -129,7 +129,7 @@ fn the_answer_is_names_or_one_document() {
     assert_eq!(names, b"rocm-0.0.1.dev0.tar.gz\n");
     let json = succeed(build(&place, "out").args(["--only", "meta", "--format", "json"])).stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(json["schema"], "rocwheel-build-v1");
+    assert_eq!(json["command"], "build");
     let package = &json["packages"][0];
     assert_eq!(package["path"], "rocm-0.0.1.dev0.tar.gz");
     let bytes = fs_err::read(place.join("out/dist/rocm-0.0.1.dev0.tar.gz")).unwrap();

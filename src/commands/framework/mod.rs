@@ -126,9 +126,8 @@ fn show(args: &ShowArgs, world: &World) -> Result<()> {
     let rocm = rocm.map(|set| args.reading.rocm(set, &policy, world));
     let rocm = rocm.transpose()?;
     let providers = Providers::new(&wheels, rocm.as_ref(), &policy, &[]);
-    world
-        .console
-        .answer(&FrameworkFacts::of(&wheels, &providers)?)
+    let facts = FrameworkFacts::of(&wheels, &providers)?;
+    world.console.report("framework show", &facts, &facts)
 }
 
 impl ReadingArgs {
@@ -217,7 +216,6 @@ fn chosen_targets(list: &TargetList, there: &[Target], whence: &str) -> Result<V
 /// What was planned for each wheel, and what was written.
 #[derive(Debug, Serialize)]
 struct PlansAnswer<P, W> {
-    schema: &'static str,
     plans: Vec<P>,
     written: Vec<W>,
 }

@@ -65,11 +65,8 @@ pub(super) fn run(args: &FrameworkSplitArgs, world: &World) -> Result<()> {
         let made: Vec<ChangedFile> = made.cloned().collect();
         writing.publish(&made, staged.path(), &wheels)?;
     }
-    world.console.answer(&PlansAnswer {
-        schema: "rocwheel-framework-split-v1",
-        plans,
-        written,
-    })
+    let answer = PlansAnswer { plans, written };
+    world.console.report("framework split", &answer, &answer)
 }
 
 /// Writes the wheels of plans into a directory.

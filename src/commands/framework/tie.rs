@@ -74,9 +74,6 @@ pub(super) fn run(args: &TieArgs, world: &World) -> Result<()> {
         }
         writing.publish(&written, directory, &wheels)?;
     }
-    world.console.answer(&PlansAnswer {
-        schema: "rocwheel-tie-plan-v1",
-        plans,
-        written,
-    })
+    let answer = PlansAnswer { plans, written };
+    world.console.report("framework tie", &answer, &answer)
 }

@@ -8,7 +8,7 @@ use super::World;
 use crate::{
     commands::args::AccessArgs,
     error::{Context as _, Hint as _, No, Result, anyhow},
-    framework::version::{flat_suffix, suffix, with_suffix, without_rocm},
+    framework::version::{suffix, with_suffix, without_rocm},
     package::DistNames,
     set::{self, PlaceDepth},
     version::{GitSha, Version},
@@ -30,9 +30,6 @@ pub(super) struct FrameworkVersionArgs {
     /// ROCm packages that it is built for, or their version
     #[arg(long, value_name = "SET")]
     set: PathBuf,
-    /// How to name ROCm: `+rocm7.14.0`, `+rocm7140`, or not at all
-    #[arg(long, value_name = "STYLE", default_value = "upstream")]
-    style: SuffixStyle,
     /// Commit of the framework, for builds that are no release
     #[arg(long, value_name = "SHA")]
     commit: Option<GitSha>,
@@ -43,24 +40,13 @@ pub(super) struct FrameworkVersionArgs {
     access: AccessArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum SuffixStyle {
-    Upstream,
-    Flat,
-    None,
-}
-
 pub(super) fn run(args: &FrameworkVersionArgs, world: &World) -> Result<()> {
     let rocm = args.rocm(world)?;
     let mut version = without_rocm(&args.base);
     if let Some(commit) = &args.commit {
         version = with_suffix(&version, &format!("git{}", commit.short()))?;
     }
-    version = match args.style {
-        SuffixStyle::Upstream => with_suffix(&version, &suffix(&rocm))?,
-        SuffixStyle::Flat => with_suffix(&version, &flat_suffix(&rocm))?,
-        SuffixStyle::None => version,
-    };
+    version = with_suffix(&version, &suffix(&rocm))?;
     let text = version.to_string();
     let facts = json!({
         "version": text,

@@ -96,7 +96,7 @@ pub(super) fn observe(
     let read = args.gpus();
     let dev = is_checked.then(|| args.dev());
     let gpus: Vec<GpuFacts> = read.iter().map(|it| GpuFacts::new(it, dev)).collect();
-    let targets = args.targets(&read, &world.console)?;
+    let targets = args.targets(&read)?;
     for gpu in &gpus {
         world.console.status("Found", gpu.line());
     }

@@ -47,7 +47,7 @@ fn facts_are_shown_with_and_without_a_set() {
     ");
     let json = rocwheel(&["framework", "show", wheel, "--format", "json"]).ok();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["schema"], "rocwheel-framework-facts-v1");
+    assert_eq!(json["command"], "framework show");
     assert_eq!(
         json["wheels"][0]["binaries"][0]["needed"][0]["by"],
         "ROCm (math)"
@@ -62,7 +62,6 @@ fn a_version_that_installers_take_for_older_is_refused() {
     let seen = [
         version(&format!("'{}'", set.display())),
         version("7.14.0 --commit 1a2b3c4d5e6f70819203a4b5c6d7e8f901234567"),
-        version("7.2.2 --style flat"),
         version("10.1.0 --over 2.12.0+rocm7.14.0"),
         version("10.1.0 --over 2.12.0+rocm10.1.0rc1"),
     ];
@@ -72,9 +71,6 @@ fn a_version_that_installers_take_for_older_is_refused() {
 
     exit 0
     2.12.0+git1a2b3c4d.rocm7.14.0
-
-    exit 0
-    2.12.0+rocm722
 
     exit 1
     2.12.0+rocm10.1.0

@@ -38,7 +38,7 @@ fn a_fat_binary_shows_its_code() {
         .all();
     insta::assert_snapshot!(json, @r#"
     exit 0
-    {"schema":"rocwheel-kpack-v1","file":"libfat.so","kind":"fat binary","code_objects":[{"bundle":0,"target":"gfx1100","size":11256,"stored":11256,"compression":"none","kernels":["add","scale"]}]}
+    {"schema":"rocwheel-report-v1","command":"kpack ls","file":"libfat.so","kind":"fat binary","code_objects":[{"bundle":0,"target":"gfx1100","size":11256,"stored":11256,"compression":"none","kernels":["add","scale"]}]}
     "#);
 }
 

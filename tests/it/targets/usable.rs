@@ -150,8 +150,6 @@ fn variables_of_others_are_honoured() {
             "ROCM_BOOTSTRAP_DISABLE_DETECTION=1 ROCM_BOOTSTRAP_FORCE_GFX_ARCH=gfx942",
             "",
         ),
-        ("HSA_OVERRIDE_GFX_VERSION=10.3.0", ""),
-        ("HSA_OVERRIDE_GFX_VERSION=navi", ""),
         ("AMDGPU_FAMILIES=gfx94X-dcgpu", ""),
     ]
     .map(|(variables, flags)| {
