@@ -277,12 +277,8 @@ struct FilterArgs {
     /// given several times
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     require_artifact: Vec<Regex>,
-    /// Take only a run that has ended with success
-    #[arg(long)]
-    require_successful_run: bool,
-    /// Take only a run that has ended
-    #[arg(long)]
-    require_completed_run: bool,
+    #[command(flatten)]
+    run: RunFilter,
     /// How many of the newest runs of a branch are considered
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=500))]
     max_commits: u16,
@@ -342,10 +338,7 @@ impl RunChoice {
             search,
             workflow: settings.workflow.clone(),
             most_runs: settings.filter.max_commits.into(),
-            filter: RunFilter {
-                completed: settings.filter.require_completed_run,
-                successful: settings.filter.require_successful_run,
-            },
+            filter: settings.filter.run,
             context: self.run.context()?,
             platform: self.run.platform(),
             wait: self.wait,

@@ -1,7 +1,7 @@
 //! Fetches the artifacts of a run into a directory, each in one stream from its source to the disk.
 //!
-//! `search` lists the runs that may be meant, `query` chooses one and its source, `other_buckets` finds
-//! its bucket, and `found` tells about it. `source` and `run_artifacts` list its archives; `select`
+//! `search` lists the runs that may be meant, `query` chooses one and its source, and `found`
+//! tells about it. `source` and `run_artifacts` list its archives; `select`
 //! decides which of them are wanted, and whether they are enough. `job` compares these with the
 //! directory of `output`, and downloads what is due.
 
@@ -9,7 +9,6 @@ mod download;
 mod found;
 mod job;
 mod merge;
-mod other_buckets;
 mod output;
 mod query;
 mod run_artifacts;

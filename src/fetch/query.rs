@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use itertools::Itertools as _;
+
 use super::{
     found::FoundRun,
     run_artifacts::{LazyGitHub, RunArtifacts},
@@ -24,10 +26,9 @@ use crate::{
     package::catalog::Catalog,
     parallel,
     run::{
-        Assumption, Buckets, Platform, Run, RunContext, RunFacts, RunId, RunOrigin, RunReference,
-        Workflow,
+        Assumption, Platform, Run, RunContext, RunFacts, RunId, RunOrigin, RunReference, Workflow,
     },
-    store::{self, Depth, Origin, Store, StoreError, StoreFailureKind, s3::Access},
+    store::{self, Depth, Origin, Store, s3::Access},
 };
 
 /// How many skipped runs an error lists.
@@ -97,10 +98,6 @@ struct LocatedRun<'a> {
     candidate: Candidate,
     run: Run,
     sources: Vec<Arc<dyn ArchiveSource + 'a>>,
-    /// The other buckets that have nothing of it, although it may use them.
-    searched: Vec<String>,
-    /// Whether its bucket is known: one has something of it, or it is the only one.
-    is_found: bool,
 }
 
 /// What was chosen of a run.
@@ -284,42 +281,12 @@ impl<'a> FetchRequest<'a> {
     }
 
     fn open(&self, mut candidate: Candidate, world: &'a World) -> Result<LocatedRun<'a>> {
-        let mut run = self.resolve(&mut candidate, world)?;
-        // No bucket is asked about a run that is not taken anyway.
-        let is_taken = self.filter.check(candidate.from_github.as_ref()).is_ok();
-        let mut searched = Vec::new();
-        if is_taken {
-            (run, searched) = self.locate(&candidate.run, run, false, world)?;
-        }
+        let run = self.resolve(&mut candidate, world)?;
         Ok(LocatedRun {
             sources: self.sources(&run, world)?,
-            is_found: is_taken && searched.is_empty(),
             candidate,
             run,
-            searched,
         })
-    }
-
-    /// Searches the buckets again for a run whose place was not known, and takes the one that has it
-    /// by now. While the run is waited for, a bucket that does not answer is asked again at the next
-    /// turn.
-    fn find_again(&self, located: &mut LocatedRun<'a>, world: &'a World) -> Result<()> {
-        let candidate = &located.candidate;
-        if located.is_found || self.filter.check(candidate.from_github.as_ref()).is_err() {
-            return Ok(());
-        }
-        let (there, searched) = match self.locate(&candidate.run, located.run.clone(), true, world)
-        {
-            Err(error) if is_unavailable(&error) => return Ok(()),
-            there => there?,
-        };
-        located.is_found = searched.is_empty();
-        located.searched = searched;
-        if located.is_found && there.bucket != located.run.bucket {
-            located.sources = self.sources(&there, world)?;
-            located.run = there;
-        }
-        Ok(())
     }
 
     /// The run with the bucket and the prefix of its outputs. Asks GitHub about it if its place
@@ -340,9 +307,10 @@ impl<'a> FetchRequest<'a> {
             Ok(from_github.facts(repository))
         })?;
         for assumption in &resolved.assumed {
-            // Which bucket has the run tells its release type, and no bucket is read for a directory.
-            let is_found_out = matches!(assumption, Assumption::ReleaseType(..));
-            if !is_found_out && self.input_dir.is_none() {
+            // What the bucket of the release type has confirms it: if it has nothing, the hint names
+            // the others. No bucket is read for a directory.
+            let is_confirmed = matches!(assumption, Assumption::ReleaseType(..));
+            if !is_confirmed && self.input_dir.is_none() {
                 world.console.note(format!("assumed that {assumption}"));
             }
         }
@@ -416,10 +384,7 @@ impl<'a> FetchRequest<'a> {
             }
             return self.choose_from(Arc::clone(source), inventory.archives, aim, world);
         }
-        let mut places: Vec<String> = located.sources.iter().map(ToString::to_string).collect();
-        // The buckets that were searched come after the expected one.
-        places.splice(1..1, located.searched.iter().cloned());
-        let places = places.join(", nor in ");
+        let places = located.sources.iter().join(", nor in ");
         let names = few(unknown.iter().map(|name| format!("`{name}`")));
         let only = if unknown.is_empty() {
             String::new()
@@ -427,10 +392,22 @@ impl<'a> FetchRequest<'a> {
             format!(", only archives whose names are not those of artifacts: {names}")
         };
         let message = format!("no artifacts for {} in {places}{only}", self.platform);
+        // Neither the id of a run nor GitHub tells its release type, which decides its bucket.
+        let (reference, run) = (&located.candidate.run, &located.run);
+        let others = self.context.other_places(reference, run);
+        let flags = others.iter().map(|it| format!("`{}`", it.flag));
         let hint = match self.source_kind {
-            _ if self.input_dir.is_some() => "check `--input-dir`, `--run-id` and `--platform`",
-            SourceKind::GitHub => "look at `--run-id` and `--platform`",
-            _ => "look at `--run-id`, `--platform`, `--release-type` and `--bucket`",
+            _ if self.input_dir.is_some() => {
+                "check `--input-dir`, `--run-id` and `--platform`".to_owned()
+            }
+            SourceKind::GitHub => "check `--run-id` and `--platform`".to_owned(),
+            _ if others.is_empty() => {
+                "check `--run-id`, `--platform`, `--release-type` and `--bucket`".to_owned()
+            }
+            _ => format!(
+                "check `--run-id` and `--platform`; if the run is in another bucket, name it with {}",
+                flags.format(" or ")
+            ),
         };
         Err(hinted(No(message), hint))
     }
@@ -490,8 +467,7 @@ impl<'a> FetchRequest<'a> {
         if located.run.id.is_local() || self.input_dir.is_some() && self.wait.is_none() {
             return Err(error);
         }
-        let attempt = |located: &mut LocatedRun<'a>| {
-            self.find_again(located, world)?;
+        let attempt = |located: &LocatedRun<'a>| {
             self.filter.check(located.candidate.from_github.as_ref())?;
             self.choose(located, aim, world)
         };
@@ -510,7 +486,7 @@ impl<'a> FetchRequest<'a> {
                 let page = now.page.as_deref().unwrap_or_default();
                 let hint = format!("the run has ended (`{how}`), nothing more will come: {page}");
                 // The artifact may have been uploaded between the last attempt and this answer.
-                return match attempt(&mut located) {
+                return match attempt(&located) {
                     Ok(choice) => Ok((located, choice)),
                     Err(_) => Err(hinted(error, hint)),
                 };
@@ -524,7 +500,7 @@ impl<'a> FetchRequest<'a> {
             let text = format!("for at most {}: {}", took(left), message(&error));
             world.console.status("Waiting", text);
             parallel::sleep(&world.stop, pause(wait, github.has_token()).min(left))?;
-            error = match attempt(&mut located) {
+            error = match attempt(&located) {
                 Err(error) if Exit::of(&error) == Exit::No => error,
                 choice => return Ok((located, choice?)),
             };
@@ -566,27 +542,16 @@ impl<'a> FetchRequest<'a> {
         Ok(sources)
     }
 
-    /// The directory of the run in `--input-dir` (`{run}-{platform}`, perhaps below its
-    /// repository), or `None` if the archives are directly in it.
+    /// The directory of the run in `--input-dir`, which is laid out like a bucket; `None` if the archives
+    /// are directly in it.
     fn directory_of(&self, run: &Run, store: &dyn Store) -> Result<Option<Key>> {
         if self.run.is_none() && self.search.is_none() {
             return Ok(None);
         }
-        let repository = &run.repository;
-        let name = format!("{}-{}", run.id, self.platform);
-        let shared = format!("{}-{}/{name}", repository.owner(), repository.name());
-        let mut ways = [shared, name];
-        if repository == Buckets::builtin().home() {
-            ways.reverse();
-        }
-        for way in &ways {
-            let key: Key = way.parse()?;
-            if !store.list(Some(&key), Depth::Children)?.is_empty() {
-                return Ok(Some(key));
-            }
-        }
-        let lies_bare = !store.list(None, Depth::Children)?.is_empty();
-        Ok((!lies_bare).then(|| ways[0].parse()).transpose()?)
+        let has =
+            |directory| -> Result<bool> { Ok(!store.list(directory, Depth::Children)?.is_empty()) };
+        let lies_bare = !has(Some(&run.prefix))? && has(None)?;
+        Ok((!lies_bare).then(|| run.prefix.clone()))
     }
 }
 
@@ -595,11 +560,6 @@ fn announce(skipped: &[String], world: &World) {
     for line in skipped {
         world.console.note(format!("skipped run {line}"));
     }
-}
-
-fn is_unavailable(error: &Error) -> bool {
-    let kind = error.downcast_ref().map(StoreError::kind);
-    kind == Some(StoreFailureKind::Unavailable)
 }
 
 /// The pause before the next poll: short if the user waits a short time. A long wait is polled

@@ -31,12 +31,14 @@ impl Search {
 }
 
 /// What GitHub has to report about a run, so that it is taken.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct RunFilter {
-    /// The run has ended, with any conclusion.
-    pub completed: bool,
-    /// The run has ended, and its conclusion is `success`.
-    pub successful: bool,
+    /// Take only a run that has ended with success
+    #[arg(long = "require-successful-run")]
+    successful: bool,
+    /// Take only a run that has ended
+    #[arg(long = "require-completed-run")]
+    completed: bool,
 }
 
 impl RunFilter {

@@ -218,10 +218,9 @@ impl HttpStore {
             .caused_by("a web server is only read")
     }
 
-    fn ask(&self, key: &Key, method: Method, range: Option<&str>) -> Result<Response, StoreError> {
+    fn ask_head(&self, key: &Key) -> Result<Response, StoreError> {
         let url = self.url(key);
-        let headers = [(RANGE, range)];
-        let asking = self.client.ask(&url, &None, method, &headers);
+        let asking = self.client.ask(&url, &None, Method::HEAD, &[]);
         self.client.wait(&url, asking)
     }
 }
@@ -259,32 +258,10 @@ impl Store for HttpStore {
     }
 
     fn head(&self, key: &Key) -> Result<Object, StoreError> {
-        let length = |answer: &Response| header(answer, &CONTENT_LENGTH)?.parse::<u64>().ok();
-        let asked = match self.ask(key, Method::HEAD, None) {
-            Ok(answer) => length(&answer).map(|size| (size, answer)),
-            // Pre-signed URLs may be valid for GET but not for HEAD, and some servers refuse HEAD.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    StoreFailureKind::Denied | StoreFailureKind::Failed
-                ) =>
-            {
-                None
-            }
-            Err(error) => return Err(error),
-        };
-        let (size, answer) = if let Some(asked) = asked {
-            asked
-        } else {
-            let answer = self.ask(key, Method::GET, Some("bytes=0-0"))?;
-            let size = match header(&answer, &CONTENT_RANGE).and_then(content_range) {
-                Some((_, size)) => size,
-                None => length(&answer),
-            };
-            let cause = "the server does not say how many bytes it has";
-            let unknown = || StoreError::failed(self.url(key), cause);
-            (size.ok_or_else(unknown)?, answer)
-        };
+        let answer = self.ask_head(key)?;
+        let size = header(&answer, &CONTENT_LENGTH).and_then(|it| it.parse().ok());
+        let cause = "the server does not say how many bytes it has";
+        let size = size.ok_or_else(|| StoreError::failed(self.url(key), cause))?;
         Ok(Object {
             key: key.clone(),
             size,
@@ -419,16 +396,6 @@ impl RangeSource for HttpObject<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::Write as _,
-        net::TcpListener,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-        thread,
-    };
-
     use super::*;
 
     #[test]
@@ -437,56 +404,5 @@ mod tests {
         for (from, to) in [("https", "http"), ("http", "ftp"), ("", "http")] {
             assert!(!is_as_safe(from, to), "{from} {to}");
         }
-    }
-
-    /// A server that answers every HEAD with a status, and every GET with one byte of seven. Counts
-    /// both.
-    fn server(status: &'static str) -> (HttpStore, Arc<[AtomicUsize; 2]>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let origin = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-        let counts = Arc::clone(&asked);
-        thread::spawn(move || {
-            for mut stream in listener.incoming().map(Result::unwrap) {
-                let mut request = [0; 4096];
-                let len = stream.read(&mut request).unwrap();
-                let is_head = request[..len].starts_with(b"HEAD");
-                counts[usize::from(!is_head)].fetch_add(1, Ordering::Relaxed);
-                let answer = if is_head {
-                    format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n")
-                } else {
-                    let range = "Content-Range: bytes 0-0/7\r\nContent-Length: 1\r\n";
-                    format!("HTTP/1.1 206 Partial Content\r\n{range}")
-                };
-                let body = if is_head { "" } else { "x" };
-                let answer = format!("{answer}Connection: close\r\n\r\n{body}");
-                stream.write_all(answer.as_bytes()).unwrap();
-            }
-        });
-        let backoff = Backoff {
-            attempts: 3,
-            pause: Duration::ZERO,
-        };
-        let store = HttpStore {
-            client: HttpClient::new(backoff, SILENCE, Stop::default()).unwrap(),
-            origin: origin.parse().unwrap(),
-        };
-        (store, asked)
-    }
-
-    #[test]
-    fn only_a_server_that_refuses_head_is_asked_for_the_first_byte() {
-        let key: Key = "a".parse().unwrap();
-        for (status, heads) in [("405 Method Not Allowed", 1), ("403 Forbidden", 1)] {
-            let (store, asked) = server(status);
-            assert_eq!(store.head(&key).unwrap().size, 7);
-            let counts = [0, 1].map(|it: usize| asked[it].load(Ordering::Relaxed));
-            assert_eq!(counts, [heads, 1], "{status}");
-        }
-        let (store, asked) = server("503 Service Unavailable");
-        let error = store.head(&key).unwrap_err();
-        assert_eq!(error.kind(), StoreFailureKind::Unavailable);
-        let counts = [0, 1].map(|it: usize| asked[it].load(Ordering::Relaxed));
-        assert_eq!(counts, [3, 0]);
     }
 }

@@ -126,7 +126,8 @@ fn answered(place: &str, signer: Signer, status: u16, answer: &ErrorMetadata) ->
 
 fn kind(status: u16, code: Option<&str>) -> StoreFailureKind {
     match (status, code.unwrap_or_default()) {
-        (_, "NoSuchBucket") => StoreFailureKind::Failed,
+        // A request that the server does not know, it will not know later either.
+        (_, "NoSuchBucket" | "NotImplemented") => StoreFailureKind::Failed,
         (_, "KeyTooLongError" | "InvalidURI") => StoreFailureKind::Unusable,
         (_, "RequestTimeout" | "SlowDown") => StoreFailureKind::Unavailable,
         (_, code) if DENIED.contains(&code) => StoreFailureKind::Denied,

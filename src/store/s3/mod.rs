@@ -53,9 +53,6 @@ pub struct S3Limits {
     /// The largest object that is sent in one request. A larger one is sent in parts of this size,
     /// or larger where it would take more than 10,000 parts. S3 requires at least 5 MiB.
     pub part: u64,
-    /// The largest object that the server copies with one request. It copies a larger one in parts of
-    /// this size. S3 allows 5 GiB.
-    pub copied: u64,
     /// Memory for all parts that are in flight, of all objects.
     pub memory: u64,
     /// How many parts of one object are prefetched while an earlier one is read.
@@ -70,7 +67,6 @@ impl Default for S3Limits {
     fn default() -> Self {
         Self {
             part: 16 * MIB,
-            copied: 1024 * MIB,
             memory: 256 * MIB,
             ahead: 3,
             backoff: Backoff {

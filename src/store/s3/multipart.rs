@@ -1,4 +1,4 @@
-//! An object in several parts, which are sent or copied at once. It appears at the end as a whole.
+//! An object in several parts, which are sent at once. It appears at the end as a whole.
 
 use std::{ops::Range, time::Duration};
 

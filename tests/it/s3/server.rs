@@ -181,7 +181,6 @@ pub(crate) fn limited(
 pub(crate) fn limits() -> S3Limits {
     S3Limits {
         part: 5 << 20,
-        copied: 5 << 20,
         memory: 20 << 20,
         ahead: 2,
         backoff: Backoff {
