@@ -104,18 +104,19 @@ impl<'a> MultipartUpload<'a> {
         })
     }
 
-    /// Sends all parts, each with a request that `start` begins for its number and its range. The SDK
-    /// retries it.
+    /// Sends all parts, each with a request that `start` begins for its number and its range, and makes
+    /// the object of them. The SDK retries each request.
     pub(super) fn send<F>(
         &self,
-        usual: u64,
         start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
-    ) -> Result<Vec<CompletedPart>, StoreError>
+    ) -> Result<(), StoreError>
     where
         F: Future<Output = Result<CompletedPartBuilder, S3Failure>> + Send + 'static,
     {
         let mut parts = JoinSet::new();
-        self.send_with(usual, start, &mut parts).inspect_err(|_| {
+        let sent = self.send_with(start, &mut parts);
+        let completed = sent.and_then(|sent| self.complete(sent));
+        completed.inspect_err(|_| {
             // Parts still in flight would arrive after the abort, and stay in the bucket.
             runtime().block_on(parts.shutdown());
             self.abandon();
@@ -124,7 +125,6 @@ impl<'a> MultipartUpload<'a> {
 
     fn send_with<F>(
         &self,
-        usual: u64,
         mut start: impl FnMut(i32, Range<u64>) -> Result<F, StoreError>,
         parts: &mut JoinSet<(i32, Result<CompletedPartBuilder, S3Failure>)>,
     ) -> Result<Vec<CompletedPart>, StoreError>
@@ -139,7 +139,7 @@ impl<'a> MultipartUpload<'a> {
             Ok(())
         };
         let (mut number, mut at) = (0, 0);
-        let part = part_size(self.size, usual);
+        let part = part_size(self.size, self.store.limits.part);
         while at < self.size {
             let end = self.size.min(at.saturating_add(part));
             number += 1;
@@ -164,11 +164,7 @@ impl<'a> MultipartUpload<'a> {
     }
 
     /// Makes the object of its parts.
-    pub(super) fn complete(&self, parts: Vec<CompletedPart>) -> Result<(), StoreError> {
-        self.make(parts).inspect_err(|_| self.abandon())
-    }
-
-    fn make(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
+    fn complete(&self, mut parts: Vec<CompletedPart>) -> Result<(), StoreError> {
         parts.sort_by_key(CompletedPart::part_number);
         let parts = CompletedMultipartUpload::builder()
             .set_parts(Some(parts))

@@ -136,7 +136,7 @@ pub(super) fn put_in_parts(
     let mut source = BodyReader::open(&place, body)?;
     let upload = MultipartUpload::begin(store, key, body.size(), options)?;
     let is_private = store.connection.is_private;
-    let parts = upload.send(store.limits.part, |number, range| {
+    upload.send(|number, range| {
         let len = range.end - range.start;
         let room = store.room(len)?;
         let bytes = source.take(len)?;
@@ -165,6 +165,5 @@ pub(super) fn put_in_parts(
                 .set_checksum_crc64_nvme(answer.checksum_crc64_nvme)
                 .set_e_tag(answer.e_tag))
         })
-    })?;
-    upload.complete(parts)
+    })
 }
