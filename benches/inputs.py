@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import json
 import os
 import random
@@ -162,6 +164,13 @@ def stubs(directory: Path) -> None:
         wheel(directory, package, "7.14.0", b"", members)
 
 
+def row(name: str, data: bytes | str) -> str:
+    """The row of RECORD for a member."""
+    data = data.encode() if isinstance(data, str) else data
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    return f"{name},sha256={digest},{len(data)}\n"
+
+
 def wheel(directory: Path, project: str, version: str, body: bytes, more: dict | None = None) -> None:
     stem = project.replace("-", "_")
     info = f"{stem}-{version}.dist-info"
@@ -169,7 +178,7 @@ def wheel(directory: Path, project: str, version: str, body: bytes, more: dict |
                "Requires-Python: >=3.8\nRequires-Dist: pkg-0\n"
     tags = "Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     members = {f"{stem}/data.bin": body, f"{info}/METADATA": metadata, f"{info}/WHEEL": tags, **(more or {})}
-    record = "".join(f"{name},,\n" for name in members)
+    record = "".join(row(name, text) for name, text in members.items())
     members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n"
     with zipfile.ZipFile(directory / f"{stem}-{version}-py3-none-any.whl", "w") as archive:
         for name, text in members.items():

@@ -19,7 +19,7 @@ use crate::{
 ///
 /// Each wheel becomes a host wheel of the same name, with an extra for each target, a device wheel for
 /// each target, and an sdist that selects the one for the GPU of the machine that installs it. A wheel
-/// without device code is passed on as it is.
+/// without device code, or for which that saves too little, is passed on as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel framework split tied/*.whl --set packages --output-dir dist --dry-run

@@ -34,6 +34,10 @@ use crate::{
     relpath::RelPath,
 };
 
+/// A wheel stays whole if a split would save a user of one target less than this, in percent: a
+/// package for each target costs more than such a download.
+const LEAST_SAVING: i64 = 10;
+
 /// What became of one wheel.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -44,8 +48,8 @@ pub struct SplitWheels {
     /// The sdist that selects a device wheel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<ChangedFile>,
-    /// How much less a user of the largest target downloads, in percent. It may be negative. `None` if
-    /// the wheel was passed on as it was.
+    /// How much less a user of the largest target downloads, in percent, if there is something to split.
+    /// It may be negative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saving: Option<i64>,
 }
@@ -72,13 +76,16 @@ impl SplitWriter<'_> {
     /// Writes the wheels of a plan.
     pub fn write(&self, code: &ToSplit<'_>, plan: &SplitWheelPlan) -> Result<SplitWheels> {
         let (settings, world, wheel) = (self.settings, self.world, code.wheel);
-        if plan.passed_on.is_some() {
-            return Ok(SplitWheels {
+        let whole = |saving| -> Result<_> {
+            Ok(SplitWheels {
                 host: passed_on(wheel, self.directory)?,
                 devices: Vec::new(),
                 selector: None,
-                saving: None,
-            });
+                saving,
+            })
+        };
+        if plan.passed_on.is_some() {
+            return whole(None);
         }
         let binaries: Vec<_> = code.fat.iter().zip(&plan.placed).collect();
         let patches = parallel::map(&binaries, settings.jobs, &world.stop, |(member, placed)| {
@@ -98,6 +105,9 @@ impl SplitWriter<'_> {
         let devices: Vec<ChangedFile> = devices.collect::<Result<_>>()?;
         let largest = devices.iter().map(|it| it.size).max().unwrap_or(0);
         let saving = saving(wheel.facts.size, host.size.saturating_add(largest));
+        if saving < LEAST_SAVING {
+            return whole(Some(saving));
+        }
         let selector = plan.selector.as_ref();
         let selector = selector.map(|it| it.write(self.scratch, settings.time));
         let wheels = SplitWheels {
@@ -238,6 +248,9 @@ impl fmt::Display for SplitWheels {
         write!(f, "{}", self.made().join("\n"))?;
         match self.saving {
             None => Ok(()),
+            Some(saving) if self.devices.is_empty() => {
+                write!(f, "\nnot split: it would save {saving} % for one target")
+            }
             Some(saving) => write!(f, "\nsaves {saving} % for the largest target"),
         }
     }

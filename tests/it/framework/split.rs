@@ -309,6 +309,19 @@ fn targets_that_are_not_wanted_are_named_and_left_out() {
 }
 
 #[test]
+fn a_wheel_that_would_save_little_stays_whole() {
+    let place = Place::new();
+    let parts = place.0.path("parts");
+    let mut only = DemoWheel::bare("fw");
+    only.add("fw/x.so", fat("x.so", 1, &[&["gfx942"]]));
+    let path = place.write(&only);
+    let said = split(std::slice::from_ref(&path), &parts, &[]).ok();
+    assert!(said.contains("not split: it would save"), "{said}");
+    assert_eq!(names(&parts), ["fw-1.0-py3-none-linux_x86_64.whl"]);
+    assert!(fs_err::read(path).unwrap() == fs_err::read(&listed(&parts)[0]).unwrap());
+}
+
+#[test]
 fn wheels_without_device_code_are_passed_on_as_they_are() {
     let place = Place::new();
     let parts = place.0.path("parts");
@@ -379,9 +392,13 @@ const ARCHIVES: [(&str, usize); 8] = [
 #[test]
 #[ignore = "slow"]
 fn no_code_of_wheels_of_pypi_is_lost() {
-    // The first is the smallest. Each kind of code is in the wheels that are made here, too.
-    let count = if long::is_left_out() { 1 } else { usize::MAX };
-    for (wheel, _) in wheels().into_iter().take(count) {
+    // One is enough at a desk: each kind of code is in the wheels that are made here, too.
+    let most = if long::is_left_out() { 1 } else { 4 };
+    let mut count = 0;
+    for (wheel, _) in wheels() {
+        if count == most && long::is_left_out() {
+            break;
+        }
         let place = Place::new();
         let parts = place.0.path("parts");
         let name = wheel.file_name().unwrap().to_str().unwrap();
@@ -389,7 +406,12 @@ fn no_code_of_wheels_of_pypi_is_lost() {
         let device = names(&parts)
             .into_iter()
             .find(|it| it.contains("_device_gfx942-"));
-        let device = members(&parts.join(device.unwrap()));
+        // Of some a split would save too little.
+        let Some(device) = device else {
+            continue;
+        };
+        count += 1;
+        let device = members(&parts.join(device));
         let archives = device.iter().filter(|it| it.0.ends_with(".kpack"));
         let size: usize = archives.map(|it| it.2.len()).sum();
         let known = ARCHIVES.iter().find(|it| name.starts_with(it.0)).unwrap().1;
@@ -402,6 +424,7 @@ fn no_code_of_wheels_of_pypi_is_lost() {
             assert!(code(bytes) == archived(&wheels, path), "{path}");
         }
     }
+    assert!(count >= most, "{count} were split");
 }
 
 /// Whether a file is a binary with device code.
