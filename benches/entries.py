@@ -411,7 +411,8 @@ def install(work: Work) -> list[Row]:
     made, out, cache = (work.scratch / name for name in ("made", "environment", "cache"))
     subprocess.run(work.build(made, "--version", "7.14.0"), check=True)
     what = ["--no-index", "--find-links", f"{made}/dist", "rocm[libraries]==7.14.0"]
-    own = [work.rocwheel, "-q", "install", made, "--target", "none", "--python", work.python]
+    # The set lacks most libraries, so `check` would refuse it.
+    own = [work.rocwheel, "-q", "install", made, "--no-check", "--target", "none", "--python", work.python]
 
     def alone(*commands: list) -> list:
         return ["sh", "-euc", "; ".join(shlex.join(map(str, command)) for command in commands)]
