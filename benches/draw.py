@@ -185,7 +185,7 @@ PICTURE = [
     ("Build them again after a change to one library", "again",
      {"one library": "rocwheel", "the first build": "the first build"}),
     ("Check every byte of the wheels", "check",
-     {"`rocwheel check --from": "rocwheel", "`python3": "zipfile -t", "`unzip": "unzip -t"}),
+     {"`rocwheel check`": "rocwheel", "`python3": "zipfile -t", "`unzip": "unzip -t"}),
     ("Fetch and unpack 300 artifacts, 40 ms away", "fetch",
      {"300 small artifacts, 40 ms: rocwheel": "rocwheel", "300 small artifacts, 40 ms: s5cmd": "s5cmd, zstd, tar",
       "300 small artifacts, 40 ms: boto3": "boto3, tarfile", "300 small artifacts, 40 ms: curl": "curl, zstd, tar"}),
