@@ -3,8 +3,8 @@
 //!
 //! It is a file in that directory, and works like the index of git: an entry holds for a file with the
 //! same [`FileIdentity`] (device, inode, length, `mtime`, `ctime`). What was written, replaced, touched
-//! or linked since has another one. A file that changed less than two seconds before its identity was
-//! taken is not remembered, because a further change might leave its times as they are.
+//! or linked since has another one. A file that has just changed is not remembered, because a further
+//! change might leave its times as they are.
 //!
 //! The cache saves work and decides nothing: without it, or with one that cannot be read, every file is
 //! read.
@@ -156,7 +156,7 @@ mod tests {
         fs_err::write(directory.path().join(WHEEL), "a wheel").unwrap();
         let mut cache = DigestCache::read(directory.path());
         // The time of a change of the inode cannot be set, so time has to pass.
-        std::thread::sleep(Duration::from_millis(2050));
+        std::thread::sleep(Duration::from_millis(100));
         cache.insert(WHEEL, identity_of(directory.path()), file());
         cache.write().unwrap();
         directory
@@ -195,7 +195,10 @@ mod tests {
     fn a_file_that_has_just_changed_is_not_remembered() {
         let directory = remembered();
         let directory = directory.path();
-        fs_err::write(directory.join(WHEEL), "a wheel").unwrap();
+        let wheel = fs_err::File::create(directory.join(WHEEL)).unwrap();
+        // So that it is still young if this test has to wait for the processor.
+        let soon = SystemTime::now() + Duration::from_mins(1);
+        wheel.file().set_modified(soon).unwrap();
         let mut cache = DigestCache::read(directory);
         cache.insert(WHEEL, identity_of(directory), file());
         cache.write().unwrap();

@@ -9,7 +9,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-const COARSEST_CLOCK: Duration = Duration::from_secs(2);
+/// Twice the longest step in which Linux advances the times of its file systems, 10 ms.
+const FINE_CLOCK: Duration = Duration::from_millis(20);
+/// The longest step of any file system in use, that of FAT.
+const COARSE_CLOCK: Duration = Duration::from_secs(2);
 
 /// Length, modification time and inode of a file. If another program writes or replaces the file,
 /// at least one of them is expected to change. All names (hard links) of a file have the same.
@@ -102,16 +105,25 @@ impl FileIdentity {
     }
 
     /// Whether the last change of the file was so long before `now` that a later change shows in its
-    /// times. A clock may be so coarse that a file changes twice within one of its steps, and has the
-    /// same times after both; the coarsest in use, that of FAT, has steps of two seconds. git calls an
-    /// entry of its index that is younger "racy".
+    /// times. A file that changes twice within one step of the clock has the same times after both; git
+    /// calls an entry of its index that is younger "racy".
+    ///
+    /// How long a step is shows in `ctime`, which no program can set: a coarse clock gives it whole
+    /// milliseconds. With a fine clock `mtime` alone decides, because writing a file sets it. So a file
+    /// that was just linked or renamed is settled. To deceive, a program would have to write to it and to
+    /// set its old `mtime` again within the 10 ms after that.
     pub fn is_settled(&self, now: SystemTime) -> bool {
-        let (seconds, nanos) = self.last_change();
+        let is_fine = self.changed.1 % 1_000_000 != 0;
+        let ((seconds, nanos), step) = if is_fine {
+            (self.modified, FINE_CLOCK)
+        } else {
+            (self.last_change(), COARSE_CLOCK)
+        };
         let newest = Duration::new(
             u64::try_from(seconds).unwrap_or_default(),
             u32::try_from(nanos).unwrap_or_default(),
         );
-        let settles = SystemTime::UNIX_EPOCH.checked_add(newest.saturating_add(COARSEST_CLOCK));
+        let settles = SystemTime::UNIX_EPOCH.checked_add(newest.saturating_add(step));
         settles.is_some_and(|settles| settles <= now)
     }
 }
@@ -162,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_changed_in_the_last_two_seconds_may_change_again_and_look_the_same() {
+    fn a_file_that_has_just_changed_may_change_again_and_look_the_same() {
         let identity = |modified, changed| FileIdentity {
             device: 1,
             inode: 2,
@@ -172,10 +184,17 @@ mod tests {
         };
         let now = SystemTime::UNIX_EPOCH + Duration::from_millis(100_500);
         let is_settled = |modified, changed| identity(modified, changed).is_settled(now);
+        // The clock is coarse.
         assert!(is_settled((5, 0), (98, 500_000_000)));
-        assert!(!is_settled((5, 0), (98, 500_000_001)));
+        assert!(!is_settled((5, 0), (98, 501_000_000)));
+        // The clock is fine.
+        assert!(is_settled((100, 480_000_000), (100, 480_000_123)));
+        assert!(!is_settled((100, 480_000_001), (100, 480_000_123)));
+        // It has just got another link.
+        assert!(is_settled((5, 0), (100, 499_999_999)));
         // A modification time can be set to anything, also to the future.
         assert!(!is_settled((99, 1), (9, 0)));
+        assert!(!is_settled((101, 0), (9, 1)));
         assert!(!is_settled((i64::MAX, 999_999_999), (9, 0)));
         assert!(is_settled((-5, 0), (-9, 0)));
     }

@@ -115,7 +115,7 @@ mod tests {
         fs_err::write(lib.join("libx.so.1"), "a library").unwrap();
         fs_err::os::unix::fs::symlink("libx.so.1", lib.join("libx.so")).unwrap();
         // As an archive that was there before.
-        sleep(Duration::from_millis(2050));
+        sleep(Duration::from_millis(100));
         let name = name();
         let unpacked = UnpackedArtifact {
             name: &name,

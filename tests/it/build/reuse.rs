@@ -331,7 +331,7 @@ fn a_source_with_its_old_time_is_read_again() {
         let json: Value = serde_json::from_str(text).unwrap();
         json["files"].as_object().unwrap().len()
     };
-    sleep(Duration::from_millis(2100));
+    sleep(Duration::from_millis(100));
     is_all(&reusing(&place, "out", "out", &[]).0["reused"]);
     let text = memory();
     assert!(remembered(&text) > 20, "{text}");
