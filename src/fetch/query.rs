@@ -394,8 +394,8 @@ impl<'a> FetchRequest<'a> {
         let message = format!("no artifacts for {} in {places}{only}", self.platform);
         // Neither the id of a run nor GitHub tells its release type, which decides its bucket.
         let (reference, run) = (&located.candidate.run, &located.run);
-        let others = self.context.other_places(reference, run);
-        let flags = others.iter().map(|it| format!("`{}`", it.flag));
+        let others = self.context.other_buckets(reference, run);
+        let flags = others.iter().map(|flag| format!("`{flag}`"));
         let hint = match self.source_kind {
             _ if self.input_dir.is_some() => {
                 "check `--input-dir`, `--run-id` and `--platform`".to_owned()

@@ -13,7 +13,7 @@ mod tarball;
 
 pub use github_names::{ApiUrl, Workflow};
 pub use group::ArtifactGroup;
-pub use resolve::{Assumption, BucketFacts, Buckets, Environment, OtherPlace, Run, RunContext};
+pub use resolve::{Assumption, BucketFacts, Buckets, Environment, Run, RunContext};
 pub use tarball::TarballName;
 
 use crate::error::{Context as _, Error, Hint as _, Result, anyhow, as_text, bail, ensure};

@@ -53,13 +53,6 @@ pub struct Run {
     pub assumed: Vec<Assumption>,
 }
 
-/// Another bucket that a run may have used.
-pub struct OtherPlace {
-    pub run: Run,
-    /// The flag that names the bucket: `--release-type nightly`, `--bucket therock-artifacts`.
-    pub flag: String,
-}
-
 /// What is taken as true about a run because nothing says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Assumption {
@@ -205,32 +198,22 @@ impl RunContext {
         })
     }
 
-    /// The other places where the run may keep its outputs, if its release type was assumed.
-    pub fn other_places(&self, reference: &RunReference, run: &Run) -> Vec<OtherPlace> {
+    /// The flags that name the other buckets where the run may keep its outputs, if its release type was
+    /// assumed: `--release-type nightly`, `--bucket therock-artifacts`.
+    pub fn other_buckets(&self, reference: &RunReference, run: &Run) -> Vec<String> {
         if self.bucket.is_some() || reference.id.is_local() || !self.is_type_assumed(reference) {
             return Vec::new();
         }
         let buckets = Buckets::builtin();
-        let others = buckets.of_runs(&run.repository);
         // Jobs of forks may write to external buckets. No run that builds the code of the home
         // repository keeps its outputs there, so files there under its id are not from it.
         let is_own = run.repository == *buckets.home()
             && buckets.find(&run.bucket).is_some_and(|it| !it.external);
-        let others =
-            others.filter(|(known, _)| known.name != run.bucket && !(is_own && known.external));
-        let place = |(known, flag): (&BucketFacts, String)| OtherPlace {
-            run: Run {
-                bucket: known.name.clone(),
-                region: Some(known.region.clone()),
-                role: known.role.clone().filter(|_| run.role.is_some()),
-                takes_runner_credentials: run.role.is_some() || known.external,
-                prefix: prefix(Some(known), &run.repository, &run.id, run.platform),
-                assumed: Vec::new(),
-                ..run.clone()
-            },
-            flag,
-        };
-        others.map(place).collect()
+        let others = buckets.of_runs(&run.repository);
+        others
+            .filter(|(known, _)| known.name != run.bucket && !(is_own && known.external))
+            .map(|(_, flag)| flag)
+            .collect()
     }
 
     /// What GitHub reports about another run, or what has to be assumed. In the home repository, its
