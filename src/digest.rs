@@ -86,6 +86,19 @@ impl<R: io::Read> io::Read for HashedReader<R> {
     }
 }
 
+impl<R: io::BufRead> io::BufRead for HashedReader<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        // What is consumed is in the buffer, so nothing is read for it.
+        let passed = self.inner.fill_buf().unwrap_or_default();
+        self.hasher.update(passed.get(..amount).unwrap_or_default());
+        self.inner.consume(amount);
+    }
+}
+
 impl io::Write for Hasher {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.update(bytes);

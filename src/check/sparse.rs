@@ -1,12 +1,15 @@
-//! [`SparseFile`]: a file of device code without the code. Only the parts that name targets and
-//! kernels are kept while it is read once, so that an archive of any size takes little memory.
+//! [`SparseFile`]: a file with device code, without the code. Only the other parts, such as the names of
+//! targets and kernels, are kept while it is read once, so that a file of any size takes little memory.
 
-use std::{
-    io::{self, BufRead, Read},
-    ops::Range,
+use std::io::{self, BufRead, Read};
+
+use crate::{
+    archive::read_full,
+    elf::{ReadAt, ReadFrom},
+    error::Error,
+    kpack::bundle,
+    spool::Spool,
 };
-
-use crate::elf::{ReadAt, ReadFrom};
 
 /// The longest table of contents that is kept. No archive of device code has a longer one.
 const LONGEST_CONTENTS: u64 = 64 << 20;
@@ -14,28 +17,31 @@ const LONGEST_CONTENTS: u64 = 64 << 20;
 const HEADER: u64 = 64;
 /// The most frames of an archive. The runtime refuses more as well.
 const MOST_FRAMES: u32 = 1 << 20;
+/// Compilers align bundles to pages, in memory and in the file.
+const PAGE: usize = 4096;
+const CHUNK: usize = 64 << 10;
 
-/// A file of which some parts are kept. Reading any other part is an error.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// A file of which some parts are kept. Reading any other part is an error: [`NotKept`].
+#[derive(Debug)]
 pub struct SparseFile {
     len: u64,
     /// All kept parts, one after the other. An archive has many, most of them of four bytes.
-    bytes: Vec<u8>,
-    parts: KeptParts,
+    bytes: Spool,
+    /// Where each kept part begins: in the file, and among the kept bytes.
+    parts: Vec<(u64, u64)>,
 }
 
-/// Where each kept part of a file begins: in the file, and among the kept bytes, which lie one after
-/// the other.
-pub(super) type KeptParts = Vec<(u64, u64)>;
+/// Something asked for a part of a [`SparseFile`] that was not kept.
+#[derive(Clone, Copy, Debug, derive_more::Display, derive_more::Error)]
+#[display("a part of it that was not kept")]
+pub(super) struct NotKept;
 
-/// Where the kept bytes from an offset of the file on are, among `len` of them; `None` if the byte
-/// at the offset was not kept.
-pub(super) fn kept_from(parts: &[(u64, u64)], len: u64, offset: u64) -> Option<Range<u64>> {
-    let next = parts.partition_point(|(start, _)| *start <= offset);
-    let end = parts.get(next).map_or(len, |it| it.1);
-    let (start, place) = parts.get(next.checked_sub(1)?)?;
-    let from = place.saturating_add(offset.saturating_sub(*start));
-    (from < end).then_some(from..end)
+impl NotKept {
+    pub(super) fn is_cause_of(error: &Error) -> bool {
+        let error = error.downcast_ref::<io::Error>();
+        let inner = error.and_then(io::Error::get_ref);
+        inner.is_some_and(|inner| inner.downcast_ref::<Self>().is_some())
+    }
 }
 
 /// Bytes that are read forward, and of which some are skipped.
@@ -73,21 +79,75 @@ impl<R: ReadAt> Forward for ReadFrom<R> {
 }
 
 impl SparseFile {
+    fn new(memory: usize) -> Self {
+        Self {
+            len: 0,
+            bytes: Spool::new(memory),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Keeps a whole file, of which at most `memory` bytes are in memory and the others in a temporary file.
+    pub(super) fn whole(source: &mut impl Read, memory: usize) -> io::Result<Self> {
+        let mut this = Self::new(memory);
+        this.keep(source, u64::MAX)?;
+        Ok(this)
+    }
+
     /// Keeps the first bytes of a file.
     pub(super) fn begin(source: &mut impl Forward, most: u64) -> io::Result<Self> {
-        let mut this = Self::default();
+        let mut this = Self::new(usize::MAX);
         this.keep(source, most)?;
         this.skip(source, u64::MAX)?;
         Ok(this)
     }
 
+    /// Keeps a binary without the code objects in its bundles. They are most of a large library.
+    ///
+    /// Only the end of a binary says where its bundles are, so each page that begins like a bundle is
+    /// taken for one. If it is something else, what is skipped may be needed.
+    pub(super) fn binary<R: BufRead>(
+        source: &mut ForwardStream<R>,
+        memory: usize,
+    ) -> io::Result<Self> {
+        let mut this = Self::new(memory);
+        loop {
+            let ready = source.0.fill_buf()?;
+            let past = usize::try_from(this.len % PAGE as u64).unwrap_or(0);
+            let page = past.next_multiple_of(PAGE) - past;
+            let mut pages = (page..ready.len()).step_by(PAGE);
+            let bundle = pages.find(|page| bundle::is_begin(&ready[*page..]));
+            match bundle.unwrap_or(ready.len()) {
+                0 if ready.is_empty() => return Ok(this),
+                0 => {
+                    let mut begin = [0; PAGE];
+                    let count = read_full(source, &mut begin)?;
+                    this.push(&begin[..count])?;
+                    if let Ok(code) = bundle::code(&begin[..count]) {
+                        this.keep(source, code.start)?;
+                        this.skip(source, code.end.saturating_sub(code.start))?;
+                    }
+                }
+                count => {
+                    this.push(&ready[..count])?;
+                    source.0.consume(count);
+                }
+            }
+        }
+    }
+
     /// Keeps the header of an archive of device code, the lengths of its frames, and its table of
     /// contents.
     pub(super) fn archive(source: &mut impl Forward) -> io::Result<Self> {
-        let mut this = Self::default();
-        let header = this.keep(source, HEADER)?;
-        let contents = header.get(8..16).and_then(|it| it.try_into().ok());
-        let contents = contents.map_or(0, u64::from_le_bytes);
+        let mut this = Self::new(usize::MAX);
+        this.keep(source, HEADER)?;
+        let mut contents = [0; 8];
+        let is_there = this.bytes.read_at(8, &mut contents)? == contents.len();
+        let contents = if is_there {
+            u64::from_le_bytes(contents)
+        } else {
+            0
+        };
         let mut left = 0;
         if this.len + 4 <= contents {
             left = this.length(source)?.unwrap_or(0).min(MOST_FRAMES);
@@ -105,23 +165,41 @@ impl SparseFile {
         Ok(this)
     }
 
-    fn keep(&mut self, source: &mut impl Read, most: u64) -> io::Result<&[u8]> {
-        let start = self.bytes.len();
-        let count = source.take(most).read_to_end(&mut self.bytes)?;
-        self.parts.push((self.len, start as u64));
-        self.len = self.len.saturating_add(count as u64);
-        Ok(&self.bytes[start..])
+    fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let place = self.bytes.size();
+        let is_next = |(start, from): &(u64, u64)| self.len - start == place - from;
+        if !self.parts.last().is_some_and(is_next) {
+            self.parts.push((self.len, place));
+        }
+        self.len = self.len.saturating_add(bytes.len() as u64);
+        self.bytes.push(bytes)
+    }
+
+    fn keep(&mut self, source: &mut impl Read, most: u64) -> io::Result<()> {
+        let mut chunk = vec![0; usize::try_from(most).unwrap_or(CHUNK).min(CHUNK)];
+        let mut rest = source.take(most);
+        while let count @ 1.. = read_full(&mut rest, &mut chunk)? {
+            self.push(&chunk[..count])?;
+        }
+        Ok(())
     }
 
     /// Keeps a number of four bytes. `None` at the end of the file.
     fn length(&mut self, source: &mut impl Read) -> io::Result<Option<u32>> {
-        let number = self.keep(source, 4)?.try_into();
-        Ok(number.ok().map(u32::from_le_bytes))
+        let mut number = [0; 4];
+        let count = read_full(source, &mut number)?;
+        self.push(&number[..count])?;
+        Ok((count == number.len()).then(|| u32::from_le_bytes(number)))
     }
 
     fn skip(&mut self, source: &mut impl Forward, count: u64) -> io::Result<()> {
         self.len = self.len.saturating_add(source.skip(count)?);
         Ok(())
+    }
+
+    /// The kept bytes: all bytes of a [`Self::whole`] file.
+    pub(super) fn into_bytes(self) -> Spool {
+        self.bytes
     }
 }
 
@@ -134,15 +212,15 @@ impl ReadAt for SparseFile {
         if offset >= self.len || buffer.is_empty() {
             return Ok(0);
         }
-        let place = kept_from(&self.parts, self.bytes.len() as u64, offset);
-        let rest = place.and_then(|place| {
-            let (start, end) = (place.start.try_into().ok()?, place.end.try_into().ok()?);
-            self.bytes.get::<Range<usize>>(start..end)
-        });
-        let rest = rest.ok_or_else(|| io::Error::other("a part of it that was not kept"))?;
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
+        let next = self.parts.partition_point(|(start, _)| *start <= offset);
+        let end = self.parts.get(next).map_or(self.bytes.size(), |it| it.1);
+        let part = next.checked_sub(1).and_then(|it| self.parts.get(it));
+        let at = part.map(|(start, place)| place + (offset - start));
+        let Some(at) = at.filter(|at| *at < end) else {
+            return Err(io::Error::other(NotKept));
+        };
+        let count = usize::try_from(end - at).map_or(buffer.len(), |rest| rest.min(buffer.len()));
+        self.bytes.read_at(at, &mut buffer[..count])
     }
 }
 
@@ -175,7 +253,7 @@ mod tests {
     fn sifted(bytes: &[u8]) -> SparseFile {
         let sparse = SparseFile::archive(&mut ForwardStream(bytes)).unwrap();
         let same = SparseFile::archive(&mut ReadFrom(bytes, 0)).unwrap();
-        assert_eq!(sparse, same);
+        assert_eq!((sparse.len, &sparse.parts), (same.len, &same.parts));
         sparse
     }
 
@@ -188,7 +266,7 @@ mod tests {
         for bytes in [stored(&codes), archive()] {
             let sparse = sifted(&bytes);
             assert_eq!(sparse.len(), bytes.len() as u64);
-            assert!(sparse.bytes.len() < 1000, "{}", sparse.bytes.len());
+            assert!(sparse.bytes.size() < 1000, "{}", sparse.bytes.size());
             let (whole, part) = (
                 KpackArchive::open(&bytes).unwrap(),
                 KpackArchive::open(&sparse).unwrap(),

@@ -1,7 +1,7 @@
 //! A stream that is read on a thread of its own, ahead of the one that uses it.
 
 use std::{
-    io::{self, Cursor, Read},
+    io::{self, BufRead, Cursor, Read},
     sync::mpsc,
     thread,
 };
@@ -20,7 +20,7 @@ const CHUNK: usize = 128 << 10;
 /// that is under way is waited for.
 pub fn ahead<R: Read + Send, T>(
     mut source: R,
-    consume: impl FnOnce(&mut (dyn Read + Send)) -> T,
+    consume: impl FnOnce(&mut (dyn BufRead + Send)) -> T,
 ) -> T {
     let (sender, chunks) = mpsc::sync_channel(CHUNKS);
     thread::scope(|scope| {
@@ -69,19 +69,28 @@ struct ReadAhead {
     current: Cursor<Vec<u8>>,
 }
 
-impl Read for ReadAhead {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = self.current.read(buf)?;
-            if read > 0 || buf.is_empty() {
-                return Ok(read);
-            }
+impl BufRead for ReadAhead {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.current.fill_buf()?.is_empty() {
             // The thread has ended: at the end of the stream, or by a panic that the scope passes on.
             let Ok(chunk) = self.chunks.recv() else {
-                return Ok(0);
+                break;
             };
             self.current = Cursor::new(chunk?);
         }
+        self.current.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.current.consume(amount);
+    }
+}
+
+impl Read for ReadAhead {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buf)?;
+        self.consume(read);
+        Ok(read)
     }
 }
 

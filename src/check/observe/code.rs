@@ -30,8 +30,6 @@ use crate::{
 /// The bytes kept of a bundle. A compressed bundle has its table of targets at the beginning of the
 /// decompressed data, so its first bytes are enough.
 const BEGIN: u64 = 4 << 20;
-/// The beginning of the magic bytes of a bundle, `__CLANG_OFFLOAD_BUNDLE__`.
-const BUNDLE: &[u8] = b"__CL";
 const EM_AMDGPU: u16 = 224;
 
 /// Reads a file of device code. Nothing is read if it does not begin like an archive or a bundle.
@@ -39,7 +37,7 @@ pub(super) fn read(begin: &[u8], source: &mut impl Forward) -> io::Result<Device
     let found = if begin.starts_with(archive::MAGIC) {
         let archive = KpackArchive::open(SparseFile::archive(source)?);
         archive.map(|archive| DeviceCodeFacts::Archive(Box::new(archive)))
-    } else if begin.starts_with(bundle::COMPRESSED) || begin.starts_with(BUNDLE) {
+    } else if bundle::is_begin(begin) {
         let sparse = SparseFile::begin(source, BEGIN)?;
         let region = ByteRegion::whole(&sparse);
         let found = bundle::bundle_at(&region, 0);

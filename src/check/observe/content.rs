@@ -1,12 +1,13 @@
 //! Takes the facts of one member of a package: of a stream in one pass, which is hashed meanwhile, or
 //! of a file that can be read at any offset, by a few small reads.
 //!
-//! A host binary needs random access. One that comes as a stream is held until its end is read: in memory,
-//! or in a temporary file if it has more than [`IN_MEMORY`] bytes. So the memory is bounded for any set.
+//! A host binary needs random access. One that comes as a stream is held until its end is read, without its
+//! device code: in memory, or in a temporary file if that is more than [`IN_MEMORY`] bytes. So the memory is
+//! bounded for any set.
 
 use std::{
     cell::Cell,
-    io::{self, BufReader, Read},
+    io::{self, BufRead, Read},
 };
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     check::{
         facts::{ContentFacts, DeviceCodeFacts, Elf, ElfFile},
         observe::code,
-        sparse::{Forward as _, ForwardStream},
+        sparse::{Forward as _, ForwardStream, SparseFile},
     },
     digest::{HashedReader, Sha256},
     elf::{self, ReadAt, ReadFrom},
@@ -27,16 +28,13 @@ use crate::{
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const WINDOWS_MAGIC: &[u8] = b"MZ";
 const MIB: u64 = 1 << 20;
-/// The longest binary that is held in memory; a thread holds one at a time. Longer ones are written
-/// to a temporary file, which takes little time compared with unpacking and hashing them.
-pub(super) const IN_MEMORY: usize = 64 << 20;
+/// How much of a binary is held in memory; a thread holds one at a time.
+const IN_MEMORY: usize = 64 << 20;
 /// The same for a binary that is kept: there may be many of them.
-pub(super) const LITTLE_MEMORY: usize = 4 << 20;
+const LITTLE_MEMORY: usize = 4 << 20;
 /// The longest table of a binary that is read. Tables are read as a whole, and a hostile file could
 /// claim one of any size. Linkers make none that is longer.
 const LONGEST_TABLE: usize = 64 << 20;
-/// How much is unpacked at a time. It is hashed while it is in the cache of the processor.
-const CHUNK: usize = 256 << 10;
 /// The text before the target in a launcher.
 const LAUNCHER_MARK: &[u8; 24] = b"rocwheel launcher runs: ";
 
@@ -61,37 +59,47 @@ impl Keep {
     }
 }
 
+/// How a host binary is held while it is examined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Without the code objects in its bundles. Reading fails with [`NotKept`] if something else is there
+    /// that is needed; then the file has to be read again, and held whole.
+    WithoutCode,
+    Whole,
+    /// Whole, for those who read on in it.
+    ForCaller,
+}
+
 /// Reads a file to its end and hashes it. A file that does not have `len` bytes is an error. Also
-/// returns a host binary itself, of which at most `memory` bytes are in memory.
+/// returns the bytes of a host binary that are held.
 pub(super) fn read(
-    source: impl Read,
+    source: impl BufRead,
     len: u64,
     keep: Keep,
-    memory: usize,
+    how: Hold,
 ) -> io::Result<(ContentFacts, Option<Spool>)> {
+    let is_kept = keep.is_for(len);
     let mut source = HashedReader::new(source);
-    // One byte more than the file has, so that a file of a few bytes is read at once.
-    let size = usize::try_from(len.saturating_add(1)).unwrap_or(CHUNK);
-    let mut chunk = vec![0; size.min(CHUNK)];
-    let mut count = read_full(&mut source, &mut chunk)?;
-    let begin = &chunk[..count.min(BEGIN)];
-    let form = Form::of(begin, keep.is_for(len));
+    let mut begin = [0; BEGIN];
+    let count = read_full(&mut source, &mut begin)?;
+    let begin = &begin[..count];
+    let form = Form::of(begin, is_kept);
+    let mut whole = ForwardStream(begin.chain(&mut source));
     let (mut seen, mut held) = (ContentFacts::default(), None);
     if form == Form::Other {
-        let rest = BufReader::with_capacity(CHUNK, &mut source);
-        let mut whole = ForwardStream(chunk[..count].chain(rest));
         seen.code = code::read(begin, &mut whole)?;
         whole.skip(u64::MAX)?;
     } else {
-        let held = held.insert(Spool::new(memory));
-        while count > 0 {
-            held.push(&chunk[..count])?;
-            count = read_full(&mut source, &mut chunk)?;
-        }
-        seen = form.examine(held)?;
+        let file = match how {
+            Hold::WithoutCode if !is_kept => SparseFile::binary(&mut whole, IN_MEMORY)?,
+            Hold::ForCaller if !is_kept => SparseFile::whole(&mut whole, LITTLE_MEMORY)?,
+            _ => SparseFile::whole(&mut whole, IN_MEMORY)?,
+        };
+        seen = form.examine(&file)?;
+        held = Some(file.into_bytes());
     }
     let content = hashed(source, len)?;
-    let kept = held.take_if(|_| keep.is_for(len));
+    let kept = held.take_if(|_| is_kept);
     let kept = kept.and_then(Spool::into_memory);
     Ok((seen.of(content, kept), held))
 }
@@ -275,4 +283,4 @@ fn launches(file: &dyn ReadAt) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

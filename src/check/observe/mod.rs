@@ -102,6 +102,7 @@ struct Walk<'a> {
     watch: &'a ObserveProgress<'a>,
 }
 
+/// How much is read or unpacked at a time. It is hashed while it is in the cache of the processor.
 const BUFFER: usize = 256 << 10;
 
 impl<'a> Walk<'a> {

@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read},
+    io::{self, BufRead, BufReader, Read},
 };
 
 use flate2::read::GzDecoder;
@@ -14,11 +14,12 @@ use crate::{
     check::{
         facts::{CheckedPackage, ContentFacts, DevelEntry, DevelTree, DeviceCodeFacts, SdistFile},
         observe::{
-            ObserveProgress, Walk,
-            content::{self, Keep},
+            BUFFER, ObserveProgress, Walk,
+            content::{self, Hold, Keep},
             file_name,
         },
         path_facts::has_extension,
+        sparse::NotKept,
     },
     digest::HashedReader,
     error::{Context as _, Interrupted, Result, ensure},
@@ -54,9 +55,10 @@ pub(super) fn is_devel(path: &str) -> bool {
 /// and `fault` of the tree says what is wrong.
 pub(super) fn read_devel(
     member: &str,
-    source: impl Read,
+    source: impl BufRead,
     len: u64,
-) -> io::Result<(DevelTree, ContentFacts)> {
+    how: Hold,
+) -> Result<(DevelTree, ContentFacts)> {
     let mut tree = DevelTree {
         member: member.to_owned(),
         entries: Vec::new(),
@@ -67,9 +69,13 @@ pub(super) fn read_devel(
         let plain = Decompressor::new(ArchiveFormat::TarXz, &mut source);
         plain
             .map_err(Into::into)
-            .and_then(|plain| walk(plain, &mut tree.entries, MOST_HELD))
+            .and_then(|plain| walk(plain, &mut tree.entries, how, MOST_HELD))
     } else {
-        walk(&mut source, &mut tree.entries, MOST_HELD)
+        walk(&mut source, &mut tree.entries, how, MOST_HELD)
+    };
+    let walked = match walked {
+        Err(error) if NotKept::is_cause_of(&error) => return Err(error),
+        walked => walked,
     };
     tree.fault = walked.err().map(|error| format!("{error:#}"));
     io::copy(&mut source, &mut io::sink())?;
@@ -96,7 +102,7 @@ pub(super) fn in_tree(mut content: ContentFacts) -> ContentFacts {
     content
 }
 
-fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<()> {
+fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, how: Hold, most: u64) -> Result<()> {
     let mut tar = TarReader::new(source, u64::MAX);
     let mut held = 0_u64;
     while let Some(entry) = tar.next_entry()? {
@@ -115,7 +121,8 @@ fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, most: u64) -> Result<(
         ensure!(held <= most, "entries that take more than {most} bytes");
         let content = match entry.kind {
             TarKind::File { len, .. } => {
-                let (content, _) = content::read(&mut tar, len, keep, content::IN_MEMORY)?;
+                let file = BufReader::with_capacity(BUFFER, &mut tar);
+                let (content, _) = content::read(file, len, keep, how)?;
                 Some(in_tree(content))
             }
             _ => None,
@@ -230,7 +237,7 @@ mod tests {
         let walked = |most| {
             let tar = plan.stream(|_| Ok(io::empty()));
             let mut entries = Vec::new();
-            let walked = walk(tar, &mut entries, most);
+            let walked = walk(tar, &mut entries, Hold::WithoutCode, most);
             (walked.map_err(|error| error.to_string()), entries.len())
         };
         let nine = 9 * (ENTRY + 2);

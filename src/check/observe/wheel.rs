@@ -7,7 +7,11 @@
 //! others the second; where they differ, installers disagree about the contents, so every
 //! difference is reported.
 
-use std::{collections::BTreeMap, io::Read, ops::Range};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read},
+    ops::Range,
+};
 
 use derive_more::Deref;
 use flate2::{CrcReader, bufread::DeflateDecoder};
@@ -16,11 +20,12 @@ use crate::{
     check::{
         facts::{ArchiveFault, CheckedPackage, ContentFacts, DevelTree, MemberFacts, WheelFile},
         observe::{
-            ObserveProgress, PackageReader, Walk, bytes,
-            content::{self, Keep},
+            BUFFER, ObserveProgress, PackageReader, Walk, bytes,
+            content::{self, Hold, Keep},
             file_name, tarball,
         },
         path_facts::has_extension,
+        sparse::NotKept,
     },
     digest::Sha256,
     error::{Context as _, Interrupted, Result, bail, ensure},
@@ -205,8 +210,17 @@ impl Outline {
         for member in portion.members.clone() {
             let (entry, next) = (&self.entries[member], self.offset(member + 1));
             facts.gap(at, entry.at, &format!("`{}`", entry.path));
-            let content = facts.content(&mut walk, entry, next);
+            let told = facts.told.len();
+            let mut content = facts.content(&mut walk, entry, next, Hold::WithoutCode);
             at = content.is_ok().then_some(walk.at);
+            if content.as_ref().is_err_and(NotKept::is_cause_of) {
+                // A damaged or hostile file takes twice as long. No compiler makes such a one.
+                facts.told.truncate(told);
+                let stream = source.stream(entry.at..next)?;
+                let mut again = Walk::new(stream, entry.at, false, watch);
+                content = facts.content(&mut again, entry, next, Hold::Whole);
+                at = content.is_ok().then_some(again.at);
+            }
             let content = content.map_err(|error| format!("{error:#}"));
             facts.members.push(member_facts(entry, content));
         }
@@ -301,6 +315,7 @@ impl PortionFacts {
         walk: &mut Walk<'_>,
         entry: &DirectoryEntry,
         next: u64,
+        hold: Hold,
     ) -> Result<ContentFacts> {
         ensure!(walk.at <= entry.at, "it overlaps the member before it");
         walk.skip_to(entry.at)?;
@@ -314,9 +329,9 @@ impl PortionFacts {
         ensure!(!entry.is_encrypted(), "it is encrypted");
         let watch = walk.watch;
         let mut packed = walk.by_ref().take(entry.packed);
-        let mut read = |data: &mut dyn Read| -> Result<_> {
+        let mut read = |data: &mut dyn BufRead| -> Result<_> {
             let mut data = CrcReader::new(data);
-            let content = self.unpacked(&mut data, entry, watch)?;
+            let content = self.unpacked(&mut data, entry, hold, watch)?;
             Ok((content, data.crc().sum()))
         };
         let (content, crc) = match StorageMethod::of(entry.method) {
@@ -324,7 +339,10 @@ impl PortionFacts {
             Some(StorageMethod::Deflated) if entry.len >= LONG => {
                 ahead(DeflateDecoder::new(&mut packed), |data| read(data))?
             }
-            Some(StorageMethod::Deflated) => read(&mut DeflateDecoder::new(&mut packed))?,
+            Some(StorageMethod::Deflated) => {
+                let data = DeflateDecoder::new(&mut packed);
+                read(&mut BufReader::with_capacity(BUFFER, data))?
+            }
             None => bail!(
                 "it is compressed by method {}, which installers need not know",
                 entry.method
@@ -347,8 +365,9 @@ impl PortionFacts {
     /// kept.
     fn unpacked(
         &mut self,
-        data: &mut impl Read,
+        data: &mut impl BufRead,
         entry: &DirectoryEntry,
+        hold: Hold,
         watch: &ObserveProgress<'_>,
     ) -> Result<ContentFacts> {
         // Read at most one byte more than the directory says: enough to notice data that is too
@@ -356,18 +375,18 @@ impl PortionFacts {
         let data = data.take(entry.len.saturating_add(1));
         let keep = keep(&entry.path);
         if let Some(binaries) = watch.binaries {
-            let (facts, binary) = content::read(data, entry.len, keep, content::LITTLE_MEMORY)?;
+            let (facts, binary) = content::read(data, entry.len, keep, Hold::ForCaller)?;
             if let Some(binary) = binary {
                 binaries(&entry.path, binary);
             }
             return Ok(facts);
         }
         if tarball::is_devel(&entry.path) {
-            let (tree, content) = tarball::read_devel(&entry.path, data, entry.len)?;
+            let (tree, content) = tarball::read_devel(&entry.path, data, entry.len, hold)?;
             self.devel.get_or_insert(tree);
             return Ok(content);
         }
-        Ok(content::read(data, entry.len, keep, content::IN_MEMORY)?.0)
+        Ok(content::read(data, entry.len, keep, hold)?.0)
     }
 }
 

@@ -12,7 +12,7 @@ mod compressed;
 #[path = "../../../tests/it/support/bundles.rs"]
 pub(crate) mod write;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
 use itertools::Itertools as _;
 
@@ -100,6 +100,24 @@ pub fn find(section: &ByteRegion<'_>) -> Result<Vec<Bundle>> {
         found.push(bundle);
     }
     Ok(found)
+}
+
+/// Whether something begins like a bundle.
+pub fn is_begin(bytes: &[u8]) -> bool {
+    bytes.starts_with(COMPRESSED) || bytes.starts_with(&RAW[..4])
+}
+
+/// The part of a bundle that is not needed to list its entries, relative to the end of these first bytes
+/// of it. It may be longer than the file: nothing but the first bytes is looked at.
+pub fn code(begin: &[u8]) -> Result<Range<u64>> {
+    let region = ByteRegion::whole(&begin);
+    let (start, end) = if region.has(0, RAW)? {
+        (0, header(&region, u64::MAX)?.1)
+    } else {
+        // What is decompressed to list the entries takes less than twice its size.
+        (2 * MAX_HEADER, compressed::fields(&region)?.0.unwrap_or(0))
+    };
+    Ok(start..end.saturating_sub(begin.len() as u64))
 }
 
 /// The bundle at an offset in the section.

@@ -2,12 +2,17 @@
 
 use super::*;
 use crate::{
+    check::sparse::NotKept,
     elf::write::DeviceRelocations,
     kpack::{bundle, host::windows_specimen as windows},
 };
 
+fn read_all(bytes: &[u8], keep: Keep, hold: Hold) -> io::Result<(ContentFacts, Option<Spool>)> {
+    read(bytes, bytes.len() as u64, keep, hold)
+}
+
 fn seen(bytes: &[u8], keep: Keep) -> ContentFacts {
-    read(bytes, bytes.len() as u64, keep, IN_MEMORY).unwrap().0
+    read_all(bytes, keep, Hold::WithoutCode).unwrap().0
 }
 
 #[test]
@@ -39,7 +44,7 @@ fn bytes_are_kept_only_when_asked_for() {
 
 #[test]
 fn a_file_of_another_length_than_it_says_is_an_error() {
-    let error = read(&b"abc"[..], 4, Keep::Facts, 0).unwrap_err();
+    let error = read(&b"abc"[..], 4, Keep::Facts, Hold::Whole).unwrap_err();
     insta::assert_snapshot!(error, @"it has 3 bytes, and 4 in the directory of the archive");
 }
 
@@ -123,6 +128,14 @@ fn fat(gap: usize, is_page: bool) -> Vec<u8> {
         .build()
 }
 
+/// A library in which something begins like a bundle whose code reaches over the section headers.
+pub(in crate::check::observe) fn deceptive() -> Vec<u8> {
+    let bundle = bundle::write::raw(&[("gfx942", vec![1; 1 << 20])]);
+    let mut bytes = stretched(40_000);
+    bytes[32_768..][..4096].copy_from_slice(&bundle[..4096]);
+    bytes
+}
+
 fn carried(bytes: &[u8]) -> String {
     let code = seen(bytes, Keep::Facts).code;
     let DeviceCodeFacts::Fat(carried) = &code else {
@@ -145,6 +158,38 @@ fn a_library_of_any_size_says_what_code_is_in_it() {
     assert_eq!(carried(&fat(33 << 20, true)), small);
     // Bundles where no compiler lays them.
     assert_eq!(carried(&fat(33 << 20, false)), small);
+}
+
+#[test]
+fn only_code_objects_are_not_held() {
+    let bundle = bundle::write::raw(&[("gfx942", vec![1; 70_000])]);
+    for code in [
+        bundle.clone(),
+        bundle::write::compress(&bundle, 3, "zstd").unwrap(),
+    ] {
+        let bytes = elf::write::SharedObject::new("libfat.so.1")
+            .device_code(&code, &[0], DeviceRelocations::Rela)
+            .build();
+        let size = |hold| {
+            read_all(&bytes, Keep::Facts, hold)
+                .unwrap()
+                .1
+                .unwrap()
+                .size()
+        };
+        assert_eq!(size(Hold::Whole), bytes.len() as u64);
+        let skipped = code.len().saturating_sub(4096) as u64;
+        assert_eq!(size(Hold::WithoutCode), bytes.len() as u64 - skipped);
+    }
+}
+
+#[test]
+fn what_lies_where_only_code_should_is_no_zeros() {
+    let bytes = deceptive();
+    let error = read_all(&bytes, Keep::Facts, Hold::WithoutCode).unwrap_err();
+    assert!(NotKept::is_cause_of(&error.into()));
+    let whole = read_all(&bytes, Keep::Facts, Hold::Whole).unwrap().0;
+    assert!(whole.elf().is_some());
 }
 
 #[test]

@@ -5,7 +5,11 @@ use std::io::{self, Cursor, Write as _};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 use super::*;
-use crate::{check::facts::MemberKind, error::Stop};
+use crate::{
+    archive::{TarEntry, TarKind, TarPlan},
+    check::facts::MemberKind,
+    error::Stop,
+};
 
 const FILE: &str = "a-1-py3-none-any.whl";
 
@@ -40,6 +44,21 @@ impl PackageReader for Vec<u8> {
             self.get(place(range.start)..end).unwrap_or_default(),
         ))
     }
+}
+
+fn tar(binary: &[u8]) -> Vec<u8> {
+    let entry = TarEntry {
+        path: "liba.so".parse().unwrap(),
+        kind: TarKind::File {
+            len: binary.len() as u64,
+            executable: true,
+        },
+    };
+    let plan = TarPlan::new(vec![entry], 0).unwrap();
+    let mut bytes = Vec::new();
+    let mut stream = plan.stream(|_| Ok(Cursor::new(binary.to_vec())));
+    stream.read_to_end(&mut bytes).unwrap();
+    bytes
 }
 
 fn whole(bytes: &[u8]) -> WheelFile {
@@ -114,6 +133,21 @@ fn portions_in_any_order_say_the_same_as_the_whole() {
     let wheel = outline.finish(facts);
     let shown = |wheel: &WheelFile| format!("{:?} {:?}", wheel.faults, wheel.members);
     assert_eq!(shown(&wheel), shown(&whole(&bytes)));
+}
+
+#[test]
+fn a_binary_with_headers_where_its_code_should_be_is_read_again() {
+    let binary = content::tests::deceptive();
+    let tar = tar(&binary);
+    for (name, bytes) in [("a/liba.so", binary), ("a/_devel.tar", tar)] {
+        let wheel = whole(&zipped(&[
+            (name, &bytes, CompressionMethod::Deflated),
+            ("a/two", b"2", CompressionMethod::Deflated),
+        ]));
+        assert_eq!(wheel.faults, []);
+        assert!(wheel.members.iter().all(|it| it.content.is_ok()));
+        assert!(wheel.files().any(|(_, content)| content.elf().is_some()));
+    }
 }
 
 #[test]
