@@ -60,33 +60,27 @@ impl Hasher {
     }
 }
 
-/// Hashes and counts the bytes that are read through it.
-pub struct HashedReader<R> {
+/// Calls a function with the bytes that are read through it, so that they are hashed on the way.
+pub struct InspectReader<R, F> {
     inner: R,
-    hasher: Hasher,
+    inspect: F,
 }
 
-impl<R: io::Read> HashedReader<R> {
-    pub fn new(inner: R) -> Self {
-        let hasher = Hasher::default();
-        Self { inner, hasher }
-    }
-
-    /// The digest and the number of the bytes that were read.
-    pub fn finish(self) -> (Sha256, u64) {
-        self.hasher.finish()
+impl<R, F: FnMut(&[u8])> InspectReader<R, F> {
+    pub fn new(inner: R, inspect: F) -> Self {
+        Self { inner, inspect }
     }
 }
 
-impl<R: io::Read> io::Read for HashedReader<R> {
+impl<R: io::Read, F: FnMut(&[u8])> io::Read for InspectReader<R, F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.hasher.update(buffer.get(..count).unwrap_or_default());
+        (self.inspect)(buffer.get(..count).unwrap_or_default());
         Ok(count)
     }
 }
 
-impl<R: io::BufRead> io::BufRead for HashedReader<R> {
+impl<R: io::BufRead, F: FnMut(&[u8])> io::BufRead for InspectReader<R, F> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.inner.fill_buf()
     }
@@ -94,7 +88,7 @@ impl<R: io::BufRead> io::BufRead for HashedReader<R> {
     fn consume(&mut self, amount: usize) {
         // What is consumed is in the buffer, so nothing is read for it.
         let passed = self.inner.fill_buf().unwrap_or_default();
-        self.hasher.update(passed.get(..amount).unwrap_or_default());
+        (self.inspect)(passed.get(..amount).unwrap_or_default());
         self.inner.consume(amount);
     }
 }

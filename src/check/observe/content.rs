@@ -17,7 +17,7 @@ use crate::{
         observe::code,
         sparse::{Forward as _, ForwardStream, SparseFile},
     },
-    digest::{HashedReader, Sha256},
+    digest::{Hasher, InspectReader, Sha256},
     elf::{self, ReadAt, ReadFrom},
     error::Context as _,
     kpack::ByteRegion,
@@ -79,7 +79,8 @@ pub(super) fn read(
     how: Hold,
 ) -> io::Result<(ContentFacts, Option<Spool>)> {
     let is_kept = keep.is_for(len);
-    let mut source = HashedReader::new(source);
+    let mut hasher = Hasher::default();
+    let mut source = InspectReader::new(source, |bytes| hasher.update(bytes));
     let mut begin = [0; BEGIN];
     let count = read_full(&mut source, &mut begin)?;
     let begin = &begin[..count];
@@ -98,7 +99,7 @@ pub(super) fn read(
         seen = form.examine(&file)?;
         held = Some(file.into_bytes());
     }
-    let content = hashed(source, len)?;
+    let content = hashed(hasher, len)?;
     let kept = held.take_if(|_| is_kept);
     let kept = kept.and_then(Spool::into_memory);
     Ok((seen.of(content, kept), held))
@@ -191,11 +192,8 @@ impl ContentFacts {
 }
 
 /// Digest and length of what was read. Fails if the file does not have `len` bytes.
-pub(super) fn hashed<R: Read>(
-    source: HashedReader<R>,
-    len: u64,
-) -> io::Result<(Option<Sha256>, u64)> {
-    let (sha256, found) = source.finish();
+pub(super) fn hashed(hasher: Hasher, len: u64) -> io::Result<(Option<Sha256>, u64)> {
+    let (sha256, found) = hasher.finish();
     if found != len {
         return Err(io::Error::other(format!(
             "it has {found} bytes, and {len} in the directory of the archive"

@@ -21,7 +21,7 @@ use crate::{
         path_facts::has_extension,
         sparse::NotKept,
     },
-    digest::HashedReader,
+    digest::{Hasher, InspectReader},
     error::{Context as _, Interrupted, Result, ensure},
     wheel::Metadata,
 };
@@ -64,7 +64,8 @@ pub(super) fn read_devel(
         entries: Vec::new(),
         fault: None,
     };
-    let mut source = HashedReader::new(source);
+    let mut hasher = Hasher::default();
+    let mut source = InspectReader::new(source, |bytes| hasher.update(bytes));
     let walked = if has_extension(member, "xz") {
         let plain = Decompressor::new(ArchiveFormat::TarXz, &mut source);
         plain
@@ -79,7 +80,7 @@ pub(super) fn read_devel(
     };
     tree.fault = walked.err().map(|error| format!("{error:#}"));
     io::copy(&mut source, &mut io::sink())?;
-    Ok((tree, content::plain(content::hashed(source, len)?, None)))
+    Ok((tree, content::plain(content::hashed(hasher, len)?, None)))
 }
 
 /// Which files of the tree the rules need as bytes: the CMake files by which a project finds a
@@ -203,7 +204,8 @@ fn files(
             // Older builders of others spell the directory in another way than the file.
             .or_else(|| Some(path.split_once('/')?.1).filter(|_| !package.is_ours()));
         let path = inside.unwrap_or(path).to_owned();
-        let mut source = HashedReader::new(&mut tar);
+        let mut hasher = Hasher::default();
+        let mut source = InspectReader::new(&mut tar, |bytes| hasher.update(bytes));
         let mut text = None;
         let is_asked = if package.is_ours() {
             is_text(&path)
@@ -217,7 +219,7 @@ fn files(
             source.read_to_end(text.insert(Vec::new()))?;
         }
         io::copy(&mut source, &mut io::sink())?;
-        found.insert(path, content::plain(content::hashed(source, len)?, text));
+        found.insert(path, content::plain(content::hashed(hasher, len)?, text));
     }
     Ok(found)
 }
