@@ -3,7 +3,7 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use fs_err as fs;
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     atomic,
-    console::{many, size, took},
+    console::{many, size},
     error::{Context as _, Error, No, Result, hints, last_cause, one_line},
     github::GitHub,
     gpu::{self, Gpu},
@@ -27,7 +27,7 @@ use crate::{
     run::Buckets,
     store::{
         Depth, Store as _,
-        s3::{S3Limits, S3Store, Signing, SigningIdentity},
+        s3::{S3Limits, S3Store, Signing},
     },
     target::Target,
 };
@@ -273,7 +273,10 @@ impl DoctorArgs {
             Ok(_) => Check::ok(NAME, format!("{shown} can be read")),
         };
         let credentials = match store.identity() {
-            Some(identity) => credentials(identity),
+            Some(identity) => {
+                let found = format!("key {}", masked(&identity.key_id));
+                Check::ok("credentials", found)
+            }
             None if access.signing == Signing::Never => {
                 Check::ok("credentials", "not used, as `--no-sign-request` asks for")
             }
@@ -284,18 +287,6 @@ impl DoctorArgs {
             ),
         };
         Ok(vec![credentials, read])
-    }
-}
-
-fn credentials(identity: &SigningIdentity) -> Check {
-    const NAME: &str = "credentials";
-    let found = format!("key {}", masked(&identity.key_id));
-    let Some(expires) = identity.expires else {
-        return Check::ok(NAME, found);
-    };
-    match expires.duration_since(SystemTime::now()) {
-        Ok(left) => Check::ok(NAME, format!("{found}, valid for {}", took(left))),
-        Err(_) => Check::problem(NAME, format!("{found}, expired"), "sign in again"),
     }
 }
 
@@ -350,17 +341,5 @@ mod tests {
     fn a_key_is_masked() {
         assert_eq!(masked("AKIAIOSFODNN7EXAMPLE"), "AKIA…MPLE");
         assert_eq!(masked("AKIAIOSFODN"), "…");
-    }
-
-    #[test]
-    fn keys_that_have_expired_are_a_problem() {
-        let at = |expires| {
-            let key_id = "AKIAIOSFODNN7EXAMPLE".to_owned();
-            credentials(&SigningIdentity { key_id, expires })
-        };
-        assert_eq!(at(Some(SystemTime::UNIX_EPOCH)).status, Status::Problem);
-        let later = SystemTime::now() + Duration::from_mins(10);
-        assert_eq!(at(Some(later)).status, Status::Ok);
-        assert_eq!(at(None).status, Status::Ok);
     }
 }

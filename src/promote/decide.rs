@@ -18,7 +18,7 @@ use crate::{
     set::SetFile,
     target::Target,
     version::PromotionGoal,
-    wheel::{Archive, Headers},
+    wheel::Archive,
 };
 
 /// What is asked of a promotion.
@@ -123,7 +123,7 @@ fn planned(
     let name = package.name.with_version(&change.to);
     let directory = package.file.path.strip_suffix(package.file.name());
     let becomes = format!("{}{name}", directory.unwrap_or_default());
-    let (mut texts, mut requires) = (BTreeMap::new(), Vec::new());
+    let mut texts = BTreeMap::new();
     for (path, text) in &package.texts {
         let form = VersionTexts::builtin().form(path.as_str());
         let form = form.with_context(|| format!("no form for `{path}`"))?;
@@ -131,9 +131,6 @@ fn planned(
         let changed = changed.with_context(|| format!("failed to edit `{path}`"))?;
         if change.from != change.to && change.is_left_in(changed.as_bytes()) {
             refusals.push(format!("`{path}` of `{}`", package.file.name()));
-        }
-        if path.file_name() == "METADATA" || path.as_str() == "PKG-INFO" {
-            requires = differences(text, &changed);
         }
         if changed != *text {
             texts.insert(package.renamed(path, change)?, changed);
@@ -149,36 +146,10 @@ fn planned(
         name,
         becomes,
         edits: texts.keys().cloned().collect(),
-        requires,
         copies,
         bytes,
         texts,
     })
-}
-
-/// The lines of requirements that differ, before and after. One that is gone has nothing after it,
-/// and one that is new nothing before it.
-fn differences(before: &str, after: &str) -> Vec<(String, String)> {
-    let lines = |text: &str| -> Vec<String> {
-        let headers = text.parse::<Headers>();
-        let lines = headers.iter().flat_map(|it| it.all("Requires-Dist"));
-        lines.map(str::to_owned).collect()
-    };
-    let is_of = |line: &str| line.split("==").next().unwrap_or_default().to_owned();
-    let mut left = lines(after);
-    let mut found = Vec::new();
-    for line in lines(before) {
-        let marker = |it: &str| it.split_once(';').map(|(_, marker)| marker.to_owned());
-        let place = left
-            .iter()
-            .position(|it| is_of(it) == is_of(&line) && marker(it) == marker(&line));
-        let now = place.map(|at| left.remove(at)).unwrap_or_default();
-        if now != line {
-            found.push((line, now));
-        }
-    }
-    found.extend(left.into_iter().map(|line| (String::new(), line)));
-    found
 }
 
 /// The directory of the metadata under the other version.

@@ -51,8 +51,6 @@ pub struct PlannedPromotion {
     pub becomes: String,
     /// The files that change, by their new paths.
     pub edits: Vec<RelPath>,
-    /// Lines of requirements that change, before and after.
-    pub requires: Vec<(String, String)>,
     /// How many of its other files are copied as they are, and their bytes.
     pub copies: usize,
     pub bytes: u64,
@@ -145,14 +143,6 @@ impl fmt::Display for PlannedPromotion {
         }
         for path in &self.edits {
             writeln!(f, "  edits     {path}")?;
-        }
-        for (before, after) in &self.requires {
-            if !before.is_empty() {
-                writeln!(f, "  - requires {before}")?;
-            }
-            if !after.is_empty() {
-                writeln!(f, "  + requires {after}")?;
-            }
         }
         let (copies, bytes) = (many(self.copies, "file"), size(self.bytes));
         writeln!(f, "  copies    {copies} ({bytes})")

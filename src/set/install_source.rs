@@ -17,7 +17,7 @@ use crate::{
     error::{Context as _, Error, Hint as _, Result},
     location::encode_path,
     run::{ArtifactGroup, Platform},
-    store::{Depth, Ranged, Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
+    store::{Ranged, Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
     version::Version,
     wheel::{DistName, Metadata, PackageFilename},
 };
@@ -480,12 +480,5 @@ impl SetPlace {
     pub fn is_whole(&self) -> Result<bool> {
         let key = self.key("set.json")?;
         Ok(found(self.store.head(&key))?.is_some())
-    }
-
-    /// Whether `upload` has begun to write a set here: nothing else makes a directory `dist`. `false`
-    /// for a web server, which has no list.
-    pub fn is_begun(&self) -> bool {
-        let listed = self.list("dist/", Depth::Children);
-        listed.is_ok_and(|it| !it.is_empty())
     }
 }

@@ -154,21 +154,6 @@ fn the_plan_says_what_changes_in_each_package() {
       edits     src/rocm.egg-info/PKG-INFO
       edits     src/rocm.egg-info/requires.txt
       edits     src/rocm_sdk/_dist_info.py
-      - requires rocm-sdk-core==7.14.0rc1
-      + requires rocm-sdk-core==7.14.0
-      - requires rocm-sdk-libraries==7.14.0rc1; extra == "libraries"
-      + requires rocm-sdk-libraries==7.14.0; extra == "libraries"
-      - requires rocm-sdk-devel==7.14.0rc1; extra == "devel"
-      + requires rocm-sdk-devel==7.14.0; extra == "devel"
-      - requires rocm-profiler==7.14.0rc1; sys_platform == "linux" and extra == "profiler"
-      + requires rocm-profiler==7.14.0; sys_platform == "linux" and extra == "profiler"
-      - requires rocm-sdk-device-gfx1100==7.14.0rc1; extra == "device-gfx1100"
-      - requires rocm-sdk-device-gfx942==7.14.0rc1; extra == "device-gfx942"
-      + requires rocm-sdk-device-gfx942==7.14.0; extra == "device-gfx942"
-      - requires rocm-sdk-device-gfx1100==7.14.0rc1; extra == "device-all"
-      - requires rocm-sdk-device-gfx942==7.14.0rc1; extra == "device-all"
-      + requires rocm-sdk-device-gfx942==7.14.0; extra == "device-all"
-      + requires rocm-sdk-device-gfx942==7.14.0; extra == "device"
       copies    36 files (90.89 KiB)
 
     dist/rocm_profiler-7.14.0rc1-py3-none-linux_x86_64.whl
@@ -188,18 +173,12 @@ fn the_plan_says_what_changes_in_each_package() {
       edits     rocm_sdk_devel-7.14.0.dist-info/METADATA
       edits     rocm_sdk_devel/_devel_manifest.json
       edits     rocm_sdk_devel/_dist_info.py
-      - requires rocm-sdk-core==7.14.0rc1
-      + requires rocm-sdk-core==7.14.0
-      - requires rocm-sdk-libraries==7.14.0rc1
-      + requires rocm-sdk-libraries==7.14.0
       copies    6 files (3.77 KiB)
 
     dist/rocm_sdk_device_gfx942-7.14.0rc1-py3-none-linux_x86_64.whl
       becomes   dist/rocm_sdk_device_gfx942-7.14.0-py3-none-linux_x86_64.whl
       edits     _rocm_sdk_libraries/.devel_links/gfx942.json
       edits     rocm_sdk_device_gfx942-7.14.0.dist-info/METADATA
-      - requires rocm-sdk-libraries==7.14.0rc1
-      + requires rocm-sdk-libraries==7.14.0
       copies    12 files (289.83 KiB)
 
     dist/rocm_sdk_libraries-7.14.0rc1-py3-none-linux_x86_64.whl

@@ -27,8 +27,6 @@ use crate::{
 /// The shortest and the longest pause between two looks at a set that is not whole yet.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
-/// How long to wait for a set that is being uploaded, if the user does not say.
-const USUAL_WAIT: Duration = Duration::from_mins(3);
 /// How many versions of an index are tried before one is taken to be incomplete.
 const MOST_TRIED: usize = 5;
 
@@ -172,24 +170,13 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// What the place offers. With `--wait`, once it is whole; the packages of a run, if `upload` is
-    /// writing them. TheRock's runs have no `set.json` that one could wait for.
+    /// What the place offers; with `--wait`, once it is whole.
     fn offered(&self, place: &SetPlace, world: &World) -> Result<OfferedSet> {
         let platform = self.choice.platform();
         if let Some(wait) = self.choice.wait() {
             wait_until_whole(place, wait, world)?;
         }
-        let mut offered = place.offered(platform)?;
-        let is_described = offered.as_ref().is_some_and(|it| it.is_described);
-        let is_usual = self.choice.wait().is_none() && self.args.set.is_none();
-        if is_usual && !is_described && place.is_begun() {
-            let minutes = USUAL_WAIT.as_secs() / 60;
-            world.console.note(format!(
-                "`{place}` is being uploaded: waiting for its `set.json`, at most {minutes} min"
-            ));
-            wait_until_whole(place, USUAL_WAIT, world)?;
-            offered = place.offered(platform)?;
-        }
+        let offered = place.offered(platform)?;
         let otherwise =
             "pass the address of an index, or of a set; `--wait 3m` waits until a set is whole";
         offered

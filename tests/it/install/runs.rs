@@ -171,23 +171,3 @@ fn a_set_that_is_not_whole_yet_is_waited_for() {
     t.run(&format!("{line} 60s")).ok();
     uploading.join().unwrap();
 }
-
-/// Without `--wait`, and only if `upload` has begun: other runs have no `set.json` to wait for.
-#[test]
-#[ignore = "slow"]
-fn packages_that_are_being_uploaded_are_waited_for() {
-    let t = sandbox();
-    write_run(sample(), &t.path("bucket/9-linux"));
-    let (whole, hidden) = (t.path("bucket/9-linux/python/set.json"), t.path("set.json"));
-    fs_err::rename(&whole, &hidden).unwrap();
-    let uploading = thread::spawn(move || {
-        sleep(Duration::from_millis(2500));
-        fs_err::rename(hidden, whole).unwrap();
-    });
-    let outcome = found(&t, "--run-id 9 --offline --target gfx942");
-    uploading.join().unwrap();
-    let note = "is being uploaded: waiting for its `set.json`, at most 3 min";
-    assert!(outcome.stderr.contains(note), "{}", outcome.stderr);
-    outcome.ok();
-    assert_eq!(packages(&t.path(".venv")), expected(&["gfx942"]));
-}
