@@ -31,7 +31,7 @@ use crate::{
     report::outputs,
     run::{ApiUrl, Environment, Event, Platform, Repository, Run, RunContext, RunReference},
     set::{NamedPlace, SetPlace},
-    store::s3::{Access, Addressing, Endpoint, Profile, S3Region, Signing},
+    store::s3::{Access, Endpoint, Profile, S3Region, Signing},
     version::{GitSha, ReleaseType},
 };
 
@@ -256,15 +256,6 @@ pub struct AccessArgs {
     /// Send unsigned requests (the default if no credentials are found)
     #[arg(long, env = "ROCWHEEL_NO_SIGN_REQUEST")]
     no_sign_request: bool,
-    /// Put the bucket name into the host name (`virtual`) or into the path of URLs; `auto` is
-    /// `virtual` for Amazon, `path` for other servers
-    #[arg(
-        long,
-        value_name = "STYLE",
-        default_value = "auto",
-        env = "ROCWHEEL_ADDRESSING_STYLE"
-    )]
-    addressing_style: Addressing,
 }
 
 impl AccessArgs {
@@ -324,7 +315,6 @@ impl AccessArgs {
             } else {
                 Signing::Auto
             },
-            addressing: self.addressing_style,
         };
         Ok(access.in_known_region(known)?)
     }

@@ -91,17 +91,13 @@ struct DepsCheckArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   rocwheel deps mirror --into python-deps
-  rocwheel deps mirror --into s3://bucket/python-deps --refresh --dry-run")]
+  rocwheel deps mirror --into s3://bucket/python-deps --dry-run")]
 struct DepsMirrorArgs {
     /// Directory or `s3://bucket/directory` of the base index
     #[arg(long, value_name = "PLACE")]
     into: NamedPlace,
     #[command(flatten)]
     lock: LockArgs,
-    /// Have the bucket copy the files that it has onto themselves, so that a lifecycle rule does not
-    /// remove what the lock needs
-    #[arg(long)]
-    refresh: bool,
     #[command(flatten)]
     pages: PageArgs,
     /// Print what would be copied, and write nothing
@@ -196,7 +192,7 @@ impl DepsMirrorArgs {
         if self.dry_run {
             return world.console.answer(&mirror.plan()?);
         }
-        let indexed = mirror.carry_out(self.refresh, jobs)?;
+        let indexed = mirror.carry_out(jobs)?;
         let set = &indexed.set;
         let files = many(set.files.len(), "file");
         let facts = format!("{files}, {}", size(set.size()));

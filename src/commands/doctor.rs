@@ -272,11 +272,8 @@ impl DoctorArgs {
             ),
             Ok(_) => Check::ok(NAME, format!("{shown} can be read")),
         };
-        let credentials = match store.identity() {
-            Some(identity) => {
-                let found = format!("key {}", masked(&identity.key_id));
-                Check::ok("credentials", found)
-            }
+        let credentials = match store.key_id() {
+            Some(key_id) => Check::ok("credentials", format!("key {}", masked(key_id))),
             None if access.signing == Signing::Never => {
                 Check::ok("credentials", "not used, as `--no-sign-request` asks for")
             }

@@ -16,7 +16,7 @@ use crate::{
     console::{many, shell_word, size},
     error::{Context as _, Hint as _, Result, anyhow},
     set::{
-        self, Addresses, IndexOptions, Indexed, IndexedProducts, KnownPackages, Layout, NamedPlace,
+        self, Addresses, IndexOptions, Indexed, IndexedProducts, KnownPackages, NamedPlace,
         PackageDirectories, PlaceDepth, SetJson, SetPlace, YankList,
     },
 };
@@ -44,10 +44,10 @@ pub struct IndexArgs {
         conflicts_with = "place"
     )]
     packages_dir: Option<NamedPlace>,
-    /// Where the packages are; `auto` finds them in DIR and in its `dist`. `product` writes the pages of
-    /// a release place, without checks
-    #[arg(long, value_name = "LAYOUT", default_value = "auto")]
-    layout: LayoutChoice,
+    /// Write the pages of a release place, without checks (default: of the packages in DIR and in its
+    /// `dist`)
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<IndexLayout>,
     /// Yank the packages in FILE: one file name or `project==version` per line, then a reason
     /// (default: keep earlier yanks)
     #[arg(long, value_name = "FILE")]
@@ -65,21 +65,16 @@ pub struct IndexArgs {
     access: AccessArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum LayoutChoice {
-    /// In both, each file once
-    Auto,
-    /// In DIR
-    Flat,
-    /// In DIR/dist
-    Dist,
+/// A layout that is not found, but named: its packages are not checked.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum IndexLayout {
     /// In DIR/rocm/{product}/whl-next/{project}, as release places have them
     Product,
 }
 
 pub fn run(args: &IndexArgs, world: &World) -> Result<()> {
     let site = args.site(world)?;
-    if args.layout == LayoutChoice::Product {
+    if let Some(IndexLayout::Product) = args.layout {
         return args.index_products(&site, world);
     }
     let options = args.options(args.check(world)?)?;
@@ -127,7 +122,7 @@ impl IndexArgs {
     fn check(&self, world: &World) -> Result<KnownPackages> {
         let place = self.access.named(self.place()?, &world.stop)?;
         // The pages are about to be written, so those that are there do not count.
-        let depth = PlaceDepth::Packages(self.directories());
+        let depth = PlaceDepth::Packages(PackageDirectories::All);
         let jobs = self.jobs.count();
         let checked = self.gate.check(&place, depth, jobs, false, world)?;
         checked.verdict.map(|()| checked.read)
@@ -179,21 +174,12 @@ impl IndexArgs {
         publish::product_pages("index", products.iter(), site, facts, world)
     }
 
-    fn directories(&self) -> PackageDirectories {
-        match self.layout {
-            LayoutChoice::Auto | LayoutChoice::Product => PackageDirectories::All,
-            LayoutChoice::Flat => PackageDirectories::Only(Layout::Flat),
-            LayoutChoice::Dist => PackageDirectories::Only(Layout::Dist),
-        }
-    }
-
     fn options(&self, read: KnownPackages) -> Result<IndexOptions> {
         let yank = self.yank.as_ref().map(|file| {
             let list = YankList::parse(&fs::read_to_string(file)?);
             list.with_context(|| format!("failed to read `{}`", file.display()))
         });
         Ok(IndexOptions {
-            directories: self.directories(),
             read,
             yank: yank.transpose()?,
             jobs: self.jobs.count(),

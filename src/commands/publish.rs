@@ -106,7 +106,7 @@ impl Publication<'_> {
 /// their pages are.
 pub fn products(command: &str, upload: &ProductUpload<'_>) -> Result<()> {
     let published = upload.publish()?;
-    let facts = json!({ "uploaded": published.uploaded, "unchanged": published.unchanged });
+    let facts = json!({ "uploaded": published.written, "unchanged": published.unchanged });
     let products = upload.directories.values();
     product_pages(command, products, upload.place, facts, upload.world)
 }

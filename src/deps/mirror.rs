@@ -16,15 +16,12 @@ use super::{
     wishes::Wishes,
 };
 use crate::{
-    console::{Progress, World, many},
+    console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, bail},
     io::Tap,
     parallel,
-    set::{
-        self, IndexOptions, Indexed, KnownPackages, Layout, MirroredPackage, PackageDirectories,
-        Plan, SetPlace,
-    },
+    set::{self, IndexOptions, Indexed, KnownPackages, MirroredPackage, Plan, SetPlace},
     store::{Span, Store as _, http::HttpStore},
 };
 
@@ -65,9 +62,8 @@ impl<'a> Mirror<'a> {
         set::plan_mirror(&packages, self.place, self.world)
     }
 
-    /// Copies what is missing, each file whole or not at all, and writes the index. With `is_refresh`, a
-    /// bucket copies the others onto themselves.
-    pub fn carry_out(&self, is_refresh: bool, jobs: NonZeroUsize) -> Result<Indexed> {
+    /// Copies what is missing, each file whole or not at all, and writes the index.
+    pub fn carry_out(&self, jobs: NonZeroUsize) -> Result<Indexed> {
         let (place, world) = (self.place, self.world);
         let plan = self.plan()?;
         if let Some(refusal) = plan.refusal() {
@@ -80,7 +76,7 @@ impl<'a> Mirror<'a> {
                 .iter()
                 .any(|path| path.ends_with(&format!("/{}", it.0.name)))
         };
-        let (missing, there): (Vec<_>, Vec<_>) = self.wheels.iter().partition(is_missing);
+        let missing: Vec<_> = self.wheels.iter().filter(is_missing).collect();
         let work = tempfile::tempdir()?;
         let bytes: u64 = missing.iter().map(|it| it.0.size).sum();
         let progress = world.console.progress("Fetching", place, bytes);
@@ -92,14 +88,8 @@ impl<'a> Mirror<'a> {
             Ok(MirroredPackage { size, ..package })
         })?;
         set::mirror(&fetched, work.path(), place, world)?;
-        if is_refresh {
-            let there = there.iter().map(|it| &it.0).collect_vec();
-            let count = set::refresh(&there, place, world)?;
-            world.console.status("Refreshed", many(count, "file"));
-        }
         let options = IndexOptions {
             read: KnownPackages::new(),
-            directories: PackageDirectories::Only(Layout::Dist),
             yank: None,
             jobs,
         };

@@ -23,8 +23,6 @@ const ROOTS: [&str; 3] = ["index.html", "simple/index.html", "simple/_json/index
 /// Options of `rocwheel index`.
 #[derive(Debug)]
 pub struct IndexOptions {
-    /// Where the packages are.
-    pub directories: PackageDirectories,
     /// Packages that this process has read already.
     pub read: KnownPackages,
     /// The complete list of yanks. `None` keeps the yanks of the existing `set.json`.
@@ -102,7 +100,7 @@ fn decide(
     let is_local = site.local().is_some();
     let reading = Reading {
         place: site,
-        layouts: site.layouts(options.directories)?,
+        layouts: site.layouts(PackageDirectories::All)?,
         known: &known,
         at_once: if is_local { options.jobs } else { REQUESTS },
         world,

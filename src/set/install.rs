@@ -10,14 +10,14 @@ use itertools::Itertools as _;
 
 use super::{
     projects::{ProjectOfOthers, device_targets, sorted_targets},
-    set_json::{Identity, SetFile, SetJson, is_ours},
+    set_json::{SetFile, SetJson, is_ours},
     urls::Urls,
 };
 use crate::{
     package::DistNames,
-    run::{ArtifactGroup, Buckets, Platform},
+    run::{ArtifactGroup, Platform},
     target::Target,
-    version::{ReleaseType, Version},
+    version::Version,
 };
 
 /// The most projects in one line. The table of packages has all projects of a larger set.
@@ -154,41 +154,13 @@ fn framework_lines(
     ]
 }
 
-/// The command line of this program, which finds the GPU of the reader's machine. It names the run
-/// if `install` looks for the set of the run where this one is. `None` for a set in a directory, and
-/// for one without `rocm`.
+/// The command line of this program, which finds the GPU of the reader's machine. `None` for a set in a
+/// directory, and for one without `rocm`.
 pub fn own_line(set: &SetJson, places: Places<'_>) -> Option<String> {
     let url = places.set.to_string();
     let is_installable = set.has("rocm") && !url.starts_with("file:");
-    let source = flags_of_run(&set.identity, &url).unwrap_or(url);
     let base = places.base.map(|it| format!(" --deps {it}"));
-    is_installable.then(|| format!("rocwheel install {source}{}", base.unwrap_or_default()))
-}
-
-/// The flags by which `install` finds the set at this address: `--run-id 21440027240`.
-fn flags_of_run(identity: &Identity, url: &str) -> Option<String> {
-    let run = identity.run_id.as_ref().filter(|it| !it.is_local())?;
-    let (repository, platform) = (identity.repository.as_ref()?, identity.platform?);
-    let (host, path) = url.strip_prefix("https://")?.split_once('/')?;
-    let (bucket, server) = host.split_once('.')?;
-    if !server.starts_with("s3") || !server.ends_with(".amazonaws.com") {
-        return None;
-    }
-    let prefix = format!("{run}-{platform}/python");
-    let (_, group) = path.trim_end_matches('/').split_once(&prefix)?;
-    let mut flags = vec![format!("--run-id {run}")];
-    let buckets = Buckets::builtin();
-    if repository != buckets.home() {
-        flags.push(format!("--repository {repository}"));
-    }
-    match buckets.release_types(&bucket.parse().ok()?)[..] {
-        [] => return None,
-        [ReleaseType::Ci] => {}
-        [other] => flags.push(format!("--release-type {other}")),
-        _ => flags.push(format!("--bucket {bucket}")),
-    }
-    // A set of a group is named by its address.
-    group.is_empty().then(|| flags.join(" "))
+    is_installable.then(|| format!("rocwheel install {url}{}", base.unwrap_or_default()))
 }
 
 /// The frameworks of a set that have device packages.

@@ -3,18 +3,12 @@
 use std::path::Path;
 
 use super::{
-    pages::{Phase, content_type},
+    pages::Phase,
     place::SetPlace,
     set_json::Layout,
-    sync::{Changes, Existing, Guard, Item, ItemBytes, Listing, Plan, REQUESTS, Sync, immutable},
+    sync::{Changes, Existing, Guard, Item, ItemBytes, Listing, Plan, Sync},
 };
-use crate::{
-    console::World,
-    digest::Sha256,
-    error::{Context as _, Result},
-    parallel,
-    store::{Condition, PutOptions},
-};
+use crate::{console::World, digest::Sha256, error::Result};
 
 /// A package that a place is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,28 +40,6 @@ pub fn mirror(
 ) -> Result<()> {
     sync(place, source, world).run(|listing| decide(listing, packages, source))?;
     Ok(())
-}
-
-/// Has a bucket copy packages onto themselves, each while it is the one that is there: then they are new to a
-/// lifecycle rule. Returns how many were copied.
-pub fn refresh(packages: &[&MirroredPackage], place: &SetPlace, world: &World) -> Result<usize> {
-    let copy = |package: &&MirroredPackage| -> Result<bool> {
-        let path = package.path();
-        let options = PutOptions {
-            content_type: content_type(&path).to_owned(),
-            cache_control: Some(immutable().to_owned()),
-            condition: Condition::Always,
-            sha256: Some(package.sha256),
-        };
-        let (store, key) = (&place.store, place.key(&path)?);
-        let copied = match store.copy_source(&key)? {
-            Some(itself) => store.copy(&key, &itself, &options),
-            None => Ok(false),
-        };
-        copied.with_context(|| format!("failed to refresh `{path}` of `{place}`"))
-    };
-    let copied = parallel::try_map(packages, REQUESTS, &world.stop, copy)?;
-    Ok(copied.into_iter().filter(|it| *it).count())
 }
 
 fn sync<'a>(place: &'a SetPlace, source: &'a Path, world: &'a World) -> Sync<'a> {

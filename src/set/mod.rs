@@ -36,7 +36,7 @@ pub use self::{
     install::{Choice, Places},
     install_source::{OfferedFile, OfferedSet, PackageSource},
     local::{LocalSet, because as refusal},
-    mirror::{MirroredPackage, mirror, plan_mirror, refresh},
+    mirror::{MirroredPackage, mirror, plan_mirror},
     package_files::PackageFile,
     pages::{IndexPage, Phase, pages, paths},
     parse::PageLink,

@@ -198,9 +198,7 @@ impl SetPlace {
     /// The layouts of those directories, that of the set first.
     pub(super) fn layouts(&self, directories: PackageDirectories) -> Result<Vec<Layout>> {
         Ok(match (directories, self.layout()?) {
-            (PackageDirectories::Only(layout), _) | (PackageDirectories::Built, layout) => {
-                vec![layout]
-            }
+            (PackageDirectories::Built, layout) => vec![layout],
             (PackageDirectories::All, Layout::Dist) => vec![Layout::Dist, Layout::Flat],
             (PackageDirectories::All, Layout::Flat) => vec![Layout::Flat],
         })

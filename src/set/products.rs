@@ -20,7 +20,7 @@ use super::{
     projects,
     read_packages::{KnownFacts, Reading},
     set_json::{Layout, SIDECAR, SetFile, identity, is_package},
-    sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync},
+    sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync, Synced},
 };
 use crate::{
     console::{World, many},
@@ -42,13 +42,6 @@ pub(super) const RECORDS: &str = "promotions";
 /// A directory of projects, for each project of a set: `rocm/core/whl-next`.
 pub type ProductDirectories = BTreeMap<DistName, String>;
 
-/// What was published, in objects.
-#[derive(Clone, Copy, Debug)]
-pub struct PublishedProducts {
-    pub uploaded: usize,
-    pub unchanged: usize,
-}
-
 /// The packages of a set that are published to the directories of their projects. Projects without a
 /// directory are left out.
 #[derive(Clone, Copy)]
@@ -65,16 +58,13 @@ impl ProductUpload<'_> {
         Ok(self.sync().plan(|listing| self.decide(listing))?.0)
     }
 
-    pub fn publish(&self) -> Result<PublishedProducts> {
+    pub fn publish(&self) -> Result<Synced> {
         let (done, ()) = self.sync().run(|listing| self.decide(listing))?;
         let total = many(done.written + done.unchanged, "object");
         let (place, unchanged) = (self.place, done.unchanged);
         let facts = format!("{total} in {place}, {unchanged} of them unchanged");
         self.world.console.status("Published", facts);
-        Ok(PublishedProducts {
-            uploaded: done.written,
-            unchanged,
-        })
+        Ok(done)
     }
 
     fn sync(&self) -> Sync<'_> {

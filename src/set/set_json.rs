@@ -69,7 +69,6 @@ pub enum PackageDirectories {
     Built,
     /// `dist` and the directory itself: several programs publish there.
     All,
-    Only(Layout),
 }
 
 /// What a set was built from, as far as it is known.

@@ -22,7 +22,7 @@ use self::{
     write::{WriteOutcome, Writer},
 };
 pub(super) use self::{
-    item::{Item, ItemBytes, REQUESTS, immutable},
+    item::{Item, ItemBytes, REQUESTS},
     listing::Listing,
 };
 use super::{
@@ -157,7 +157,7 @@ impl<'a> Sync<'a> {
         });
         let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
         let replaces = self.existing == Existing::Replace;
-        let actions = listing.actions(&items, replaces, links, &self.world.stop);
+        let actions = listing.actions(&items, replaces, &self.world.stop);
         let actions = actions.with_context(|| format!("failed to read `{place}`"))?;
         Ok(Plan {
             place: place.to_string(),
@@ -262,12 +262,12 @@ pub struct Plan {
 
 /// What was done, in objects.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Synced {
-    pub(super) written: usize,
+pub struct Synced {
+    pub written: usize,
     /// How many of them are hard links to packages.
-    pub(super) linked: usize,
-    pub(super) unchanged: usize,
-    pub(super) removed: usize,
+    pub linked: usize,
+    pub unchanged: usize,
+    pub removed: usize,
 }
 
 impl Plan {

@@ -20,8 +20,7 @@ use super::{
 use crate::{
     console::{World, many},
     digest::Sha256,
-    error::{Context as _, Error, Result, one_line},
-    store::{StoreError, StoreFailureKind},
+    error::{Context as _, Result},
 };
 
 /// Options of `rocwheel upload`.
@@ -47,15 +46,15 @@ pub struct Upload<'a> {
 }
 
 impl Upload<'_> {
-    /// What [`Upload::publish`] would do. Without permission to list the place, it is taken as empty.
+    /// What [`Upload::publish`] would do.
     pub fn plan(&self) -> Result<Plan> {
-        Ok(self.sync().plan(|listing| self.decide(listing, true))?.0)
+        Ok(self.sync().plan(|listing| self.decide(listing))?.0)
     }
 
     /// Publishes the set.
     pub fn publish(&self) -> Result<PublishedUpload> {
         let (place, console) = (self.place, &self.world.console);
-        let (done, (set, unknown)) = self.sync().run(|listing| self.decide(listing, false))?;
+        let (done, (set, unknown)) = self.sync().run(|listing| self.decide(listing))?;
         let total = many(done.written + done.unchanged, "object");
         let facts = format!("{total} in {place}, {} of them unchanged", done.unchanged);
         console.status("Published", facts);
@@ -90,15 +89,12 @@ impl Upload<'_> {
 
     /// What the destination has afterwards: the packages, their sidecars, and all pages, which list the packages
     /// that stay there too. Also returns the set with those, and the objects that belong to nothing.
-    fn decide(
-        &self,
-        listing: &mut Listing<'_>,
-        is_dry_run: bool,
-    ) -> Result<(Changes, (SetJson, Vec<String>))> {
+    fn decide(&self, listing: &mut Listing<'_>) -> Result<(Changes, (SetJson, Vec<String>))> {
         let (local, options) = (self.set, self.options);
         let files = local.document.in_layout(options.layout)?.files;
         let mut set = SetJson::new(self.identity.clone(), files)?;
-        let others = self.look(listing, &set, is_dry_run)?;
+        let others = self.look(listing, &set);
+        let others = others.with_context(|| format!("failed to read `{}`", self.place))?;
         let of_others = others.metadata.iter();
         projects::ensure_one_form(
             local
@@ -144,29 +140,16 @@ impl Upload<'_> {
     }
 
     /// Lists the destination, and reads its packages that stay.
-    fn look(&self, listing: &mut Listing<'_>, set: &SetJson, is_dry_run: bool) -> Result<Others> {
-        let mut look = || -> Result<_> {
-            listing.add_set()?;
-            for family in set.families() {
-                listing.add(family.as_str())?;
-            }
-            // A part has no pages, which would have to list them.
-            if self.options.is_part {
-                return Ok(Others::default());
-            }
-            Others::read(listing, set, self.options.layout, self.world)
-        };
-        match look() {
-            Err(error) if is_dry_run && is_closed(&error) => {
-                let why = one_line(&error);
-                self.world.console.warn(format!(
-                    "existing objects could not be listed, so everything counts as new: {why}"
-                ));
-                listing.forget();
-                Ok(Others::default())
-            }
-            seen => seen.with_context(|| format!("failed to read `{}`", listing.place)),
+    fn look(&self, listing: &mut Listing<'_>, set: &SetJson) -> Result<Others> {
+        listing.add_set()?;
+        for family in set.families() {
+            listing.add(family.as_str())?;
         }
+        // A part has no pages, which would have to list them.
+        if self.options.is_part {
+            return Ok(Others::default());
+        }
+        Others::read(listing, set, self.options.layout, self.world)
     }
 }
 
@@ -203,17 +186,6 @@ impl LocalSet {
         let sidecar = bytes.map(|it| Item::here(to.sidecar_path(), Phase::Sidecar, it));
         [Some(package), sidecar].into_iter().flatten()
     }
-}
-
-/// Whether a place could not be read for lack of rights or of a network.
-fn is_closed(error: &Error) -> bool {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
-    causes.next().is_some_and(|failure: &StoreError| {
-        matches!(
-            failure.kind(),
-            StoreFailureKind::Denied | StoreFailureKind::Unavailable
-        )
-    })
 }
 
 /// The result of an upload that was read back.

@@ -164,7 +164,7 @@ fn nothing_asked_for_is_amazon_with_what_credentials_there_are() {
 
 #[test]
 fn every_flag_has_its_effect() {
-    let line = "--endpoint-url http://127.0.0.1:8333/ --region here --profile me --no-sign-request --addressing-style virtual";
+    let line = "--endpoint-url http://127.0.0.1:8333/ --region here --profile me --no-sign-request";
     let expected = Access {
         endpoint: Some("http://127.0.0.1:8333".parse().unwrap()),
         region: Some("here".parse().unwrap()),
@@ -173,7 +173,6 @@ fn every_flag_has_its_effect() {
             beats_keys: true,
         }),
         signing: Signing::Never,
-        addressing: Addressing::Virtual,
     };
     assert_eq!(access(line, Some("there")), expected);
 }
@@ -207,19 +206,11 @@ fn the_general_endpoint_stands_in_for_the_one_of_s3() {
 
 #[test]
 fn bad_values_for_a_server_are_refused_in_words() {
-    let refused = [
-        "--endpoint-url host:80",
-        "--region us.east",
-        "--addressing-style dns",
-    ]
-    .map(refused);
+    let refused = ["--endpoint-url host:80", "--region us.east"].map(refused);
     insta::assert_snapshot!(refused.join("\n"), @r#"
     error: invalid value 'host:80' for '--endpoint-url <URL>': not the address of a server such as `http://127.0.0.1:8333`, without a user or a query
 
     error: invalid value 'us.east' for '--region <NAME>': not a region such as `us-east-2`: "us.east"
-
-    error: invalid value 'dns' for '--addressing-style <STYLE>'
-      [possible values: auto, path, virtual]
     "#);
 }
 

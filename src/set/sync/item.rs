@@ -47,11 +47,6 @@ pub(in crate::set) enum ItemBytes {
     Here(Arc<[u8]>),
 }
 
-/// The `Cache-Control` of a package.
-pub(in crate::set) fn immutable() -> &'static str {
-    "public, max-age=31536000, immutable"
-}
-
 impl Item {
     /// A wheel or sdist on disk. A stamp without an inode proves too little for a link.
     pub(in crate::set) fn file(file: &SetFile, on_disk: PathBuf, stamp: Option<FileStamp>) -> Self {
@@ -105,7 +100,7 @@ impl Item {
         if self.is_page() {
             "no-cache"
         } else {
-            immutable()
+            "public, max-age=31536000, immutable"
         }
     }
 
@@ -156,10 +151,9 @@ impl Item {
     pub(super) fn conflict(&self, there: &ExistingObject) -> String {
         let name = there.twin.as_ref().map(|path| format!("`{path}`, "));
         let name = name.unwrap_or_default();
-        let sha256 = there.sha256.map_or("not read".into(), |it| it.to_string());
         format!(
-            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {sha256}",
-            self.path, self.size, self.sha256, there.size
+            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {}",
+            self.path, self.size, self.sha256, there.size, there.sha256
         )
     }
 }
@@ -170,8 +164,7 @@ pub(super) struct ExistingObject {
     /// Its path, if it is the file of the same name in the other layout.
     pub(super) twin: Option<String>,
     pub(super) size: u64,
-    /// `None` if it is replaced without being read.
-    pub(super) sha256: Option<Sha256>,
+    pub(super) sha256: Sha256,
     pub(super) etag: Option<String>,
 }
 
@@ -181,7 +174,7 @@ impl ExistingObject {
         Self {
             twin: None,
             size: item.size,
-            sha256: Some(item.sha256),
+            sha256: item.sha256,
             etag: None,
         }
     }
@@ -206,7 +199,7 @@ impl ExistingObject {
         Ok(Some(Self {
             twin: None,
             size: object.size,
-            sha256: Some(sha256),
+            sha256,
             etag: object.etag.clone(),
         }))
     }
@@ -234,7 +227,7 @@ impl Action {
     pub(super) fn of(item: &Item, there: Option<ExistingObject>, replaces: bool) -> Self {
         match there {
             None => Self::New,
-            Some(there) if there.sha256 == Some(item.sha256) => Self::Same,
+            Some(there) if there.sha256 == item.sha256 => Self::Same,
             Some(there) if item.is_page() || item.replaces || replaces => Self::Replace(there),
             Some(there) => Self::Refuse(there),
         }

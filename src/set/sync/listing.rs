@@ -7,7 +7,7 @@ use crate::{
     digest::Checksum,
     error::{Context as _, Result, Stop},
     parallel,
-    set::{pages::Phase, place::SetPlace, set_json::TOP},
+    set::{place::SetPlace, set_json::TOP},
     store::{Depth, Object},
 };
 
@@ -19,8 +19,6 @@ pub(in crate::set) struct Listing<'a> {
     /// The directories that were listed completely. An object below one of them, or directly in the
     /// set, that is not in `objects` did not exist.
     directories: Vec<String>,
-    /// Whether nothing is known of the place, as of a bucket that only a dry run without credentials asks.
-    is_unknown: bool,
 }
 
 impl<'a> Listing<'a> {
@@ -30,14 +28,7 @@ impl<'a> Listing<'a> {
             place,
             objects: HashMap::new(),
             directories: Vec::new(),
-            is_unknown: false,
         }
-    }
-
-    /// Takes the place as empty.
-    pub(in crate::set) fn forget(&mut self) {
-        *self = Self::nothing(self.place);
-        self.is_unknown = true;
     }
 
     /// Lists the objects of the set: its packages and its pages, with those in the directories of
@@ -85,14 +76,10 @@ impl<'a> Listing<'a> {
         &self,
         items: &[Item],
         replaces: bool,
-        links: bool,
         stop: &Stop,
     ) -> Result<Vec<Action>> {
-        if self.is_unknown {
-            return Ok(vec![Action::New; items.len()]);
-        }
         parallel::try_map(items, REQUESTS, stop, |item| {
-            let there = self.find(item, replaces && links)?;
+            let there = self.find(item)?;
             let action = Action::of(item, there, replaces);
             Ok(self.clash(item)?.map_or(action, Action::Refuse))
         })
@@ -109,7 +96,7 @@ impl<'a> Listing<'a> {
         }
         let there = ExistingObject::find(self.place, &twin)
             .with_context(|| format!("failed to read `{twin}`"))?;
-        let there = there.filter(|there| there.sha256 != Some(item.sha256));
+        let there = there.filter(|there| there.sha256 != item.sha256);
         Ok(there.map(|there| ExistingObject {
             twin: Some(twin),
             ..there
@@ -134,28 +121,14 @@ impl<'a> Listing<'a> {
             && md5.is_some_and(|it| it.is_of(bytes))
     }
 
-    /// The existing object of an item, if there is one. A package that a link replaces is not read.
-    fn find(&self, item: &Item, is_linked: bool) -> Result<Option<ExistingObject>> {
+    /// The existing object of an item, if there is one.
+    fn find(&self, item: &Item) -> Result<Option<ExistingObject>> {
         let listed = self.objects.get(&item.path);
         if listed.is_none() && !self.is_likely(&item.path) {
             return Ok(None);
         }
-        if let Some(object) = listed.filter(|_| item.phase == Phase::File) {
-            if self.has_file_of(item, &item.path) {
-                return Ok(Some(ExistingObject::same(item)));
-            }
-            // Replacing a file by a link costs less than comparing their bytes, and then the bytes
-            // are stored once.
-            if is_linked && item.is_proven_file() {
-                return Ok(Some(ExistingObject {
-                    twin: None,
-                    size: object.size,
-                    sha256: None,
-                    etag: object.etag.clone(),
-                }));
-            }
-        }
-        if listed.is_some_and(|it| self.has_bytes_of(item, it)) {
+        let is_same = |it| self.has_bytes_of(item, it) || self.has_file_of(item, &item.path);
+        if listed.is_some_and(is_same) {
             return Ok(Some(ExistingObject::same(item)));
         }
         // The listing of a directory says all that another look at the file would. That of a bucket
@@ -211,7 +184,6 @@ mod tests {
                     .map(|path| ((*path).to_owned(), object(path)))
                     .collect(),
                 directories: vec!["dist/".into(), "simple/".into()],
-                is_unknown: false,
             }
         };
         let listing = listed(&["simple/a/index.html", "simple/_json/index.json"]);

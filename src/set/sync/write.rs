@@ -165,7 +165,6 @@ impl Writer<'_> {
             ItemBytes::Here(bytes) => put(&&**bytes),
             ItemBytes::OnDisk(path, stamp) => match self.link(&key, path, *stamp, &condition) {
                 Ok(true) => Ok(WriteOutcome::Linked),
-                Ok(false) if self.is_there_unread(item, action)? => Ok(WriteOutcome::Unchanged),
                 Ok(false) => {
                     let writer = self;
                     put(&OnDisk { path, size, writer })
@@ -177,10 +176,7 @@ impl Writer<'_> {
             Ok(outcome) => Ok(outcome),
             Err(error) if is_conflict(&error, &condition) => {
                 let there = ExistingObject::find(self.to, &item.path)?;
-                if there
-                    .as_ref()
-                    .is_some_and(|it| it.sha256 == Some(item.sha256))
-                {
+                if there.as_ref().is_some_and(|it| it.sha256 == item.sha256) {
                     return Ok(WriteOutcome::Unchanged);
                 }
                 // An upload is tried again for `set.json`, but not for a package: one with other
@@ -196,17 +192,6 @@ impl Writer<'_> {
                 Err(failed(error))
             }
         }
-    }
-
-    /// Whether the place has the same bytes. They were not read when the upload was planned, because
-    /// replacing them by a link costs less. Copying the same bytes would cost more.
-    fn is_there_unread(&self, item: &Item, action: &Action) -> Result<bool> {
-        let is_unread = matches!(action, Action::Replace(there) if there.sha256.is_none());
-        if !is_unread {
-            return Ok(false);
-        }
-        let there = ExistingObject::find(self.to, &item.path)?;
-        Ok(there.is_some_and(|there| there.sha256 == Some(item.sha256)))
     }
 
     /// Links a file to a place on the same disk. A file that changed since it was read, or that was
@@ -306,7 +291,7 @@ impl Writer<'_> {
         let there = ExistingObject {
             twin: None,
             size,
-            sha256: Some(sha256),
+            sha256,
             etag: None,
         };
         ensure!(

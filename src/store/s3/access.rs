@@ -1,5 +1,4 @@
-//! How to reach a bucket: endpoint, region, credentials, and where the bucket's name stands in a
-//! URL.
+//! How to reach a bucket: endpoint, region and credentials.
 
 use std::str::FromStr;
 
@@ -21,7 +20,6 @@ pub struct Access {
     /// Which section of the AWS configuration files to use.
     pub profile: Option<Profile>,
     pub signing: Signing,
-    pub addressing: Addressing,
 }
 
 /// A section of the AWS configuration files.
@@ -50,16 +48,6 @@ pub struct Keys {
     pub secret: Secret,
 }
 
-/// Where the bucket's name stands in a URL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Addressing {
-    /// In the host name at Amazon, in the path elsewhere.
-    #[default]
-    Auto,
-    Path,
-    Virtual,
-}
-
 /// The base URL of a server: `http://127.0.0.1:8333`.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct Endpoint(Box<str>);
@@ -79,15 +67,12 @@ impl Access {
 
     /// The public URL of an object.
     pub fn url(&self, place: &Location) -> String {
-        let Some(endpoint) = &self.endpoint else {
-            return place.https();
-        };
-        let (bucket, key) = (&place.bucket, encode_path(place.key.as_str()));
-        match endpoint.0.split_once("://") {
-            Some((scheme, host)) if self.addressing == Addressing::Virtual => {
-                format!("{scheme}://{bucket}.{host}/{key}")
+        match &self.endpoint {
+            Some(endpoint) => {
+                let key = encode_path(place.key.as_str());
+                format!("{endpoint}/{}/{key}", place.bucket)
             }
-            _ => format!("{endpoint}/{bucket}/{key}"),
+            None => place.https(),
         }
     }
 }
@@ -212,12 +197,9 @@ mod tests {
         let mut shown = vec![access.url(&place)];
         access.endpoint = Some("http://127.0.0.1:8333".parse().unwrap());
         shown.push(access.url(&place));
-        access.addressing = Addressing::Virtual;
-        shown.push(access.url(&place));
         insta::assert_snapshot!(shown.join("\n"), @"
         https://wheels.s3.amazonaws.com/1-linux/a%2Bb/
         http://127.0.0.1:8333/wheels/1-linux/a%2Bb/
-        http://wheels.127.0.0.1:8333/1-linux/a%2Bb/
         ");
     }
 

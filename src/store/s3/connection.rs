@@ -23,8 +23,8 @@ use aws_sdk_s3::{
 
 use super::{
     S3Limits,
-    access::{Access, Addressing, Keys, S3Region, Signing, is_private},
-    credentials::{SigningIdentity, credentials, region},
+    access::{Access, Keys, S3Region, Signing, is_private},
+    credentials::{credentials, region},
     failure::{S3Failure, Signer, WaitClassifier, body, failure, plain, status, unknown},
 };
 use crate::{
@@ -41,8 +41,8 @@ const ONCE_MORE: Duration = Duration::from_secs(1);
 pub(super) struct Connection {
     clients: RwLock<Clients>,
     pub(super) signer: Signer,
-    /// The credentials that were found.
-    pub(super) identity: Option<SigningIdentity>,
+    /// The id of the key that was found.
+    pub(super) key_id: Option<String>,
     bucket: Bucket,
     /// Whether the connection uses TLS or stays on this machine, and so a signature may leave out the
     /// payload. A signed payload costs another SHA-256 of all bytes, here and on the server. Where
@@ -96,7 +96,7 @@ impl Connection {
             loader = loader.endpoint_url(endpoint.to_string());
         }
         let unsigned = ConfigLoader::load(loader).await;
-        let (credentials, identity) = match &access.signing {
+        let (credentials, key_id) = match &access.signing {
             Signing::Auto => credentials(bucket, access, &region).await?.unzip(),
             Signing::With(Keys { id, secret }) => {
                 let keys = Credentials::new(id, secret.reveal(), None, None, "keys");
@@ -105,13 +105,9 @@ impl Connection {
             Signing::Never => (None, None),
         };
         let endpoint = unsigned.endpoint_url();
-        let in_path = match access.addressing {
-            // Amazon's wildcard certificate covers one label before the endpoint, and so does not
-            // cover the name of a bucket with dots.
-            Addressing::Auto => endpoint.is_some() || bucket.as_str().contains('.'),
-            Addressing::Path => true,
-            Addressing::Virtual => false,
-        };
+        // Amazon's wildcard certificate covers one label before the endpoint, and so does not cover the
+        // name of a bucket with dots.
+        let in_path = endpoint.is_some() || bucket.as_str().contains('.');
         let has_answered = HasAnswered::default();
         let classifier = WaitClassifier {
             has_answered: has_answered.clone(),
@@ -135,7 +131,7 @@ impl Connection {
                 signed,
                 unsigned: client(&unsigned),
             }),
-            identity,
+            key_id,
             bucket: bucket.clone(),
             reads_unsigned: AtomicBool::new(false),
             has_answered,

@@ -1,7 +1,7 @@
 //! Finds the region and the credentials, in the places where other AWS tools look: environment
 //! variables, configuration files, and the metadata services of containers and machines.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use aws_config::{
     ecs::EcsCredentialsProvider,
@@ -44,21 +44,14 @@ pub(super) async fn region(access: &Access) -> String {
     region.map_or_else(|| SOMEWHERE.to_owned(), |region| region.to_string())
 }
 
-/// What may be said about the credentials that sign requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SigningIdentity {
-    /// The id of the key. It is no secret: AWS writes it into logs and URLs.
-    pub key_id: String,
-    pub expires: Option<SystemTime>,
-}
-
-/// The credentials of the standard chain, and what may be said about them; `None` if it finds none.
+/// The credentials of the standard chain, and the id of their key; `None` if it finds none. The id is no
+/// secret: AWS writes it into logs and URLs.
 /// The provider that has found them also renews them.
 pub(super) async fn credentials(
     bucket: &Bucket,
     access: &Access,
     region: &str,
-) -> Result<Option<(SharedCredentialsProvider, SigningIdentity)>, StoreError> {
+) -> Result<Option<(SharedCredentialsProvider, String)>, StoreError> {
     let config = ProviderConfig::without_region();
     let config = config.with_region(Some(config::Region::new(region.to_owned())));
     let named = access.profile.as_ref();
@@ -106,11 +99,7 @@ pub(super) async fn credentials(
             return Err(unusable(format!("find AWS credentials: {cause}")));
         }
     };
-    let identity = SigningIdentity {
-        key_id: found.access_key_id().to_owned(),
-        expires: found.expiry(),
-    };
-    Ok(Some((provider, identity)))
+    Ok(Some((provider, found.access_key_id().to_owned())))
 }
 
 /// The last provider of the standard chain, the metadata service of EC2.

@@ -27,8 +27,7 @@ use aws_sdk_s3::{
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use access::{Access, Addressing, Endpoint, Keys, Profile, S3Region, Signing};
-pub use credentials::SigningIdentity;
+pub use access::{Access, Endpoint, Keys, Profile, S3Region, Signing};
 
 use self::{connection::Connection, failure::Signer};
 use crate::{
@@ -111,9 +110,9 @@ impl S3Store {
         })
     }
 
-    /// The credentials that were found for this bucket.
-    pub fn identity(&self) -> Option<&SigningIdentity> {
-        self.connection.identity.as_ref()
+    /// The id of the key that was found for this bucket.
+    pub fn key_id(&self) -> Option<&str> {
+        self.connection.key_id.as_deref()
     }
 
     /// Whether the bucket has denied a read with the credentials and allowed it without them.

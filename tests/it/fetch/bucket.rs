@@ -162,7 +162,7 @@ fn a_run_is_fetched_from_a_real_server_and_then_kept() {
     for set in sets() {
         let count = set.archives().len();
         let remote = Remote::new(&filled(set, true));
-        let said = remote.fetch("--region us-west-1 --addressing-style path");
+        let said = remote.fetch("--region us-west-1");
         said.done().says(&format!("{count} archives of"));
         assert_eq!(difference(&seen(&remote.out()), &fetched(set)), [""; 0]);
         assert!(remote.proxy.count("/us-west-1/") > count);

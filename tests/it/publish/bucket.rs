@@ -16,7 +16,7 @@ use rocwheel::{
     digest::Sha256,
     error::{Exit, Result, Stop, render},
     location::Key,
-    set::{IndexOptions, Indexed, KnownPackages, PackageDirectories, SetPlace, index},
+    set::{IndexOptions, Indexed, KnownPackages, SetPlace, index},
     store::{Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError},
 };
 
@@ -151,7 +151,6 @@ fn index_in(store: &(impl Store + Clone + 'static)) -> Result<Indexed> {
     let store = Arc::new(store.clone());
     let place = SetPlace::of_store(store, &PLACE.parse()?, urls, &world.stop);
     let options = IndexOptions {
-        directories: PackageDirectories::All,
         read: KnownPackages::new(),
         yank: None,
         jobs: NonZeroUsize::MIN,

@@ -8,7 +8,7 @@ use std::{
 
 use rocwheel::{
     check::{self, CheckOptions, RuleSelection},
-    set::{self, IndexOptions, KnownPackages, Layout, PackageDirectories, PlaceDepth, SetPlace},
+    set::{self, IndexOptions, KnownPackages, Layout, PlaceDepth, SetPlace},
     store::{Store as _, local::LocalStore},
 };
 
@@ -193,7 +193,6 @@ impl Turns {
 
     fn index_options() -> IndexOptions {
         IndexOptions {
-            directories: PackageDirectories::All,
             read: KnownPackages::new(),
             yank: None,
             jobs: NonZeroUsize::MIN,

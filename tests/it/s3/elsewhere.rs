@@ -119,6 +119,21 @@ fn an_unreachable_server_is_an_early_error() {
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
+/// The answer to a HEAD has no body that could say why.
+#[test]
+fn a_web_server_that_is_busy_is_asked_again() {
+    let (_, proxy, _) = broken();
+    proxy.breaks("HEAD", "/bucket/a", 1, Fault::Answer(503, ""));
+    proxy.breaks("HEAD", "/bucket/b", 99, Fault::Answer(503, ""));
+    let server = format!("http://127.0.0.1:{}", proxy.port);
+    let web = HttpStore::connect(server.parse().unwrap(), Stop::default()).unwrap();
+    let asked = |name: &str| web.head(&key(name)).unwrap_err().kind();
+    // The bucket is not public.
+    assert_eq!(asked("bucket/a"), StoreFailureKind::Denied);
+    assert_eq!(asked("bucket/b"), StoreFailureKind::Unavailable);
+    assert_eq!((proxy.count("/bucket/a"), proxy.count("/bucket/b")), (2, 5));
+}
+
 #[test]
 #[ignore = "slow"]
 fn a_host_that_does_not_resolve_is_an_error_at_once() {

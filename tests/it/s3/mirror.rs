@@ -1,11 +1,8 @@
 //! `deps mirror` to a bucket, and what is left when it is killed.
 
-use std::{cell::RefCell, process::Command, thread::sleep, time::Duration};
+use std::{cell::RefCell, process::Command};
 
-use rocwheel::{
-    digest::Sha256,
-    store::{Depth, Store as _},
-};
+use rocwheel::digest::Sha256;
 
 use super::{
     objects::receive,
@@ -61,31 +58,4 @@ fn a_mirror_that_was_killed_is_finished_by_the_next() {
         desk.run(&mut mirror(&desk)).ok();
         assert_eq!(there(&desk, "done"), whole, "{killed}");
     });
-}
-
-/// For a lifecycle rule, a file is as old as its last write.
-#[test]
-#[ignore = "slow"]
-fn a_refreshed_file_is_new_and_has_the_same_bytes() {
-    let (workplace, desk) = (deps::locked(), Desk::new());
-    desk.run(&mut mirror(&workplace, &desk)).ok();
-    let wheels = || {
-        let store = Server::shared().store(&desk.bucket);
-        let mut objects = store.list(None, Depth::All).unwrap();
-        objects.retain(|it| it.key.as_str().ends_with(".whl"));
-        objects
-    };
-    let before = wheels();
-    assert_eq!(before.len(), 7);
-    sleep(Duration::from_millis(1100));
-    let done = desk.run(mirror(&workplace, &desk).arg("--refresh"));
-    assert!(done.stderr.contains("Refreshed 7 files"), "{}", done.stderr);
-    done.ok();
-    for (old, new) in before.into_iter().zip(wheels()) {
-        assert_eq!(
-            (&old.key, &old.etag, old.size),
-            (&new.key, &new.etag, new.size)
-        );
-        assert!(old.modified < new.modified, "{old:?} {new:?}");
-    }
 }
