@@ -1,14 +1,14 @@
 //! [`OfferedSet`]: what a place offers to an installer, by its `set.json`, else by the pages of its
 //! index, else by its packages; and how pip and uv reach them.
 
-use std::io::{BufReader, Read as _};
+use std::io::Read as _;
 
 use itertools::Itertools as _;
 
 use super::{
     parse,
-    place::{Address, LONGEST_PAGE, PlaceKind, SetPlace, found},
-    read_packages::{named_metadata, package_metadata},
+    place::{Address, LONGEST_PAGE, PlaceKind, SetPlace, failure, found},
+    read_packages::named_metadata,
     set_json::{Layout, PackageDirectories, SIDECAR, SetJson, identity, is_package},
     urls::Urls,
 };
@@ -17,7 +17,7 @@ use crate::{
     error::{Context as _, Error, Hint as _, Result},
     location::encode_path,
     run::{ArtifactGroup, Platform},
-    store::{Ranged, Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
+    store::{Span, Store as _, StoreError, StoreFailureKind, http::HttpStore},
     version::Version,
     wheel::{DistName, Metadata, PackageFilename},
 };
@@ -221,14 +221,9 @@ impl SetPlace {
     /// The text of a page, if there is one. A web server in front of a bucket that may not be listed
     /// denies what does not exist, so the search for another page goes on.
     fn probed(&self, path: &str, denied: &mut Option<Error>) -> Result<Option<String>> {
-        let is_denied = |error: &Error| {
-            let mut causes = error
-                .chain()
-                .filter_map(|it| it.downcast_ref::<StoreError>());
-            causes.any(|it| it.kind() == StoreFailureKind::Denied)
-        };
+        let is_refusal = |error: &Error| failure(error) == Some(StoreFailureKind::Denied);
         match self.text(path) {
-            Err(error) if self.kind == PlaceKind::Web && is_denied(&error) => {
+            Err(error) if self.kind == PlaceKind::Web && is_refusal(&error) => {
                 denied.get_or_insert(error);
                 Ok(None)
             }
@@ -265,10 +260,10 @@ impl SetPlace {
                     return named_metadata(&text, &file.name);
                 }
             }
-            let (store, key) = (self.store_of(address)?, address.path.parse()?);
-            let size = store.head(&key)?.size;
-            let package = BufReader::new(Ranged::of(store, key, size));
-            package_metadata(package, &file.name)
+            let package = self.package(&file.name, address)?.context("it is gone")?;
+            let text = package.metadata();
+            package.outcome()?;
+            named_metadata(&text?, &file.name)
         };
         read().with_context(|| format!("failed to read the metadata of `{}`", file.name))
     }

@@ -64,9 +64,5 @@ fn decide(
         copy: None,
         replaces: false,
     });
-    let changes = Changes {
-        items: items.collect(),
-        ..Changes::default()
-    };
-    Ok((changes, ()))
+    Ok((Changes::of(items.collect()), ()))
 }

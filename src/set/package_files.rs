@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    io::{self, Read},
+    io::{self, BufReader, Read},
     ops::Range,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -16,6 +16,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     place::{Address, PlaceKind, SetPlace, found},
+    read_packages::metadata_text,
     set_json::{Layout, PART, PackageDirectories, SetStamp, is_package, is_wheel},
 };
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
     io::Tap,
     location::Key,
     run::ArtifactGroup,
-    store::{CopySource, Depth, Object, Span, Store},
+    store::{CopySource, Depth, Object, Ranged, Span, Store},
 };
 
 /// A package or sidecar in the directory of packages, or in that of a family.
@@ -320,6 +321,16 @@ impl PackageFile {
             reader: reader.take(len),
             package: self,
         }))
+    }
+
+    /// METADATA of a wheel, or PKG-INFO of an sdist, read in ranges.
+    pub(super) fn metadata(&self) -> Result<Vec<u8>> {
+        let read = |range| {
+            let mut bytes = Vec::new();
+            self.stream(range)?.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        metadata_text(BufReader::new(Ranged::new(self.size, read)), &self.name)
     }
 
     /// Copies all bytes to a new file.

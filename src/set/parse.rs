@@ -6,10 +6,7 @@
 use html5gum::{StartTag, Token, Tokenizer};
 use serde_json::Value;
 
-use super::{
-    place::Address,
-    set_json::{SetFile, SetJson},
-};
+use super::{place::Address, set_json::SetFile};
 use crate::{
     digest::Sha256,
     error::{Context as _, Result, bail},
@@ -153,11 +150,7 @@ pub(super) fn checksums(page: &str) -> Result<Vec<PageLink>> {
     named.collect()
 }
 
-/// The files of a `set.json`.
-pub(super) fn document(set: &SetJson) -> Vec<PageLink> {
-    set.files.iter().map(file_link).collect()
-}
-
+/// What `set.json` says of a file.
 pub(super) fn file_link(file: &SetFile) -> PageLink {
     PageLink {
         href: encode_path(&file.path),

@@ -337,7 +337,7 @@ impl SetPlace {
             return Ok(None);
         }
         match self.text(path) {
-            Err(error) if may_fail && is_unavailable(&error) => {
+            Err(error) if may_fail && failure(&error) == Some(StoreFailureKind::Unavailable) => {
                 self.keys_fail.store(true, Ordering::Relaxed);
                 Ok(None)
             }
@@ -437,11 +437,10 @@ fn top_of(path: &str) -> (String, Option<String>) {
     }
 }
 
-fn is_unavailable(error: &Error) -> bool {
-    let mut causes = error
-        .chain()
-        .filter_map(|it| it.downcast_ref::<StoreError>());
-    causes.any(|it| it.kind() == StoreFailureKind::Unavailable)
+/// How the store failed, if an error is due to that.
+pub(super) fn failure(error: &Error) -> Option<StoreFailureKind> {
+    let mut causes = error.chain().filter_map(|it| it.downcast_ref());
+    causes.next().map(StoreError::kind)
 }
 
 /// `None` for an object that does not exist.

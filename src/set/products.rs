@@ -109,11 +109,7 @@ impl ProductUpload<'_> {
             .into_group_map_by(|file| directory_of(&file.path));
         let by_directory: Vec<_> = by_directory.into_iter().sorted_by_key(|it| it.0).collect();
         items.extend(ProductPages { listing, world }.pages(&by_directory)?.0);
-        let changes = Changes {
-            items,
-            ..Changes::default()
-        };
-        Ok((changes, ()))
+        Ok((Changes::of(items), ()))
     }
 }
 
@@ -166,11 +162,7 @@ fn decide_pages(listing: &mut Listing<'_>, world: &World) -> Result<(Changes, In
         files,
         changed: 0,
     };
-    let changes = Changes {
-        items,
-        ..Changes::default()
-    };
-    Ok((changes, indexed))
+    Ok((Changes::of(items), indexed))
 }
 
 /// The directories of projects, sorted, and the packages that are in the directory of another project.

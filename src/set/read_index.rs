@@ -208,9 +208,8 @@ impl PageReader<'_> {
         let mut layout = None;
         if let Some(text) = place.text(&document)? {
             let links = SetJson::parse(&text).map(|set| {
-                let links = parse::document(&set);
                 layout = (!set.files.is_empty()).then(|| set.layout());
-                links
+                set.files.iter().map(parse::file_link).collect()
             });
             self.links(&document, &Listing::SetJson.of(None), links);
         }

@@ -7,10 +7,9 @@
 use std::{
     cmp::Reverse,
     collections::{HashMap, HashSet},
-    io::{self, BufReader, Read, Seek, SeekFrom},
+    io::{BufReader, Read, Seek},
     num::NonZeroUsize,
     path::Path,
-    sync::Arc,
     time::SystemTime,
 };
 
@@ -18,7 +17,7 @@ use flate2::read::GzDecoder;
 use itertools::Itertools as _;
 
 use super::{
-    package_files::ListedPackage,
+    package_files::{ListedPackage, PackageFile},
     place::SetPlace,
     set_json::{
         Identity, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity,
@@ -33,7 +32,7 @@ use crate::{
     location::Key,
     parallel,
     run::ArtifactGroup,
-    store::{Ranged, Span},
+    store::Span,
     wheel::{self, Metadata, PackageFilename},
 };
 
@@ -185,34 +184,6 @@ impl KnownFacts {
         let file = self.files.get(&listed.path)?;
         let is_same = file.remembered.as_ref()?.file == listed.stamp;
         (is_same && listed.stamp.etag.is_some()).then_some(file)
-    }
-}
-
-/// A reader that notes whether its source failed. A parser that reads through it reports such a
-/// failure like damage in the file.
-struct FailureNote<R> {
-    source: R,
-    has_failed: bool,
-}
-
-impl<R> FailureNote<R> {
-    fn of(source: R) -> Self {
-        let has_failed = false;
-        Self { source, has_failed }
-    }
-}
-
-impl<R: Read> Read for FailureNote<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let answer = self.source.read(buffer);
-        self.has_failed |= answer.is_err();
-        answer
-    }
-}
-
-impl<R: Seek> Seek for FailureNote<R> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.source.seek(to)
     }
 }
 
@@ -418,13 +389,14 @@ impl Reading<'_> {
             known => known,
         };
         // Parse first: a file that is not a valid package fails without a full download.
-        let mut far = FailureNote::of(Ranged::of(Arc::clone(store), key.clone(), size));
-        let answer = metadata_text(BufReader::new(&mut far), &listed.name)
+        let package = PackageFile::new(listed.name.clone(), store, key.clone(), size);
+        let answer = package
+            .metadata()
             .and_then(|text| Ok((named_metadata(&text, &listed.name)?, Some(text))));
+        // The package may be good, and the store could not deliver it.
+        package.outcome()?;
         let (facts, text) = match answer {
             Ok(found) => found,
-            // The package may be good: the store could not deliver it.
-            Err(error) if far.has_failed => return Err(error),
             Err(error) => {
                 // A package of others does not stop ours. Its page needs no more than its name.
                 let other = identity(&listed.name).filter(|(it, _)| !is_ours(it));
@@ -481,19 +453,10 @@ fn tasks(listed: Vec<ListedPackage>) -> (Vec<(ListedPackage, Option<SetStamp>)>,
     (tasks, orphans)
 }
 
-/// Reads the metadata of a package: METADATA of a wheel
-/// ([PEP 427](https://peps.python.org/pep-0427/)), PKG-INFO of an sdist
+/// METADATA of a wheel ([PEP 427](https://peps.python.org/pep-0427/)), or PKG-INFO of an sdist
 /// ([PEP 625](https://peps.python.org/pep-0625/)). That of an sdist may differ from that of the wheel
 /// built from it.
-///
-/// The file name must say the same project and version, because installers choose a file by its
-/// name.
-pub(super) fn package_metadata(file: impl Read + Seek, name: &str) -> Result<Metadata> {
-    named_metadata(&metadata_text(file, name)?, name)
-}
-
-/// METADATA of a wheel, or PKG-INFO of an sdist.
-fn metadata_text(file: impl Read + Seek, name: &str) -> Result<Vec<u8>> {
+pub(super) fn metadata_text(file: impl Read + Seek, name: &str) -> Result<Vec<u8>> {
     let outside: PackageFilename = name.parse()?;
     if is_wheel(name) {
         wheel::read_metadata(file, LONGEST_METADATA).context("failed to read METADATA")
@@ -508,7 +471,8 @@ pub(super) fn metadata_of(file: &Path) -> Result<Vec<u8>> {
     metadata_text(BufReader::new(fs_err::File::open(file)?), &name)
 }
 
-/// What a package says of itself, if that agrees with its name.
+/// What a package says of itself. Its file name must say the same project and version, because installers
+/// choose a file by its name.
 pub(super) fn named_metadata(text: &[u8], name: &str) -> Result<Metadata> {
     let outside: PackageFilename = name.parse()?;
     let inside = Metadata::parse(text)?;

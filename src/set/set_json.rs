@@ -386,7 +386,7 @@ impl SetJson {
     /// The indexes of the set: one with the files for all families, and for each family one with
     /// those and its own files.
     pub fn views(&self) -> Vec<IndexView<'_>> {
-        let families = self.families().into_iter().map(Some);
+        let (families, layout) = (self.families().into_iter().map(Some), self.layout());
         let view = |family: Option<ArtifactGroup>| {
             let wanted = family.as_ref().map(ArtifactGroup::as_str);
             let is_in = |file: &&SetFile| {
@@ -396,6 +396,7 @@ impl SetJson {
             IndexView {
                 files: self.files.iter().filter(is_in).collect(),
                 family,
+                layout,
             }
         };
         iter::once(None).chain(families).map(view).collect()
@@ -427,6 +428,8 @@ impl SetJson {
 pub struct IndexView<'a> {
     pub family: Option<ArtifactGroup>,
     pub files: Vec<&'a SetFile>,
+    /// That of the whole set: each of many pages names it.
+    pub(super) layout: Layout,
 }
 
 impl IndexView<'_> {

@@ -52,6 +52,16 @@ pub(super) struct Changes {
     pub(super) unknown: Vec<String>,
 }
 
+impl Changes {
+    /// Objects to write, and nothing else.
+    pub(super) fn of(items: Vec<Item>) -> Self {
+        Self {
+            items,
+            ..Self::default()
+        }
+    }
+}
+
 /// Which writes have a condition, so that no other writer's object is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
@@ -189,22 +199,19 @@ impl<'a> Sync<'a> {
             overtaken: AtomicBool::new(false),
         };
         let (mut written, mut linked) = (0, Vec::new());
-        let done = |item: &Item, outcome| {
-            let verb = match outcome {
-                WriteOutcome::Unchanged => "Unchanged",
-                WriteOutcome::Written => "Uploaded",
-                WriteOutcome::Linked => "Linked",
-                WriteOutcome::Copied => "Copied",
-            };
+        let done = |item: &Item, outcome: WriteOutcome| {
             written += usize::from(outcome != WriteOutcome::Unchanged);
             writer.progress.finish_part();
             if outcome == WriteOutcome::Linked {
                 linked.push(item.size);
             }
             if item.phase == Phase::File && outcome != WriteOutcome::Linked {
-                console.item(verb, format!("{}: {}", item.path, size(item.size)));
+                console.item(
+                    outcome.into(),
+                    format!("{}: {}", item.path, size(item.size)),
+                );
             } else {
-                console.debug(format!("{verb} {}", item.path));
+                console.debug(format!("{outcome} {}", item.path));
             }
         };
         let answer = writer.carry_out(&plan.steps, done);

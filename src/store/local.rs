@@ -134,7 +134,6 @@ impl LocalStore {
         condition: &Condition,
     ) -> Result<PathBuf, StoreError> {
         let path = self.place_in_directory(&format!("{key}{name}"))?;
-        refuse_link(&path, key.as_str())?;
         allow(condition, key, &path)?;
         Ok(path)
     }
@@ -338,14 +337,17 @@ fn object(key: Key, found: &Metadata, path: &Path) -> Object {
     }
 }
 
-/// Checks a condition before the write. The check is not atomic with the write that follows.
-/// `IfAbsent` is safe all the same, because `AtomicFile::claim` lets only one writer win.
+/// Checks before the write that it replaces no symlink, and its condition. The check is not atomic with the
+/// write that follows. `IfAbsent` is safe all the same, because `AtomicFile::claim` lets only one writer win.
 fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError> {
-    let find = || fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error));
+    let found = fs::symlink_metadata(path).map_err(|error| StoreError::from_io(key, error));
+    if found.as_ref().is_ok_and(Metadata::is_symlink) {
+        return Err(symlink(path, key.as_str()));
+    }
     let holds = match condition {
         Condition::Always => true,
-        Condition::IfAbsent => find().is_err(),
-        Condition::IfSame(etag) => object(key.clone(), &find()?, path).etag.as_ref() == Some(etag),
+        Condition::IfAbsent => found.is_err(),
+        Condition::IfSame(etag) => object(key.clone(), &found?, path).etag.as_ref() == Some(etag),
     };
     if holds {
         Ok(())
@@ -356,10 +358,14 @@ fn allow(condition: &Condition, key: &Key, path: &Path) -> Result<(), StoreError
 
 fn refuse_link(path: &Path, key: &str) -> Result<(), StoreError> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
-        let cause = format!("a symbolic link: `{}`", path.display());
-        return Err(StoreError::new(StoreFailureKind::Unusable, key).caused_by(cause));
+        return Err(symlink(path, key));
     }
     Ok(())
+}
+
+fn symlink(path: &Path, key: &str) -> StoreError {
+    let cause = format!("a symbolic link: `{}`", path.display());
+    StoreError::new(StoreFailureKind::Unusable, key).caused_by(cause)
 }
 
 /// Whether one component of a key is also a single path component, on this system and on Unix.

@@ -74,7 +74,7 @@ pub(super) fn project_page(
     let buttons = format!(
         "{}{}",
         button("../", "All projects"),
-        button(&find_links(view, set, &directory), "All packages")
+        button(&find_links(view, &directory), "All packages")
     );
     frame(&head, &buttons, &list)
 }
@@ -126,7 +126,7 @@ pub(super) fn root_page(view: &IndexView, set: &SetJson) -> String {
     );
     let head = head(view, set, &count, Way::Index);
     let directory = format!("{}simple/", view.top());
-    let buttons = button(&find_links(view, set, &directory), "All packages");
+    let buttons = button(&find_links(view, &directory), "All packages");
     frame(&head, &buttons, &groups.collect::<String>())
 }
 
@@ -152,6 +152,7 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
     let of_listed = IndexView {
         family: view.family.clone(),
         files: listed,
+        layout: view.layout,
     };
     let groups = grouped(&of_listed).into_iter().map(|(group, all)| {
         let files = all
@@ -176,7 +177,7 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
         format!("<a href=\"{}\">{name}</a>\n", link(directory, &path))
     });
     let whole = view.family.as_ref().map(|_| {
-        let path = format!("{}index.html", set.layout().files());
+        let path = format!("{}index.html", view.layout.files());
         format!("<a href=\"{}\">All families</a>\n", link(directory, &path))
     });
     let nav = whole.unwrap_or_default() + &pages.concat();
@@ -184,9 +185,9 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
 }
 
 /// The link from a page to the find-links page of its view.
-fn find_links(view: &IndexView, set: &SetJson, directory: &str) -> String {
+fn find_links(view: &IndexView, directory: &str) -> String {
     let page = view.family.as_ref().map_or("index", ArtifactGroup::as_str);
-    link(directory, &format!("{}{page}.html", set.layout().files()))
+    link(directory, &format!("{}{page}.html", view.layout.files()))
 }
 
 /// What leads from a page below `simple/` to another one.

@@ -1,11 +1,17 @@
 //! Packages whose metadata is good, contradicts itself, or is damaged.
 
-use std::io::{Cursor, Write as _};
+use std::{
+    io::{Cursor, Write as _},
+    sync::Arc,
+};
 
 use flate2::{Compression, write::GzEncoder};
 
 use super::*;
-use crate::error::render;
+use crate::{
+    error::render,
+    store::{Store, local::LocalStore},
+};
 
 const GOOD: &str =
     "Metadata-Version: 2.4\nName: Rocm.SDK-core\nVersion: 7.0.0+ab\nRequires-Python: >=3.8\n";
@@ -32,11 +38,12 @@ fn sdist(members: &[(&str, &[u8])]) -> Vec<u8> {
 
 fn of_wheel_bytes(bytes: Vec<u8>) -> Result<Metadata> {
     let name = "rocm_sdk_core-7.0.0+ab-py3-none-linux_x86_64.whl";
-    package_metadata(Cursor::new(bytes), name)
+    named_metadata(&metadata_text(Cursor::new(bytes), name)?, name)
 }
 
 fn of_sdist_bytes(bytes: &[u8]) -> Result<Metadata> {
-    package_metadata(Cursor::new(bytes), "rocm_sdk_core-7.0.0+ab.tar.gz")
+    let name = "rocm_sdk_core-7.0.0+ab.tar.gz";
+    named_metadata(&metadata_text(Cursor::new(bytes), name)?, name)
 }
 
 const METADATA: &str = "rocm_sdk_core-7.0.0+ab.dist-info/METADATA";
@@ -47,6 +54,20 @@ fn a_wheel_says_what_it_is() {
     let facts = of_wheel_bytes(wheel(&[("a.py", b"1"), (METADATA, GOOD.as_bytes())])).unwrap();
     assert_eq!(facts.name.normalized(), "rocm-sdk-core");
     assert_eq!(facts.requires_python.as_deref(), Some(">=3.8"));
+}
+
+#[test]
+fn a_package_that_became_shorter_is_a_failure_of_its_store() {
+    let place = tempfile::tempdir().unwrap();
+    let name = "rocm_sdk_core-7.0.0+ab-py3-none-linux_x86_64.whl";
+    let bytes = wheel(&[(METADATA, GOOD.as_bytes())]);
+    fs_err::write(place.path().join(name), &bytes).unwrap();
+    let store: Arc<dyn Store> = Arc::new(LocalStore::new(place.path()));
+    let (key, size) = (name.parse().unwrap(), 2 * bytes.len() as u64);
+    let package = PackageFile::new(name.to_owned(), &store, key, size);
+    assert!(package.metadata().is_err());
+    let failure = render(&package.outcome().unwrap_err());
+    assert!(failure.contains("it became shorter"), "{failure}");
 }
 
 #[test]

@@ -230,11 +230,7 @@ fn a_package_that_cannot_be_linked_is_copied() {
         let decide = |listing: &mut Listing<'_>| {
             listing.add_set()?;
             let items = local.package(file, file).collect();
-            let changes = Changes {
-                items,
-                ..Changes::default()
-            };
-            Ok((changes, ()))
+            Ok((Changes::of(items), ()))
         };
         let (plan, ()) = sync.plan(decide).unwrap();
         let (item, action) = &plan.steps[0];
@@ -277,11 +273,7 @@ fn a_directory_gets_each_page_once() {
     let sync = Sync::of_pages(&place, &world);
     let decide = |_: &mut Listing<'_>| {
         let items = Item::directory_page("simple/", Phase::Root, "a page").to_vec();
-        let changes = Changes {
-            items,
-            ..Changes::default()
-        };
-        Ok((changes, ()))
+        Ok((Changes::of(items), ()))
     };
     let (plan, ()) = sync.plan(decide).unwrap();
     let paths: Vec<&str> = plan.steps.iter().map(|(item, _)| &*item.path).collect();

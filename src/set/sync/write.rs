@@ -30,10 +30,11 @@ use crate::{
 };
 
 /// What happened to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
 pub(super) enum WriteOutcome {
     /// The place has the same bytes.
     Unchanged,
+    #[strum(serialize = "Uploaded")]
     Written,
     /// The server copied another object.
     Copied,

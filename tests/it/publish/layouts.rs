@@ -263,14 +263,20 @@ fn the_set_of_a_group_is_not_a_family_of_the_set_above() {
     bench
         .upload(&format!("--layout flat --artifact-group {GROUP}"))
         .ok();
-    let there = tree(&bench.root.join("out"));
+    let there = || {
+        let mut there = tree(&bench.root.join("out"));
+        // On a slow machine the files are old enough to be remembered.
+        there.retain(|it| !it.ends_with(".rocwheel-digests.json"));
+        there
+    };
+    let before = there();
     let indexed = index(&bench, "");
     assert!(
         indexed.stderr.contains("Indexed 3 files"),
         "{}",
         indexed.stderr
     );
-    assert_eq!(tree(&bench.root.join("out")), there);
+    assert_eq!(there(), before);
 }
 
 #[test]
