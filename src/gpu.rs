@@ -6,7 +6,7 @@
 //! code of ROCm, and is none here: the user names targets instead.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     io::ErrorKind,
     path::{Path, PathBuf},
 };
@@ -51,9 +51,8 @@ pub struct Obstacle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closed {
     Missing,
-    /// The file belongs to this group: its number, and its name if it has one here. A container may have no
-    /// name, or another one, for a group of the host.
-    Denied(u32, Option<String>),
+    /// The file belongs to the group of this number.
+    Denied(u32),
     Failed(String),
 }
 
@@ -133,29 +132,23 @@ fn closed(path: &Path) -> Option<Closed> {
     Some(match error.kind() {
         ErrorKind::NotFound => Closed::Missing,
         ErrorKind::PermissionDenied => match group(path) {
-            Some((number, name)) => Closed::Denied(number, name),
+            Some(number) => Closed::Denied(number),
             None => Closed::Failed(error.to_string()),
         },
         _ => Closed::Failed(error.to_string()),
     })
 }
 
-/// The group of a file, and its name on this system: `render` for `render:x:992:user`.
+/// The number of the group that owns a file.
 #[cfg(unix)]
-fn group(path: &Path) -> Option<(u32, Option<String>)> {
+fn group(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
 
-    let number = fs::metadata(path).ok()?.gid();
-    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
-    let name = groups.lines().find_map(|line| {
-        let (name, _, of_name) = line.split(':').next_tuple()?;
-        (of_name.parse() == Ok(number)).then(|| name.to_owned())
-    });
-    Some((number, name.filter(|it| it != "root")))
+    Some(fs::metadata(path).ok()?.gid())
 }
 
 #[cfg(not(unix))]
-fn group(_: &Path) -> Option<(u32, Option<String>)> {
+fn group(_: &Path) -> Option<u32> {
     None
 }
 
@@ -163,7 +156,8 @@ impl Obstacle {
     /// The first device that cannot be opened for another reason than its group, or else all groups:
     /// otherwise the user would learn of the second one only later.
     pub fn of_devices(closed: &[(PathBuf, Closed)]) -> Option<Self> {
-        let mut groups: BTreeMap<u32, (&Option<String>, Vec<String>)> = BTreeMap::new();
+        let mut denied = Vec::new();
+        let mut groups = BTreeSet::new();
         for (path, why) in closed {
             let path = path.display();
             match why {
@@ -179,34 +173,24 @@ impl Obstacle {
                         fix: "read what `dmesg` says of amdgpu".to_owned(),
                     });
                 }
-                Closed::Denied(number, name) => {
-                    let group = groups.entry(*number).or_insert((name, Vec::new()));
-                    group.1.push(path.to_string());
+                Closed::Denied(group) => {
+                    denied.push(path.to_string());
+                    groups.insert(group);
                 }
             }
         }
         if groups.is_empty() {
             return None;
         }
-        let shown = groups.iter().map(|(number, (name, paths))| {
-            let name = name.as_ref().map(|it| format!("{it} ({number})"));
-            let name = name.unwrap_or_else(|| number.to_string());
-            format!("{} of group {name}", paths.join(", "))
-        });
-        let names: Option<Vec<&str>> = groups.values().map(|(name, _)| name.as_deref()).collect();
-        let user = match names {
-            Some(names) => format!(
-                "run `sudo usermod -aG {} $USER` and log in again",
-                names.join(",")
-            ),
-            None => "have the devices given to a group that has a name here".to_owned(),
-        };
-        let numbers = groups.keys().map(|it| format!(" --group-add {it}"));
+        let numbers = groups.iter().map(|it| format!(" --group-add {it}"));
         let devices = DEVICES.trim_matches('`');
+        // A container may have no name, or another one, for a group of the host, so groups are named by
+        // their numbers.
         Some(Self {
-            reason: format!("this process may not open {}", shown.format(", nor ")),
+            reason: format!("this process may not open {}", denied.join(", nor ")),
             fix: format!(
-                "{user}; start a container with `{devices}{}`",
+                "join the groups of these files, mostly by `sudo usermod -aG render,video $USER`, and log \
+                 in again; start a container with `{devices}{}`",
                 numbers.format("")
             ),
         })
