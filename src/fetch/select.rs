@@ -237,7 +237,6 @@ impl<'a> Completeness<'a> {
             found.remarks.push(remark);
         }
         if selection.is_part {
-            found.left_out(selection, inventory);
             return Ok(found);
         }
         let artifacts: Vec<&ArtifactName> = names_of(&selection.archives).collect();
@@ -309,45 +308,6 @@ impl<'a> Completeness<'a> {
                 self.remarks.push(remark);
             }
         }
-    }
-
-    /// Remarks on artifacts of the wanted targets that were not selected, although packages
-    /// contain them.
-    fn left_out(&mut self, selection: &ArchiveSelection, inventory: &[ArtifactArchive]) {
-        let chosen: BTreeSet<&ArtifactName> = names_of(&selection.archives).collect();
-        let is_wanted = |scope: &Scope| {
-            let scopes = selection.scopes.as_ref();
-            *scope == Scope::Generic || scopes.is_none_or(|scopes| scopes.contains(&scope.base()))
-        };
-        let left = names_of(inventory)
-            .filter(|it| !chosen.contains(it) && is_wanted(&it.scope) && self.is_used(it));
-        let left: Vec<String> = left.map(|it| format!("`{it}`")).collect();
-        if !left.is_empty() {
-            let left = few(left.into_iter());
-            let remark = format!("left out, and part of the packages: {left}");
-            self.remarks.push(remark);
-        }
-    }
-
-    fn is_used(&self, artifact: &ArtifactName) -> bool {
-        let some_package_takes = |component| {
-            let sibling = ArtifactName {
-                component,
-                ..artifact.clone()
-            };
-            let mut packages = self.packages.iter();
-            packages.any(|package| package.takes_component(&sibling, self.mode))
-        };
-        self.packages.iter().any(|package| match package.kind {
-            PackageKind::Selector => false,
-            PackageKind::Runtime | PackageKind::Device => self.takes(package, artifact),
-            PackageKind::Devel => {
-                package.scope_fits(artifact, self.mode, Some(&artifact.scope))
-                    && !package.excludes(artifact, self.mode)
-                    && (package.names_artifact(&artifact.name, self.mode)
-                        || Component::ALL.iter().copied().any(some_package_takes))
-            }
-        })
     }
 }
 

@@ -254,20 +254,6 @@ fn a_family_that_is_there_in_part_is_remarked_on() {
 }
 
 #[test]
-fn a_part_says_what_it_leaves_out() {
-    let wish = Wish {
-        include: vec!["_lib_".parse().unwrap()],
-        ..targets(&["gfx942"])
-    };
-    insta::assert_snapshot!(report(RUN, &wish), @"- left out, and part of the packages: `core-hip_dev_generic`");
-    let wish = Wish {
-        include: vec!["blas_test".parse().unwrap()],
-        ..Wish::default()
-    };
-    insta::assert_snapshot!(report(RUN, &wish), @"- left out, and part of the packages: `base_lib_generic`, `blas_lib_generic`, `blas_lib_gfx1100`, `blas_lib_gfx942`, `core-hip_dev_generic`, `core-hip_lib_generic`, `rand_lib_gfx942`");
-}
-
-#[test]
 fn what_packages_are_made_of_is_known_where_device_code_is_apart() {
     let refused = |files: &str, name: &str| {
         let inventory = inventory(files);
