@@ -4,21 +4,21 @@
 //! So a broken or damaged download changes nothing under a final name.
 
 use std::{
-    io::{self, Read, Write as _},
+    io::{self, Read, Seek, Write as _},
     path::Path,
 };
 
-use flate2::{CrcReader, read::DeflateDecoder};
+use zip::ZipArchive;
 
 use super::{
     output::{Fetched, OutputForm, PathExtent},
-    source::{ArchiveSource, ArtifactArchive, Parcel, ZipSpan},
+    source::{ArchiveSource, ArtifactArchive, Parcel},
 };
 use crate::{
     artifact::{Staged, UnpackLimits, stage},
     atomic::AtomicFile,
     digest::{Checking, Hasher, Sha256},
-    error::{Context as _, Hint as _, Result, Stop, anyhow, ensure},
+    error::{Context as _, Hint as _, Result, Stop, anyhow},
     io::Tap,
     parallel::ahead,
 };
@@ -98,20 +98,28 @@ impl DownloadContext<'_> {
             size: parcel.size,
         };
         let mut parts = Vec::new();
-        for member in &parcel.members {
-            let part = match &member.span {
-                None => ahead(&mut stream, |content| self.take(member, content))?,
-                Some(span) => self.unzip(member, span, &mut stream)?,
-            };
-            parts.push((member, part));
-        }
-        // Read on to the end: the digest covers the bytes behind the last wanted member too.
-        io::copy(&mut stream, &mut io::sink())?;
-        let sha256 = stream.verify(parcel)?;
+        let sha256 = if parcel.members.iter().any(|it| it.zipped.is_some()) {
+            let mut file = AtomicFile::beside(&self.directory.join("artifact.zip"))?;
+            copy(&mut stream, file.file())?;
+            let sha256 = stream.verify(parcel)?;
+            let mut zip = ZipArchive::new(io::BufReader::new(file.file()))?;
+            for member in &parcel.members {
+                parts.push((member, self.unzip(member, &mut zip)?));
+            }
+            sha256
+        } else {
+            for member in &parcel.members {
+                let part = ahead(&mut stream, |content| self.take(member, content))?;
+                parts.push((member, part));
+            }
+            // Read on to the end: the digest covers the bytes behind the archive too.
+            io::copy(&mut stream, &mut io::sink())?;
+            stream.verify(parcel)?
+        };
         let mut received = Received::default();
         for (member, part) in parts {
             let has_checksum = match &part {
-                _ if member.span.is_some() => true,
+                _ if member.zipped.is_some() => true,
                 ReceivedPart::Directory(staged) => staged.unpacked.has_checksum,
                 ReceivedPart::File(_) => false,
             };
@@ -125,7 +133,8 @@ impl DownloadContext<'_> {
                 ReceivedPart::File(file) => file.replace(&target)?,
             }
             let extent = PathExtent::of(&target)?;
-            ensure!(extent.is_some(), "`{name}` was removed during the fetch");
+            let extent =
+                extent.with_context(|| format!("`{name}` was removed during the fetch"))?;
             let fetched = Fetched {
                 from: source.to_string(),
                 size: parcel.size,
@@ -152,43 +161,31 @@ impl DownloadContext<'_> {
         }
         fs_err::create_dir_all(self.directory)?;
         let mut file = AtomicFile::beside(&self.directory.join(archive.name.file_name()))?;
-        let mut writer = io::BufWriter::with_capacity(BUFFER, file.file());
-        io::copy(content, &mut writer)?;
-        writer.flush()?;
-        drop(writer);
+        copy(content, file.file())?;
         Ok(ReceivedPart::File(file))
     }
 
-    /// Unpacks one member of a zip file while the file is streamed. Positions and checksums are
-    /// known from its central directory, which was read before, so members that are not wanted are
-    /// skipped.
+    /// Writes one member of a zip file, or what is in it, under a temporary name.
     fn unzip(
         &self,
         archive: &ArtifactArchive,
-        span: &ZipSpan,
-        stream: &mut ParcelStream,
+        zip: &mut ZipArchive<impl Read + Seek + Send>,
     ) -> Result<ReceivedPart> {
-        let gap = span.header_at.checked_sub(stream.at);
-        let gap = gap.context("two members of the zip file overlap")?;
-        io::copy(&mut stream.by_ref().take(gap), &mut io::sink())?;
-        ZipSpan::skip_header(stream)?;
-        let mut packed = stream.by_ref().take(span.packed);
-        let content: Box<dyn Read + Send + '_> = if span.deflated {
-            Box::new(DeflateDecoder::new(&mut packed))
-        } else {
-            Box::new(&mut packed)
-        };
-        // The reader may deliver one byte more than the directory of the zip file promises. So a
-        // member that is too long has a wrong count, and does not pass as complete.
-        let mut content = CrcReader::new(content.take(span.size.saturating_add(1)));
-        let part = self.take(archive, &mut content)?;
-        io::copy(&mut content, &mut io::sink())?;
-        let is_whole = content.get_ref().limit() == 1 && content.crc().sum() == span.crc32;
-        drop(content);
-        io::copy(&mut packed, &mut io::sink())?;
-        ensure!(is_whole, "the zip file is damaged at `{}`", archive.name);
+        let member = archive.zipped.context("not a member of a zip file")?;
+        let failed = || format!("failed to read `{}` in the zip file", archive.name);
+        let content = zip.by_index(member.index).with_context(failed)?;
+        // `zip` compares the size and the checksum while the member is read to its end.
+        let mut content = Tap::new(content, self.stop, &|_| ());
+        let part = self.take(archive, &mut content).with_context(failed)?;
+        io::copy(&mut content, &mut io::sink()).with_context(failed)?;
         Ok(part)
     }
+}
+
+fn copy(from: &mut (impl Read + ?Sized), to: &mut impl io::Write) -> io::Result<()> {
+    let mut writer = io::BufWriter::with_capacity(BUFFER, to);
+    io::copy(from, &mut writer)?;
+    writer.flush()
 }
 
 impl ParcelStream<'_> {

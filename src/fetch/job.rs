@@ -91,10 +91,11 @@ impl<'a> FetchRequest<'a> {
         // state and the files.
         let lock = (!is_dry_run).then(|| Lock::take(to, LockPurpose::Fetch));
         let lock = lock.transpose()?;
-        let output = OutputDir::open(to, form)?;
-        if lock.as_ref().is_some_and(Lock::is_held) {
-            output.clear()?;
-        }
+        let output = if lock.as_ref().is_some_and(Lock::is_held) {
+            OutputDir::open_cleared(to, form)?
+        } else {
+            OutputDir::open(to, form)?
+        };
         let from = source.to_string();
         let step = |parcel| Ok((FetchReason::of(&parcel, &from, &output)?, parcel));
         let steps = parcels.into_iter().map(step).collect::<Result<_>>()?;
@@ -107,6 +108,13 @@ impl<'a> FetchRequest<'a> {
             output,
             lock,
         };
+        if job.output.is_tree && !job.due().is_empty() {
+            return Err(anyhow!("`{}` is a tree of other artifacts", to.display()))
+                .hint("choose another `--output-dir`, or remove this one");
+        }
+        if form == OutputForm::Merged && !job.output.is_tree {
+            job.output.ensure_room_for_a_tree()?;
+        }
         let due = job.due().into_iter();
         let unverified = due.filter(|parcel| !parcel.is_vouched_for()).count();
         if unverified > 0 {
@@ -143,6 +151,9 @@ impl FetchJob<'_> {
     }
 
     fn deliver(&self, world: &World) -> Result<()> {
+        if self.output.is_tree {
+            return Ok(());
+        }
         let (wanted, packages) = (self.wanted(), self.request.wish.packages());
         let mut due = self.due();
         if !due.is_empty() {
@@ -157,11 +168,13 @@ impl FetchJob<'_> {
             due.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
             self.download(&due, &mut state, world)?;
         }
+        state.end(packages)?;
         if self.output.form == OutputForm::Merged {
+            state.fetched.retain(|name, _| wanted.contains(name));
             let jobs = self.request.downloads;
-            self.output.merge(&wanted, &mut state, jobs, world)?;
+            self.output.merge(&wanted, &state, jobs, world)?;
         }
-        state.end(packages)
+        Ok(())
     }
 
     /// Fails if the archives alone do not fit. If only the estimate for their contents does not
@@ -213,8 +226,8 @@ impl FetchJob<'_> {
         let done = |parcel: &&Parcel, received: Result<Received>| match received {
             Ok(received) => {
                 unverified.extend(received.unverified);
-                let extents = received.artifacts.iter().filter_map(|(_, it)| it.extent);
-                let files = many(extents.map(|extent| extent.files).sum(), "file");
+                let artifacts = received.artifacts.iter();
+                let files = many(artifacts.map(|(_, it)| it.extent.files).sum(), "file");
                 let facts = format!("{}: {}, {files}", parcel.id, size(parcel.size));
                 console.item("Fetched", facts);
                 finished.extend(received.artifacts);

@@ -21,7 +21,7 @@ pub use self::{
     job::FetchJob,
     output::{OutputForm, fetched_for},
     query::{FetchRequest, SourceKind},
-    run_artifacts::{ArtifactForm, LazyGitHub, open_artifact, storage_client},
+    run_artifacts::{LazyGitHub, open_artifact, storage_client},
     search::{RunFilter, Search},
     select::Wish,
 };

@@ -11,7 +11,7 @@ use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
-use super::source::ArtifactArchive;
+use super::{merge, source::ArtifactArchive};
 use crate::{
     artifact::ArtifactName,
     atomic::{self, AtomicFile},
@@ -21,7 +21,10 @@ use crate::{
 };
 
 /// The directory in an install tree where artifacts wait until they are merged into it.
-const WORK: &str = ".rocwheel-fetch";
+pub(super) const WORK: &str = ".rocwheel-fetch";
+
+/// The state of the fetch that made an install tree, in the tree.
+pub(super) const TREE_RECORD: &str = ".rocwheel-tree.json";
 
 /// The form in which artifacts are kept on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -42,8 +45,11 @@ pub(super) struct OutputDir {
     pub form: OutputForm,
     /// The directory that archives are fetched to: `root`, or a directory inside the install tree.
     pub work: PathBuf,
-    /// The state of the artifacts in `work` when the directory was opened.
+    /// The state of the artifacts in `work`, or of those that the tree was made of, when the
+    /// directory was opened.
     pub state: FetchState,
+    /// Whether `root` is a complete install tree.
+    pub is_tree: bool,
 }
 
 impl OutputForm {
@@ -66,8 +72,16 @@ impl OutputDir {
             OutputForm::Merged => root.join(WORK),
             OutputForm::Unpacked | OutputForm::Packed => root.to_owned(),
         };
+        let record = root.join(TREE_RECORD);
+        let is_tree = form == OutputForm::Merged && record.exists();
+        let file = if is_tree {
+            record
+        } else {
+            work.join(FILE_NAME)
+        };
         Ok(Self {
-            state: FetchState::read(&work)?,
+            state: FetchState::read(&file)?,
+            is_tree,
             root: root.to_owned(),
             form,
             work,
@@ -80,27 +94,31 @@ impl OutputDir {
         let Some(fetched) = self.state.fetched.get(&name) else {
             return Ok(None);
         };
-        let is_whole = match (self.form, fetched.extent) {
-            (OutputForm::Merged, None) => self.is_merged_whole(&name)?,
-            (_, None) => false,
-            (_, extent) => PathExtent::of(&self.work.join(name))? == extent,
-        };
+        let is_whole =
+            self.is_tree || PathExtent::of(&self.work.join(name))? == Some(fetched.extent);
         Ok(is_whole.then_some(fetched))
     }
 
     /// Whether anything of this name is on disk, complete or not.
     pub(super) fn has(&self, name: &str) -> bool {
-        let is_there = |path: PathBuf| fs::symlink_metadata(path).is_ok();
-        self.form == OutputForm::Merged && is_there(self.listing_path(name))
-            || is_there(self.work.join(name))
+        fs::symlink_metadata(self.work.join(name)).is_ok()
     }
 
-    /// Removes the partial downloads of a fetch that was killed, and the directories that an
-    /// interrupted merge has left.
+    /// Opens the directory after finishing the renames of a fetch that was killed, and removing its
+    /// partial downloads.
     ///
     /// Call it only while holding the lock: without it, another fetch may still be writing these
     /// files.
-    pub(super) fn clear(&self) -> io::Result<()> {
+    pub(super) fn open_cleared(root: &Path, form: OutputForm) -> Result<Self> {
+        if form == OutputForm::Merged {
+            merge::publish(root)?;
+        }
+        let output = Self::open(root, form)?;
+        output.clear()?;
+        Ok(output)
+    }
+
+    fn clear(&self) -> io::Result<()> {
         atomic::sweep(&self.work);
         let entries = match fs::read_dir(&self.work) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -111,10 +129,7 @@ impl OutputDir {
             let name = entry.file_name().to_string_lossy().into_owned();
             let part_of = name.strip_suffix(".part");
             let is_part = part_of.is_some_and(|name| ArtifactName::of_file(name).is_ok());
-            let recorded = self.state.fetched.get(&name);
-            let waits = recorded.is_some_and(|it| it.extent.is_some());
-            let is_tree = self.form == OutputForm::Merged && entry.file_type()?.is_dir();
-            if is_part || is_tree && !waits {
+            if is_part {
                 atomic::clear(&entry.path())?;
             }
         }
@@ -133,7 +148,7 @@ const SCHEMA: &str = "rocwheel-fetch-state-v1";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FetchState {
     #[serde(skip)]
-    directory: PathBuf,
+    file: PathBuf,
     schema: String,
     /// The place that the wanted artifacts come from.
     from: String,
@@ -156,8 +171,8 @@ pub(super) struct Fetched {
     pub sha256: Option<Sha256>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
-    /// What it is on disk. `None` once its files are part of a merged tree.
-    pub extent: Option<PathExtent>,
+    /// What it is on disk.
+    pub extent: PathExtent,
 }
 
 /// Counts of everything below a path, to detect that something changed. Symlinks are not followed.
@@ -169,12 +184,12 @@ pub(super) struct PathExtent {
 }
 
 impl FetchState {
-    /// Reads the state of a directory. A missing or unreadable state is an empty one: then
-    /// everything is fetched again.
-    pub(super) fn read(directory: &Path) -> Result<Self> {
-        let state = read(directory)?.and_then(Result::ok);
+    /// Reads a state file. A missing or unreadable state is an empty one: then everything is fetched
+    /// again.
+    pub(super) fn read(file: &Path) -> Result<Self> {
+        let state = read(file)?.and_then(Result::ok);
         Ok(Self {
-            directory: directory.to_owned(),
+            file: file.to_owned(),
             ..state.unwrap_or_default()
         })
     }
@@ -212,10 +227,6 @@ impl FetchState {
         self.change(|state| state.fetched.extend(fetched.drain(..)))
     }
 
-    pub(super) fn forget(&mut self, name: &str) -> Result<()> {
-        self.change(|state| drop(state.fetched.remove(name)))
-    }
-
     /// Call it after the last download. If the artifacts are enough for all packages, the list of
     /// packages is cleared.
     pub(super) fn end(&mut self, packages: Option<&[String]>) -> Result<()> {
@@ -230,19 +241,23 @@ impl FetchState {
             return Ok(());
         }
         SCHEMA.clone_into(&mut self.schema);
+        self.write_to(&self.file)
+    }
+
+    pub(super) fn write_to(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
-        let path = self.directory.join(FILE_NAME);
-        fs::create_dir_all(&self.directory)?;
+        let directory = path.parent().context("a state file has a directory")?;
+        fs::create_dir_all(directory)?;
         // Write, sync, rename, in this order. Without the sync, a machine that crashes may come
         // back with a state that names files whose bytes never reached the disk: some file systems
         // then show the right length, and zeros. One sync of the file system takes far less time
         // than one for each file.
         let write = || -> io::Result<()> {
-            let mut file = AtomicFile::beside(&path)?;
+            let mut file = AtomicFile::beside(path)?;
             file.file().write_all(text.as_bytes())?;
-            sync_file_system(&self.directory)?;
-            file.replace(&path)
+            sync_file_system(directory)?;
+            file.replace(path)
         };
         write().context("failed to record what was fetched")
     }
@@ -253,11 +268,11 @@ impl FetchState {
 /// Fails if a fetch into the directory is incomplete. A directory without a state was not filled by
 /// `fetch`, so nothing can be checked.
 pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
-    let Some(state) = read(directory)? else {
+    let path = directory.join(FILE_NAME);
+    let Some(state) = read(&path)? else {
         return Ok(Vec::new());
     };
     let state = state.map_err(|error| {
-        let path = directory.join(FILE_NAME);
         let text = format!("failed to read `{}`: {error}", path.display());
         hinted(No(text), "run the same `rocwheel fetch` again")
     })?;
@@ -285,12 +300,12 @@ pub fn fetched_for(directory: &Path) -> Result<Vec<String>> {
 }
 
 /// `None` if there is no state; an inner error if it is damaged or has another schema.
-fn read(directory: &Path) -> Result<Option<Result<FetchState>>> {
-    let text = match fs::read_to_string(directory.join(FILE_NAME)) {
+fn read(file: &Path) -> Result<Option<Result<FetchState>>> {
+    let text = match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return Err(anyhow!("not a directory: `{}`", directory.display()))
-                .hint("pass a directory");
+            let directory = file.parent().unwrap_or(file).display();
+            return Err(anyhow!("not a directory: `{directory}`")).hint("pass a directory");
         }
         text => text?,
     };

@@ -2,9 +2,7 @@
 //! either one archive as it is, or a zip file with several archives.
 //!
 //! The archives in a zip file are found from its central directory, which is at the end of the file.
-//! Only that part is read, in ranges, so nothing of a remote file is downloaded in vain. The format
-//! is that of [APPNOTE.TXT](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT), sections
-//! 4.3.7 and 4.3.12.
+//! Only that part is read, in ranges, so nothing of a remote file is downloaded in vain.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,33 +14,27 @@ use std::{
 };
 
 use itertools::Itertools as _;
-use zip::{CompressionMethod, ZipArchive, read::ZipFileEntry};
+use zip::ZipArchive;
 
 use super::source::{
-    ArchiveSource, ArtifactArchive, Inventory, Parcel, ZipSpan, archive_name, one_each,
+    ArchiveSource, ArtifactArchive, Inventory, Parcel, ZipMember, archive_name, one_each,
 };
 use crate::{
     artifact::ArchiveName,
     console::World,
-    error::{Context as _, Error, Exit, No, Result, Stop, bail, ensure, hinted, hints, one_line},
+    error::{Context as _, Error, Exit, No, Result, Stop, hinted, hints, one_line},
     github::{ApiSettings, GitHub, RunArtifact},
-    location::percent_decode,
     parallel,
     relpath::RelPath,
     run::{Platform, Repository, Run},
-    store::{
-        FIRST_PIECE, Ranged, StoreError,
-        http::{HttpClient, ResponseHead},
-    },
+    store::{FIRST_PIECE, Ranged, StoreError, http::HttpClient},
 };
 
 /// How many artifacts are inspected at once.
 const LOOKS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
-const ZIP_TYPES: [&str; 3] = [
-    "application/zip",
-    "application/x-zip-compressed",
-    "application/zip-compressed",
-];
+/// The length and the first bytes of the record at the end of a zip file, to which GitHub adds no comment.
+const ZIP_END: usize = 22;
+const ZIP_END_MAGIC: &[u8] = b"PK\x05\x06";
 
 /// A connection to the GitHub server of a run, made when the first request is due: the token may
 /// come from another program.
@@ -80,7 +72,7 @@ impl<'a> LazyGitHub<'a> {
         artifact: &RunArtifact,
         range: Range<u64>,
         world: &World,
-    ) -> Result<(ArtifactForm, Box<dyn Read + Send + '_>)> {
+    ) -> Result<Box<dyn Read + Send + '_>> {
         let (github, storage) = self.connected(world)?;
         open_artifact(github, storage, &run.repository, artifact, range)
     }
@@ -101,7 +93,7 @@ pub fn open_artifact<'a>(
     repository: &Repository,
     artifact: &RunArtifact,
     range: Range<u64>,
-) -> Result<(ArtifactForm, Box<dyn Read + Send + 'a>)> {
+) -> Result<Box<dyn Read + Send + 'a>> {
     let name = format!("artifact {} of {repository}", artifact.name);
     let (repository, of) = (repository.clone(), artifact.clone());
     let place = name.clone();
@@ -114,66 +106,7 @@ pub fn open_artifact<'a>(
         };
         Box::pin(locate) as _
     };
-    let (head, stream) = storage.open_expiring(&name, artifact.size, locate, range)?;
-    Ok((ArtifactForm::of(&head, &artifact.name), stream))
-}
-
-/// The form of an artifact.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ArtifactForm {
-    Zip,
-    /// A single file that was uploaded without a zip, with its name.
-    File(String),
-}
-
-impl ArtifactForm {
-    fn of(head: &ResponseHead, name: &str) -> Self {
-        let (kind, disposition) = (
-            head.header("content-type"),
-            head.header("content-disposition"),
-        );
-        Self::decide(kind, &head.path, disposition, name)
-    }
-
-    fn decide(kind: &str, path: &str, disposition: &str, name: &str) -> Self {
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        let named = file_name(disposition);
-        let is_zip_type = ZIP_TYPES.iter().any(|zip| kind.eq_ignore_ascii_case(zip));
-        let is_zip = |name: &str| name.to_ascii_lowercase().ends_with(".zip");
-        if is_zip_type || is_zip(path) || named.as_deref().is_some_and(is_zip) {
-            Self::Zip
-        } else {
-            Self::File(named.unwrap_or_else(|| name.to_owned()))
-        }
-    }
-}
-
-/// The file name in a `Content-Disposition` header, without directories. The encoded form
-/// ([RFC 8187](https://www.rfc-editor.org/rfc/rfc8187)) takes precedence: `a+b` for
-/// `attachment; filename*=UTF-8''a%2Bb; filename="a b"`.
-fn file_name(disposition: &str) -> Option<String> {
-    let parameter = |wanted: &str| {
-        let mut parameters = disposition
-            .split(';')
-            .filter_map(|it| it.trim().split_once('='));
-        parameters.find_map(|(name, value)| {
-            name.trim()
-                .eq_ignore_ascii_case(wanted)
-                .then_some(value.trim())
-        })
-    };
-    let encoded = parameter("filename*").and_then(|value| {
-        let (charset, rest) = value.split_once('\'')?;
-        let (_, text) = rest.split_once('\'')?;
-        charset
-            .eq_ignore_ascii_case("utf-8")
-            .then(|| percent_decode(text))
-            .flatten()
-    });
-    let plain = || Some(parameter("filename")?.trim_matches('"').to_owned());
-    let name = encoded.or_else(plain)?;
-    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    (!last.is_empty()).then(|| last.to_owned())
+    Ok(storage.open_expiring(&name, artifact.size, locate, range)?)
 }
 
 /// The artifacts of a run on GitHub that may contain archives for its platform.
@@ -252,31 +185,32 @@ impl RunArtifacts<'_> {
     /// The archives in an artifact.
     fn inside(&self, artifact: &RunArtifact) -> Result<Inventory> {
         let read = |range: Range<u64>| -> Result<_> {
-            let opened = self.github.open(&self.run, artifact, range, self.world);
-            let (form, mut stream) = opened?;
             let mut bytes = Vec::new();
-            stream.read_to_end(&mut bytes)?;
-            Ok((form, bytes))
+            let opened = self.github.open(&self.run, artifact, range, self.world);
+            opened?.read_to_end(&mut bytes)?;
+            Ok(bytes)
         };
-        let archive = |name: ArchiveName, span: Option<ZipSpan>| ArtifactArchive {
+        let archive = |name: ArchiveName, zipped: Option<ZipMember>| ArtifactArchive {
             name,
-            size: span.map_or(artifact.size, |span| span.size),
+            size: zipped.map_or(artifact.size, |member| member.size),
             key: artifact.name.clone(),
             sha256: artifact.sha256,
             // GitHub has no ETag for an artifact, but uploading it again creates a new id.
             etag: Some(artifact.id.to_string()),
             sidecar: false,
             upload: Some(artifact.clone()),
-            span,
+            zipped,
         };
         let look = || -> Result<Inventory> {
             let (size, mut unknown) = (artifact.size, BTreeSet::new());
             if size == 0 {
                 return Ok(Inventory::default());
             }
-            let (form, end) = read(size.saturating_sub(FIRST_PIECE)..size)?;
-            if let ArtifactForm::File(name) = form {
-                let name = archive_name(&name, &mut unknown);
+            let end = read(size.saturating_sub(FIRST_PIECE)..size)?;
+            let record = end.len().checked_sub(ZIP_END).and_then(|at| end.get(at..));
+            if record.is_none_or(|it| !it.starts_with(ZIP_END_MAGIC)) {
+                // An artifact that was uploaded as a single file has the name of the file.
+                let name = archive_name(&artifact.name, &mut unknown);
                 let archives = name.map(|name| archive(name, None)).into_iter().collect();
                 return Ok(Inventory { archives, unknown });
             }
@@ -286,11 +220,10 @@ impl RunArtifacts<'_> {
                 if total > MOST_OF_A_DIRECTORY {
                     return Err(io::Error::other("its directory is too long"));
                 }
-                let bytes = read(range).map(|(_, bytes)| bytes);
-                bytes.map_err(io::Error::other)
+                read(range).map_err(io::Error::other)
             });
             let found = archives(ranged.with_end(end), &mut unknown)?.into_iter();
-            let archives = found.map(|(name, span)| archive(name, Some(span)));
+            let archives = found.map(|(name, member)| archive(name, Some(member)));
             let archives = archives.collect();
             Ok(Inventory { archives, unknown })
         };
@@ -317,15 +250,14 @@ impl ArchiveSource for RunArtifacts<'_> {
         let upload = parcel.members.first().and_then(|it| it.upload.as_ref());
         let artifact = upload.with_context(|| format!("`{}` is not on GitHub", parcel.id))?;
         let whole = 0..artifact.size;
-        let (_, stream) = self.github.open(&self.run, artifact, whole, self.world)?;
-        Ok(stream)
+        self.github.open(&self.run, artifact, whole, self.world)
     }
 }
 
 /// Whether two archives are the same: size and CRC-32 are equal. Only members of zip files have a
 /// CRC-32 in the listing.
 fn is_like(one: &ArtifactArchive, other: &ArtifactArchive) -> bool {
-    let facts = |archive: &ArtifactArchive| archive.span.map(|span| (span.size, span.crc32));
+    let facts = |archive: &ArtifactArchive| archive.zipped.map(|it| (it.size, it.crc32));
     facts(one).is_some() && facts(one) == facts(other)
 }
 
@@ -349,12 +281,12 @@ impl fmt::Display for RunArtifacts<'_> {
 /// could ask for any size.
 const MOST_OF_A_DIRECTORY: u64 = 64 << 20;
 
-/// Lists the archives of artifacts in a zip file, in all of its directories, in the order of their
-/// positions. Other members are ignored, but archives of unknown names go to `unknown`.
+/// Lists the archives of artifacts in a zip file, in all of its directories. Other members are ignored,
+/// but archives of unknown names go to `unknown`.
 pub(super) fn archives(
     zip: impl Read + Seek,
     unknown: &mut BTreeSet<String>,
-) -> Result<Vec<(ArchiveName, ZipSpan)>> {
+) -> Result<Vec<(ArchiveName, ZipMember)>> {
     let zip = ZipArchive::new(zip).context("not a zip file that can be read")?;
     let mut archives = Vec::new();
     for index in 0..zip.len() {
@@ -365,48 +297,14 @@ pub(super) fn archives(
             continue;
         };
         let _: RelPath = path.parse().context("a member that must not be unpacked")?;
-        let span = ZipSpan::of(&entry).with_context(|| format!("`{path}` cannot be unpacked"))?;
-        archives.push((name, span));
-    }
-    archives.sort_by_key(|(_, span)| span.header_at);
-    Ok(archives)
-}
-
-impl ZipSpan {
-    fn of(entry: &ZipFileEntry) -> Result<Self> {
-        ensure!(!entry.encrypted(), "it is encrypted");
-        Ok(Self {
-            header_at: entry.header_start(),
-            packed: entry.compressed_size(),
+        let member = ZipMember {
+            index,
             size: entry.size(),
             crc32: entry.crc32(),
-            deflated: match entry.compression() {
-                CompressionMethod::Stored => false,
-                CompressionMethod::Deflated => true,
-                other => bail!("it is neither stored nor deflated but {other}"),
-            },
-        })
-    }
-
-    /// Skips the local header of a member: 30 bytes, a name and an extra field of variable length.
-    ///
-    /// Its sizes and CRC are ignored, because a streamed zip file has zeros there; those of the
-    /// central directory are used. The name and extra field may have other lengths than in the
-    /// central directory, so they have to be read here.
-    pub(super) fn skip_header(stream: &mut impl Read) -> Result<()> {
-        let mut header = [0; 30];
-        stream
-            .read_exact(&mut header)
-            .context("failed to read the zip file's member")?;
-        let [b'P', b'K', 3, 4, .., n0, n1, e0, e1] = header else {
-            bail!("no member of the zip file where its directory says there is one");
         };
-        let rest =
-            u64::from(u16::from_le_bytes([n0, n1])) + u64::from(u16::from_le_bytes([e0, e1]));
-        let skipped = io::copy(&mut stream.take(rest), &mut io::sink())?;
-        ensure!(skipped == rest, "the zip file is cut off");
-        Ok(())
+        archives.push((name, member));
     }
+    Ok(archives)
 }
 
 #[cfg(test)]

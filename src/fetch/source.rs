@@ -46,8 +46,8 @@ pub(super) struct ArtifactArchive {
     pub sidecar: bool,
     /// The artifact on GitHub that contains the archive.
     pub upload: Option<RunArtifact>,
-    /// Where the archive is in that artifact, if it is a zip file.
-    pub span: Option<ZipSpan>,
+    /// Which member of that artifact it is, if that is a zip file.
+    pub zipped: Option<ZipMember>,
 }
 
 /// What a source has for a run.
@@ -59,15 +59,13 @@ pub(super) struct Inventory {
     pub unknown: BTreeSet<String>,
 }
 
-/// The position of a member in a zip file, from the central directory.
+/// A member of a zip file, as its central directory describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ZipSpan {
-    pub header_at: u64,
-    pub packed: u64,
+pub(super) struct ZipMember {
+    pub index: usize,
     /// Size when unpacked.
     pub size: u64,
     pub crc32: u32,
-    pub deflated: bool,
 }
 
 /// A place that has the archives of a run.
@@ -99,7 +97,7 @@ pub(super) struct Parcel {
     pub checksum: Option<Checksum>,
     /// Changes whenever the bytes change, if the source has such a value (`ETag`, artifact id).
     pub etag: Option<String>,
-    /// In the order of their positions in the stream.
+    /// One, except in a zip file.
     pub members: Vec<ArtifactArchive>,
 }
 
@@ -118,7 +116,7 @@ pub(super) fn parcels(
     jobs: NonZeroUsize,
     stop: &Stop,
 ) -> Result<Vec<Parcel>> {
-    let position = |it: &ArtifactArchive| it.span.map(|span| span.header_at);
+    let position = |it: &ArtifactArchive| it.zipped.map(|member| member.index);
     archives.sort_by(|a, b| (&a.key, position(a)).cmp(&(&b.key, position(b))));
     let streams: Vec<_> = archives.chunk_by(|a, b| a.key == b.key).collect();
     parallel::try_map(&streams, jobs, stop, |members| {
@@ -227,7 +225,7 @@ pub(super) fn in_store(objects: Vec<Object>) -> Inventory {
             sha256: object.sha256,
             etag: object.etag,
             upload: None,
-            span: None,
+            zipped: None,
         })
     });
     Inventory {

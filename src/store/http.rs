@@ -15,9 +15,7 @@ use std::{
 use bytes::Bytes;
 use reqwest::{
     Client, Method, Response,
-    header::{
-        CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_RANGE, RANGE,
-    },
+    header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE, RANGE},
     redirect::Policy,
 };
 
@@ -84,14 +82,14 @@ impl HttpClient {
     }
 
     /// Opens a range of an object of known size whose URL expires. The range must not be empty, and
-    /// `name` stands for the URL in errors. Returns also the first response, for its headers.
+    /// `name` stands for the URL in errors.
     pub fn open_expiring<'a>(
         &self,
         name: &str,
         size: u64,
         locate: impl Fn() -> Locating<'a> + Send + 'a,
         mut range: Range<u64>,
-    ) -> Result<(ResponseHead, Box<dyn Read + Send + 'a>), StoreError> {
+    ) -> Result<Box<dyn Read + Send + 'a>, StoreError> {
         let mut source = HttpObject {
             client: self.clone(),
             address: Some(Box::new(locate)),
@@ -100,11 +98,7 @@ impl HttpClient {
             etag: None,
         };
         let body = self.wait(name, source.open(&mut range))?;
-        let head = ResponseHead {
-            headers: body.0.headers().clone(),
-            path: body.0.url().path().to_owned(),
-        };
-        Ok((head, source.read(range, body)))
+        Ok(source.read(range, body))
     }
 
     /// Sends a request, and retries it if the failure may be temporary.
@@ -168,21 +162,6 @@ impl HttpClient {
     ) -> Result<T, StoreError> {
         parallel::wait(&self.stop, future)
             .unwrap_or_else(|stopped| Err(StoreError::failed(name, stopped)))
-    }
-}
-
-/// What a server says about an object, and the path that it was redirected to.
-#[derive(Clone, Debug)]
-pub struct ResponseHead {
-    headers: HeaderMap,
-    pub path: String,
-}
-
-impl ResponseHead {
-    /// A header. Empty if there is none.
-    pub fn header(&self, name: &str) -> &str {
-        let header = self.headers.get(name);
-        header.and_then(|it| it.to_str().ok()).unwrap_or_default()
     }
 }
 

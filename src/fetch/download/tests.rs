@@ -159,11 +159,11 @@ fn good() -> String {
 fn a_good_archive_is_unpacked_or_kept() {
     let stage = Stage::new(Some(&good()));
     let (extents, names) = stage.fetch(OutputForm::Unpacked, |bytes| bytes);
-    assert!(extents.unwrap().artifacts[0].1.extent.unwrap().files > 1);
+    assert!(extents.unwrap().artifacts[0].1.extent.files > 1);
     assert_eq!(names, "blas_lib_gfx942");
     let (extents, names) = stage.fetch(OutputForm::Packed, |bytes| bytes);
     assert_eq!(
-        extents.unwrap().artifacts[0].1.extent.unwrap().bytes,
+        extents.unwrap().artifacts[0].1.extent.bytes,
         archive_bytes().len() as u64
     );
     assert_eq!(names, "blas_lib_gfx942 blas_lib_gfx942.tar.zst");
@@ -374,7 +374,7 @@ mod zipped {
 
     fn parcel(bytes: &[u8]) -> Parcel {
         let found = run_artifacts::archives(Cursor::new(bytes), &mut BTreeSet::new()).unwrap();
-        let (name, span) = found.into_iter().next().unwrap();
+        let (name, member) = found.into_iter().next().unwrap();
         Parcel {
             id: "artifact".into(),
             size: bytes.len() as u64,
@@ -383,13 +383,13 @@ mod zipped {
             etag: None,
             members: vec![ArtifactArchive {
                 name,
-                size: span.size,
+                size: member.size,
                 key: NAME.to_owned(),
                 sha256: None,
                 etag: None,
                 sidecar: false,
                 upload: None,
-                span: Some(span),
+                zipped: Some(member),
             }],
         }
     }
@@ -422,28 +422,30 @@ mod zipped {
         let mut seekable = Cursor::new(Vec::new());
         write(ZipWriter::new(&mut seekable), CompressionMethod::Deflated);
         let bytes = seekable.into_inner();
+        let entry = bytes
+            .windows(4)
+            .rposition(|it| it == b"PK\x01\x02")
+            .unwrap();
         let mut said = String::new();
-        let changes: [fn(&mut ZipSpan); 4] = [
-            |span| span.header_at += 1,
-            |span| span.crc32 ^= 1,
-            |span| span.packed = 10,
-            |span| span.header_at = 1 << 40,
-        ];
-        for change in changes {
-            let mut parcel = parcel(&bytes);
-            change(parcel.members[0].span.as_mut().unwrap());
-            said.push_str(&render(&take(&bytes, &parcel).unwrap_err()));
+        // The flag of encryption, the method, the checksum, and the size.
+        for (at, change) in [(8, 1), (10, 4), (16, 1), (24, 1)] {
+            let mut bytes = bytes.clone();
+            bytes[entry + at] ^= change;
+            said.push_str(&render(&take(&bytes, &parcel(&bytes)).unwrap_err()));
         }
         insta::assert_snapshot!(said, @"
         error: failed to fetch `artifact`
-          caused by: no member of the zip file where its directory says there is one
+          caused by: failed to read `blas_lib_gfx942.tar.zst` in the zip file
+          caused by: unsupported Zip archive: Password required to decrypt file
         error: failed to fetch `artifact`
-          caused by: the zip file is damaged at `blas_lib_gfx942.tar.zst`
+          caused by: failed to read `blas_lib_gfx942.tar.zst` in the zip file
+          caused by: compression method not supported: 12
         error: failed to fetch `artifact`
-          caused by: incomplete deflate stream
+          caused by: failed to read `blas_lib_gfx942.tar.zst` in the zip file
+          caused by: Invalid checksum
         error: failed to fetch `artifact`
-          caused by: failed to read the zip file's member
-          caused by: failed to fill whole buffer
+          caused by: failed to read `blas_lib_gfx942.tar.zst` in the zip file
+          caused by: File is larger than its declared uncompressed size
         ");
     }
 }

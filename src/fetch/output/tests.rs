@@ -13,13 +13,13 @@ fn fetched(from: &str) -> Fetched {
         size: 3,
         sha256: Some(Sha256::of(b"abc")),
         etag: Some("\"1\"".to_owned()),
-        extent: Some(PathExtent::default()),
+        extent: PathExtent::default(),
     }
 }
 
 /// Wants some artifacts of a run, and fetches others.
 fn fetch(at: &Path, from: &str, wanted: &str, done: &str) {
-    let mut state = FetchState::read(at).unwrap();
+    let mut state = FetchState::read(&at.join(FILE_NAME)).unwrap();
     let due = names(wanted);
     state.begin(from, names(wanted), &due, Some(&[])).unwrap();
     let done = names(done);
@@ -74,7 +74,10 @@ fn a_state_that_cannot_be_read_is_not_a_whole_fetch() {
         fs::write(at.join(FILE_NAME), text).unwrap();
         assert!(verdict(at).contains("failed to read"), "{text}");
         assert_eq!(
-            FetchState::read(at).unwrap().fetched.get("a"),
+            FetchState::read(&at.join(FILE_NAME))
+                .unwrap()
+                .fetched
+                .get("a"),
             None,
             "{text}"
         );
@@ -86,7 +89,7 @@ fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     let fetch = |packages: Option<&[String]>| {
-        let mut state = FetchState::read(at).unwrap();
+        let mut state = FetchState::read(&at.join(FILE_NAME)).unwrap();
         state
             .begin("run 1", names("a"), &names("a"), packages)
             .unwrap();
@@ -112,7 +115,7 @@ fn what_is_enough_for_some_packages_is_known_until_all_is_there() {
 fn a_state_that_cannot_be_written_leaves_no_part_of_itself() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
-    let mut state = FetchState::read(at).unwrap();
+    let mut state = FetchState::read(&at.join(FILE_NAME)).unwrap();
     fs::create_dir(at.join(FILE_NAME)).unwrap();
     state
         .record(&mut vec![("a".to_owned(), fetched("run 1"))])

@@ -73,7 +73,7 @@ fn a_disk_that_is_full_leaves_nothing_half_done_and_the_next_fetch_does_the_rest
 fn a_read_only_directory_is_one_error_and_whole_artifacts_are_kept() {
     let fixture = Fixture::new();
     let script = "$FETCH -q blas_dev && mount -o remount,ro $OUT && $FETCH -q blas_dev; echo $?; \
-        $FETCH -qq blas_; echo $?; $FETCH -qq --flatten blas_dev; echo $?";
+        $FETCH -qq blas_; echo $?; $FETCH -qq --no-extract blas_dev; echo $?";
     let Some(output) = in_a_small_place(&fixture, "4m", script) else {
         return;
     };

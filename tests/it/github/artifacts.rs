@@ -5,7 +5,7 @@ use std::io::Read as _;
 use rocwheel::{
     digest::Sha256,
     error::{Error, Exit, Result, Stop, render},
-    fetch::{ArtifactForm, open_artifact, storage_client},
+    fetch::{open_artifact, storage_client},
     github::{GitHub, RunArtifact},
 };
 use serde_json::{Value, json};
@@ -98,17 +98,17 @@ fn list(github: &GitHub) -> Result<Vec<RunArtifact>> {
     github.artifacts(&"ROCm/TheRock".parse()?, &"7".parse()?)
 }
 
-fn read(github: &GitHub) -> Result<(ArtifactForm, Vec<u8>)> {
+fn read(github: &GitHub) -> Result<Vec<u8>> {
     read_one(github, &list(github)?.remove(0))
 }
 
-fn read_one(github: &GitHub, artifact: &RunArtifact) -> Result<(ArtifactForm, Vec<u8>)> {
+fn read_one(github: &GitHub, artifact: &RunArtifact) -> Result<Vec<u8>> {
     let storage = storage_client(github, &Stop::default())?;
     let (repository, whole) = ("ROCm/TheRock".parse()?, 0..artifact.size);
-    let (form, mut stream) = open_artifact(github, &storage, &repository, artifact, whole)?;
+    let mut stream = open_artifact(github, &storage, &repository, artifact, whole)?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).map_err(Error::new)?;
-    Ok((form, bytes))
+    Ok(bytes)
 }
 
 #[test]
@@ -146,8 +146,7 @@ fn the_token_is_not_sent_to_the_server_of_an_artifact() {
     hosted.upload(5, "a", "application/zip", b"bytes");
     hosted.ready();
     let (github, _) = connect(&hosted.api, Some("secret"));
-    let expected = (ArtifactForm::Zip, b"bytes".to_vec());
-    assert_eq!(read(&github).unwrap(), expected);
+    assert_eq!(read(&github).unwrap(), b"bytes");
     let asked = hosted.keeper.asked();
     assert_eq!(asked.len(), 1);
     let asked = (&asked[0].token, asked[0].path.as_str());
@@ -191,7 +190,7 @@ fn a_download_is_taken_up_where_it_ended_at_a_new_address() {
         }
         hosted.ready();
         let (github, _) = connect(&hosted.api, None);
-        assert_eq!(read(&github).unwrap().1, b"0123456789");
+        assert_eq!(read(&github).unwrap(), b"0123456789");
         let ranges = hosted
             .keeper
             .asked()
@@ -215,7 +214,7 @@ fn a_name_that_does_not_resolve_after_an_answer_is_asked_for_longer() {
     hosted.keep(5, ten_bytes());
     hosted.ready();
     let (github, _) = connect(&hosted.api, None);
-    assert_eq!(read(&github).unwrap().1, b"0123456789");
+    assert_eq!(read(&github).unwrap(), b"0123456789");
     // A name that never was one is asked for twice.
     let mut hosted = Hosted::new();
     hosted.list(artifact(5, "a", b"0123456789"));
@@ -308,7 +307,7 @@ fn an_api_may_keep_artifacts_itself() {
     let kept = Reply::bytes("application/zip", b"bytes").in_parts();
     hosted.api.on("/kept/5", kept.untold());
     let (github, _) = connect(&hosted.api, Some("secret"));
-    assert_eq!(read(&github).unwrap().1, b"bytes");
+    assert_eq!(read(&github).unwrap(), b"bytes");
     // No server of artifacts gets the token.
     let asked = hosted.api.asked().pop().unwrap();
     assert_eq!((asked.path.as_str(), asked.token), ("/kept/5", None));
@@ -327,7 +326,7 @@ fn a_repository_that_was_renamed_still_says_where_its_artifacts_are() {
     let kept = Reply::bytes("application/zip", b"bytes").in_parts();
     hosted.keeper.on("/kept/5?sig=hush", kept);
     let (github, _) = connect(&hosted.api, Some("secret"));
-    assert_eq!(read(&github).unwrap().1, b"bytes");
+    assert_eq!(read(&github).unwrap(), b"bytes");
     let circle = Reply::redirect(301, &format!("{}{}", hosted.api.url(), route(6))).untold();
     hosted.api.on(&route(6), circle);
     let six = RunArtifact {

@@ -21,10 +21,8 @@ fn hosted() -> Hosted {
         .find(|it| it.file_name.starts_with("base_lib_generic."));
     let archive = archive.unwrap();
     let (name, bytes) = (&archive.file_name, archive.bytes.as_slice());
-    let told = format!("attachment; filename=\"{name}\"");
-    let kept = Reply::bytes("application/zstd", bytes).header("Content-Disposition", &told);
     hosted.repository = "amd/rocm";
-    hosted.upload_as(5, "base", bytes, kept.in_parts());
+    hosted.upload(5, name, "application/zstd", bytes);
     hosted
 }
 
