@@ -45,7 +45,9 @@ fn a_mirror_has_the_locked_files_and_their_pages() {
     // Nothing is sent again, and nothing is written.
     let state = || -> Vec<_> {
         let paths = tree(&base).into_iter();
+        // On a slow machine the files are old enough to be remembered.
         paths
+            .filter(|path| path != ".rocwheel-digests.json")
             .map(|path| (digest_of(&base.join(&path)), path))
             .collect()
     };
