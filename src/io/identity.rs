@@ -158,7 +158,11 @@ impl FileState {
     /// Fails if the file at a path is in another state. `since` completes the message: `changed while it
     /// was packed`.
     pub fn ensure(&self, path: &Path, since: &str) -> io::Result<()> {
-        let now = Self::of(path)?;
+        self.ensure_same(&Self::of(path)?, path, since)
+    }
+
+    /// The same, for a file whose present state is known.
+    pub fn ensure_same(&self, now: &Self, path: &Path, since: &str) -> io::Result<()> {
         let is_same = now.identity == self.identity || self.identity.is_none();
         if now.stamp == self.stamp && is_same {
             return Ok(());

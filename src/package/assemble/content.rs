@@ -224,7 +224,7 @@ impl SourceFile {
         let state = FileState::from_metadata(&found);
         if let Some(scanned) = &origin.state {
             // What is planned for it follows from its headers, which were read when it was scanned.
-            scanned.ensure(&path, "after it was scanned")?;
+            scanned.ensure_same(&state, &path, "after it was scanned")?;
         }
         let key = match form {
             TreeForm::Whole => ContentKey::of_file(&path, &found, rpath),
