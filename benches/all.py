@@ -6,7 +6,8 @@
     python3 benches/all.py draw                # tables and pictures, from benches/results.json
 
 A full run takes about half an hour on two cores and needs 30 GB at WORK; run nothing else meanwhile. The
-ways of a bench take turns. `--quick` runs everything with small inputs, to see that it works.
+ways of a bench take turns. `--quick` runs everything with small inputs, to see that it works. `--therock CHECKOUT`
+also measures TheRock's own scripts, as the bench `therock`.
 
 Needs Linux, Python 3.10 with venv, curl, unzip, zstd and, for `prepare`, the package lists of apt. If
 there is a `WORK/artifacts` already, `prepare` leaves it alone.
@@ -29,6 +30,7 @@ from pathlib import Path
 import draw
 import entries
 import measure
+import therock
 import wheels
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,13 +54,16 @@ def prepare(work: Path) -> None:
 def run(arguments: argparse.Namespace) -> int:
     work = entries.Work(arguments.work.resolve(), arguments.rocwheel.resolve(), arguments.quick, arguments.rounds)
     results = arguments.results or (work.path / "quick.json" if arguments.quick else draw.RESULTS)
-    failed = []
-    for name in arguments.names or entries.BENCHES:
+    failed, benches = [], dict(entries.BENCHES)
+    if arguments.therock:
+        benches["therock"] = lambda work: therock.rows(work, arguments.therock.resolve(), arguments.therock_python)
+    names = arguments.names or ([] if arguments.therock else benches)
+    for name in [*names, *(["therock"] if arguments.therock else [])]:
         print(f"{name}: load {os.getloadavg()[0]:.1f}", flush=True)
         load, began = os.getloadavg()[0], datetime.datetime.now(datetime.timezone.utc)
         work.scratch.mkdir(parents=True, exist_ok=True)
         try:
-            rows = entries.BENCHES[name](work)
+            rows = benches[name](work)
         except (Exception, SystemExit):
             traceback.print_exc()
             failed.append(name)
@@ -81,7 +86,7 @@ def rounded(row: measure.Row) -> dict:
     found = dataclasses.asdict(row)
     for what in ("seconds", "cpu"):
         found[what] = [round(value, 3) for value in found[what]]
-    for what in ("mib", "written", "size", "disk"):
+    for what in ("mib", "written", "size", "disk", "moved"):
         found[what] = round(found[what], 1)
     return {key: value for key, value in found.items() if value}
 
@@ -99,6 +104,9 @@ def main() -> int:
     runs.add_argument("work", type=Path)
     runs.add_argument("names", nargs="*", choices=[*entries.BENCHES, []], metavar="NAME",
                       help=", ".join(entries.BENCHES))
+    runs.add_argument("--therock", type=Path, metavar="CHECKOUT", help="measure the scripts of this checkout, too")
+    runs.add_argument("--therock-python", type=Path, default=Path(sys.executable), metavar="PYTHON",
+                      help="a Python from 3.12 on, with what the scripts need")
     runs.add_argument("--quick", action="store_true", help="small inputs, one round, results in WORK/quick.json")
     runs.add_argument("--rounds", type=int, default=9, help="at most so many (default: as many as each bench needs)")
     runs.add_argument("--rocwheel", type=Path, default=ROOT / "target/release/rocwheel")

@@ -74,6 +74,17 @@ LINES = [
     *(Line("members", f"{verb} of 100,000 members", f"100,000 members: {verb}", f"10,000 members: {verb}", 1.10,
            times=10, said="10 times that of 10,000")
       for verb in ("`build`", "`check`")),
+    *(Line("growth", f"{verb} of 10,000 artifacts", f"10,000 artifacts: {verb}", f"1,000 artifacts: {verb}", 1.10,
+           times=10, said="10 times that of 1,000")
+      for verb in ("`fetch --dry-run`", "`build --plan`")),
+    *(Line("growth", f"{verb} of 64 targets", f"64 targets: {verb}", f"8 targets: {verb}", 1.10, times=8,
+           said="8 times that of 8")
+      for verb in ("`build`", "`check`")),
+    *(Line("growth", f"{verb} of 1,000 versions", f"1,000 versions of 10 projects: {verb}",
+           f"100 versions of 10 projects: {verb}", 1.10, times=10, said="10 times that of 100")
+      for verb in ("`index`", "`upload --dry-run`")),
+    Line("therock", "Build what TheRock's script builds", "`rocwheel build`", "best", 1.0, among="TheRock: `build"),
+    Line("therock", "… and upload it", "`rocwheel upload`", "best", 1.0, among="TheRock: `upload"),
 ]
 
 COLUMNS = {"seconds": ("s", "{:.2f}"), "mib": ("MiB", "{:.0f}"), "size": ("MB", "{:.1f}"), "disk": ("MB", "{:.1f}")}
@@ -159,6 +170,8 @@ def details(results: dict, bench: str) -> str:
         ("peak MiB", lambda it: it.mib, "{:,.0f}"),
         ("MB written", lambda it: it.written, "{:,.0f}"),
         ("MB of packages", lambda it: it.size, "{:,.1f}"),
+        ("requests", lambda it: it.requests, "{:,}"),
+        ("MB moved", lambda it: it.moved, "{:,.1f}"),
     ] if any(get(row) for row in rows)]
     if not any(len(row.seconds) > 1 for row in rows):
         shown = [column for column in shown if column[0] not in ("best", "rounds")]

@@ -59,9 +59,10 @@ class Work:
     def rounds(self, full: int) -> int:
         return 1 if self.quick else min(full, self.most)
 
-    def build(self, out: Path, *options, artifacts: Path | None = None, verb: str = "build") -> list:
+    def build(self, out: Path, *options, artifacts: Path | None = None, verb: str = "build",
+              without: tuple = ("--without", "profiler")) -> list:
         return [self.rocwheel, "-q", verb, "--artifact-dir", artifacts or self.artifacts, "--output-dir", out,
-                "--without", "profiler", *options]
+                *without, *options]
 
     def pipeline(self, out: Path, *options, artifacts: Path | None = None) -> list:
         return self.build(out, "--ignore", FINDINGS, *options, artifacts=artifacts, verb="pipeline")
@@ -355,6 +356,46 @@ def members(work: Work) -> list[Row]:
     return alternate(ways, work.rounds(3))
 
 
+def growth(work: Work) -> list[Row]:
+    """Ten times as many artifacts of a run, targets of a set, and versions at a place."""
+    ways = []
+    for count in work.size((10, 100, 1_000, 10_000), (10, 100)):
+        components = [f"part{number}" for number in range(count)]
+        names, place = [f"{name}_lib_generic" for name in components], work.memory / f"artifacts-{count}"
+        inputs.many_artifacts(place / "artifacts", names, 1)
+        inputs.archives(place / "archives", names)
+        policy = {"ROCWHEEL_PACKAGES_FILE": str(wheels.policy(place / "packages.toml", components))}
+        found = ["--input-dir", place / "archives", "--output-dir", place / "out", "--allow-incomplete", "--dry-run"]
+        steps = {"`fetch --dry-run`": [work.rocwheel, "-q", "fetch", *found],
+                 "`build --plan`": work.build(place / "set", "--plan", artifacts=place / "artifacts")}
+        ways += [Way(f"{count:,} artifacts: {name}", command, "own", environment=policy)
+                 for name, command in steps.items()]
+    for count in work.size((1, 8, 28, 64), (1, 8)):
+        place, targets = work.memory / f"targets-{count}", [f"gfx9{number:03}" for number in range(count)]
+        names = ["blas_lib_generic", *(f"blas_lib_{target}" for target in targets)]
+        inputs.many_artifacts(place / "artifacts", names, 300)
+        rows = "".join(f'{{ name = "{name}", product = "{name}", families = ["gfx9X-all"] }},\n' for name in targets)
+        (place / "targets.toml").write_text(f"targets = [\n{rows}]\n")
+        more, made = {"ROCWHEEL_TARGETS_FILE": str(place / "targets.toml")}, place / "set"
+        steps = {"`build`": work.build(made, artifacts=place / "artifacts"),
+                 "`check`": [work.rocwheel, "-q", "check", made],
+                 "`index`": [work.rocwheel, "-q", "index", "--no-check", made]}
+        said = "1 target" if count == 1 else f"{count} targets"
+        ways += [Way(f"{said}: {name}", command, "own", made, keeps=name != "`build`", statuses=(0, 1),
+                     environment=more) for name, command in steps.items()]
+    for count in work.size((10, 100, 1_000), (1, 10)):
+        place = work.memory / f"versions-{count}"
+        inputs.small_wheels(place / "set", 10, count)
+        pages = lambda place=place: [path.unlink() for path in place.glob("set/*") if path.suffix != ".whl" and path.is_file()]
+        to = ["--no-check", "--dry-run", "--multi-target", "--platform", "linux", "--run-id", "local",
+              "--packages-dir", place / "set", "--output-dir", place / "out"]
+        steps = {"`index`": [work.rocwheel, "-q", "index", "--no-check", place / "set"],
+                 "`upload --dry-run`": [work.rocwheel, "-q", "upload", *to]}
+        ways += [Way(f"{count:,} versions of 10 projects: {name}", command, "own",
+                     before=pages if name == "`index`" else None) for name, command in steps.items()]
+    return alternate(ways, work.rounds(5))
+
+
 def promote(work: Work) -> list[Row]:
     """A candidate becomes a release, against copying it, and against building it again."""
     made, found, out, again = (work.scratch / name for name in ("candidate", "found", "released", "again"))
@@ -440,5 +481,5 @@ def install(work: Work) -> list[Row]:
 BENCHES: dict[str, Callable[[Work], list[Row]]] = {
     it.__name__.replace("_", "-"): it
     for it in (build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, framework, run_paths,
-               members, large, promote, products, install)
+               members, growth, large, promote, products, install)
 }

@@ -99,17 +99,60 @@ def contents(file) -> Iterator[tuple[int, int]]:
 @apart
 def small_files(artifacts: Path, count: int) -> None:
     """So many small files in `rocm-sdk-libraries`, as rocBLAS has them."""
+    base(artifacts)
+    source = random.Random(1)
+    kernels(artifacts / "blas_lib_generic", count, source)
+
+
+@apart
+def many_artifacts(artifacts: Path, names: list[str], files: int) -> None:
+    """Artifacts with so many small files each."""
+    base(artifacts)
+    source = random.Random(1)
+    for name in names:
+        kernels(artifacts / name, files, source)
+
+
+def base(artifacts: Path) -> None:
+    """The artifact that says what was built."""
     overlay = artifacts / "base_lib_generic/base/aux-overlay"
     manifest(overlay / "stage")
-    blas = artifacts / "blas_lib_generic"
-    source = random.Random(1)
-    for number in range(count):
-        path = blas / f"stage/lib/rocblas/library/{number // 1000:03}/Kernels_{number}.dat"
-        if number % 1000 == 0:
-            path.parent.mkdir(parents=True)
-        path.write_bytes(b"%d\n" % number + source.randbytes(200) + bytes(300))
-    (blas / "artifact_manifest.txt").write_text("stage\n")
     (artifacts / "base_lib_generic/artifact_manifest.txt").write_text("base/aux-overlay/stage\n")
+
+
+def kernels(artifact: Path, count: int, source: random.Random) -> None:
+    name = artifact.name.replace("_lib_", "_")
+    for number in range(count):
+        path = artifact / f"stage/lib/{name}/library/{number // 1000:03}/Kernels_{number}.dat"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"%d\n" % number + source.randbytes(200) + bytes(300))
+    (artifact / "artifact_manifest.txt").write_text("stage\n")
+
+
+def for_therock(artifacts: Path, target: Path) -> None:
+    """The artifacts, with what TheRock's scripts do not work without: a profiler, a target, and libraries whose files
+    have the names that programs load."""
+    link(artifacts, target)
+    for library in sorted(target.rglob("*.so.*")):
+        soname = subprocess.run(["patchelf", "--print-soname", library], check=True, stdout=subprocess.PIPE, text=True).stdout
+        library.rename(library.with_name(soname.strip()))
+    for name, path in {
+        "rocprofiler-systems_run_generic": "bin/rocprof-sys-avail",
+        "rocprofiler-compute_run_generic": "libexec/rocprofiler-compute/rocprof-compute",
+        "blas_lib_gfx942": "lib/rocblas/library/Kernels_gfx942.dat",
+    }.items():
+        file = target / name / "stage" / path
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"small")
+        (target / name / "artifact_manifest.txt").write_text("stage\n")
+
+
+@apart
+def archives(place: Path, names: list[str]) -> None:
+    """Archives that are only listed."""
+    place.mkdir(parents=True)
+    for name in ["base_lib_generic", *names]:
+        (place / f"{name}.tar.zst").write_bytes(b"not read")
 
 
 def manifest(stage: Path) -> None:

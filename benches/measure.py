@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import http.client
+import http.server
 import json
 import os
 import shutil
@@ -11,7 +13,9 @@ import socket
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
+import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,6 +50,8 @@ class Row:
     written: float = 0  # MB.
     size: float = 0  # MB of packages.
     disk: float = 0  # MB that the result takes, each file once.
+    requests: int = 0
+    moved: float = 0  # MB of requests and answers.
 
     def median(self, what: str = "seconds") -> float:
         return statistics.median(getattr(self, what) or [0])
@@ -70,7 +76,7 @@ def add(rows: dict[str, Row], row: Row) -> None:
     if known is not row:
         known.seconds += row.seconds
         known.cpu += row.cpu
-        for what in ("mib", "written", "size", "disk"):
+        for what in ("mib", "written", "size", "disk", "requests", "moved"):
             setattr(known, what, max(getattr(known, what), getattr(row, what)))
 
 
@@ -170,3 +176,61 @@ def seaweedfs(place: Path) -> Iterator[str]:
         process.kill()
         process.wait()
         shutil.rmtree(place)
+
+
+@contextlib.contextmanager
+def counted(endpoint: str) -> Iterator[tuple[str, Callable[[], tuple[int, float]]]]:
+    """A proxy before a server, and what says how many requests and MB went through it since it was asked last."""
+    server, lock, found = urllib.parse.urlsplit(endpoint).netloc, threading.Lock(), [0, 0]
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def forward(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            connection = http.client.HTTPConnection(server)
+            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                if name.lower() not in ("connection", "expect"):
+                    connection.putheader(name, value)
+            try:
+                connection.endheaders()
+            except OSError:  # It has not started yet.
+                self.send_error(503)
+                return
+            left = length
+            while left and (piece := self.rfile.read(min(1 << 20, left))):
+                left -= len(piece)
+                connection.send(piece)
+            answer = connection.getresponse()
+            data = answer.read()
+            self.send_response_only(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("connection", "transfer-encoding", "content-length"):
+                    self.send_header(name, value)
+            told = answer.getheader("Content-Length") if self.command == "HEAD" else None
+            self.send_header("Content-Length", told or str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+            connection.close()
+            with lock:
+                found[0] += 1
+                found[1] += length + len(data)
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward
+
+        def log_message(self, *_) -> None:
+            pass
+
+    def take() -> tuple[int, float]:
+        with lock:
+            requests, found[0] = found[0], 0
+            sent, found[1] = found[1], 0
+        return requests, sent / 1e6
+
+    proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{proxy.server_address[1]}", take
+    finally:
+        proxy.shutdown()

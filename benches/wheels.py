@@ -87,11 +87,14 @@ def arrange(found: Path, artifacts: Path) -> None:
         (artifact / "artifact_manifest.txt").write_text(base + "\n")
 
 
-def policy(path: Path) -> Path:
-    """The files are few, so this policy promises no program and no library by its name."""
+def policy(path: Path, more: list[str] = ()) -> Path:
+    """The files are few, so this policy promises no program and no library by its name. `rocm-sdk-libraries` and the
+    device packages take `more` artifacts."""
     promises = r"^(scripts|libraries|files) = \[(.*\]|\n(.*\n)*?\])\n"
     text = (ROOT / "src/package/packages.toml").read_text("utf-8")
-    path.write_text(re.sub(promises, "", text, flags=re.MULTILINE), "utf-8")
+    text = re.sub(promises, "", text, flags=re.MULTILINE)
+    text = text.replace('    "rccl",\n', "".join(f'    "{name}",\n' for name in ["rccl", *more]))
+    path.write_text(text, "utf-8")
     return path
 
 
