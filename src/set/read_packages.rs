@@ -28,7 +28,7 @@ use crate::{
     console::{Progress, World},
     digest::Sha256,
     error::{Context as _, Hint as _, No, Result, anyhow, bail, ensure, one_line},
-    io::{CachedFile, DigestCache, FileIdentity, FileStamp, Tap},
+    io::{CachedFile, DigestCache, FileIdentity, FileStamp, Tap, buffered},
     location::Key,
     parallel,
     run::ArtifactGroup,
@@ -425,7 +425,7 @@ impl Reading<'_> {
     fn hash(&self, key: &Key, listed: u64) -> Result<Sha256> {
         let source = self.place.store.get(key, Span::Whole)?;
         let source = Tap::new(source, &self.world.stop, |count| self.progress.inc(count));
-        let answer = Sha256::of_reader(BufReader::with_capacity(1 << 20, source));
+        let answer = Sha256::of_reader(buffered(source, listed, 1 << 20));
         // After an interruption the reader fails too. Return the interruption, not its error.
         self.world.stop.check()?;
         let (sha256, size) = answer?;

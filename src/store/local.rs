@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeSet,
     fs::Metadata,
-    io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write as _},
+    io::{self, BufRead as _, Read, Seek as _, SeekFrom, Write as _},
     ops::Range,
     path::{MAIN_SEPARATOR, Path, PathBuf},
     sync::{Mutex, PoisonError},
@@ -21,6 +21,7 @@ use walkdir::{DirEntry, WalkDir};
 use crate::{
     atomic::{self, AtomicFile, AtomicLink},
     digest::{Hasher, Sha256},
+    io::buffered,
     location::Key,
     store::{
         Body, Condition, Depth, Object, PutOptions, Span, Store, StoreError, StoreFailureKind,
@@ -298,11 +299,7 @@ fn hard_link(
 
 /// Copies a whole body. Returns its digest and its length.
 fn fill(file: &mut AtomicFile, body: &dyn Body) -> io::Result<(Sha256, u64)> {
-    // A small file needs no large buffer. The extra byte is for an empty body: a buffer without
-    // room would not notice a body that has bytes after all.
-    let size = usize::try_from(body.size()).unwrap_or(usize::MAX);
-    let capacity = size.saturating_add(1).min(1 << 20);
-    let mut reader = BufReader::with_capacity(capacity, body.read_from(0)?);
+    let mut reader = buffered(body.read_from(0)?, body.size(), 1 << 20);
     let mut hasher = Hasher::default();
     loop {
         let bytes = match reader.fill_buf() {

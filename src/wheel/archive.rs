@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     error::{Context as _, Result, bail, ensure},
+    io::buffered,
     relpath::RelPath,
 };
 
@@ -216,7 +217,7 @@ impl StoredMember {
         Ok(match self.method {
             StorageMethod::Stored => Box::new(packed),
             StorageMethod::Deflated => {
-                let packed = BufReader::with_capacity(BUFFER, packed);
+                let packed = buffered(packed, self.bytes.end - self.bytes.start, BUFFER);
                 Box::new(DeflateDecoder::new(packed))
             }
         })

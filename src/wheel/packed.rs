@@ -4,7 +4,7 @@
 //! [`PackedMember::verify`] its bytes, or know from elsewhere that they did not change since they
 //! were written.
 
-use std::io::{self, BufRead as _, BufReader, Read, Seek, Write};
+use std::io::{self, BufRead as _, Read, Seek, Write};
 
 use super::{
     Record, StorageMethod, WheelCompression,
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     digest::{Hasher, Sha256},
     error::{Context as _, Result, ensure},
+    io::buffered,
 };
 use flate2::bufread::DeflateDecoder;
 
@@ -101,7 +102,8 @@ impl PackedMember {
     }
 
     fn is_content(&self, reader: impl Read) -> io::Result<bool> {
-        let mut packed = BufReader::with_capacity(BUFFER, reader);
+        let bytes = self.bytes.end.saturating_sub(self.bytes.start);
+        let mut packed = buffered(reader, bytes, BUFFER);
         let mut seen = Checksums::default();
         // One byte more than the member has: the stream must end before it, and a stream that would
         // inflate to terabytes is not read on.
@@ -110,7 +112,7 @@ impl PackedMember {
             StorageMethod::Stored => io::copy(&mut packed.by_ref().take(most), &mut seen)?,
             StorageMethod::Deflated => {
                 let content = DeflateDecoder::new(&mut packed).take(most);
-                io::copy(&mut BufReader::with_capacity(BUFFER, content), &mut seen)?
+                io::copy(&mut buffered(content, self.len, BUFFER), &mut seen)?
             }
         };
         let is_at_end = packed.fill_buf()?.is_empty();

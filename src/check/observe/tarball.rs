@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, Read},
 };
 
 use flate2::read::GzDecoder;
@@ -23,6 +23,7 @@ use crate::{
     },
     digest::{Hasher, InspectReader},
     error::{Context as _, Interrupted, Result, ensure},
+    io::buffered,
     wheel::Metadata,
 };
 
@@ -122,7 +123,7 @@ fn walk(source: impl Read, entries: &mut Vec<DevelEntry>, how: Hold, most: u64) 
         ensure!(held <= most, "entries that take more than {most} bytes");
         let content = match entry.kind {
             TarKind::File { len, .. } => {
-                let file = BufReader::with_capacity(BUFFER, &mut tar);
+                let file = buffered(&mut tar, len, BUFFER);
                 let (content, _) = content::read(file, len, keep, how)?;
                 Some(in_tree(content))
             }

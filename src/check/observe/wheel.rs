@@ -9,7 +9,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, Read},
     ops::Range,
 };
 
@@ -29,6 +29,7 @@ use crate::{
     },
     digest::{InspectReader, Sha256},
     error::{Context as _, Interrupted, Result, bail, ensure},
+    io::buffered,
     parallel::ahead,
     wheel::{Directory, DirectoryEntry, LocalHeader, StorageMethod},
 };
@@ -343,7 +344,7 @@ impl PortionFacts {
             }
             Some(StorageMethod::Deflated) => {
                 let data = DeflateDecoder::new(&mut packed);
-                read(&mut BufReader::with_capacity(BUFFER, data))?
+                read(&mut buffered(data, entry.len, BUFFER))?
             }
             None => bail!(
                 "it is compressed by method {}, which installers need not know",

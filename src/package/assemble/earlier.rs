@@ -13,7 +13,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    io::{self, Read, Seek as _, SeekFrom},
+    io::{Read, Seek as _, SeekFrom},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -30,7 +30,7 @@ use crate::{
     console::{World, count, many, size},
     digest::Sha256,
     error::{Result, Stop, one_line},
-    io::{DigestCache, FileIdentity, FileState, Tap},
+    io::{DigestCache, FileIdentity, FileState, Tap, buffered},
     parallel,
     wheel::{PackedMember, WheelCompression, packed_members},
 };
@@ -155,7 +155,7 @@ impl EarlierSet {
             let cached = identity.and_then(|it| cache.get(&below.replace('\\', "/"), it));
             let sha256 = match cached {
                 Some(file) => file.sha256,
-                None => self.digest(fs_err::File::open(path)?, &|_| {})?,
+                None => self.digest(fs_err::File::open(path)?, found.len(), &|_| {})?,
             };
             known = self.memory.recipe(sha256).map(|recipe| (sha256, recipe));
         }
@@ -184,9 +184,9 @@ impl EarlierSet {
         self.wheels.push(wheel);
     }
 
-    fn digest(&self, source: impl Read, progress: &dyn Fn(u64)) -> Result<Sha256> {
+    fn digest(&self, source: impl Read, len: u64, progress: &dyn Fn(u64)) -> Result<Sha256> {
         let source = Tap::new(source, &self.stop, progress);
-        Ok(Sha256::of_reader(io::BufReader::with_capacity(READ, source))?.0)
+        Ok(Sha256::of_reader(buffered(source, len, READ))?.0)
     }
 
     /// The member with the content of a source, if there is one. Reads the source only if its digest
@@ -204,7 +204,7 @@ impl EarlierSet {
             progress(content.len);
             return Ok(None);
         }
-        Ok(self.take(self.digest(content.open()?, progress)?))
+        Ok(self.take(self.digest(content.open()?, content.len, progress)?))
     }
 
     /// The member with the content of a source, if the content is remembered.
