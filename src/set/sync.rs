@@ -167,7 +167,7 @@ impl<'a> Sync<'a> {
         });
         let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
         let replaces = self.existing == Existing::Replace;
-        let actions = listing.actions(&items, replaces, &self.world.stop);
+        let actions = listing.actions(&items, replaces, links, &self.world.stop);
         let actions = actions.with_context(|| format!("failed to read `{place}`"))?;
         Ok(Plan {
             place: place.to_string(),

@@ -151,9 +151,10 @@ impl Item {
     pub(super) fn conflict(&self, there: &ExistingObject) -> String {
         let name = there.twin.as_ref().map(|path| format!("`{path}`, "));
         let name = name.unwrap_or_default();
+        let sha256 = there.sha256.map_or("not read".into(), |it| it.to_string());
         format!(
-            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {}",
-            self.path, self.size, self.sha256, there.size, there.sha256
+            "`{}`: here {} bytes with sha256 {}, there {name}{} bytes with sha256 {sha256}",
+            self.path, self.size, self.sha256, there.size
         )
     }
 }
@@ -164,7 +165,8 @@ pub(super) struct ExistingObject {
     /// Its path, if it is the file of the same name in the other layout.
     pub(super) twin: Option<String>,
     pub(super) size: u64,
-    pub(super) sha256: Sha256,
+    /// `None` if a link replaces it, without reading it.
+    pub(super) sha256: Option<Sha256>,
     pub(super) etag: Option<String>,
 }
 
@@ -174,7 +176,7 @@ impl ExistingObject {
         Self {
             twin: None,
             size: item.size,
-            sha256: item.sha256,
+            sha256: Some(item.sha256),
             etag: None,
         }
     }
@@ -199,7 +201,7 @@ impl ExistingObject {
         Ok(Some(Self {
             twin: None,
             size: object.size,
-            sha256,
+            sha256: Some(sha256),
             etag: object.etag.clone(),
         }))
     }
@@ -227,7 +229,7 @@ impl Action {
     pub(super) fn of(item: &Item, there: Option<ExistingObject>, replaces: bool) -> Self {
         match there {
             None => Self::New,
-            Some(there) if there.sha256 == item.sha256 => Self::Same,
+            Some(there) if there.sha256 == Some(item.sha256) => Self::Same,
             Some(there) if item.is_page() || item.replaces || replaces => Self::Replace(there),
             Some(there) => Self::Refuse(there),
         }

@@ -7,7 +7,7 @@ use crate::{
     digest::Checksum,
     error::{Context as _, Result, Stop},
     parallel,
-    set::{place::SetPlace, set_json::TOP},
+    set::{pages::Phase, place::SetPlace, set_json::TOP},
     store::{Depth, Object},
 };
 
@@ -76,10 +76,11 @@ impl<'a> Listing<'a> {
         &self,
         items: &[Item],
         replaces: bool,
+        links: bool,
         stop: &Stop,
     ) -> Result<Vec<Action>> {
         parallel::try_map(items, REQUESTS, stop, |item| {
-            let there = self.find(item)?;
+            let there = self.find(item, replaces && links)?;
             let action = Action::of(item, there, replaces);
             Ok(self.clash(item)?.map_or(action, Action::Refuse))
         })
@@ -96,7 +97,7 @@ impl<'a> Listing<'a> {
         }
         let there = ExistingObject::find(self.place, &twin)
             .with_context(|| format!("failed to read `{twin}`"))?;
-        let there = there.filter(|there| there.sha256 != item.sha256);
+        let there = there.filter(|there| there.sha256 != Some(item.sha256));
         Ok(there.map(|there| ExistingObject {
             twin: Some(twin),
             ..there
@@ -121,8 +122,9 @@ impl<'a> Listing<'a> {
             && md5.is_some_and(|it| it.is_of(bytes))
     }
 
-    /// The existing object of an item, if there is one.
-    fn find(&self, item: &Item) -> Result<Option<ExistingObject>> {
+    /// The existing object of an item, if there is one. A package that a link replaces is not read:
+    /// that costs more than the link, and with the link the bytes are stored once.
+    fn find(&self, item: &Item, is_linked: bool) -> Result<Option<ExistingObject>> {
         let listed = self.objects.get(&item.path);
         if listed.is_none() && !self.is_likely(&item.path) {
             return Ok(None);
@@ -130,6 +132,15 @@ impl<'a> Listing<'a> {
         let is_same = |it| self.has_bytes_of(item, it) || self.has_file_of(item, &item.path);
         if listed.is_some_and(is_same) {
             return Ok(Some(ExistingObject::same(item)));
+        }
+        let is_linked = is_linked && item.phase == Phase::File && item.is_proven_file();
+        if let Some(object) = listed.filter(|_| is_linked) {
+            return Ok(Some(ExistingObject {
+                twin: None,
+                size: object.size,
+                sha256: None,
+                etag: object.etag.clone(),
+            }));
         }
         // The listing of a directory says all that another look at the file would. That of a bucket
         // has no digests.

@@ -79,7 +79,7 @@ fn same(path: &str) -> ExistingObject {
 const OTHER: fn() -> ExistingObject = || ExistingObject {
     twin: None,
     size: 7,
-    sha256: Sha256::of(b"other"),
+    sha256: Some(Sha256::of(b"other")),
     etag: None,
 };
 const SDIST: &str = "dist/rocm-7.13.0+ab.tar.gz";

@@ -177,7 +177,10 @@ impl Writer<'_> {
             Ok(outcome) => Ok(outcome),
             Err(error) if is_conflict(&error, &condition) => {
                 let there = ExistingObject::find(self.to, &item.path)?;
-                if there.as_ref().is_some_and(|it| it.sha256 == item.sha256) {
+                if there
+                    .as_ref()
+                    .is_some_and(|it| it.sha256 == Some(item.sha256))
+                {
                     return Ok(WriteOutcome::Unchanged);
                 }
                 // An upload is tried again for `set.json`, but not for a package: one with other
@@ -292,7 +295,7 @@ impl Writer<'_> {
         let there = ExistingObject {
             twin: None,
             size,
-            sha256,
+            sha256: Some(sha256),
             etag: None,
         };
         ensure!(
