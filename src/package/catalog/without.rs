@@ -21,17 +21,17 @@ impl Catalog {
     pub fn without(mut self, names: &[String]) -> Result<Self> {
         let unchanged = self.clone();
         for name in names {
-            let mut is_known = false;
             for package in &mut self.packages {
-                if *name == package.name || *name == package.dist.python_template() {
+                if package.is_called(name) {
                     let is_optional = package.is_optional();
                     ensure!(is_optional, "no set goes without package `{name}`");
                     package.omit();
-                    is_known = true;
                 }
-                is_known |= package.forget(name);
+                package.forget(name);
             }
-            if !is_known {
+            // The names before it may have removed it: a library goes with its artifact.
+            let mut known = unchanged.packages.iter();
+            if !known.any(|it| it.is_called(name) || it.clone().forget(name)) {
                 let error = anyhow!("no package, artifact, library or command is called `{name}`");
                 return match unchanged.nearest(name).as_slice() {
                     [] => Err(error),
@@ -70,6 +70,10 @@ impl Catalog {
 }
 
 impl PackageSpec {
+    fn is_called(&self, name: &str) -> bool {
+        name == self.name || name == self.dist.python_template()
+    }
+
     pub fn is_optional(&self) -> bool {
         let is_optional = self.kind == PackageKind::Runtime && !self.required;
         is_optional || self.kind == PackageKind::Devel

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     artifact::{self, Artifact, ArtifactTree, Collision, Owned, TreeContent, TreeFile},
-    console::many,
+    console::{few, many},
     elf::{ElfKind, Machine},
     error::{Error, Result, anyhow, hinted},
     package::{
@@ -34,7 +34,8 @@ pub(super) fn untaken(catalog: &Catalog, tree: &ArtifactTree) -> Option<String> 
     let unknown: BTreeSet<&String> = names
         .filter(|name| !known.contains(name.as_str()))
         .collect();
-    (!unknown.is_empty()).then(|| format!("artifacts that no package takes: {}", listed(&unknown)))
+    let names = unknown.iter().map(|name| format!("`{name}`"));
+    (!unknown.is_empty()).then(|| format!("artifacts that no package takes: {}", few(names)))
 }
 
 /// A note about libraries whose device code is nowhere: their archives are in `.kpack`, a hidden
