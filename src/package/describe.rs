@@ -2,7 +2,11 @@
 //! code, and METADATA, WHEEL and the other texts of `.dist-info` ([PEP
 //! 427](https://peps.python.org/pep-0427/)). Reads and writes no files.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    sync::Arc,
+};
 
 use itertools::Itertools as _;
 use serde_json::json;
@@ -181,15 +185,17 @@ impl Describer<'_> {
     /// [`Subset::needs`](super::Subset::needs).
     fn licenses(&self, members: &Members) -> Result<BTreeMap<&RelPath, BuildOrigin>> {
         let used = members.artifacts();
+        // Generic artifacts that are like those, and their documentation.
+        let beside: BTreeSet<(&str, Component)> = used
+            .iter()
+            .flat_map(|it| [it.component, Component::Doc].map(|component| (&*it.name, component)))
+            .collect();
         let patterns = &self.info.catalog.metadata.license_files;
         let mut texts: BTreeMap<&RelPath, (Owned<'_>, &FileFacts)> = BTreeMap::new();
         for artifact in &self.tree.artifacts {
             let name = &artifact.name;
-            let is_beside = name.scope == Scope::Generic
-                && used.iter().any(|it| {
-                    let is_alike = it.component == name.component;
-                    it.name == name.name && (is_alike || name.component == Component::Doc)
-                });
+            let is_beside =
+                name.scope == Scope::Generic && beside.contains(&(&*name.name, name.component));
             if !is_beside && !used.contains(name) {
                 continue;
             }

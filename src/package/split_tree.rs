@@ -159,14 +159,13 @@ fn candidates(tree: &ArtifactTree, kpack: Kpack) -> Result<Vec<&Artifact>> {
         Kpack::Split => true,
         Kpack::Auto => tree.therock_manifest()?.kpack_split,
     };
+    let part = |artifact: &Artifact| (artifact.name.name.clone(), artifact.name.component);
+    let generic = tree.artifacts.iter();
+    let generic = generic.filter(|it| it.name.scope == Scope::Generic);
+    let generic: BTreeMap<_, _> = generic.map(|it| (part(it), it)).collect();
     let mut candidates = Vec::new();
     for artifact in tree.artifacts.iter().filter(|_| is_wanted) {
-        let generic = tree.artifacts.iter().find(|other| {
-            other.name.scope == Scope::Generic
-                && (&other.name.name, other.name.component)
-                    == (&artifact.name.name, artifact.name.component)
-        });
-        match (&artifact.name.scope, generic) {
+        match (&artifact.name.scope, generic.get(&part(artifact))) {
             (Scope::Generic, _) | (Scope::Target(_), Some(_)) => {}
             (Scope::Family(_), Some(_)) if kpack == Kpack::Auto => {}
             (Scope::Family(_), Some(generic)) => {
