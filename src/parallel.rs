@@ -66,7 +66,7 @@ pub fn try_map<I: Sync, T: Send>(
 }
 
 /// Like [`try_map`], for long-running work: passes each result to `done` as soon as it is
-/// available, on the thread of the caller.
+/// available, on the thread of the caller; of thousands of items, several results together.
 pub fn try_each<I: Sync, T: Send>(
     items: &[I],
     jobs: NonZeroUsize,
@@ -75,7 +75,7 @@ pub fn try_each<I: Sync, T: Send>(
     mut done: impl FnMut(&I, T),
 ) -> Result<()> {
     let done = |at: usize, result| done(&items[at], result);
-    let failed = run(items, 1, jobs, stop, false, work, done)?;
+    let failed = run(items, jobs, stop, false, work, done)?;
     all_failures(failed, items.len())
 }
 
@@ -97,10 +97,9 @@ fn collect<I: Sync, T: Send>(
     ends_early: bool,
     work: impl Fn(&I) -> Result<T> + Sync,
 ) -> Result<(Vec<T>, Vec<Error>)> {
-    let portion = (items.len() / jobs.get() / PORTIONS).clamp(1, LONGEST_PORTION);
     let mut done = Vec::with_capacity(items.len());
     let take = |at, result| done.push((at, result));
-    let failed = run(items, portion, jobs, stop, ends_early, work, take)?;
+    let failed = run(items, jobs, stop, ends_early, work, take)?;
     done.sort_unstable_by_key(|(at, _)| *at);
     Ok((done.into_iter().map(|(_, result)| result).collect(), failed))
 }
@@ -113,13 +112,13 @@ fn collect<I: Sync, T: Send>(
 /// receiver for each of them would take longer than the work.
 fn run<I: Sync, T: Send>(
     items: &[I],
-    portion: usize,
     jobs: NonZeroUsize,
     stop: &Stop,
     ends_early: bool,
     work: impl Fn(&I) -> Result<T> + Sync,
     mut done: impl FnMut(usize, T),
 ) -> Result<Vec<Error>> {
+    let portion = (items.len() / jobs.get() / PORTIONS).clamp(1, LONGEST_PORTION);
     let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(items.len()));
     let is_due = |at: usize| at < end.load(Ordering::Relaxed) && stop.check().is_ok();
     let attempt = |at: usize| {

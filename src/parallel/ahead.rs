@@ -10,10 +10,10 @@ use std::{
 /// thread would take longer than it saves.
 const SHORT: usize = 512 << 10;
 /// The chunks that wait for the consumer, and the size of one.
-const CHUNKS: usize = 16;
+const CHUNKS: usize = 4;
 const CHUNK: usize = 128 << 10;
 
-/// Reads `source` ahead of `consume`, with at most 2 MiB under way. So each works while the other
+/// Reads `source` ahead of `consume`, with at most 1 MiB under way. So each works while the other
 /// one does: one downloads and another decompresses, or one decompresses and another writes.
 ///
 /// `source` may have been read further than `consume` did. When `consume` returns, at most the read

@@ -122,7 +122,7 @@ fn decide(
     }
     remember_sidecars(&mut set.files, &facts);
     let sidecars = facts.iter().filter_map(|(path, facts)| {
-        let bytes = facts.metadata.as_deref()?;
+        let bytes = facts.metadata.clone()?;
         Some(Item::here(
             format!("{path}{SIDECAR}"),
             Phase::Sidecar,

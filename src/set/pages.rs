@@ -232,7 +232,7 @@ fn json_file(file: &SetFile, directory: &str) -> Value {
 }
 
 fn pretty(page: &Value) -> String {
-    format!("{page:#}\n")
+    serde_json::to_string_pretty(page).unwrap_or_default() + "\n"
 }
 
 /// The version of the repository API ([PEP 629](https://peps.python.org/pep-0629/)). 1.1 means that

@@ -102,7 +102,7 @@ impl ProductUpload<'_> {
             let of = identity.version.iter().map(ToString::to_string);
             let of = of.chain(identity.platform.iter().map(ToString::to_string));
             let path = format!("{RECORDS}/{}.json", of.format("-"));
-            items.push(Item::here(path, Phase::Sidecar, text.as_bytes()));
+            items.push(Item::here(path, Phase::Sidecar, text.clone()));
         }
         let by_directory = files
             .iter()

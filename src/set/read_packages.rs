@@ -13,6 +13,7 @@ use std::{
     time::SystemTime,
 };
 
+use bytes::Bytes;
 use flate2::read::GzDecoder;
 use itertools::Itertools as _;
 
@@ -211,10 +212,10 @@ pub(super) struct ReadPackages {
 #[derive(Debug)]
 pub(super) struct ReadFacts {
     /// The METADATA of a wheel. Of a bucket, only of wheels that an earlier index does not know.
-    pub(super) metadata: Option<Vec<u8>>,
+    pub(super) metadata: Option<Bytes>,
     /// The stamp that a file on a local disk had before its digest was taken.
     pub(super) stamp: Option<FileStamp>,
-    /// What the cache of a directory remembers of the file.
+    /// What the cache of a directory has to remember of the file.
     cached: Option<(FileIdentity, CachedFile)>,
 }
 
@@ -304,7 +305,8 @@ impl Reading<'_> {
         let (file, text, known) = if let Some((sha256, text)) = known {
             let facts = named_metadata(&text, &listed.name)?;
             let file = self.described(listed, sha256, facts, Some(&text));
-            (file, Some(text), identity)
+            let is_made = self.known.made.contains_key(&listed.path);
+            (file, Some(text), identity.filter(|_| is_made))
         } else {
             let (file, text) = self.examine(listed)?;
             // Metadata and digest are read one after the other. Another command may link the file into
@@ -318,12 +320,12 @@ impl Reading<'_> {
             (file, text, identity.filter(|it| it.is_settled(began)))
         };
         let cached = known.zip(text.as_ref()).map(|(identity, text)| {
-            let metadata = String::from_utf8(text.clone()).ok();
+            let metadata = String::from_utf8(text.to_vec()).ok();
             let sha256 = file.sha256;
             (identity, CachedFile { sha256, metadata })
         });
         let facts = ReadFacts {
-            metadata: text.filter(|_| is_wheel(&listed.name)),
+            metadata: text.filter(|_| is_wheel(&listed.name)).map(Bytes::from),
             stamp: Some(FileStamp::from_metadata(&found)),
             cached,
         };
@@ -347,7 +349,7 @@ impl Reading<'_> {
             requires_python: file.requires_python.clone(),
         });
         let facts = ReadFacts {
-            metadata: text.filter(|_| is_wheel(&listed.name)),
+            metadata: text.filter(|_| is_wheel(&listed.name)).map(Bytes::from),
             stamp: None,
             cached: None,
         };

@@ -5,6 +5,7 @@ use std::{
     fmt,
 };
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::{
@@ -169,7 +170,7 @@ impl LocalSet {
             .collect();
         let documents = self.documents.iter();
         items.extend(
-            documents.map(|(path, text)| Item::here(path.clone(), Phase::Sidecar, text.as_bytes())),
+            documents.map(|(path, text)| Item::here(path.clone(), Phase::Sidecar, text.clone())),
         );
         items
     }
@@ -182,7 +183,7 @@ impl LocalSet {
             copy: self.copies.get(&here.path).cloned(),
             ..Item::file(to, self.root.join(&here.path), stamp)
         };
-        let bytes = facts.and_then(|it| it.metadata.as_deref());
+        let bytes = facts.and_then(|it| it.metadata.clone());
         let sidecar = bytes.map(|it| Item::here(to.sidecar_path(), Phase::Sidecar, it));
         [Some(package), sidecar].into_iter().flatten()
     }
@@ -220,7 +221,7 @@ struct Others {
     /// What `set.json` says of the set that stays.
     identity: Option<Identity>,
     /// The METADATA of wheels, by the paths of the wheels.
-    metadata: BTreeMap<String, Vec<u8>>,
+    metadata: BTreeMap<String, Bytes>,
     /// Why files of the set that is there are yanked, by path in any layout and by digest.
     yanks: HashMap<(String, Sha256), String>,
 }

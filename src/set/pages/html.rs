@@ -154,18 +154,16 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
         files: listed,
         layout: view.layout,
     };
-    let groups = grouped(&of_listed).into_iter().map(|(group, all)| {
+    let mut list = families;
+    for (group, all) in grouped(&of_listed) {
         let files = all
             .iter()
             .flat_map(|(_, files)| by_version(files))
             .flatten();
         let files: Vec<&SetFile> = files.copied().collect();
-        format!(
-            "<h2>{group}</h2>\n{}",
-            file_list(&files, directory, Detail::About)
-        )
-    });
-    let groups: String = groups.collect();
+        let _ = writeln!(list, "<h2>{group}</h2>");
+        list += &file_list(&files, directory, Detail::About);
+    }
     let count = count_text(&of_listed.files) + &left_out;
     let head = head(view, set, &count, Way::FindLinks);
     let pages = [("Index", "simple/"), ("SHA256SUMS", ""), ("set.json", "")];
@@ -181,7 +179,7 @@ pub(super) fn find_links_page(view: &IndexView, set: &SetJson, directory: &str) 
         format!("<a href=\"{}\">All families</a>\n", link(directory, &path))
     });
     let nav = whole.unwrap_or_default() + &pages.concat();
-    frame(&head, &nav, &format!("{families}{groups}"))
+    frame(&head, &nav, &list)
 }
 
 /// The link from a page to the find-links page of its view.

@@ -3,8 +3,9 @@
 use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    sync::Arc,
 };
+
+use bytes::Bytes;
 
 use crate::{
     digest::Sha256,
@@ -44,7 +45,7 @@ pub(in crate::set) enum ItemBytes {
     /// A file, and the stamp that it had before its digest was taken. `None` if only an earlier index
     /// says that it has this digest: then its bytes are compared with it while they are copied.
     OnDisk(PathBuf, Option<FileStamp>),
-    Here(Arc<[u8]>),
+    Here(Bytes),
 }
 
 impl Item {
@@ -61,7 +62,7 @@ impl Item {
         }
     }
 
-    pub(in crate::set) fn here(path: String, phase: Phase, bytes: impl Into<Arc<[u8]>>) -> Self {
+    pub(in crate::set) fn here(path: String, phase: Phase, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self {
             path,
@@ -90,7 +91,8 @@ impl Item {
 
     /// The page of a directory, which ends in `/`, under both names.
     pub(in crate::set) fn directory_page(directory: &str, phase: Phase, text: &str) -> [Self; 2] {
-        let of = |name| Self::here(format!("{directory}{name}"), phase, text.as_bytes());
+        let text = Bytes::copy_from_slice(text.as_bytes());
+        let of = |name| Self::here(format!("{directory}{name}"), phase, text.clone());
         ["index.html", ""].map(of)
     }
 
