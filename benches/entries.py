@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import archives as packed
 import inputs
 import measure
 import wheels
+from fetch import behind
 from measure import Row, Way, alternate
 
 HERE = Path(__file__).resolve().parent
@@ -209,7 +211,7 @@ def index(work: Work) -> list[Row]:
     lists.write_text("".join(f"{path.name}\n" for path in sorted(packages.iterdir())))
 
     def clean() -> None:
-        for name in ("simple", "index.html", "set.json", "SHA256SUMS"):
+        for name in ("simple", "index.html", "set.json", "SHA256SUMS", ".rocwheel-digests.json"):
             path = packages / name
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         for path in packages.glob("*.metadata"):
@@ -229,8 +231,7 @@ def index(work: Work) -> list[Row]:
         Way("dumb-pypi, with digests and metadata that a script finds first", ["sh", "-c", found], before=clean),
         Way("reading and writing alone: the wheels, and files of the same sizes", [limit("floor"), packages], "limit",
             before=clean),
-        # A file is not believed unchanged within the grain of the clock.
-        Way("`rocwheel index`, the first time", own, "own", before=lambda: (clean(), time.sleep(3))),
+        Way("`rocwheel index`, the first time", own, "own", before=clean),
         Way("`rocwheel index`, nothing changed", own, "own"),
         Way("`rocwheel index`, the time of every file changed", own, "own", before=touched),
     ], work.rounds(3))
@@ -253,17 +254,21 @@ def upload(work: Work) -> list[Row]:
         while aws("mb", "s3://warm") or aws("cp", str(warm), "s3://warm/"):
             time.sleep(1)
 
-        def way(name: str, bucket: str, command: list, role: str = "peer") -> Way:
-            empty = lambda: (aws("rb", "--force", f"s3://{bucket}"), aws("mb", f"s3://{bucket}"))
-            return Way(name, command, role, before=empty, environment=keys)
+        def ways(away: str, address: str) -> list[Way]:
+            def way(name: str, bucket: str, command: list, role: str = "peer") -> Way:
+                empty = lambda: (aws("rb", "--force", f"s3://{bucket}"), aws("mb", f"s3://{bucket}"))
+                return Way(away + name, command, role, before=empty, environment={**keys, "AWS_ENDPOINT_URL": address})
 
-        s5cmd = ["s5cmd", "--endpoint-url", endpoint, "--log", "error", "cp", f"{tree}/*", "s3://s5cmd/set/"]
-        return alternate([
-            way("`rocwheel upload`", "rocwheel", [*own, "--bucket", "rocwheel"], "own"),
-            way("s5cmd", "s5cmd", s5cmd),
-            way("`aws s3 cp --recursive`", "aws",
-                ["aws", "s3", "cp", "--recursive", "--only-show-errors", tree, "s3://aws/set"]),
-        ], work.rounds(3))
+            s5cmd = ["s5cmd", "--endpoint-url", address, "--log", "error", "cp", f"{tree}/*", "s3://s5cmd/set/"]
+            copy = ["aws", "s3", "cp", "--recursive", "--only-show-errors", tree, "s3://aws/set"]
+            return [way("`rocwheel upload`", "rocwheel", [*own, "--bucket", "rocwheel"], "own"),
+                    way("s5cmd", "s5cmd", s5cmd), way("`aws s3 cp --recursive`", "aws", copy)]
+
+        rows = []
+        for delay in (0, 40):
+            with behind(urllib.parse.urlsplit(endpoint).port, delay) as address:
+                rows += alternate(ways(f"{delay} ms away: ", address), work.rounds(5))
+        return rows
 
 
 def split(work: Work) -> list[Row]:
