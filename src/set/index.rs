@@ -8,10 +8,11 @@ use std::{
 };
 
 use super::{
+    layout::{Layout, PackageDirectories},
     pages::Phase,
     place::SetPlace,
     read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading},
-    set_json::{Layout, PackageDirectories, SIDECAR, SetFile, SetJson, SetStamp},
+    set_json::{SIDECAR, SetFile, SetJson, SetStamp},
     sync::{Changes, Item, Listing, Plan, REQUESTS, Sync},
     yank::YankList,
 };

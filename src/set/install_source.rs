@@ -6,10 +6,11 @@ use std::io::Read as _;
 use itertools::Itertools as _;
 
 use super::{
+    layout::{Layout, PackageDirectories},
     parse,
     place::{Address, LONGEST_PAGE, PlaceKind, SetPlace, failure, found},
     read_packages::named_metadata,
-    set_json::{Layout, PackageDirectories, SIDECAR, SetJson, identity, is_package},
+    set_json::{SIDECAR, SetJson, identity, is_package},
     urls::Urls,
 };
 use crate::{

@@ -7,10 +7,11 @@ use std::{
 };
 
 use super::{
+    layout::{Layout, PackageDirectories},
     pages::{Phase, is_index_page, pages},
     place::SetPlace,
     read_packages::{KnownFacts, KnownPackage, KnownPackages, ReadFacts, Reading, metadata_of},
-    set_json::{Identity, Layout, PackageDirectories, SetJson},
+    set_json::{Identity, SetJson},
 };
 use crate::{
     artifact::TherockManifest,

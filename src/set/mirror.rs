@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::{
+    layout::Layout,
     pages::Phase,
     place::SetPlace,
-    set_json::Layout,
     sync::{Changes, Existing, Guard, Item, ItemBytes, Listing, Plan, Sync},
 };
 use crate::{console::World, digest::Sha256, error::Result};

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `set_json` `projects` `urls` `yank` | what a set is: its document, its projects, its addresses, its yanks |
+//! | `set_json` `layout` `projects` `urls` `yank` | what a set is: its document, where its packages are, its projects, its addresses, its yanks |
 //! | `pages` `install` | its index and its install lines |
 //! | `place` `package_files` | opens a place, and lists its packages |
 //! | `read_packages` `local` | reads packages that have changed, and the set of a directory |
@@ -13,6 +13,7 @@
 mod index;
 pub mod install;
 mod install_source;
+mod layout;
 mod local;
 mod mirror;
 mod package_files;
@@ -35,6 +36,7 @@ pub use self::{
     index::{IndexOptions, Indexed, index, plan_index},
     install::{Choice, Places},
     install_source::{OfferedFile, OfferedSet, PackageSource},
+    layout::{Layout, PackageDirectories},
     local::{LocalSet, because as refusal},
     mirror::{MirroredPackage, mirror, plan_mirror},
     package_files::PackageFile,
@@ -49,8 +51,8 @@ pub use self::{
     },
     read_packages::{KnownPackage, KnownPackages},
     set_json::{
-        Identity, IndexView, Layout, PART, PackageDirectories, Remembered, SIDECAR, SetFile,
-        SetJson, SetStamp, counted, identity, is_of_others, is_ours,
+        Identity, IndexView, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, counted,
+        identity, is_of_others, is_ours,
     },
     sync::{Existing, Plan},
     upload::{PublishedUpload, Upload, UploadOptions},

@@ -15,9 +15,10 @@ use itertools::Itertools as _;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
+    layout::{Layout, PackageDirectories},
     place::{Address, PlaceKind, SetPlace, found},
     read_packages::metadata_text,
-    set_json::{Layout, PART, PackageDirectories, SetStamp, is_package, is_wheel},
+    set_json::{PART, SetStamp, is_package, is_wheel},
 };
 use crate::{
     error::{Context as _, Error, Hint as _, Result, Stop, anyhow},
@@ -196,15 +197,6 @@ impl SetPlace {
         Ok(found.into_values().collect())
     }
 
-    /// The layouts of those directories, that of the set first.
-    pub(super) fn layouts(&self, directories: PackageDirectories) -> Result<Vec<Layout>> {
-        Ok(match (directories, self.layout()?) {
-            (PackageDirectories::Built, layout) => vec![layout],
-            (PackageDirectories::All, Layout::Dist) => vec![Layout::Dist, Layout::Flat],
-            (PackageDirectories::All, Layout::Flat) => vec![Layout::Flat],
-        })
-    }
-
     /// A package, not opened yet. `None` if it does not exist.
     pub(super) fn package(&self, name: &str, address: &Address) -> Result<Option<PackageFile>> {
         let path = &address.path;
@@ -215,15 +207,6 @@ impl SetPlace {
         let object = found(store.head(&key))
             .with_context(|| format!("failed to look for `{path}` in `{store}`"))?;
         Ok(object.map(|object| PackageFile::new(name.to_owned(), &store, key, object.size)))
-    }
-
-    /// The layout of the set: [`Layout::Dist`] if `dist/` exists.
-    pub fn layout(&self) -> Result<Layout> {
-        let has_dist = match self.local() {
-            Some(root) => root.join("dist").is_dir(),
-            None => !self.list(Layout::Dist.files(), Depth::All)?.is_empty(),
-        };
-        Ok(if has_dist { Layout::Dist } else { Layout::Flat })
     }
 
     /// The text of a document such as `set.json`, and when it was written.

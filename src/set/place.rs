@@ -17,7 +17,8 @@ use fs_err as fs;
 use walkdir::WalkDir;
 
 use super::{
-    set_json::{Layout, SetJson, TOP, is_package},
+    layout::Layout,
+    set_json::{SetJson, TOP, is_package},
     urls::Urls,
 };
 use crate::{

@@ -13,13 +13,14 @@ use std::{
 use itertools::Itertools as _;
 
 use super::{
+    layout::Layout,
     local::LocalSet,
     pages::{Phase, directory_page, directory_root},
     parse::html_links,
     place::SetPlace,
     projects,
     read_packages::{KnownFacts, Reading},
-    set_json::{Layout, SIDECAR, SetFile, identity, is_package},
+    set_json::{SIDECAR, SetFile, identity, is_package},
     sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync, Synced},
 };
 use crate::{

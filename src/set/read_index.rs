@@ -10,14 +10,12 @@ use std::{
 use itertools::Itertools as _;
 
 use super::{
+    layout::{Layout, PackageDirectories},
     package_files::{PackageFile, is_family},
     parse::{self, PageLink},
     place::{Address, PlaceKind, SetPlace},
     read_packages::KnownFacts,
-    set_json::{
-        Layout, PackageDirectories, SIDECAR, SetJson, identity, is_of_others, is_ours, is_package,
-        is_wheel,
-    },
+    set_json::{SIDECAR, SetJson, identity, is_of_others, is_ours, is_package, is_wheel},
     urls::Urls,
 };
 use crate::{

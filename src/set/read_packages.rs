@@ -18,11 +18,12 @@ use flate2::read::GzDecoder;
 use itertools::Itertools as _;
 
 use super::{
+    layout::Layout,
     package_files::{ListedPackage, PackageFile},
     place::SetPlace,
     set_json::{
-        Identity, Layout, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity,
-        is_of_others, is_ours, is_package, is_wheel,
+        Identity, PART, Remembered, SIDECAR, SetFile, SetJson, SetStamp, identity, is_of_others,
+        is_ours, is_package, is_wheel,
     },
 };
 use crate::{

@@ -6,7 +6,7 @@ use std::iter;
 use itertools::Itertools as _;
 use serde::{Deserialize, Serialize};
 
-use super::projects::device_targets;
+use super::{layout::Layout, projects::device_targets};
 use crate::{
     console::many,
     digest::Sha256,
@@ -28,48 +28,6 @@ pub(super) const TOP: &str = "./";
 /// The file in which `upload --part` says what a part was built from. `set.json` does not exist
 /// before the set is complete.
 pub const PART: &str = "part.json";
-
-/// Where the packages and the find-links page are, relative to the directory of the set. The simple
-/// index is in `simple/` in both layouts.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, strum::Display,
-)]
-#[strum(serialize_all = "lowercase")]
-pub enum Layout {
-    /// The packages in `dist`, beside `simple`
-    #[default]
-    Dist,
-    /// The packages beside `simple`, where TheRock's uploader puts them
-    Flat,
-}
-
-impl Layout {
-    /// The directory of the files, empty or ending in `/`.
-    pub fn files(self) -> &'static str {
-        match self {
-            Self::Flat => "",
-            Self::Dist => "dist/",
-        }
-    }
-
-    /// The layout of a file, and its path below the directory of the files.
-    pub(super) fn of(path: &str) -> (Self, &str) {
-        match path.strip_prefix(Self::Dist.files()) {
-            Some(below) => (Self::Dist, below),
-            None => (Self::Flat, path),
-        }
-    }
-}
-
-/// Which directories of a place have its packages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PackageDirectories {
-    /// What `build` wrote: `dist` if it exists, otherwise the directory itself.
-    #[default]
-    Built,
-    /// `dist` and the directory itself: several programs publish there.
-    All,
-}
 
 /// What a set was built from, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

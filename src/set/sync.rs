@@ -26,10 +26,10 @@ pub(super) use self::{
     listing::Listing,
 };
 use super::{
+    layout::Layout,
     local::because,
     pages::{Phase, content_type},
     place::SetPlace,
-    set_json::Layout,
 };
 use crate::{
     console::{World, many, size},

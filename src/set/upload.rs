@@ -9,12 +9,13 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{
+    layout::Layout,
     local::LocalSet,
     pages::Phase,
     place::SetPlace,
     projects,
     read_packages::{KnownFacts, Reading},
-    set_json::{Identity, Layout, PART, SIDECAR, SetFile, SetJson, is_of_others, is_package},
+    set_json::{Identity, PART, SIDECAR, SetFile, SetJson, is_of_others, is_package},
     sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync},
     urls::{Addresses, Urls},
 };

@@ -10,7 +10,7 @@ use std::{
 use fs_err as fs;
 use serde::Serialize;
 
-use super::set_json::Layout;
+use super::layout::Layout;
 use crate::{
     error::{Context as _, Invalid, Result, bail},
     location::{encode_path, percent_encode},

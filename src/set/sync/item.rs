@@ -13,9 +13,10 @@ use crate::{
     io::FileStamp,
     parallel,
     set::{
+        layout::Layout,
         pages::{IndexPage, Phase, pages},
         place::{SetPlace, found},
-        set_json::{Layout, SetFile, SetJson},
+        set_json::{SetFile, SetJson},
     },
     store::{CopySource, Object, Span},
 };

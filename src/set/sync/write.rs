@@ -21,10 +21,10 @@ use crate::{
     location::Key,
     parallel,
     set::{
+        layout::Layout,
         pages::{Phase, content_type, directory_of},
         parse::is_directory_list,
         place::SetPlace,
-        set_json::Layout,
     },
     store::{Body, Condition, PutOptions, Span, StoreError, StoreFailureKind},
 };
