@@ -87,6 +87,7 @@ LINES = [
            f"100 versions of 10 projects: {verb}", 1.10, times=10, said="10 times that of 100")
       for verb in ("`index`", "`upload --dry-run`")),
     Line("therock", "Build what TheRock's script builds", "`rocwheel build`", "best", 1.0, among="TheRock: `build"),
+    Line("therock", "… and index it", "`rocwheel index`", "best", 1.0, among="TheRock: `indexer"),
     Line("therock", "… and upload it", "`rocwheel upload`", "best", 1.0, among="TheRock: `upload"),
 ]
 

@@ -29,9 +29,15 @@ def rows(work, checkout: Path, python: Path) -> list[Row]:
         "rocwheel: build": Way("`rocwheel build`", work.build(ours, "--version", VERSION, artifacts=artifacts, without=()),
                                "own", ours),
     }
+    # For the sets that this run is one of, their uploader leaves the index to a job on the server: this program.
+    index = [
+        Way("TheRock: `indexer.py`", [python, checkout / "third-party/indexer/indexer.py", theirs / "dist", "--filter",
+                                      "*.whl", "*.tar.gz", "--output-file", work.scratch / "index.html"], "peer"),
+        Way("`rocwheel index`", [work.rocwheel, "-q", "index", "--no-check", ours], "own"),
+    ]
     rounds = work.rounds(2)
     for number in range(rounds):
-        for way in build.values():
+        for way in [*build.values(), *index]:
             add(found, once(way))
     with measure.seaweedfs(work.scratch / "server") as endpoint, measure.counted(endpoint) as (counted, take):
         keys = {**measure.KEYS, "AWS_ENDPOINT_URL": counted}
