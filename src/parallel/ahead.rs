@@ -8,7 +8,7 @@ use std::{
 
 /// How much of a stream is read before a thread is started for the rest. For a shorter stream, the
 /// thread would take longer than it saves.
-const SHORT: usize = 512 << 10;
+const SHORT: usize = 256 << 10;
 /// The chunks that wait for the consumer, and the size of one.
 const CHUNKS: usize = 4;
 const CHUNK: usize = 128 << 10;

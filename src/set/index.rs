@@ -13,7 +13,7 @@ use super::{
     place::SetPlace,
     read_packages::{KnownFacts, KnownPackages, ReadFacts, ReadPackages, Reading},
     set_json::{SIDECAR, SetFile, SetJson, SetStamp},
-    sync::{Changes, Item, Listing, Plan, REQUESTS, Sync},
+    sync::{Changes, Item, Listing, Plan, Sync},
     yank::YankList,
 };
 use crate::{console::World, digest::Checksum, error::Result, run::ArtifactGroup};
@@ -103,7 +103,11 @@ fn decide(
         place: site,
         layouts: site.layouts(PackageDirectories::All)?,
         known: &known,
-        at_once: if is_local { options.jobs } else { REQUESTS },
+        at_once: if is_local {
+            options.jobs
+        } else {
+            site.requests()
+        },
         world,
         progress: &world.console.progress("Reading", site, None),
     };

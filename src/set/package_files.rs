@@ -308,8 +308,9 @@ impl PackageFile {
 
     /// METADATA of a wheel, or PKG-INFO of an sdist, read in ranges.
     pub(super) fn metadata(&self) -> Result<Vec<u8>> {
-        let read = |range| {
-            let mut bytes = Vec::new();
+        let read = |range: Range<u64>| {
+            let len = range.end.saturating_sub(range.start);
+            let mut bytes = Vec::with_capacity(usize::try_from(len).map_err(io::Error::other)?);
             self.stream(range)?.read_to_end(&mut bytes)?;
             Ok(bytes)
         };

@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     io::Read as _,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     str::FromStr,
     sync::{
@@ -238,6 +239,18 @@ impl SetPlace {
         match &self.kind {
             PlaceKind::Directory(root) => Some(root),
             PlaceKind::Bucket(_) | PlaceKind::Web => None,
+        }
+    }
+
+    /// How many requests are sent at the same time. Those to a server mostly wait for it, and the store bounds
+    /// the memory of all of them together.
+    pub(super) fn requests(&self) -> NonZeroUsize {
+        const TO_SERVER: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+        const TO_DISK: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+        if self.local().is_some() {
+            TO_DISK
+        } else {
+            TO_SERVER
         }
     }
 

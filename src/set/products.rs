@@ -21,7 +21,7 @@ use super::{
     projects,
     read_packages::{KnownFacts, Reading},
     set_json::{SIDECAR, SetFile, identity, is_package},
-    sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync, Synced},
+    sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync, Synced},
 };
 use crate::{
     console::{World, many},
@@ -259,7 +259,7 @@ impl ProductPages<'_> {
                 place,
                 layouts: vec![Layout::Flat],
                 known: &KnownFacts::default(),
-                at_once: REQUESTS,
+                at_once: place.requests(),
                 world: self.world,
                 progress: &self.world.console.progress("Reading", place, None),
             };

@@ -22,7 +22,7 @@ use self::{
     write::{WriteOutcome, Writer},
 };
 pub(super) use self::{
-    item::{Item, ItemBytes, REQUESTS},
+    item::{Item, ItemBytes},
     listing::Listing,
 };
 use super::{

@@ -16,7 +16,7 @@ use super::{
     projects,
     read_packages::{KnownFacts, Reading},
     set_json::{Identity, PART, SIDECAR, SetFile, SetJson, is_of_others, is_package},
-    sync::{Changes, Existing, Guard, Item, Listing, Plan, REQUESTS, Sync},
+    sync::{Changes, Existing, Guard, Item, Listing, Plan, Sync},
     urls::{Addresses, Urls},
 };
 use crate::{
@@ -281,7 +281,7 @@ impl Others {
                 Layout::Flat => vec![Layout::Flat, Layout::Dist],
             },
             known,
-            at_once: REQUESTS,
+            at_once: place.requests(),
             world,
             progress: &world.console.progress("Reading", place, None),
         };

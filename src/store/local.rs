@@ -115,14 +115,17 @@ impl LocalStore {
         if swept.contains(directory) {
             return Ok(());
         }
-        fs::create_dir_all(directory).map_err(|error| match error.kind() {
-            // A file exists where a directory is needed.
-            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                StoreError::new(StoreFailureKind::Unusable, key).caused_by(error)
-            }
-            _ => StoreError::from_io(key, error),
-        })?;
-        atomic::sweep(directory);
+        // In a new directory no killed writer has left anything.
+        if fs::create_dir(directory).is_err() {
+            fs::create_dir_all(directory).map_err(|error| match error.kind() {
+                // A file exists where a directory is needed.
+                io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                    StoreError::new(StoreFailureKind::Unusable, key).caused_by(error)
+                }
+                _ => StoreError::from_io(key, error),
+            })?;
+            atomic::sweep(directory);
+        }
         swept.insert(directory.to_owned());
         Ok(())
     }

@@ -21,10 +21,6 @@ use crate::{
     store::{CopySource, Object, Span},
 };
 
-/// Requests at the same time. They mostly wait for the network; the store bounds the memory of all
-/// of them together.
-pub(in crate::set) const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
-
 /// One object of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::set) struct Item {
@@ -147,7 +143,7 @@ impl Item {
         let views = set.views();
         let render = |page: &IndexPage| Ok(Self::page(page));
         let items = parallel::map(&pages(set, &views), jobs, stop, render)?;
-        Ok(items.concat())
+        Ok(items.into_iter().flatten().collect())
     }
 
     /// Describes a conflict: size and digest of the item and of the existing object.

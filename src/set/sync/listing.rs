@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use super::item::{Action, ExistingObject, Item, ItemBytes, REQUESTS};
+use super::item::{Action, ExistingObject, Item, ItemBytes};
 use crate::{
     digest::Checksum,
     error::{Context as _, Result, Stop},
@@ -79,7 +79,7 @@ impl<'a> Listing<'a> {
         links: bool,
         stop: &Stop,
     ) -> Result<Vec<Action>> {
-        parallel::try_map(items, REQUESTS, stop, |item| {
+        parallel::try_map(items, self.place.requests(), stop, |item| {
             let there = self.find(item, replaces && links)?;
             let action = Action::of(item, there, replaces);
             Ok(self.clash(item)?.map_or(action, Action::Refuse))

@@ -11,7 +11,7 @@ use fs_err as fs;
 
 use super::{
     Guard,
-    item::{Action, ExistingObject, Item, ItemBytes, REQUESTS},
+    item::{Action, ExistingObject, Item, ItemBytes},
 };
 use crate::{
     console::{Progress, World},
@@ -133,9 +133,15 @@ impl Writer<'_> {
             steps.sort_by_key(|(item, _)| Reverse(item.size));
             let act = |step: &&(Item, Action)| act(step);
             let stop = &self.world.stop;
-            parallel::try_each(&steps, REQUESTS, stop, act, |(item, _), outcome| {
-                done(item, outcome);
-            })?;
+            parallel::try_each(
+                &steps,
+                self.to.requests(),
+                stop,
+                act,
+                |(item, _), outcome| {
+                    done(item, outcome);
+                },
+            )?;
         }
         Ok(())
     }
@@ -257,7 +263,7 @@ impl Writer<'_> {
             let is_there = self.is_there(item);
             is_there.with_context(|| format!("failed to read back `{}`", item.path))
         };
-        let is_there = parallel::try_map(actions, REQUESTS, &self.world.stop, look)?;
+        let is_there = parallel::try_map(actions, self.to.requests(), &self.world.stop, look)?;
         let lost = actions
             .iter()
             .zip(is_there)
