@@ -33,12 +33,15 @@ class Line:
 
 BUILD = "`rocwheel build`"
 LINES = [
+    *(Line("start", f"Start: `rocwheel {verb}`, processor time", f"`rocwheel {verb}", 0.010, 1.0, "cpu", said="10 ms")
+      for verb in ("--version", "targets", "place --offline")),
     Line("build", "Build wheels of 2.4 GB", BUILD, "libdeflate alone", 1.10),
     Line("build", "… bytes of the wheels", BUILD, "`zipfile`, zlib level 6", 1.0, "size", said="zlib at level 6"),
     Line("build", "… memory, 2 threads", BUILD, 64.0, 1.0, "mib"),
     Line("pipeline", "Build, check and publish them", "`rocwheel pipeline`", "`rocwheel build` alone", 1.10),
     Line("pipeline", "… bytes on the disk", "`rocwheel pipeline`", "`rocwheel build` alone", 1.05, "disk"),
     Line("again", "Build again, nothing changed", "nothing changed", 1.0, 1.0),
+    Line("again", "… of 10,900 small files", "10,900 small files: nothing changed", 0.5, 1.0),
     Line("again", "… one library of 63 MB changed", "one library", "the first build", 1.0, times=0.2,
          said="a fifth of the first build"),
     Line("archives", "Build from `.tar.zst`", "`rocwheel build` from archives", "the artifacts are",
@@ -91,7 +94,7 @@ LINES = [
     Line("therock", "… and upload it", "`rocwheel upload`", "best", 1.0, among="TheRock: `upload"),
 ]
 
-COLUMNS = {"seconds": ("s", "{:.2f}"), "mib": ("MiB", "{:.0f}"), "size": ("MB", "{:.1f}"), "disk": ("MB", "{:.1f}")}
+COLUMNS = {"seconds": ("s", "{:.2f}"), "cpu": ("s", "{:.3f}"), "mib": ("MiB", "{:.0f}"), "size": ("MB", "{:.1f}"), "disk": ("MB", "{:.1f}")}
 
 
 def rows_of(results: dict, bench: str) -> list[Row]:

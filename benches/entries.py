@@ -78,6 +78,11 @@ class Work:
                         pass
 
 
+def start(work: Work) -> list[Row]:
+    commands = ["--version", "targets all", "place --offline --run-id 7 --platform linux"]
+    return alternate([Way(f"`rocwheel {it}`", [work.rocwheel, *it.split()], "own") for it in commands], work.rounds(9))
+
+
 def build(work: Work) -> list[Row]:
     out, script = work.scratch / "out", HERE / "wheels.py"
     work.warm(work.artifacts)
@@ -121,6 +126,12 @@ def again(work: Work) -> list[Row]:
         return lambda: (shutil.rmtree(copy, ignore_errors=True), shutil.copytree(source, copy))
 
     of_copy = work.build(out, "--reuse", copy, artifacts=own)
+    # As many artifacts and files as a run has, all of them small.
+    small, made = work.scratch / "small", work.scratch / "small-set"
+    components = [f"part{number}" for number in range(work.size(158, 10))]
+    inputs.many_artifacts(small, [f"{name}_lib_generic" for name in components], 69)
+    policy = {"ROCWHEEL_PACKAGES_FILE": str(wheels.policy(work.scratch / "packages.toml", components))}
+    of_small = lambda *options: work.build(made, *options, artifacts=small)
     return alternate([
         Way("the first build", work.build(first, artifacts=own), "limit", first, before=settled),
         Way("nothing changed", rebuild, "own", first, keeps=True),
@@ -130,7 +141,10 @@ def again(work: Work) -> list[Row]:
             before=copied(first), rounds=1),
         Way("the same from a copy of its `dist`: every source is read and hashed, too", of_copy, "own", out,
             before=copied(first / "dist"), rounds=1),
-    ], work.rounds(3))
+        Way("10,900 small files: the first build", of_small(), "limit", made, before=settled, environment=policy),
+        Way("10,900 small files: nothing changed", of_small("--reuse", made), "own", made, keeps=True,
+            environment=policy),
+    ], work.rounds(5))
 
 
 def archives(work: Work) -> list[Row]:
@@ -485,6 +499,6 @@ def install(work: Work) -> list[Row]:
 
 BENCHES: dict[str, Callable[[Work], list[Row]]] = {
     it.__name__.replace("_", "-"): it
-    for it in (build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, framework, run_paths,
-               members, growth, large, promote, products, install)
+    for it in (start, build, levels, pipeline, again, archives, check, fetch, github, upload, index, split, framework,
+               run_paths, members, growth, large, promote, products, install)
 }
