@@ -128,7 +128,8 @@ def judge(results: dict, line: Line) -> Found | None:
     peers = [row for row in rows if row.role == "peer" and row.way.startswith(line.among)]
     peers = [row for row in peers if value(row, line.what)]
     best = min(peers, key=lambda row: value(row, line.what), default=None)
-    other = (best.way.removeprefix(line.among), value(best, line.what)) if best else None
+    shared = line.among if line.among.endswith(": ") else ""
+    other = (best.way.removeprefix(shared), value(best, line.what)) if best else None
     if line.limit == "best":
         limit = ("the best of the others", other[1]) if other else None
     elif isinstance(line.limit, str):
