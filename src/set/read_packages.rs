@@ -321,7 +321,7 @@ impl Reading<'_> {
             (file, text, identity.filter(|it| it.is_settled(began)))
         };
         let cached = known.zip(text.as_ref()).map(|(identity, text)| {
-            let metadata = String::from_utf8(text.to_vec()).ok();
+            let metadata = String::from_utf8(text.clone()).ok();
             let sha256 = file.sha256;
             (identity, CachedFile { sha256, metadata })
         });

@@ -336,7 +336,7 @@ impl PortionFacts {
         let watch = walk.watch;
         let mut packed = walk.by_ref().take(entry.packed);
         inflater.reset(false);
-        let inflated = Inflate {
+        let unpacked = Inflate {
             packed: &mut packed,
             inflater,
         };
@@ -350,9 +350,9 @@ impl PortionFacts {
         let (content, crc) = match StorageMethod::of(entry.method) {
             Some(StorageMethod::Stored) => read(&mut packed)?,
             Some(StorageMethod::Deflated) if entry.len >= LONG => {
-                ahead(inflated, |data| read(data))?
+                ahead(unpacked, |data| read(data))?
             }
-            Some(StorageMethod::Deflated) => read(&mut buffered(inflated, entry.len, BUFFER))?,
+            Some(StorageMethod::Deflated) => read(&mut buffered(unpacked, entry.len, BUFFER))?,
             None => bail!(
                 "it is compressed by method {}, which installers need not know",
                 entry.method
