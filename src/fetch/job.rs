@@ -51,7 +51,7 @@ enum FetchReason {
 }
 
 /// How many archives are asked for their digests at once. An answer is a few bytes.
-const QUESTIONS: NonZeroUsize = NonZeroUsize::new(128).unwrap();
+const QUESTIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// How often finished artifacts are recorded. Each record waits until their bytes are on the disk. A
 /// fetch that is killed repeats what it had not recorded.
 const RECORDING: Duration = Duration::from_secs(1);

@@ -159,12 +159,7 @@ impl<'a> Sync<'a> {
     fn compare(&self, changes: Changes, listing: &Listing<'_>) -> Result<Plan> {
         let (place, mut items) = (self.place, changes.items);
         items.retain(|item| place.has_directory_keys() || !item.is_directory());
-        // Objects that are written in parallel are sorted by path, so that the output is the same each time. Root
-        // pages have an order of their own.
-        items.sort_by_cached_key(|item| {
-            let is_sorted = item.phase < Phase::Root;
-            (item.phase, is_sorted.then(|| item.path.clone()))
-        });
+        items.sort_by(|one, other| (one.phase, &one.path).cmp(&(other.phase, &other.path)));
         let links = self.source.is_some_and(|it| place.is_on_disk_of(it));
         let replaces = self.existing == Existing::Replace;
         let actions = listing.actions(&items, replaces, links, &self.world.stop);

@@ -104,7 +104,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes root pages one after the other, and the objects of any other phase in parallel.
+    /// Writes the objects of one phase in parallel: none of them links to another one.
     fn write_phase(
         &self,
         phase: &[(Item, Action)],
@@ -118,13 +118,6 @@ impl Writer<'_> {
                 written.with_context(|| format!("failed to write `{}`", item.path))
             }
         };
-        if phase.iter().any(|(item, _)| item.phase >= Phase::Root) {
-            for step in phase {
-                self.world.stop.check()?;
-                done(&step.0, act(step)?);
-            }
-            return Ok(());
-        }
         let (directories, files): (Vec<_>, Vec<_>) =
             phase.iter().partition(|(item, _)| item.is_directory());
         // File names first: their condition is that of the keys which end in `/` too.
@@ -278,18 +271,24 @@ impl Writer<'_> {
         if root.is_some_and(|root| item.is_file_of(root, &item.path)) {
             return Ok(true);
         }
-        let object = store.head(&key).map_err(failed)?;
-        if object.size == 0 && item.size > 0 && item.is_directory() {
-            return Ok(false);
-        }
+        let download = || -> Result<(Sha256, u64)> {
+            let reader = store.get(&key, Span::Whole).map_err(failed)?;
+            Ok(Sha256::of_reader(reader)?)
+        };
         // The store verified a package when it arrived, so it is not downloaded again; without a
         // recorded digest, only its size is compared. An upload downloads its pages, each under its
         // file name only.
         let is_read = item.is_page() && !item.is_directory() && self.guard == Guard::Packages;
-        let (sha256, size) = match object.sha256 {
-            Some(sha256) if !is_read => (sha256, object.size),
-            None if item.phase == Phase::File => (item.sha256, object.size),
-            _ => Sha256::of_reader(store.get(&key, Span::Whole).map_err(failed)?)?,
+        let (sha256, size) = if is_read {
+            download()?
+        } else {
+            let object = store.head(&key).map_err(failed)?;
+            match object.sha256 {
+                _ if object.size == 0 && item.size > 0 && item.is_directory() => return Ok(false),
+                Some(sha256) => (sha256, object.size),
+                None if item.phase == Phase::File => (item.sha256, object.size),
+                None => download()?,
+            }
         };
         // The bucket's own indexer may have come between the writing and this.
         if sha256 != item.sha256 && is_read && item.path.ends_with("index.html") {
