@@ -50,6 +50,7 @@ LINES = [
     *(Line("fetch", f"Fetch {what}, {delay} ms away", f"{what}, {delay} ms: rocwheel", "best", 1.0,
            among=f"{what}, {delay} ms: ")
       for what in ("one artifact of 6 GB", "300 small artifacts") for delay in (0, 40)),
+    Line("fetch", "… memory", "300 small artifacts, 40 ms: rocwheel", 128.0, 1.0, "mib"),
     Line("github", "Fetch from GitHub", "`rocwheel fetch --source github`", "best", 1.0),
     *(Line("upload", f"Upload to S3, {delay} ms away", f"{delay} ms away: `rocwheel upload`", "best", 1.0,
            among=f"{delay} ms away: ")
